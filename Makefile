@@ -1,0 +1,85 @@
+# Every target sets up what it needs and starts at once the second time. `make help` lists them.
+# What is fetched or built once goes to one folder, $(PRUNER_CACHE); delete it to start from nothing.
+
+PYTHON ?= python3
+PRUNER_CACHE ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/lake-pruner
+export PRUNER_CACHE
+
+BIN := .venv/bin
+WORKERS ?= 2
+# One worker owns every test that needs Spark (tests/conftest.py), so one Java machine starts, beside the others.
+PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup
+# Fuzzing: examples per property, and how long a soak repeats it.
+N ?= 2000
+MINUTES ?= 60
+
+LOCKS := requirements-build.lock requirements.lock
+# The stamps carry a checksum of what they were made from: another branch with other locks sets up again.
+LOCKED := .venv/.locked-$(shell cat $(LOCKS) | cksum | tr ' ' '-')
+READY := $(LOCKED)-$(shell cksum < pyproject.toml | tr ' ' '-')
+
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet install --no-deps --no-build-isolation
+COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
+	--no-emit-index-url --no-emit-find-links --no-annotate --no-header
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo quick check test fuzz soak bench lock clean
+
+help: ## Show the targets
+	@sed -n 's/^\([a-z]*\):.*## /\1|/p' $(MAKEFILE_LIST) | while IFS='|' read -r name text; do \
+		printf '  %-8s %s\n' "$$name" "$$text"; done
+
+setup: $(READY) ## Make .venv with everything at the locked versions
+
+demo: $(READY) ## Index a real Hudi table and query it in DuckDB, pruned and not pruned
+	@$(BIN)/python -m demo.run
+
+quick: $(READY) ## Tests without a Java machine and with fewer random examples, under two minutes
+	@PRUNER_TEST_PROFILE=quick $(PYTEST) -m "not spark"
+
+check: $(READY) ## Lint, formatting, types and the import contracts
+	@$(BIN)/ruff check
+	@$(BIN)/ruff format --check
+	@$(BIN)/pyright --pythonpath $(BIN)/python
+	@$(BIN)/lint-imports
+
+test: $(READY) ## All tests
+	@$(PYTEST)
+
+fuzz: $(READY) ## Property tests at N=2000 examples each
+	@PRUNER_TEST_PROFILE=fuzz PRUNER_FUZZ_N=$(N) $(PYTEST) tests/soundness
+
+soak: $(READY) ## Fuzz with new seeds again and again, for MINUTES=60
+	@end=$$(( $$(date +%s) + 60 * $(MINUTES) )); \
+	while [ "$$(date +%s)" -lt "$$end" ]; do \
+		PRUNER_TEST_PROFILE=soak PRUNER_FUZZ_N=$(N) $(PYTEST) tests/soundness || exit 1; done
+
+bench: $(READY) ## Measure planning and scanning
+	@$(BIN)/python -m benchmarks
+
+lock: $(READY) ## Renew the lock files from pyproject.toml, keeping versions that still fit
+	@$(COMPILE) --group build --output-file requirements-build.lock
+	@$(COMPILE) --group java --output-file requirements-java.lock
+	@$(COMPILE) --all-extras --group dev --output-file requirements.lock pyproject.toml
+
+clean: ## Delete .venv and the caches of tools; what was fetched stays in the cache folder
+	@rm -rf .venv .hypothesis .import_linter_cache .pytest_cache .ruff_cache build dist
+
+.venv/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+		|| { echo "Python 3.11 or newer is needed; name one: make PYTHON=python3.12" >&2; exit 1; }
+	@$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null \
+		|| { echo "The system package python3-venv is missing: install it (Debian: apt install python3-venv)" >&2; exit 1; }
+	@echo "Making .venv"
+	@$(PYTHON) -m venv .venv
+
+# The build tools come first, at locked versions: pyspark is built from source and would fetch its own otherwise.
+$(LOCKED): | .venv/bin/python
+	@echo "Installing the locked packages into .venv (about 600 MB the first time)"
+	@$(PIP) --require-hashes --requirement requirements-build.lock
+	@$(PIP) --require-hashes --requirement requirements.lock
+	@rm -f .venv/.locked-* && touch $@
+
+$(READY): $(LOCKED)
+	@$(PIP) --editable .
+	@touch $@

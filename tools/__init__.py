@@ -1,0 +1,1 @@
+"""Set-up code for developing the project: finds or fetches what the Python lock file cannot hold."""

@@ -1,0 +1,113 @@
+"""Fetches the Hudi bundle for Spark, with the resolver that pyspark already brings (Ivy).
+
+The jar is pinned by version and SHA-256, lands in the cache folder in one step, and is handed to Spark as a
+file: letting Spark resolve it would run a resolver at every start and would read the user's `~/.m2`, where a
+broken leftover of another tool hides the jar.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import tempfile
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+
+from tools.cache import appearing, cache_dir, say, sha256_of
+from tools.java import Java, spark_java
+
+SETTINGS = """<ivysettings>
+  <settings defaultResolver="central"/>
+  <caches defaultCacheDir="{scratch}"/>
+  <resolvers>
+    <ibiblio name="central" m2compatible="true" usepoms="false" useMavenMetadata="false"/>
+  </resolvers>
+</ivysettings>
+"""
+"""No host is named, so Ivy's default stands; no poms and no metadata, so exactly the named jar is asked for."""
+
+
+class FetchError(RuntimeError):
+    """Something that the project needs could not be fetched, or is not what was pinned."""
+
+
+@dataclass(frozen=True, slots=True)
+class Jar:
+    """A jar by its Maven coordinates and the checksum of its content."""
+
+    group: str
+    artifact: str
+    version: str
+    sha256: str
+
+    @property
+    def file_name(self) -> str:
+        """The name under which Maven repositories keep it."""
+        return f"{self.artifact}-{self.version}.jar"
+
+
+HUDI_BUNDLE = Jar(
+    group="org.apache.hudi",
+    artifact="hudi-spark3.5-bundle_2.12",
+    version="1.2.0",
+    sha256="cc79fba00822f3a6c3a860df99375c2e3d4a034d037dbf4213a4966a706a7676",
+)
+
+
+def hudi_bundle() -> Path:
+    """Return the path of the Hudi bundle, fetching it the first time."""
+    return fetched_jar(HUDI_BUNDLE)
+
+
+def fetched_jar(jar: Jar) -> Path:
+    """Return the path of a jar in the cache folder; it is there only if its checksum was right."""
+    folder = cache_dir() / "jars" / f"{jar.artifact}-{jar.version}-{jar.sha256[:16]}"
+    path = folder / jar.file_name
+    if not path.is_file():
+        say(f"Fetching {jar.file_name} into {folder}")
+        with appearing(folder) as scratch:
+            _resolve(jar, scratch, spark_java())
+            _check(jar, scratch / jar.file_name)
+    return path
+
+
+def _resolve(jar: Jar, folder: Path, java: Java) -> None:
+    """Run Ivy to put the jar into the folder."""
+    with tempfile.TemporaryDirectory() as scratch:
+        settings = Path(scratch) / "ivysettings.xml"
+        settings.write_text(SETTINGS.format(scratch=scratch), encoding="utf-8")
+        command = [java.executable, *java.options, f"-Divy.home={scratch}", "-jar", _ivy_jar()]
+        command += ["-settings", settings, "-dependency", jar.group, jar.artifact, jar.version]
+        command += ["-retrieve", f"{folder}/[artifact]-[revision].[ext]"]
+        run = subprocess.run(command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
+    if run.returncode != 0 or not (folder / jar.file_name).is_file():
+        tail = "\n".join(without_hosts(run.stdout + run.stderr).splitlines()[-15:])
+        raise FetchError(f"could not fetch {jar.file_name}; the resolver's last words:\n{tail}")
+
+
+def _check(jar: Jar, path: Path) -> None:
+    """Refuse a jar whose content is not the pinned one."""
+    found = sha256_of(path)
+    if found != jar.sha256:
+        raise FetchError(f"{jar.file_name} has SHA-256 {found}, expected {jar.sha256}; nothing was kept")
+
+
+def _ivy_jar() -> Path:
+    """Return the Ivy jar inside the installed pyspark, without importing pyspark."""
+    spec = find_spec("pyspark")
+    if spec is None or spec.origin is None:
+        raise FetchError("pyspark is not installed; run `make setup`")
+    found = sorted((Path(spec.origin).parent / "jars").glob("ivy-2.5.*.jar"))
+    if not found:
+        raise FetchError("the installed pyspark brings no Ivy 2.5; run `make setup`")
+    return found[-1]
+
+
+def without_hosts(text: str) -> str:
+    """Return the text with the host of every URL left out: output that is kept names no registry."""
+    return re.sub(r"\b([a-z][a-z0-9+.-]*)://[^\s/]+", r"\1://…", text)
+
+
+if __name__ == "__main__":
+    print(hudi_bundle())
