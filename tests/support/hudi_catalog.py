@@ -1,0 +1,288 @@
+"""What the fixture tables are: one builder for each state of a Hudi table that a reader must get right."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import date, datetime, timezone
+from decimal import Decimal
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from tests.support.hudi_timeline import complete_last, completed, make_inflight
+from tests.support.hudi_writer import (
+    CITIES,
+    CLEAN,
+    CLUSTER,
+    COMPACT,
+    SCHEDULE_CLUSTERING,
+    SCHEDULE_COMPACTION,
+    HudiWriter,
+    TableVersion,
+    rows_of,
+    trips,
+)
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+VERSIONS: tuple[TableVersion, ...] = (6, 8, 9)
+BUILDERS: dict[str, Callable[[SparkSession, Path], None]] = {}
+
+
+class VersionedBuilder(Protocol):
+    """A builder that works for several table versions."""
+
+    def __call__(self, spark: SparkSession, path: Path, *, version: TableVersion) -> None:
+        """Write the table."""
+        ...
+
+
+def fixture_table(*versions: TableVersion) -> Callable[[VersionedBuilder], VersionedBuilder]:
+    """Register a builder as `<its name>_v<version>` for each version."""
+
+    def register(build: VersionedBuilder) -> VersionedBuilder:
+        for version in versions:
+            name = getattr(build, "__name__")  # noqa: B009  (a protocol's call has no name of its own)
+            BUILDERS[f"{name}_v{version}"] = partial(build, version=version)
+        return build
+
+    return register
+
+
+@fixture_table(*VERSIONS)
+def cow(spark: SparkSession, path: Path, *, version: TableVersion) -> None:
+    """Copy-on-write with old slices: two inserts, an upsert and a delete, with Hudi's metadata table."""
+    table = HudiWriter(spark, path, version, metadata=True)
+    table.insert(trips(spark, range(12)))
+    table.insert(trips(spark, range(12, 24), fare=100))
+    table.upsert(trips(spark, range(3), ts=2, fare=1000))
+    table.delete(trips(spark, [12, 13], ts=3))
+
+
+@fixture_table(*VERSIONS)
+def mor(spark: SparkSession, path: Path, *, version: TableVersion) -> None:
+    """Merge-on-read: some groups with updates and deletes in logs, some without logs."""
+    table = HudiWriter(spark, path, version, "MERGE_ON_READ", metadata=True)
+    table.insert(trips(spark, range(12)))
+    table.insert(trips(spark, range(12, 24), fare=100))
+    table.upsert(trips(spark, [0, 3], ts=2, fare=1000))
+    table.delete(trips(spark, [1], ts=3))
+
+
+@fixture_table(*VERSIONS)
+def mor_pending_compaction(spark: SparkSession, path: Path, *, version: TableVersion) -> None:
+    """A compaction is planned and has not run, and logs were written before and after the plan."""
+    table = HudiWriter(spark, path, version, "MERGE_ON_READ")
+    table.insert(trips(spark, range(6)))
+    table.upsert(trips(spark, [0, 1], ts=2, fare=1000), also=SCHEDULE_COMPACTION)
+    table.upsert(trips(spark, [0, 2], ts=3, fare=2000))
+
+
+@fixture_table(*VERSIONS)
+def mor_compacted(spark: SparkSession, path: Path, *, version: TableVersion) -> None:
+    """A compaction ran, and the newest slice has logs again."""
+    table = HudiWriter(spark, path, version, "MERGE_ON_READ")
+    table.insert(trips(spark, range(6)))
+    table.upsert(trips(spark, [0, 1], ts=2, fare=1000), also=COMPACT)
+    table.upsert(trips(spark, [0], ts=3, fare=2000))
+
+
+@fixture_table(*VERSIONS)
+def mor_inflight(spark: SparkSession, path: Path, *, version: TableVersion) -> None:
+    """A delta commit is running: its log is there under its final name, its instant has not completed."""
+    table = HudiWriter(spark, path, version, "MERGE_ON_READ")
+    table.insert(trips(spark, range(6)))
+    table.upsert(trips(spark, [0, 1], ts=2, fare=1000))
+    table.upsert(trips(spark, [0, 2], ts=3, fare=2000))
+    make_inflight(path)
+
+
+@fixture_table(*VERSIONS)
+def cow_inflight(spark: SparkSession, path: Path, *, version: TableVersion) -> None:
+    """A commit is running: its new base files are there and must not be read."""
+    table = HudiWriter(spark, path, version)
+    table.insert(trips(spark, range(6)))
+    table.upsert(trips(spark, [0, 1], ts=2, fare=1000))
+    make_inflight(path)
+
+
+@fixture_table(*VERSIONS)
+def cow_late_commit_before(spark: SparkSession, path: Path, *, version: TableVersion) -> None:
+    """Of two overlapping commits the later one has completed and the earlier one is still running."""
+    _two_commits(spark, path, version)
+    make_inflight(path, completed(path)[1])
+
+
+@fixture_table(*VERSIONS)
+def cow_late_commit_after(spark: SparkSession, path: Path, *, version: TableVersion) -> None:
+    """The earlier of two commits completed last: the newest instant is the one of `before`, the table is not."""
+    _two_commits(spark, path, version)
+    late = completed(path)[1]
+    content = late.file.read_bytes()
+    make_inflight(path, late)
+    complete_last(path, late, content)
+
+
+def _two_commits(spark: SparkSession, path: Path, version: TableVersion) -> None:
+    table = HudiWriter(spark, path, version)
+    table.insert(trips(spark, range(6)))
+    table.insert(trips(spark, range(6, 9), fare=100))
+    table.insert(trips(spark, range(9, 12), fare=200))
+
+
+@fixture_table(8, 9)
+def mor_log_only(spark: SparkSession, path: Path, *, version: TableVersion) -> None:
+    """Slices without a base file: the bucket index lets inserts go to logs."""
+    buckets = {"hoodie.index.type": "BUCKET", "hoodie.bucket.index.num.buckets": "2"}
+    table = HudiWriter(spark, path, version, "MERGE_ON_READ", options=buckets)
+    table.insert(trips(spark, range(6)))
+    table.upsert(trips(spark, [0, 7], ts=2, fare=1000))
+
+
+@fixture_table(6, 9)
+def cow_plain_partitions(spark: SparkSession, path: Path, *, version: TableVersion) -> None:
+    """Partition folders are bare values, without `city=`."""
+    HudiWriter(spark, path, version, hive_style=False).insert(trips(spark, range(9)))
+
+
+@fixture_table(6, 9)
+def cow_unpartitioned(spark: SparkSession, path: Path, *, version: TableVersion) -> None:
+    """No partitions: the partition path is empty."""
+    table = HudiWriter(spark, path, version, partition_by="")
+    table.insert(trips(spark, range(6)))
+    table.insert(trips(spark, range(6, 12), fare=100))
+    table.upsert(trips(spark, [0], ts=2, fare=1000))
+
+
+@fixture_table(9)
+def cow_two_partition_columns(spark: SparkSession, path: Path, *, version: TableVersion) -> None:
+    """Partitioned by a string and an integer, in two levels of folders."""
+    HudiWriter(spark, path, version, partition_by="city,seats").insert(trips(spark, range(9)))
+
+
+SPECIAL_VALUES = ("a b", "50%", "x=y", "p/q", "1+1", "12:30", "%252F", "Zürich 東京", "$d", "01", "1e3", "true", None)
+"""Partition values that some system has mistaken for something else."""
+
+
+@fixture_table(6, 9)
+def cow_special_values(spark: SparkSession, path: Path, *, version: TableVersion) -> None:
+    """Partition values with special characters and NULL, escaped in the path."""
+    escaped = {"hoodie.datasource.write.partitionpath.urlencode": "true"}
+    table = HudiWriter(spark, path, version, options=escaped)
+    table.insert(trips(spark, range(2 * len(SPECIAL_VALUES)), cities=SPECIAL_VALUES))
+
+
+RAW_VALUES = ("a b", "1+1", "12-30", "Zürich", "01", "1e3", "true", None)
+"""Partition values that make a folder as they are."""
+
+
+@fixture_table(9)
+def cow_raw_values(spark: SparkSession, path: Path, *, version: TableVersion) -> None:
+    """Partition values with special characters and NULL, not escaped in the path."""
+    HudiWriter(spark, path, version).insert(trips(spark, range(2 * len(RAW_VALUES)), cities=RAW_VALUES))
+
+
+DAYS = tuple(datetime(2013, 1, day, hour, tzinfo=timezone.utc) for day in (1, 2, 3) for hour in (0, 9, 23))
+
+
+@fixture_table(6, 9)
+def cow_rounded_timestamp(spark: SparkSession, path: Path, *, version: TableVersion) -> None:
+    """The partition is a timestamp rounded to the day by the key generator, so `at > x` is `day >= day(x)`."""
+    generator = {
+        "hoodie.datasource.write.keygenerator.class": "org.apache.hudi.keygen.TimestampBasedKeyGenerator",
+        "hoodie.keygen.timebased.timestamp.type": "EPOCHMILLISECONDS",
+        "hoodie.keygen.timebased.output.dateformat": "yyyy-MM-dd",
+        "hoodie.keygen.timebased.timezone": "UTC",
+    }
+    rows = [(i, int(day.timestamp() * 1000), 1.0 * i, 1) for i, day in enumerate(DAYS)]
+    table = HudiWriter(spark, path, version, partition_by="at", options=generator)
+    table.insert(rows_of(spark, rows, "id INT, at BIGINT, fare DOUBLE, ts BIGINT"))
+
+
+@fixture_table(*VERSIONS)
+def cow_widened(spark: SparkSession, path: Path, *, version: TableVersion) -> None:
+    """Old files hold int and float where the table says bigint and double, and lack a column."""
+    evolving = {"hoodie.write.set.null.for.missing.columns": "true"}
+    table = HudiWriter(spark, path, version, options=evolving)
+    old = [(i, CITIES[i % 3], i, 0.1 * i, 1) for i in range(6)]
+    new = [(i, CITIES[i % 3], 3_000_000_000 + i, 0.1 * i, 1, f"note {i}") for i in range(6, 12)]
+    table.insert(rows_of(spark, old, "id INT, city STRING, seats INT, fare FLOAT, ts BIGINT"))
+    wide = "id INT, city STRING, seats BIGINT, fare DOUBLE, ts BIGINT, note STRING"
+    table.insert(rows_of(spark, new, wide))
+
+
+@fixture_table(9)
+def cow_renamed(spark: SparkSession, path: Path, *, version: TableVersion) -> None:
+    """Schema-on-read evolution: a column was renamed, another dropped and added again."""
+    HudiWriter(spark, path, version).insert(trips(spark, range(6)))
+    spark.sql("SET hoodie.schema.on.read.enable=true")
+    try:
+        spark.sql(f"CREATE TABLE {path.name} USING hudi LOCATION '{path.as_uri()}'")
+        spark.sql(f"ALTER TABLE {path.name} RENAME COLUMN fare TO price")
+        spark.sql(f"ALTER TABLE {path.name} DROP COLUMN seats")
+        spark.sql(f"ALTER TABLE {path.name} ADD COLUMNS (seats INT)")
+        spark.sql(f"INSERT INTO {path.name} (id, ts, price, seats, city) VALUES (6, 1, 600.0, 60, 'berlin')")
+    finally:
+        spark.sql(f"DROP TABLE IF EXISTS {path.name}")
+        spark.sql("SET hoodie.schema.on.read.enable=false")
+
+
+@fixture_table(6, 9)
+def cow_clustered(spark: SparkSession, path: Path, *, version: TableVersion) -> None:
+    """Clustering replaced all file groups; the replaced files are still there."""
+    table = HudiWriter(spark, path, version)
+    table.insert(trips(spark, range(12)))
+    table.insert(trips(spark, range(12, 24), fare=100), also=CLUSTER)
+
+
+@fixture_table(6, 9)
+def cow_pending_clustering(spark: SparkSession, path: Path, *, version: TableVersion) -> None:
+    """A clustering is planned and has not run."""
+    table = HudiWriter(spark, path, version)
+    table.insert(trips(spark, range(12)))
+    table.insert(trips(spark, range(12, 24), fare=100), also=SCHEDULE_CLUSTERING)
+
+
+@fixture_table(6, 9)
+def cow_overwritten_partition(spark: SparkSession, path: Path, *, version: TableVersion) -> None:
+    """One partition was overwritten: its old file groups are replaced and still there."""
+    table = HudiWriter(spark, path, version)
+    table.insert(trips(spark, range(12)))
+    table.overwrite_partitions(trips(spark, [0, 3, 30], ts=2, fare=1000))
+
+
+@fixture_table(6, 9)
+def cow_cleaned(spark: SparkSession, path: Path, *, version: TableVersion) -> None:
+    """The files of old slices were deleted by a cleaner."""
+    table = HudiWriter(spark, path, version)
+    table.insert(trips(spark, range(6)))
+    table.upsert(trips(spark, range(6), ts=2, fare=1000))
+    table.upsert(trips(spark, range(6), ts=3, fare=2000))
+    table.upsert(trips(spark, [0], ts=4, fare=3000), also=CLEAN)
+
+
+@fixture_table(6, 9)
+def mor_rolled_back(spark: SparkSession, path: Path, *, version: TableVersion) -> None:
+    """A delta commit died and the next writer rolled it back."""
+    table = HudiWriter(spark, path, version, "MERGE_ON_READ")
+    table.insert(trips(spark, range(6)))
+    table.upsert(trips(spark, [0, 1], ts=2, fare=1000))
+    make_inflight(path)
+    table.upsert(trips(spark, [2], ts=3, fare=2000))
+
+
+@fixture_table(9)
+def cow_types(spark: SparkSession, path: Path, *, version: TableVersion) -> None:
+    """Every type that indexes know, with NULLs, NaN, signed zeros and a struct."""
+    schema = (
+        "id INT, city STRING, flag BOOLEAN, small SMALLINT, big BIGINT, ratio FLOAT, fare DOUBLE, price DECIMAL(10,2), "
+        "code BINARY, day DATE, at TIMESTAMP, place STRUCT<name: STRING, zip: INT>, ts BIGINT"
+    )
+    at = datetime(2013, 3, 31, 1, 59, 59, 999_999)
+    full = (True, 7, 2**53 + 1, 0.1, float("nan"), Decimal("12.30"), b"\x00\xff", date(1969, 12, 31), at, ("a", 1), 1)
+    plain = (False, -1, -5, -0.0, -0.0, Decimal("-0.05"), b"", date(2013, 1, 1), at, (None, None), 1)
+    empty = (*[None] * 10, 1)
+    table = HudiWriter(spark, path, version)
+    for start, rows in ((0, (full, plain)), (10, (plain, plain)), (20, (empty, empty)), (30, (full, empty))):
+        table.insert(rows_of(spark, [(start + i, "rome", *row) for i, row in enumerate(rows)], schema))

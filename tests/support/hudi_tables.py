@@ -1,0 +1,69 @@
+"""The real Hudi tables that tests read: each has a name, a builder, and is built once per machine.
+
+Builders write into an empty folder; the result is kept in the cache folder under a key made from this code and
+the versions of Spark and Hudi, so a second run starts no Java machine for them. The kept tables are read-only by
+agreement: whatever writes, even an index beside the table, works on a copy (`HudiTables.copy`).
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tests.support import hudi_timeline, hudi_writer
+from tools import spark as spark_tool
+from tools.cache import appearing, cache_dir, fingerprint
+from tools.jars import HUDI_BUNDLE
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+Builder = Callable[["SparkSession", Path], None]
+
+
+@dataclass(frozen=True)
+class HudiTables:
+    """The fixture tables; Spark starts only when one of them has not been built on this machine yet."""
+
+    start_spark: Callable[[], SparkSession]
+    root: Path = field(default_factory=lambda: cache_dir() / f"hudi-tables-{_key()}")
+
+    def path(self, name: str) -> Path:
+        """Return the kept table, building it if need be. Read-only: nothing may be written in or beside it."""
+        target = self.root / name / name
+        if not target.is_dir():
+            builder = builders()[name]
+            spark = self.start_spark()
+            with appearing(self.root / name) as scratch:
+                builder(spark, scratch / name)
+        return target
+
+    def copy(self, name: str, folder: Path) -> Path:
+        """Return a copy of the table in `folder`, to write in or beside."""
+        target = folder / name
+        shutil.copytree(self.path(name), target)
+        return target
+
+
+def builders() -> dict[str, Builder]:
+    """Return the builders of all fixture tables by name."""
+    from tests.support import hudi_catalog  # noqa: PLC0415  (the catalogue needs the types of this module)
+
+    return hudi_catalog.BUILDERS
+
+
+def table_names(pattern: str = ".*") -> list[str]:
+    """Return the names of the fixture tables that match a regular expression as a whole, to parametrise tests."""
+    return [name for name in builders() if re.fullmatch(pattern, name)]
+
+
+def _key() -> str:
+    """Return a key that changes whenever the tables could come out differently."""
+    here = Path(__file__)
+    sources = [here.with_name("hudi_catalog.py"), Path(hudi_writer.__file__), Path(hudi_timeline.__file__)]
+    return fingerprint(*sources, Path(spark_tool.__file__), HUDI_BUNDLE.sha256, version("pyspark"))

@@ -1,0 +1,86 @@
+"""Starts a local Spark with Hudi, as cheaply as it can be had, for tests and for the demo.
+
+Everything Spark would drop into the working directory goes to a scratch folder, and nothing is resolved or
+downloaded at the start: the jar is a file of the cache folder.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tools.jars import hudi_bundle
+from tools.java import spark_java
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+LOG_CONFIGURATION = """status = error
+rootLogger.level = error
+rootLogger.appenderRef.stderr.ref = stderr
+logger.gateway.name = org.apache.spark.api.python.PythonGatewayServer
+logger.gateway.level = error
+appender.stderr.type = Console
+appender.stderr.name = stderr
+appender.stderr.target = SYSTEM_ERR
+appender.stderr.layout.type = PatternLayout
+appender.stderr.layout.pattern = %d{HH:mm:ss} %p %c{1}: %m%n
+"""
+
+# The first compiler tier and the serial collector: nothing here runs long enough to earn the optimising compiler back.
+# Hudi's object-size estimator prints warnings on standard output unless it may attach to its own process.
+JVM_OPTIONS = (
+    "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:-UsePerfData -Xss4m -Duser.timezone=UTC "
+    "-Djdk.attach.allowAttachSelf=true"
+)
+
+
+def hudi_session(scratch: Path, *, memory: str = "2g", extra: dict[str, str] | None = None) -> SparkSession:
+    """Start Spark with Hudi on two local cores; `scratch` takes everything that it writes beside tables."""
+    from pyspark.sql import SparkSession  # noqa: PLC0415  (the set-up tools run before pyspark is needed)
+
+    java = spark_java()
+    os.environ["JAVA_HOME"] = str(java.home)
+    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    # Spark looks its host name up at the start, which takes seconds on a machine without a resolver.
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    scratch.mkdir(parents=True, exist_ok=True)
+    logging = scratch / "log4j2.properties"
+    logging.write_text(LOG_CONFIGURATION, encoding="utf-8")
+    jvm_options = f"{JVM_OPTIONS} {' '.join(java.options)} -Dlog4j2.configurationFile={logging.as_uri()}"
+    jvm_options += f" -Dderby.system.home={scratch / 'derby'} -Djava.io.tmpdir={scratch}"
+
+    builder = SparkSession.builder.appName("pruner").master("local[2]")
+    for key, value in {**_settings(scratch, memory, jvm_options), **(extra or {})}.items():
+        builder = builder.config(key, value)
+    session = builder.getOrCreate()
+    session.sparkContext.setLogLevel("ERROR")
+    return session
+
+
+def _settings(scratch: Path, memory: str, jvm_options: str) -> dict[str, str]:
+    """Return the configuration: Hudi's, a fixed session zone, and no work that a tiny table does not need."""
+    return {
+        "spark.driver.memory": memory,
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.extraJavaOptions": jvm_options,
+        "spark.jars": str(hudi_bundle()),
+        "spark.jars.ivy": str(scratch / "ivy"),
+        "spark.local.dir": str(scratch / "local"),
+        "spark.sql.warehouse.dir": str(scratch / "warehouse"),
+        "spark.serializer": "org.apache.spark.serializer.KryoSerializer",
+        "spark.kryo.registrator": "org.apache.spark.HoodieSparkKryoRegistrar",
+        "spark.sql.extensions": "org.apache.spark.sql.hudi.HoodieSparkSessionExtension",
+        "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.hudi.catalog.HoodieCatalog",
+        "spark.sql.catalogImplementation": "in-memory",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.default.parallelism": "2",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.eventLog.enabled": "false",
+        "spark.python.worker.reuse": "true",
+    }
