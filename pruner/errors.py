@@ -1,0 +1,36 @@
+"""Every error that pruner raises on purpose.
+
+The text of an error is part of the interface: one sentence that says what is wrong, where, and what to do about it.
+"""
+
+
+class PrunerError(Exception):
+    """Base of all errors that pruner raises on purpose; catching it catches them all."""
+
+
+class TableError(PrunerError):
+    """A path that is no table, a foreign table format, or a listing that cannot be read completely."""
+
+
+class SchemaError(PrunerError):
+    """A column that does not exist, is ambiguous, or has a type that the request cannot use."""
+
+
+class PredicateError(PrunerError):
+    """A predicate that cannot be parsed or compared, or that exceeds the bounds of `pruner.limits`."""
+
+
+class IndexDefinitionError(PrunerError):
+    """An index that cannot be created, dropped or found as it was asked for."""
+
+
+class ConflictError(PrunerError):
+    """Another writer committed first and the two changes cannot both stand."""
+
+
+class FormatError(PrunerError):
+    """Stored bytes that fail their checksum, or that a newer version of pruner wrote."""
+
+
+class StorageError(PrunerError):
+    """The store refused or failed a read or a write."""

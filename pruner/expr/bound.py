@@ -1,0 +1,121 @@
+"""Predicates bound to a table: leaves speak of one column of the table in that column's own storage domain.
+
+Binding (`pruner.expr.bind`) resolves names, coerces literals without loss and turns whatever cannot be decided from
+one column's values into `Unknown`. What is left is what indexes give evidence on. As in the expression form there are
+And, Or and Not over leaves; NOT is not pushed down, because the verdict's algebra handles it (`pruner.verdict`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
+
+if TYPE_CHECKING:
+    from pruner.expr.nodes import Constant, Operator
+    from pruner.schema import Field
+
+StorageValue: TypeAlias = bool | int | float | bytes
+"""A value in a column's storage domain, which is what statistics are kept in.
+
+bool for boolean; int for integers, dates (days), timestamps (in the column's unit) and decimals (unscaled, at the
+column's scale); float for float and double; bytes (UTF-8) for strings and binary. Integers are unbounded.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """What a coerced literal means to the values of a column, as an interval of its storage domain.
+
+    Values below `low` are certainly less than the literal, values above `high` certainly greater. Those in
+    [low, high] are certainly equal to it when `exact`, and otherwise may be less, equal or greater (an unknown zone, a
+    comparison in floating point). No value equals the literal when `low > high` (then exact): 1.5 against an integer
+    column is low=2, high=1. None stands for minus infinity in `low` and plus infinity in `high`.
+    `nan` is True for the literal NaN; `low` and `high` are then meaningless.
+    """
+
+    low: StorageValue | None
+    high: StorageValue | None
+    exact: bool = True
+    nan: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class CompareLeaf:
+    """`field operator point`, null where the field is null."""
+
+    field: Field
+    operator: Operator
+    point: Point
+
+
+@dataclass(frozen=True, slots=True)
+class InLeaf:
+    """`field IN (points…)`; `has_null` tells that the list held a NULL. `points` is not empty or `has_null` is set."""
+
+    field: Field
+    points: tuple[Point, ...]
+    has_null: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class IsNullLeaf:
+    """`field IS NULL`."""
+
+    field: Field
+
+
+@dataclass(frozen=True, slots=True)
+class PrefixLeaf:
+    """`field LIKE 'prefix…'`.
+
+    With `whole` the pattern is exactly the prefix followed by `%`, so that each value that starts with it matches.
+    Without, more must match behind the prefix. `prefix` is never empty.
+    """
+
+    field: Field
+    prefix: bytes
+    whole: bool
+
+
+@dataclass(frozen=True, slots=True)
+class NotNullLeaf:
+    """A predicate that is null where the field is null and otherwise always has the value `value`.
+
+    `int_column < 1e30` is one: true unless null.
+    """
+
+    field: Field
+    value: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown:
+    """A predicate about which no index can say anything; `text` shows it, `reason` says why."""
+
+    text: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class BoundAnd:
+    """Conjunction of at least two."""
+
+    operands: tuple[BoundExpr, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class BoundOr:
+    """Disjunction of at least two."""
+
+    operands: tuple[BoundExpr, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class BoundNot:
+    """Negation."""
+
+    operand: BoundExpr
+
+
+Leaf: TypeAlias = "CompareLeaf | InLeaf | IsNullLeaf | PrefixLeaf | NotNullLeaf"
+BoundExpr: TypeAlias = "Leaf | Unknown | Constant | BoundAnd | BoundOr | BoundNot"

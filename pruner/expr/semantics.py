@@ -1,0 +1,64 @@
+"""Whose rules a predicate follows.
+
+The same text can mean different things: Spark and DuckDB hold that NaN is greater than every number, Trino that it
+compares false; a timestamp without a zone becomes an instant by the session's zone. A `Semantics` travels with every
+predicate and everything that depends on an engine asks it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import Literal as OneOf
+
+from pruner.errors import PredicateError
+
+Engine = OneOf["duckdb", "spark", "trino"]
+ScanMode = OneOf["snapshot", "read_optimized"]
+
+BINARY_COLLATION = "binary"
+"""Strings compare by their UTF-8 bytes, unsigned: the default of all three engines."""
+
+
+class NanOrder(Enum):
+    """How an engine compares NaN with numbers."""
+
+    GREATEST = "greatest"
+    """NaN equals itself and is greater than every number (Spark, DuckDB)."""
+    UNORDERED = "unordered"
+    """Every comparison with NaN is false, except `!=`, which is true (Trino, IEEE 754)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Semantics:
+    """The rules of one engine, session and kind of read.
+
+    `zone` is the session's time zone (an IANA name or a fixed offset such as "+02:00"); None means that it is not
+    known, and comparisons that depend on it are widened to hold in every zone. `ansi` is Spark's ANSI mode.
+    `timestamp_unit` is the precision to which the engine rounds timestamps when it reads them.
+    """
+
+    engine: Engine = "duckdb"
+    version: str | None = None
+    zone: str | None = None
+    ansi: bool | None = None
+    case_sensitive: bool = False
+    collation: str = BINARY_COLLATION
+    nan_order: NanOrder = NanOrder.GREATEST
+    timestamp_unit: OneOf["s", "ms", "us", "ns"] | None = None
+    scan_mode: ScanMode = "snapshot"
+
+    @classmethod
+    def of(cls, dialect: str) -> Semantics:
+        """Default semantics of an engine by its name.
+
+        Raises:
+            PredicateError: the engine is not one of duckdb, spark, trino.
+        """
+        match dialect:
+            case "duckdb" | "spark":
+                return cls(engine=dialect)
+            case "trino":
+                return cls(engine="trino", nan_order=NanOrder.UNORDERED)
+            case _:
+                raise PredicateError(f"unknown dialect {dialect!r}: use one of duckdb, spark, trino")

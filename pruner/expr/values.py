@@ -1,0 +1,23 @@
+"""Which Python value stands for a literal of each Arrow type.
+
+| Arrow type | Python value |
+|---|---|
+| null | None |
+| boolean | bool |
+| int8 to int64, uint8 to uint64 | int (any size: a literal may exceed its column's type) |
+| float, double | float |
+| decimal | decimal.Decimal |
+| string, large_string | str |
+| binary, large_binary, fixed_size_binary | bytes |
+| date32, date64 | datetime.date, or int days since 1970-01-01 where it lies outside Python's years |
+| timestamp(unit) without a zone | int, in `unit` since 1970-01-01T00:00:00 of the wall clock |
+| timestamp(unit, zone) | int, in `unit` since 1970-01-01T00:00:00Z |
+"""
+
+from __future__ import annotations
+
+import datetime
+from decimal import Decimal
+from typing import TypeAlias
+
+LiteralValue: TypeAlias = None | bool | int | float | Decimal | str | bytes | datetime.date

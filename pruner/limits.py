@@ -1,0 +1,22 @@
+"""Bounds on everything that comes from outside, in one place so that they can be read and tested together."""
+
+PREDICATE_TEXT_BYTES = 32 * 1024 * 1024
+"""Longest predicate text, in UTF-8 bytes; holds an IN list of a million ten-digit values."""
+
+PREDICATE_DEPTH = 200
+"""Deepest nesting of a predicate, in tree levels and in parentheses of its text."""
+
+PREDICATE_NODES = 2_000_000
+"""Most nodes of one predicate, literals of IN lists included."""
+
+SQL_PARSER_NESTING = 100
+"""Parentheses that the SQL parser is given at most: it recurses several frames a level."""
+
+STRING_BOUND_BYTES = 64
+"""Length at which stored string and binary bounds are truncated."""
+
+LOG_ENTRY_BYTES = 64 * 1024 * 1024
+"""Largest log entry that a reader accepts."""
+
+SEGMENT_SLICES = 1 << 20
+"""Most slices whose records stand in one segment."""

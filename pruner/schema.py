@@ -1,0 +1,101 @@
+"""The schema of a table as its snapshot gives it: fields by path, with what the formats know about each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import pyarrow as pa
+
+from pruner.errors import SchemaError
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One leaf or struct of the schema.
+
+    `type` is the type in the table (after promotion over files). `field_id` is the Parquet field id where files have
+    them. A `partition` field takes its value from the path; `in_file` tells whether files hold it as well (both can be
+    true). With `conflict` set, files disagree about the field in a way that no promotion mends, and it says how:
+    such a field never serves pruning. `absent_is_null` tells whether an engine reads NULL from a file without it.
+    """
+
+    path: tuple[str, ...]
+    type: pa.DataType
+    field_id: int | None = None
+    partition: bool = False
+    in_file: bool = True
+    absent_is_null: bool = True
+    conflict: str | None = None
+
+    @property
+    def name(self) -> str:
+        """The path with dots; for people, not unique when names hold dots."""
+        return ".".join(self.path)
+
+
+@dataclass(frozen=True)
+class TableSchema:
+    """The fields of a table in order: top-level columns with the nested fields of structs right behind them.
+
+    Fields of lists and maps are not listed: no predicate can name one row's value by such a path.
+    """
+
+    fields: tuple[Field, ...]
+    extra: dict[str, str] = field(default_factory=dict[str, str])
+
+    @cached_property
+    def _by_lower(self) -> dict[tuple[str, ...], list[Field]]:
+        index: dict[tuple[str, ...], list[Field]] = {}
+        for entry in self.fields:
+            index.setdefault(tuple(part.lower() for part in entry.path), []).append(entry)
+        return index
+
+    def find(self, path: tuple[str, ...], *, case_sensitive: bool = False) -> Field:
+        """Return the field at `path`: an exact spelling first, else the only one that differs in case.
+
+        Raises:
+            SchemaError: there is no such field, or several differ from `path` in case alone.
+        """
+        candidates = self._by_lower.get(tuple(part.lower() for part in path), [])
+        exact = [candidate for candidate in candidates if candidate.path == path]
+        if exact and (case_sensitive or len(candidates) == 1):
+            return exact[0]
+        if case_sensitive or not candidates:
+            raise SchemaError(f"no column {'.'.join(path)!r}: the table has {self._names()}")
+        if len(candidates) > 1:
+            spellings = ", ".join(repr(candidate.name) for candidate in candidates)
+            raise SchemaError(f"column {'.'.join(path)!r} is ambiguous: {spellings} differ in case alone")
+        return candidates[0]
+
+    def _names(self, limit: int = 20) -> str:
+        names = [entry.name for entry in self.fields if len(entry.path) == 1]
+        shown = ", ".join(names[:limit])
+        return shown + (f" and {len(names) - limit} more" if len(names) > limit else "")
+
+    @property
+    def columns(self) -> tuple[Field, ...]:
+        """The top-level fields."""
+        return tuple(entry for entry in self.fields if len(entry.path) == 1)
+
+    def to_arrow(self) -> pa.Schema:
+        """The top-level fields as an Arrow schema, every field nullable."""
+        return pa.schema([pa.field(entry.path[0], entry.type) for entry in self.columns])
+
+    def __iter__(self) -> Iterator[Field]:
+        return iter(self.fields)
+
+
+def flatten(schema: pa.Schema) -> Iterator[tuple[tuple[str, ...], pa.Field]]:
+    """Yield the path and Arrow field of every top-level column and of every nested struct field, parents first."""
+    for top in schema:
+        yield from _flatten_field((top.name,), top)
+
+
+def _flatten_field(path: tuple[str, ...], entry: pa.Field) -> Iterator[tuple[tuple[str, ...], pa.Field]]:
+    yield path, entry
+    if pa.types.is_struct(entry.type):
+        for position in range(entry.type.num_fields):
+            child = entry.type.field(position)
+            yield from _flatten_field((*path, child.name), child)

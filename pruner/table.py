@@ -1,0 +1,306 @@
+"""A table with its indexes: the object that users and adapters hold."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from threading import RLock
+from typing import TYPE_CHECKING
+
+from pruner.errors import FormatError, PrunerError, StorageError
+from pruner.evidence import SegmentCache, SnapshotEvidence
+from pruner.expr.bind import bind
+from pruner.expr.semantics import Semantics
+from pruner.expr.show import show
+from pruner.expr.sql import parse_predicate
+from pruner.indexing import Indexing, RefreshResult
+from pruner.metadata.log import MetadataTable
+from pruner.planner import Planner
+from pruner.status import IndexStatus, TableStatus, table_status
+from pruner.storage import open_store
+from pruner.tables.detect import open_source
+
+if TYPE_CHECKING:
+    from pruner.expr.nodes import Expr
+    from pruner.metadata.definitions import IndexDefinition
+    from pruner.metadata.state import State
+    from pruner.pipeline.local import Progress
+    from pruner.plan import Plan
+    from pruner.schema import TableSchema
+    from pruner.tables.snapshot import SliceSequence, Snapshot
+    from pruner.tables.source import TableSource
+
+METADATA_SUFFIX = ".pruner"
+"""What is appended to the first root to get the place of the metadata table: beside the table, never inside it."""
+
+
+def open_table(
+    uri: str | Sequence[str],
+    *,
+    storage_options: Mapping[str, str] | None = None,
+    index_uri: str | None = None,
+    max_staleness: float = 0.0,
+) -> Table:
+    """Open a table of Hudi or Parquet files; the format is detected.
+
+    Args:
+        uri: path or URI of the table's root, or several roots of one Parquet table.
+        storage_options: options of the store (keys as `obstore` knows them).
+        index_uri: place of the metadata table; `<first root>.pruner` unless given.
+        max_staleness: age in seconds up to which a look at the table may be reused; 0 looks before every plan.
+
+    Raises:
+        TableError: there is no such path, it is not a table, or its format is not supported.
+        StorageError: the store refuses to be read.
+    """
+    roots = [uri] if isinstance(uri, str) else list(uri)
+    options = dict(storage_options or {})
+    source = open_source(roots, options)
+    place = index_uri or source.root.rstrip("/") + METADATA_SUFFIX
+    return Table(source, MetadataTable(open_store(place, options)), place, max_staleness)
+
+
+@dataclass(frozen=True, slots=True)
+class _View:
+    """One look at the table and at its metadata table, with the planner for both."""
+
+    snapshot: Snapshot
+    state: State | None
+    planner: Planner
+
+
+class PinnedSnapshot:
+    """One snapshot of a table with the index state of the moment it was taken; plans on it never look again."""
+
+    def __init__(self, view: _View, fallbacks: tuple[str, ...]) -> None:
+        self._view = view
+        self._fallbacks = fallbacks
+
+    @property
+    def id(self) -> str:
+        """Identity of the snapshot: changes when files, pending services or the schema may have changed."""
+        return self._view.snapshot.id
+
+    @property
+    def schema(self) -> TableSchema:
+        """Schema of the whole snapshot."""
+        return self._view.snapshot.schema
+
+    @property
+    def slices(self) -> SliceSequence:
+        """All slices, lazily."""
+        return self._view.snapshot.slices
+
+    @property
+    def data(self) -> Snapshot:
+        """The snapshot as Arrow columns."""
+        return self._view.snapshot
+
+    def plan(
+        self, predicate: str | Expr, *, dialect: str | None = None, semantics: Semantics | None = None
+    ) -> Plan:
+        """Plan a scan of this snapshot: see `Table.plan`."""
+        rules = semantics or Semantics.of(dialect or "duckdb")
+        from_text = isinstance(predicate, str)
+        expression = parse_predicate(predicate, rules) if from_text else predicate
+        bound = bind(expression, self.schema, rules, strict=from_text)
+        plan = self._view.planner.plan(bound, predicate if from_text else show(expression), rules)
+        plan.fallbacks = (*self._fallbacks, *plan.fallbacks)
+        return plan
+
+
+class Table:
+    """A table of Hudi or Parquet files and the indexes over it. Threads may share it."""
+
+    def __init__(
+        self, source: TableSource, metadata: MetadataTable, index_uri: str, max_staleness: float
+    ) -> None:
+        self._source = source
+        self._metadata = metadata
+        self._max_staleness = max_staleness
+        self._segments = SegmentCache(lambda: metadata)
+        self._lock = RLock()
+        self._view: _View | None = None
+        self._looked_at = float("-inf")
+        self._unreadable: tuple[str, ...] = ()
+        self.index_uri = index_uri
+
+    @property
+    def uri(self) -> str:
+        """URI of the (first) root."""
+        return self._source.root
+
+    @property
+    def format(self) -> str:
+        """`hudi` or `parquet`."""
+        return self._source.format
+
+    @property
+    def schema(self) -> TableSchema:
+        """Schema of the table as it stands now."""
+        return self.snapshot().schema
+
+    def indexes(self) -> tuple[IndexDefinition, ...]:
+        """Definitions of the indexes, in the order of creation."""
+        state = self._read_state()
+        return state.definitions if state else ()
+
+    def snapshot(self, as_of: str | None = None) -> PinnedSnapshot:
+        """Take a snapshot and pin it.
+
+        Args:
+            as_of: an instant of a Hudi table to travel back to; the current one unless given.
+
+        Raises:
+            TableError: the listing cannot be read completely, or `as_of` is not possible.
+        """
+        if as_of is None:
+            return self._pinned(self._current())
+        past = self._source.snapshot_at(as_of)
+        state = self._read_state()
+        evidence = SnapshotEvidence(past, state, self._segments)
+        return self._pinned(_View(past, state, Planner(past, evidence)))
+
+    def plan(
+        self, predicate: str | Expr, *, dialect: str | None = None, semantics: Semantics | None = None
+    ) -> Plan:
+        """Find the slices that can hold a row for which the predicate is true.
+
+        Args:
+            predicate: SQL text, or the expression form (`pruner.expr.nodes`), which never fails for a type mismatch.
+            dialect: engine whose SQL and default semantics hold: duckdb (default), spark, trino.
+            semantics: the engine's rules in full, instead of `dialect`.
+
+        Raises:
+            PredicateError: the text cannot be parsed, compared, or is too large.
+            SchemaError: the text names a column that the table does not have.
+            TableError: the listing cannot be read completely.
+        """
+        return self.snapshot().plan(predicate, dialect=dialect, semantics=semantics)
+
+    def create_index(
+        self,
+        name: str,
+        on: str | Sequence[str],
+        using: str = "column_stats",
+        *,
+        options: Mapping[str, str] | None = None,
+        if_not_exists: bool = False,
+        build: bool = True,
+        progress: Progress | None = None,
+    ) -> RefreshResult | None:
+        """Define an index and build it.
+
+        Args:
+            name: unique in the table, whatever the case.
+            on: a column path, a list of them (each by itself), or "*" for every column of a supported type.
+            using: type of the index.
+            options: options of the type.
+            if_not_exists: do nothing when an index of that name exists.
+            build: False only registers the index; `refresh` builds it.
+            progress: called with what was done while building.
+
+        Returns:
+            What was built, or None when nothing was.
+
+        Raises:
+            IndexDefinitionError: the name is taken, or the column or type cannot be indexed.
+            SchemaError: no such column.
+            StorageError: the metadata table cannot be written.
+        """
+        created = self._indexing().create(name, on, using, dict(options or {}), if_not_exists=if_not_exists)
+        self._forget()
+        return self.refresh(progress=progress, index=name) if created and build else None
+
+    def drop_index(self, name: str, *, if_exists: bool = False) -> bool:
+        """Drop an index; returns whether there was one.
+
+        Raises:
+            IndexDefinitionError: there is no such index and `if_exists` is False.
+        """
+        dropped = self._indexing().drop(name, if_exists=if_exists)
+        self._forget()
+        return dropped
+
+    def refresh(
+        self, *, index: str | None = None, dry_run: bool = False, progress: Progress | None = None
+    ) -> RefreshResult:
+        """Index every slice that is not covered yet.
+
+        Args:
+            index: only this index; all unless given.
+            dry_run: only count what would be read.
+            progress: called with what was done.
+
+        Returns:
+            Counts, and each slice that failed with one sentence (it stays uncovered; the others are committed).
+
+        Raises:
+            IndexDefinitionError: there is no such index.
+            StorageError: the metadata table cannot be written.
+        """
+        result = self._indexing().refresh(index, dry_run=dry_run, progress=progress)
+        self._forget()
+        return result
+
+    def status(self) -> TableStatus:
+        """Coverage, age and size of each index over the table as it stands now."""
+        view = self._current()
+        return table_status(self, view.snapshot, view.state, self._segments)
+
+    def verify(self) -> list[str]:
+        """Check every stored byte of the metadata table against its checksum; one sentence for each fault."""
+        return self._metadata.verify()
+
+    def vacuum(self, *, grace_seconds: float = 24 * 3600) -> int:
+        """Delete files that no live state names and that are older than the grace; returns how many."""
+        return self._metadata.vacuum(grace_seconds)
+
+    def uninstall(self) -> None:
+        """Delete the metadata table with all indexes; the table's own files are never touched."""
+        self._metadata.uninstall()
+        self._forget()
+
+    def _indexing(self) -> Indexing:
+        return Indexing(self._source, self._metadata, self._segments, self._fresh_snapshot)
+
+    def _fresh_snapshot(self) -> Snapshot:
+        with self._lock:
+            return self._source.snapshot(self._view.snapshot if self._view else None)
+
+    def _forget(self) -> None:
+        with self._lock:
+            self._looked_at = float("-inf")
+
+    def _pinned(self, view: _View) -> PinnedSnapshot:
+        return PinnedSnapshot(view, self._unreadable)
+
+    def _current(self) -> _View:
+        """The newest view, made again only where a look at the table or at the log shows a change."""
+        with self._lock:
+            if self._view is not None and time.monotonic() - self._looked_at < self._max_staleness:
+                return self._view
+            started = time.monotonic()
+            snapshot = self._source.snapshot(self._view.snapshot if self._view else None)
+            state = self._read_state()
+            if self._view is None or self._view.snapshot is not snapshot or self._view.state is not state:
+                evidence = SnapshotEvidence(snapshot, state, self._segments)
+                self._view = _View(snapshot, state, Planner(snapshot, evidence))
+            self._looked_at = started
+            return self._view
+
+    def _read_state(self) -> State | None:
+        """The state of the metadata table; None, with the reason recorded, where it cannot be used for pruning."""
+        try:
+            state = self._metadata.state() if self._metadata.exists() else None
+        except (FormatError, StorageError) as error:
+            self._unreadable = (f"indexes are not used: {error}",)
+            return None
+        self._unreadable = ()
+        if state is not None and not state.matches(self._source.identity()):
+            self._unreadable = ("indexes are not used: the table was made anew since they were built; refresh them",)
+            return None
+        return state
+
+

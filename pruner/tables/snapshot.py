@@ -1,0 +1,157 @@
+"""A snapshot: the slices of a table with its schema, as Arrow columns and never as a Python object per slice.
+
+Slices are numbered 0 to n-1 in the order of the columns; sets of slices are masks or arrays of these ordinals. Slice
+objects are made one at a time, when somebody looks at one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, overload
+
+import numpy as np
+import pyarrow as pa
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from pruner.schema import TableSchema
+
+SLICE_COLUMNS = pa.schema(
+    [
+        pa.field("partition", pa.int32(), nullable=False),  # ordinal into Snapshot.partitions
+        pa.field("file_id", pa.string(), nullable=False),
+        pa.field("base_file", pa.string()),  # URI, as engines are to be given it; null without a base file
+        pa.field("base_size", pa.int64()),
+        pa.field("base_version", pa.string()),  # e-tag or modification time: what an overwrite changes
+        pa.field("base_instant", pa.string()),
+        pa.field("log_files", pa.list_(pa.string())),  # URIs; null without logs
+        pa.field("log_size", pa.int64()),
+        pa.field("unsettled", pa.bool_(), nullable=False),  # R4: never covered by any index
+    ]
+)
+"""Columns of `Snapshot.columns`, in this order."""
+
+SLICE_KEY_BYTES = 16
+"""Length of a slice key: the XXH3-128 of everything that makes a slice unrepeatable (the slice id)."""
+
+
+@dataclass(frozen=True, slots=True)
+class FileSlice:
+    """One slice: a base file (optional) and its log files, oldest first. `size` is in bytes, logs included."""
+
+    partition_path: str
+    file_id: str
+    base_file: str | None
+    base_instant: str | None
+    log_files: tuple[str, ...]
+    size: int
+
+
+@dataclass(frozen=True)
+class Partitions:
+    """The partitions of a snapshot: physical path and logical values are separate things.
+
+    `paths[i]` is relative to its root ("" when not partitioned). `values` has one typed Arrow array for each
+    partition column (by lower-level field path), as long as `paths`; a null is a NULL partition value. `trusted`
+    names the columns whose path value is known to be the very value that every row of the partition has.
+    """
+
+    paths: pa.Array
+    values: dict[tuple[str, ...], pa.Array] = field(default_factory=dict[tuple[str, ...], pa.Array])
+    trusted: frozenset[tuple[str, ...]] = frozenset()
+
+    def __len__(self) -> int:
+        return len(self.paths)
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """The slices of a table at one moment.
+
+    `id` changes whenever the set of slices, their files or the schema may have changed. `columns` follows
+    `SLICE_COLUMNS`; `keys` holds the slice keys (fixed_size_binary(16)), by which index records are joined.
+    `problems` maps a URI to one sentence for each file that could not be read (its slice is kept by every plan).
+    """
+
+    id: str
+    schema: TableSchema
+    columns: pa.Table
+    keys: pa.FixedSizeBinaryArray
+    partitions: Partitions
+    root: str
+    problems: dict[str, str] = field(default_factory=dict[str, str])
+
+    def __len__(self) -> int:
+        return self.columns.num_rows
+
+    @cached_property
+    def partition_ordinals(self) -> NDArray[np.int32]:
+        """The partition of each slice, as an ordinal into `partitions`."""
+        return self.columns.column("partition").combine_chunks().to_numpy()
+
+    @cached_property
+    def has_logs(self) -> NDArray[np.bool_]:
+        """True for each slice that has log files."""
+        return self.columns.column("log_files").is_valid().to_numpy(zero_copy_only=False)
+
+    @cached_property
+    def coverable(self) -> NDArray[np.bool_]:
+        """True for each slice that indexes may cover: settled, without logs, with a base file."""
+        unsettled = self.columns.column("unsettled").to_numpy(zero_copy_only=False)
+        has_base = self.columns.column("base_file").is_valid().to_numpy(zero_copy_only=False)
+        return has_base & ~self.has_logs & ~unsettled
+
+    @cached_property
+    def sizes(self) -> NDArray[np.int64]:
+        """Size of each slice in bytes, log files included."""
+        base = self.columns.column("base_size").fill_null(0).to_numpy()
+        return base + self.columns.column("log_size").fill_null(0).to_numpy()
+
+    @property
+    def slices(self) -> SliceSequence:
+        """All slices, lazily."""
+        return SliceSequence(self, None)
+
+
+class SliceSequence(Sequence[FileSlice]):
+    """Slices of a snapshot, made into objects one at a time."""
+
+    def __init__(self, snapshot: Snapshot, ordinals: NDArray[np.intp] | None) -> None:
+        self._snapshot = snapshot
+        self._ordinals = ordinals
+
+    def __len__(self) -> int:
+        return len(self._snapshot) if self._ordinals is None else len(self._ordinals)
+
+    @overload
+    def __getitem__(self, index: int) -> FileSlice: ...
+    @overload
+    def __getitem__(self, index: slice) -> SliceSequence: ...
+    def __getitem__(self, index: int | slice) -> FileSlice | SliceSequence:
+        if isinstance(index, slice):
+            ordinals = np.arange(len(self._snapshot)) if self._ordinals is None else self._ordinals
+            return SliceSequence(self._snapshot, ordinals[index])
+        if not -len(self) <= index < len(self):
+            raise IndexError(index)
+        position = range(len(self))[index]
+        return _file_slice(self._snapshot, position if self._ordinals is None else int(self._ordinals[position]))
+
+    def __iter__(self) -> Iterator[FileSlice]:
+        for position in range(len(self)):
+            yield self[position]
+
+
+def _file_slice(snapshot: Snapshot, ordinal: int) -> FileSlice:
+    columns = snapshot.columns
+    row = {name: columns.column(name)[ordinal].as_py() for name in columns.column_names}
+    return FileSlice(
+        partition_path=snapshot.partitions.paths[row["partition"]].as_py(),
+        file_id=row["file_id"],
+        base_file=row["base_file"],
+        base_instant=row["base_instant"],
+        log_files=tuple(row["log_files"] or ()),
+        size=(row["base_size"] or 0) + (row["log_size"] or 0),
+    )

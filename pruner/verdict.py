@@ -1,0 +1,121 @@
+"""What a predicate can come to on the rows of each slice: can be true, can be false, can be null.
+
+Each answer is a mask over slices and an over-approximation: a bit that is set may be wrong, one that is clear is
+proven. Whatever is unknown sets all three. NOT swaps true and false, so no approximation ever flips into a claim. Only
+the outcome that is asked for is computed: a scan asks whether the predicate can be TRUE, a NOT above a part asks that
+part whether it can be FALSE, and the proof that every row matches asks for FALSE and NULL.
+
+| | can be true | can be false | can be null |
+|---|---|---|---|
+| a AND b | a.true ∧ b.true | a.false ∨ b.false | (a.null ∨ b.null) ∧ each (true ∨ null) |
+| a OR b | a.true ∨ b.true | a.false ∧ b.false | (a.null ∨ b.null) ∧ each (false ∨ null) |
+| NOT a | a.false | a.true | a.null |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from enum import Enum
+from functools import reduce
+from typing import TYPE_CHECKING, assert_never
+
+import numpy as np
+
+from pruner.expr.bound import BoundAnd, BoundNot, BoundOr, Unknown
+from pruner.expr.nodes import Constant
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from pruner.expr.bound import BoundExpr, Leaf
+
+    Mask = NDArray[np.bool_]
+
+
+class Outcome(Enum):
+    """What a predicate comes to on a row."""
+
+    TRUE = "true"
+    FALSE = "false"
+    NULL = "null"
+
+    @property
+    def swapped(self) -> Outcome:
+        """The outcome of a predicate whose negation comes to this one."""
+        match self:
+            case Outcome.TRUE:
+                return Outcome.FALSE
+            case Outcome.FALSE:
+                return Outcome.TRUE
+            case Outcome.NULL:
+                return Outcome.NULL
+
+
+LeafVerdict = Callable[["Leaf", Outcome], "Mask"]
+"""Which slices can hold a row on which the leaf comes to the outcome."""
+
+
+def possible(predicate: BoundExpr, outcome: Outcome, leaf_verdict: LeafVerdict, count: int) -> Mask:
+    """Tell for each of `count` slices whether some row can make `predicate` come to `outcome`.
+
+    Args:
+        predicate: bound to the table whose slices `leaf_verdict` knows.
+        outcome: what is asked for.
+        leaf_verdict: answers for one leaf; a mask of `count` entries, never modified here.
+        count: number of slices.
+
+    Returns:
+        A mask of `count` entries; False is a proof that no row does.
+    """
+
+    def ask(part: BoundExpr, wanted: Outcome) -> Mask:
+        return possible(part, wanted, leaf_verdict, count)
+
+    match predicate:
+        case BoundAnd(operands):
+            return _nary(operands, outcome, absorbing=Outcome.FALSE, ask=ask)
+        case BoundOr(operands):
+            return _nary(operands, outcome, absorbing=Outcome.TRUE, ask=ask)
+        case BoundNot(operand):
+            return ask(operand, outcome.swapped)
+        case Constant(value):
+            return np.full(count, _constant_outcome(value) is outcome)
+        case Unknown():
+            return np.ones(count, dtype=np.bool_)
+        case _:
+            return leaf_verdict(predicate, outcome)
+
+
+def _nary(
+    operands: Iterable[BoundExpr],
+    outcome: Outcome,
+    *,
+    absorbing: Outcome,
+    ask: Callable[[BoundExpr, Outcome], Mask],
+) -> Mask:
+    """AND (absorbing FALSE) or OR (absorbing TRUE): one absorbing operand decides, else all must be neutral."""
+    neutral = absorbing.swapped
+    match outcome:
+        case Outcome.NULL:
+            nulls = [ask(operand, Outcome.NULL) for operand in operands]
+            unabsorbed = [ask(operand, neutral) | null for operand, null in zip(operands, nulls, strict=True)]
+            return _any(nulls) & _all(unabsorbed)
+        case Outcome.TRUE | Outcome.FALSE:
+            answers = (ask(operand, outcome) for operand in operands)
+            return _any(answers) if outcome is absorbing else _all(answers)
+        case _:
+            assert_never(outcome)
+
+
+def _any(masks: Iterable[Mask]) -> Mask:
+    return reduce(np.logical_or, masks)
+
+
+def _all(masks: Iterable[Mask]) -> Mask:
+    return reduce(np.logical_and, masks)
+
+
+def _constant_outcome(value: bool | None) -> Outcome:
+    if value is None:
+        return Outcome.NULL
+    return Outcome.TRUE if value else Outcome.FALSE
