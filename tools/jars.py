@@ -25,7 +25,7 @@ SETTINGS = """<ivysettings>
   </resolvers>
 </ivysettings>
 """
-"""No host is named, so Ivy's default stands; no poms and no metadata, so exactly the named jar is asked for."""
+"""No host is named, so Ivy's default stands; without poms and metadata exactly the named jar is fetched."""
 
 
 class FetchError(RuntimeError):

@@ -1,8 +1,8 @@
 """Finds a Java runtime that Spark 3.5 runs on, and fetches one only when the machine has none.
 
-A system Java comes first because it knows the machine's certificates. The fetched runtime is a wheel at a pinned
-version with hashes (`requirements-java.lock`), installed into the cache folder: a virtual environment would hold
-only one version, and other engines want another.
+A system Java comes first because it knows the machine's certificates. The fetched runtime is a wheel at a
+pinned version with hashes (`requirements-java.lock`), installed into the cache folder: a virtual environment
+would hold only one version, and other engines want another.
 """
 
 from __future__ import annotations

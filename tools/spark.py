@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -29,8 +31,8 @@ appender.stderr.layout.type = PatternLayout
 appender.stderr.layout.pattern = %d{HH:mm:ss} %p %c{1}: %m%n
 """
 
-# The first compiler tier and the serial collector: nothing here runs long enough to earn the optimising compiler back.
-# Hudi's object-size estimator prints warnings on standard output unless it may attach to its own process.
+# The first compiler tier and the serial collector: nothing here runs long enough for the optimising compiler.
+# Hudi's estimator of object sizes looks at its own process, which must be allowed.
 JVM_OPTIONS = (
     "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:-UsePerfData -Xss4m -Duser.timezone=UTC "
     "-Djdk.attach.allowAttachSelf=true"
@@ -38,7 +40,10 @@ JVM_OPTIONS = (
 
 
 def hudi_session(scratch: Path, *, memory: str = "2g", extra: dict[str, str] | None = None) -> SparkSession:
-    """Start Spark with Hudi on two local cores; `scratch` takes everything that it writes beside tables."""
+    """Start Spark with Hudi on two local cores; `scratch` takes everything that it writes beside tables.
+
+    What the Java machine prints goes to `spark.log` there: errors that matter come back as exceptions.
+    """
     from pyspark.sql import SparkSession  # noqa: PLC0415  (the set-up tools run before pyspark is needed)
 
     java = spark_java()
@@ -55,9 +60,28 @@ def hudi_session(scratch: Path, *, memory: str = "2g", extra: dict[str, str] | N
     builder = SparkSession.builder.appName("pruner").master("local[2]")
     for key, value in {**_settings(scratch, memory, jvm_options), **(extra or {})}.items():
         builder = builder.config(key, value)
-    session = builder.getOrCreate()
-    session.sparkContext.setLogLevel("ERROR")
-    return session
+    with _output_to(scratch / "spark.log"):
+        return builder.getOrCreate()
+
+
+@contextmanager
+def _output_to(file: Path) -> Iterator[None]:
+    """Let child processes that start meanwhile print into a file; show its end if the start fails."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    saved = {descriptor: os.dup(descriptor) for descriptor in (1, 2)}
+    with file.open("wb") as log:
+        for descriptor in saved:
+            os.dup2(log.fileno(), descriptor)
+    try:
+        yield
+    except Exception as error:
+        error.add_note(file.read_text(encoding="utf-8", errors="replace")[-2000:])
+        raise
+    finally:
+        for descriptor, original in saved.items():
+            os.dup2(original, descriptor)
+            os.close(original)
 
 
 def _settings(scratch: Path, memory: str, jvm_options: str) -> dict[str, str]:

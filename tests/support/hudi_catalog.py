@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import date, datetime, timezone
+from datetime import UTC, date, datetime
 from decimal import Decimal
 from functools import partial
 from pathlib import Path
@@ -116,7 +116,7 @@ def cow_late_commit_before(spark: SparkSession, path: Path, *, version: TableVer
 
 @fixture_table(*VERSIONS)
 def cow_late_commit_after(spark: SparkSession, path: Path, *, version: TableVersion) -> None:
-    """The earlier of two commits completed last: the newest instant is the one of `before`, the table is not."""
+    """The earlier commit completed last: the newest instant is the one of `before`, the table is not."""
     _two_commits(spark, path, version)
     late = completed(path)[1]
     content = late.file.read_bytes()
@@ -131,13 +131,14 @@ def _two_commits(spark: SparkSession, path: Path, version: TableVersion) -> None
     table.insert(trips(spark, range(9, 12), fare=200))
 
 
-@fixture_table(8, 9)
+@fixture_table(*VERSIONS)
 def mor_log_only(spark: SparkSession, path: Path, *, version: TableVersion) -> None:
-    """Slices without a base file: the bucket index lets inserts go to logs."""
-    buckets = {"hoodie.index.type": "BUCKET", "hoodie.bucket.index.num.buckets": "2"}
-    table = HudiWriter(spark, path, version, "MERGE_ON_READ", options=buckets)
-    table.insert(trips(spark, range(6)))
-    table.upsert(trips(spark, [0, 7], ts=2, fare=1000))
+    """Slices without a base file, beside some that have one."""
+    table = HudiWriter(spark, path, version, "MERGE_ON_READ")
+    # An index that finds keys in logs lets inserts go there; it lives in memory only, so no upsert follows.
+    into_logs = {"hoodie.index.type": "INMEMORY"}
+    table.insert(trips(spark, range(6)), also=into_logs)
+    table.insert(trips(spark, range(6, 9), fare=100))
 
 
 @fixture_table(6, 9)
@@ -161,7 +162,21 @@ def cow_two_partition_columns(spark: SparkSession, path: Path, *, version: Table
     HudiWriter(spark, path, version, partition_by="city,seats").insert(trips(spark, range(9)))
 
 
-SPECIAL_VALUES = ("a b", "50%", "x=y", "p/q", "1+1", "12:30", "%252F", "Zürich 東京", "$d", "01", "1e3", "true", None)
+SPECIAL_VALUES = (
+    "a b",
+    "50%",
+    "x=y",
+    "p/q",
+    "1+1",
+    "12:30",
+    "%252F",
+    "Zürich 東京",
+    "$d",
+    "01",
+    "1e3",
+    "true",
+    None,
+)
 """Partition values that some system has mistaken for something else."""
 
 
@@ -183,12 +198,12 @@ def cow_raw_values(spark: SparkSession, path: Path, *, version: TableVersion) ->
     HudiWriter(spark, path, version).insert(trips(spark, range(2 * len(RAW_VALUES)), cities=RAW_VALUES))
 
 
-DAYS = tuple(datetime(2013, 1, day, hour, tzinfo=timezone.utc) for day in (1, 2, 3) for hour in (0, 9, 23))
+DAYS = tuple(datetime(2013, 1, day, hour, tzinfo=UTC) for day in (1, 2, 3) for hour in (0, 9, 23))
 
 
 @fixture_table(6, 9)
 def cow_rounded_timestamp(spark: SparkSession, path: Path, *, version: TableVersion) -> None:
-    """The partition is a timestamp rounded to the day by the key generator, so `at > x` is `day >= day(x)`."""
+    """The key generator rounds a timestamp to the day: `at > x` means `partition >= day(x)`."""
     generator = {
         "hoodie.datasource.write.keygenerator.class": "org.apache.hudi.keygen.TimestampBasedKeyGenerator",
         "hoodie.keygen.timebased.timestamp.type": "EPOCHMILLISECONDS",
@@ -212,20 +227,33 @@ def cow_widened(spark: SparkSession, path: Path, *, version: TableVersion) -> No
     table.insert(rows_of(spark, new, wide))
 
 
+SCHEMA_ON_READ = {
+    "hoodie.schema.on.read.enable": "true",
+    "hoodie.datasource.write.schema.allow.auto.evolution.column.drop": "true",
+}
+"""Session settings without which Spark neither renames nor drops a column, nor reads such a table rightly."""
+
+
 @fixture_table(9)
 def cow_renamed(spark: SparkSession, path: Path, *, version: TableVersion) -> None:
-    """Schema-on-read evolution: a column was renamed, another dropped and added again."""
+    """Schema-on-read evolution: `fare` became `price`, `seats` was dropped and added again.
+
+    Files from before still hold `fare`, and old values of `seats` that are no longer the table's.
+    """
     HudiWriter(spark, path, version).insert(trips(spark, range(6)))
-    spark.sql("SET hoodie.schema.on.read.enable=true")
+    name = path.name
+    for key, value in SCHEMA_ON_READ.items():
+        spark.conf.set(key, value)
     try:
-        spark.sql(f"CREATE TABLE {path.name} USING hudi LOCATION '{path.as_uri()}'")
-        spark.sql(f"ALTER TABLE {path.name} RENAME COLUMN fare TO price")
-        spark.sql(f"ALTER TABLE {path.name} DROP COLUMN seats")
-        spark.sql(f"ALTER TABLE {path.name} ADD COLUMNS (seats INT)")
-        spark.sql(f"INSERT INTO {path.name} (id, ts, price, seats, city) VALUES (6, 1, 600.0, 60, 'berlin')")
+        spark.sql(f"CREATE TABLE {name} USING hudi LOCATION '{path.as_uri()}'")
+        spark.sql(f"ALTER TABLE {name} RENAME COLUMN fare TO price")
+        spark.sql(f"ALTER TABLE {name} DROP COLUMN seats")
+        spark.sql(f"ALTER TABLE {name} ADD COLUMNS (seats INT)")
+        spark.sql(f"INSERT INTO {name} (id, ts, price, seats, city) VALUES (6, 1, 600.0, 60, 'berlin')")
     finally:
-        spark.sql(f"DROP TABLE IF EXISTS {path.name}")
-        spark.sql("SET hoodie.schema.on.read.enable=false")
+        spark.sql(f"DROP TABLE IF EXISTS {name}")
+        for key in SCHEMA_ON_READ:
+            spark.conf.unset(key)
 
 
 @fixture_table(6, 9)
@@ -276,11 +304,23 @@ def mor_rolled_back(spark: SparkSession, path: Path, *, version: TableVersion) -
 def cow_types(spark: SparkSession, path: Path, *, version: TableVersion) -> None:
     """Every type that indexes know, with NULLs, NaN, signed zeros and a struct."""
     schema = (
-        "id INT, city STRING, flag BOOLEAN, small SMALLINT, big BIGINT, ratio FLOAT, fare DOUBLE, price DECIMAL(10,2), "
-        "code BINARY, day DATE, at TIMESTAMP, place STRUCT<name: STRING, zip: INT>, ts BIGINT"
+        "id INT, city STRING, flag BOOLEAN, small SMALLINT, big BIGINT, ratio FLOAT, fare DOUBLE, "
+        "price DECIMAL(10,2), code BINARY, day DATE, at TIMESTAMP, place STRUCT<name: STRING, zip: INT>, ts BIGINT"
     )
     at = datetime(2013, 3, 31, 1, 59, 59, 999_999)
-    full = (True, 7, 2**53 + 1, 0.1, float("nan"), Decimal("12.30"), b"\x00\xff", date(1969, 12, 31), at, ("a", 1), 1)
+    full = (
+        True,
+        7,
+        2**53 + 1,
+        0.1,
+        float("nan"),
+        Decimal("12.30"),
+        b"\x00\xff",
+        date(1969, 12, 31),
+        at,
+        ("a", 1),
+        1,
+    )
     plain = (False, -1, -5, -0.0, -0.0, Decimal("-0.05"), b"", date(2013, 1, 1), at, (None, None), 1)
     empty = (*[None] * 10, 1)
     table = HudiWriter(spark, path, version)

@@ -1,8 +1,8 @@
 """The real Hudi tables that tests read: each has a name, a builder, and is built once per machine.
 
-Builders write into an empty folder; the result is kept in the cache folder under a key made from this code and
-the versions of Spark and Hudi, so a second run starts no Java machine for them. The kept tables are read-only by
-agreement: whatever writes, even an index beside the table, works on a copy (`HudiTables.copy`).
+Builders write into an empty folder; the result is kept in the cache folder under a key made from this code
+and the versions of Spark and Hudi, so a second run starts no Java machine for them. The kept tables are
+read-only by agreement: whatever writes, even an index beside the table, works on a copy (`HudiTables.copy`).
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class HudiTables:
     root: Path = field(default_factory=lambda: cache_dir() / f"hudi-tables-{_key()}")
 
     def path(self, name: str) -> Path:
-        """Return the kept table, building it if need be. Read-only: nothing may be written in or beside it."""
+        """Return the kept table, building it if need be; nothing may be written in or beside it."""
         target = self.root / name / name
         if not target.is_dir():
             builder = builders()[name]
@@ -58,7 +58,7 @@ def builders() -> dict[str, Builder]:
 
 
 def table_names(pattern: str = ".*") -> list[str]:
-    """Return the names of the fixture tables that match a regular expression as a whole, to parametrise tests."""
+    """Return the names of the fixture tables that a regular expression matches, to parametrise tests."""
     return [name for name in builders() if re.fullmatch(pattern, name)]
 
 

@@ -1,7 +1,7 @@
-"""Reads and edits the timeline of a Hudi table on disk, to bring about states that last a moment in real life.
+"""Reads and edits the timeline of a Hudi table on disk, to bring about states that last only a moment.
 
-A writer that is still running, or died, has left everything but the file that says "completed". Taking that file
-away gives exactly that state.
+A writer that is still running, or died, has left everything but the file that says "completed". Taking that
+file away gives exactly that state.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def pending(table: Path, *actions: str) -> list[str]:
 
 
 def make_inflight(table: Path, instant: Instant | None = None) -> Instant:
-    """Turn a completed instant (by default the newest) back into a running one, in the metadata table as well."""
+    """Turn a completed instant (the newest) back into a running one, in the metadata table as well."""
     chosen = instant or completed(table)[-1]
     metadata = table / ".hoodie" / "metadata"
     if metadata.is_dir():

@@ -1,7 +1,7 @@
 """Writes real Hudi tables with Spark, one small change at a time.
 
-Nothing happens that a test did not ask for: no cleaning, archiving or compaction by itself, and every insert makes
-new file groups instead of filling small files, so that the slices of a table follow from its list of writes.
+Nothing happens that a test did not ask for: no cleaning, archiving or compaction by itself, and every insert
+makes new file groups instead of filling small files, so that a table's slices follow from its list of writes.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ COMPACT: Mapping[str, str] = {
 
 SCHEDULE_CLUSTERING: Mapping[str, str] = {
     "hoodie.clustering.schedule.inline": "true",
-    "hoodie.clustering.inline.max.commits": "1",
+    "hoodie.clustering.async.max.commits": "1",
 }
 """Write options: plan a clustering after this write and leave it pending."""
 
@@ -125,9 +125,14 @@ TRIP_SCHEMA = "id INT, city STRING, seats INT, fare DOUBLE, ts BIGINT"
 
 
 def trips(
-    spark: SparkSession, ids: Iterable[int], *, ts: int = 1, fare: float = 0.0, cities: Sequence[str | None] = CITIES
+    spark: SparkSession,
+    ids: Iterable[int],
+    *,
+    ts: int = 1,
+    fare: float = 0.0,
+    cities: Sequence[str | None] = CITIES,
 ) -> DataFrame:
-    """Return rows of the table that most fixtures hold: dealt out to `cities` by id, every fifth fare NULL."""
+    """Return rows of the usual table: dealt out to `cities` by id, every fifth fare NULL."""
     rows = [(i, cities[i % len(cities)], i % 7, None if i % 5 == 0 else float(fare + i), ts) for i in ids]
     return spark.createDataFrame(rows, TRIP_SCHEMA)
 

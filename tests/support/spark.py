@@ -1,7 +1,7 @@
 """Spark as the oracle: what it reads, and which slices it reads it from, with nothing of its own pruned away.
 
-Hudi 1.2.0 lost rows with its own data skipping, so neither that nor its metadata table takes part here: the listing
-is the folder's, and every row is read.
+Hudi 1.2.0 lost rows with its own data skipping, so neither that nor its metadata table takes part here: the
+listing is the folder's, and every row is read.
 """
 
 from __future__ import annotations

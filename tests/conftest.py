@@ -1,0 +1,85 @@
+"""Fixtures and settings for all tests: Spark, real tables, and how random tests are seeded and repeated."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Generator, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.support import profiles
+from tests.support.hudi_tables import HudiTables
+from tests.support.spark import start_spark
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+profiles.load()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure(config: pytest.Config) -> None:
+    """Choose the seed of this run before Hypothesis and the worker processes read it."""
+    if config.option.hypothesis_seed is None:
+        config.option.hypothesis_seed = str(random.SystemRandom().randrange(2**32))
+
+
+def pytest_report_header(config: pytest.Config) -> str:
+    """Name the profile and the seed at the top of every run."""
+    return f"properties: profile {profiles.NAME}, seed {config.option.hypothesis_seed}"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Send every Spark test to one worker: a second Java machine costs more than it saves on two cores."""
+    for item in items:
+        if item.get_closest_marker("spark"):
+            item.add_marker(pytest.mark.xdist_group("spark"))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Add the one command that repeats a failed property to its report."""
+    report = yield
+    is_property = getattr(getattr(item, "obj", None), "is_hypothesis_test", False)
+    if report.when == "call" and report.failed and is_property:
+        seed = item.config.option.hypothesis_seed
+        node = item.nodeid.split("@")[0]
+        profile = f"PRUNER_TEST_PROFILE={profiles.NAME} PRUNER_FUZZ_N={profiles.REQUESTED}"
+        command = f"{profile} .venv/bin/python -m pytest '{node}' --hypothesis-seed={seed}"
+        report.sections.append(("repeat this property", f"seed {seed}\n{command}"))
+    return report
+
+
+@pytest.fixture(scope="session")
+def start_session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[], SparkSession]]:
+    """Start Spark at the first call and stop it after the last test of this process."""
+    started: list[SparkSession] = []
+
+    def start() -> SparkSession:
+        if not started:
+            started.append(start_spark(tmp_path_factory.mktemp("spark")))
+        return started[0]
+
+    yield start
+    for session in started:
+        session.stop()
+
+
+@pytest.fixture(scope="session")
+def spark(start_session: Callable[[], SparkSession]) -> SparkSession:
+    """The Spark session with Hudi that all tests of this process share."""
+    return start_session()
+
+
+@pytest.fixture(scope="session")
+def hudi_tables(start_session: Callable[[], SparkSession]) -> HudiTables:
+    """The real Hudi tables by name; read-only. Spark starts only for those not yet built here."""
+    return HudiTables(start_session)
+
+
+@pytest.fixture
+def hudi_table(hudi_tables: HudiTables, tmp_path: Path) -> Callable[[str], Path]:
+    """A function from the name of a Hudi table to a copy that the test may change."""
+    return lambda name: hudi_tables.copy(name, tmp_path)
