@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from pruner.indexes.base import Evidence
     from pruner.metadata.definitions import IndexDefinition
-    from pruner.metadata.log import MetadataTable
+    from pruner.metadata.table import MetadataTable
     from pruner.metadata.state import SegmentEntry, State
     from pruner.schema import Field
     from pruner.tables.snapshot import Snapshot

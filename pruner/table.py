@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from threading import RLock
 from typing import TYPE_CHECKING
 
-from pruner.errors import FormatError, PrunerError, StorageError
+from pruner.errors import FormatError, StorageError
 from pruner.evidence import SegmentCache, SnapshotEvidence
 from pruner.expr.bind import bind
 from pruner.expr.semantics import Semantics
 from pruner.expr.show import show
 from pruner.expr.sql import parse_predicate
 from pruner.indexing import Indexing, RefreshResult
-from pruner.metadata.log import MetadataTable
+from pruner.metadata.table import MetadataTable
 from pruner.planner import Planner
-from pruner.status import IndexStatus, TableStatus, table_status
+from pruner.status import TableStatus, index_status
 from pruner.storage import open_store
 from pruner.tables.detect import open_source
 
@@ -247,7 +247,20 @@ class Table:
     def status(self) -> TableStatus:
         """Coverage, age and size of each index over the table as it stands now."""
         view = self._current()
-        return table_status(self, view.snapshot, view.state, self._segments)
+        snapshot, state = view.snapshot, view.state
+        return TableStatus(
+            uri=self.uri,
+            format=self.format,
+            snapshot_id=snapshot.id,
+            slices=len(snapshot),
+            coverable=int(snapshot.coverable.sum()),
+            indexes=tuple(
+                index_status(definition, state, snapshot, self._segments)
+                for definition in (state.definitions if state else ())
+            ),
+            problems=dict(snapshot.problems),
+            fallbacks=self._unreadable,
+        )
 
     def verify(self) -> list[str]:
         """Check every stored byte of the metadata table against its checksum; one sentence for each fault."""

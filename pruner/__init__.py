@@ -1,0 +1,88 @@
+"""One set of indexes over a lake table; every engine skips files with it.
+
+    import pruner
+
+    table = pruner.open_table("s3://lake/flights")
+    table.create_index("carrier_idx", on="carrier")
+    plan = table.plan("carrier = 'AA' AND delay > 60", dialect="duckdb")
+    plan.files
+
+A plan never leaves out a file that holds a row for which the predicate is true: see docs/guarantee.md.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pruner.ddl import sql
+    from pruner.errors import (
+        ConflictError,
+        FormatError,
+        IndexDefinitionError,
+        PredicateError,
+        PrunerError,
+        SchemaError,
+        StorageError,
+        TableError,
+    )
+    from pruner.expr.semantics import NanOrder, Semantics
+    from pruner.indexing import RefreshResult
+    from pruner.plan import FunnelStep, Plan
+    from pruner.status import IndexStatus, TableStatus
+    from pruner.table import PinnedSnapshot, Table, open_table
+    from pruner.tables.snapshot import FileSlice
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "ConflictError",
+    "FileSlice",
+    "FormatError",
+    "FunnelStep",
+    "IndexDefinitionError",
+    "IndexStatus",
+    "NanOrder",
+    "PinnedSnapshot",
+    "Plan",
+    "PredicateError",
+    "PrunerError",
+    "RefreshResult",
+    "SchemaError",
+    "Semantics",
+    "StorageError",
+    "Table",
+    "TableError",
+    "TableStatus",
+    "open_table",
+    "sql",
+]
+
+_HOMES = {
+    "pruner.ddl": ("sql",),
+    "pruner.errors": (
+        "ConflictError",
+        "FormatError",
+        "IndexDefinitionError",
+        "PredicateError",
+        "PrunerError",
+        "SchemaError",
+        "StorageError",
+        "TableError",
+    ),
+    "pruner.expr.semantics": ("NanOrder", "Semantics"),
+    "pruner.indexing": ("RefreshResult",),
+    "pruner.plan": ("FunnelStep", "Plan"),
+    "pruner.status": ("IndexStatus", "TableStatus"),
+    "pruner.table": ("PinnedSnapshot", "Table", "open_table"),
+    "pruner.tables.snapshot": ("FileSlice",),
+}
+_HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
+
+
+def __getattr__(name: str) -> object:
+    """Import a public name when it is first used: `pruner --help` must not wait for Arrow."""
+    if name not in _HOME_OF:
+        raise AttributeError(f"module 'pruner' has no attribute {name!r}")
+    return getattr(import_module(_HOME_OF[name]), name)

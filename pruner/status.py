@@ -1,0 +1,101 @@
+"""How far each index covers the table as it stands now."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from pruner.errors import PrunerError
+from pruner.expr.identifier import render_column_path
+from pruner.indexes.registry import record_versions
+from pruner.metadata.coverage import locate
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from pruner.evidence import SegmentCache
+    from pruner.metadata.definitions import IndexDefinition
+    from pruner.metadata.state import SegmentEntry, State
+    from pruner.tables.snapshot import Snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class IndexStatus:
+    """One index: `covered` of `coverable` slices have records for every column of it.
+
+    `bytes` is the size of its segments, the times are ISO 8601 in UTC (`refreshed_at` None before the first build),
+    `note` says why the index is not `usable`.
+    """
+
+    name: str
+    using: str
+    columns: tuple[str, ...]
+    covered: int
+    coverable: int
+    segments: int
+    bytes: int
+    created_at: str
+    refreshed_at: str | None
+    usable: bool
+    note: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class TableStatus:
+    """A table and its indexes; `coverable` slices are settled, readable and without log files."""
+
+    uri: str
+    format: str
+    snapshot_id: str
+    slices: int
+    coverable: int
+    indexes: tuple[IndexStatus, ...]
+    problems: dict[str, str]
+    fallbacks: tuple[str, ...]
+
+
+def index_status(
+    definition: IndexDefinition, state: State, snapshot: Snapshot, segments: SegmentCache
+) -> IndexStatus:
+    """Measure one index against a snapshot."""
+    entries = state.segments_of(definition)
+    note = definition.why_unusable(record_versions())
+    covered = np.zeros(len(snapshot), np.bool_)
+    try:
+        covered = _covered(entries, state, snapshot, segments)
+    except PrunerError as error:
+        note = note or str(error)
+    columns = {render_column_path(entry.field): None for entry in entries if entry.field}
+    columns |= {render_column_path(binding.path): None for binding in definition.fields}
+    return IndexStatus(
+        name=definition.name,
+        using=definition.using,
+        columns=tuple(columns),
+        covered=int(np.count_nonzero(covered)),
+        coverable=int(np.count_nonzero(snapshot.coverable)),
+        segments=len(entries),
+        bytes=sum(entry.size for entry in entries),
+        created_at=definition.created_at,
+        refreshed_at=max((entry.created_at for entry in entries), default=None),
+        usable=note is None,
+        note=note,
+    )
+
+
+def _covered(
+    entries: tuple[SegmentEntry, ...], state: State, snapshot: Snapshot, segments: SegmentCache
+) -> NDArray[np.bool_]:
+    """Slices with a record for each of the index's columns."""
+    by_field: dict[tuple[str, ...], NDArray[np.bool_]] = {}
+    for entry in entries:
+        batch = segments.read(segments.entry(state, entry.batch or ""))
+        locations = locate(snapshot.keys, batch.column("slice_key").combine_chunks())
+        ordinals = locations[np.unique(segments.read(entry).column("__slice").to_numpy())]
+        mask = by_field.setdefault(entry.field or (), np.zeros(len(snapshot), np.bool_))
+        mask[ordinals[ordinals >= 0]] = True
+    everywhere = np.ones(len(snapshot), np.bool_) if by_field else np.zeros(len(snapshot), np.bool_)
+    for mask in by_field.values():
+        everywhere &= mask
+    return everywhere & snapshot.coverable
