@@ -1,0 +1,123 @@
+"""What an index was defined as; one per index, in the state of the metadata table."""
+
+from __future__ import annotations
+
+import uuid as uuids
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated
+
+import msgspec
+
+from pruner.errors import IndexDefinitionError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+NAME_CHARACTERS = 128
+"""Longest name of an index."""
+
+Uuid = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{32}$")]
+"""32 lower-case hexadecimal digits."""
+
+
+def now() -> str:
+    """The time as records state it: ISO 8601, UTC, to the second."""
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+class FieldBinding(msgspec.Struct, frozen=True):
+    """A field as it was when the index was defined: where it stands, its Arrow type as text, its Parquet field id."""
+
+    path: tuple[str, ...]
+    type: str
+    field_id: int | None = None
+
+
+class IndexDefinition(msgspec.Struct, frozen=True, kw_only=True):
+    """One index.
+
+    Records belong to a definition by `uuid` and never by name, so an index that is dropped and made anew starts
+    empty. `using` names the index type and `record_version` is the version of the records that it makes.
+    `all_columns` stands for `on="*"`: fields that the table gains are indexed as well. `where` and `expression` are
+    SQL text, or None.
+    """
+
+    uuid: Uuid
+    name: str
+    using: str
+    fields: tuple[FieldBinding, ...]
+    all_columns: bool = False
+    options: dict[str, str] = {}
+    where: str | None = None
+    expression: str | None = None
+    record_version: Annotated[int, msgspec.Meta(ge=1)] = 1
+    created_at: str = ""
+
+    def why_unusable(self, versions: Mapping[str, int]) -> str | None:
+        """Say why this version of pruner cannot use the index, or None when it can.
+
+        Such a definition stays in the metadata table as it is and plans do without it.
+
+        Args:
+            versions: name and record version of every index type that is known here.
+        """
+        known = versions.get(self.using)
+        if known is None:
+            return f"index {self.name!r} has the type {self.using!r}, which is not installed"
+        if self.record_version > known:
+            return (
+                f"index {self.name!r} has {self.using} records of version {self.record_version}; "
+                f"this pruner reads up to {known}"
+            )
+        return None
+
+
+def define(
+    name: str,
+    using: str,
+    fields: tuple[FieldBinding, ...],
+    *,
+    all_columns: bool = False,
+    options: Mapping[str, str] | None = None,
+    where: str | None = None,
+    expression: str | None = None,
+    record_version: int = 1,
+) -> IndexDefinition:
+    """Make a new definition, with a UUID and the time.
+
+    Raises:
+        IndexDefinitionError: the name is empty, too long or holds control characters, or there is nothing to index.
+    """
+    check_name(name)
+    if not fields and not all_columns:
+        raise IndexDefinitionError(f"index {name!r} names no column: say what it is on")
+    return IndexDefinition(
+        uuid=uuids.uuid4().hex,
+        name=name,
+        using=using,
+        fields=fields,
+        all_columns=all_columns,
+        options=dict(options or {}),
+        where=where,
+        expression=expression,
+        record_version=record_version,
+        created_at=now(),
+    )
+
+
+def check_name(name: str) -> None:
+    """Refuse what cannot be the name of an index.
+
+    Raises:
+        IndexDefinitionError: the name is empty, longer than `NAME_CHARACTERS`, or holds characters that do not print.
+    """
+    if not name.strip():
+        raise IndexDefinitionError("an index needs a name that is not empty")
+    if len(name) > NAME_CHARACTERS:
+        raise IndexDefinitionError(
+            f"the index name {name[:20]!r}… has {len(name)} characters: at most {NAME_CHARACTERS} are allowed"
+        )
+    if not name.isprintable():
+        raise IndexDefinitionError(
+            f"the index name {name!r} holds characters that do not print: take them out"
+        )

@@ -1,0 +1,123 @@
+"""The log: `log/<20 digits>.json`, each entry the whole state with its own checksum.
+
+An entry is one JSON object, `{"checksum": …, "state": …}`. The checksum is over the bytes of `state` as they stand in
+the file, so there is no canonical form to agree on. Before the rest of a state is looked at, its `min_reader` is: a
+newer format may have changed everything else.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import msgspec
+import xxhash
+
+from pruner.errors import FormatError, StorageError
+from pruner.limits import LOG_ENTRY_BYTES
+from pruner.metadata.state import FORMAT_VERSION, NewerFormat, State
+
+if TYPE_CHECKING:
+    from pruner.storage import ObjectInfo, Store
+
+FOLDER = "log"
+_NAME = re.compile(r"log/(\d{20})\.json")
+
+
+class _Entry(msgspec.Struct, frozen=True):
+    checksum: str
+    state: msgspec.Raw
+
+
+class _Header(msgspec.Struct, frozen=True):
+    format_version: int
+    min_reader: int
+
+
+def entry_path(version: int) -> str:
+    """The path of the log entry of a version."""
+    return f"{FOLDER}/{version:020d}.json"
+
+
+def version_of(path: str) -> int | None:
+    """The version that a path is the log entry of, or None when it is no log entry."""
+    match = _NAME.fullmatch(path)
+    return int(match.group(1)) if match else None
+
+
+def entries(store: Store, *, after: int = -1) -> list[tuple[int, ObjectInfo]]:
+    """The log entries behind version `after`, in order: (version, what the listing says)."""
+    found = store.list(FOLDER, after=entry_path(after) if after >= 0 else None)
+    numbered = ((version_of(info.path), info) for info in found)
+    return sorted((version, info) for version, info in numbered if version is not None)
+
+
+def encode(state: State) -> bytes:
+    """The bytes of a state's log entry.
+
+    Raises:
+        StorageError: it would be larger than readers accept.
+    """
+    payload = msgspec.json.encode(state)
+    data = msgspec.json.encode(_Entry(checksum_of(payload), msgspec.Raw(payload)))
+    if len(data) > LOG_ENTRY_BYTES:
+        raise StorageError(
+            f"the metadata table has {len(state.segments)} segments, more than one log entry can hold: compact it"
+        )
+    return data
+
+
+def decode(data: bytes, version: int, where: str) -> tuple[State, str]:
+    """Return the state of a log entry, verified, and its checksum.
+
+    Args:
+        data: the bytes of the entry.
+        version: the version that its name says.
+        where: URI of the entry, for messages.
+
+    Raises:
+        NewerFormat: this pruner is too old to read it.
+        FormatError: the bytes are not what was written.
+    """
+    try:
+        entry = msgspec.json.decode(data, type=_Entry)
+        payload = bytes(entry.state)
+        if checksum_of(payload) != entry.checksum:
+            raise FormatError(f"the log entry {where} fails its checksum: {_REPAIR}")
+        header = msgspec.json.decode(payload, type=_Header)
+        if header.min_reader > FORMAT_VERSION:
+            raise NewerFormat(
+                f"the metadata table has format {header.format_version}, written by a newer pruner: "
+                f"this one reads up to format {FORMAT_VERSION}, so upgrade it"
+            )
+        state = msgspec.json.decode(payload, type=State)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        raise FormatError(f"the log entry {where} is damaged: {_REPAIR}") from None
+    if state.version != version:
+        raise FormatError(f"the log entry {where} is that of version {state.version}: {_REPAIR}")
+    state.check()
+    return state, entry.checksum
+
+
+_REPAIR = "restore it, or delete it to go back to the version before"
+
+
+def read(store: Store, version: int) -> tuple[State, str]:
+    """Return the state of a version, verified, and its checksum.
+
+    Raises:
+        NotFoundError: there is no such log entry.
+        FormatError: it is damaged (NewerFormat: or too new).
+    """
+    path = entry_path(version)
+    return decode(store.get(path, LOG_ENTRY_BYTES), version, f"{store.uri}/{path}")
+
+
+def checksum_of(data: bytes) -> str:
+    """XXH3-128 of some bytes, as 32 hexadecimal digits."""
+    return xxhash.xxh3_128_hexdigest(data)
+
+
+def checksum_of_state(state: State) -> str:
+    """The checksum in the log entry of a state that this version wrote."""
+    return checksum_of(msgspec.json.encode(state))

@@ -1,0 +1,193 @@
+"""Segments: plain Parquet files that any tool reads, under a suffix that no glob over the lake takes for data."""
+
+from __future__ import annotations
+
+import re
+import uuid
+from typing import TYPE_CHECKING
+
+import msgspec
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from pruner.errors import FormatError, StorageError
+from pruner.limits import SEGMENT_SLICES
+from pruner.metadata.definitions import now
+from pruner.metadata.log import checksum_of
+from pruner.metadata.state import FILES, FORMAT_VERSION, SegmentEntry
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from pruner.metadata.definitions import IndexDefinition
+    from pruner.storage import Store
+    from pruner.tables.snapshot import Snapshot
+
+SUFFIX = ".pidx"
+"""Suffix of a segment's file name."""
+SLICE_COLUMN = "__slice"
+"""Column of every record outside `files`: the local ordinal of its slice in the batch (int32)."""
+SEGMENT_BYTES = 1 << 31
+"""Largest segment that a reader accepts, as a file."""
+SEGMENT_UNPACKED_BYTES = 1 << 33
+"""Largest segment that a reader accepts, after decompression."""
+ROW_GROUP_ROWS = 1 << 20
+"""Rows of a row group: usually there is one."""
+
+_PARTITION = re.compile(r"(?!(log|staging)$)[a-z][a-z0-9_]{0,200}")
+
+BATCH_SCHEMA = pa.schema(
+    [
+        pa.field("slice_key", pa.binary(16), nullable=False),
+        pa.field("partition_path", pa.string(), nullable=False),
+        pa.field("file_id", pa.string(), nullable=False),
+        pa.field(
+            "base_file", pa.string()
+        ),  # relative to the root of the table; a URI when it lies below another root
+        pa.field("base_size", pa.int64()),
+        pa.field("base_version", pa.string()),
+        pa.field("base_instant", pa.string()),
+    ]
+)
+"""Columns of a slice batch: the key by which records are joined, and what it stands for, to be read by people."""
+
+
+def batch_table(snapshot: Snapshot, ordinals: NDArray[np.intp]) -> pa.Table:
+    """Return the slice batch of some slices of a snapshot: local ordinal i is the slice `ordinals[i]`."""
+    at = pa.array(ordinals, type=pa.int64())
+    columns = snapshot.columns.take(at)
+    return pa.table(
+        {
+            "slice_key": snapshot.keys.take(at),
+            "partition_path": snapshot.partitions.paths.take(columns.column("partition").combine_chunks()),
+            "file_id": columns.column("file_id"),
+            "base_file": _relative(columns.column("base_file"), snapshot.root),
+            "base_size": columns.column("base_size"),
+            "base_version": columns.column("base_version"),
+            "base_instant": columns.column("base_instant"),
+        },
+        schema=BATCH_SCHEMA,
+    )
+
+
+def _relative(uris: pa.ChunkedArray, root: str) -> pa.ChunkedArray:
+    prefix = root.rstrip("/") + "/"
+    below = pc.starts_with(uris, pattern=prefix)
+    return pc.if_else(below, pc.utf8_slice_codeunits(uris, start=len(prefix)), uris)
+
+
+def write_segment(
+    store: Store,
+    partition: str,
+    table: pa.Table,
+    *,
+    definition: IndexDefinition | None,
+    field: tuple[str, ...] | None,
+    batch: SegmentEntry | None,
+) -> SegmentEntry:
+    """Write a segment under a name of its own; nobody sees it before its entry is committed.
+
+    Raises:
+        StorageError: it is larger than readers accept, or the store failed.
+    """
+    if not _PARTITION.fullmatch(partition):
+        raise StorageError(f"{partition!r} cannot be a partition of the metadata table")
+    identifier = uuid.uuid4().hex
+    path = f"{partition}/{identifier}{SUFFIX}"
+    about = {
+        "format_version": FORMAT_VERSION,
+        "id": identifier,
+        "partition": partition,
+        "definition": definition.uuid if definition else None,
+        "index": definition.name if definition else None,
+        "field": field,
+        "batch": batch.id if batch else None,
+    }
+    data = _to_parquet(table.replace_schema_metadata({b"pruner.segment": msgspec.json.encode(about)}))
+    if len(data) > SEGMENT_BYTES:
+        raise StorageError(f"a segment of {partition} has {len(data)} bytes, more than readers accept")
+    store.put_new(path, data)
+    return SegmentEntry(
+        id=identifier,
+        partition=partition,
+        path=path,
+        size=len(data),
+        checksum=checksum_of(data),
+        rows=table.num_rows,
+        definition=definition.uuid if definition else None,
+        field=field,
+        batch=batch.id if batch else None,
+        record_version=definition.record_version if definition else 1,
+        created_at=now(),
+    )
+
+
+def _to_parquet(table: pa.Table) -> bytes:
+    # Keys and numbers hardly repeat; a dictionary would only be tried and given up.
+    repeating = [
+        name for name, kind in zip(table.column_names, table.schema.types, strict=True) if _repeats(kind)
+    ]
+    sink = pa.BufferOutputStream()
+    pq.write_table(
+        table,
+        sink,
+        row_group_size=ROW_GROUP_ROWS,
+        compression="zstd",
+        use_dictionary=repeating,
+        write_statistics=True,
+        write_page_checksum=True,
+    )
+    return sink.getvalue().to_pybytes()
+
+
+def _repeats(kind: pa.DataType) -> bool:
+    return pa.types.is_string(kind) or pa.types.is_large_string(kind)
+
+
+def read_segment(store: Store, entry: SegmentEntry) -> pa.Table:
+    """Return the records of a segment, verified against its entry before anything is parsed.
+
+    Raises:
+        NotFoundError: it is not there (any more).
+        FormatError: its bytes are not those that were committed.
+    """
+    where = f"{store.uri}/{entry.path}"
+    if entry.size > SEGMENT_BYTES:
+        raise FormatError(
+            f"the segment {where} has {entry.size} bytes, more than the {SEGMENT_BYTES} allowed"
+        )
+    data = _get(store, entry, where)
+    if len(data) != entry.size or checksum_of(data) != entry.checksum:
+        raise FormatError(f"the segment {where} fails its checksum: drop the index and create it again")
+    try:
+        file = pq.ParquetFile(pa.BufferReader(data))
+        unpacked = sum(
+            file.metadata.row_group(i).total_byte_size for i in range(file.metadata.num_row_groups)
+        )
+        if file.metadata.num_rows != entry.rows or unpacked > SEGMENT_UNPACKED_BYTES:
+            raise FormatError(f"the segment {where} does not hold the {entry.rows} rows that were committed")
+        table = file.read(use_threads=False)
+    except (pa.ArrowException, OSError):
+        raise FormatError(
+            f"the segment {where} is no Parquet file: drop the index and create it again"
+        ) from None
+    if entry.partition == FILES:
+        _check_batch(table, where)
+    return table
+
+
+def _get(store: Store, entry: SegmentEntry, where: str) -> bytes:
+    # One byte more than was written shows that something was appended.
+    info = store.info(entry.path)
+    if info is not None and info.size != entry.size:
+        raise FormatError(f"the segment {where} has {info.size} bytes where {entry.size} were written")
+    return store.get(entry.path, entry.size)
+
+
+def _check_batch(table: pa.Table, where: str) -> None:
+    columns = [(entry.name, entry.type) for entry in BATCH_SCHEMA]
+    found = [(entry.name, entry.type) for entry in table.schema][: len(columns)]
+    if found != columns or table.num_rows > SEGMENT_SLICES:
+        raise FormatError(f"the slice batch {where} does not have the columns of one")

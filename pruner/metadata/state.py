@@ -1,0 +1,193 @@
+"""The state of a metadata table: which indexes are defined, and which segments hold their records.
+
+A state is a value. Changes give a new one, and `MetadataTable.commit` makes it the newest.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import msgspec
+
+from pruner.errors import ConflictError, FormatError, IndexDefinitionError
+from pruner.metadata.definitions import IndexDefinition, Uuid
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+FORMAT_VERSION = 1
+"""Version of the format that this pruner writes, and the newest that it reads."""
+
+FILES = "files"
+"""The partition of slice batches."""
+
+Checksum = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{32}$")]
+"""XXH3-128 in hexadecimal digits."""
+
+Count = Annotated[int, msgspec.Meta(ge=0)]
+Partition = Annotated[str, msgspec.Meta(pattern="^[a-z][a-z0-9_]{0,200}$")]
+
+
+class NewerFormat(FormatError):
+    """A newer version of pruner wrote this: readers do without it and say so, writers refuse."""
+
+
+class SegmentEntry(msgspec.Struct, frozen=True, kw_only=True):
+    """One live segment: a Parquet file with the records of one field of one definition for one slice batch.
+
+    `partition` is the folder ("files", "column_stats", …), `path` is relative to the metadata table's root, `size` is
+    in bytes, `checksum` covers the whole file. `definition`, `field` and `batch` (the id of the `files` segment whose
+    local ordinals the records use) are None in the partition `files` itself.
+    """
+
+    id: Uuid
+    partition: Partition
+    path: str
+    size: Count
+    checksum: Checksum
+    rows: Count
+    definition: Uuid | None = None
+    field: tuple[str, ...] | None = None
+    batch: Uuid | None = None
+    record_version: Annotated[int, msgspec.Meta(ge=1)] = 1
+    created_at: str = ""
+
+
+class State(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything that the metadata table knows, as one log entry holds it.
+
+    `version` is the number of the entry, 0 before the first commit. `commit` is unique to each commit, `parent` is the
+    checksum of the entry before (None in the first). `min_reader` and `min_writer` are the oldest format versions
+    whose readers and writers understand it. `table_identity` says which table this is about.
+    """
+
+    format_version: Annotated[int, msgspec.Meta(ge=1)] = FORMAT_VERSION
+    min_reader: Annotated[int, msgspec.Meta(ge=1)] = 1
+    min_writer: Annotated[int, msgspec.Meta(ge=1)] = 1
+    version: Count = 0
+    commit: str = ""
+    parent: Checksum | None = None
+    created_at: str = ""
+    table_identity: str = ""
+    definitions: tuple[IndexDefinition, ...] = ()
+    segments: tuple[SegmentEntry, ...] = ()
+
+    def matches(self, identity: str) -> bool:
+        """Tell whether the records are about the table of this identity."""
+        return self.table_identity == identity
+
+    def definition(self, name: str) -> IndexDefinition | None:
+        """Return the index of that name (case does not matter), or None."""
+        wanted = name.casefold()
+        return next((entry for entry in self.definitions if entry.name.casefold() == wanted), None)
+
+    def batches(self) -> tuple[SegmentEntry, ...]:
+        """The slice batches, oldest first."""
+        return tuple(entry for entry in self.segments if entry.partition == FILES)
+
+    def segments_of(self, definition: IndexDefinition) -> tuple[SegmentEntry, ...]:
+        """The segments with records of a definition, oldest first."""
+        return tuple(entry for entry in self.segments if entry.definition == definition.uuid)
+
+    def with_definition(self, definition: IndexDefinition) -> State:
+        """Return the state with one more index.
+
+        Raises:
+            IndexDefinitionError: there is an index of that name.
+        """
+        known = self.definition(definition.name)
+        if known is not None:
+            raise IndexDefinitionError(
+                f"there is an index named {known.name!r} already: drop it first, or choose another name"
+            )
+        return msgspec.structs.replace(self, definitions=(*self.definitions, definition))
+
+    def without_definition(self, definition: IndexDefinition) -> State:
+        """Return the state without an index and its segments; without slice batches that nothing refers to any more.
+
+        Raises:
+            ConflictError: that very definition is not there (any more).
+        """
+        if all(entry.uuid != definition.uuid for entry in self.definitions):
+            raise ConflictError(f"index {definition.name!r} was dropped by another writer meanwhile")
+        definitions = tuple(entry for entry in self.definitions if entry.uuid != definition.uuid)
+        segments = [entry for entry in self.segments if entry.definition != definition.uuid]
+        used = {entry.batch for entry in segments}
+        kept = tuple(entry for entry in segments if entry.partition != FILES or entry.id in used)
+        return msgspec.structs.replace(self, definitions=definitions, segments=kept)
+
+    def with_segments(self, added: Iterable[SegmentEntry]) -> State:
+        """Return the state with more segments; slice batches may be among them.
+
+        Raises:
+            ConflictError: the definition or the slice batch of one is not there (any more): an index that was dropped
+                and made anew meanwhile is another one.
+        """
+        result = msgspec.structs.replace(self, segments=(*self.segments, *added))
+        dangling = result._dangling()
+        if dangling:
+            raise ConflictError(f"another writer changed the indexes meanwhile: {dangling}; refresh again")
+        return result
+
+    def without_segments(self, ids: Iterable[str]) -> State:
+        """Return the state without the segments of these ids.
+
+        Raises:
+            ConflictError: one is not there (any more), or it is a slice batch that a remaining segment needs.
+        """
+        gone = set(ids)
+        missing = gone - {entry.id for entry in self.segments}
+        if missing:
+            raise ConflictError(f"another writer removed segment {min(missing)} meanwhile; try again")
+        kept = tuple(entry for entry in self.segments if entry.id not in gone)
+        result = msgspec.structs.replace(self, segments=kept)
+        dangling = result._dangling()
+        if dangling:
+            raise ConflictError(f"another writer added records meanwhile: {dangling}; try again")
+        return result
+
+    def without_coverage(self, identity: str) -> State:
+        """Return the state for a table of this identity: definitions stay, records of another table go."""
+        return msgspec.structs.replace(self, table_identity=identity, segments=())
+
+    def check(self) -> None:
+        """Check what must hold in every state.
+
+        Raises:
+            FormatError: names or ids are not unique, or a segment's definition or slice batch does not exist.
+        """
+        names = [entry.name.casefold() for entry in self.definitions]
+        uuids = [entry.uuid for entry in self.definitions]
+        ids = [entry.id for entry in self.segments]
+        paths = [entry.path for entry in self.segments]
+        for what, values in (("index name", names), ("index UUID", uuids), ("segment", ids), ("path", paths)):
+            if len(set(values)) != len(values):
+                raise FormatError(f"version {self.version} of the metadata table holds one {what} twice")
+        dangling = self._dangling()
+        if dangling:
+            raise FormatError(f"version {self.version} of the metadata table is inconsistent: {dangling}")
+
+    def _dangling(self) -> str | None:
+        uuids = {entry.uuid for entry in self.definitions}
+        batches = {entry.id for entry in self.segments if entry.partition == FILES}
+        for entry in self.segments:
+            if entry.partition == FILES:
+                continue
+            if entry.definition not in uuids:
+                return f"segment {entry.path} belongs to an index that does not exist"
+            if entry.batch not in batches:
+                return f"segment {entry.path} belongs to a slice batch that does not exist"
+        return None
+
+
+def refuse_newer(state: State) -> None:
+    """Refuse to write after a newer pruner that said so.
+
+    Raises:
+        NewerFormat: this pruner would lose what it does not know.
+    """
+    if state.min_writer > FORMAT_VERSION:
+        raise NewerFormat(
+            f"the metadata table has format {state.format_version}, written by a newer pruner: "
+            f"this one writes up to format {FORMAT_VERSION}, so upgrade it"
+        )

@@ -1,0 +1,259 @@
+"""The metadata table: read its newest state, change it atomically, write and read its segments."""
+
+from __future__ import annotations
+
+import random
+import time
+import uuid
+from typing import TYPE_CHECKING, NamedTuple
+
+import msgspec
+
+from pruner.errors import ConflictError, FormatError, StorageError
+from pruner.metadata import log, maintenance, segments
+from pruner.metadata.definitions import now
+from pruner.metadata.state import FORMAT_VERSION, State, refuse_newer
+from pruner.storage import NotFoundError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from datetime import timedelta
+
+    import pyarrow as pa
+
+    from pruner.metadata.definitions import IndexDefinition
+    from pruner.metadata.state import SegmentEntry
+    from pruner.storage import ObjectInfo, Store
+
+COMMIT_ATTEMPTS = 50
+"""How often a commit is tried before it gives up against other writers."""
+
+_PAUSE_SECONDS = 0.005
+_LONGEST_PAUSE_SECONDS = 0.5
+
+
+class _Newest(NamedTuple):
+    state: State
+    checksum: str | None
+    info: ObjectInfo | None
+
+
+_NOTHING = _Newest(State(), None, None)
+
+
+class MetadataTable:
+    """The metadata table in a store. Any number of readers and writers, in any process, may work on it at once.
+
+    Readers see the state of one log entry, whole. A writer makes its change from the newest state and puts it as the
+    next entry if nobody else has; otherwise it makes its change again from what is newest then.
+
+    A newest entry that is damaged is an error and never a reason to take the one before: that one may hold an index
+    that was dropped since, and a commit on top of it would undo what it cannot see. Readers then keep every file with
+    this reason (nothing is lost but speed), writers stop, and the message says what a person can do.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self._newest = _NOTHING
+
+    @classmethod
+    def open(cls, store: Store) -> MetadataTable:
+        """Open the metadata table of a store, which need not exist; reads nothing yet."""
+        return cls(store)
+
+    def exists(self) -> bool:
+        """Tell whether anything was ever committed here."""
+        return bool(log.entries(self.store))
+
+    def state(self) -> State:
+        """Return the newest state, verified; version 0 and empty when nothing was ever committed.
+
+        One small listing when nothing changed since the last call.
+
+        Raises:
+            FormatError: the newest log entry is damaged (NewerFormat: this pruner is too old for it).
+            StorageError: the store failed.
+        """
+        return self._read_newest().state
+
+    def _read_newest(self) -> _Newest:
+        known = self._newest
+        if known.info is not None:
+            found = log.entries(self.store, after=known.state.version - 1)
+            if found and found[-1] == (known.state.version, known.info):
+                return known
+        # More than once only when a vacuum or another writer comes between the listing and the reading.
+        for _ in range(COMMIT_ATTEMPTS):
+            found = log.entries(self.store)
+            if not found:
+                self._newest = _NOTHING
+                return _NOTHING
+            version, info = found[-1]
+            try:
+                state, checksum = log.read(self.store, version)
+            except NotFoundError:
+                continue
+            self._newest = _Newest(state, checksum, info)
+            return self._newest
+        raise StorageError(f"the log of {self.store.uri} changes faster than it can be read: try again")
+
+    def commit(self, change: Callable[[State], State]) -> State:
+        """Apply a change to the newest state and make the result the newest; return it.
+
+        Args:
+            change: makes the new state from the newest one. It is called again when another writer was faster, so it
+                must have no effect of its own; it raises ConflictError when what it relies on is gone. When it returns
+                its argument nothing is written.
+
+        Raises:
+            ConflictError: the change and what other writers did meanwhile cannot both stand.
+            NewerFormat: this pruner is too old to write here.
+            FormatError: the newest log entry is damaged.
+            StorageError: the store failed; when that leaves the outcome open, the message says so.
+        """
+        pause = _PAUSE_SECONDS
+        for _ in range(COMMIT_ATTEMPTS):
+            base = self._read_newest()
+            refuse_newer(base.state)
+            changed = change(base.state)
+            if changed is base.state:
+                return base.state
+            following = _following(base, changed)
+            self._check_segments(base.state, following)
+            data = log.encode(following)
+            if self._append(following, data):
+                self._confirm(following, base)
+                return following
+            time.sleep(random.uniform(0, pause))
+            pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
+        raise ConflictError(f"other writers kept changing {self.store.uri}: try again when they are done")
+
+    def _check_segments(self, base: State, following: State) -> None:
+        """Check that the segments which a commit adds are (still) there: a vacuum may have taken old leftovers."""
+        known = {entry.id for entry in base.segments}
+        added = [entry for entry in following.segments if entry.id not in known]
+        stored: dict[str, int] = {}
+        for partition in {entry.partition for entry in added}:
+            stored.update((info.path, info.size) for info in self.store.list(partition))
+        for entry in added:
+            if stored.get(entry.path) != entry.size:
+                raise ConflictError(
+                    f"the segment {entry.path} was removed before it was committed: refresh again"
+                )
+
+    def _append(self, state: State, data: bytes) -> bool:
+        path = log.entry_path(state.version)
+        try:
+            if self.store.put_if_absent(path, data):
+                if state.version == 1:
+                    self._check_store(path, data)
+                return True
+        except StorageError:
+            # The request may have succeeded although its answer was lost.
+            if self._holds(path, data):
+                return True
+            raise
+        # A store client that repeats a request whose answer was lost meets its own entry.
+        return self._holds(path, data)
+
+    def _check_store(self, path: str, data: bytes) -> None:
+        if self.store.put_if_absent(path, data):
+            self.store.delete([path])
+            raise StorageError(
+                f"the store of {self.store.uri} overwrites where it was told not to, so commits would get lost: "
+                "keep the metadata table in another store with index_uri"
+            )
+
+    def _holds(self, path: str, data: bytes) -> bool:
+        """Tell whether the entry is ours: each holds the unique id of its commit."""
+        try:
+            return self.store.get(path, len(data)) == data
+        except StorageError:
+            return False
+
+    def _confirm(self, state: State, base: _Newest) -> None:
+        """Check that a commit continues the log, and take it back if not (R9).
+
+        A writer that slept while the log went on and its old entries were removed could put an entry into the gap.
+        """
+        found = dict(log.entries(self.store, after=max(state.version - 2, 0)))
+        info = found.get(state.version)
+        if info is not None and found.get(state.version - 1) == base.info:
+            if max(found) == state.version:
+                self._newest = _Newest(state, log.checksum_of_state(state), info)
+                return
+            if self._continued(state):
+                return
+        self.store.delete([log.entry_path(state.version)])
+        raise ConflictError(f"the log of {self.store.uri} was removed or went on meanwhile: try again")
+
+    def _continued(self, state: State) -> bool:
+        """Tell whether the next entry was made from this state."""
+        try:
+            successor, _ = log.read(self.store, state.version + 1)
+        except (FormatError, StorageError):
+            return False
+        return successor.parent == log.checksum_of_state(state)
+
+    def write_segment(
+        self,
+        partition: str,
+        table: pa.Table,
+        *,
+        definition: IndexDefinition | None = None,
+        field: tuple[str, ...] | None = None,
+        batch: SegmentEntry | None = None,
+    ) -> SegmentEntry:
+        """Write a segment and return its entry; it is invisible until a commit adds the entry to the state.
+
+        Args:
+            partition: "files", "column_stats", …
+            table: the records.
+            definition: the index that they belong to; None in "files" alone.
+            field: path of the field that was indexed; None in "files" alone.
+            batch: the `files` segment whose local ordinals are in the column `__slice`; None in "files" alone.
+        """
+        return segments.write_segment(
+            self.store, partition, table, definition=definition, field=field, batch=batch
+        )
+
+    def read_segment(self, entry: SegmentEntry) -> pa.Table:
+        """Return the records of a segment, verified.
+
+        Raises:
+            NotFoundError: it is not there (any more); the newest state may do without it.
+            FormatError: its bytes are not those that were committed.
+        """
+        return segments.read_segment(self.store, entry)
+
+    def unreferenced(self) -> list[ObjectInfo]:
+        """What `maintenance.unreferenced` finds: files that the newest state does not refer to."""
+        return maintenance.unreferenced(self)
+
+    def vacuum(self, grace: timedelta = maintenance.GRACE) -> maintenance.Vacuumed:
+        """Delete what went out of use longer than `grace` ago: see `maintenance.vacuum`."""
+        return maintenance.vacuum(self, grace)
+
+    def verify(self) -> list[str]:
+        """Read everything; one sentence for each problem: see `maintenance.verify`."""
+        return maintenance.verify(self)
+
+    def uninstall(self) -> int:
+        """Delete the metadata table and return the number of files: see `maintenance.uninstall`."""
+        return maintenance.uninstall(self)
+
+
+def _following(base: _Newest, changed: State) -> State:
+    state = msgspec.structs.replace(
+        changed,
+        format_version=FORMAT_VERSION,
+        version=base.state.version + 1,
+        commit=uuid.uuid4().hex,
+        parent=base.checksum,
+        created_at=now(),
+    )
+    try:
+        state.check()
+    except FormatError as error:
+        raise ConflictError(f"the change cannot be committed: {error}") from None
+    return state
