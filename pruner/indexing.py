@@ -15,10 +15,10 @@ import numpy as np
 from pruner.errors import IndexDefinitionError, SchemaError
 from pruner.expr.identifier import parse_column_path
 from pruner.indexes.registry import index_type
-from pruner.metadata.batches import batch_table
+from pruner.metadata.segments import batch_table
 from pruner.metadata.coverage import locate
 from pruner.metadata.definitions import FieldBinding, IndexDefinition, define
-from pruner.metadata.state import FILES, State
+from pruner.metadata.state import FILES
 from pruner.pipeline.local import build
 from pruner.pipeline.requests import BuildRequest, Failure
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from pruner.evidence import SegmentCache
     from pruner.indexes.base import IndexType
-    from pruner.metadata.state import SegmentEntry
+    from pruner.metadata.state import SegmentEntry, State
     from pruner.metadata.table import MetadataTable
     from pruner.pipeline.requests import Progress
     from pruner.schema import Field, TableSchema
@@ -122,7 +122,7 @@ class Indexing:
         Raises:
             IndexDefinitionError: there is none and `if_exists` is False.
         """
-        state = self._metadata.state() if self._metadata.exists() else State()
+        state = self._metadata.state()
         definition = state.definition(name)
         if definition is None:
             if if_exists:
@@ -138,7 +138,7 @@ class Indexing:
             IndexDefinitionError: there is no index of the name `only`.
             ConflictError: an index was dropped while it was being built.
         """
-        state = self._of_this_table(self._metadata.state() if self._metadata.exists() else State())
+        state = self._of_this_table(self._metadata.state())
         chosen = _chosen_definitions(state, only, self._source.root)
         snapshot = self._snapshot()
         targets = [t for definition in chosen for t in self._targets(state, definition, snapshot)]
@@ -159,15 +159,16 @@ class Indexing:
 
     def _targets(self, state: State, definition: IndexDefinition, snapshot: Snapshot) -> list[_Target]:
         kind = index_type(definition.using)
-        if definition.record_version > kind.version:
+        if definition.record_version != kind.version:
             raise IndexDefinitionError(
-                f"index {definition.name!r} was made by a newer pruner: upgrade this one to refresh it"
+                f"index {definition.name!r} has records of version {definition.record_version} and this pruner writes "
+                f"version {kind.version}: use the pruner that made it, or drop it and create it anew"
             )
         targets: list[_Target] = []
         for about in _fields_of(definition, snapshot.schema, kind):
             covered = np.zeros(len(snapshot), np.bool_)
             for entry in state.segments_of(definition):
-                if entry.field == about.path and entry.record_version == kind.version:
+                if entry.field == about.path:
                     covered[self._recorded(state, entry, snapshot)] = True
             targets.append(_Target(definition, kind, about, snapshot.coverable & ~covered))
         return targets
@@ -229,8 +230,7 @@ class Indexing:
                         recorded,
                         definition=target.definition,
                         field=target.field.path,
-                        batch=batch.id,
-                        record_version=target.kind.version,
+                        batch=batch,
                     )
                 )
         return entries if len(entries) > 1 else []

@@ -306,12 +306,14 @@ class Table:
     def _read_state(self) -> State | None:
         """The state of the metadata table; None, with the reason recorded, where it cannot be used for pruning."""
         try:
-            state = self._metadata.state() if self._metadata.exists() else None
+            state = self._metadata.state()
         except (FormatError, StorageError) as error:
             self._unreadable = (f"indexes are not used: {error}",)
             return None
         self._unreadable = ()
-        if state is not None and not state.matches(self._source.identity()):
+        if state.version == 0:
+            return None
+        if not state.matches(self._source.identity()):
             self._unreadable = ("indexes are not used: the table was made anew since they were built; refresh them",)
             return None
         return state
