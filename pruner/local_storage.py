@@ -1,7 +1,8 @@
 """The local disk as a store.
 
-Written here and not with `obstore`, whose local store does not fsync and leaves files named like `x#1` out of its
-listing (measured with 0.12). The atomic step is the same as there: a hard link, which fails when the name exists.
+Written here and not with `obstore`, whose local store does not fsync and leaves files named like `x#1` out of
+its listing (measured with 0.12). The atomic step is the same as there: a hard link, which fails when the name
+exists.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from pruner.errors import StorageError
 from pruner.storage import NotFoundError, ObjectInfo, Store, check_path
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Generator, Iterable, Iterator, Sequence
 
 STAGING = "staging"
 """Folder below the root for files that have no name of their own yet."""
@@ -34,6 +35,7 @@ class LocalStore(Store):
         self._root = Path(uri)
 
     def get(self, path: str, max_bytes: int) -> bytes:
+        """Return the whole object: see `Store.get`."""
         with self._reading(path) as file:
             data = _read_up_to(file, max_bytes + 1)
         if len(data) > max_bytes:
@@ -41,6 +43,7 @@ class LocalStore(Store):
         return data
 
     def get_ranges(self, path: str, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
+        """Return some ranges of an object: see `Store.get_ranges`."""
         with self._reading(path) as file:
             found = [os.pread(file, length, start) for start, length in ranges]
         if any(len(data) != length for data, (_, length) in zip(found, ranges, strict=True)):
@@ -48,6 +51,7 @@ class LocalStore(Store):
         return found
 
     def put_if_absent(self, path: str, data: bytes) -> bool:
+        """Create an object unless it exists: see `Store.put_if_absent`."""
         target = self._root / check_path(path)
         staged = self._root / STAGING / uuid.uuid4().hex
         with self._writing(path):
@@ -65,6 +69,7 @@ class LocalStore(Store):
         return True
 
     def put_new(self, path: str, data: bytes) -> None:
+        """Create an object under a name of its own: see `Store.put_new`."""
         target = self._root / check_path(path)
         with self._writing(path):
             _make_folder(target.parent)
@@ -72,6 +77,7 @@ class LocalStore(Store):
             _sync_folder(target.parent)
 
     def info(self, path: str) -> ObjectInfo | None:
+        """Look one object up: see `Store.info`."""
         target = self._root / check_path(path)
         try:
             return _info(path, target.stat()) if target.is_file() else None
@@ -81,6 +87,7 @@ class LocalStore(Store):
             raise StorageError(f"cannot look up {self.uri}/{path}: {error.strerror}") from None
 
     def list(self, prefix: str = "", *, after: str | None = None) -> list[ObjectInfo]:
+        """List a folder: see `Store.list`."""
         folder = self._root / check_path(prefix) if prefix else self._root
         try:
             found = list(_walk(folder, f"{prefix}/" if prefix else "", after or "", ()))
@@ -90,6 +97,7 @@ class LocalStore(Store):
         return sorted(found)
 
     def delete(self, paths: Iterable[str]) -> None:
+        """Delete objects: see `Store.delete`."""
         folders: set[Path] = set()
         for path in paths:
             target = self._root / check_path(path)
@@ -101,6 +109,7 @@ class LocalStore(Store):
                 _sync_folder(folder)
 
     def remove_empty_folders(self) -> None:
+        """Remove empty folders: see `Store.remove_empty_folders`."""
         for folder, _, _ in os.walk(self._root, topdown=False):
             try:
                 Path(folder).rmdir()
@@ -108,7 +117,7 @@ class LocalStore(Store):
                 continue  # not empty, which is no failure
 
     @contextmanager
-    def _reading(self, path: str) -> Iterator[int]:
+    def _reading(self, path: str) -> Generator[int]:
         try:
             file = os.open(self._root / check_path(path), os.O_RDONLY)
         except FileNotFoundError:
@@ -123,7 +132,7 @@ class LocalStore(Store):
             os.close(file)
 
     @contextmanager
-    def _writing(self, path: str) -> Iterator[None]:
+    def _writing(self, path: str) -> Generator[None]:
         try:
             yield
         except OSError as error:
@@ -191,7 +200,7 @@ def _sync_folder(folder: Path) -> None:
 
 
 def _walk(folder: Path, prefix: str, after: str, above: tuple[tuple[int, int], ...]) -> Iterator[ObjectInfo]:
-    """Yield the files of a folder and below; `above` holds the folders that we came through, against link cycles."""
+    """Yield the files of a folder and below; `above` holds the folders on the way, against link cycles."""
     try:
         status = folder.stat()
         entries = list(os.scandir(folder))

@@ -22,7 +22,7 @@ from pruner.errors import StorageError
 from pruner.storage import NotFoundError, ObjectInfo, Store, check_path
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Generator, Iterable, Sequence
 
     from obstore import ObjectMeta
 
@@ -54,6 +54,7 @@ class ObjectStore(Store):
             raise StorageError(f"cannot open {uri}: {self._detail(error)}") from None
 
     def get(self, path: str, max_bytes: int) -> bytes:
+        """Return the whole object: see `Store.get`."""
         with self._doing("read", path):
             found = obstore.get(self._store, self._key(path))
             size = found.meta["size"]
@@ -63,6 +64,7 @@ class ObjectStore(Store):
         return data
 
     def get_ranges(self, path: str, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
+        """Return some ranges of an object: see `Store.get_ranges`."""
         key = self._key(path)
         starts, lengths = [start for start, _ in ranges], [length for _, length in ranges]
         with self._doing("read", path):
@@ -75,6 +77,7 @@ class ObjectStore(Store):
         return data
 
     def put_if_absent(self, path: str, data: bytes) -> bool:
+        """Create an object unless it exists: see `Store.put_if_absent`."""
         with self._doing("write", path):
             try:
                 obstore.put(self._store, self._key(path), data, mode="create", use_multipart=False)
@@ -83,10 +86,12 @@ class ObjectStore(Store):
         return True
 
     def put_new(self, path: str, data: bytes) -> None:
+        """Create an object under a name of its own: see `Store.put_new`."""
         with self._doing("write", path):
             obstore.put(self._store, self._key(path), data)
 
     def info(self, path: str) -> ObjectInfo | None:
+        """Look one object up: see `Store.info`."""
         try:
             with self._doing("look up", path):
                 return self._info(obstore.head(self._store, self._key(path)))
@@ -94,6 +99,7 @@ class ObjectStore(Store):
             return None
 
     def list(self, prefix: str = "", *, after: str | None = None) -> list[ObjectInfo]:
+        """List a folder: see `Store.list`."""
         folder = self._key(prefix) if prefix else self._prefix
         offset = self._key(after) if after else None
         with self._doing("list", prefix):
@@ -101,6 +107,7 @@ class ObjectStore(Store):
             return sorted(self._info(meta) for page in pages for meta in page)
 
     def delete(self, paths: Iterable[str]) -> None:
+        """Delete objects: see `Store.delete`."""
         keys = [self._key(path) for path in paths]
         try:
             with self._doing("delete from", ""):
@@ -126,7 +133,7 @@ class ObjectStore(Store):
         return all(start + length <= size for start, length in ranges)
 
     @contextmanager
-    def _doing(self, action: str, path: str) -> Iterator[None]:
+    def _doing(self, action: str, path: str) -> Generator[None]:
         where = f"{self.uri}/{path}" if path else self.uri
         try:
             yield
@@ -142,7 +149,7 @@ class ObjectStore(Store):
             raise StorageError(f"cannot {action} {where}: {self._detail(error)}") from None
 
     def _detail(self, error: BaseException) -> str:
-        """What `error` says, in one line and without secrets: stores echo URLs with signatures, and settings."""
+        """What `error` says, in one line and without secrets: stores echo settings and signed URLs."""
         text = str(error).split("\n", 1)[0]
         text = re.sub(r"(https?://[^\s?]*)\?\S*", r"\1", text)
         for secret in self._secrets:

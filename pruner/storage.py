@@ -1,7 +1,7 @@
-"""Where metadata tables are kept: local disk, S3, GCS, Azure, and memory for tests, behind one small interface.
+"""Where metadata tables are kept: local disk, S3, GCS, Azure, memory for tests; one small interface.
 
-Only two writes exist, and both create: `put_if_absent` under a name that writers compete for, `put_new` under a name
-that nobody else uses. Every store that can do the first gives atomic commits.
+Only two writes exist, and both create: `put_if_absent` under a name that writers compete for, `put_new` under
+a name that nobody else uses. Every store that can do the first gives atomic commits.
 """
 
 from __future__ import annotations
@@ -31,8 +31,9 @@ class NotFoundError(StorageError):
 class ObjectInfo(NamedTuple):
     """One object of a listing.
 
-    `path` is relative to the store's root, `size` is in bytes, `mtime_ns` in nanoseconds since 1970-01-01T00:00:00Z
-    by the store's own clock; `etag` changes whenever the object does, where the store has one.
+    `path` is relative to the store's root, `size` is in bytes, `mtime_ns` in nanoseconds since
+    1970-01-01T00:00:00Z by the store's own clock; `etag` changes whenever the object does, where the store
+    has one.
     """
 
     path: str
@@ -42,7 +43,7 @@ class ObjectInfo(NamedTuple):
 
 
 class Store(ABC):
-    """The objects below one root. Paths are relative to it, with `/` between their parts, and cannot leave it.
+    """The objects below one root. Paths are relative to it, with `/` between parts, and cannot leave it.
 
     Every method raises StorageError, in one sentence and without secrets, when the store refuses or fails.
     """
@@ -72,7 +73,7 @@ class Store(ABC):
 
     @abstractmethod
     def put_if_absent(self, path: str, data: bytes) -> bool:
-        """Create the object unless it exists, atomically and durably: of several writers exactly one gets True.
+        """Create the object unless it exists, atomically and durably: of several writers one gets True.
 
         No reader ever sees a part of it under this name.
         """
@@ -81,13 +82,13 @@ class Store(ABC):
     def put_new(self, path: str, data: bytes) -> None:
         """Create an object under a name that is in use nowhere, durably.
 
-        On local disk a writer that dies leaves a part of it: nothing may rely on such an object before something that
-        was committed afterwards refers to it.
+        On local disk a writer that dies leaves a part of it: nothing may rely on such an object before
+        something that was committed afterwards refers to it.
         """
 
     @abstractmethod
     def list(self, prefix: str = "", *, after: str | None = None) -> list[ObjectInfo]:
-        """Return every object in the folder `prefix` and below, sorted by path; with `after`, those behind that path.
+        """Return every object below the folder `prefix`, sorted by path; with `after`, those behind it.
 
         A folder that does not exist is an empty one.
         """
@@ -98,7 +99,7 @@ class Store(ABC):
 
     @abstractmethod
     def remove_empty_folders(self) -> None:
-        """Remove the root and the folders below it as far as they are empty, where the store has folders at all."""
+        """Remove the empty folders among the root and those below it, where the store has folders at all."""
 
     @abstractmethod
     def info(self, path: str) -> ObjectInfo | None:
@@ -115,8 +116,8 @@ def open_store(uri_or_path: str, options: Mapping[str, str] | None = None) -> St
     Args:
         uri_or_path: a local path, `file://`, `s3://bucket/…`, `gs://bucket/…`, `az://container/…`,
             `abfss://container@account…/…`, or `memory://name/…` (one store per name and process).
-        options: settings of the object store by their usual names (`region`, `endpoint`, `aws_access_key_id` …);
-            what is not given comes from the environment and the store's own credential chain.
+        options: settings of the object store by their usual names (`region`, `endpoint`, `aws_access_key_id`
+            …); what is not given comes from the environment and the store's own credential chain.
 
     Raises:
         StorageError: the URI or an option is not understood.
@@ -134,8 +135,8 @@ def open_store(uri_or_path: str, options: Mapping[str, str] | None = None) -> St
 def normalize_uri(uri_or_path: str) -> str:
     """Return the one spelling of a place: an absolute path for local ones, else `scheme://bucket/path`.
 
-    There is no slash at the end. `file://` URIs are percent-decoded (RFC 8089), local paths and object keys are taken
-    as they stand. Symbolic links are not resolved.
+    There is no slash at the end. `file://` URIs are percent-decoded (RFC 8089), local paths and object keys
+    are taken as they stand. Symbolic links are not resolved.
 
     Raises:
         StorageError: an empty text, a NUL, an unknown scheme, another host's file, or credentials in the URI.

@@ -1,11 +1,11 @@
-"""The metadata table: index definitions and the segments with their records. `docs/format.md` describes the files."""
+"""The metadata table: index definitions and segments with their records; `docs/format.md` has the files."""
 
 from __future__ import annotations
 
 from pruner.metadata.coverage import locate
 from pruner.metadata.definitions import FieldBinding, IndexDefinition, define
 from pruner.metadata.segments import batch_table
-from pruner.metadata.state import FILES, NewerFormat, SegmentEntry, State
+from pruner.metadata.state import FILES, NewerFormatError, SegmentEntry, State
 from pruner.metadata.table import MetadataTable
 
 __all__ = [
@@ -13,7 +13,7 @@ __all__ = [
     "FieldBinding",
     "IndexDefinition",
     "MetadataTable",
-    "NewerFormat",
+    "NewerFormatError",
     "SegmentEntry",
     "State",
     "batch_table",

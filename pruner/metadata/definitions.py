@@ -26,7 +26,7 @@ def now() -> str:
 
 
 class FieldBinding(msgspec.Struct, frozen=True):
-    """A field as it was when the index was defined: where it stands, its Arrow type as text, its Parquet field id."""
+    """A field as it was when the index was defined; `type` is its Arrow type as text."""
 
     path: tuple[str, ...]
     type: str
@@ -36,10 +36,10 @@ class FieldBinding(msgspec.Struct, frozen=True):
 class IndexDefinition(msgspec.Struct, frozen=True, kw_only=True):
     """One index.
 
-    Records belong to a definition by `uuid` and never by name, so an index that is dropped and made anew starts
-    empty. `using` names the index type and `record_version` is the version of the records that it makes.
-    `all_columns` stands for `on="*"`: fields that the table gains are indexed as well. `where` and `expression` are
-    SQL text, or None.
+    Records belong to a definition by `uuid` and never by name, so an index that is dropped and made anew
+    starts empty. `using` names the index type and `record_version` is the version of the records that it
+    makes. `all_columns` stands for `on="*"`: fields that the table gains are indexed as well. `where` and
+    `expression` are SQL text, or None.
     """
 
     uuid: Uuid
@@ -86,7 +86,8 @@ def define(
     """Make a new definition, with a UUID and the time.
 
     Raises:
-        IndexDefinitionError: the name is empty, too long or holds control characters, or there is nothing to index.
+        IndexDefinitionError: the name is empty, too long or holds control characters, or there is nothing to
+        index.
     """
     check_name(name)
     if not fields and not all_columns:
@@ -109,7 +110,8 @@ def check_name(name: str) -> None:
     """Refuse what cannot be the name of an index.
 
     Raises:
-        IndexDefinitionError: the name is empty, longer than `NAME_CHARACTERS`, or holds characters that do not print.
+        IndexDefinitionError: the name is empty, longer than `NAME_CHARACTERS`, or holds characters that do
+        not print.
     """
     if not name.strip():
         raise IndexDefinitionError("an index needs a name that is not empty")

@@ -1,8 +1,8 @@
 """The log: `log/<20 digits>.json`, each entry the whole state with its own checksum.
 
-An entry is one JSON object, `{"checksum": …, "state": …}`. The checksum is over the bytes of `state` as they stand in
-the file, so there is no canonical form to agree on. Before the rest of a state is looked at, its `min_reader` is: a
-newer format may have changed everything else.
+An entry is one JSON object, `{"checksum": …, "state": …}`. The checksum is over the bytes of `state` as they
+stand in the file, so there is no canonical form to agree on. Before the rest of a state is looked at, its
+`min_reader` is: a newer format may have changed everything else.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import xxhash
 
 from pruner.errors import FormatError, StorageError
 from pruner.limits import LOG_ENTRY_BYTES
-from pruner.metadata.state import FORMAT_VERSION, NewerFormat, State
+from pruner.metadata.state import FORMAT_VERSION, NewerFormatError, State
 
 if TYPE_CHECKING:
     from pruner.storage import ObjectInfo, Store
@@ -62,7 +62,7 @@ def encode(state: State) -> bytes:
     data = msgspec.json.encode(_Entry(checksum_of(payload), msgspec.Raw(payload)))
     if len(data) > LOG_ENTRY_BYTES:
         raise StorageError(
-            f"the metadata table has {len(state.segments)} segments, more than one log entry can hold: compact it"
+            f"the metadata table has {len(state.segments)} segments, more than a log entry holds: compact it"
         )
     return data
 
@@ -76,7 +76,7 @@ def decode(data: bytes, version: int, where: str) -> tuple[State, str]:
         where: URI of the entry, for messages.
 
     Raises:
-        NewerFormat: this pruner is too old to read it.
+        NewerFormatError: this pruner is too old to read it.
         FormatError: the bytes are not what was written.
     """
     try:
@@ -86,7 +86,7 @@ def decode(data: bytes, version: int, where: str) -> tuple[State, str]:
             raise FormatError(f"the log entry {where} fails its checksum: {_REPAIR}")
         header = msgspec.json.decode(payload, type=_Header)
         if header.min_reader > FORMAT_VERSION:
-            raise NewerFormat(
+            raise NewerFormatError(
                 f"the metadata table has format {header.format_version}, written by a newer pruner: "
                 f"this one reads up to format {FORMAT_VERSION}, so upgrade it"
             )
@@ -107,7 +107,7 @@ def read(store: Store, version: int) -> tuple[State, str]:
 
     Raises:
         NotFoundError: there is no such log entry.
-        FormatError: it is damaged (NewerFormat: or too new).
+        FormatError: it is damaged (NewerFormatError: or too new).
     """
     path = entry_path(version)
     return decode(store.get(path, LOG_ENTRY_BYTES), version, f"{store.uri}/{path}")

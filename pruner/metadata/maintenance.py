@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import re
 import uuid
-from datetime import timedelta
-from itertools import pairwise
-from typing import TYPE_CHECKING, NamedTuple
+from itertools import takewhile
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow.compute as pc
 
 from pruner.errors import FormatError, StorageError
 from pruner.metadata import log, segments
-from pruner.metadata.state import FILES, NewerFormat, refuse_newer
+from pruner.metadata.state import FILES, NewerFormatError, refuse_newer
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
     from pruner.metadata.table import MetadataTable
     from pruner.storage import ObjectInfo
 
-GRACE = timedelta(days=7)
+GRACE_SECONDS = 7 * 24 * 3600.0
 """How long leftovers and old log entries stay: longer than the longest writer may run."""
 
 KEPT_ENTRIES = 8
@@ -31,16 +30,8 @@ KEPT_ENTRIES = 8
 _OURS = re.compile(r"[a-z][a-z0-9_]*/[0-9a-f]{32}\.pidx|staging/[0-9a-f]{32}")
 
 
-class Vacuumed(NamedTuple):
-    """What a vacuum deleted: number and bytes of leftover files, number of old log entries."""
-
-    files: int
-    bytes: int
-    log_entries: int
-
-
 def unreferenced(table: MetadataTable) -> list[ObjectInfo]:
-    """The segments and unfinished files that the newest state does not refer to: of writers that died or still run.
+    """The segments and unfinished files that the newest state does not name: of dead or busy writers.
 
     Raises:
         FormatError: the newest log entry cannot be read, so nothing is known about what is needed.
@@ -48,29 +39,29 @@ def unreferenced(table: MetadataTable) -> list[ObjectInfo]:
     return _leftovers(table, {entry.path for entry in table.state().segments})
 
 
-def vacuum(table: MetadataTable, grace: timedelta = GRACE) -> Vacuumed:
-    """Delete what nobody can need: log entries and segments that went out of use longer than `grace` ago.
+def vacuum(table: MetadataTable, grace_seconds: float = GRACE_SECONDS) -> int:
+    """Delete what nobody can need: log entries and segments out of use for longer than the grace.
 
-    A writer that runs longer than `grace` finds its segments gone and fails with a conflict. Ages are by the store's own
-    clock.
+    Returns the number of files. A writer that runs longer than the grace finds its segments gone and fails
+    with a conflict. Ages are by the store's own clock.
 
     Raises:
         FormatError: a log entry that is still in use cannot be read; nothing was deleted.
     """
     refuse_newer(table.state())
-    limit = _store_time_ns(table) - int(grace.total_seconds() * 1e9)
+    limit = _store_time_ns(table) - int(grace_seconds * 1e9)
     entries = log.entries(table.store)
-    superseded = [version for (version, _), (_, follower) in pairwise(entries) if follower.mtime_ns <= limit]
+    superseded = sum(1 for _ in takewhile(lambda follower: follower[1].mtime_ns <= limit, entries[1:]))
     in_use: set[str] = set()
-    for version, _ in entries[len(superseded) :]:
+    for version, _ in entries[superseded:]:
         state, _ = log.read(table.store, version)
         in_use.update(entry.path for entry in state.segments)
     leftovers = [info for info in _leftovers(table, in_use) if info.mtime_ns <= limit]
-    expired = superseded[: max(0, len(entries) - KEPT_ENTRIES)]
+    expired = entries[: max(0, min(superseded, len(entries) - KEPT_ENTRIES))]
     # Oldest first, so that a vacuum that is interrupted leaves no gap.
-    table.store.delete(log.entry_path(version) for version in expired)
+    table.store.delete(log.entry_path(version) for version, _ in expired)
     table.store.delete(info.path for info in leftovers)
-    return Vacuumed(len(leftovers), sum(info.size for info in leftovers), len(expired))
+    return len(expired) + len(leftovers)
 
 
 def verify(table: MetadataTable) -> list[str]:
@@ -100,14 +91,15 @@ def verify(table: MetadataTable) -> list[str]:
 def uninstall(table: MetadataTable) -> int:
     """Delete the metadata table, and only what belongs to it; return the number of files deleted.
 
-    The newest log entry goes last of the log, so an interrupted run leaves a table or leftovers, never an older state.
+    The newest log entry goes last of the log, so an interrupted run leaves a table or leftovers, never an
+    older state.
 
     Raises:
-        NewerFormat: this pruner is too old to know what belongs to it.
+        NewerFormatError: this pruner is too old to know what belongs to it.
     """
     try:
         refuse_newer(table.state())
-    except NewerFormat:
+    except NewerFormatError:
         raise
     except FormatError:
         pass  # what cannot be read can still be deleted

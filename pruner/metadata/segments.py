@@ -1,4 +1,4 @@
-"""Segments: plain Parquet files that any tool reads, under a suffix that no glob over the lake takes for data."""
+"""Segments: plain Parquet files that any tool reads, with a suffix that no glob takes for data."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ BATCH_SCHEMA = pa.schema(
         pa.field("base_instant", pa.string()),
     ]
 )
-"""Columns of a slice batch: the key by which records are joined, and what it stands for, to be read by people."""
+"""Columns of a slice batch: the key by which records are joined, and for people what it stands for."""
 
 
 def batch_table(snapshot: Snapshot, ordinals: NDArray[np.intp]) -> pa.Table:
@@ -168,7 +168,7 @@ def read_segment(store: Store, entry: SegmentEntry) -> pa.Table:
         )
         if file.metadata.num_rows != entry.rows or unpacked > SEGMENT_UNPACKED_BYTES:
             raise FormatError(f"the segment {where} does not hold the {entry.rows} rows that were committed")
-        table = file.read(use_threads=False)
+        table = file.read(use_threads=False).replace_schema_metadata(None)
     except (pa.ArrowException, OSError):
         raise FormatError(
             f"the segment {where} is no Parquet file: drop the index and create it again"

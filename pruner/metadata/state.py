@@ -28,16 +28,16 @@ Count = Annotated[int, msgspec.Meta(ge=0)]
 Partition = Annotated[str, msgspec.Meta(pattern="^[a-z][a-z0-9_]{0,200}$")]
 
 
-class NewerFormat(FormatError):
+class NewerFormatError(FormatError):
     """A newer version of pruner wrote this: readers do without it and say so, writers refuse."""
 
 
 class SegmentEntry(msgspec.Struct, frozen=True, kw_only=True):
     """One live segment: a Parquet file with the records of one field of one definition for one slice batch.
 
-    `partition` is the folder ("files", "column_stats", …), `path` is relative to the metadata table's root, `size` is
-    in bytes, `checksum` covers the whole file. `definition`, `field` and `batch` (the id of the `files` segment whose
-    local ordinals the records use) are None in the partition `files` itself.
+    `partition` is the folder ("files", "column_stats", …), `path` is relative to the metadata table's root,
+    `size` is in bytes, `checksum` covers the whole file. `definition`, `field` and `batch` (the id of the
+    `files` segment whose local ordinals the records use) are None in the partition `files` itself.
     """
 
     id: Uuid
@@ -56,9 +56,10 @@ class SegmentEntry(msgspec.Struct, frozen=True, kw_only=True):
 class State(msgspec.Struct, frozen=True, kw_only=True):
     """Everything that the metadata table knows, as one log entry holds it.
 
-    `version` is the number of the entry, 0 before the first commit. `commit` is unique to each commit, `parent` is the
-    checksum of the entry before (None in the first). `min_reader` and `min_writer` are the oldest format versions
-    whose readers and writers understand it. `table_identity` says which table this is about.
+    `version` is the number of the entry, 0 before the first commit. `commit` is unique to each commit,
+    `parent` is the checksum of the entry before (None in the first). `min_reader` and `min_writer` are the
+    oldest format versions whose readers and writers understand it. `table_identity` says which table this is
+    about.
     """
 
     format_version: Annotated[int, msgspec.Meta(ge=1)] = FORMAT_VERSION
@@ -103,7 +104,7 @@ class State(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.structs.replace(self, definitions=(*self.definitions, definition))
 
     def without_definition(self, definition: IndexDefinition) -> State:
-        """Return the state without an index and its segments; without slice batches that nothing refers to any more.
+        """Return the state without an index, its segments, and the slice batches that nothing needs any more.
 
         Raises:
             ConflictError: that very definition is not there (any more).
@@ -120,8 +121,8 @@ class State(msgspec.Struct, frozen=True, kw_only=True):
         """Return the state with more segments; slice batches may be among them.
 
         Raises:
-            ConflictError: the definition or the slice batch of one is not there (any more): an index that was dropped
-                and made anew meanwhile is another one.
+            ConflictError: the definition or the slice batch of one is not there (any more): an index that was
+                dropped and made anew meanwhile is another one.
         """
         result = msgspec.structs.replace(self, segments=(*self.segments, *added))
         dangling = result._dangling()
@@ -184,10 +185,10 @@ def refuse_newer(state: State) -> None:
     """Refuse to write after a newer pruner that said so.
 
     Raises:
-        NewerFormat: this pruner would lose what it does not know.
+        NewerFormatError: this pruner would lose what it does not know.
     """
     if state.min_writer > FORMAT_VERSION:
-        raise NewerFormat(
+        raise NewerFormatError(
             f"the metadata table has format {state.format_version}, written by a newer pruner: "
             f"this one writes up to format {FORMAT_VERSION}, so upgrade it"
         )

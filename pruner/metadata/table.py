@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 
 from pruner.errors import ConflictError, FormatError, StorageError
+from pruner.limits import LOG_ENTRY_BYTES
 from pruner.metadata import log, maintenance, segments
 from pruner.metadata.definitions import now
 from pruner.metadata.state import FORMAT_VERSION, State, refuse_newer
@@ -17,7 +18,6 @@ from pruner.storage import NotFoundError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from datetime import timedelta
 
     import pyarrow as pa
 
@@ -42,14 +42,15 @@ _NOTHING = _Newest(State(), None, None)
 
 
 class MetadataTable:
-    """The metadata table in a store. Any number of readers and writers, in any process, may work on it at once.
+    """The metadata table in a store. Any number of readers and writers in any process may share it.
 
-    Readers see the state of one log entry, whole. A writer makes its change from the newest state and puts it as the
-    next entry if nobody else has; otherwise it makes its change again from what is newest then.
+    Readers see the state of one log entry, whole. A writer makes its change from the newest state and puts it
+    as the next entry if nobody else has; otherwise it makes its change again from what is newest then.
 
-    A newest entry that is damaged is an error and never a reason to take the one before: that one may hold an index
-    that was dropped since, and a commit on top of it would undo what it cannot see. Readers then keep every file with
-    this reason (nothing is lost but speed), writers stop, and the message says what a person can do.
+    A newest entry that is damaged is an error and never a reason to take the one before: that one may hold an
+    index that was dropped since, and a commit on top of it would undo what it cannot see. Readers then keep
+    every file with this reason (nothing is lost but speed), writers stop, and the message says what a person
+    can do.
     """
 
     def __init__(self, store: Store) -> None:
@@ -71,7 +72,7 @@ class MetadataTable:
         One small listing when nothing changed since the last call.
 
         Raises:
-            FormatError: the newest log entry is damaged (NewerFormat: this pruner is too old for it).
+            FormatError: the newest log entry is damaged (NewerFormatError: this pruner is too old for it).
             StorageError: the store failed.
         """
         return self._read_newest().state
@@ -101,13 +102,13 @@ class MetadataTable:
         """Apply a change to the newest state and make the result the newest; return it.
 
         Args:
-            change: makes the new state from the newest one. It is called again when another writer was faster, so it
-                must have no effect of its own; it raises ConflictError when what it relies on is gone. When it returns
-                its argument nothing is written.
+            change: makes the new state from the newest one. It is called again when another writer was
+                faster, so it must have no effect of its own; it raises ConflictError when what it relies on
+                is gone. When it returns its argument nothing is written.
 
         Raises:
             ConflictError: the change and what other writers did meanwhile cannot both stand.
-            NewerFormat: this pruner is too old to write here.
+            NewerFormatError: this pruner is too old to write here.
             FormatError: the newest log entry is damaged.
             StorageError: the store failed; when that leaves the outcome open, the message says so.
         """
@@ -129,7 +130,7 @@ class MetadataTable:
         raise ConflictError(f"other writers kept changing {self.store.uri}: try again when they are done")
 
     def _check_segments(self, base: State, following: State) -> None:
-        """Check that the segments which a commit adds are (still) there: a vacuum may have taken old leftovers."""
+        """Check that the segments which a commit adds are still there: a vacuum takes old leftovers."""
         known = {entry.id for entry in base.segments}
         added = [entry for entry in following.segments if entry.id not in known]
         stored: dict[str, int] = {}
@@ -148,33 +149,39 @@ class MetadataTable:
                 if state.version == 1:
                     self._check_store(path, data)
                 return True
+        except StorageError as failure:
+            return self._outcome(path, data, failure)
+        return self._outcome(path, data, None)
+
+    def _outcome(self, path: str, data: bytes, failure: StorageError | None) -> bool:
+        """Tell whether a put that failed, or met an entry, was ours after all: its answer may have been lost.
+
+        Each entry holds the unique id of its commit, so equal bytes are ours.
+        """
+        try:
+            return self.store.get(path, LOG_ENTRY_BYTES) == data
+        except NotFoundError:
+            unknown = ""
         except StorageError:
-            # The request may have succeeded although its answer was lost.
-            if self._holds(path, data):
-                return True
-            raise
-        # A store client that repeats a request whose answer was lost meets its own entry.
-        return self._holds(path, data)
+            unknown = "; whether the change was committed is unknown, so look before repeating it"
+        if failure is not None:
+            raise StorageError(f"{failure}{unknown}") from None
+        return False
 
     def _check_store(self, path: str, data: bytes) -> None:
+        """Check once, with the first entry, that the store keeps the promise on which every commit rests."""
         if self.store.put_if_absent(path, data):
             self.store.delete([path])
             raise StorageError(
-                f"the store of {self.store.uri} overwrites where it was told not to, so commits would get lost: "
+                f"the store of {self.store.uri} overwrites where it must not, so commits would get lost: "
                 "keep the metadata table in another store with index_uri"
             )
-
-    def _holds(self, path: str, data: bytes) -> bool:
-        """Tell whether the entry is ours: each holds the unique id of its commit."""
-        try:
-            return self.store.get(path, len(data)) == data
-        except StorageError:
-            return False
 
     def _confirm(self, state: State, base: _Newest) -> None:
         """Check that a commit continues the log, and take it back if not (R9).
 
-        A writer that slept while the log went on and its old entries were removed could put an entry into the gap.
+        A writer that slept while the log went on and its old entries were removed could put an entry into the
+        gap.
         """
         found = dict(log.entries(self.store, after=max(state.version - 2, 0)))
         info = found.get(state.version)
@@ -211,7 +218,8 @@ class MetadataTable:
             table: the records.
             definition: the index that they belong to; None in "files" alone.
             field: path of the field that was indexed; None in "files" alone.
-            batch: the `files` segment whose local ordinals are in the column `__slice`; None in "files" alone.
+            batch: the `files` segment whose local ordinals are in the column `__slice`; None in "files"
+            alone.
         """
         return segments.write_segment(
             self.store, partition, table, definition=definition, field=field, batch=batch
@@ -230,9 +238,9 @@ class MetadataTable:
         """What `maintenance.unreferenced` finds: files that the newest state does not refer to."""
         return maintenance.unreferenced(self)
 
-    def vacuum(self, grace: timedelta = maintenance.GRACE) -> maintenance.Vacuumed:
-        """Delete what went out of use longer than `grace` ago: see `maintenance.vacuum`."""
-        return maintenance.vacuum(self, grace)
+    def vacuum(self, grace_seconds: float = maintenance.GRACE_SECONDS) -> int:
+        """Delete what is out of use for longer, return the number of files: see `maintenance.vacuum`."""
+        return maintenance.vacuum(self, grace_seconds)
 
     def verify(self) -> list[str]:
         """Read everything; one sentence for each problem: see `maintenance.verify`."""
