@@ -305,7 +305,8 @@ def cow_types(spark: SparkSession, path: Path, *, version: TableVersion) -> None
     """Every type that indexes know, with NULLs, NaN, signed zeros and a struct."""
     schema = (
         "id INT, city STRING, flag BOOLEAN, small SMALLINT, big BIGINT, ratio FLOAT, fare DOUBLE, "
-        "price DECIMAL(10,2), code BINARY, day DATE, at TIMESTAMP, place STRUCT<name: STRING, zip: INT>, ts BIGINT"
+        "price DECIMAL(10,2), code BINARY, day DATE, at TIMESTAMP, "
+        "place STRUCT<name: STRING, zip: INT>, ts BIGINT"
     )
     at = datetime(2013, 3, 31, 1, 59, 59, 999_999)
     full = (

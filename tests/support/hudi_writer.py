@@ -24,6 +24,7 @@ QUIET: Mapping[str, str] = {
     "hoodie.archive.automatic": "false",
     "hoodie.compact.inline": "false",
     "hoodie.parquet.small.file.limit": "0",
+    "hoodie.index.bloom.num_entries": "100",
     "hoodie.metadata.index.column.stats.enable": "false",
     "hoodie.insert.shuffle.parallelism": "1",
     "hoodie.upsert.shuffle.parallelism": "1",

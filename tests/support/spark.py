@@ -76,8 +76,8 @@ def files_read(frame: DataFrame) -> set[str]:
 
 def _file_index(frame: DataFrame) -> Any:
     """Return Hudi's file index inside a frame's analysed plan."""
-    plan: Any = frame._jdf.queryExecution().analyzed()
-    return plan.collectLeaves().apply(0).relation().location()
+    java_frame: Any = frame._jdf
+    return java_frame.queryExecution().analyzed().collectLeaves().apply(0).relation().location()
 
 
 def _slice(slice_: Any) -> SparkSlice:
