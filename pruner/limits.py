@@ -20,3 +20,9 @@ LOG_ENTRY_BYTES = 64 * 1024 * 1024
 
 SEGMENT_SLICES = 1 << 20
 """Most slices whose records stand in one segment."""
+
+STATEMENT_CHARACTERS = 1024 * 1024
+"""Longest statement (CREATE INDEX and the like)."""
+
+CONFIG_BYTES = 1024 * 1024
+"""Largest `pruner.toml`."""

@@ -1,0 +1,55 @@
+"""Statements about indexes: CREATE INDEX, DROP INDEX, REFRESH INDEX, SHOW INDEXES (docs/statements.md)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pruner.catalog import Catalog, TableLike
+from pruner.ddl.execute import SqlResult, execute
+from pruner.ddl.parser import parse_statement
+from pruner.ddl.statements import CreateIndex, DropIndex, IndexedItem, RefreshIndex, ShowIndexes, Statement
+from pruner.ddl.tokens import StatementError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pruner.pipeline.requests import Progress
+
+__all__ = [
+    "CreateIndex",
+    "DropIndex",
+    "IndexedItem",
+    "RefreshIndex",
+    "ShowIndexes",
+    "SqlResult",
+    "Statement",
+    "StatementError",
+    "execute",
+    "parse_statement",
+    "sql",
+]
+
+
+def sql(
+    statement: str,
+    tables: Mapping[str, TableLike] | None = None,
+    *,
+    progress: Progress | None = None,
+) -> SqlResult:
+    """Run one statement about indexes.
+
+    Args:
+        statement: CREATE INDEX, DROP INDEX, REFRESH INDEX or SHOW INDEXES (docs/statements.md).
+        tables: tables by the names that the statement uses: a `Table`, a path or URI, a list of roots, or a
+            mapping with the keys of docs/configuration.md. Names that are not among them are looked for in
+            `pruner.toml`; anything else is taken as a place.
+        progress: called with what was done while an index is built.
+
+    Returns:
+        What was done; `rows` has the indexes for SHOW INDEXES.
+
+    Raises:
+        StatementError: the statement cannot be read; an `IndexDefinitionError` with the place and token.
+        PrunerError: what it asks for cannot be done.
+    """
+    return execute(parse_statement(statement), Catalog(tables), progress)

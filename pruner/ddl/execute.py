@@ -1,0 +1,140 @@
+"""`Statement` -> what it does: the one place where statements meet tables."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, Protocol, assert_never
+
+from pruner.ddl.statements import (
+    ALL_COLUMNS,
+    CreateIndex,
+    DropIndex,
+    RefreshIndex,
+    ShowIndexes,
+    Statement,
+)
+from pruner.errors import IndexDefinitionError, PrunerError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pruner.indexing import RefreshResult
+    from pruner.pipeline.requests import Progress
+    from pruner.status import TableStatus
+    from pruner.table import Table
+
+
+class Tables(Protocol):
+    """Where a statement finds its table: see `pruner.catalog.Catalog`."""
+
+    def names(self) -> Sequence[str]:
+        """The names of all known tables."""
+        ...
+
+    def open(self, name: str) -> Table:
+        """Open one by name or place."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class SqlResult:
+    """What a statement did.
+
+    `changed` is False where IF [NOT] EXISTS left nothing to do, and for SHOW. `refresh` says what CREATE and
+    REFRESH built. `status` holds the indexes that SHOW found.
+    """
+
+    statement: str
+    table: str
+    index: str | None = None
+    changed: bool = False
+    refresh: RefreshResult | None = None
+    status: TableStatus | None = None
+
+    @property
+    def rows(self) -> list[dict[str, Any]]:
+        """SHOW: the fields of `pruner.IndexStatus`, one row for each index. Nothing for the others."""
+        return [asdict(entry) for entry in self.status.indexes] if self.status else []
+
+
+def execute(statement: Statement, tables: Tables, progress: Progress | None = None) -> SqlResult:
+    """Do what a statement asks for.
+
+    Raises:
+        PrunerError: it cannot be done; the sentence says why.
+    """
+    match statement:
+        case CreateIndex():
+            return _create(statement, tables.open(statement.table), progress)
+        case DropIndex():
+            return _drop(statement, tables)
+        case RefreshIndex():
+            table = tables.open(statement.table)
+            result = table.refresh(index=statement.name, progress=progress)
+            return SqlResult("refresh", table.uri, statement.name, result.indexed > 0, refresh=result)
+        case ShowIndexes():
+            table = tables.open(statement.table)
+            return SqlResult("show", table.uri, status=table.status())
+        case _:
+            assert_never(statement)
+
+
+def _create(statement: CreateIndex, table: Table, progress: Progress | None) -> SqlResult:
+    for item in statement.items:
+        if item.is_expression:
+            raise IndexDefinitionError(
+                f"index {statement.name!r} is on the expression {_short(item.text)}, and indexes over "
+                "expressions are not supported by this version: name columns"
+            )
+    if statement.where is not None:
+        raise IndexDefinitionError(
+            f"index {statement.name!r} has WHERE {_short(statement.where)}, and partial indexes are not "
+            "supported by this version: leave WHERE out"
+        )
+    result = table.create_index(
+        statement.name,
+        [item.text for item in statement.items] or ALL_COLUMNS,
+        statement.using,
+        options=dict(statement.options),
+        if_not_exists=statement.if_not_exists,
+        progress=progress,
+    )
+    return SqlResult("create", table.uri, statement.name, result is not None, refresh=result)
+
+
+def _drop(statement: DropIndex, tables: Tables) -> SqlResult:
+    table = tables.open(statement.table) if statement.table is not None else _owner(statement, tables)
+    if table is None:
+        return SqlResult("drop", "", statement.name)
+    dropped = table.drop_index(statement.name, if_exists=statement.if_exists)
+    return SqlResult("drop", table.uri, statement.name, dropped)
+
+
+def _owner(statement: DropIndex, tables: Tables) -> Table | None:
+    """The only known table with an index of that name; None where there is none and none is needed.
+
+    Every known table must have been looked at: one that cannot be opened might have such an index, too.
+    """
+    say_on = f"write DROP INDEX {statement.name} ON <table>"
+    wanted = statement.name.casefold()
+    owners: dict[str, Table] = {}
+    for name in tables.names():
+        try:
+            table = tables.open(name)
+            has_it = any(known.name.casefold() == wanted for known in table.indexes())
+        except PrunerError as error:
+            raise IndexDefinitionError(
+                f"cannot look for index {statement.name!r} in {name}: {error}; {say_on}"
+            ) from error
+        if has_it:
+            owners[table.index_uri] = table
+    if len(owners) > 1:
+        found = ", ".join(table.uri for table in owners.values())
+        raise IndexDefinitionError(f"several tables have an index {statement.name!r}: {found}; {say_on}")
+    if not owners and not statement.if_exists:
+        raise IndexDefinitionError(f"none of the known tables has an index {statement.name!r}; {say_on}")
+    return next(iter(owners.values()), None)
+
+
+def _short(text: str, limit: int = 60) -> str:
+    return text if len(text) <= limit else text[:limit] + "…"

@@ -1,0 +1,147 @@
+"""Tokens of a statement, read one at a time, so that the parser can say what it expects at each place.
+
+Quoting follows the engines: `"…"` and backticks hold names, `'…'` holds text; a doubled quote is one quote.
+Comments (`-- …` to the end of the line, `/* … */`) count as space.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import Enum, auto
+
+from pruner.errors import IndexDefinitionError
+from pruner.limits import STATEMENT_CHARACTERS
+
+
+class StatementError(IndexDefinitionError):
+    """A statement that cannot be read; the sentence holds the line, the column and the token at fault."""
+
+
+class Kind(Enum):
+    """What a token is."""
+
+    WORD = auto()
+    NAME = auto()
+    TEXT = auto()
+    NUMBER = auto()
+    PLACE = auto()
+    SYMBOL = auto()
+    END = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """One token. `value` is without quotes; `start` and `end` are offsets into the statement."""
+
+    kind: Kind
+    value: str
+    start: int
+    end: int
+
+    def is_word(self, *words: str) -> bool:
+        """Tell whether this is one of these words, unquoted, in whatever case."""
+        return self.kind is Kind.WORD and self.value.upper() in words
+
+    def is_symbol(self, symbol: str) -> bool:
+        """Tell whether this is that symbol."""
+        return self.kind is Kind.SYMBOL and self.value == symbol
+
+
+_SPACE = re.compile(r"(?:\s+|--[^\n]*|/\*.*?\*/)+", re.DOTALL)
+_WORD = re.compile(r"[^\W\d][\w$]*")
+_NUMBER = re.compile(r"(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?")
+_QUOTED = {
+    '"': (Kind.NAME, re.compile(r'"((?:[^"]|"")*)"')),
+    "`": (Kind.NAME, re.compile(r"`((?:[^`]|``)*)`")),
+    "'": (Kind.TEXT, re.compile(r"'((?:[^']|'')*)'")),
+}
+_PLACE = re.compile(r"(?:[A-Za-z][A-Za-z0-9+.-]*:|[\w~=.-]+)?/[^\s();,'\"`]*")
+"""A URI or path without quotes; it ends at a space, a bracket, a comma, a semicolon or a quote."""
+
+
+class Scanner:
+    """Reads the tokens of one statement from left to right, with one token of look-ahead.
+
+    Raises:
+        StatementError: the statement is too long.
+    """
+
+    def __init__(self, text: str) -> None:
+        if len(text) > STATEMENT_CHARACTERS:
+            raise StatementError(
+                f"the statement has {len(text):,} characters: at most {STATEMENT_CHARACTERS:,} are read"
+            )
+        self.text = text
+        self._ahead: Token | None = None
+        self._at = 0
+
+    def peek(self) -> Token:
+        """The next token, which stays the next one."""
+        if self._ahead is None:
+            self._ahead = self._read()
+        return self._ahead
+
+    def take(self) -> Token:
+        """The next token; the one behind it becomes the next."""
+        token = self.peek()
+        self._ahead = None
+        self._at = token.end
+        return token
+
+    def at_place(self) -> bool:
+        """Tell whether a URI or path comes next, without quotes."""
+        return _PLACE.match(self.text, self._skip_space()) is not None
+
+    def take_place(self) -> Token | None:
+        """The next token if a URI or path stands there without quotes."""
+        start = self._skip_space()
+        match = _PLACE.match(self.text, start)
+        if match is None:
+            return None
+        self._ahead = None
+        self._at = match.end()
+        return Token(Kind.PLACE, match.group(), start, match.end())
+
+    def error(self, token: Token, problem: str) -> StatementError:
+        """Make the error that names a token and where it stands."""
+        return self._error(token.start, self._show(token), problem)
+
+    def _error(self, offset: int, shown: str, problem: str) -> StatementError:
+        line = self.text.count("\n", 0, offset) + 1
+        column = offset - (self.text.rfind("\n", 0, offset) + 1) + 1
+        place = f"line {line}, column {column}, {shown}"
+        return StatementError(f"cannot read the statement at {place}: {problem}")
+
+    def _show(self, token: Token) -> str:
+        if token.kind is Kind.END:
+            return "where it ends"
+        raw = self.text[token.start : token.end]
+        return f"at {raw if len(raw) <= 40 else raw[:40] + '…'!r}"
+
+    def _skip_space(self) -> int:
+        match = _SPACE.match(self.text, self._at)
+        start = match.end() if match else self._at
+        if self.text.startswith("/*", start):
+            raise self._error(start, "at '/*'", "the comment has no end")
+        return start
+
+    def _read(self) -> Token:
+        start = self._skip_space()
+        if start == len(self.text):
+            return Token(Kind.END, "", start, start)
+        first = self.text[start]
+        if first in _QUOTED:
+            return self._read_quoted(start, first)
+        for kind, pattern in ((Kind.WORD, _WORD), (Kind.NUMBER, _NUMBER)):
+            match = pattern.match(self.text, start)
+            if match:
+                return Token(kind, match.group(), start, match.end())
+        return Token(Kind.SYMBOL, first, start, start + 1)
+
+    def _read_quoted(self, start: int, quote: str) -> Token:
+        kind, pattern = _QUOTED[quote]
+        match = pattern.match(self.text, start)
+        if match is None:
+            raise self._error(start, f"at {quote!r}", f"the closing {quote} is missing")
+        return Token(kind, match.group(1).replace(quote * 2, quote), start, match.end())
