@@ -1,0 +1,130 @@
+"""As much of S3 as a metadata table uses, on a local port: what the real client sends is answered for real.
+
+`conditional=False` makes it one of the servers that take `If-None-Match` and overwrite all the same.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from urllib.parse import parse_qs, unquote, urlsplit
+from xml.sax.saxutils import escape, unescape
+
+PAGE = 3
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def __init__(self, conditional: bool) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.conditional = conditional
+        self.objects: dict[str, bytes] = {}
+        self.lock = threading.Lock()
+        self.forbidden = False
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    server: _Server
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002
+        return
+
+    def _answer(self, status: int, body: bytes = b"", headers: dict[str, str] | None = None) -> None:
+        self.send_response(status)
+        for name, value in (headers or {}).items():
+            self.send_header(name, value)
+        if "Content-Length" not in (headers or {}):
+            self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def _key(self) -> str:
+        return unquote(urlsplit(self.path).path).removeprefix("/bucket").lstrip("/")
+
+    def _about(self, data: bytes) -> dict[str, str]:
+        return {"ETag": f'"{hash(data) & 0xFFFFFFFF:x}"', "Last-Modified": "Wed, 01 Jan 2025 00:00:00 GMT"}
+
+    def do_PUT(self) -> None:
+        data = self.rfile.read(int(self.headers["Content-Length"]))
+        with self.server.lock:
+            if self.server.forbidden:
+                self._answer(403, b"<Error><Code>AccessDenied</Code></Error>")
+            elif self.headers["If-None-Match"] and self.server.conditional and self._key() in self.server.objects:
+                self._answer(412)
+            else:
+                self.server.objects[self._key()] = data
+                self._answer(200, headers=self._about(data))
+
+    def do_HEAD(self) -> None:
+        data = self.server.objects.get(self._key())
+        if data is None:
+            self._answer(404)
+        else:
+            self._answer(200, headers=self._about(data) | {"Content-Length": str(len(data))})
+
+    def do_GET(self) -> None:
+        if not self._key():
+            self._list(parse_qs(urlsplit(self.path).query))
+            return
+        data = self.server.objects.get(self._key())
+        if data is None:
+            self._answer(404)
+            return
+        wanted = self.headers["Range"]
+        if not wanted:
+            self._answer(200, data, self._about(data))
+            return
+        first, last = (int(text) for text in wanted.removeprefix("bytes=").split("-"))
+        if first >= len(data):
+            self._answer(416)
+            return
+        part = data[first : last + 1]
+        span = f"bytes {first}-{first + len(part) - 1}/{len(data)}"
+        self._answer(206, part, self._about(data) | {"Content-Range": span})
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers["Content-Length"])).decode()
+        names = [piece.split("</Key>")[0] for piece in body.split("<Key>")[1:]]
+        for name in names:
+            self.server.objects.pop(unescape(name), None)
+        deleted = "".join(f"<Deleted><Key>{name}</Key></Deleted>" for name in names)
+        self._answer(200, f"<DeleteResult>{deleted}</DeleteResult>".encode())
+
+    def _list(self, query: dict[str, list[str]]) -> None:
+        prefix = query.get("prefix", [""])[0]
+        after = query.get("continuation-token", query.get("start-after", [""]))[0]
+        names = sorted(name for name in self.server.objects if name.startswith(prefix) and name > after)
+        contents = "".join(
+            f"<Contents><Key>{escape(name)}</Key><Size>{len(self.server.objects[name])}</Size>"
+            f"<LastModified>2025-01-01T00:00:00.000Z</LastModified>"
+            f"<ETag>{self._about(self.server.objects[name])['ETag']}</ETag></Contents>"
+            for name in names[:PAGE]
+        )
+        more = f"<NextContinuationToken>{names[PAGE - 1]}</NextContinuationToken>" if names[PAGE:] else ""
+        body = f"<ListBucketResult>{contents}{more}</ListBucketResult>"
+        self._answer(200, body.encode())
+
+
+@contextmanager
+def serve(*, conditional: bool = True) -> Iterator[tuple[dict[str, str], _Server]]:
+    """Serve the bucket `bucket`; gives the storage options that lead to it, and the server."""
+    server = _Server(conditional)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    options = {
+        "endpoint": f"http://127.0.0.1:{server.server_address[1]}",
+        "allow_http": "true",
+        "region": "local",
+        "aws_access_key_id": "AKIATESTTEST",
+        "aws_secret_access_key": "very-secret-key",
+    }
+    try:
+        yield options, server
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
