@@ -53,7 +53,11 @@ class _Handler(BaseHTTPRequestHandler):
         with self.server.lock:
             if self.server.forbidden:
                 self._answer(403, b"<Error><Code>AccessDenied</Code></Error>")
-            elif self.headers["If-None-Match"] and self.server.conditional and self._key() in self.server.objects:
+            elif (
+                self.headers["If-None-Match"]
+                and self.server.conditional
+                and self._key() in self.server.objects
+            ):
                 self._answer(412)
             else:
                 self.server.objects[self._key()] = data

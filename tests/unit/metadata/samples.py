@@ -14,7 +14,7 @@ AMOUNT = ("amount",)
 
 
 def keys(numbers: range | list[int]) -> pa.FixedSizeBinaryArray:
-    return pa.array([xxhash.xxh3_128_digest(str(number)) for number in numbers], pa.binary(16))
+    return pa.array([xxhash.xxh3_128_digest(b"%d" % number) for number in numbers], pa.binary(16))
 
 
 def batch_records(numbers: range | list[int]) -> pa.Table:

@@ -23,7 +23,9 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
         with serve() as (options, _):
             yield open_store("s3://bucket/some folder/t.pruner", options)
     else:
-        yield open_store(str(tmp_path / "a%20b ü") if request.param == "local" else f"memory://{uuid.uuid4()}/x")
+        yield open_store(
+            str(tmp_path / "a%20b ü") if request.param == "local" else f"memory://{uuid.uuid4()}/x"
+        )
 
 
 def test_put_if_absent_creates_once(store: Store) -> None:
@@ -112,14 +114,18 @@ def test_no_path_leaves_the_root(store: Store, path: str) -> None:
 _PARTS = st.lists(st.sampled_from(["a", "b", "a b", "log", "1", "z%", "#2"]), min_size=1, max_size=3)
 
 
-@given(names=st.sets(_PARTS.map("/".join), max_size=8), folder=_PARTS.map("/".join), after=_PARTS.map("/".join))
+@given(
+    names=st.sets(_PARTS.map("/".join), max_size=8), folder=_PARTS.map("/".join), after=_PARTS.map("/".join)
+)
 def test_listing_is_that_of_a_sorted_set(names: set[str], folder: str, after: str) -> None:
     store = open_store(f"memory://{uuid.uuid4()}/root")
     for name in names:
         store.put_new(name, b"1")
     inside = sorted(name for name in names if name.startswith(folder + "/"))
     assert [info.path for info in store.list(folder)] == inside
-    assert [info.path for info in store.list(folder, after=after)] == [name for name in inside if name > after]
+    assert [info.path for info in store.list(folder, after=after)] == [
+        name for name in inside if name > after
+    ]
 
 
 @pytest.mark.parametrize(
@@ -145,7 +151,9 @@ def test_normal_form_of_places(given_uri: str, normal: str) -> None:
     assert normalize_uri(normal) == normal
 
 
-def test_relative_paths_start_in_the_working_directory(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_relative_paths_start_in_the_working_directory(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.chdir(tmp_path)
     assert normalize_uri("t") == str(tmp_path / "t")
     assert normalize_uri("a:b") == str(tmp_path / "a:b")
