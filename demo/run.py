@@ -1,0 +1,197 @@
+"""`make demo`: index a real Hudi table once, then run queries in DuckDB over all files and over those that are left.
+
+"Not pruned" is DuckDB's own reader over every base file of the same snapshot, with DuckDB's own skipping at work.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import duckdb
+from rich.console import Console
+from rich.progress import Progress
+from rich.table import Table as Grid
+
+import pruner
+import pruner_duckdb
+from demo.tables import demo_tables
+
+if TYPE_CHECKING:
+    from demo.tables import DemoTables
+
+RUNS = 7
+WIDTH = 132
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """One query of the demo: what it shows, and its text."""
+
+    shows: str
+    sql: str
+
+
+QUERIES = (
+    Query(
+        "point",
+        "SELECT count(*), min(departure), max(departure) FROM flights WHERE carrier = 'HA' AND month = 5 AND day = 17",
+    ),
+    Query(
+        "range",
+        "SELECT origin, count(*) FROM flights WHERE departure >= TIMESTAMPTZ '2013-07-04 06:00:00-04' "
+        "AND departure < TIMESTAMPTZ '2013-07-04 12:00:00-04' GROUP BY origin ORDER BY origin",
+    ),
+    Query("IN", "SELECT carrier, count(*), avg(dep_delay) FROM flights WHERE carrier IN ('OO', 'YV') GROUP BY ALL ORDER BY 1"),
+    Query("LIKE prefix", "SELECT count(*), count(DISTINCT dest) FROM flights WHERE carrier LIKE 'F%' AND dep_delay > 60"),
+    Query("NULL", "SELECT month, count(*) FROM flights WHERE dep_time IS NULL AND carrier = 'HA' GROUP BY month ORDER BY 1"),
+    Query(
+        "OR",
+        "SELECT count(*), sum(distance) FROM flights WHERE (carrier = 'AS' AND month = 2) OR dep_delay > 1000",
+    ),
+    Query(
+        "join",
+        "SELECT a.name, count(*), max(f.dep_delay) FROM flights f JOIN airlines a ON f.carrier = a.carrier "
+        "WHERE a.carrier = 'VX' AND f.month = 12 GROUP BY a.name",
+    ),
+    Query("not prunable", "SELECT count(*), avg(air_time) FROM flights WHERE (distance + air_time) % 7 = 3"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What one query took with all files and with those that were left; times are medians in seconds."""
+
+    query: Query
+    kept: int
+    total: int
+    bytes_kept: int
+    unpruned: float
+    pruned: float
+    equal: bool
+
+
+def main() -> None:
+    """Run the demo and print what it measured."""
+    tables = demo_tables()
+    console = Console(width=WIDTH)
+    table = pruner.open_table(str(tables.flights))
+    _index(table, console)
+    console.print(_introduction(table))
+    connection = pruner_duckdb.connect({"flights": table})
+    plain = duckdb.connect()
+    _show_small_tables(connection, plain, tables)
+    files = list(table.plan("true").files)
+    plain.execute("CREATE VIEW flights AS SELECT * FROM read_parquet(" + _quoted_list(files) + ")")
+    outcomes = [_measure(query, connection, plain) for query in QUERIES]
+    console.print(_grid(outcomes))
+    console.print(f"\n[bold]pruner explain[/bold] {QUERIES[0].shows}\n")
+    console.print(_explain(connection), highlight=False)
+    if not all(outcome.equal for outcome in outcomes):
+        raise SystemExit("the answers differ: this must never happen")
+
+
+def _index(table: pruner.Table, console: Console) -> None:
+    """Create the index the first time; afterwards a refresh finds everything covered."""
+    with Progress(console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("indexing flights", total=None)
+
+        def advance(done: int, total: int) -> None:
+            bar.update(task, completed=done, total=total)
+
+        started = time.perf_counter()
+        known = any(index.name == "flights_stats" for index in table.indexes())
+        result = (
+            table.refresh(progress=advance)
+            if known
+            else table.create_index("flights_stats", on="*", progress=advance)
+        )
+    if result is not None:
+        console.print(
+            f"column_stats over every column: {result.indexed} slices indexed now, {result.already} covered before, "
+            f"{time.perf_counter() - started:.2f} s"
+        )
+
+
+def _introduction(table: pruner.Table) -> str:
+    status = table.status()
+    size = sum(index.bytes for index in status.indexes)
+    data = table.snapshot().data.sizes.sum()
+    return (
+        f"flights: {table.format} table, {status.slices} file groups, {data / 1e6:.1f} MB in the latest slices; "
+        f"index {size / 1e3:.0f} kB beside the table"
+    )
+
+
+def _show_small_tables(connection: Any, plain: duckdb.DuckDBPyConnection, tables: DemoTables) -> None:
+    statement = f"CREATE VIEW airlines AS SELECT * FROM read_parquet({_quoted(str(tables.airlines))})"
+    connection.execute(statement)
+    plain.execute(statement)
+
+
+def _measure(query: Query, connection: Any, plain: duckdb.DuckDBPyConnection) -> Outcome:
+    """Run a query both ways in turn, so that a machine that slows down slows both."""
+    unpruned: list[float] = []
+    pruned: list[float] = []
+    expected: list[tuple[Any, ...]] = []
+    found: list[tuple[Any, ...]] = []
+    for _ in range(RUNS):
+        expected = _timed(lambda: plain.execute(query.sql).fetchall(), unpruned)
+        found = _timed(lambda: connection.sql(query.sql).fetchall(), pruned)
+    plan = connection.last_plans[-1]
+    return Outcome(
+        query=query,
+        kept=plan.kept,
+        total=plan.total,
+        bytes_kept=plan.bytes_kept,
+        unpruned=statistics.median(unpruned),
+        pruned=statistics.median(pruned),
+        equal=found == expected,
+    )
+
+
+def _timed(run: Callable[[], list[tuple[Any, ...]]], times: list[float]) -> list[tuple[Any, ...]]:
+    started = time.perf_counter()
+    rows = run()
+    times.append(time.perf_counter() - started)
+    return rows
+
+
+def _grid(outcomes: list[Outcome]) -> Grid:
+    grid = Grid(title=f"DuckDB {duckdb.__version__}, median of {RUNS} runs each, taken in turn")
+    grid.add_column("query")
+    for heading in ("files kept", "of", "MB read", "all files, ms", "pruned, ms", "ratio", "answers"):
+        grid.add_column(heading, justify="right")
+    for outcome in outcomes:
+        grid.add_row(
+            outcome.query.shows,
+            f"{outcome.kept:,}",
+            f"{outcome.total:,}",
+            f"{outcome.bytes_kept / 1e6:.2f}",
+            f"{outcome.unpruned * 1e3:.1f}",
+            f"{outcome.pruned * 1e3:.1f}",
+            f"{outcome.unpruned / outcome.pruned:.1f}",
+            "equal" if outcome.equal else "DIFFER",
+        )
+    return grid
+
+
+def _explain(connection: Any) -> str:
+    connection.sql(QUERIES[0].sql).fetchall()
+    return connection.last_plans[-1].explain()
+
+
+def _quoted(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
+
+
+def _quoted_list(paths: list[str]) -> str:
+    return "[" + ", ".join(_quoted(str(Path(path))) for path in paths) + "]"
+
+
+if __name__ == "__main__":
+    main()
