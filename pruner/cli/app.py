@@ -1,0 +1,54 @@
+"""The commands put together. Nothing imported here may import Arrow: `pruner --help` must not wait for it."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from pruner import __version__
+from pruner.cli import indexes, plans, queries
+from pruner.cli.failures import PrunerGroup
+
+app = typer.Typer(
+    name="pruner",
+    cls=PrunerGroup,
+    add_completion=False,
+    no_args_is_help=True,
+    # Plain help starts faster than a formatted one and needs no terminal to be readable.
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+)
+
+for name, command in {
+    "sql": indexes.sql,
+    "refresh": indexes.refresh,
+    "plan": plans.plan,
+    "explain": plans.explain,
+    "query": queries.query,
+    "status": indexes.status,
+    "show-indexes": indexes.show_indexes,
+    "verify": indexes.verify,
+    "vacuum": indexes.vacuum,
+    "uninstall": indexes.uninstall,
+}.items():
+    app.command(name)(command)
+
+
+def _print_version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"pruner {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def pruner(
+    context: typer.Context,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version.")
+    ] = False,
+    traceback: Annotated[bool, typer.Option("--traceback", help="Show tracebacks of errors.")] = False,
+) -> None:
+    """Index a lake table once; read only the files that a predicate leaves."""
+    if traceback and isinstance(context.command, PrunerGroup):
+        context.command.show_traceback = True

@@ -1,0 +1,92 @@
+"""What the user sees when something goes wrong: one sentence on standard error, and the exit code."""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import typer
+from typer.core import TyperGroup
+
+from pruner.cli.output import printable
+from pruner.ddl.tokens import StatementError
+from pruner.errors import PredicateError, PrunerError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+FAILURE = 1
+"""Exit code when what was asked for could not be done, wholly or in part."""
+
+WRONG_USAGE = 2
+"""Exit code when the command line, a predicate or a statement cannot be understood."""
+
+TRACEBACK_VARIABLE = "PRUNER_TRACEBACK"
+"""Environment variable that asks for tracebacks, as `--traceback` does."""
+
+
+class PrunerGroup(TyperGroup):
+    """All commands, with one place that turns exceptions into a sentence and an exit code."""
+
+    show_traceback = False
+
+    def main(self, *args: Any, **kwargs: Any) -> NoReturn:
+        """Run a command and exit."""
+        self.show_traceback = os.environ.get(TRACEBACK_VARIABLE, "") not in ("", "0")
+        kwargs["standalone_mode"] = False
+        try:
+            code = super().main(*args, **kwargs)
+            sys.stdout.flush()
+        except BrokenPipeError:
+            code = _reader_is_gone()
+        except Exception as error:
+            code = self._report(error)
+        except (KeyboardInterrupt, SystemExit, GeneratorExit):
+            raise
+        except BaseException as error:
+            # Native libraries raise panics that are no Exception.
+            code = self._report(error)
+        sys.exit(code if isinstance(code, int) else 0)
+
+    def _report(self, error: BaseException) -> int:
+        if self.show_traceback:
+            traceback.print_exception(error)
+        sentence, code = describe(error)
+        complain(sentence)
+        return code
+
+
+def describe(error: BaseException) -> tuple[str, int]:
+    """The sentence and the exit code for an exception."""
+    match error:
+        case typer.TyperException():
+            return error.format_message(), WRONG_USAGE
+        case typer.Abort():
+            return "stopped: nothing was done", FAILURE
+        case PredicateError() | StatementError():
+            return str(error), WRONG_USAGE
+        case PrunerError():
+            return str(error), FAILURE
+        case _:
+            what = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+            return f"unexpected {what} (pruner --traceback … shows where)", FAILURE
+
+
+def complain(sentence: str) -> None:
+    """Write one line to standard error."""
+    sys.stderr.write(f"error: {printable(' '.join(sentence.split()))}\n")
+
+
+def complain_about(sentences: Sequence[str]) -> NoReturn:
+    """Write one line for each and exit with `FAILURE`."""
+    for sentence in sentences:
+        complain(sentence)
+    raise typer.Exit(FAILURE)
+
+
+def _reader_is_gone() -> int:
+    """Point standard output elsewhere, or Python complains when it flushes it at the end."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return FAILURE

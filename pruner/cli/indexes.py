@@ -1,0 +1,269 @@
+"""The commands about a table's indexes: sql, refresh, status, show-indexes, verify, vacuum, uninstall."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from pruner.cli.failures import complain_about
+from pruner.cli.options import (
+    IndexUriOption,
+    NamedTables,
+    Output,
+    OutputOption,
+    StorageOption,
+    TableArgument,
+    catalog,
+    open_table,
+    pairs,
+)
+from pruner.cli.output import megabytes, print_columns, print_json, printable, progress_bar, write_line
+
+if TYPE_CHECKING:
+    from pruner.ddl.execute import SqlResult
+    from pruner.indexing import RefreshResult
+    from pruner.status import IndexStatus, TableStatus
+
+StatementArgument = Annotated[
+    str, typer.Argument(metavar="STATEMENT", help="CREATE INDEX, DROP INDEX, REFRESH INDEX or SHOW INDEXES.")
+]
+IndexOption = Annotated[str | None, typer.Option("--index", metavar="NAME", help="Only this index.")]
+DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Only say what would be read.")]
+YesOption = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
+
+
+def sql(
+    statement: StatementArgument,
+    table: NamedTables = None,
+    index_uri: IndexUriOption = None,
+    option: StorageOption = None,
+    output: OutputOption = Output.TEXT,
+) -> None:
+    """Create, drop, refresh or show indexes."""
+    from pruner.ddl.execute import execute  # noqa: PLC0415 - imports wait until they are needed
+    from pruner.ddl.parser import parse_statement  # noqa: PLC0415
+    from pruner.ddl.statements import DropIndex  # noqa: PLC0415
+
+    parsed = parse_statement(statement)
+    if index_uri is not None and isinstance(parsed, DropIndex) and parsed.table is None:
+        raise typer.BadParameter("say which table: DROP INDEX name ON table", param_hint="--index-uri")
+    tables = catalog(pairs(table, "--table"), index_uri, option)
+    with progress_bar("indexing") as progress:
+        result = execute(parsed, tables, progress)
+    if output is Output.JSON:
+        print_json(_statement_json(result))
+    elif result.status is not None:
+        _print_indexes(result.status)
+    else:
+        write_line(_done(result))
+    _complain_about_failures(result.refresh)
+
+
+def refresh(
+    table: TableArgument,
+    index: IndexOption = None,
+    dry_run: DryRunOption = False,
+    index_uri: IndexUriOption = None,
+    option: StorageOption = None,
+    output: OutputOption = Output.TEXT,
+) -> None:
+    """Index what is not covered yet."""
+    opened = open_table(table, index_uri, option)
+    with progress_bar("indexing") as progress:
+        result = opened.refresh(index=index, dry_run=dry_run, progress=progress)
+    if output is Output.JSON:
+        print_json({"table": opened.uri, "index": index, **_refresh_json(result)})
+    else:
+        write_line(_counts(result))
+    _complain_about_failures(result)
+
+
+def status(
+    table: TableArgument,
+    index_uri: IndexUriOption = None,
+    option: StorageOption = None,
+    output: OutputOption = Output.TEXT,
+) -> None:
+    """Show coverage, age and size of each index."""
+    found = open_table(table, index_uri, option).status()
+    if output is Output.JSON:
+        print_json(_status_json(found))
+        return
+    write_line(f"table     {printable(found.uri)} ({found.format})")
+    write_line(f"snapshot  {printable(found.snapshot_id)}")
+    write_line(f"slices    {found.slices:,}, of which {found.coverable:,} can be indexed")
+    write_line("")
+    _print_indexes(found)
+
+
+def show_indexes(
+    table: TableArgument,
+    index_uri: IndexUriOption = None,
+    option: StorageOption = None,
+    output: OutputOption = Output.TEXT,
+) -> None:
+    """List the indexes, as SHOW INDEXES does."""
+    found = open_table(table, index_uri, option).status()
+    if output is Output.JSON:
+        print_json(_indexes_json(found))
+    else:
+        _print_indexes(found)
+
+
+def verify(
+    table: TableArgument,
+    index_uri: IndexUriOption = None,
+    option: StorageOption = None,
+    output: OutputOption = Output.TEXT,
+) -> None:
+    """Check the stored indexes by checksum."""
+    opened = open_table(table, index_uri, option)
+    faults = opened.verify()
+    if output is Output.JSON:
+        print_json({"table": opened.uri, "index_uri": opened.index_uri, "faults": faults})
+    elif not faults:
+        write_line(f"{printable(opened.index_uri)}: no faults")
+    complain_about(faults)
+
+
+def vacuum(
+    table: TableArgument,
+    index_uri: IndexUriOption = None,
+    option: StorageOption = None,
+    output: OutputOption = Output.TEXT,
+) -> None:
+    """Delete index files that are out of use."""
+    opened = open_table(table, index_uri, option)
+    deleted = opened.vacuum()
+    if output is Output.JSON:
+        print_json({"table": opened.uri, "index_uri": opened.index_uri, "deleted": deleted})
+    else:
+        write_line(f"{printable(opened.index_uri)}: {deleted:,} files deleted")
+
+
+def uninstall(
+    table: TableArgument,
+    yes: YesOption = False,
+    index_uri: IndexUriOption = None,
+    option: StorageOption = None,
+    output: OutputOption = Output.TEXT,
+) -> None:
+    """Delete all indexes, never the table."""
+    opened = open_table(table, index_uri, option)
+    if not yes:
+        if not sys.stdin.isatty():
+            raise typer.BadParameter("nobody can be asked here: confirm with --yes", param_hint="--yes")
+        typer.confirm(f"Delete all indexes in {printable(opened.index_uri)}?", abort=True, err=True)
+    opened.uninstall()
+    if output is Output.JSON:
+        print_json({"table": opened.uri, "index_uri": opened.index_uri, "deleted": True})
+    else:
+        write_line(f"{printable(opened.index_uri)}: deleted")
+
+
+def _statement_json(result: SqlResult) -> dict[str, Any]:
+    if result.status is not None:
+        return {"statement": result.statement, **_indexes_json(result.status)}
+    return {
+        "statement": result.statement,
+        "table": result.table,
+        "index": result.index,
+        "changed": result.changed,
+        "refresh": _refresh_json(result.refresh) if result.refresh else None,
+    }
+
+
+def _refresh_json(result: RefreshResult) -> dict[str, Any]:
+    return {
+        "dry_run": result.dry_run,
+        "indexed": result.indexed,
+        "already": result.already,
+        "uncoverable": result.uncoverable,
+        "files": result.files,
+        "bytes": result.bytes,
+        "failures": [asdict(failure) for failure in result.failures],
+    }
+
+
+def _status_json(found: TableStatus) -> dict[str, Any]:
+    return {
+        "format": found.format,
+        "snapshot_id": found.snapshot_id,
+        "slices": found.slices,
+        "coverable": found.coverable,
+        **_indexes_json(found),
+        "problems": found.problems,
+    }
+
+
+def _indexes_json(found: TableStatus) -> dict[str, Any]:
+    return {
+        "table": found.uri,
+        "indexes": [asdict(index) for index in found.indexes],
+        "fallbacks": found.fallbacks,
+    }
+
+
+def _done(result: SqlResult) -> str:
+    match result.statement:
+        case "create" if not result.changed:
+            done = f"index {result.index} exists already: nothing done"
+        case "create":
+            done = f"index {result.index} created"
+        case "drop":
+            done = (
+                f"index {result.index} dropped"
+                if result.changed
+                else f"no index {result.index}: nothing done"
+            )
+        case _:
+            done = f"index {result.index} refreshed"
+    return printable(done) + (f": {_counts(result.refresh)}" if result.refresh else "")
+
+
+def _counts(result: RefreshResult) -> str:
+    what = "to be indexed" if result.dry_run else "indexed"
+    counts = f"{result.indexed:,} slices {what}, {result.already:,} were covered, {megabytes(result.bytes)} "
+    counts += "to read" if result.dry_run else "read"
+    if result.uncoverable:
+        counts += f"; {result.uncoverable:,} cannot be indexed (log files, unsettled or unreadable)"
+    return counts
+
+
+def _complain_about_failures(result: RefreshResult | None) -> None:
+    if result is not None and result.failures:
+        complain_about([f"{f.slice} is not in index {f.index}: {f.reason}" for f in result.failures])
+
+
+def _print_indexes(found: TableStatus) -> None:
+    header = ("index", "type", "columns", "covered", "of", "segments", "bytes", "refreshed")
+    if found.indexes:
+        print_columns(header, (_index_row(index) for index in found.indexes))
+    else:
+        write_line("no indexes")
+    for index in found.indexes:
+        if index.note:
+            write_line(f"note: {printable(index.note)}")
+    for reason in found.fallbacks:
+        write_line(f"note: {printable(reason)}")
+    for place, sentence in found.problems.items():
+        write_line(f"problem: {printable(place)}: {printable(sentence)}")
+
+
+def _index_row(index: IndexStatus) -> tuple[object, ...]:
+    columns = ", ".join(index.columns)
+    shown = columns if len(columns) <= 60 else columns[:59] + "…"
+    refreshed = index.refreshed_at or "never"
+    return (
+        index.name,
+        index.using,
+        shown,
+        index.covered,
+        index.coverable,
+        index.segments,
+        index.bytes,
+        refreshed,
+    )

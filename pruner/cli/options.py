@@ -1,0 +1,137 @@
+"""Arguments and options that several commands share, and what their values mean."""
+
+from __future__ import annotations
+
+import sys
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from pruner.errors import PredicateError
+from pruner.limits import PREDICATE_TEXT_BYTES
+
+if TYPE_CHECKING:
+    from pruner.catalog import Catalog
+    from pruner.table import Table
+
+
+class Output(StrEnum):
+    """Form of what goes to standard output."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
+class Dialect(StrEnum):
+    """Engine whose SQL and default semantics hold."""
+
+    DUCKDB = "duckdb"
+    SPARK = "spark"
+    TRINO = "trino"
+
+
+class Files(StrEnum):
+    """Which slices a plan lists one by one."""
+
+    SUMMARY = "summary"
+    KEPT = "kept"
+    DROPPED = "dropped"
+    ALL = "all"
+
+
+TableArgument = Annotated[
+    str, typer.Argument(metavar="TABLE", help="Path or URI of the table, or its name in pruner.toml.")
+]
+OutputOption = Annotated[Output, typer.Option("--output", help="text for people, json for programs.")]
+IndexUriOption = Annotated[
+    str | None,
+    typer.Option(
+        "--index-uri", metavar="URI", help="Place of the metadata table; beside the table if not given."
+    ),
+]
+StorageOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--option", metavar="KEY=VALUE", help="Option of the store, for example region; repeatable."
+    ),
+]
+NamedTables = Annotated[
+    list[str] | None,
+    typer.Option("--table", metavar="NAME=URI", help="A table by the name that the SQL uses; repeatable."),
+]
+WhereOption = Annotated[
+    str,
+    typer.Option(
+        "--where",
+        metavar="PREDICATE",
+        help="SQL predicate; @FILE reads it from a file, - from standard input.",
+    ),
+]
+DialectOption = Annotated[Dialect, typer.Option("--dialect", help="Engine whose SQL and rules hold.")]
+ZoneOption = Annotated[
+    str | None,
+    typer.Option("--zone", metavar="ZONE", help="Time zone of the session, for example Europe/Berlin."),
+]
+AsOfOption = Annotated[
+    str | None,
+    typer.Option("--as-of", metavar="INSTANT", help="Plan on the table as of this instant (Hudi)."),
+]
+
+
+def open_table(name: str, index_uri: str | None, options: list[str] | None) -> Table:
+    """Open the table that a command was given."""
+    return catalog({}, index_uri, options).open(name)
+
+
+def catalog(tables: dict[str, str], index_uri: str | None, options: list[str] | None) -> Catalog:
+    """The tables of the command line and of the configuration, opened with the command line's options."""
+    from pruner.catalog import Catalog  # noqa: PLC0415 - each command imports what it needs
+    from pruner.config import TableSettings, load  # noqa: PLC0415
+
+    storage_options = pairs(options, "--option")
+
+    def override(settings: TableSettings) -> TableSettings:
+        return settings.with_overrides(index_uri, storage_options)
+
+    given = {name: override(TableSettings(uris=(uri,))).open() for name, uri in tables.items()}
+    return Catalog(given, load(), override)
+
+
+def pairs(texts: list[str] | None, option: str) -> dict[str, str]:
+    """Split `KEY=VALUE` texts; a key that comes twice is wrong usage."""
+    found: dict[str, str] = {}
+    for text in texts or []:
+        key, equals, value = text.partition("=")
+        if not key or not equals:
+            raise typer.BadParameter(f"{text!r} has no '=' in it", param_hint=option)
+        if key in found:
+            raise typer.BadParameter(f"{key!r} is given twice", param_hint=option)
+        found[key] = value
+    return found
+
+
+def predicate_text(where: str) -> str:
+    """The predicate itself, or what the file or standard input that `--where` names holds.
+
+    Raises:
+        PredicateError: it is too long or not UTF-8.
+    """
+    if where == "-":
+        data = sys.stdin.buffer.read(PREDICATE_TEXT_BYTES + 1)
+    elif where.startswith("@"):
+        try:
+            with Path(where[1:]).open("rb") as file:
+                data = file.read(PREDICATE_TEXT_BYTES + 1)
+        except (OSError, ValueError) as error:
+            reason = error.strerror if isinstance(error, OSError) else error
+            raise typer.BadParameter(f"cannot read {where[1:]!r}: {reason}", param_hint="--where") from error
+    else:
+        return where
+    if len(data) > PREDICATE_TEXT_BYTES:
+        raise PredicateError(f"the predicate is longer than {PREDICATE_TEXT_BYTES:,} bytes")
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        raise PredicateError(f"the predicate is not UTF-8: byte {error.start} is none") from error

@@ -1,0 +1,78 @@
+"""What commands print: JSON for programs, columns for people, a progress bar when a person watches."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import contextmanager
+from itertools import chain, islice
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Iterable, Sequence
+
+    from pruner.pipeline.requests import Progress
+
+MEASURED_ROWS = 1000
+"""Rows whose width decides how wide columns are; later ones may stand out."""
+
+
+def print_json(value: Any) -> None:
+    """Print a JSON value on a line: dates and times in ISO 8601, decimals as strings, bytes base64, NaN null."""
+    import msgspec  # noqa: PLC0415 - not needed for text
+
+    write_line(msgspec.json.encode(value, enc_hook=str).decode())
+
+
+def write_line(text: str) -> None:
+    """Write a line to standard output."""
+    sys.stdout.write(text + "\n")
+
+
+def print_columns(header: Sequence[str], rows: Iterable[Sequence[object]]) -> int:
+    """Print rows in aligned columns, numbers to the right; returns how many."""
+    remaining = iter(rows)
+    measured = list(islice(remaining, MEASURED_ROWS))
+    widths = [max(len(_shown(row[i])) for row in (header, *measured)) for i in range(len(header))]
+    count = -1
+    for row in chain([header], measured, remaining):
+        write_line("  ".join(map(_cell, row, widths)).rstrip())
+        count += 1
+    return count
+
+
+def _cell(value: object, width: int) -> str:
+    shown = _shown(value)
+    return shown.rjust(width) if isinstance(value, (int, float)) else shown.ljust(width)
+
+
+def _shown(value: object) -> str:
+    if value is None:
+        return "NULL"
+    return printable(str(value))
+
+
+def printable(text: str) -> str:
+    """The text with control characters escaped, so that no data and no file name can steer the terminal."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def megabytes(size: int) -> str:
+    """A size in bytes as people read it."""
+    return f"{size / 1e6:,.2f} MB"
+
+
+@contextmanager
+def progress_bar(what: str) -> Generator[Progress | None]:
+    """A callback that shows how far long work is, or None when no person watches standard error."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console  # noqa: PLC0415 - slow to import, and most commands show no progress
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn  # noqa: PLC0415
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(what, total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)

@@ -1,0 +1,98 @@
+"""`pruner plan` and `pruner explain`: what a predicate leaves to read."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from pruner.cli.options import (
+    AsOfOption,
+    Dialect,
+    DialectOption,
+    Files,
+    IndexUriOption,
+    Output,
+    OutputOption,
+    StorageOption,
+    TableArgument,
+    WhereOption,
+    ZoneOption,
+    open_table,
+    predicate_text,
+)
+from pruner.cli.output import megabytes, printable, write_line
+
+if TYPE_CHECKING:
+    from pruner.plan import Plan
+
+FilesOption = Annotated[Files, typer.Option("--files", help="Slices to list one by one, with the reason.")]
+
+
+def plan(  # noqa: PLR0913, PLR0917 - one parameter for each option
+    table: TableArgument,
+    where: WhereOption,
+    dialect: DialectOption = Dialect.DUCKDB,
+    zone: ZoneOption = None,
+    as_of: AsOfOption = None,
+    files: FilesOption = Files.SUMMARY,
+    index_uri: IndexUriOption = None,
+    option: StorageOption = None,
+    output: OutputOption = Output.TEXT,
+) -> None:
+    """Say which files a predicate leaves."""
+    made = _plan(table, where, dialect, zone, as_of, index_uri, option)
+    if output is Output.JSON:
+        write_line(made.to_json(files.value))
+        return
+    write_line(
+        f"{made.kept:,} of {made.total:,} slices to read, "
+        f"{megabytes(made.bytes_kept)} of {megabytes(made.bytes_total)}"
+    )
+    if files is not Files.SUMMARY:
+        _list_slices(made, files)
+
+
+def explain(
+    table: TableArgument,
+    where: WhereOption,
+    dialect: DialectOption = Dialect.DUCKDB,
+    zone: ZoneOption = None,
+    as_of: AsOfOption = None,
+    index_uri: IndexUriOption = None,
+    option: StorageOption = None,
+    output: OutputOption = Output.TEXT,
+) -> None:
+    """Show what each clause and index dropped."""
+    made = _plan(table, where, dialect, zone, as_of, index_uri, option)
+    if output is Output.JSON:
+        write_line(made.to_json())
+        return
+    for line in made.explain().split("\n"):
+        write_line(printable(line))
+
+
+def _plan(
+    table: str,
+    where: str,
+    dialect: Dialect,
+    zone: str | None,
+    as_of: str | None,
+    index_uri: str | None,
+    option: list[str] | None,
+) -> Plan:
+    from pruner.expr.semantics import Semantics  # noqa: PLC0415 - imports wait until they are needed
+
+    predicate = predicate_text(where)
+    semantics = replace(Semantics.of(dialect.value), zone=zone)
+    return open_table(table, index_uri, option).snapshot(as_of=as_of).plan(predicate, semantics=semantics)
+
+
+def _list_slices(made: Plan, files: Files) -> None:
+    import msgspec  # noqa: PLC0415 - imports wait until they are needed
+
+    report: dict[str, Any] = msgspec.json.decode(made.to_json(files.value))
+    for entry in report["files"]:
+        places = [place for place in (entry["base_file"], *entry["log_files"]) if place is not None]
+        write_line(f"{printable(' + '.join(places))}  ({printable(entry['why'])})")
