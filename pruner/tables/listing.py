@@ -1,0 +1,270 @@
+"""Lists the files below a root, with what tells one version of a file from another.
+
+An unchanged table is looked at again and again, so a look costs the walk and one comparison of lists: a file is one
+tuple, and nothing is derived from it before something has changed.
+"""
+
+from __future__ import annotations
+
+import os
+import stat as modes
+import time
+from typing import TYPE_CHECKING, Protocol, TypeAlias
+
+from pruner.errors import TableError
+from pruner.storage import open_store
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pruner.storage import Store
+
+Fact: TypeAlias = tuple[str | int, ...]
+"""One file: path relative to the root, size in bytes, then whatever makes up its version."""
+
+CLOCK_TICK_NS = 20_000_000
+"""Two writes closer than this can leave the same times: the kernel's coarse clock ticks every 1 to 10 ms."""
+
+COARSE_TICK_NS = 2_000_000_000
+"""The same for stores that keep whole seconds (FAT two of them)."""
+
+FOREIGN = {
+    ".hoodie": "a Hudi table",
+    ".hoodie_partition_metadata": "a partition of a Hudi table",
+    "_delta_log": "a Delta table",
+    "_spark_metadata": "the output of a Spark streaming query",
+}
+"""Names that show that not every Parquet file beside them is part of the data, and what they belong to."""
+
+METADATA_SUFFIXES = (".pruner", ".pidx")
+"""How folders and segments of our own metadata tables end; they are Parquet inside, but never data."""
+
+_SUSPECT = (*METADATA_SUFFIXES, "._COPYING_")
+
+
+class Lister(Protocol):
+    """Lists one root and reads from its files."""
+
+    @property
+    def root(self) -> str:
+        """The root, without a slash at its end."""
+        ...
+
+    def facts(self) -> list[Fact]:
+        """Return one fact for each file, in no particular order; hidden files are left out.
+
+        Raises:
+            TableError: something could not be read or vanished, or the folder belongs to a foreign format.
+            StorageError: the store refuses.
+        """
+        ...
+
+    def version(self, fact: Fact) -> str:
+        """Return what an overwrite of the file changes, even one with the same size at the same time."""
+        ...
+
+    def young(self, fact: Fact, now_ns: int) -> int:
+        """Return how many nanoseconds must pass until any other write of the file shows; 0 when they have."""
+        ...
+
+    def read(self, path: str, start: int, length: int) -> bytes:
+        """Return bytes of a file.
+
+        Raises:
+            OSError: it cannot be read.
+            StorageError: the store refuses.
+        """
+        ...
+
+    def uri(self, path: str) -> str:
+        """Return the file's URI as engines are given it."""
+        ...
+
+
+def open_lister(root: str, storage_options: Mapping[str, str] | None = None) -> Lister:
+    """Return the lister for a root in the spelling of `pruner.storage.normalize_uri`.
+
+    Raises:
+        StorageError: a storage option is not understood.
+    """
+    if root.startswith("/"):
+        return LocalLister(root)
+    return StoreLister(open_store(root, storage_options))
+
+
+def is_hidden(name: str) -> bool:
+    """Tell whether Spark, Trino and Hive leave a file or folder of that name out (`_x=1` is a partition)."""
+    return name.startswith(".") or (name.startswith("_") and "=" not in name) or name.endswith("._COPYING_")
+
+
+def is_metadata(name: str) -> bool:
+    """Tell whether a file or folder belongs to a metadata table (`x=a.pruner` is a partition)."""
+    return name.endswith(METADATA_SUFFIXES) and "=" not in name
+
+
+class LocalLister:
+    """A folder of the local disk.
+
+    The version of a file is its modification time, change time and inode: the modification time can be set by
+    anyone (trap T16), the change time only by a change. Links are followed, as engines do.
+    """
+
+    def __init__(self, root: str) -> None:
+        self.root = root
+
+    def facts(self) -> list[Fact]:
+        """List all files: see `Lister.facts`."""
+        found: list[Fact] = []
+        pending = [""]
+        while pending:
+            prefix = pending.pop()
+            folder = f"{self.root}/{prefix}"
+            try:
+                self._scan(folder, prefix, found, pending)
+            except OSError as error:
+                raise _incomplete(self.root, folder, error) from None
+        return found
+
+    def _scan(self, folder: str, prefix: str, found: list[Fact], pending: list[str]) -> None:
+        add = found.append
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            # Entries of a folder given by descriptor are looked up in it, not by their whole path each.
+            with os.scandir(descriptor) as entries:
+                for entry in entries:
+                    name = entry.name
+                    if name[0] in "._" or name.endswith(_SUSPECT):
+                        _refuse_foreign(self.root, prefix, name)
+                        if is_hidden(name) or is_metadata(name):
+                            continue
+                    if entry.is_dir():
+                        self._check_folder(folder, prefix, name, entry.is_symlink())
+                        pending.append(f"{prefix}{name}/")
+                        continue
+                    status = entry.stat()
+                    if modes.S_ISREG(status.st_mode):
+                        times = (status.st_mtime_ns, status.st_ctime_ns)
+                        add((prefix + name, status.st_size, *times, status.st_ino))
+        finally:
+            os.close(descriptor)
+
+    def _check_folder(self, parent: str, prefix: str, name: str, is_link: bool) -> None:
+        if name == "metadata":
+            _refuse_iceberg(self.root, prefix, os.listdir(f"{parent}{name}"))
+        if is_link:
+            _refuse_cycle(self.root, f"{parent}{name}")
+
+    def version(self, fact: Fact) -> str:
+        """Return times and inode: see `Lister.version`."""
+        return f"{fact[2]}-{fact[3]}-{fact[4]}"
+
+    def young(self, fact: Fact, now_ns: int) -> int:
+        """Return the time to wait: see `Lister.young`."""
+        changed = int(fact[3])
+        tick = CLOCK_TICK_NS if changed % 1_000_000_000 else COARSE_TICK_NS
+        return max(0, changed + tick - now_ns)
+
+    def read(self, path: str, start: int, length: int) -> bytes:
+        """Read from a file: see `Lister.read`."""
+        file = os.open(f"{self.root}/{path}", os.O_RDONLY)
+        try:
+            return os.pread(file, length, start)
+        finally:
+            os.close(file)
+
+    def uri(self, path: str) -> str:
+        """Return the absolute path: DuckDB and Spark take it as it stands, whatever characters it holds."""
+        return f"{self.root.rstrip('/')}/{path}"
+
+
+class StoreLister:
+    """The objects below a prefix of an object store; a version is the e-tag, or the modification time without one."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self.root = store.uri
+
+    def facts(self) -> list[Fact]:
+        """List all objects: see `Lister.facts`."""
+        found: list[Fact] = []
+        for path, size, mtime_ns, etag in self._store.list():
+            parts = path.split("/")
+            _refuse_foreign_path(self.root, parts)
+            if path.endswith("/") or any(is_hidden(part) or is_metadata(part) for part in parts):
+                continue
+            found.append((path, size, etag or mtime_ns))
+        return found
+
+    def version(self, fact: Fact) -> str:
+        """Return the e-tag or time: see `Lister.version`."""
+        return fact[2] if isinstance(fact[2], str) else f"t{fact[2]}"
+
+    def young(self, fact: Fact, now_ns: int) -> int:
+        """Return the time to wait, none with an e-tag: see `Lister.young`."""
+        return 0 if isinstance(fact[2], str) else max(0, fact[2] + COARSE_TICK_NS - now_ns)
+
+    def read(self, path: str, start: int, length: int) -> bytes:
+        """Read from an object: see `Lister.read`."""
+        return self._store.get_range(path, start, length)
+
+    def uri(self, path: str) -> str:
+        """Return the object's URI, its key as it stands."""
+        return f"{self.root}/{path}"
+
+
+def settle(lister: Lister, facts: list[Fact]) -> tuple[list[Fact], set[str]]:
+    """Wait until a further write of a file that was just written would show, if that is a matter of milliseconds.
+
+    Returns:
+        The facts after the wait, and the paths of files that are still too young to be told from their
+        successor (R4): what is recorded of those could be of another version.
+    """
+    now = time.time_ns()
+    ages = [wait for fact in facts if (wait := lister.young(fact, now))]
+    short = [wait for wait in ages if wait <= CLOCK_TICK_NS]
+    if short:
+        time.sleep(max(short) / 1e9)
+        facts = lister.facts()
+        now = time.time_ns()
+    return facts, {str(fact[0]) for fact in facts if lister.young(fact, now)} if ages else set()
+
+
+def _incomplete(root: str, where: str, error: OSError) -> TableError:
+    reason = error.strerror or str(error)
+    return TableError(f"cannot list {root} completely: {reason} at {where}")
+
+
+def _refuse_foreign(root: str, prefix: str, name: str) -> None:
+    if name in FOREIGN:
+        where = f"{root}/{prefix}".rstrip("/")
+        raise TableError(
+            f"{where} is {FOREIGN[name]} ({name} is there), whose Parquet files are not all part of the data: "
+            f"{'open that table by its own root' if name == '.hoodie' else 'pruner cannot prune it'}"
+        )
+
+
+def _refuse_iceberg(root: str, prefix: str, names: list[str]) -> None:
+    if any(name.endswith(".metadata.json") for name in names):
+        where = f"{root}/{prefix}".rstrip("/")
+        raise TableError(
+            f"{where} is an Iceberg table (metadata/*.metadata.json is there), whose Parquet files are not all "
+            "part of the data: pruner cannot prune it"
+        )
+
+
+def _refuse_foreign_path(root: str, parts: list[str]) -> None:
+    for depth, part in enumerate(parts):
+        prefix = "".join(f"{above}/" for above in parts[:depth])
+        if part in FOREIGN:
+            _refuse_foreign(root, prefix, part)
+        if part == "metadata" and depth == len(parts) - 2:
+            _refuse_iceberg(root, prefix, parts[-1:])
+
+
+def _refuse_cycle(root: str, link: str) -> None:
+    """Refuse a link to a folder that it lies in, below which a walk would never end."""
+    here, target = os.path.realpath(os.path.dirname(link)), os.path.realpath(link)  # noqa: PTH120
+    if os.path.commonpath([here, target]) == target:
+        raise TableError(
+            f"cannot list {root}: the link {link} leads back to a folder above it; remove the link"
+        )

@@ -1,0 +1,193 @@
+"""Reads hive-style partition values (`key=value` folders) out of paths.
+
+A folder name is split at its first `=` and decoded once afterwards, so that `%252F` is the text `%2F` (trap N1).
+A column's type is inferred over all partitions of a snapshot: int64 where every text is a canonical integer, date32
+where every one is a canonical ISO date, string otherwise (trap N2: `01`, `1e3` and `true` are strings).
+
+Engines infer types by rules of their own and disagree about some texts: Spark reads `01` as the number 1, DuckDB as
+a string; an empty value is an error in Spark and a string in DuckDB. A column is trusted only when its texts are such
+that all of them read the same values. `__HIVE_DEFAULT_PARTITION__` is NULL in all three; a writer may have put NULL
+and the empty string there, but what a scan returns is NULL.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from datetime import date
+from urllib.parse import unquote_to_bytes
+
+import pyarrow as pa
+
+from pruner.tables.snapshot import Partitions
+
+DEFAULT_PARTITION = "__HIVE_DEFAULT_PARTITION__"
+
+_ESCAPE = re.compile(r"%[0-9A-Fa-f]{2}")
+_INTEGER = re.compile(r"0|-?[1-9][0-9]{0,18}")
+_ISO_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+_INT64_MAX = 2**63 - 1
+_EPOCH = date(1970, 1, 1)
+
+_SPECIAL_WORDS = frozenset(
+    "nan inf infinity true false t f yes no y n null none epoch now today tomorrow yesterday".split()
+)
+"""Words that some engine reads as a number, boolean, date or NULL when it infers types."""
+
+
+@dataclass(frozen=True)
+class HivePartitions:
+    """Partition values of some folders: `types` and `partitions.values` by column, in the order of the folders' keys.
+
+    `conflicts` gives one sentence for each column whose name or presence is not the same in every folder.
+    """
+
+    partitions: Partitions
+    types: dict[str, pa.DataType]
+    conflicts: dict[str, str]
+
+
+@dataclass
+class _Column:
+    """What the folders say of one key."""
+
+    name: str
+    texts: list[str | None]
+    present: list[bool]
+    odd: bool = False
+    conflict: str | None = None
+    spellings: set[str] = field(default_factory=set[str])
+
+
+def escape_part(text: str) -> str:
+    """Return `text` as Hive and Spark write it into a folder name."""
+    return "".join(f"%{ord(char):02X}" if char in _ESCAPED else char for char in text)
+
+
+_ESCAPED = frozenset("\"#%'*/:=?\\{[]^\x7f" + "".join(map(chr, range(1, 32))))
+
+
+def decode_part(raw: str) -> tuple[str, bool]:
+    """Decode the name or value of a `name=value` folder.
+
+    Returns:
+        The text, and whether every engine decodes it to that: not so for escapes of bytes beyond ASCII (Hive
+        takes each byte for a character, DuckDB takes them for UTF-8), nor for a `%` that begins no escape.
+    """
+    if "%" not in raw:
+        return raw, True
+    data = unquote_to_bytes(raw)
+    plain = "%" not in _ESCAPE.sub("", raw)
+    ascii_only = all(int(match[1:], 16) < 128 for match in _ESCAPE.findall(raw))
+    try:
+        return data.decode("utf-8"), plain and ascii_only
+    except UnicodeDecodeError:
+        return raw, False
+
+
+def split_folder(folder: str) -> list[tuple[str, str, bool]]:
+    """Return (name, value, clear) for each `name=value` part of a relative folder path.
+
+    `clear` tells that every engine sees that name and value; a second, unescaped `=` is one reason against it.
+    """
+    found: list[tuple[str, str, bool]] = []
+    for part in folder.split("/"):
+        raw_name, equals, raw_value = part.partition("=")
+        if not equals or not raw_name:
+            continue
+        name, clear_name = decode_part(raw_name)
+        value, clear_value = decode_part(raw_value)
+        found.append((name, value, clear_name and clear_value and "=" not in raw_value))
+    return found
+
+
+def hive_partitions(folders: list[str]) -> HivePartitions:
+    """Type the partition values of all folders of a snapshot.
+
+    Args:
+        folders: paths relative to their roots, "" for a root itself; may repeat for different roots.
+    """
+    columns = _collect(folders)
+    values: dict[tuple[str, ...], pa.Array] = {}
+    trusted: set[tuple[str, ...]] = set()
+    for column in columns:
+        type_, certain = infer_type(column.texts)
+        values[(column.name,)] = typed(column.texts, type_)
+        if certain and not column.odd and column.conflict is None:
+            trusted.add((column.name,))
+    return HivePartitions(
+        partitions=Partitions(pa.array(folders, pa.string()), values, frozenset(trusted)),
+        types={column.name: values[(column.name,)].type for column in columns},
+        conflicts={column.name: column.conflict for column in columns if column.conflict},
+    )
+
+
+def _collect(folders: list[str]) -> list[_Column]:
+    """Gather the texts of each key over all folders; keys that differ in case alone are one column."""
+    columns: dict[str, _Column] = {}
+    count = len(folders)
+    for position, folder in enumerate(folders):
+        for name, value, clear in split_folder(folder) if "=" in folder else ():
+            key = name.lower()
+            column = columns.get(key)
+            if column is None:
+                column = columns[key] = _Column(name, [None] * count, [False] * count)
+            if column.present[position]:
+                column.conflict = f"folder {folder!r} has the key {name!r} twice"
+            column.present[position] = True
+            column.spellings.add(name)
+            column.texts[position] = None if value == DEFAULT_PARTITION else value
+            column.odd = column.odd or not clear
+    for column in columns.values():
+        if len(column.spellings) > 1:
+            column.conflict = f"folders spell the key differently: {', '.join(sorted(column.spellings))}"
+        elif not all(column.present):
+            missing = folders[column.present.index(False)]
+            column.conflict = f"folder {missing!r} lacks the key {column.name!r} that others have"
+    return list(columns.values())
+
+
+def infer_type(texts: list[str | None]) -> tuple[pa.DataType, bool]:
+    """Infer a partition column's type; None in `texts` is NULL.
+
+    Returns:
+        The type, and whether every engine infers it and reads the same values.
+    """
+    given = {text for text in texts if text is not None}
+    if given and all(_is_int64(text) for text in given):
+        return pa.int64(), True
+    if given and all(_is_date(text) for text in given):
+        return pa.date32(), True
+    certain = any(_is_surely_text(text) for text in given) and not any(
+        text == "" or text != text.strip() or text.lower() == "null" for text in given
+    )
+    return pa.string(), certain
+
+
+def typed(texts: list[str | None], type_: pa.DataType) -> pa.Array:
+    """Return the texts as values of one of the types that `infer_type` returns."""
+    if pa.types.is_int64(type_):
+        return pa.array([None if text is None else int(text) for text in texts], type_)
+    if pa.types.is_date32(type_):
+        days = [None if text is None else (date.fromisoformat(text) - _EPOCH).days for text in texts]
+        return pa.array(days, pa.int32()).cast(type_)
+    return pa.array(texts, pa.string())
+
+
+def _is_int64(text: str) -> bool:
+    return _INTEGER.fullmatch(text) is not None and -_INT64_MAX - 1 <= int(text) <= _INT64_MAX
+
+
+def _is_date(text: str) -> bool:
+    if _ISO_DATE.fullmatch(text) is None:
+        return False
+    try:
+        date.fromisoformat(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _is_surely_text(text: str) -> bool:
+    """Tell whether no engine can read `text` as a number, boolean, date or time; then none infers another type."""
+    return text[:1].isalpha() and text.lower() not in _SPECIAL_WORDS
