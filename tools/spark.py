@@ -44,7 +44,7 @@ def hudi_session(scratch: Path, *, memory: str = "2g", extra: dict[str, str] | N
 
     What the Java machine prints goes to `spark.log` there: errors that matter come back as exceptions.
     """
-    from pyspark.sql import SparkSession  # noqa: PLC0415  (the set-up tools run before pyspark is needed)
+    from pyspark.sql import SparkSession
 
     java = spark_java()
     os.environ["JAVA_HOME"] = str(java.home)

@@ -52,7 +52,7 @@ class HudiTables:
 
 def builders() -> dict[str, Builder]:
     """Return the builders of all fixture tables by name."""
-    from tests.support import hudi_catalog  # noqa: PLC0415  (the catalogue needs the types of this module)
+    from tests.support import hudi_catalog
 
     return hudi_catalog.BUILDERS
 
