@@ -25,6 +25,7 @@ def open_given(value: TableLike, where: str) -> Table:
     Raises:
         ConfigError: an option is unknown or of the wrong kind.
         TableError: there is no table at that place.
+
     """
     match value:
         case str() | os.PathLike():
@@ -69,6 +70,7 @@ class Catalog:
         Raises:
             TableError: it is neither a known name nor the place of a table.
             ConfigError: its configuration is wrong.
+
         """
         key = name.casefold()
         if key not in self._given:

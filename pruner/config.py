@@ -69,7 +69,7 @@ class TableSettings:
 
     def open(self) -> Table:
         """Open the table: see `pruner.open_table`."""
-        from pruner.table import open_table  # noqa: PLC0415 - reading the configuration must not wait for Arrow
+        from pruner.table import open_table
 
         return open_table(
             self.uris[0] if len(self.uris) == 1 else self.uris,
@@ -95,6 +95,7 @@ class Config:
 
         Raises:
             ConfigError: a value of it names an environment variable that is not set.
+
         """
         wanted = name.casefold()
         for table in self.tables:
@@ -108,6 +109,7 @@ class Config:
         Raises:
             ConfigError: a value of it names an environment variable that is not set.
             TableError: it is neither a known name nor a place.
+
         """
         found = self.find(name_or_uri)
         if found is not None:
@@ -149,6 +151,7 @@ def load(path: str | os.PathLike[str] | None = None) -> Config:
 
     Raises:
         ConfigError: the file cannot be read, or something in it is wrong.
+
     """
     named = path or os.environ.get(FILE_VARIABLE)
     chosen = Path(named).expanduser().absolute() if named else _nearest()
@@ -181,6 +184,7 @@ def settings_of(entry: Mapping[str, Any], where: str) -> TableSettings:
 
     Raises:
         ConfigError: a key is unknown or `uri` is missing, or a value is of the wrong kind.
+
     """
     for key in entry:
         if key not in TABLE_KEYS:

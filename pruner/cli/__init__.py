@@ -7,6 +7,6 @@ __all__ = ["main"]
 
 def main() -> None:
     """Run the command line and exit: 0, 1 for a failure, 2 for wrong usage."""
-    from pruner.cli.app import app  # noqa: PLC0415 - `pruner.cli` is imported by tools that only look for `main`
+    from pruner.cli.app import app
 
     app(prog_name="pruner")

@@ -43,9 +43,9 @@ def sql(
     output: OutputOption = Output.TEXT,
 ) -> None:
     """Create, drop, refresh or show indexes."""
-    from pruner.ddl.execute import execute  # noqa: PLC0415 - imports wait until they are needed
-    from pruner.ddl.parser import parse_statement  # noqa: PLC0415
-    from pruner.ddl.statements import DropIndex  # noqa: PLC0415
+    from pruner.ddl.execute import execute
+    from pruner.ddl.parser import parse_statement
+    from pruner.ddl.statements import DropIndex
 
     parsed = parse_statement(statement)
     if index_uri is not None and isinstance(parsed, DropIndex) and parsed.table is None:

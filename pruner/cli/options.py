@@ -87,8 +87,8 @@ def open_table(name: str, index_uri: str | None, options: list[str] | None) -> T
 
 def catalog(tables: dict[str, str], index_uri: str | None, options: list[str] | None) -> Catalog:
     """The tables of the command line and of the configuration, opened with the command line's options."""
-    from pruner.catalog import Catalog  # noqa: PLC0415 - each command imports what it needs
-    from pruner.config import TableSettings, load  # noqa: PLC0415
+    from pruner.catalog import Catalog
+    from pruner.config import TableSettings, load
 
     storage_options = pairs(options, "--option")
 
@@ -117,6 +117,7 @@ def predicate_text(where: str) -> str:
 
     Raises:
         PredicateError: it is too long or not UTF-8.
+
     """
     if where == "-":
         data = sys.stdin.buffer.read(PREDICATE_TEXT_BYTES + 1)

@@ -17,8 +17,8 @@ MEASURED_ROWS = 1000
 
 
 def print_json(value: Any) -> None:
-    """Print a JSON value on a line: dates and times in ISO 8601, decimals as strings, bytes base64, NaN null."""
-    import msgspec  # noqa: PLC0415 - not needed for text
+    """Print a JSON value on a line: ISO 8601 dates and times, decimals as strings, base64 bytes, NaN as null."""
+    import msgspec
 
     write_line(msgspec.json.encode(value, enc_hook=str).decode())
 
@@ -69,8 +69,8 @@ def progress_bar(what: str) -> Generator[Progress | None]:
     if not sys.stderr.isatty():
         yield None
         return
-    from rich.console import Console  # noqa: PLC0415 - slow to import, and most commands show no progress
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn  # noqa: PLC0415
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:

@@ -82,7 +82,7 @@ def _plan(
     index_uri: str | None,
     option: list[str] | None,
 ) -> Plan:
-    from pruner.expr.semantics import Semantics  # noqa: PLC0415 - imports wait until they are needed
+    from pruner.expr.semantics import Semantics
 
     predicate = predicate_text(where)
     semantics = replace(Semantics.of(dialect.value), zone=zone)
@@ -90,7 +90,7 @@ def _plan(
 
 
 def _list_slices(made: Plan, files: Files) -> None:
-    import msgspec  # noqa: PLC0415 - imports wait until they are needed
+    import msgspec
 
     report: dict[str, Any] = msgspec.json.decode(made.to_json(files.value))
     for entry in report["files"]:

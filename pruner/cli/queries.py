@@ -88,7 +88,7 @@ def _rows(result: Any) -> Iterator[tuple[Any, ...]]:
 
 
 def _answer(columns: list[tuple[str, str]], rows: list[tuple[Any, ...]], scans: list[str]) -> dict[str, Any]:
-    import msgspec  # noqa: PLC0415 - not needed for text
+    import msgspec
 
     return {
         "columns": [{"name": name, "type": type_name} for name, type_name in columns],

@@ -51,5 +51,6 @@ def sql(
     Raises:
         StatementError: the statement cannot be read; an `IndexDefinitionError` with the place and token.
         PrunerError: what it asks for cannot be done.
+
     """
     return execute(parse_statement(statement), Catalog(tables), progress)

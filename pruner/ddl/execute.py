@@ -62,6 +62,7 @@ def execute(statement: Statement, tables: Tables, progress: Progress | None = No
 
     Raises:
         PrunerError: it cannot be done; the sentence says why.
+
     """
     match statement:
         case CreateIndex():

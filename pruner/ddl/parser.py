@@ -6,10 +6,10 @@
     REFRESH INDEX name ON table
     SHOW INDEXES ON table
 
-`USING type` may stand before `ON` as well, `*` in place of the columns, `FROM` or `IN` for the `ON` of SHOW (as
-in Hudi), `TABLE` in front of a table's name, and a semicolon at the end. A table is a name of up to three parts,
-or a URI or path, in quotes of any kind or bare. Expressions and predicates are taken as they stand: only their
-brackets and quotes must match.
+`USING type` may stand before `ON` as well, `*` in place of the columns, `FROM` or `IN` for the `ON` of SHOW
+(as in Hudi), `TABLE` in front of a table's name, and a semicolon at the end. A table is a name of up to
+three parts, or a URI or path, in quotes of any kind or bare. Expressions and predicates are taken as they
+stand: only their brackets and quotes must match.
 """
 
 from __future__ import annotations
@@ -37,6 +37,7 @@ def parse_statement(text: str) -> Statement:
 
     Raises:
         StatementError: it is none of the four statements, too long, or not closed; the sentence says where.
+
     """
     return _Parser(text).statement()
 

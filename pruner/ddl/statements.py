@@ -16,7 +16,7 @@ ALL_COLUMNS = "*"
 class IndexedItem:
     """One entry of the column list.
 
-    `text` is a column path, with quotes around parts that are no plain identifiers, or the text of an expression.
+    `text` is a column path, quoted where a part is no plain identifier, or the text of an expression.
     """
 
     text: str

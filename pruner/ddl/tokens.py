@@ -65,6 +65,7 @@ class Scanner:
 
     Raises:
         StatementError: the statement is too long.
+
     """
 
     def __init__(self, text: str) -> None:
