@@ -59,10 +59,11 @@ class Catalog:
         self._override = override
         self._opened: dict[str, Table] = {}
 
-    def names(self) -> tuple[str, ...]:
-        """The names of all known tables, aliases left out."""
+    def names(self, *, aliases: bool = False) -> tuple[str, ...]:
+        """The names of all known tables, with aliases if they are asked for."""
         given = tuple(name for name, _ in self._given.values())
-        return given + tuple(name for name in self._config.names() if name.casefold() not in self._given)
+        configured = self._config.names(aliases=aliases)
+        return given + tuple(name for name in configured if name.casefold() not in self._given)
 
     def open(self, name: str) -> Table:
         """Open the table of that name, or at that place.

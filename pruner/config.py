@@ -86,9 +86,14 @@ class Config:
     path: Path | None = None
     tables: tuple[TableSettings, ...] = ()
 
-    def names(self) -> tuple[str, ...]:
-        """The names of the tables, without aliases, in the order of the file."""
-        return tuple(table.name for table in self.tables if table.name is not None)
+    def names(self, *, aliases: bool = False) -> tuple[str, ...]:
+        """The names of the tables in the order of the file, with their aliases if those are asked for."""
+        return tuple(
+            name
+            for table in self.tables
+            for name in (table.name, *(table.aliases if aliases else ()))
+            if name is not None
+        )
 
     def find(self, name: str) -> TableSettings | None:
         """Return the table with this name or alias, whatever the case, ready to be opened; None without one.
@@ -122,7 +127,7 @@ class Config:
     def _known_names(self, wanted: str) -> str:
         if self.path is None:
             return f"there is no {FILE_NAME} in this folder or above that could name it"
-        known = [name for table in self.tables for name in (table.name or "", *table.aliases)]
+        known = self.names(aliases=True)
         close = difflib.get_close_matches(wanted, known, n=3) or known[:10]
         return f"{self.path} names {', '.join(close) if close else 'no table'}"
 

@@ -79,7 +79,7 @@ def _duckdb_adapter() -> Any:
 def _mentioned(tables: Catalog, select: str) -> list[str]:
     """The known tables whose name can stand in the query; no others have to be opened."""
     folded = select.casefold()
-    return [name for name in tables.names() if name.rpartition(".")[2].casefold() in folded]
+    return [name for name in tables.names(aliases=True) if name.rpartition(".")[2].casefold() in folded]
 
 
 def _rows(result: Any) -> Iterator[tuple[Any, ...]]:

@@ -77,13 +77,13 @@ UNDERSTOOD = {
     "show indexes from lake.flights": ShowIndexes("lake.flights"),
     "SHOW INDEXES IN t": ShowIndexes("t"),
     # WHERE and OPTIONS.
-    "CREATE INDEX i ON t (c) WHERE a = ')' AND (b IN (1)) OPTIONS (p = 0.01, 'a b' = x, n.m = -3)": CreateIndex(
+    "CREATE INDEX i ON t (c) WHERE a = ')' AND (b = 1) OPTIONS (p = .01, 'a b' = x, n.m = -3)": CreateIndex(
         "i",
         "t",
         "column_stats",
         (column("c"),),
         where="a = ')' AND (b IN (1))",
-        options=(("p", "0.01"), ("a b", "x"), ("n.m", "-3")),
+        options=(("p", ".01"), ("a b", "x"), ("n.m", "-3")),
     ),
     "CREATE INDEX i ON t (c) WHERE a = 'x;y';": CreateIndex(
         "i", "t", "column_stats", (column("c"),), where="a = 'x;y'"
