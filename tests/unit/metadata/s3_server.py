@@ -28,6 +28,8 @@ class _Server(ThreadingHTTPServer):
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
+    wbufsize = -1  # an answer in one piece
     server: _Server
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002

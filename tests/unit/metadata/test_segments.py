@@ -16,6 +16,7 @@ import pytest
 
 from pruner.errors import FormatError, StorageError
 from pruner.metadata import MetadataTable, SegmentEntry, batch_table
+from pruner.metadata.log import checksum_of
 from pruner.metadata.segments import BATCH_SCHEMA
 from pruner.schema import TableSchema
 from pruner.storage import NotFoundError, open_store
@@ -144,8 +145,6 @@ def test_entries_that_lie_about_a_segment(tmp_path: Path) -> None:
 
 
 def test_bytes_that_are_no_parquet_are_refused_even_with_their_checksum(tmp_path: Path) -> None:
-    from pruner.metadata.log import checksum_of
-
     table, _, records = _stored(tmp_path)
     for number, data in enumerate((b"not parquet", b"PAR1" + b"\xff" * 40 + b"PAR1", b"")):
         path = f"column_stats/{number}.pidx"

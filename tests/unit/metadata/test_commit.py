@@ -1,0 +1,401 @@
+"""Commits: one winner each, nothing lost, and no change on top of what it does not know (R9)."""
+
+from __future__ import annotations
+
+import threading
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from pruner.errors import ConflictError, FormatError, IndexDefinitionError, StorageError
+from pruner.local_storage import LocalStore
+from pruner.metadata import MetadataTable, NewerFormatError, State, define, log
+from pruner.storage import Store, open_store
+from tests.unit.metadata.s3_server import serve
+from tests.unit.metadata.samples import AMOUNT, IDENTITY, a_table, add_index, an_index, write_records
+
+
+@pytest.fixture(params=["local", "memory", "s3"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
+    if request.param == "s3":
+        with serve() as (options, _):
+            yield open_store("s3://bucket/t.pruner", options)
+    else:
+        yield open_store(
+            str(tmp_path / "t.pruner") if request.param == "local" else f"memory://{uuid.uuid4()}"
+        )
+
+
+def _beside(table: MetadataTable) -> MetadataTable:
+    """Another writer at the same place, with nothing remembered."""
+    return MetadataTable.open(table.store)
+
+
+def test_a_metadata_table_from_nothing(store: Store) -> None:
+    table = MetadataTable.open(store)
+    assert not table.exists()
+    assert table.state() == State()
+    assert store.list() == []
+    _, definition = a_table(store)
+    assert table.exists()
+    state = table.state()
+    assert (state.version, state.definitions, len(state.segments)) == (2, (definition,), 2)
+    assert state.matches(IDENTITY)
+    assert not state.matches("another")
+    assert [version for version, _ in log.entries(store)] == [1, 2]
+    assert state.parent == log.read(store, 1)[1]
+    assert table.verify() == []
+    assert table.unreferenced() == []
+
+
+def test_a_commit_is_seen_by_others_and_costs_them_one_read(tmp_path: Path) -> None:
+    class Counting(LocalStore):
+        reads = 0
+
+        def get(self, path: str, max_bytes: int) -> bytes:
+            self.reads += 1
+            return super().get(path, max_bytes)
+
+    store = Counting(str(tmp_path / "t.pruner"))
+    table, _ = a_table(store)
+    reader = _beside(table)
+    before = reader.state()
+    reads = store.reads
+    assert reader.state() is before
+    assert table.state().version == 2
+    assert store.reads == reads
+    newest = add_index(table, an_index("second"))
+    assert reader.state() == newest
+    assert store.reads == reads + 1
+
+
+def test_changing_nothing_writes_nothing(store: Store) -> None:
+    table, _ = a_table(store)
+    assert table.commit(lambda state: state).version == 2
+    assert [version for version, _ in log.entries(store)] == [1, 2]
+
+
+def test_the_loser_of_a_race_makes_its_change_again(store: Store) -> None:
+    table, _ = a_table(store)
+    seen: list[int] = []
+
+    def change(state: State) -> State:
+        seen.append(state.version)
+        if len(seen) < 4:
+            add_index(_beside(table), an_index(f"other {len(seen)}"))
+        return state.with_definition(an_index("mine"))
+
+    state = table.commit(change)
+    assert seen == [2, 3, 4, 5]
+    assert [d.name for d in state.definitions] == ["amount_idx", "other 1", "other 2", "other 3", "mine"]
+    assert table.verify() == []
+
+
+def test_of_many_threads_none_loses_a_commit(store: Store) -> None:
+    a_table(store)
+    failures: list[BaseException] = []
+
+    def write(writer: int) -> None:
+        table = MetadataTable.open(store)
+        try:
+            for number in range(4):
+                add_index(table, an_index(f"{writer}.{number}"))
+        except BaseException as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=write, args=(writer,)) for writer in range(5)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    table = MetadataTable.open(store)
+    assert failures == []
+    expected = {"amount_idx"} | {f"{writer}.{number}" for writer in range(5) for number in range(4)}
+    assert {definition.name for definition in table.state().definitions} == expected
+    assert table.state().version == 22
+    assert table.verify() == []
+
+
+def test_two_indexes_of_one_name(store: Store) -> None:
+    table, _ = a_table(store)
+    with pytest.raises(IndexDefinitionError, match="index named 'amount_idx' already"):
+        add_index(table, an_index("AMOUNT_idx"))
+    # Also when the other writer was faster by a hair.
+    other = _beside(table)
+    tried: list[int] = []
+
+    def change(state: State) -> State:
+        if not tried:
+            add_index(other, an_index("late"))
+        tried.append(state.version)
+        return state.with_definition(an_index("LATE"))
+
+    with pytest.raises(IndexDefinitionError, match="'late' already"):
+        table.commit(change)
+    assert [definition.name for definition in table.state().definitions] == ["amount_idx", "late"]
+
+
+def test_known_wrong_t15_records_never_reach_an_index_made_anew(store: Store) -> None:
+    """T15: an index dropped and made anew under its name while an old refresh is still running."""
+    table, old = a_table(store)
+    written = write_records(table, old, range(5, 9))  # the old refresh builds …
+    other = _beside(table)
+    other.commit(lambda state: state.without_definition(old))
+    new = an_index(old.name)
+    add_index(other, new)
+    with pytest.raises(ConflictError, match="another writer changed the indexes"):
+        table.commit(lambda state: state.with_segments(written))  # … and is too late
+    state = table.state()
+    assert state.segments_of(new) == ()
+    assert state.definition(old.name) == new
+    # Power: the same records for the new index are taken.
+    fresh = write_records(table, new, range(5, 9))
+    assert table.commit(lambda state: state.with_segments(fresh)).segments == fresh
+
+
+def test_an_index_dropped_by_two_writers(store: Store) -> None:
+    table, definition = a_table(store)
+    other = _beside(table)
+    other.commit(lambda state: state.without_definition(definition))
+    with pytest.raises(ConflictError, match="dropped by another writer"):
+        table.commit(lambda state: state.without_definition(definition))
+    assert table.state().segments == ()
+
+
+def test_dropping_keeps_the_slice_batches_of_others(store: Store) -> None:
+    table, first = a_table(store)
+    second = an_index("second")
+    add_index(table, second)
+    batch = table.state().batches()[0]
+    records = table.write_segment(
+        "column_stats", table.read_segment(batch), definition=second, field=AMOUNT, batch=batch
+    )
+    table.commit(lambda state: state.with_segments([records]))
+    assert table.commit(lambda state: state.without_definition(first)).segments == (batch, records)
+    assert table.commit(lambda state: state.without_definition(second)).segments == ()
+
+
+def test_removing_segments(store: Store) -> None:
+    table, _ = a_table(store)
+    batch, records = table.state().segments
+    with pytest.raises(ConflictError, match="slice batch that does not exist"):
+        table.commit(lambda state: state.without_segments([batch.id]))
+    with pytest.raises(ConflictError, match="removed segment"):
+        table.commit(lambda state: state.without_segments(["0" * 32]))
+    assert table.commit(lambda state: state.without_segments([records.id, batch.id])).segments == ()
+
+
+def test_a_change_that_breaks_the_state_is_refused(store: Store) -> None:
+    table, _ = a_table(store)
+    twice = (an_index("a"), an_index("A"))
+    with pytest.raises(ConflictError, match=r"cannot be committed: .* index name twice"):
+        table.commit(lambda state: msgspec.structs.replace(state, definitions=twice))
+    assert table.state().version == 2
+
+
+def test_a_table_made_anew_keeps_its_definitions_and_loses_its_coverage(store: Store) -> None:
+    table, definition = a_table(store)
+    state = table.commit(lambda state: state.without_coverage("table-2"))
+    assert state.matches("table-2")
+    assert (state.definitions, state.segments) == ((definition,), ())
+
+
+def test_segments_that_a_vacuum_took_are_not_committed(store: Store) -> None:
+    table, definition = a_table(store)
+    written = write_records(table, definition, range(5, 9))
+    store.delete([written[1].path])
+    with pytest.raises(ConflictError, match="removed before it was committed"):
+        table.commit(lambda state: state.with_segments(written))
+    assert len(table.state().segments) == 2
+
+
+def test_a_writer_that_slept_does_not_commit_into_a_gap_of_the_log(store: Store) -> None:
+    table, _ = a_table(store)
+    woken: list[int] = []
+
+    def change(state: State) -> State:
+        if not woken:
+            other = _beside(table)
+            for number in range(12):
+                add_index(other, an_index(f"other {number}"))
+            store.delete(log.entry_path(version) for version in range(1, 7))  # long ago, by then
+        woken.append(state.version)
+        return state.with_definition(an_index("mine"))
+
+    with pytest.raises(ConflictError, match="went on meanwhile"):
+        table.commit(change)
+    assert woken == [2]
+    state = table.state()
+    assert state.version == 14
+    assert state.definition("mine") is None
+    assert not store.exists(log.entry_path(3))
+    assert table.verify() == []
+
+
+@pytest.mark.parametrize("made_anew", [False, True])
+def test_a_writer_does_not_bring_an_uninstalled_table_back(store: Store, made_anew: bool) -> None:
+    table, _ = a_table(store)
+
+    def change(state: State) -> State:
+        other = _beside(table)
+        other.uninstall()
+        if made_anew:
+            a_table(store)
+        return state.with_definition(an_index("mine"))
+
+    with pytest.raises(ConflictError, match="was removed or went on"):
+        table.commit(change)
+    assert table.exists() is made_anew
+    assert table.state().definition("mine") is None
+
+
+def test_a_successor_proves_a_commit(store: Store) -> None:
+    """Between our put and our look somebody commits on top of us: that is success, not a conflict."""
+
+    class Busy:
+        def __init__(self) -> None:
+            self.done = False
+
+        def __getattr__(self, name: str) -> object:
+            return getattr(store, name)
+
+        def put_if_absent(self, path: str, data: bytes) -> bool:
+            won = store.put_if_absent(path, data)
+            if won and not self.done:
+                self.done = True
+                add_index(MetadataTable.open(store), an_index("on top"))
+            return won
+
+    _, definition = a_table(store)
+    table = MetadataTable.open(Busy())  # type: ignore[arg-type]
+    assert table.commit(lambda state: state.without_definition(definition)).version == 3
+    assert [entry.name for entry in table.state().definitions] == ["on top"]
+
+
+class _Unreliable(LocalStore):
+    """A store behind a network that loses requests and answers."""
+
+    fault = ""
+
+    def put_if_absent(self, path: str, data: bytes) -> bool:
+        if self.fault == "request lost":
+            raise StorageError("the connection broke")
+        won = super().put_if_absent(path, data)
+        if self.fault in ("answer lost", "cut off"):
+            raise StorageError("the connection broke")
+        return won and self.fault != "answer lost, repeated by the client"
+
+    def get(self, path: str, max_bytes: int) -> bytes:
+        if self.fault == "cut off" and self.exists(log.entry_path(3)):
+            raise StorageError("no route")
+        return super().get(path, max_bytes)
+
+
+@pytest.mark.parametrize(
+    ("fault", "stands", "says"),
+    [
+        ("answer lost", True, None),
+        ("answer lost, repeated by the client", True, None),
+        ("request lost", False, "the connection broke$"),
+        ("cut off", True, "whether the change was committed is unknown"),
+    ],
+)
+def test_lost_answers(tmp_path: Path, fault: str, stands: bool, says: str | None) -> None:
+    store = _Unreliable(str(tmp_path))
+    table, _ = a_table(store)
+    store.fault = fault
+    if says:
+        with pytest.raises(StorageError, match=says):
+            add_index(table, an_index("new"))
+    else:
+        add_index(table, an_index("new"))
+    store.fault = ""
+    assert (table.state().definition("new") is not None) is stands
+    assert table.state().version == (3 if stands else 2)
+
+
+def test_a_store_that_overwrites_is_refused_at_once() -> None:
+    with serve(conditional=False) as (options, server):
+        table = MetadataTable.open(open_store("s3://bucket/t.pruner", options))
+        with pytest.raises(StorageError, match=r"overwrites where it must not.*index_uri"):
+            add_index(table, an_index())
+        assert server.objects == {}
+
+
+def _write_raw(table: MetadataTable, version: int, changes: dict[str, object]) -> None:
+    """Write a log entry as another version of pruner would."""
+    payload = msgspec.json.encode(msgspec.to_builtins(table.state()) | {"version": version} | changes)
+    data = b'{"checksum":"%s","state":%s}' % (log.checksum_of(payload).encode(), payload)
+    assert table.store.put_if_absent(log.entry_path(version), data)
+
+
+def _contents(store: Store) -> dict[str, bytes]:
+    return {info.path: store.get(info.path, info.size) for info in store.list()}
+
+
+def test_a_newer_format_stops_readers_and_writers_in_one_sentence(store: Store) -> None:
+    table, _ = a_table(store)
+    _write_raw(table, 3, {"format_version": 2, "min_reader": 2, "min_writer": 2})
+    before = _contents(store)
+    for use in (table.state, lambda: add_index(table, an_index("x")), table.vacuum, table.uninstall):
+        with pytest.raises(NewerFormatError, match="upgrade it"):
+            use()
+    assert any("upgrade it" in problem for problem in table.verify())
+    assert _contents(store) == before
+
+
+def test_a_format_for_newer_writers_is_still_read(store: Store) -> None:
+    table, definition = a_table(store)
+    _write_raw(table, 3, {"format_version": 2, "min_writer": 2, "later": "field"})
+    before = _contents(store)
+    assert table.state().definitions == (definition,)
+    assert table.read_segment(table.state().segments[1]).num_rows == 5
+    for use in (lambda: add_index(table, an_index("x")), table.vacuum, table.uninstall):
+        with pytest.raises(NewerFormatError, match="this one writes up to format 1"):
+            use()
+    assert _contents(store) == before
+
+
+def test_known_wrong_i4_what_is_not_known_here_is_kept_and_hinders_nobody(store: Store) -> None:
+    """I4: one unusable index makes the other indexes or the query fail."""
+    table, usable = a_table(store)
+    newer = define("vectors", "vector", an_index().fields, options={"lists": "8"}, record_version=9)
+    add_index(table, newer)
+    written = write_records(table, newer, range(3))
+    table.commit(lambda state: state.with_segments(written))
+    known = {"column_stats": 1}
+    state = add_index(_beside(table), an_index("third"))
+    assert state.definition("vectors") == newer
+    assert len(state.segments_of(newer)) == 1
+    assert [bool(definition.why_unusable(known)) for definition in state.definitions] == [False, True, False]
+    # A broken segment of one index leaves those of the others as they were.
+    broken = state.segments_of(newer)[0]
+    store.delete([broken.path])
+    store.put_new(broken.path, b"x" * broken.size)
+    with pytest.raises(FormatError):
+        table.read_segment(broken)
+    assert table.read_segment(state.segments_of(usable)[0]).num_rows == 5
+    assert [broken.path in problem for problem in table.verify()] == [True]
+
+
+def test_a_damaged_newest_entry_is_reported_and_never_stepped_over(store: Store) -> None:
+    table, definition = a_table(store)
+    table.commit(lambda state: state.without_definition(definition))
+    path = log.entry_path(3)
+    data = store.get(path, 1 << 20)
+    store.delete([path])
+    store.put_new(path, data[: len(data) // 2])
+    before = _contents(store)
+    fresh = _beside(table)
+    for use in (fresh.state, lambda: add_index(fresh, an_index("x")), fresh.vacuum, fresh.unreferenced):
+        with pytest.raises(FormatError, match="delete it to go back to the version before"):
+            use()
+    assert _contents(store) == before
+    assert len(fresh.verify()) == 1
+    # What the message offers works.
+    store.delete([path])
+    assert fresh.state().definitions == (definition,)
+    assert fresh.verify() == []
