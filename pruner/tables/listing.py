@@ -15,7 +15,7 @@ from pruner.errors import TableError
 from pruner.storage import open_store
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from pruner.storage import Store
 
@@ -56,6 +56,14 @@ class Lister(Protocol):
         Raises:
             TableError: something could not be read or vanished, or the folder belongs to a foreign format.
             StorageError: the store refuses.
+        """
+        ...
+
+    def some_facts(self) -> Iterator[Fact]:
+        """Yield facts as they are found, so that whoever wants one of them need not wait for all.
+
+        Raises:
+            TableError, StorageError: as `facts` does.
         """
         ...
 
@@ -117,13 +125,23 @@ class LocalLister:
         found: list[Fact] = []
         pending = [""]
         while pending:
-            prefix = pending.pop()
-            folder = f"{self.root}/{prefix}"
-            try:
-                self._scan(folder, prefix, found, pending)
-            except OSError as error:
-                raise _incomplete(self.root, folder, error) from None
+            self._read_folder(pending.pop(), found, pending)
         return found
+
+    def some_facts(self) -> Iterator[Fact]:
+        """Yield the files folder by folder: see `Lister.some_facts`."""
+        pending = [""]
+        while pending:
+            found: list[Fact] = []
+            self._read_folder(pending.pop(), found, pending)
+            yield from found
+
+    def _read_folder(self, prefix: str, found: list[Fact], pending: list[str]) -> None:
+        folder = f"{self.root}/{prefix}"
+        try:
+            self._scan(folder, prefix, found, pending)
+        except OSError as error:
+            raise _incomplete(self.root, folder, error) from None
 
     def _scan(self, folder: str, prefix: str, found: list[Fact], pending: list[str]) -> None:
         add = found.append
@@ -194,6 +212,10 @@ class StoreLister:
                 continue
             found.append((path, size, etag or mtime_ns))
         return found
+
+    def some_facts(self) -> Iterator[Fact]:
+        """Yield all objects: see `Lister.some_facts`."""
+        yield from self.facts()
 
     def version(self, fact: Fact) -> str:
         """Return the e-tag or time: see `Lister.version`."""

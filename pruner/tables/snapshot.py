@@ -68,12 +68,21 @@ class Partitions:
 
 
 @dataclass(frozen=True)
+class FileSchemas:
+    """Which schema each base file has: `ordinals[i]` is that of slice i among `distinct`, -1 where it is not known."""
+
+    distinct: tuple[pa.Schema, ...]
+    ordinals: NDArray[np.int32]
+
+
+@dataclass(frozen=True)
 class Snapshot:
     """The slices of a table at one moment.
 
     `id` changes whenever the set of slices, their files or the schema may have changed. `columns` follows
     `SLICE_COLUMNS`; `keys` holds the slice keys (fixed_size_binary(16)), by which index records are joined.
     `problems` maps a URI to one sentence for each file that could not be read (its slice is kept by every plan).
+    `file_schemas` is there where the listing had to read them anyway.
     """
 
     id: str
@@ -83,6 +92,7 @@ class Snapshot:
     partitions: Partitions
     root: str
     problems: dict[str, str] = field(default_factory=dict[str, str])
+    file_schemas: FileSchemas | None = None
 
     def __len__(self) -> int:
         return self.columns.num_rows
@@ -137,7 +147,9 @@ class SliceSequence(Sequence[FileSlice]):
         if not -len(self) <= index < len(self):
             raise IndexError(index)
         position = range(len(self))[index]
-        return _file_slice(self._snapshot, position if self._ordinals is None else int(self._ordinals[position]))
+        return _file_slice(
+            self._snapshot, position if self._ordinals is None else int(self._ordinals[position])
+        )
 
     def __iter__(self) -> Iterator[FileSlice]:
         for position in range(len(self)):

@@ -1,0 +1,101 @@
+"""Finds out what kind of table a place holds, and refuses by name what pruner is not made for (rule R8)."""
+
+from __future__ import annotations
+
+import os
+from itertools import combinations
+from typing import TYPE_CHECKING
+
+from pruner.errors import StorageError, TableError
+from pruner.storage import normalize_uri, open_store
+from pruner.tables.hudi import HudiSource
+from pruner.tables.hudi_properties import PROPERTIES_PATH
+from pruner.tables.parquet import ParquetSource
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from pruner.tables.source import TableSource
+
+FORMATS = ("hudi", "parquet")
+
+
+def open_source(
+    uris: Sequence[str], storage_options: Mapping[str, str] | None = None, format: str | None = None
+) -> TableSource:
+    """Open a table by its roots.
+
+    Args:
+        uris: paths or URIs; several only for a Parquet table whose files are scattered.
+        storage_options: options of the object store.
+        format: `hudi` or `parquet`; detected unless given.
+
+    Raises:
+        TableError: no such path, not a table, or a format that is not supported.
+        StorageError: the store refuses to be read, or a URI is not understood.
+    """
+    if not uris:
+        raise TableError("a table needs at least one root: give a path or URI")
+    if format is not None and format not in FORMATS:
+        raise TableError(f"unknown format {format!r}: use one of {', '.join(FORMATS)}")
+    roots = [normalize_uri(uri) for uri in uris]
+    _check_apart(roots)
+    hudi = [root for root in roots if _is_hudi(root, storage_options)]
+    if hudi and len(roots) > 1:
+        raise TableError(f"{hudi[0]} is a Hudi table, which has one root: open it without the others")
+    if hudi and format != "parquet":
+        return HudiSource(hudi[0], storage_options)
+    if hudi:
+        raise TableError(f"{hudi[0]} is a Hudi table, whose Parquet files are not all part of the data")
+    for root in roots:
+        _check_root(root, storage_options)
+    if format == "hudi":
+        raise TableError(f"{roots[0]} is not a Hudi table: there is no {PROPERTIES_PATH} in it")
+    source = ParquetSource(roots, storage_options)
+    source.check()
+    return source
+
+
+def _check_apart(roots: list[str]) -> None:
+    """Refuse roots that hold one another: every row of the inner one would count twice."""
+    for left, right in combinations(roots, 2):
+        for outer, inner in ((left, right), (right, left)):
+            if inner == outer or inner.startswith(outer.rstrip("/") + "/"):
+                raise TableError(f"the roots overlap: {inner} lies in {outer}; give each file one root")
+
+
+def _is_hudi(root: str, storage_options: Mapping[str, str] | None) -> bool:
+    return open_store(root, storage_options).exists(PROPERTIES_PATH)
+
+
+def _check_root(root: str, storage_options: Mapping[str, str] | None) -> None:
+    if root.startswith("/"):
+        if not os.path.lexists(root):
+            raise TableError(f"no such path: {root}")
+        if not os.path.isdir(root):  # noqa: PTH112
+            raise TableError(f"{root} is not a folder: give the folder that holds the table's files")
+    parents = _parents(root)
+    if root.startswith("/"):
+        parents += [path for path in _parents(os.path.realpath(root)) if path not in parents]
+    for parent in parents:
+        if parent.rsplit("/", 1)[-1] == ".hoodie" or root.rsplit("/", 1)[-1] == ".hoodie":
+            raise TableError(f"{root} belongs to the inside of a Hudi table: open the table's root instead")
+        if _inside(parent, storage_options):
+            raise TableError(f"{root} is a folder inside the Hudi table {parent}: open the table's root instead")
+
+
+def _inside(parent: str, storage_options: Mapping[str, str] | None) -> bool:
+    try:
+        return _is_hudi(parent, storage_options)
+    except StorageError:
+        return False  # who may not look above the table cannot be told about it
+
+
+def _parents(root: str) -> list[str]:
+    """The folders above a root, nearest first, down to the bucket or the file system's root."""
+    floor = "" if root.startswith("/") else "/".join(root.split("/", 3)[:3])
+    above: list[str] = []
+    while len(root) > len(floor) and "/" in root[len(floor) :]:
+        root = root.rsplit("/", 1)[0]
+        above.append(root or "/")
+    return above
