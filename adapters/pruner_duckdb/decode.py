@@ -1,0 +1,458 @@
+"""DuckDB's bound expressions and table filters, as its plan JSON has them, to the common expression form.
+
+Whatever is not known to be exactly a form that `pruner.expr` has becomes `Opaque`: nothing is guessed and
+nothing inside an OR or a NOT is left out. DuckDB 2.0 writes comparisons, casts and LIKE as functions; 1.5
+has node classes of their own for some of them, and both are understood by the tables below.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from decimal import Decimal
+from typing import Any, TypeAlias
+
+import pyarrow as pa
+
+from pruner.expr.nodes import (
+    TRUE,
+    Call,
+    Column,
+    Compare,
+    Constant,
+    Expr,
+    In,
+    IsNull,
+    Like,
+    Literal,
+    Not,
+    Opaque,
+    Operator,
+    conjunction,
+    disjunction,
+)
+from pruner.expr.values import LiteralValue
+from pruner_duckdb.functions import ALLOWED_FUNCTIONS
+from pruner_duckdb.types import arrow_type
+
+Node: TypeAlias = dict[str, Any]
+ColumnOf: TypeAlias = Callable[[Node], "Column | None"]
+"""Resolves a BOUND_REF to the column of the scanned table; None where it is none."""
+
+_COMPARISONS = {
+    "COMPARE_EQUAL": Operator.EQ,
+    "COMPARE_NOTEQUAL": Operator.NE,
+    "COMPARE_LESSTHAN": Operator.LT,
+    "COMPARE_LESSTHANOREQUALTO": Operator.LE,
+    "COMPARE_GREATERTHAN": Operator.GT,
+    "COMPARE_GREATERTHANOREQUALTO": Operator.GE,
+}
+_DISTINCT = {"COMPARE_DISTINCT_FROM": True, "COMPARE_NOT_DISTINCT_FROM": False}
+
+_INFINITIES = {
+    "DATE": {2147483647, -2147483647},
+    "TIMESTAMP": {9223372036854775807, -9223372036854775807},
+    "TIMESTAMP_S": {9223372036854775807, -9223372036854775807},
+    "TIMESTAMP_MS": {9223372036854775807, -9223372036854775807},
+    "TIMESTAMP_NS": {9223372036854775807, -9223372036854775807},
+    "TIMESTAMP WITH TIME ZONE": {9223372036854775807, -9223372036854775807},
+}
+"""Stored values of DuckDB's infinite dates and timestamps: no point in time that another engine's file
+could hold.
+"""
+
+
+class NotUnderstood(Exception):  # noqa: N818 - never reaches a user
+    """A part that has no exact counterpart in the expression form; `str()` is the reason."""
+
+
+def decode_expression(node: Node, column_of: ColumnOf) -> Expr:
+    """Decode one bound expression.
+
+    Args:
+        node: an expression of the plan JSON.
+        column_of: tells which column of the scanned table a reference means.
+
+    Returns:
+        The same predicate or value; every part that is not understood is an `Opaque`.
+    """
+    return predicate(_Decoder(column_of).decode(node))
+
+
+def decode_table_filter(node: Node, column: Column) -> Expr:
+    """Decode one entry of a scan's `table_filters`, which speaks about `column`.
+
+    Optional and dynamic filters are hints for the scan and follow from the rest of the predicate, so they say nothing.
+    """
+    return _Decoder(lambda _: column).table_filter(node, column)
+
+
+class _Decoder:
+    def __init__(self, column_of: ColumnOf) -> None:
+        self._column_of = column_of
+
+    def decode(self, node: Node) -> Expr:
+        try:
+            return self._understand(node)
+        except NotUnderstood as reason:
+            return Opaque(self._columns(node), summary(node), str(reason))
+
+    def _understand(self, node: Node) -> Expr:
+        kind = str(node.get("type"))
+        match node.get("expression_class"):
+            case "BOUND_CONSTANT":
+                return constant(node["value"])
+            case "BOUND_REF" | "BOUND_COLUMN_REF":
+                return self._reference(node)
+            case "BOUND_CONJUNCTION":
+                return self._junction(kind, node["children"])
+            case "BOUND_OPERATOR":
+                return self._operator(kind, node)
+            case "BOUND_BETWEEN":
+                return self._between(node)
+            case "BOUND_COMPARISON":
+                return self._comparison(kind, [node["left"], node["right"]])
+            case "BOUND_CAST":
+                return self._cast(node, node["child"], bool(node.get("try_cast")))
+            case "BOUND_FUNCTION":
+                return self._function(kind, node)
+            case other:
+                raise NotUnderstood(f"{other} is not understood")
+
+    def _reference(self, node: Node) -> Expr:
+        column = self._column_of(node)
+        if column is None:
+            raise NotUnderstood("not a column of the table")
+        return column
+
+    def _junction(self, kind: str, children: Sequence[Node]) -> Expr:
+        operands = tuple(predicate(self.decode(child)) for child in children)
+        match kind:
+            case "CONJUNCTION_AND":
+                return conjunction(operands)
+            case "CONJUNCTION_OR":
+                return any_of(operands)
+            case _:
+                raise NotUnderstood(f"{kind} is not understood")
+
+    def _operator(self, kind: str, node: Node) -> Expr:
+        children: list[Node] = node["children"]
+        match kind:
+            case "OPERATOR_NOT":
+                return Not(predicate(self.decode(children[0])))
+            case "OPERATOR_IS_NULL":
+                return IsNull(self.decode(children[0]))
+            case "OPERATOR_IS_NOT_NULL":
+                return Not(IsNull(self.decode(children[0])))
+            case "COMPARE_IN":
+                return self._in(children)
+            case "COMPARE_NOT_IN":
+                return Not(self._in(children))
+            case "OPERATOR_COALESCE":
+                return Call("coalesce", tuple(self.decode(child) for child in children), _result_type(node))
+            case _:
+                raise NotUnderstood(f"{kind} is not understood")
+
+    def _in(self, children: Sequence[Node]) -> Expr:
+        operand = self.decode(children[0])
+        options = [self.decode(child) for child in children[1:]]
+        literals = tuple(option for option in options if isinstance(option, Literal))
+        if len(literals) < len(options):
+            return any_of(tuple(Compare(Operator.EQ, operand, option) for option in options))
+        return In(operand, literals)
+
+    def _between(self, node: Node) -> Expr:
+        operand = self.decode(node["input"])
+        lower = Operator.GE if node["lower_inclusive"] else Operator.GT
+        upper = Operator.LE if node["upper_inclusive"] else Operator.LT
+        return conjunction(
+            (
+                Compare(lower, operand, self.decode(node["lower"])),
+                Compare(upper, operand, self.decode(node["upper"])),
+            )
+        )
+
+    def _comparison(self, kind: str, children: Sequence[Node]) -> Expr:
+        if len(children) != 2:
+            raise NotUnderstood(f"{kind} of {len(children)} operands is not understood")
+        left, right = self.decode(children[0]), self.decode(children[1])
+        if kind in _COMPARISONS:
+            return Compare(_COMPARISONS[kind], left, right)
+        if kind in _DISTINCT:
+            return distinct(left, right, negated=not _DISTINCT[kind])
+        raise NotUnderstood(f"{kind} is not understood")
+
+    def _cast(self, node: Node, operand: Node, lenient: bool) -> Expr:
+        target = _result_type(node)
+        if target is None:
+            raise NotUnderstood(f"a cast to {node.get('return_type', {}).get('id')} is not understood")
+        value = self.decode(operand)
+        if isinstance(value, Literal) and _is_lossless(value, target):
+            return Literal(value.value, target)
+        return Call("try_cast" if lenient else "cast", (value,), target)
+
+    def _function(self, kind: str, node: Node) -> Expr:
+        children: list[Node] = node["children"]
+        if kind in _COMPARISONS or kind in _DISTINCT:
+            return self._comparison(kind, children)
+        if kind == "OPERATOR_CAST":
+            return self._cast(node, children[0], bool(node["function_data"]["try_cast"]))
+        name = function_name(node)
+        match name:
+            case "struct_extract":
+                return self._struct_field(children)
+            case "~~" | "!~~" | "like_escape" | "not_like_escape":
+                return self._like(name, children)
+            case "prefix" | "starts_with" | "^@":
+                return self._affix(children, lambda text: f"{text}%")
+            case "suffix" | "ends_with":
+                return self._affix(children, lambda text: f"%{text}")
+            case "contains":
+                return self._affix(children, lambda text: f"%{text}%")
+            case _ if name in ALLOWED_FUNCTIONS:
+                return Call(name, tuple(self.decode(child) for child in children), _result_type(node))
+            case _:
+                raise NotUnderstood(f"function {name} is not understood")
+
+    def _struct_field(self, children: Sequence[Node]) -> Expr:
+        parent, name = self.decode(children[0]), self.decode(children[1])
+        if not isinstance(parent, Column) or not isinstance(name, Literal) or not isinstance(name.value, str):
+            raise NotUnderstood("a struct field that is not named by a constant")
+        return Column((*parent.path, name.value))
+
+    def _like(self, name: str, children: Sequence[Node]) -> Expr:
+        texts = [_text(self.decode(child)) for child in children[1:]]
+        # DuckDB's plain LIKE has no escape; an empty one means none as well.
+        escape = texts[1] if len(texts) > 1 and texts[1] else None
+        matched = Like(self._string_operand(children[0]), texts[0], escape)
+        return Not(matched) if name in ("!~~", "not_like_escape") else matched
+
+    def _affix(self, children: Sequence[Node], pattern: Callable[[str], str]) -> Expr:
+        """prefix(), suffix() and contains(), which take their text literally."""
+        if len(children) != 2:
+            raise NotUnderstood("an affix test of another shape")
+        text = _text(self.decode(children[1]))
+        escaped = text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
+        return Like(self._string_operand(children[0]), pattern(escaped), None if escaped == text else "\\")
+
+    def _string_operand(self, node: Node) -> Expr:
+        # `contains` and others also take lists and blobs.
+        if node.get("expression_class") != "BOUND_REF" and _result_type(node) != pa.string():
+            raise NotUnderstood("a LIKE over something that is no string")
+        if node.get("expression_class") == "BOUND_REF" and node["return_type"].get("id") != "VARCHAR":
+            raise NotUnderstood("a LIKE over something that is no string")
+        return self.decode(node)
+
+    def _columns(self, node: Any) -> tuple[Column, ...]:
+        """The columns below a node that was not understood, for the report."""
+        found: dict[Column, None] = {}
+        pending: list[Any] = [node]
+        while pending:
+            part = pending.pop()
+            if isinstance(part, list):
+                pending.extend(part)
+            elif isinstance(part, dict):
+                if part.get("expression_class") in ("BOUND_REF", "BOUND_COLUMN_REF"):
+                    column = self._column_of(part)
+                    if column is not None:
+                        found[column] = None
+                pending.extend(part.values())
+        return tuple(found)
+
+    def table_filter(self, node: Node, column: Column) -> Expr:
+        kind = str(node.get("filter_type")).removeprefix("LEGACY_")
+        try:
+            return self._understand_filter(kind, node, column)
+        except NotUnderstood as reason:
+            return Opaque((column,), f"{kind} on {column}", str(reason))
+
+    def _understand_filter(self, kind: str, node: Node, column: Column) -> Expr:
+        match kind:
+            case "CONSTANT_COMPARISON":
+                operator = _COMPARISONS.get(node["comparison_type"])
+                if operator is None:
+                    raise NotUnderstood(f"{node['comparison_type']} is not understood")
+                return Compare(operator, column, constant(node["constant"]))
+            case "IS_NULL":
+                return IsNull(column)
+            case "IS_NOT_NULL":
+                return Not(IsNull(column))
+            case "CONJUNCTION_AND":
+                return all_of(self.table_filter(child, column) for child in node["child_filters"])
+            case "CONJUNCTION_OR":
+                return disjunction(tuple(self.table_filter(child, column) for child in node["child_filters"]))
+            case "IN_FILTER":
+                return In(column, tuple(constant(value) for value in node["values"]))
+            case "STRUCT_EXTRACT":
+                return self.table_filter(node["child_filter"], Column((*column.path, node["child_name"])))
+            case "EXPRESSION_FILTER":
+                if len(column.path) > 1:
+                    raise NotUnderstood("an expression over a struct's field")
+                # The expression's only reference is the filter's own column.
+                return decode_expression(node["expr"], lambda _: column)
+            case "OPTIONAL_FILTER" | "DYNAMIC_FILTER" | "BLOOM_FILTER":
+                # Only AND and OR stand above a table filter, so that TRUE claims nothing.
+                return TRUE
+            case _:
+                raise NotUnderstood(f"filter {kind} is not understood")
+
+
+def all_of(operands: Iterable[Expr]) -> Expr:
+    """AND of any number of operands, those left out that say nothing."""
+    return conjunction(tuple(operand for operand in operands if operand != TRUE))
+
+
+def any_of(operands: tuple[Expr, ...]) -> Expr:
+    """OR of any number of operands; comparisons of one value for equality become one IN."""
+    match operands:
+        case [Compare(Operator.EQ, first, Literal()), _, *_]:
+            options = [
+                each.right
+                for each in operands
+                if isinstance(each, Compare)
+                and each.operator is Operator.EQ
+                and isinstance(each.right, Literal)
+                and each.left == first
+            ]
+            if len(options) == len(operands):
+                return In(first, tuple(option for option in options if isinstance(option, Literal)))
+        case _:
+            pass
+    return disjunction(operands)
+
+
+def predicate(expression: Expr) -> Expr:
+    """Return a value of type boolean as a predicate: a constant, or `column = true` for a bare column."""
+    match expression:
+        case Literal(value) if value is None or isinstance(value, bool):
+            return Constant(value)
+        case Column():
+            return Compare(Operator.EQ, expression, Literal(True, pa.bool_()))
+        case _:
+            return expression
+
+
+def distinct(left: Expr, right: Expr, *, negated: bool) -> Expr:
+    """`left IS [NOT] DISTINCT FROM right`, where `negated` is the NOT, which is never null itself."""
+    match left, right:
+        case (_, Literal(None)):
+            same: Expr = IsNull(left)
+        case (Literal(None), _):
+            same = IsNull(right)
+        case (_, Literal()):
+            same = conjunction((Compare(Operator.EQ, left, right), Not(IsNull(left))))
+        case (Literal(), _):
+            same = conjunction((Compare(Operator.EQ, left, right), Not(IsNull(right))))
+        case _:
+            raise NotUnderstood("IS DISTINCT FROM between two columns")
+    return same if negated else Not(same)
+
+
+def constant(value: Node) -> Literal:
+    """Decode a typed constant.
+
+    Raises:
+        NotUnderstood: the type has no literal form, or the value is no point of its type (infinity).
+    """
+    data_type = arrow_type(value["type"])
+    if data_type is None:
+        raise NotUnderstood(f"a constant of type {value['type'].get('id')} is not understood")
+    if value.get("is_null"):
+        return Literal(None, data_type)
+    name, raw = value["type"]["id"], value.get("value")
+    if raw in _INFINITIES.get(name, ()):
+        raise NotUnderstood(f"an infinite {name.lower()}")
+    if name == "HUGEINT":
+        return Literal(_wide(raw), pa.int64())
+    return Literal(_value(raw, data_type), data_type)
+
+
+def _value(raw: Any, data_type: pa.DataType) -> LiteralValue:
+    if pa.types.is_decimal(data_type):
+        unscaled = _wide(raw)
+        sign = 1 if unscaled < 0 else 0
+        return Decimal((sign, tuple(int(digit) for digit in str(abs(unscaled))), -data_type.scale))
+    if pa.types.is_binary(data_type):
+        return _blob(raw)
+    if pa.types.is_floating(data_type):
+        return float(raw)
+    expected = bool if pa.types.is_boolean(data_type) else str if pa.types.is_string(data_type) else int
+    if not isinstance(raw, expected):
+        raise NotUnderstood(f"a constant written as {type(raw).__name__}")
+    return raw
+
+
+_INTEGER_BITS = {pa.int8(): 8, pa.int16(): 16, pa.int32(): 32, pa.int64(): 64}
+
+
+def _is_lossless(literal: Literal, target: pa.DataType) -> bool:
+    """Tell whether a cast of a literal changes its type alone; with rewriting off, DuckDB leaves such casts in plans."""
+    if literal.type == target:
+        return True
+    bits = _INTEGER_BITS.get(target)
+    if bits is None or literal.type not in _INTEGER_BITS:
+        return False
+    value = literal.value
+    return value is None or (isinstance(value, int) and -(1 << (bits - 1)) <= value < 1 << (bits - 1))
+
+
+def _wide(raw: Any) -> int:
+    """An integer of up to 128 bits: a number, or its two halves, of which the lower one is unsigned."""
+    if isinstance(raw, dict):
+        return (int(raw["upper"]) << 64) + int(raw["lower"])
+    if not isinstance(raw, int):
+        raise NotUnderstood(f"a constant written as {type(raw).__name__}")
+    return raw
+
+
+def _blob(raw: str) -> bytes:
+    r"""Bytes that DuckDB prints as ASCII with `\xHH` for everything that is not printable, the backslash
+    included.
+    """
+    first, *rest = raw.split("\\x")
+    try:
+        return first.encode("ascii") + b"".join(
+            bytes.fromhex(part[:2]) + part[2:].encode("ascii") for part in rest
+        )
+    except ValueError as error:
+        raise NotUnderstood(f"a blob that cannot be read ({error})") from error
+
+
+def _text(expression: Expr) -> str:
+    if not isinstance(expression, Literal) or not isinstance(expression.value, str):
+        raise NotUnderstood("a pattern that is not a constant")
+    return expression.value
+
+
+def _result_type(node: Node) -> pa.DataType | None:
+    return arrow_type(node["return_type"]) if isinstance(node.get("return_type"), dict) else None
+
+
+def function_name(node: Node) -> str:
+    """Unqualified name of a bound function."""
+    path = node.get("qname", {}).get("path")
+    return str(path[-1] if path else node.get("name", ""))
+
+
+def summary(node: Node, limit: int = 200) -> str:
+    """Show an expression to people, roughly as it would be written."""
+    text = _shown(node)
+    return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def _shown(node: Node, depth: int = 0) -> str:
+    if depth > 8:
+        return "…"
+    children = [_shown(child, depth + 1) for child in node.get("children", [])[:8] if isinstance(child, dict)]
+    match node.get("expression_class"):
+        case "BOUND_CONSTANT":
+            value = node.get("value", {})
+            return "NULL" if value.get("is_null") else repr(value.get("value"))
+        case "BOUND_REF" | "BOUND_COLUMN_REF":
+            return str(node.get("alias"))
+        case "BOUND_FUNCTION":
+            name = function_name(node)
+            if node.get("is_operator") and len(children) == 2:
+                return f"{children[0]} {name} {children[1]}"
+            return f"{name}({', '.join(children)})"
+        case _:
+            return f"{str(node.get('type')).lower()}({', '.join(children)})"

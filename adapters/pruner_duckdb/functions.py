@@ -1,0 +1,65 @@
+"""Which functions the shadow database may evaluate in place of the user's session.
+
+DuckDB's optimizer evaluates a function of constants while it plans. For the functions below the value
+depends on nothing but their arguments and the session's time zone, which the shadow mirrors. Every other
+scalar function of a statement is made unfoldable before the shadow sees it, so that it can only become an
+opaque part of a predicate.
+"""
+
+from __future__ import annotations
+
+
+def _names(*lines: str) -> frozenset[str]:
+    return frozenset(name for line in lines for name in line.split())
+
+
+_OPERATORS = _names(
+    "+ - * / // % ** ^ & | << >> ~ || ! @ ~~ !~~ ~~* !~~* ~~~ ^@ && <@ @>",
+)
+
+_TEXT = _names(
+    "upper ucase lower lcase length len char_length character_length strlen substring substr",
+    "substring_grapheme left right trim ltrim rtrim lpad rpad concat concat_ws replace reverse repeat",
+    "starts_with prefix suffix ends_with contains like_escape not_like_escape ilike_escape",
+    "not_ilike_escape regexp_matches regexp_full_match regexp_replace regexp_extract position instr",
+    "strpos ascii chr unicode ord md5 hash split split_part string_split strip_accents translate format",
+    "printf bar to_base hex unhex encode decode base64 from_base64 to_base64 levenshtein nfc_normalize",
+)
+
+_NUMBERS = _names(
+    "abs sign ceil ceiling floor round trunc sqrt cbrt exp ln log log2 log10 pow power mod fmod fdiv",
+    "divide multiply add subtract greatest least sin cos tan asin acos atan atan2 cot degrees radians",
+    "pi isnan isinf isfinite gcd lcm factorial even nextafter bit_count xor",
+)
+
+_TIME = _names(
+    "year month day hour minute second quarter week weekofyear dayofweek dayofmonth dayofyear isodow",
+    "isoyear yearweek decade century millennium microsecond millisecond nanosecond epoch epoch_ms",
+    "epoch_us epoch_ns date_part datepart date_trunc datetrunc date_diff datediff date_sub datesub",
+    "date_add last_day make_date make_timestamp make_time monthname dayname strftime strptime",
+    "try_strptime time_bucket timezone to_timestamp to_years to_months to_weeks to_days to_hours",
+    "to_minutes to_seconds to_milliseconds to_microseconds",
+)
+
+_OTHERS = _names(
+    "if ifnull nullif coalesce list_value struct_pack row struct_extract array_extract list_extract",
+    "list_contains list_has array_contains array_has map map_extract element_at constant_or_null",
+)
+
+_VOLATILE = _names("random uuid gen_random_uuid uuidv4 uuidv7")
+"""Never evaluated while planning, by DuckDB's own rule."""
+
+ALLOWED_FUNCTIONS = _OPERATORS | _TEXT | _NUMBERS | _TIME | _OTHERS
+"""Scalar functions whose value follows from their arguments and the session's time zone alone."""
+
+FOLDABLE = ALLOWED_FUNCTIONS | _VOLATILE
+"""Functions that the shadow may be given as they stand."""
+
+SESSION_VALUES = _names(
+    "current_catalog current_date current_schema current_role current_time current_timestamp",
+    "current_user localtime localtimestamp session_user user",
+)
+"""Names without parentheses that are functions of the session unless a column bears them."""
+
+CASE_INSENSITIVE_LIKE = _names("~~* !~~* ilike_escape not_ilike_escape")
+"""DuckDB rewrites these into ranges between ASCII's two cases, which not every letter fits."""

@@ -1,0 +1,67 @@
+"""Python values of query parameters as typed SQL literals, for the shadow's copy of a statement only."""
+
+from __future__ import annotations
+
+import datetime
+import math
+from decimal import Decimal
+
+from pruner_duckdb.types import quote_text
+
+
+class NoLiteral(Exception):  # noqa: N818 - never reaches a user
+    """A parameter that has no SQL literal of the very type that DuckDB gives it."""
+
+
+def sql_literal(value: object) -> str:
+    """Return a literal that binds like the parameter does.
+
+    DuckDB treats a string parameter as an untyped string literal and gives every other value its type.
+
+    Raises:
+        NoLiteral: the value's type is not known here, or it is NaN or infinite.
+    """
+    match value:
+        case None:
+            return "NULL"
+        case bool():
+            return "true" if value else "false"
+        case int():
+            return f"(({value})::{_integer_type(value)})"
+        case float() if math.isfinite(value):
+            return f"({value!r}::DOUBLE)"
+        case str() if "\0" not in value:
+            return quote_text(value)
+        case bytes():
+            return "('" + "".join(f"\\x{byte:02X}" for byte in value) + "'::BLOB)"
+        case Decimal() if value.is_finite():
+            return _decimal(value)
+        case datetime.datetime() if value.tzinfo is None:
+            return f"('{value.isoformat(' ')}'::TIMESTAMP)"
+        case datetime.datetime():
+            return f"('{value.astimezone(datetime.UTC).isoformat(' ')}'::TIMESTAMPTZ)"
+        case datetime.date():
+            return f"('{value.isoformat()}'::DATE)"
+        case _:
+            raise NoLiteral(f"a parameter of type {type(value).__name__}")
+
+
+def _integer_type(value: int) -> str:
+    if -(2**31) <= value < 2**31:
+        return "INTEGER"
+    if -(2**63) <= value < 2**63:
+        return "BIGINT"
+    if 0 <= value < 2**64:
+        return "UBIGINT"
+    if -(2**127) <= value < 2**127:
+        return "HUGEINT"
+    raise NoLiteral("an integer parameter of more than 128 bits")
+
+
+def _decimal(value: Decimal) -> str:
+    _, digits, exponent = value.as_tuple()
+    scale = max(0, -int(exponent))
+    width = max(len(digits) + max(0, int(exponent)), scale + 1)
+    if width > 38:
+        raise NoLiteral("a decimal parameter of more than 38 digits")
+    return f"('{value:f}'::DECIMAL({width}, {scale}))"

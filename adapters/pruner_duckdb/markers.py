@@ -1,0 +1,51 @@
+"""Parameters of the statement as it is run: the user's own and the lists of files, in one style."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pruner_duckdb.predicates import Parameters
+from pruner_duckdb.statement import Select, Span
+
+
+class Markers:
+    """Adds parameters to those of the user; DuckDB refuses a mix of styles: question marks get numbers."""
+
+    def __init__(self, select: Select, parameters: Parameters) -> None:
+        self._select = select
+        self._named: dict[str, Any] | None = None
+        self._numbered: list[Any] = []
+        if isinstance(parameters, Mapping):
+            self._named = dict(parameters)
+        elif parameters:
+            self._numbered = list(parameters)
+        else:
+            self._named = {}
+
+    def bind(self, value: Any) -> str:
+        """Add a parameter and return its marker."""
+        if self._named is not None:
+            name = f"pruner_{len(self._named)}"
+            while name in self._named:
+                name += "_"
+            self._named[name] = value
+            return f"${name}"
+        self._numbered.append(value)
+        return f"${len(self._numbered)}"
+
+    def edits(self) -> list[tuple[Span, str]]:
+        """Replacements that give each question mark its number."""
+        text = self._select.text
+        return [
+            (each.span, f"${each.identifier}")
+            for each in self._select.parameters
+            if text[each.span.start : each.span.stop] == b"?"
+        ]
+
+    @property
+    def values(self) -> dict[str, Any] | list[Any] | None:
+        """All parameters, for DuckDB."""
+        if self._named is None:
+            return self._numbered
+        return self._named or None

@@ -1,0 +1,172 @@
+"""From a SELECT to the predicate of each of its table references, by way of the shadow database."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from pruner.expr.nodes import TRUE, And, Expr
+from pruner_duckdb.decode import all_of
+from pruner_duckdb.functions import CASE_INSENSITIVE_LIKE, FOLDABLE
+from pruner_duckdb.gets import UnknownPlanFormat, scan_predicates
+from pruner_duckdb.literals import NoLiteral, sql_literal
+from pruner_duckdb.shadow import LruCache, NotPlanned, Relation, Shadow
+from pruner_duckdb.statement import Parameter, Reference, Select, Span, outermost
+from pruner_duckdb.types import quote
+
+KEPT_TABLE_FUNCTIONS = frozenset(["unnest", "range", "generate_series"])
+"""Table functions that may depend on the row beside them; they stay in the shadow's copy as they are."""
+
+Parameters = Sequence[object] | Mapping[str, object] | None
+
+
+class Unpruned(Exception):  # noqa: N818 - never reaches a user
+    """Nothing can be said about the statement's scans; `str()` is the reason."""
+
+
+@dataclass(frozen=True)
+class Draft:
+    """A statement with the shape of everything it reads.
+
+    `relations` has the shape of every reference that is replaced in the shadow's copy; `pruned` holds those
+    of them that are tables of pruner.
+    """
+
+    select: Select
+    relations: Mapping[Reference, Relation]
+    pruned: tuple[Reference, ...]
+    parameters: Parameters
+
+    def _tables(self, replaced: Mapping[Reference, str]) -> list[tuple[Span, str]]:
+        edits: list[tuple[Span, str]] = []
+        for reference, text in replaced.items():
+            keeps_tail = reference in self.pruned
+            span = reference.name if keeps_tail else reference.whole
+            if span is None:
+                raise Unpruned(f"the place of {'.'.join(reference.path)} in the statement is not known")
+            named = keeps_tail and reference.alias is not None
+            edits.append((span, text if named else f"{text} AS {quote(reference.shown_as)}"))
+        return edits
+
+    @cached_property
+    def _session_part(self) -> list[tuple[Span, str]]:
+        """What does not depend on the tables: parameters, functions, schemas in front of columns."""
+        edits = [(each.span, self._literal(each)) for each in self.select.parameters]
+        edits += shortened(self.select, self.pruned)
+        return edits
+
+    def _literal(self, parameter: Parameter) -> str:
+        values = self.parameters
+        try:
+            if isinstance(values, Mapping):
+                return sql_literal(values[parameter.identifier])
+            return sql_literal((values or ())[int(parameter.identifier) - 1])
+        except NoLiteral as reason:
+            raise Unpruned(str(reason)) from None
+        except (KeyError, IndexError, ValueError):
+            raise Unpruned(f"no value for parameter {parameter.identifier}") from None
+
+    def shadow_text(self, replaced: Mapping[Reference, str], aggregates: frozenset[str]) -> str:
+        """Return the shadow's copy: other tables, literals for parameters, and nothing that must not be
+        folded.
+
+        A function outside the allow list becomes a branch of a CASE that depends on chance: DuckDB keeps
+        its type and cannot evaluate it while planning.
+
+        Args:
+            replaced: what stands for each reference.
+            aggregates: names of aggregate functions, which are never evaluated while planning.
+
+        Raises:
+            Unpruned: some part cannot be carried over.
+        """
+        inside: list[tuple[Span, str]] = []
+        for use in self.select.functions:
+            if use.name in FOLDABLE or use.name in aggregates:
+                continue
+            if use.span is None:
+                raise Unpruned(f"function {use.name} may depend on the session")
+            inside.append((use.span, f"(CASE WHEN random() < 2 THEN {self._nested(use.span)} END)"))
+        return self.select.spliced(outermost([*inside, *self._session_part, *self._tables(replaced)]))
+
+    def _nested(self, outer: Span) -> str:
+        """The text of a call with literals for the parameters inside it."""
+        edits = [
+            (Span(span.start - outer.start, span.stop - outer.start), text)
+            for span, text in self._session_part
+            if outer.start <= span.start and span.stop <= outer.stop
+        ]
+        part = self.select.text[outer.start : outer.stop]
+        return Select(part, (), (), (), (), plain=True).spliced(edits)
+
+
+def shortened(select: Select, replaced: Sequence[Reference]) -> list[tuple[Span, str]]:
+    """Edits from `schema.table.column` to `table.column` for tables that become subqueries, which have no
+    schema.
+    """
+    without_alias = {_lower(each.path) for each in replaced if each.alias is None and len(each.path) > 1}
+    edits: list[tuple[Span, str]] = []
+    for names, span in select.qualified:
+        for path in without_alias:
+            if _lower(names[: len(path)]) == path and len(names) > len(path):
+                edits.append((span, ".".join(quote(part) for part in names[len(path) - 1 :])))
+    return edits
+
+
+def _lower(path: Sequence[str]) -> tuple[str, ...]:
+    return tuple(part.lower() for part in path)
+
+
+class Predicates:
+    """Asks the shadow database; remembers the answers for statements that were asked before."""
+
+    def __init__(self, shadow: Shadow) -> None:
+        self._shadow = shadow
+        self._cache = LruCache()
+        self._lock = threading.Lock()
+
+    def comparison_text(self, draft: Draft) -> str:
+        """A statement of the same meaning that any session can plan, since it reads no table.
+
+        Raises:
+            Unpruned: some part cannot be carried over.
+        """
+        return draft.shadow_text(
+            {reference: f"({relation.empty_select()})" for reference, relation in draft.relations.items()},
+            self._shadow.aggregates,
+        )
+
+    def of(self, draft: Draft, zone: str) -> list[Expr]:
+        """Return the predicate of each pruned reference of a statement, TRUE for one that is not scanned.
+
+        Raises:
+            Unpruned: nothing can be said, with the reason.
+        """
+        try:
+            names = self._shadow.table_names(list(draft.relations.values()))
+            by_reference = dict(zip(draft.relations, names, strict=True))
+            text = draft.shadow_text(by_reference, self._shadow.aggregates)
+            with self._lock:
+                return self._cache.get(
+                    (text, zone), len(text), lambda: self._plan(draft, text, zone, by_reference)
+                )
+        except (NotPlanned, UnknownPlanFormat) as reason:
+            raise Unpruned(str(reason)) from reason
+
+    def _plan(self, draft: Draft, text: str, zone: str, names: Mapping[Reference, str]) -> list[Expr]:
+        passes = [scan_predicates(self._shadow.optimized_plans(text, zone, keep_form=True))]
+        if not any(use.name in CASE_INSENSITIVE_LIKE for use in draft.select.functions):
+            passes.append(scan_predicates(self._shadow.optimized_plans(text, zone, keep_form=False)))
+        return [_both(each.get(names[reference], TRUE) for each in passes) for reference in draft.pruned]
+
+
+def _both(expressions: Iterable[Expr]) -> Expr:
+    """AND of what the passes found, each conjunct once."""
+    conjuncts: list[Expr] = []
+    for expression in expressions:
+        for part in expression.operands if isinstance(expression, And) else (expression,):
+            if part not in conjuncts:
+                conjuncts.append(part)
+    return all_of(conjuncts)

@@ -1,0 +1,87 @@
+"""The result of `sql()`: a relation that plans again whenever it runs.
+
+DuckDB's own relation is lazy. One that held a list of files would lose every file that is committed between
+`sql()` and the moment it runs, so this one holds the statement, makes DuckDB's relation anew for each run,
+and applies the same methods to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import islice
+from typing import Any
+
+import duckdb
+
+
+class LazyRelation:
+    """Looks like `duckdb.DuckDBPyRelation`: its methods work, those that return relations give this kind.
+
+    `fetchone` and `fetchmany`, which DuckDB 2.0 took away, run the statement once and go through its rows.
+    """
+
+    def __init__(self, make: Callable[[], duckdb.DuckDBPyRelation]) -> None:
+        self._make = make
+        self._rows: Iterator[tuple[Any, ...]] | None = None
+
+    def native(self) -> duckdb.DuckDBPyRelation:
+        """Return DuckDB's relation over the tables as they are now; use it at once."""
+        return self._make()
+
+    def fetchone(self) -> tuple[Any, ...] | None:
+        """The next row; None after the last."""
+        return next(self._remaining(), None)
+
+    def fetchmany(self, size: int = 1) -> list[tuple[Any, ...]]:
+        """The next `size` rows, fewer at the end."""
+        return list(islice(self._remaining(), size))
+
+    def _remaining(self) -> Iterator[tuple[Any, ...]]:
+        if self._rows is None:
+            self._rows = iter(self._make().fetchall())
+        return self._rows
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        member = getattr(self._make(), name)
+        return self._wrapped(name, member) if callable(member) else member
+
+    def _wrapped(self, name: str, member: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*arguments: Any, **named: Any) -> Any:
+            plain = tuple(_native(each) for each in arguments)
+            result = member(*plain, **{key: _native(each) for key, each in named.items()})
+            if not isinstance(result, duckdb.DuckDBPyRelation):
+                return result
+
+            def make() -> duckdb.DuckDBPyRelation:
+                again = tuple(_native(each) for each in arguments)
+                return getattr(self._make(), name)(
+                    *again, **{key: _native(each) for key, each in named.items()}
+                )
+
+            return LazyRelation(make)
+
+        return call
+
+    def __getitem__(self, name: str) -> Any:
+        return self._make()[name]
+
+    def __len__(self) -> int:
+        return len(self._make())
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._make().columns
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        return self._make().__arrow_c_stream__(requested_schema)
+
+    def __str__(self) -> str:
+        return str(self._make())
+
+    def __repr__(self) -> str:
+        return repr(self._make())
+
+
+def _native(value: Any) -> Any:
+    return value.native() if isinstance(value, LazyRelation) else value

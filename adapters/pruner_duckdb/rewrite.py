@@ -1,0 +1,258 @@
+"""From a statement over pruned tables to the statement that DuckDB runs, with a plan for each scan."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import duckdb
+
+from pruner.errors import PrunerError, TableError
+from pruner.expr.nodes import TRUE, Expr
+from pruner.expr.semantics import NanOrder, Semantics
+from pruner_duckdb.markers import Markers
+from pruner_duckdb.predicates import KEPT_TABLE_FUNCTIONS, Draft, Parameters, Predicates, Unpruned, shortened
+from pruner_duckdb.scan import ScanShape, scan_sql
+from pruner_duckdb.scans import Scan
+from pruner_duckdb.selftest import plan_format_problem
+from pruner_duckdb.session import Ask, SessionState, describe_relation, require_same_meaning, session_state
+from pruner_duckdb.shadow import NotPlanned, Relation, Shadow, readable_plans
+from pruner_duckdb.statement import Reference, Select
+from pruner_duckdb.types import quote
+
+if TYPE_CHECKING:
+    from pruner.plan import Plan
+    from pruner.table import PinnedSnapshot
+    from pruner_duckdb.tables import KnownTable
+
+RelationOf = Callable[[str], duckdb.DuckDBPyRelation]
+
+
+@dataclass(frozen=True, slots=True)
+class Rewritten:
+    """What DuckDB is to run."""
+
+    sql: str
+    parameters: dict[str, Any] | list[Any] | None
+    scans: tuple[Scan, ...]
+
+
+@dataclass
+class _Pinned:
+    """One table of a statement with the snapshot that all of its references read (R8)."""
+
+    known: KnownTable
+    snapshot: PinnedSnapshot
+    shape: ScanShape
+    references: list[Reference] = field(default_factory=list[Reference])
+
+
+class Rewriter:
+    """Plans and rewrites statements; one serves a connection and all of its cursors."""
+
+    def __init__(
+        self, tables: Mapping[tuple[str, ...], KnownTable], shadow: Shadow, predicates: Predicates
+    ) -> None:
+        self._tables = tables
+        self._shadow = shadow
+        self._predicates = predicates
+
+    def mentions_table(self, text: str) -> bool:
+        """Tell cheaply whether a text may read one of the tables at all."""
+        lowered = text.lower()
+        return any(path[-1].replace('"', '""') in lowered for path in self._tables)
+
+    def candidates(self, select: Select) -> list[Reference]:
+        """References of a statement that bear the name of one of the tables."""
+        return [each for each in select.references if not each.function and _key(each) in self._tables]
+
+    def rewrite(
+        self, select: Select, parameters: Parameters, ask: Ask, relation_of: RelationOf
+    ) -> Rewritten | None:
+        """Plan each scan and put the files to read in the place of the tables.
+
+        Args:
+            select: the statement.
+            parameters: the user's.
+            ask: runs a query in the user's session.
+            relation_of: makes a relation of a query, seeing the variables that the user sees.
+
+        Returns:
+            The statement to run, or None when it reads none of the tables.
+
+        Raises:
+            PrunerError: a table cannot be listed completely, or cannot be read in this way.
+        """
+        candidates = self.candidates(select)
+        if not candidates:
+            return None
+        state = session_state(ask, sorted({each.path for each in candidates}))
+        chosen = [each for each in candidates if each.path not in state.known]
+        if not chosen:
+            return None
+        for each in chosen:
+            _require_replaceable(each)
+        pinned = self._pin(chosen)
+        expressions, reason = self._expressions(select, parameters, pinned, state, ask, relation_of)
+        return self._splice(select, parameters, pinned, expressions, reason, state.zone)
+
+    def require_free_names(self, ask: Ask) -> None:
+        """Make sure that the session has no table or view under any of the names.
+
+        Raises:
+            PrunerError: it has one.
+        """
+        for path in session_state(ask, sorted(self._tables)).known:
+            name = self._tables[path].name
+            raise PrunerError(
+                f"the database already has a table or view named {name}: choose another name for the table"
+            )
+
+    def binds(self, select: Select, parameters: Parameters) -> bool:
+        """Tell whether a statement surely makes sense, judged by the tables' shapes when they were last
+        read.
+        """
+        relations: dict[Reference, Relation] = {}
+        for reference in select.references:
+            known = None if reference.function else self._tables.get(_key(reference))
+            if known is None or known.last_relation is None:
+                return False
+            relations[reference] = known.last_relation
+        try:
+            draft = Draft(select, relations, tuple(relations), parameters)
+            readable_plans(self._shadow.bound_plan(self._predicates.comparison_text(draft), "UTC"))
+        except (Unpruned, NotPlanned):
+            return False
+        return True
+
+    def _pin(self, chosen: Sequence[Reference]) -> dict[tuple[str, ...], _Pinned]:
+        pinned: dict[tuple[str, ...], _Pinned] = {}
+        for reference in chosen:
+            key = _key(reference)
+            if key not in pinned:
+                known = self._tables[key]
+                snapshot = known.snapshot()
+                shape = self._shadow.with_connection(partial(known.shape, snapshot))
+                pinned[key] = _Pinned(known, snapshot, shape)
+            pinned[key].references.append(reference)
+        return pinned
+
+    def _expressions(
+        self,
+        select: Select,
+        parameters: Parameters,
+        pinned: Mapping[tuple[str, ...], _Pinned],
+        state: SessionState,
+        ask: Ask,
+        relation_of: RelationOf,
+    ) -> tuple[dict[Reference, Expr], str | None]:
+        """The predicate of each reference, or the reason why there is none for the whole statement."""
+        if os.environ.get("PRUNER_DISABLED") == "1":
+            return {}, "switched off by PRUNER_DISABLED=1"
+        problem = plan_format_problem(self._shadow)
+        if problem is not None:
+            return {}, problem
+        try:
+            draft = self._draft(select, parameters, pinned, relation_of)
+            comparison = None if select.plain else self._predicates.comparison_text(draft)
+            require_same_meaning(state, self._shadow, ask, comparison)
+            return dict(zip(draft.pruned, self._predicates.of(draft, state.zone), strict=True)), None
+        except Unpruned as reason:
+            return {}, str(reason)
+        except Exception as error:  # planning must never fail the query
+            return {}, _failure(error)
+
+    def _draft(
+        self,
+        select: Select,
+        parameters: Parameters,
+        pinned: Mapping[tuple[str, ...], _Pinned],
+        relation_of: RelationOf,
+    ) -> Draft:
+        relations: dict[Reference, Relation] = {}
+        pruned: list[Reference] = []
+        for reference in select.references:
+            table = pinned.get(_key(reference))
+            if table is not None and reference in table.references:
+                relations[reference] = table.shape.relation
+                pruned.append(reference)
+            elif not (reference.function and reference.path[-1].lower() in KEPT_TABLE_FUNCTIONS):
+                relations[reference] = _described(select, reference, relation_of)
+        return Draft(select, relations, tuple(pruned), parameters)
+
+    def _splice(
+        self,
+        select: Select,
+        parameters: Parameters,
+        pinned: Mapping[tuple[str, ...], _Pinned],
+        expressions: Mapping[Reference, Expr],
+        reason: str | None,
+        zone: str,
+    ) -> Rewritten:
+        markers = Markers(select, parameters)
+        chosen = [reference for table in pinned.values() for reference in table.references]
+        edits = [*markers.edits(), *shortened(select, chosen)]
+        scans: list[Scan] = []
+        for table in pinned.values():
+            for reference in table.references:
+                scan = _plan(table, expressions.get(reference, TRUE), reason, zone)
+                scans.append(scan)
+                text = f"({_files_sql(table, scan.plan, markers)})"
+                alias = "" if reference.alias is not None else f" AS {quote(reference.path[-1])}"
+                assert reference.name is not None
+                edits.append((reference.name, text + alias))
+        return Rewritten(select.spliced(edits), markers.values, tuple(scans))
+
+
+def _plan(table: _Pinned, expression: Expr, reason: str | None, zone: str) -> Scan:
+    semantics = Semantics(
+        engine="duckdb",
+        version=duckdb.__version__,
+        zone=zone,
+        nan_order=NanOrder.GREATEST,
+        scan_mode="read_optimized" if table.known.read_optimized else "snapshot",
+    )
+    try:
+        return Scan(table.known.name, table.snapshot.plan(expression, semantics=semantics), reason)
+    except Exception as error:  # planning must never fail the query
+        plan = table.snapshot.plan(TRUE, semantics=semantics)
+        return Scan(table.known.name, plan, _failure(error))
+
+
+def _failure(error: Exception) -> str:
+    first_line = str(error).strip().split("\n", 1)[0]
+    return f"planning failed ({type(error).__name__}: {first_line})"
+
+
+def _files_sql(table: _Pinned, plan: Plan, markers: Markers) -> str:
+    if plan.has_logs and not table.known.read_optimized:
+        count = int((plan.snapshot.has_logs & plan.kept_mask).sum())
+        raise TableError(
+            f"table {table.known.name}: {count} of the file slices to read have log files, which the DuckDB "
+            "adapter does not merge; compact the table, or set the option read_optimized to read base files only"
+        )
+    return scan_sql(plan, table.shape, markers.bind)
+
+
+def _require_replaceable(reference: Reference) -> None:
+    name = ".".join(reference.path)
+    if reference.time_travel:
+        raise PrunerError(f"table {name}: AT is not supported here; give the table the option as_of instead")
+    if reference.name is None:
+        raise PrunerError(
+            f"table {name} cannot be read in this kind of statement; write SELECT … FROM {name}"
+        )
+
+
+def _described(select: Select, reference: Reference, relation_of: RelationOf) -> Relation:
+    if reference.whole is None:
+        raise Unpruned(f"the place of {'.'.join(reference.path)} in the statement is not known")
+    text = select.text[reference.whole.start : reference.whole.stop].decode()
+    return describe_relation(relation_of, text)
+
+
+def _key(reference: Reference) -> tuple[str, ...]:
+    return tuple(part.lower() for part in reference.path)

@@ -1,0 +1,154 @@
+"""The SQL that reads the files of a plan and nothing else, always with the schema of the whole snapshot.
+
+A list of files that was pruned must not change what the statement means, so nothing is inferred from the
+files: column names and types come from the snapshot, a column that the chosen files lack is a typed NULL,
+and partition values are the snapshot's own (by position of the file in the list), not what DuckDB would
+make of a path.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pruner.errors import SchemaError, TableError
+from pruner_duckdb.shadow import Relation
+from pruner_duckdb.types import is_ambiguous, quote, quote_text, sql_type
+
+if TYPE_CHECKING:
+    from pruner.plan import Plan
+    from pruner.schema import Field
+    from pruner.tables.snapshot import Snapshot
+
+_GLOB_SIGNS = str.maketrans({"*": "[*]", "?": "[?]", "[": "[[]"})
+
+Bind = Callable[[Any], str]
+"""Takes a value as one more parameter of the statement and returns its marker."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScanShape:
+    """How the columns of one snapshot are read: (name, DuckDB type, file column or None for a partition
+    value).
+    """
+
+    columns: tuple[tuple[str, str, tuple[str, ...] | None], ...]
+
+    @property
+    def relation(self) -> Relation:
+        """The columns as every scan of this snapshot shows them."""
+        return Relation(tuple((name, data_type) for name, data_type, _ in self.columns))
+
+
+def scan_shape(snapshot: Snapshot, table_format: str, run: duckdb.DuckDBPyConnection, name: str) -> ScanShape:
+    """Decide once for a snapshot how each of its columns is read.
+
+    Args:
+        snapshot: the snapshot.
+        table_format: `hudi` or `parquet`.
+        run: a connection that reads a file's own types where Arrow's leave room.
+        name: the table's name, for errors.
+
+    Raises:
+        SchemaError: DuckDB has no type for a column.
+    """
+    native: dict[str, str] | None = None
+    columns: list[tuple[str, str, tuple[str, ...] | None]] = []
+    for field in snapshot.schema.columns:
+        from_path = _from_path(field, snapshot, table_format)
+        data_type = sql_type(field.type)
+        if not from_path and is_ambiguous(field.type):
+            native = _native_types(snapshot, run) if native is None else native
+            data_type = native.get(field.name.lower(), data_type)
+        if data_type is None:
+            raise SchemaError(f"table {name}: DuckDB has no type for column {field.name!r} ({field.type})")
+        columns.append((field.path[0], data_type, field.path if from_path else None))
+    return ScanShape(tuple(columns))
+
+
+def _from_path(field: Field, snapshot: Snapshot, table_format: str) -> bool:
+    """Hudi keeps partition columns in its files; elsewhere the path decides, as for DuckDB and Spark."""
+    if not field.partition or field.path not in snapshot.partitions.values:
+        return False
+    return table_format == "parquet" or not field.in_file
+
+
+def _native_types(snapshot: Snapshot, run: duckdb.DuckDBPyConnection) -> dict[str, str]:
+    """The types that DuckDB reads from the first readable file, by lower-case name."""
+    for uri in snapshot.columns.column("base_file").slice(0, 8).to_pylist():
+        if uri is None or uri in snapshot.problems:
+            continue
+        try:
+            described = run.execute(
+                "DESCRIBE FROM read_parquet(?, hive_partitioning = false)", [[file_name(uri)]]
+            )
+            return {str(row[0]).lower(): str(row[1]) for row in described.fetchall()}
+        except duckdb.Error:
+            continue
+    return {}
+
+
+def file_name(uri: str) -> str:
+    """Return a file's URI as DuckDB is to be given it: a plain path for local files, signs of patterns
+    escaped.
+    """
+    return uri.removeprefix("file://").translate(_GLOB_SIGNS)
+
+
+def scan_sql(plan: Plan, shape: ScanShape, bind: Bind) -> str:
+    """Return a query over the files to read.
+
+    Args:
+        plan: which files.
+        shape: how they are read.
+        bind: takes the list of files, and lists of partition values, as parameters.
+
+    Raises:
+        TableError: a slice to read has log files, which are not merged here.
+    """
+    base = plan.snapshot.columns.column("base_file")
+    if plan.has_logs and plan.semantics.scan_mode != "read_optimized":
+        raise TableError("some slices to read have log files")
+    ordinals = plan.ordinals[base.is_valid().to_numpy()[plan.ordinals]]
+    if not len(ordinals):
+        return shape.relation.empty_select()
+    files = [file_name(uri) for uri in base.take(pa.array(ordinals)).to_pylist()]
+    selected: list[str] = []
+    described: list[str] = []
+    for number, (name, data_type, partition) in enumerate(shape.columns):
+        # Own names, so that no column can hide `file_index`.
+        own = f"pruner_{number}"
+        if partition is None:
+            described.append(
+                f"{quote_text(name)}: {{name: '{own}', type: {quote_text(data_type)}, default_value: NULL}}"
+            )
+            selected.append(f"{own} AS {quote(name)}")
+        else:
+            selected.append(
+                f"{_partition_value(plan.snapshot, partition, ordinals, data_type, bind)} AS {quote(name)}"
+            )
+    schema = f", schema = MAP {{{', '.join(described)}}}" if described else ""
+    return f"SELECT {', '.join(selected)} FROM read_parquet({bind(files)}{schema}, hive_partitioning = false)"
+
+
+def _partition_value(
+    snapshot: Snapshot, path: tuple[str, ...], ordinals: Any, data_type: str, bind: Bind
+) -> str:
+    values = snapshot.partitions.values[path]
+    used, positions = np.unique(snapshot.partition_ordinals[ordinals], return_inverse=True)
+    distinct = _parameter_values(values.take(pa.array(used)))
+    if len(distinct) == 1:
+        return f"{bind(distinct[0])}::{data_type}"
+    marker = bind([distinct[position] for position in positions])
+    return f"({marker}::VARCHAR[]::{data_type}[])[file_index::BIGINT + 1]"
+
+
+def _parameter_values(values: pa.Array) -> list[str | None]:
+    """Values as text that DuckDB casts back to the same value."""
+    return [None if value is None else str(value) for value in pc.cast(values, pa.string()).to_pylist()]

@@ -1,0 +1,116 @@
+"""What the user's session knows and the shadow does not: asked for each statement, because other handles
+may change it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import duckdb
+
+from pruner_duckdb.predicates import Unpruned
+from pruner_duckdb.shadow import Relation, Shadow
+from pruner_duckdb.types import quote
+
+MEANING_SETTINGS = (
+    "default_collation",
+    "Calendar",
+    "ieee_floating_point_ops",
+    "integer_division",
+    "old_implicit_casting",
+)
+"""Settings, the time zone aside, that change what a comparison, a cast or an arithmetic operation means."""
+
+_SETTING = "system.main.current_setting('{}')::VARCHAR"
+
+Ask = Callable[[str, "list[object]"], "tuple[Any, ...]"]
+"""Runs a query with parameters in the user's session and returns its only row."""
+
+
+@dataclass(frozen=True, slots=True)
+class SessionState:
+    """What was found: the zone, which names the catalog knows, and how the session plans a text (if one was
+    asked).
+    """
+
+    zone: str
+    settings: tuple[str, ...]
+    known: frozenset[tuple[str, ...]]
+    bound_plan: str | None
+
+
+def session_state(ask: Ask, names: Sequence[tuple[str, ...]]) -> SessionState:
+    """Ask the session for its zone, its settings, and which of `names` its catalog has as tables or views."""
+    settings = ", ".join(_SETTING.format(name) for name in ("TimeZone", *MEANING_SETTINGS))
+    probes = "".join(", system.main.json_serialize_plan(?)" for _ in names)
+    selects = [f"SELECT 1 FROM {'.'.join(quote(part) for part in name)}" for name in names]
+    zone, *rest = ask(f"SELECT {settings}{probes}", list(selects))
+    values, answers = rest[: len(MEANING_SETTINGS)], rest[len(MEANING_SETTINGS) :]
+    known = frozenset(name for name, answer in zip(names, answers, strict=True) if _exists(answer))
+    return SessionState(str(zone), tuple(values), known, None)
+
+
+def _exists(answer: str) -> bool:
+    """Tell whether a probe found its table; only a catalog error means that it did not."""
+    try:
+        told = json.loads(answer)
+    except (ValueError, RecursionError):
+        return True
+    return not (told.get("error") and told.get("error_type") == "catalog")
+
+
+def require_same_meaning(state: SessionState, shadow: Shadow, ask: Ask, comparison: str | None) -> None:
+    """Make sure that the session understands a statement as the shadow does.
+
+    Args:
+        state: the session's settings.
+        shadow: what it is compared with.
+        ask: runs a query in the session.
+        comparison: a text of the same meaning that reads no table; None where nothing in it could be
+        redefined.
+
+    Raises:
+        Unpruned: it does not, with the reason.
+    """
+    for name, value, ours in zip(
+        MEANING_SETTINGS, state.settings, shadow.settings(MEANING_SETTINGS), strict=True
+    ):
+        if value != ours:
+            raise Unpruned(f"the session's {name} is {value!r}")
+    if comparison is None:
+        return
+    theirs = ask("SELECT system.main.json_serialize_plan(?)", [comparison])[0]
+    if theirs != shadow.bound_plan(comparison, state.zone):
+        raise Unpruned(_difference(theirs))
+
+
+def _difference(theirs: str) -> str:
+    try:
+        told: Mapping[str, Any] = json.loads(theirs)
+    except (ValueError, RecursionError):
+        told = {}
+    if told.get("error"):
+        first_line = str(told["error_message"]).splitlines()[0]
+        return f"the statement cannot be planned apart from its tables ({first_line})"
+    return "the session gives a function, an operator or a type of the statement a meaning of its own"
+
+
+def describe_relation(run: Callable[[str], duckdb.DuckDBPyRelation], text: str) -> Relation:
+    """Return the shape of something else that a statement reads.
+
+    Args:
+        run: makes a relation of a query in the user's session, seeing the variables that the user sees.
+        text: the reference as written.
+
+    Raises:
+        Unpruned: it cannot be told apart from its statement.
+    """
+    try:
+        relation = run(f"SELECT * FROM {text}")
+        return Relation(tuple(zip(relation.columns, map(str, relation.types), strict=True)))
+    except duckdb.Error as error:
+        reason = str(error).split("\n", 1)[0]
+        raise Unpruned(f"the shape of {text[:80]!r} is not known ({reason})") from error

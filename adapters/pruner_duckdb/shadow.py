@@ -1,0 +1,241 @@
+"""A private DuckDB instance that knows the tables' schemas and nothing else, asked what its optimizer would
+push to each scan.
+
+Its tables are empty and native, because only those are serialized by DuckDB 2.0. Of the optimizers only
+those run that move predicates: with the others on, an empty table collapses or scalar subqueries fail to
+serialize. The setting is global to an instance, hence an instance of our own.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import duckdb
+
+from pruner_duckdb.statement import NotSelect, Select, parse_select
+from pruner_duckdb.types import quote
+
+KEPT_OPTIMIZERS = frozenset(
+    [
+        "filter_pullup",
+        "filter_pushdown",
+        "cte_filter_pusher",
+        "cte_inlining",
+        "expression_rewriter",
+        "regex_range",
+        "deliminator",
+        "unnest_rewriter",
+        "outer_join_simplification",
+    ]
+)
+"""Optimizers that move predicates towards scans, and those that they need."""
+
+REWRITING = frozenset(["expression_rewriter", "regex_range"])
+"""Optimizers that give a predicate another form (`ts::date = …` becomes a range of `ts`)."""
+
+CACHE_ENTRIES = 256
+"""Statements whose parse and plans are remembered."""
+
+CACHED_TEXT_BYTES = 1 << 16
+"""Longest statement that is remembered."""
+
+_Value = TypeVar("_Value")
+
+
+class NotPlanned(Exception):  # noqa: N818 - never reaches a user
+    """The shadow cannot plan the statement; `str()` is the reason."""
+
+
+@dataclass(frozen=True, slots=True)
+class Relation:
+    """Names and DuckDB types of a table's columns, in order."""
+
+    columns: tuple[tuple[str, str], ...]
+
+    def definition(self) -> str:
+        """Column definitions of a CREATE TABLE."""
+        return ", ".join(f"{quote(name)} {data_type}" for name, data_type in self.columns)
+
+    def empty_select(self) -> str:
+        """A query of this shape without rows."""
+        columns = ", ".join(f"NULL::{data_type} AS {quote(name)}" for name, data_type in self.columns)
+        return f"SELECT {columns} WHERE false"
+
+
+class LruCache:
+    """A bounded memory of what was worked out for a text."""
+
+    def __init__(self, entries: int = CACHE_ENTRIES) -> None:
+        self._entries = entries
+        self._values: OrderedDict[Any, Any] = OrderedDict()
+
+    def get(self, key: Any, size: int, compute: Callable[[], _Value]) -> _Value:
+        """Return what is remembered under `key`, computing it first where needed; a large one is not
+        remembered.
+        """
+        if key in self._values:
+            self._values.move_to_end(key)
+            return self._values[key]
+        value = compute()
+        if size <= CACHED_TEXT_BYTES:
+            self._values[key] = value
+            if len(self._values) > self._entries:
+                self._values.popitem(last=False)
+        return value
+
+
+class Shadow:
+    """The private instance. One per process serves every connection; calls are serialized by a lock."""
+
+    def __init__(self) -> None:
+        self._connection = duckdb.connect(":memory:", config={"threads": 1})
+        self._lock = threading.RLock()
+        every = [row[0] for row in self._connection.execute("FROM duckdb_optimizers()").fetchall()]
+        self._disabled = {
+            False: ",".join(name for name in every if name not in KEPT_OPTIMIZERS),
+            True: ",".join(name for name in every if name not in KEPT_OPTIMIZERS - REWRITING),
+        }
+        self._keeps_form: bool | None = None
+        self._zone: str | None = None
+        self._tables: OrderedDict[tuple[Relation, int], str] = OrderedDict()
+        self._created = 0
+        self._cache = LruCache()
+        self.aggregates = frozenset(
+            row[0]
+            for row in self._connection.execute(
+                "SELECT DISTINCT function_name FROM duckdb_functions() WHERE function_type = 'aggregate'"
+            ).fetchall()
+        )
+
+    def parse(self, text: str) -> Select:
+        """Take a statement apart.
+
+        Raises:
+            NotSelect: it is not one SELECT statement.
+        """
+        with self._lock:
+            parsed = self._cache.get(("parse", text), len(text), lambda: self._parse(text))
+        if isinstance(parsed, NotSelect):
+            raise parsed
+        return parsed
+
+    def _parse(self, text: str) -> Select | NotSelect:
+        serialized = self._scalar("SELECT json_serialize_sql(?)", text)
+        try:
+            return parse_select(text, serialized)
+        except NotSelect as refusal:
+            return refusal
+
+    def bound_plan(self, text: str, zone: str) -> str:
+        """Return the serialized plan of a statement before any optimizer ran.
+
+        A session that serializes the same text to the same plan gives it the same meaning.
+        """
+        with self._lock:
+            self._set_up(zone, keep_form=False)
+            return self._cache.get(
+                ("bound", text, zone), len(text), lambda: self._scalar("SELECT json_serialize_plan(?)", text)
+            )
+
+    def settings(self, names: Sequence[str]) -> tuple[str, ...]:
+        """Values of settings as this instance has them."""
+        with self._lock:
+            key = ("settings", *names)
+            shown = ", ".join(f"current_setting('{name}')::VARCHAR" for name in names)
+            return self._cache.get(
+                key, 0, lambda: self._connection.execute(f"SELECT {shown}").fetchone() or ()
+            )
+
+    def optimized_plans(self, text: str, zone: str, *, keep_form: bool) -> list[dict[str, Any]]:
+        """Plan a statement whose tables are shadow tables.
+
+        Args:
+            text: the statement.
+            zone: the session's time zone.
+            keep_form: leave predicates in the form in which they were written.
+
+        Returns:
+            DuckDB's optimized plan.
+
+        Raises:
+            NotPlanned: DuckDB refuses the statement, or its plan is not readable (NaN).
+        """
+        with self._lock:
+            self._set_up(zone, keep_form=keep_form)
+            serialized = self._scalar("SELECT json_serialize_plan(?, optimize := true)", text)
+        return readable_plans(serialized)
+
+    def with_connection(self, use: Callable[[duckdb.DuckDBPyConnection], _Value]) -> _Value:
+        """Let `use` run something on the private instance."""
+        with self._lock:
+            return use(self._connection)
+
+    def table_names(self, relations: Sequence[Relation]) -> list[str]:
+        """Return a shadow table for each relation; two of the same shape get two tables."""
+        with self._lock:
+            counts: dict[Relation, int] = {}
+            names: list[str] = []
+            for relation in relations:
+                number = counts.get(relation, 0)
+                counts[relation] = number + 1
+                names.append(self._table(relation, number))
+            self._forget_tables(keep=len(names))
+            return names
+
+    def _table(self, relation: Relation, number: int) -> str:
+        key = (relation, number)
+        if key not in self._tables:
+            name = f"pruner_shadow_{self._created}"
+            self._created += 1
+            try:
+                self._connection.execute(f"CREATE TABLE {name} ({relation.definition()})")
+            except duckdb.Error as error:
+                raise NotPlanned(
+                    f"the shadow database cannot hold the table's schema ({_first_line(error)})"
+                ) from error
+            self._tables[key] = name
+        self._tables.move_to_end(key)
+        return self._tables[key]
+
+    def _forget_tables(self, keep: int) -> None:
+        while len(self._tables) > max(keep, CACHE_ENTRIES):
+            _, name = self._tables.popitem(last=False)
+            self._connection.execute(f"DROP TABLE {name}")
+
+    def _set_up(self, zone: str, *, keep_form: bool) -> None:
+        if zone != self._zone:
+            self._connection.execute("SET TimeZone = ?", [zone])
+            self._zone = zone
+        if keep_form != self._keeps_form:
+            self._connection.execute(f"SET disabled_optimizers = '{self._disabled[keep_form]}'")
+            self._keeps_form = keep_form
+
+    def _scalar(self, sql: str, text: str) -> str:
+        row = self._connection.execute(sql, [text]).fetchone()
+        return str(row[0]) if row else ""
+
+
+def readable_plans(serialized: str) -> list[dict[str, Any]]:
+    """Parse the answer of `json_serialize_plan`.
+
+    Raises:
+        NotPlanned: it holds an error, or is no JSON (DuckDB writes a NaN that no parser reads).
+    """
+    try:
+        answer = json.loads(serialized)
+    except (ValueError, RecursionError) as error:
+        raise NotPlanned(f"DuckDB's plan is not readable JSON, as with a NaN literal ({error})") from error
+    if answer.get("error"):
+        raise NotPlanned(
+            f"the shadow database cannot plan the statement ({_first_line(answer.get('error_message'))})"
+        )
+    return answer["plans"]
+
+
+def _first_line(error: object) -> str:
+    return str(error).strip().split("\n", 1)[0]

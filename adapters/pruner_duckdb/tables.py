@@ -1,0 +1,94 @@
+"""The tables that a connection knows by name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from threading import RLock
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import duckdb
+
+import pruner
+from pruner.errors import TableError
+from pruner.table import Table
+from pruner_duckdb.scan import ScanShape, scan_shape
+from pruner_duckdb.shadow import Relation
+
+if TYPE_CHECKING:
+    from pruner.table import PinnedSnapshot
+
+TableSpec: TypeAlias = "str | Sequence[str] | Mapping[str, Any] | Table"
+"""A path or URI, several roots, a table, or options: `uri` and those of `pruner.open_table`, `as_of`,
+`read_optimized`.
+"""
+
+_OPTIONS = frozenset(["uri", "storage_options", "index_uri", "max_staleness", "as_of", "read_optimized"])
+_KEPT_SHAPES = 8
+
+
+class KnownTable:
+    """One name and the table behind it, opened when a statement first reads it."""
+
+    def __init__(self, name: str, spec: TableSpec) -> None:
+        self.name = name
+        self.path = tuple(part.lower() for part in name.split("."))
+        self._spec = spec
+        self._options = _checked_options(name, spec)
+        self._lock = RLock()
+        self._table: Table | None = spec if isinstance(spec, Table) else None
+        self._shapes: dict[str, ScanShape] = {}
+        self.as_of: str | None = self._options.get("as_of")
+        self.read_optimized = bool(self._options.get("read_optimized"))
+        self.last_relation: Relation | None = None
+        """Shape of the newest snapshot that was read; None before the first."""
+
+    @property
+    def table(self) -> Table:
+        """The table.
+
+        Raises:
+            TableError: it cannot be opened.
+        """
+        with self._lock:
+            if self._table is None:
+                options = {key: self._options[key] for key in _OPTIONS & self._options.keys()}
+                for key in ("as_of", "read_optimized"):
+                    options.pop(key, None)
+                self._table = pruner.open_table(options.pop("uri"), **options)
+            return self._table
+
+    def snapshot(self) -> PinnedSnapshot:
+        """The snapshot that a statement reads.
+
+        Raises:
+            TableError: it cannot be listed completely.
+        """
+        return self.table.snapshot(self.as_of)
+
+    def shape(self, snapshot: PinnedSnapshot, shadow_connection: duckdb.DuckDBPyConnection) -> ScanShape:
+        """How the columns of a snapshot are read."""
+        with self._lock:
+            shape = self._shapes.get(snapshot.id)
+            if shape is None:
+                shape = scan_shape(snapshot.data, self.table.format, shadow_connection, self.name)
+                while len(self._shapes) >= _KEPT_SHAPES:
+                    self._shapes.pop(next(iter(self._shapes)))
+                self._shapes[snapshot.id] = shape
+            self.last_relation = shape.relation
+            return shape
+
+
+def _checked_options(name: str, spec: TableSpec) -> dict[str, Any]:
+    if isinstance(spec, Table):
+        return {}
+    if not isinstance(spec, Mapping):
+        return {"uri": spec if isinstance(spec, str) else list(spec)}
+    options = dict(spec)
+    unknown = sorted(options.keys() - _OPTIONS)
+    if unknown:
+        raise TableError(
+            f"table {name}: unknown option {unknown[0]!r}; there are {', '.join(sorted(_OPTIONS))}"
+        )
+    if "uri" not in options:
+        raise TableError(f"table {name}: the option 'uri' is missing")
+    return options

@@ -1,0 +1,153 @@
+"""DuckDB's types and Arrow's, in both directions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+
+_SQL_NAMES: dict[pa.DataType, str] = {
+    pa.bool_(): "BOOLEAN",
+    pa.int8(): "TINYINT",
+    pa.int16(): "SMALLINT",
+    pa.int32(): "INTEGER",
+    pa.int64(): "BIGINT",
+    pa.uint8(): "UTINYINT",
+    pa.uint16(): "USMALLINT",
+    pa.uint32(): "UINTEGER",
+    pa.uint64(): "UBIGINT",
+    pa.float16(): "FLOAT",
+    pa.float32(): "FLOAT",
+    pa.float64(): "DOUBLE",
+    pa.date32(): "DATE",
+    pa.date64(): "DATE",
+    pa.null(): "INTEGER",  # what DuckDB itself makes of a column without a type
+}
+
+_ARROW_TYPES: dict[str, pa.DataType] = {
+    "BOOLEAN": pa.bool_(),
+    "TINYINT": pa.int8(),
+    "SMALLINT": pa.int16(),
+    "INTEGER": pa.int32(),
+    "BIGINT": pa.int64(),
+    "UTINYINT": pa.uint8(),
+    "USMALLINT": pa.uint16(),
+    "UINTEGER": pa.uint32(),
+    "UBIGINT": pa.uint64(),
+    "HUGEINT": pa.decimal128(38, 0),
+    "FLOAT": pa.float32(),
+    "DOUBLE": pa.float64(),
+    "VARCHAR": pa.string(),
+    "BLOB": pa.binary(),
+    "DATE": pa.date32(),
+    "TIMESTAMP": pa.timestamp("us"),
+    "TIMESTAMP_S": pa.timestamp("s"),
+    "TIMESTAMP_MS": pa.timestamp("ms"),
+    "TIMESTAMP_NS": pa.timestamp("ns"),
+    "TIMESTAMP WITH TIME ZONE": pa.timestamp("us", "UTC"),
+    "NULL": pa.null(),
+}
+
+
+def quote(identifier: str) -> str:
+    """Return an identifier in double quotes, as DuckDB's SQL wants it."""
+    return '"' + identifier.replace('"', '""') + '"'
+
+
+def quote_text(text: str) -> str:
+    """Return a string literal of DuckDB's SQL."""
+    return "'" + text.replace("'", "''") + "'"
+
+
+def sql_type(data_type: pa.DataType) -> str | None:
+    """Return the DuckDB type that holds every value of an Arrow type; None where there is none."""
+    named = _SQL_NAMES.get(data_type)
+    if named is not None:
+        return named
+    if (
+        pa.types.is_string(data_type)
+        or pa.types.is_large_string(data_type)
+        or pa.types.is_string_view(data_type)
+    ):
+        return "VARCHAR"
+    if _is_binary(data_type):
+        return "BLOB"
+    if (
+        pa.types.is_decimal(data_type)
+        and data_type.precision <= 38
+        and 0 <= data_type.scale <= data_type.precision
+    ):
+        return f"DECIMAL({data_type.precision}, {data_type.scale})"
+    if pa.types.is_timestamp(data_type):
+        if data_type.tz is not None:
+            return "TIMESTAMPTZ"
+        # DuckDB reads Parquet's milliseconds as microseconds.
+        return "TIMESTAMP_NS" if data_type.unit == "ns" else "TIMESTAMP"
+    if pa.types.is_time(data_type):
+        return "TIME"
+    return _nested_type(data_type)
+
+
+def _is_binary(data_type: pa.DataType) -> bool:
+    return (
+        pa.types.is_binary(data_type)
+        or pa.types.is_large_binary(data_type)
+        or pa.types.is_fixed_size_binary(data_type)
+        or pa.types.is_binary_view(data_type)
+    )
+
+
+def _nested_type(data_type: pa.DataType) -> str | None:
+    if pa.types.is_dictionary(data_type):
+        return sql_type(data_type.value_type)
+    if (
+        pa.types.is_list(data_type)
+        or pa.types.is_large_list(data_type)
+        or pa.types.is_fixed_size_list(data_type)
+    ):
+        item = sql_type(data_type.value_type)
+        return None if item is None else f"{item}[]"
+    if pa.types.is_map(data_type):
+        key, value = sql_type(data_type.key_type), sql_type(data_type.item_type)
+        return None if key is None or value is None else f"MAP({key}, {value})"
+    if pa.types.is_struct(data_type) and data_type.num_fields:
+        parts: list[str] = []
+        for position in range(data_type.num_fields):
+            child = data_type.field(position)
+            child_type = sql_type(child.type)
+            if child_type is None:
+                return None
+            parts.append(f"{quote(child.name)} {child_type}")
+        return f"STRUCT({', '.join(parts)})"
+    return None
+
+
+def is_ambiguous(data_type: pa.DataType) -> bool:
+    """Tell whether files of this Arrow type can be several DuckDB types, so that DuckDB is to be asked.
+
+    A fixed-size binary may be a UUID, nanoseconds may be INT96, which DuckDB reads as microseconds, and
+    what lies below a nested type is not looked at here.
+    """
+    if pa.types.is_timestamp(data_type):
+        return data_type.unit == "ns"
+    return not (
+        data_type in _SQL_NAMES
+        or pa.types.is_string(data_type)
+        or pa.types.is_large_string(data_type)
+        or pa.types.is_decimal(data_type)
+    ) or pa.types.is_null(data_type)
+
+
+def arrow_type(node: dict[str, Any]) -> pa.DataType | None:
+    """Return the Arrow type of a type in DuckDB's plan JSON; None where the expression form has no place
+    for it.
+
+    A type that carries more than its name (a collation, an alias) is not the plain type and gives None.
+    """
+    name = node.get("id")
+    details = node.get("type_info")
+    if name == "DECIMAL":
+        if details is None or not {"width", "scale"} <= details.keys():
+            return None
+        return pa.decimal128(details["width"], details["scale"])
+    return _ARROW_TYPES.get(str(name)) if details is None else None
