@@ -147,7 +147,7 @@ def _measure(query: Query, connection: Any, plain: duckdb.DuckDBPyConnection) ->
         query=query,
         kept=plan.kept,
         total=plan.total,
-        bytes_kept=plan.bytes_kept,
+        bytes_kept=plan.plan.bytes_kept,
         unpruned=statistics.median(unpruned),
         pruned=statistics.median(pruned),
         equal=found == expected,
