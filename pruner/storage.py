@@ -124,10 +124,10 @@ def open_store(uri_or_path: str, options: Mapping[str, str] | None = None) -> St
     """
     uri = normalize_uri(uri_or_path)
     if uri.startswith("/"):
-        from pruner.local_storage import LocalStore  # noqa: PLC0415 - each store needs its own libraries alone
+        from pruner.local_storage import LocalStore
 
         return LocalStore(uri)
-    from pruner.object_storage import ObjectStore  # noqa: PLC0415
+    from pruner.object_storage import ObjectStore
 
     return ObjectStore(uri, dict(options or {}))
 

@@ -29,7 +29,10 @@ def locate(snapshot_keys: pa.FixedSizeBinaryArray, batch_keys: pa.FixedSizeBinar
     """
     if _same(snapshot_keys, batch_keys):
         return np.arange(len(batch_keys), dtype=np.int64)
-    found = pc.index_in(batch_keys, value_set=snapshot_keys, skip_nulls=True)
+    # pyarrow makes this function at import, where type checkers do not see it.
+    found = pc.index_in(  # pyright: ignore[reportAttributeAccessIssue]
+        batch_keys, value_set=snapshot_keys, skip_nulls=True
+    )
     ordinals = found.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
     return _first_only(ordinals, len(snapshot_keys))
 

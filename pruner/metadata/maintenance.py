@@ -8,7 +8,6 @@ from itertools import takewhile
 from typing import TYPE_CHECKING
 
 import numpy as np
-import pyarrow.compute as pc
 
 from pruner.errors import FormatError, StorageError
 from pruner.metadata import log, segments
@@ -140,7 +139,7 @@ def _segment_problems(table: MetadataTable, state: State) -> list[str]:
         where = f"the segment {table.store.uri}/{entry.path}"
         if entry.partition == FILES:
             batch_rows[entry.id] = records.num_rows
-            if pc.count_distinct(records.column("slice_key")).as_py() != records.num_rows:
+            if len(records.column("slice_key").unique()) != records.num_rows:
                 problems.append(f"{where} lists a slice twice")
         elif entry.batch in batch_rows and not _ordinals_fit(records, batch_rows[entry.batch]):
             problems.append(f"{where} refers to slices that its batch does not have")

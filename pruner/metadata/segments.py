@@ -74,8 +74,12 @@ def batch_table(snapshot: Snapshot, ordinals: NDArray[np.intp]) -> pa.Table:
 
 def _relative(uris: pa.ChunkedArray, root: str) -> pa.ChunkedArray:
     prefix = root.rstrip("/") + "/"
-    below = pc.starts_with(uris, pattern=prefix)
-    return pc.if_else(below, pc.utf8_slice_codeunits(uris, start=len(prefix)), uris)
+    # pyarrow makes these functions at import, where type checkers do not see them.
+    below = pc.starts_with(uris, pattern=prefix)  # pyright: ignore[reportAttributeAccessIssue]
+    relative = pc.utf8_slice_codeunits(  # pyright: ignore[reportAttributeAccessIssue]
+        uris, start=len(prefix)
+    )
+    return pc.if_else(below, relative, uris)  # pyright: ignore[reportAttributeAccessIssue]
 
 
 def write_segment(

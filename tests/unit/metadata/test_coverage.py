@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -16,7 +17,7 @@ _KEY = st.integers(0, 6).map(lambda number: bytes([number % 2]) * 8 + bytes([num
 _KEYS = st.lists(_KEY, max_size=12)
 
 
-def _array(keys: list[bytes | None]) -> pa.FixedSizeBinaryArray:
+def _array(keys: Sequence[bytes | None]) -> pa.FixedSizeBinaryArray:
     return pa.array(keys, pa.binary(16))
 
 
