@@ -1,0 +1,1 @@
+"""Predicates: the common expression form, its text, and binding to a table."""

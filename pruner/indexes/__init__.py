@@ -1,0 +1,1 @@
+"""Index types: what each records of a slice and what evidence it gives."""

@@ -1,0 +1,1 @@
+"""From slices to index records."""

@@ -1,0 +1,1 @@
+"""Snapshots of tables: which slices there are, of which files, with which schema."""
