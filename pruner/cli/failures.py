@@ -79,11 +79,12 @@ def complain(sentence: str) -> None:
     sys.stderr.write(f"error: {printable(' '.join(sentence.split()))}\n")
 
 
-def complain_about(sentences: Sequence[str]) -> NoReturn:
-    """Write one line for each and exit with `FAILURE`."""
+def fail_with(sentences: Sequence[str]) -> None:
+    """Write one line for each and exit with `FAILURE`; do nothing when there are none."""
     for sentence in sentences:
         complain(sentence)
-    raise typer.Exit(FAILURE)
+    if sentences:
+        raise typer.Exit(FAILURE)
 
 
 def _reader_is_gone() -> int:

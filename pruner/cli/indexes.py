@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pruner.cli.failures import complain_about
+from pruner.cli.failures import fail_with
 from pruner.cli.options import (
     IndexUriOption,
     NamedTables,
@@ -59,7 +59,7 @@ def sql(
         _print_indexes(result.status)
     else:
         write_line(_done(result))
-    _complain_about_failures(result.refresh)
+    _fail_with_failures(result.refresh)
 
 
 def refresh(
@@ -78,7 +78,7 @@ def refresh(
         print_json({"table": opened.uri, "index": index, **_refresh_json(result)})
     else:
         write_line(_counts(result))
-    _complain_about_failures(result)
+    _fail_with_failures(result)
 
 
 def status(
@@ -126,7 +126,7 @@ def verify(
         print_json({"table": opened.uri, "index_uri": opened.index_uri, "faults": faults})
     elif not faults:
         write_line(f"{printable(opened.index_uri)}: no faults")
-    complain_about(faults)
+    fail_with(faults)
 
 
 def vacuum(
@@ -233,9 +233,14 @@ def _counts(result: RefreshResult) -> str:
     return counts
 
 
-def _complain_about_failures(result: RefreshResult | None) -> None:
-    if result is not None and result.failures:
-        complain_about([f"{f.slice} is not in index {f.index}: {f.reason}" for f in result.failures])
+def _fail_with_failures(result: RefreshResult | None) -> None:
+    failures = result.failures if result is not None else ()
+    fail_with(
+        [
+            f"{f.slice} is not in {f'index {f.index}' if f.index else 'any index'}: {f.reason}"
+            for f in failures
+        ]
+    )
 
 
 def _print_indexes(found: TableStatus) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Annotated, Any
@@ -21,7 +22,7 @@ from pruner.cli.output import megabytes, print_columns, print_json, printable
 from pruner.errors import PredicateError, PrunerError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from pruner.catalog import Catalog
     from pruner.plan import Plan
@@ -31,6 +32,11 @@ ADAPTERS = "pruner.adapters"
 
 FETCHED_ROWS = 10_000
 """Rows that are fetched and printed at a time."""
+
+SESSION = {"python_enable_replacements": "false"}
+"""Settings of DuckDB: a name in the query is never a variable of this program."""
+
+_ERROR_LINE = re.compile(r"^LINE (\d+): ", re.MULTILINE)
 
 QueryArgument = Annotated[str, typer.Argument(metavar="SELECT", help="A query in DuckDB's SQL.")]
 
@@ -43,27 +49,23 @@ def query(
     output: OutputOption = Output.TEXT,
 ) -> None:
     """Run a query in DuckDB, pruned."""
-    duckdb = _duckdb_adapter()
+    adapter = _duckdb_adapter()
     tables = catalog(pairs(table, "--table"), index_uri, option)
-    connection = duckdb.connect({name: tables.open(name) for name in _mentioned(tables, select)})
+    known = {name: tables.open(name) for name in _mentioned(tables, select)}
     try:
-        result = connection.sql(select)
-        columns = [(entry[0], str(entry[1])) for entry in result.description]
+        connection = adapter.connect(known, config=SESSION)
+        connection.execute(select)
+        columns = [(entry[0], str(entry[1])) for entry in connection.description or ()]
         if output is Output.JSON:
-            rows = list(_rows(result))
-            scans = [plan.to_json() for plan in connection.last_plans]
-            print_json(_answer(columns, rows, scans))
-        else:
-            print_columns([name for name, _ in columns], _rows(result))
-            _report_scans(connection.last_plans)
-    except PrunerError:
-        raise
+            print_json(_answer(columns, list(_rows(connection)), connection.last_plans))
+            return
+        print_columns([name for name, _ in columns], _rows(connection))
+        _report_scans(connection.last_plans)
     except Exception as error:
-        if type(error).__module__.partition(".")[0] not in ("duckdb", "_duckdb"):
+        refused = _refused_by_duckdb(error)
+        if refused is None:
             raise
-        if type(error).__name__ == "ParserException":
-            raise PredicateError(str(error)) from error
-        raise PrunerError(f"DuckDB: {error}") from error
+        raise refused from error
 
 
 def _duckdb_adapter() -> Any:
@@ -82,25 +84,44 @@ def _mentioned(tables: Catalog, select: str) -> list[str]:
     return [name for name in tables.names(aliases=True) if name.rpartition(".")[2].casefold() in folded]
 
 
-def _rows(result: Any) -> Iterator[tuple[Any, ...]]:
-    while rows := result.fetchmany(FETCHED_ROWS):
+def _refused_by_duckdb(error: Exception) -> PrunerError | None:
+    """What DuckDB refuses, as an error of ours in one sentence; None for anything else."""
+    if type(error).__module__.partition(".")[0] not in ("duckdb", "_duckdb"):
+        return None
+    sentence, _, details = str(error).partition("\n\n")
+    line = _ERROR_LINE.search(details)
+    if line:
+        sentence += f" (line {line.group(1)} of the query)"
+    return PredicateError(sentence) if type(error).__name__ == "ParserException" else PrunerError(sentence)
+
+
+def _rows(connection: Any) -> Iterator[tuple[Any, ...]]:
+    while rows := connection.fetchmany(FETCHED_ROWS):
         yield from rows
 
 
-def _answer(columns: list[tuple[str, str]], rows: list[tuple[Any, ...]], scans: list[str]) -> dict[str, Any]:
+def _answer(
+    columns: list[tuple[str, str]], rows: list[tuple[Any, ...]], scans: Iterable[Any]
+) -> dict[str, Any]:
     import msgspec
 
     return {
         "columns": [{"name": name, "type": type_name} for name, type_name in columns],
         "rows": rows,
-        "scans": [msgspec.Raw(scan.encode()) for scan in scans],
+        "scans": [
+            {"name": scan.table, "reason": scan.reason, "report": msgspec.Raw(scan.plan.to_json().encode())}
+            for scan in scans
+        ],
     }
 
 
-def _report_scans(plans: list[Plan]) -> None:
+def _report_scans(scans: Iterable[Any]) -> None:
     """Say on standard error what was pruned: standard output holds nothing but the rows."""
-    for plan in plans:
-        sys.stderr.write(
-            f"{printable(plan.snapshot.root)}: {plan.kept:,} of {plan.total:,} slices read, "
-            f"{megabytes(plan.bytes_kept)} of {megabytes(plan.bytes_total)}\n"
+    for scan in scans:
+        plan: Plan = scan.plan
+        reason = f"; not pruned: {scan.reason}" if scan.reason else ""
+        line = (
+            f"{scan.table}: {plan.kept:,} of {plan.total:,} slices read, "
+            f"{megabytes(plan.bytes_kept)} of {megabytes(plan.bytes_total)}{reason}"
         )
+        sys.stderr.write(printable(line) + "\n")

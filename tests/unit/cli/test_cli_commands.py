@@ -1,0 +1,235 @@
+"""Each command on a real table: what it does, and what it prints."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from pruner import __version__
+from tests.unit.cli.conftest import Run
+
+
+def created(run: Run, flights: Path, columns: str = "delay, carrier") -> None:
+    ran = run("sql", f"CREATE INDEX stats ON '{flights}' ({columns})")
+    assert (ran.code, ran.err) == (0, "")
+
+
+def test_version(run: Run) -> None:
+    assert run("--version").out == f"pruner {__version__}\n"
+
+
+def test_create_builds_and_plan_prunes(run: Run, flights: Path) -> None:
+    ran = run("sql", f"CREATE INDEX stats ON '{flights}' (delay)")
+    assert ran.code == 0
+    assert ran.out.startswith("index stats created: 4 slices indexed, 0 were covered, ")
+    ran = run("plan", flights, "--where", "delay >= 20")
+    assert ran.code == 0
+    assert ran.out.startswith("2 of 4 slices to read, ")
+    assert ran.err == ""
+
+
+def test_plan_as_json_is_the_report(run: Run, flights: Path) -> None:
+    created(run, flights)
+    where = "delay BETWEEN 12 AND 15 AND carrier = 'AB'"
+    report = json.loads(run("plan", flights, "--where", where, "--output", "json").out)
+    assert (report["kept"], report["total"], report["predicate"]) == (1, 4, where)
+    assert "files" not in report
+    report = json.loads(run("plan", flights, "--where", where, "--output", "json", "--files", "all").out)
+    kept = {Path(entry["base_file"]).name for entry in report["files"] if entry["kept"]}
+    assert kept == {"part-1.parquet"}
+    assert len(report["files"]) == 4
+
+
+@pytest.mark.parametrize(
+    ("files", "listed"),
+    [
+        ("summary", []),
+        ("kept", ["part-3.parquet"]),
+        ("dropped", ["part-0.parquet", "part-1.parquet", "part-2.parquet"]),
+        ("all", ["part-0.parquet", "part-1.parquet", "part-2.parquet", "part-3.parquet"]),
+    ],
+)
+def test_plan_lists_slices_with_the_reason(run: Run, flights: Path, files: str, listed: list[str]) -> None:
+    created(run, flights)
+    lines = run("plan", flights, "--where", "delay > 33", "--files", files).out.splitlines()[1:]
+    assert sorted(Path(line.split("  (")[0]).name for line in lines) == listed
+    for line in lines:
+        assert ("kept: " if "part-3" in line else "dropped by stats: ") in line
+
+
+def test_explain_shows_the_funnel(run: Run, flights: Path) -> None:
+    created(run, flights)
+    ran = run("explain", flights, "--where", "delay > 33 AND carrier LIKE 'A%'")
+    assert ran.code == 0
+    assert "1 of 4 slices" in ran.out
+    assert "stats: " in ran.out
+    report = json.loads(run("explain", flights, "--where", "delay > 33", "--output", "json").out)
+    assert [step["dropped"] for step in report["funnel"]] == [3]
+
+
+@pytest.mark.parametrize(
+    ("dialect", "quoted"), [("duckdb", '"delay"'), ("spark", "`delay`"), ("trino", '"delay"')]
+)
+def test_the_dialect_decides_how_the_predicate_is_read(
+    run: Run, flights: Path, dialect: str, quoted: str
+) -> None:
+    created(run, flights)
+    options = ("--dialect", dialect, "--zone", "Europe/Berlin", "--output", "json")
+    ran = run("plan", flights, "--where", f"{quoted} < 10", *options)
+    report = json.loads(ran.out)
+    assert report["kept"] == 1
+    assert report["semantics"]["engine"] == dialect
+    assert report["semantics"]["zone"] == "Europe/Berlin"
+
+
+def test_the_predicate_comes_from_a_file_or_from_standard_input(
+    run: Run, flights: Path, tmp_path: Path
+) -> None:
+    created(run, flights)
+    (tmp_path / "where.sql").write_text("delay < 10\n", encoding="utf-8")
+    from_file = run("plan", flights, "--where", f"@{tmp_path}/where.sql")
+    from_stdin = run("plan", flights, "--where", "-", stdin="delay < 10\n")
+    assert from_file == from_stdin
+    assert from_file.out.startswith("1 of 4 slices")
+
+
+def test_a_million_values_in_a_file_are_planned(run: Run, flights: Path, tmp_path: Path) -> None:
+    created(run, flights)
+    values = ",".join(str(number) for number in range(1_000_005, 2_000_005))
+    (tmp_path / "in.sql").write_text(f"delay IN (35,{values})", encoding="utf-8")
+    ran = run("plan", flights, "--where", f"@{tmp_path}/in.sql")
+    assert ran.code == 0, ran.err
+    assert ran.out.startswith("1 of 4 slices")
+
+
+def test_refresh_covers_new_files(run: Run, flights: Path) -> None:
+    created(run, flights)
+    shutil.copy2(flights / "part-0.parquet", flights / "part-9.parquet")
+    dry = json.loads(run("refresh", flights, "--dry-run", "--output", "json").out)
+    assert (dry["dry_run"], dry["files"], dry["already"]) == (True, 1, 4)
+    assert run("plan", flights, "--where", "delay > 33").out.startswith("2 of 5")
+    ran = run("refresh", flights, "--index", "STATS", "--output", "json")
+    done = json.loads(ran.out)
+    assert (ran.code, done["dry_run"], done["indexed"], done["failures"]) == (0, False, 1, [])
+    assert run("plan", flights, "--where", "delay > 33").out.startswith("1 of 5")
+    assert run("refresh", flights).out.startswith("0 slices indexed, 5 were covered")
+
+
+def test_a_broken_file_is_named_and_kept(run: Run, flights: Path) -> None:
+    (flights / "part-2.parquet").write_bytes(b"PAR1 this is no parquet PAR1")
+    ran = run("sql", f"CREATE INDEX stats ON '{flights}' (delay)", "--output", "json")
+    state = json.loads(run("status", flights, "--output", "json").out)
+    assert any("part-2.parquet" in place for place in state["problems"])
+    assert json.loads(ran.out)["refresh"]["indexed"] == 3
+    report = json.loads(
+        run("plan", flights, "--where", "delay > 33", "--output", "json", "--files", "kept").out
+    )
+    assert {Path(entry["base_file"]).name for entry in report["files"]} == {
+        "part-2.parquet",
+        "part-3.parquet",
+    }
+
+
+def test_status_and_show_indexes(run: Run, flights: Path) -> None:
+    assert "no indexes" in run("show-indexes", flights).out
+    created(run, flights)
+    shutil.copy2(flights / "part-0.parquet", flights / "part-9.parquet")
+    state = json.loads(run("status", flights, "--output", "json").out)
+    assert (state["format"], state["slices"], state["coverable"]) == ("parquet", 5, 5)
+    (index,) = state["indexes"]
+    assert (index["name"], index["using"], index["columns"]) == (
+        "stats",
+        "column_stats",
+        ["delay", "carrier"],
+    )
+    assert (index["covered"], index["coverable"], index["usable"]) == (4, 5, True)
+    shown = json.loads(run("show-indexes", flights, "--output", "json").out)
+    assert shown == {key: state[key] for key in ("table", "indexes", "fallbacks")}
+    via_sql = json.loads(run("sql", f"SHOW INDEXES ON '{flights}'", "--output", "json").out)
+    assert via_sql == {"statement": "show", **shown}
+    text = run("status", flights).out
+    assert "slices    5, of which 5 can be indexed" in text
+    header, row = text.splitlines()[-2:]
+    assert header.split() == ["index", "type", "columns", "covered", "of", "segments", "bytes", "refreshed"]
+    assert row.split()[:2] == ["stats", "column_stats"]
+
+
+def test_statements_say_what_they_did(run: Run, flights: Path) -> None:
+    created(run, flights)
+    again = run("sql", f"CREATE INDEX IF NOT EXISTS stats ON '{flights}' (delay)")
+    assert (again.code, again.out) == (0, "index stats exists already: nothing done\n")
+    refreshed = json.loads(run("sql", f"REFRESH INDEX stats ON '{flights}'", "--output", "json").out)
+    assert (refreshed["statement"], refreshed["changed"]) == ("refresh", False)
+    assert refreshed["refresh"]["already"] == 4
+    assert run("sql", f"DROP INDEX stats ON '{flights}'").out == "index stats dropped\n"
+    gone = run("sql", f"DROP INDEX IF EXISTS stats ON '{flights}'")
+    assert (gone.code, gone.out) == (0, "no index stats: nothing done\n")
+
+
+def test_names_come_from_the_configuration_and_the_command_line(
+    run: Run, flights: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "pruner.toml").write_text(
+        '[tables.web]\nuri = "flights"\nindex_uri = "idx"\naliases = ["hive.web.flights"]', encoding="utf-8"
+    )
+    assert run("sql", "CREATE INDEX stats ON hive.web.flights (*)").code == 0
+    assert (tmp_path / "idx").is_dir()
+    assert not (tmp_path / "flights.pruner").exists()
+    assert run("plan", "WEB", "--where", "delay > 33").out.startswith("1 of 4")
+    assert run("sql", "SHOW INDEXES ON f", "--table", f"f={flights}").out == "no indexes\n"
+    assert run("sql", "DROP INDEX stats").out == "index stats dropped\n"
+
+
+def test_the_index_may_be_elsewhere(run: Run, flights: Path, tmp_path: Path) -> None:
+    place = ("--index-uri", tmp_path / "elsewhere")
+    assert run("sql", f"CREATE INDEX stats ON '{flights}' (delay)", *place).code == 0
+    assert run("plan", flights, "--where", "delay > 33").out.startswith("4 of 4")
+    assert run("plan", flights, "--where", "delay > 33", *place).out.startswith("1 of 4")
+
+
+def test_query_reads_only_what_is_left(run: Run, flights: Path) -> None:
+    created(run, flights)
+    named = ("--table", f"flights={flights}")
+    ran = run("query", "SELECT delay, carrier FROM flights WHERE delay > 37 ORDER BY delay", *named)
+    assert ran.code == 0, ran.err
+    assert ran.out == "delay  carrier\n   38  AD\n   39  AD\n"
+    assert ran.err.startswith("flights: 1 of 4 slices read, ")
+    ran = run("query", "SELECT count(*) AS n FROM flights WHERE delay < 15", *named, "--output", "json")
+    answer = json.loads(ran.out)
+    assert answer["columns"] == [{"name": "n", "type": "BIGINT"}]
+    assert answer["rows"] == [[15]]
+    (scan,) = answer["scans"]
+    assert (scan["name"], scan["reason"], scan["report"]["kept"]) == ("flights", None, 2)
+
+
+def test_query_finds_configured_tables_and_opens_no_others(run: Run, flights: Path, tmp_path: Path) -> None:
+    (tmp_path / "pruner.toml").write_text(
+        '[tables.flights]\nuri = "flights"\n[tables.unused]\nuri = "${NOT_SET_ANYWHERE}"', encoding="utf-8"
+    )
+    ran = run("query", "SELECT max(delay) AS m FROM flights")
+    assert (ran.code, ran.out) == (0, " m\n39\n")
+
+
+def test_verify_vacuum_and_uninstall(run: Run, flights: Path, tmp_path: Path) -> None:
+    created(run, flights)
+    place = f"{flights}.pruner"
+    assert run("verify", flights).out == f"{place}: no faults\n"
+    ran = run("vacuum", flights, "--output", "json")
+    assert json.loads(ran.out) == {"table": str(flights), "index_uri": place, "deleted": 0}
+    segment = next(Path(place).rglob("*.pidx"))
+    damaged = bytearray(segment.read_bytes())
+    damaged[len(damaged) // 2] ^= 1
+    segment.chmod(0o644)
+    segment.write_bytes(damaged)
+    ran = run("verify", flights, "--output", "json")
+    assert ran.code == 1
+    assert len(json.loads(ran.out)["faults"]) == 1
+    assert segment.name in ran.err
+    refused = run("uninstall", flights)
+    assert (refused.code, Path(place).exists()) == (2, True)
+    assert run("uninstall", flights, "--yes").out == f"{place}: deleted\n"
+    assert not Path(place).exists()
+    assert len(list(flights.iterdir())) == 4
