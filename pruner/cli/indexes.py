@@ -59,7 +59,7 @@ def sql(
         _print_indexes(result.status)
     else:
         write_line(_done(result))
-    _fail_with_failures(result.refresh)
+    _fail_if_slices_failed(result.refresh)
 
 
 def refresh(
@@ -78,7 +78,7 @@ def refresh(
         print_json({"table": opened.uri, "index": index, **_refresh_json(result)})
     else:
         write_line(_counts(result))
-    _fail_with_failures(result)
+    _fail_if_slices_failed(result)
 
 
 def status(
@@ -233,7 +233,7 @@ def _counts(result: RefreshResult) -> str:
     return counts
 
 
-def _fail_with_failures(result: RefreshResult | None) -> None:
+def _fail_if_slices_failed(result: RefreshResult | None) -> None:
     failures = result.failures if result is not None else ()
     fail_with(
         [
