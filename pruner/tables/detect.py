@@ -81,7 +81,9 @@ def _check_root(root: str, storage_options: Mapping[str, str] | None) -> None:
         if parent.rsplit("/", 1)[-1] == ".hoodie" or root.rsplit("/", 1)[-1] == ".hoodie":
             raise TableError(f"{root} belongs to the inside of a Hudi table: open the table's root instead")
         if _inside(parent, storage_options):
-            raise TableError(f"{root} is a folder inside the Hudi table {parent}: open the table's root instead")
+            raise TableError(
+                f"{root} is a folder inside the Hudi table {parent}: open the table's root instead"
+            )
 
 
 def _inside(parent: str, storage_options: Mapping[str, str] | None) -> bool:

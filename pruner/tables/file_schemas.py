@@ -80,7 +80,10 @@ class SchemaReader:
         have = tail[-_TRAILER - footer_size : -_TRAILER] if len(tail) >= _TRAILER + footer_size else b""
         for known in self._known:
             length = len(known.prefix)
-            if length <= footer_size and (have[:length] if have else lister.read(path, start, length)) == known.prefix:
+            if (
+                length <= footer_size
+                and (have[:length] if have else lister.read(path, start, length)) == known.prefix
+            ):
                 return known.schema
         footer = have or lister.read(path, start, footer_size)
         if len(footer) != footer_size:

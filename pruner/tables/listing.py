@@ -1,7 +1,7 @@
 """Lists the files below a root, with what tells one version of a file from another.
 
-An unchanged table is looked at again and again, so a look costs the walk and one comparison of lists: a file is one
-tuple, and nothing is derived from it before something has changed.
+An unchanged table is looked at again and again, so a look costs the walk and one comparison of lists: a file
+is one tuple, and nothing is derived from it before something has changed.
 """
 
 from __future__ import annotations

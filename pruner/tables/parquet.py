@@ -1,8 +1,8 @@
 """Plain Parquet tables: trees of files below one or several roots, with hive-style partitions or without.
 
-Every file that engines would read is a file group of its own. Hidden files (`_` or `.` in front) and empty ones (0
-bytes, which hold no row and which Spark and Trino pass over) are none; a file without a `.parquet` ending is one when
-it is Parquet inside, as Spark and Trino read it too.
+Every file that engines would read is a file group of its own. Hidden files (`_` or `.` in front) and empty
+ones (0 bytes, which hold no row and which Spark and Trino pass over) are none; a file without a `.parquet`
+ending is one when it is Parquet inside, as Spark and Trino read it too.
 """
 
 from __future__ import annotations
@@ -90,7 +90,9 @@ class ParquetSource:
 
     def snapshot_at(self, instant: str) -> Snapshot:
         """Refuse: plain files have no history."""
-        raise TableError(f"{self.root} is a Parquet table, which has no time travel: no snapshot as of {instant!r}")
+        raise TableError(
+            f"{self.root} is a Parquet table, which has no time travel: no snapshot as of {instant!r}"
+        )
 
     def snapshot(self, previous: Snapshot | None = None, known_schema: KnownSchema | None = None) -> Snapshot:
         """List all roots and return the snapshot, `previous` itself when nothing changed: see `TableSource`."""
@@ -172,7 +174,9 @@ def _files(root: int, lister: Lister, facts: list[Fact]) -> list[_File]:
         try:
             key = slice_key(root, path, size, version)
         except UnicodeEncodeError:
-            raise TableError(f"the file name {path!r} below {lister.root} is not UTF-8: rename the file") from None
+            raise TableError(
+                f"the file name {path!r} below {lister.root} is not UTF-8: rename the file"
+            ) from None
         files.append(_File(root, path, size, version, key))
     return files
 

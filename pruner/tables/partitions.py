@@ -1,13 +1,14 @@
 """Reads hive-style partition values (`key=value` folders) out of paths.
 
-A folder name is split at its first `=` and decoded once afterwards, so that `%252F` is the text `%2F` (trap N1).
-A column's type is inferred over all partitions of a snapshot: int64 where every text is a canonical integer, date32
-where every one is a canonical ISO date, string otherwise (trap N2: `01`, `1e3` and `true` are strings).
+A folder name is split at its first `=` and decoded once afterwards, so that `%252F` is the text `%2F` (trap
+N1). A column's type is inferred over all partitions of a snapshot: int64 where every text is a canonical
+integer, date32 where every one is a canonical ISO date, string otherwise (trap N2: `01`, `1e3` and `true` are
+strings).
 
-Engines infer types by rules of their own and disagree about some texts: Spark reads `01` as the number 1, DuckDB as
-a string; an empty value is an error in Spark and a string in DuckDB. A column is trusted only when its texts are such
-that all of them read the same values. `__HIVE_DEFAULT_PARTITION__` is NULL in all three; a writer may have put NULL
-and the empty string there, but what a scan returns is NULL.
+Engines infer types by rules of their own and disagree about some texts: Spark reads `01` as the number 1,
+DuckDB as a string; an empty value is an error in Spark and a string in DuckDB. A column is trusted only when
+its texts are such that all of them read the same values. `__HIVE_DEFAULT_PARTITION__` is NULL in all three; a
+writer may have put NULL and the empty string there, but what a scan returns is NULL.
 """
 
 from __future__ import annotations
@@ -88,7 +89,8 @@ def decode_part(raw: str) -> tuple[str, bool]:
 def split_folder(folder: str) -> list[tuple[str, str, bool]]:
     """Return (name, value, clear) for each `name=value` part of a relative folder path.
 
-    `clear` tells that every engine sees that name and value; a second, unescaped `=` is one reason against it.
+    `clear` tells that every engine sees that name and value; a second, unescaped `=` is one reason against
+    it.
     """
     found: list[tuple[str, str, bool]] = []
     for part in folder.split("/"):
@@ -154,9 +156,9 @@ def infer_type(texts: list[str | None]) -> tuple[pa.DataType, bool]:
         The type, and whether every engine infers it and reads the same values.
     """
     given = {text for text in texts if text is not None}
-    if given and all(_is_int64(text) for text in given):
+    if given and all(is_canonical_integer(text) for text in given):
         return pa.int64(), True
-    if given and all(_is_date(text) for text in given):
+    if given and all(is_canonical_date(text) for text in given):
         return pa.date32(), True
     certain = any(_is_surely_text(text) for text in given) and not any(
         text == "" or text != text.strip() or text.lower() == "null" for text in given
@@ -174,11 +176,13 @@ def typed(texts: list[str | None], type_: pa.DataType) -> pa.Array:
     return pa.array(texts, pa.string())
 
 
-def _is_int64(text: str) -> bool:
+def is_canonical_integer(text: str) -> bool:
+    """Tell whether `text` is an int64 in the one form that every engine reads as it."""
     return _INTEGER.fullmatch(text) is not None and -_INT64_MAX - 1 <= int(text) <= _INT64_MAX
 
 
-def _is_date(text: str) -> bool:
+def is_canonical_date(text: str) -> bool:
+    """Tell whether `text` is a date in ISO form."""
     if _ISO_DATE.fullmatch(text) is None:
         return False
     try:

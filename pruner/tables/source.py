@@ -45,8 +45,8 @@ class TableSource(Protocol):
         """Look at the table now.
 
         Args:
-            previous: an earlier snapshot of this source; the same object is returned when nothing has changed.
-            known_schema: asked before a file's footer is read.
+            previous: an earlier snapshot of this source; the same object is returned when nothing has
+            changed. known_schema: asked before a file's footer is read.
 
         Raises:
             TableError: the table is gone or cannot be listed completely.

@@ -1,8 +1,9 @@
 """Finds where the schema ends in a Parquet footer, without parsing the rest.
 
-The footer is Thrift's compact protocol, and the schema is the second field of `FileMetaData`, behind the version
-(parquet-format, `src/main/thrift/parquet.thrift`; thrift, `doc/specs/thrift-compact-protocol.md`). Reading is left
-to right, so two footers that begin with the same bytes up to there have the same schema, however long the rest.
+The footer is Thrift's compact protocol, and the schema is the second field of `FileMetaData`, behind the
+version (parquet-format, `src/main/thrift/parquet.thrift`; thrift, `doc/specs/thrift-compact-protocol.md`).
+Reading is left to right, so two footers that begin with the same bytes up to there have the same schema,
+however long the rest.
 """
 
 from __future__ import annotations

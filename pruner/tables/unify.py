@@ -11,8 +11,8 @@ Promotion is a closed table; what is not in it is a conflict, and a field in con
 | structs | struct of the fields of both, each by these rules | |
 | anything else | that of the first file | conflict |
 
-Names that differ in case alone are one field in conflict, as are fields whose name and field id do not go together
-in every file.
+Names that differ in case alone are one field in conflict, as are fields whose name and field id do not go
+together in every file.
 """
 
 from __future__ import annotations
@@ -101,7 +101,9 @@ def _merge_name(
         # One file has several: only an exact spelling can name one, and not every engine allows that.
         for spelling in spellings:
             some = next(entry for entry in entries if entry.name == spelling)
-            yield from _alone(parent, some, "a file has several columns of this name, or differing in case alone")
+            yield from _alone(
+                parent, some, "a file has several columns of this name, or differing in case alone"
+            )
         return
     if len(spellings) > 1:
         conflict = conflict or f"files spell its name differently: {', '.join(spellings)}"

@@ -1,0 +1,211 @@
+"""Hudi tables, copy-on-write and merge-on-read, of table versions 6, 8 and 9: listed by hudi-rs.
+
+What hudi-rs is known to misread is listed here instead (rule R6), and every slice with a file of an instant
+that has not completed is marked as unsettled (rule R4), whatever hudi-rs says.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from threading import RLock
+from typing import TYPE_CHECKING
+
+import hudi
+import pyarrow as pa
+import xxhash
+
+from pruner.errors import TableError
+from pruner.storage import open_store
+from pruner.tables.hudi_files import HudiSlice, attach_logs, mark_unsettled, misread_by_hudi_rs
+from pruner.tables.hudi_partitions import hudi_partitions
+from pruner.tables.hudi_properties import read_properties
+from pruner.tables.hudi_schema import table_schema
+from pruner.tables.hudi_timeline import Timeline, newest_schema_file, read_timeline
+from pruner.tables.snapshot import SLICE_COLUMNS, SLICE_KEY_BYTES, Snapshot
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pruner.schema import TableSchema
+    from pruner.tables.source import KnownSchema
+
+ATTEMPTS = 5
+"""How often a table that changes while it is listed is listed again."""
+
+_INSTANT = re.compile(r"[0-9]{14}(?:[0-9]{3})?")
+
+
+@dataclass(frozen=True, slots=True)
+class _Look:
+    timeline: Timeline
+    snapshot: Snapshot
+
+
+class HudiSource:
+    """A Hudi table: see `pruner.tables.source.TableSource`."""
+
+    format = "hudi"
+
+    def __init__(self, root: str, storage_options: Mapping[str, str] | None = None) -> None:
+        self.root = root
+        self.roots = (root,)
+        self._options = dict(storage_options or {})
+        self._store = open_store(root, self._options)
+        self._lock = RLock()
+        self._last: _Look | None = None
+        if ".hoodie" in root.split("/"):
+            raise TableError(f"{root} belongs to the inside of a Hudi table: open the table's root instead")
+        read_properties(self._store)
+
+    def identity(self) -> str:
+        """Return what a table of another name, type or key has not: see `HudiProperties.identity`."""
+        return f"hudi-{read_properties(self._store).identity()}"
+
+    def snapshot(self, previous: Snapshot | None = None, known_schema: KnownSchema | None = None) -> Snapshot:
+        """Read the timeline and, if it changed, list the slices: see `TableSource`. `known_schema` is not needed."""
+        with self._lock:
+            timeline = read_timeline(self._store)
+            last = self._last
+            if last is None or last.timeline != timeline:
+                if previous is not None and previous.id == timeline.id():
+                    last = _Look(timeline, previous)
+                else:
+                    last = self._take(timeline, None)
+                self._last = last
+            if previous is not None and previous.id == last.snapshot.id:
+                return previous
+            return last.snapshot
+
+    def snapshot_at(self, instant: str) -> Snapshot:
+        """List the table as of an instant of the timeline: see `TableSource`.
+
+        The schema is today's: columns that came later are absent from the files, and those that were renamed
+        or made anew since are in conflict and never serve pruning.
+        """
+        if _INSTANT.fullmatch(instant) is None:
+            raise TableError(
+                f"{instant!r} is no instant of a Hudi timeline: give 14 or 17 digits, yyyyMMddHHmmss[SSS]"
+            )
+        with self._lock:
+            timeline = read_timeline(self._store)
+            oldest = min(timeline.completed, default=None)
+            # An instant without milliseconds stands for the end of its second.
+            wanted = instant if len(instant) > len("yyyyMMddHHmmss") else f"{instant}999"
+            if oldest is None or wanted < oldest:
+                raise TableError(
+                    f"{self.root} has no snapshot as of {instant}: "
+                    f"its timeline begins with {oldest or 'no completed instant'}"
+                )
+            return self._take(timeline, wanted).snapshot
+
+    def _take(self, timeline: Timeline, as_of: str | None) -> _Look:
+        """List the slices, again if the table changed meanwhile: what is returned is of one moment."""
+        for _ in range(ATTEMPTS):
+            snapshot = self._list(timeline, as_of)
+            now = read_timeline(self._store)
+            if now == timeline:
+                return _Look(timeline, snapshot)
+            timeline = now
+        raise TableError(
+            f"{self.root} changed {ATTEMPTS} times while it was listed: try again when writers rest"
+        )
+
+    def _list(self, timeline: Timeline, as_of: str | None) -> Snapshot:
+        with _hudi_rs(self.root):
+            table = hudi.HudiTable(self.root, self._options)
+            options = hudi.HudiReadOptions()
+            listed = table.get_file_slices(options.with_as_of_timestamp(as_of) if as_of else options)
+            slices = [_slice(entry) for entry in listed]
+            arrow, avro = table.get_schema_with_meta_fields(), table.get_schema_in_avro_str()
+        for entry in slices:
+            _refuse_escape(self.root, entry)
+        if misread_by_hudi_rs(timeline):
+            partitions = sorted({entry.partition for entry in slices})
+            slices = attach_logs(slices, [info for path in partitions for info in self._store.list(path)])
+        slices = sorted(mark_unsettled(slices, timeline), key=lambda entry: (entry.partition, entry.file_id))
+        schema = table_schema(
+            arrow, avro, newest_schema_file(self._store, timeline), timeline.properties, self.root
+        )
+        id_ = timeline.id() if as_of is None else f"{timeline.id()}@{as_of}"
+        return _snapshot(id_, self.root, slices, schema, timeline)
+
+
+@contextmanager
+def _hudi_rs(root: str) -> Generator[None]:
+    """Turn whatever hudi-rs raises into a TableError; its panics are no `Exception`s."""
+    try:
+        yield
+    except (KeyboardInterrupt, SystemExit, GeneratorExit, MemoryError):
+        raise
+    except BaseException as error:
+        text = (str(error) or type(error).__name__).split("\n", 1)[0].rstrip(" .")
+        raise TableError(f"cannot list the Hudi table {root} completely: {text}") from None
+
+
+def _slice(entry: hudi.HudiFileSlice) -> HudiSlice:
+    return HudiSlice(
+        partition=entry.partition_path,
+        file_id=entry.file_id,
+        instant=entry.creation_instant_time,
+        base=entry.base_file_name,
+        base_size=entry.base_file_size,
+        logs=tuple(entry.log_file_names),
+        log_sizes=tuple(entry.log_file_sizes),
+    )
+
+
+def _refuse_escape(root: str, entry: HudiSlice) -> None:
+    names = (entry.base, *entry.logs)
+    if any(part in (".", "..") for part in entry.partition.split("/")) or any("/" in name for name in names):
+        raise TableError(
+            f"the Hudi table {root} names files outside of itself, in partition {entry.partition!r}"
+        )
+
+
+def slice_key(entry: HudiSlice) -> bytes:
+    """Return the slice key: names and sizes of all files, each with its length in front so that no two are alike.
+
+    Names hold instants and write tokens and are never used twice, so the key needs no times and survives a
+    copy.
+    """
+    digest = xxhash.xxh3_128()
+    sizes = (entry.base_size, *entry.log_sizes)
+    for text in (entry.partition, entry.file_id, entry.instant, *map(str, sizes), entry.base, *entry.logs):
+        data = text.encode()
+        digest.update(b"%d:" % len(data) + data)
+    return digest.digest()
+
+
+def _snapshot(
+    id_: str, root: str, slices: list[HudiSlice], schema: TableSchema, timeline: Timeline
+) -> Snapshot:
+    paths = sorted({entry.partition for entry in slices})
+    ordinals = {path: position for position, path in enumerate(paths)}
+    folders = {path: f"{root}/{path}/" if path else f"{root}/" for path in paths}
+    columns = {
+        "partition": pa.array([ordinals[entry.partition] for entry in slices], pa.int32()),
+        "file_id": pa.array([entry.file_id for entry in slices], pa.string()),
+        "base_file": pa.array(
+            [folders[entry.partition] + entry.base if entry.base else None for entry in slices], pa.string()
+        ),
+        "base_size": pa.array([entry.base_size if entry.base else None for entry in slices], pa.int64()),
+        "base_version": pa.array([entry.instant if entry.base else None for entry in slices], pa.string()),
+        "base_instant": pa.array([entry.instant for entry in slices], pa.string()),
+        "log_files": pa.array(
+            [[folders[entry.partition] + name for name in entry.logs] or None for entry in slices],
+            pa.list_(pa.string()),
+        ),
+        "log_size": pa.array([sum(entry.log_sizes) if entry.logs else None for entry in slices], pa.int64()),
+        "unsettled": pa.array([entry.unsettled for entry in slices], pa.bool_()),
+    }
+    return Snapshot(
+        id=id_,
+        schema=schema,
+        columns=pa.table([columns[name] for name in SLICE_COLUMNS.names], schema=SLICE_COLUMNS),
+        keys=pa.array([slice_key(entry) for entry in slices], pa.binary(SLICE_KEY_BYTES)),
+        partitions=hudi_partitions(paths, timeline.properties, schema),
+        root=root,
+    )

@@ -1,0 +1,112 @@
+"""The files of Hudi's file groups by their names, and the log files that hudi-rs leaves out of its listing.
+
+Base files are named `<file id>_<write token>_<instant>.<ending>`, log files
+`.<file id>_<instant>.log.<version>_<write token>` (Hudi technical specification, "File layout hierarchy").
+The instant of a log file is that of the slice it belongs to in table version 6, and that of its own write
+from version 8 on.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pruner.storage import ObjectInfo
+    from pruner.tables.hudi_timeline import Timeline
+
+_LOG_NAME = re.compile(
+    r"\.(?P<file_id>.+)_(?P<instant>[0-9]{14,17})\.log\.(?P<version>[0-9]+)(?:_(?P<token>[0-9-]+))?"
+)
+_BASE_NAME = re.compile(
+    r"(?P<file_id>[^_]+)_(?P<token>[^_]+)_(?P<instant>[0-9]{14,17})\.(?P<ending>[a-z0-9.]+)"
+)
+
+_SHARED_LOGS_VERSION = 6
+"""The table version in which running writes append to the log files that readers already list."""
+
+_LOG_WRITERS = frozenset({"compaction", "logcompaction", "deltacommit"})
+
+
+@dataclass(frozen=True, slots=True)
+class HudiSlice:
+    """One slice by the names of its files; sizes in bytes. `base` is "" without a base file."""
+
+    partition: str
+    file_id: str
+    instant: str
+    base: str
+    base_size: int
+    logs: tuple[str, ...]
+    log_sizes: tuple[int, ...]
+    unsettled: bool = False
+
+
+def instant_of(name: str) -> str | None:
+    """Return the instant in the name of a base or log file, or None when it is neither."""
+    match = _LOG_NAME.fullmatch(name) or _BASE_NAME.fullmatch(name)
+    return match.group("instant") if match else None
+
+
+def mark_unsettled(slices: list[HudiSlice], timeline: Timeline) -> list[HudiSlice]:
+    """Mark the slices with a file of an instant that has not completed or is not known (rule R4)."""
+    return [replace(entry, unsettled=True) if not _is_settled(entry, timeline) else entry for entry in slices]
+
+
+def _is_settled(entry: HudiSlice, timeline: Timeline) -> bool:
+    if entry.unsettled or (entry.base and not entry.base.endswith(".parquet")):
+        return False
+    names = (*((entry.base,) if entry.base else ()), *entry.logs)
+    instants = [instant_of(name) for name in names]
+    return all(instant is not None and timeline.settled(instant) for instant in instants)
+
+
+def misread_by_hudi_rs(timeline: Timeline) -> bool:
+    """Tell whether hudi-rs may list the log files of this table wrongly (rule R6, traps T10 and T11).
+
+    In table version 6 a running delta commit appends to log files under the names that they keep, and what is
+    written after a compaction was planned goes to log files on the planned instant, which hudi-rs leaves out.
+    """
+    return (
+        timeline.properties.version <= _SHARED_LOGS_VERSION
+        and timeline.properties.merge_on_read
+        and any(action in _LOG_WRITERS for action in timeline.pending.values())
+    )
+
+
+def attach_logs(slices: list[HudiSlice], files: list[ObjectInfo]) -> list[HudiSlice]:
+    """Give each slice every log file of its group from its own instant on; none with logs is settled.
+
+    Hudi joins the slice of a pending compaction with the one before it (`fetchMergedFileSlice` of
+    `AbstractTableFileSystemView`), which comes to the same log files.
+    """
+    logs = _logs_by_group(files)
+    found: list[HudiSlice] = []
+    for entry in slices:
+        own = [log for log in logs.get((entry.partition, entry.file_id), []) if log[0] >= entry.instant]
+        found.append(
+            replace(
+                entry,
+                logs=tuple(log[3] for log in own),
+                log_sizes=tuple(log[4] for log in own),
+                unsettled=bool(own or entry.logs),
+            )
+        )
+    return found
+
+
+_Log = tuple[str, int, str, str, int]
+"""Instant, version, token, name, size: log files sort in the order of writing."""
+
+
+def _logs_by_group(files: list[ObjectInfo]) -> dict[tuple[str, str], list[_Log]]:
+    groups: dict[tuple[str, str], list[_Log]] = {}
+    for file in files:
+        partition, _, name = file.path.rpartition("/")
+        match = _LOG_NAME.fullmatch(name)
+        if match:
+            instant, version, token = match.group("instant", "version", "token")
+            log = (instant, int(version), token or "", name, file.size)
+            groups.setdefault((partition, match.group("file_id")), []).append(log)
+    return {group: sorted(found) for group, found in groups.items()}

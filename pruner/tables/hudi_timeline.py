@@ -1,0 +1,134 @@
+"""The timeline of a Hudi table, from the names of its files.
+
+A table's state is the **set** of its completed instants and of the services that are planned or running,
+never the newest instant: of two overlapping commits the one that was requested first may complete last, which
+leaves the newest instant as it was (trap T13).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import xxhash
+
+from pruner.errors import StorageError, TableError
+from pruner.tables.hudi_properties import HudiProperties, read_properties
+
+if TYPE_CHECKING:
+    from pruner.storage import Store
+
+SCHEMA_PATH = ".hoodie/.schema"
+"""Where schema-on-read evolution keeps the history of the schema."""
+
+_FILE_NAME = re.compile(
+    r"(?P<requested>[0-9]{14,17})(?:_(?P<completed>[0-9]{14,17}))?"
+    r"\.(?P<action>[a-z]+)(?:\.(?P<state>requested|inflight))?"
+)
+_COMPLETION_TIMES = 8
+"""The table version from which the name of a completed instant holds its completion time."""
+
+
+@dataclass(frozen=True)
+class Timeline:
+    """One look at a table: its properties and the names in its timeline, history and schema folders, sorted."""
+
+    properties: HudiProperties
+    names: tuple[str, ...]
+    history: tuple[str, ...]
+    schemas: tuple[str, ...]
+
+    @cached_property
+    def completed(self) -> dict[str, str]:
+        """The action of each completed instant of the active timeline."""
+        return {instant: action for instant, action, done in self._instants() if done}
+
+    @cached_property
+    def pending(self) -> dict[str, str]:
+        """The action of each instant that was requested or is running and has not completed."""
+        found = {instant: action for instant, action, done in self._instants() if not done}
+        return {instant: action for instant, action in found.items() if instant not in self.completed}
+
+    @cached_property
+    def oldest(self) -> str:
+        """The oldest instant of the active timeline; what is older was completed and archived."""
+        return min((*self.completed, *self.pending), default="")
+
+    def settled(self, instant: str) -> bool:
+        """Tell whether a file of that instant belongs to a completed write (rule R4)."""
+        return instant in self.completed or (bool(self.oldest) and instant < self.oldest)
+
+    def id(self) -> str:
+        """Return what changes whenever the slices or the schema may have changed."""
+        digest = xxhash.xxh3_128(self.properties.raw)
+        for names in (self.names, self.history, self.schemas):
+            digest.update(("\0" + "\0".join(names) + "\0\0").encode())
+        return digest.hexdigest()
+
+    def _instants(self) -> list[tuple[str, str, bool]]:
+        """Return (time of the request, action, whether that file says completed) for each file."""
+        has_times = self.properties.version >= _COMPLETION_TIMES
+        found: list[tuple[str, str, bool]] = []
+        for name in self.names:
+            match = _FILE_NAME.fullmatch(name)
+            if match is None:
+                continue
+            action, state = match.group("action"), match.group("state")
+            if action in ("inflight", "requested"):  # a running commit is called `<instant>.inflight`
+                action, state = "commit", action
+            done = state is None and (match.group("completed") is not None) == has_times
+            found.append((match.group("requested"), action, done))
+        return found
+
+
+def read_timeline(store: Store) -> Timeline:
+    """Look at a table, which costs one small file and the names in a few folders.
+
+    Raises:
+        TableError: this is no Hudi table that pruner reads, or a folder cannot be listed.
+        StorageError: the store refuses.
+    """
+    properties = read_properties(store)
+    names = folder_names(store, properties.timeline_path)
+    return Timeline(
+        properties=properties,
+        names=tuple(name for name in names if _FILE_NAME.fullmatch(name)),
+        history=tuple(folder_names(store, properties.history_path)),
+        schemas=tuple(folder_names(store, SCHEMA_PATH)),
+    )
+
+
+def folder_names(store: Store, folder: str) -> list[str]:
+    """Return the sorted names of the files in a folder; a folder that does not exist has none.
+
+    Raises:
+        TableError: a local folder cannot be read.
+        StorageError: the store refuses.
+    """
+    if not store.uri.startswith("/"):
+        paths = (info.path.removeprefix(folder + "/") for info in store.list(folder))
+        return sorted(path for path in paths if "/" not in path)
+    try:
+        return sorted(os.listdir(f"{store.uri}/{folder}"))  # noqa: PTH208 - a listing of names, ten times as fast
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise TableError(f"cannot list {store.uri}/{folder} completely: {error.strerror}") from None
+
+
+def newest_schema_file(store: Store, timeline: Timeline, max_bytes: int = 1 << 26) -> bytes | None:
+    """Return the newest record of the schema's history, or None without schema-on-read evolution.
+
+    Raises:
+        StorageError: it is there and cannot be read.
+    """
+    saved = [name for name in timeline.schemas if name.endswith(".schemacommit")]
+    if not saved:
+        return None
+    try:
+        return store.get(f"{SCHEMA_PATH}/{saved[-1]}", max_bytes)
+    except StorageError as error:
+        raise StorageError(f"cannot read the schema history of {store.uri}: {error}") from None
