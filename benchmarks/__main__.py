@@ -1,0 +1,30 @@
+"""`make bench`: everything that is measured, one part after another. `python -m benchmarks plan scan` runs some of them.
+
+Machines are shared and noisy, so what is compared is run in turn in one process and given as a ratio of medians.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from rich.console import Console
+
+from benchmarks import build, evidence, plan, scan
+
+PARTS = {"plan": plan.run, "evidence": evidence.run, "scan": scan.run, "build": build.run}
+
+
+def main() -> None:
+    """Run the parts that were named, or all."""
+    chosen = sys.argv[1:] or list(PARTS)
+    unknown = [name for name in chosen if name not in PARTS]
+    if unknown:
+        raise SystemExit(f"no benchmark {unknown[0]!r}: there are {', '.join(PARTS)}")
+    console = Console(width=120)
+    for name in chosen:
+        console.rule(name)
+        PARTS[name](console)
+
+
+if __name__ == "__main__":
+    main()
