@@ -175,8 +175,10 @@ def _object_uri(scheme: str, rest: str) -> str:
         known = ", ".join(f"{name}://" for name in ("file", *OBJECT_SCHEMES))
         raise StorageError(f"the scheme {scheme}:// is not supported: use a local path or one of {known}")
     authority, _, path = rest.partition("/")
-    if ":" in authority.rpartition("@")[0]:
-        raise StorageError(f"a {scheme}:// URI must not hold credentials: give them as storage options")
+    if ":" in authority.rpartition("@")[0] or "?" in rest:
+        raise StorageError(
+            f"a {scheme}:// URI must not hold credentials or '?': give settings as storage options"
+        )
     if not authority:
         raise StorageError(f"a {scheme}:// URI needs a bucket or container: {scheme}://bucket/folder")
     parts = [part for part in path.split("/") if part]

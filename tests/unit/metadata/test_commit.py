@@ -281,6 +281,9 @@ class _Unreliable(LocalStore):
     fault = ""
 
     def put_if_absent(self, path: str, data: bytes) -> bool:
+        if self.fault == "rival vanished":
+            self.fault = ""
+            return False
         if self.fault == "request lost":
             raise StorageError("the connection broke")
         won = super().put_if_absent(path, data)
@@ -299,6 +302,7 @@ class _Unreliable(LocalStore):
     [
         ("answer lost", True, None),
         ("answer lost, repeated by the client", True, None),
+        ("rival vanished", True, None),
         ("request lost", False, "the connection broke$"),
         ("cut off", True, "whether the change was committed is unknown"),
     ],

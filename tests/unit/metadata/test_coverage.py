@@ -41,6 +41,13 @@ def test_of_equal_rows_in_a_batch_the_first_counts() -> None:
     assert locate(_array([a, b]), _array([b, c, b, a])).tolist() == [1, -1, -1, 0]
 
 
+def test_slices_of_arrays_are_compared_where_they_start() -> None:
+    a, b, c = b"a" * 16, b"b" * 16, b"c" * 16
+    snapshot, batch = _array([c, c, a, b])[2:], _array([c, c, b, b])[2:]
+    assert locate(snapshot, batch).tolist() == [1, -1]
+    assert locate(snapshot, _array([c, a, b])[1:]).tolist() == [0, 1]
+
+
 def test_a_null_is_no_key() -> None:
     a = b"a" * 16
     assert locate(_array([None, a]), _array([a, None])).tolist() == [1, -1]

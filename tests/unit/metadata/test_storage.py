@@ -169,6 +169,7 @@ def test_relative_paths_start_in_the_working_directory(
         ("https://host/x?sig=hidden", "https:// is not supported"),
         ("file://other/x", "another host"),
         ("s3://key:hidden@bucket/x", "must not hold credentials"),
+        ("az://container/x?sv=1&sig=hidden", "must not hold credentials"),
         ("s3:///x", "needs a bucket"),
         ("s3://b/../c", "must not hold '.' or '..'"),
     ],
