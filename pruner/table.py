@@ -266,7 +266,7 @@ class Table:
         """Check every stored byte of the metadata table against its checksum; one sentence for each fault."""
         return self._metadata.verify()
 
-    def vacuum(self, *, grace_seconds: float = 24 * 3600) -> int:
+    def vacuum(self, *, grace_seconds: float = 7 * 24 * 3600) -> int:
         """Delete files that no live state names and that are older than the grace; returns how many."""
         return self._metadata.vacuum(grace_seconds)
 
