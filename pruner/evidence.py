@@ -16,9 +16,9 @@ import numpy as np
 import pyarrow as pa
 
 from pruner.errors import FormatError, IndexDefinitionError, StorageError
-from pruner.indexes.partition_values import partition_evidence
 from pruner.indexes.registry import index_type
 from pruner.metadata.coverage import locate
+from pruner.partition_evidence import partition_evidence
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
