@@ -23,7 +23,7 @@ from pruner.partition_evidence import partition_evidence
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from pruner.indexes.base import Evidence
+    from pruner.indexes.base import Evidence, IndexType
     from pruner.metadata.definitions import IndexDefinition
     from pruner.metadata.table import MetadataTable
     from pruner.metadata.state import SegmentEntry, State
@@ -98,16 +98,9 @@ class SnapshotEvidence:
             found.usable = [Source(s.index, s.using, s.evidence, alternative=from_path) for s in found.usable]
 
     def _load_index(self, definition: IndexDefinition, about: Field, found: Sources) -> None:
-        try:
-            kind = index_type(definition.using)
-        except IndexDefinitionError as error:
-            found.fallbacks.append(f"index {definition.name}: {error}")
-            return
-        if definition.record_version != kind.version:
-            found.fallbacks.append(
-                f"index {definition.name}: its records have version {definition.record_version}, "
-                f"this pruner reads version {kind.version}; refresh the index"
-            )
+        kind = usable_type(definition)
+        if isinstance(kind, str):
+            found.fallbacks.append(kind)
             return
         tables = self._records(definition, about, found)
         if tables:
@@ -159,6 +152,15 @@ def _last_per_slice(records: pa.Table) -> pa.Table:
     if len(newest_first) == len(ordinals):
         return records
     return records.take(pa.array(np.sort(len(ordinals) - 1 - first_seen)))
+
+
+def usable_type(definition: IndexDefinition) -> IndexType | str:
+    """The type of an index, or one sentence that says why this pruner cannot use its records."""
+    try:
+        kind = index_type(definition.using)
+    except IndexDefinitionError as error:
+        return f"index {definition.name!r} cannot be used: {error}"
+    return definition.why_unusable({definition.using: kind.version}) or kind
 
 
 class SegmentCache:

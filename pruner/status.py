@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pruner.errors import PrunerError
+from pruner.evidence import usable_type
 from pruner.expr.identifier import render_column_path
-from pruner.indexes.registry import record_versions
 from pruner.metadata.coverage import locate
 
 if TYPE_CHECKING:
@@ -61,7 +61,8 @@ def index_status(
 ) -> IndexStatus:
     """Measure one index against a snapshot."""
     entries = state.segments_of(definition)
-    note = definition.why_unusable(record_versions())
+    kind = usable_type(definition)
+    note = kind if isinstance(kind, str) else None
     covered = np.zeros(len(snapshot), np.bool_)
     try:
         covered = _covered(entries, state, snapshot, segments)
