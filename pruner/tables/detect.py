@@ -21,7 +21,9 @@ FORMATS = ("hudi", "parquet")
 
 
 def open_source(
-    uris: Sequence[str], storage_options: Mapping[str, str] | None = None, format: str | None = None
+    uris: Sequence[str],
+    storage_options: Mapping[str, str] | None = None,
+    format: str | None = None,  # noqa: A002 - the name that readers of every library know
 ) -> TableSource:
     """Open a table by its roots.
 

@@ -65,7 +65,7 @@ class HudiSource:
         return f"hudi-{read_properties(self._store).identity()}"
 
     def snapshot(self, previous: Snapshot | None = None, known_schema: KnownSchema | None = None) -> Snapshot:
-        """Read the timeline and, if it changed, list the slices: see `TableSource`. `known_schema` is not needed."""
+        """Read the timeline and list the slices if it changed: see `TableSource`; no footer is ever read."""
         with self._lock:
             timeline = read_timeline(self._store)
             last = self._last
@@ -166,7 +166,7 @@ def _refuse_escape(root: str, entry: HudiSlice) -> None:
 
 
 def slice_key(entry: HudiSlice) -> bytes:
-    """Return the slice key: names and sizes of all files, each with its length in front so that no two are alike.
+    """Return the slice key: names and sizes of all files, with lengths in front so that no two are alike.
 
     Names hold instants and write tokens and are never used twice, so the key needs no times and survives a
     copy.

@@ -57,6 +57,15 @@ def mark_unsettled(slices: list[HudiSlice], timeline: Timeline) -> list[HudiSlic
 def _is_settled(entry: HudiSlice, timeline: Timeline) -> bool:
     if entry.unsettled or (entry.base and not entry.base.endswith(".parquet")):
         return False
+    properties = timeline.properties
+    if (
+        properties.version <= _SHARED_LOGS_VERSION
+        and properties.merge_on_read
+        and properties.merges_by_own_code
+    ):
+        # Hudi 1.2 merges the logs of earlier slices into a compacted base file once more. With the usual
+        # mergers that changes nothing, but with others the rows need not be those of the base file.
+        return False
     names = (*((entry.base,) if entry.base else ()), *entry.logs)
     instants = [instant_of(name) for name in names]
     return all(instant is not None and timeline.settled(instant) for instant in instants)

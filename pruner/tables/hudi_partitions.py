@@ -67,7 +67,7 @@ def _text(path: str, position: int, names: tuple[str, ...], properties: HudiProp
 
 
 def _column(texts: list[str | None], about: Field) -> pa.Array | None:
-    """Return the texts as values of the column's type, or None when one of them is not its one canonical form.
+    """Return the texts as values of the column's type, or None when one is not in its one canonical form.
 
     The default partition holds NULL, and the empty string as well where the column is a string.
     """

@@ -1,4 +1,4 @@
-"""Reads `hoodie.properties`, the description of a Hudi table, and refuses what pruner is not made for (rule R8)."""
+"""Reads `hoodie.properties`, which describes a Hudi table, and refuses what pruner is not made for (R8)."""
 
 from __future__ import annotations
 
@@ -25,6 +25,9 @@ _TIMELINE_MOVED = 8
 
 _ESCAPED = re.compile(r"\\(u[0-9A-Fa-f]{4}|.)", re.DOTALL)
 _LINE = re.compile(r"((?:\\.|[^\\=:\s])*)\s*[=:]?\s*(.*)", re.DOTALL)
+_PLAIN_PAYLOADS = frozenset(
+    {"", "OverwriteWithLatestAvroPayload", "DefaultHoodieRecordPayload", "EventTimeAvroPayload"}
+)
 _CONTROL = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 _GENERATOR_CLASS = re.compile(r"([A-Za-z]+?)(?:Avro)?KeyGenerator$")
 _GENERATORS_BY_CLASS = {
@@ -56,13 +59,13 @@ class HudiProperties:
 
     @property
     def partition_fields(self) -> tuple[str, ...]:
-        """The partition columns; empty without partitions. (A custom key generator adds `:type` to each.)"""
+        """The partition columns, without the `:type` that custom key generators add; empty without any."""
         text = self.values.get("hoodie.table.partition.fields", "")
         return tuple(part.partition(":")[0].strip() for part in text.split(",") if part.strip())
 
     @property
     def key_generator(self) -> str:
-        """SIMPLE, COMPLEX, NON_PARTITION, TIMESTAMP, CUSTOM …, from its type or its class; "" when not given."""
+        """SIMPLE, COMPLEX, TIMESTAMP, CUSTOM …, from its type or its class; an empty text when not given."""
         given = self.values.get("hoodie.table.keygenerator.type", "").upper()
         if given:
             return given
@@ -85,9 +88,11 @@ class HudiProperties:
         return self._flag("hoodie.datasource.write.drop.partition.columns")
 
     @property
-    def several_formats(self) -> bool:
-        """Whether base files may be of several formats."""
-        return self._flag("hoodie.table.multiple.base.file.formats.enable")
+    def merges_by_own_code(self) -> bool:
+        """Whether merging log rows into base rows may give values that neither of them has."""
+        payload = self.values.get("hoodie.compaction.payload.class", "").rpartition(".")[2]
+        custom = self.values.get("hoodie.record.merge.mode", "").upper() == "CUSTOM"
+        return custom or payload not in _PLAIN_PAYLOADS
 
     @property
     def timeline_path(self) -> str:
@@ -164,7 +169,7 @@ def _check(root: str, properties: HudiProperties) -> None:
 
 
 def parse_properties(text: str) -> dict[str, str]:
-    """Parse the format of `java.util.Properties.load` (without continued lines, which Hudi does not write)."""
+    """Parse what `java.util.Properties.load` reads, but for continued lines, which Hudi does not write."""
     values: dict[str, str] = {}
     for line in text.splitlines():
         stripped = line.lstrip()

@@ -1,4 +1,4 @@
-"""The fields of a Hudi table: its Avro schema, what fills in for absent columns, and the history of names and types."""
+"""The fields of a Hudi table: its Avro schema, what fills in for absent columns, the history of names."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def _parse(text: str | bytes, where: str) -> Mapping[str, Any]:
 
 
 def _defaulted(record: Mapping[str, Any], parent: Path) -> Iterator[Path]:
-    """Yield the fields of an Avro record whose default is not null: a file without them does not read as NULL."""
+    """Yield the fields of an Avro record with a default: a file without them does not read as NULL."""
     if len(parent) > _MAX_DEPTH:
         return
     for entry in _entries(record):
@@ -123,7 +123,7 @@ def _entries(record: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 
 def _changed(history: bytes, where: str) -> dict[Path, str]:
-    """Return why a field cannot serve pruning, for each whose name, id and type did not stay together (trap T2)."""
+    """Return why a field cannot serve pruning, for each whose name, id and type did not stay (trap T2)."""
     schemas = _parse(history, where).get("schemas")
     records = cast("list[object]", schemas) if isinstance(schemas, list) else []
     versions = [

@@ -34,7 +34,7 @@ _COMPLETION_TIMES = 8
 
 @dataclass(frozen=True)
 class Timeline:
-    """One look at a table: its properties and the names in its timeline, history and schema folders, sorted."""
+    """One look at a table: its properties and the sorted names in its timeline, history, schema folders."""
 
     properties: HudiProperties
     names: tuple[str, ...]

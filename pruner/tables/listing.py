@@ -168,7 +168,7 @@ class LocalLister:
 
     def _check_folder(self, parent: str, prefix: str, name: str, is_link: bool) -> None:
         if name == "metadata":
-            _refuse_iceberg(self.root, prefix, os.listdir(f"{parent}{name}"))
+            _refuse_iceberg(self.root, prefix, os.listdir(f"{parent}{name}"))  # noqa: PTH208 - names are all it takes
         if is_link:
             _refuse_cycle(self.root, f"{parent}{name}")
 
@@ -196,7 +196,7 @@ class LocalLister:
 
 
 class StoreLister:
-    """The objects below a prefix of an object store; a version is the e-tag, or the modification time without one."""
+    """The objects below a prefix of an object store; a version is the e-tag, else the modification time."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -235,7 +235,7 @@ class StoreLister:
 
 
 def settle(lister: Lister, facts: list[Fact]) -> tuple[list[Fact], set[str]]:
-    """Wait until a further write of a file that was just written would show, if that is a matter of milliseconds.
+    """Wait until another write of a file that was just written would show, if that takes milliseconds.
 
     Returns:
         The facts after the wait, and the paths of files that are still too young to be told from their
@@ -260,7 +260,7 @@ def _refuse_foreign(root: str, prefix: str, name: str) -> None:
     if name in FOREIGN:
         where = f"{root}/{prefix}".rstrip("/")
         raise TableError(
-            f"{where} is {FOREIGN[name]} ({name} is there), whose Parquet files are not all part of the data: "
+            f"{where} is {FOREIGN[name]} ({name} is there), whose files are not all part of the data: "
             f"{'open that table by its own root' if name == '.hoodie' else 'pruner cannot prune it'}"
         )
 
@@ -269,8 +269,8 @@ def _refuse_iceberg(root: str, prefix: str, names: list[str]) -> None:
     if any(name.endswith(".metadata.json") for name in names):
         where = f"{root}/{prefix}".rstrip("/")
         raise TableError(
-            f"{where} is an Iceberg table (metadata/*.metadata.json is there), whose Parquet files are not all "
-            "part of the data: pruner cannot prune it"
+            f"{where} is an Iceberg table (metadata/*.metadata.json is there), whose files are not all part "
+            "of the data: pruner cannot prune it"
         )
 
 

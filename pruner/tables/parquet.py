@@ -51,7 +51,7 @@ class _File:
 
 @dataclass
 class _Look:
-    """What the last look at the table saw; an equal listing means an equal snapshot only when it is `settled`."""
+    """What the last look saw; an equal listing means an equal snapshot only when it was `settled`."""
 
     facts: list[list[Fact]]
     settled: bool
@@ -69,6 +69,7 @@ class ParquetSource:
     def __init__(self, roots: Sequence[str], storage_options: Mapping[str, str] | None = None) -> None:
         self.roots = tuple(roots)
         self.root = self.roots[0]
+        self.storage_options = dict(storage_options or {})
         self._listers = [open_lister(root, storage_options) for root in roots]
         self._reader = SchemaReader()
         self._lock = RLock()
@@ -95,7 +96,7 @@ class ParquetSource:
         )
 
     def snapshot(self, previous: Snapshot | None = None, known_schema: KnownSchema | None = None) -> Snapshot:
-        """List all roots and return the snapshot, `previous` itself when nothing changed: see `TableSource`."""
+        """List all roots; return `previous` itself when nothing changed: see `TableSource`."""
         with self._lock:
             facts = [lister.facts() for lister in self._listers]
             last = self._last
@@ -119,7 +120,7 @@ class ParquetSource:
             for file in _files(position, lister, sorted(facts[position]))
         ]
         schemas = self._schemas(files, known_schema)
-        files = [file for file in files if not isinstance(schemas[file.key], _NotData)]
+        files = [file for file in files if not isinstance(schemas[file.key], _NotDataError)]
         if not files:
             raise self._empty()
         unsettled = [file.path in young[file.root] for file in files]
@@ -152,11 +153,11 @@ class ParquetSource:
         for lister, unread in zip(self._listers, missing, strict=True):
             read = self._reader.read_all(lister, [(file.path, file.size) for file in unread])
             for file, schema in zip(unread, read, strict=True):
-                schemas[file.key] = _NotData() if _is_not_data(file.path, schema) else schema
+                schemas[file.key] = _NotDataError() if _is_not_data(file.path, schema) else schema
         return schemas
 
 
-class _NotData(BrokenFileError):
+class _NotDataError(BrokenFileError):
     """A file among the data that does not claim to be Parquet and is not."""
 
 
@@ -292,7 +293,7 @@ def _table_schema(schemas: list[pa.Schema], hive: HivePartitions) -> TableSchema
 
 
 def _settle_trust(hive: HivePartitions, schemas: list[pa.Schema]) -> Partitions:
-    """Take the trust from partition columns that files hold too (trap N6): which of the two is read is the engine's."""
+    """Take the trust from partition columns that files hold too (N6): which one is read is the engine's."""
     in_files = {name.lower() for schema in schemas for name in schema.names}
     trusted = frozenset(path for path in hive.partitions.trusted if path[0].lower() not in in_files)
     return replace(hive.partitions, trusted=trusted)

@@ -31,14 +31,17 @@ _INT64_MAX = 2**63 - 1
 _EPOCH = date(1970, 1, 1)
 
 _SPECIAL_WORDS = frozenset(
-    "nan inf infinity true false t f yes no y n null none epoch now today tomorrow yesterday".split()
+    {
+        *("nan", "inf", "infinity", "true", "false", "t", "f", "yes", "no", "y", "n", "null", "none"),
+        *("epoch", "now", "today", "tomorrow", "yesterday"),
+    }
 )
 """Words that some engine reads as a number, boolean, date or NULL when it infers types."""
 
 
 @dataclass(frozen=True)
 class HivePartitions:
-    """Partition values of some folders: `types` and `partitions.values` by column, in the order of the folders' keys.
+    """Partition values of some folders: `types` and `partitions.values` by column, in the order of the keys.
 
     `conflicts` gives one sentence for each column whose name or presence is not the same in every folder.
     """
@@ -193,5 +196,5 @@ def is_canonical_date(text: str) -> bool:
 
 
 def _is_surely_text(text: str) -> bool:
-    """Tell whether no engine can read `text` as a number, boolean, date or time; then none infers another type."""
+    """Tell whether no engine can read `text` as a number, boolean, date or time."""
     return text[:1].isalpha() and text.lower() not in _SPECIAL_WORDS

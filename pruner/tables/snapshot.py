@@ -1,7 +1,7 @@
 """A snapshot: the slices of a table with its schema, as Arrow columns and never as a Python object per slice.
 
-Slices are numbered 0 to n-1 in the order of the columns; sets of slices are masks or arrays of these ordinals. Slice
-objects are made one at a time, when somebody looks at one.
+Slices are numbered 0 to n-1 in the order of the columns; sets of slices are masks or arrays of ordinals.
+Slice objects are made one at a time, when somebody looks at one.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ SLICE_KEY_BYTES = 16
 
 @dataclass(frozen=True, slots=True)
 class FileSlice:
-    """One slice: a base file (optional) and its log files, oldest first. `size` is in bytes, logs included."""
+    """One slice: a base file (optional) and its log files, oldest first. `size` is in bytes, with logs."""
 
     partition_path: str
     file_id: str
@@ -55,8 +55,8 @@ class Partitions:
     """The partitions of a snapshot: physical path and logical values are separate things.
 
     `paths[i]` is relative to its root ("" when not partitioned). `values` has one typed Arrow array for each
-    partition column (by lower-level field path), as long as `paths`; a null is a NULL partition value. `trusted`
-    names the columns whose path value is known to be the very value that every row of the partition has.
+    partition column (by field path), as long as `paths`; a null is a NULL partition value. `trusted` names
+    the columns whose path value is known to be the very value that every row of the partition has.
     """
 
     paths: pa.Array
@@ -69,7 +69,7 @@ class Partitions:
 
 @dataclass(frozen=True)
 class FileSchemas:
-    """Which schema each base file has: `ordinals[i]` is that of slice i among `distinct`, -1 where it is not known."""
+    """The schema of each base file: `ordinals[i]` is that of slice i in `distinct`, -1 where not known."""
 
     distinct: tuple[pa.Schema, ...]
     ordinals: NDArray[np.int32]
@@ -81,7 +81,7 @@ class Snapshot:
 
     `id` changes whenever the set of slices, their files or the schema may have changed. `columns` follows
     `SLICE_COLUMNS`; `keys` holds the slice keys (fixed_size_binary(16)), by which index records are joined.
-    `problems` maps a URI to one sentence for each file that could not be read (its slice is kept by every plan).
+    `problems` maps a URI to one sentence for each file that could not be read; every plan keeps its slice.
     `file_schemas` is there where the listing had to read them anyway.
     """
 

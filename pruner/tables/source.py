@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 import pyarrow as pa
@@ -32,6 +32,11 @@ class TableSource(Protocol):
         """All roots, in the order given."""
         ...
 
+    @property
+    def storage_options(self) -> Mapping[str, str]:
+        """Options of the object store with which the table was opened."""
+        ...
+
     def identity(self) -> str:
         """Return what changes when the table is made anew, where that can be known.
 
@@ -45,8 +50,8 @@ class TableSource(Protocol):
         """Look at the table now.
 
         Args:
-            previous: an earlier snapshot of this source; the same object is returned when nothing has
-            changed. known_schema: asked before a file's footer is read.
+            previous: an earlier snapshot of this source; returned itself when nothing has changed.
+            known_schema: asked before a file's footer is read.
 
         Raises:
             TableError: the table is gone or cannot be listed completely.

@@ -38,9 +38,12 @@ def schema_end(footer: bytes) -> int:
         position = _skip_varint(footer, 1)
         if footer[position] != _SCHEMA_HEADER:
             raise ThriftError("the schema comes behind the version")
-        return _skip_list(footer, position + 1, 0)
+        end = _skip_list(footer, position + 1, 0)
     except IndexError:
-        raise ThriftError("the footer ends within the schema") from None
+        end = len(footer) + 1
+    if end > len(footer):
+        raise ThriftError("the footer ends within the schema")
+    return end
 
 
 def schema_only(footer: bytes, end: int) -> bytes:

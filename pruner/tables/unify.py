@@ -38,7 +38,7 @@ def unify(schemas: Sequence[pa.Schema]) -> list[Field]:
 
 
 def promote(left: pa.DataType, right: pa.DataType) -> tuple[pa.DataType, str | None]:
-    """Return the common type of two types that are not both structs, and why it is a conflict, if it is one."""
+    """Return the common type of two types that are not both structs, and why it is a conflict if so."""
     types = pa.types
     if left.equals(right) or types.is_null(right):
         return left, None

@@ -1,0 +1,136 @@
+"""What is opened as which format, and what is refused by name (rule R8)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pruner.errors import PrunerError, StorageError, TableError
+from pruner.tables.detect import open_source
+
+from tests.support.parquet_tables import write_file, write_tree
+
+PROPERTIES = "hoodie.table.name=t\nhoodie.table.type=COPY_ON_WRITE\nhoodie.table.version={version}\n"
+
+
+def hudi_folder(root: Path, version: int | str = 9, more: str = "") -> Path:
+    """A folder that says it is a Hudi table, and has no commits."""
+    (root / ".hoodie" / "timeline").mkdir(parents=True)
+    (root / ".hoodie" / "hoodie.properties").write_text(PROPERTIES.format(version=version) + more)
+    return root
+
+
+def refusal(*uris: object, **options: str) -> str:
+    with pytest.raises(PrunerError) as caught:
+        open_source([str(uri) for uri in uris], **options)
+    text = str(caught.value)
+    assert "\n" not in text
+    return text
+
+
+def test_a_tree_is_parquet_and_a_timeline_is_hudi(tmp_path: Path):
+    tree = open_source([str(write_tree(tmp_path / "tree", "k=1/a.parquet"))])
+    assert (tree.format, tree.root, tree.roots) == (
+        "parquet",
+        str(tmp_path / "tree"),
+        (str(tmp_path / "tree"),),
+    )
+    assert open_source([str(hudi_folder(tmp_path / "hudi"))]).format == "hudi"
+
+
+def test_uris_paths_and_slashes_name_the_same_root(tmp_path: Path):
+    root = write_tree(tmp_path / "a b", "a.parquet")
+    assert {open_source([uri]).root for uri in (str(root), f"{root}/", root.as_uri())} == {str(root)}
+
+
+def test_places_that_are_no_table(tmp_path: Path):
+    assert refusal(tmp_path / "gone") == f"no such path: {tmp_path / 'gone'}"
+    file = write_file(tmp_path / "file" / "a.parquet")
+    assert refusal(file) == f"{file} is not a folder: give the folder that holds the table's files"
+    (tmp_path / "empty").mkdir()
+    assert "is not a table: there are no Parquet files in it" in refusal(tmp_path / "empty")
+    (tmp_path / "empty" / "a.parquet").touch()
+    assert "is not a table: there are no Parquet files in it" in refusal(tmp_path / "empty")
+    with pytest.raises(TableError, match="needs at least one root"):
+        open_source([])
+
+
+def test_overlapping_roots(tmp_path: Path):
+    root = write_tree(tmp_path / "t", "k=1/a.parquet")
+    assert "the roots overlap" in refusal(root, root / "k=1")
+    assert "the roots overlap" in refusal(root, f"{root}/")
+    other = write_tree(tmp_path / "t2", "a.parquet")
+    assert open_source([str(root), str(other)]).roots == (str(root), str(other))
+
+
+def test_formats_can_be_demanded(tmp_path: Path):
+    tree, table = write_tree(tmp_path / "tree", "a.parquet"), hudi_folder(tmp_path / "hudi")
+    assert open_source([str(tree)], format="parquet").format == "parquet"
+    assert "is not a Hudi table" in refusal(tree, format="hudi")
+    assert "is a Hudi table" in refusal(table, format="parquet")
+    assert "unknown format 'csv'" in refusal(tree, format="csv")
+
+
+@pytest.mark.parametrize("version", [0, 1, 5, 7, 10, "x"])
+def test_hudi_versions_that_are_not_read(tmp_path: Path, version: int | str):
+    text = refusal(hudi_folder(tmp_path / "t", version))
+    assert f"is a Hudi table of version {version}: pruner reads versions 6, 8, 9" in text
+
+
+def test_hudi_tables_of_other_kinds(tmp_path: Path):
+    orc = hudi_folder(tmp_path / "orc", more="hoodie.table.base.file.format=ORC\n")
+    assert "base files of format ORC" in refusal(orc)
+    bootstrapped = hudi_folder(tmp_path / "boot", more="hoodie.bootstrap.base.path=s3\\://lake/old\n")
+    assert "bootstrapped" in refusal(bootstrapped)
+    escaping = hudi_folder(tmp_path / "dots", more="hoodie.timeline.path=../../other\n")
+    assert "leads out of the table" in refusal(escaping)
+
+
+def test_the_inside_of_a_hudi_table(tmp_path: Path):
+    table = hudi_folder(tmp_path / "t")
+    write_tree(table, "city=rome/a.parquet", ".hoodie/metadata/files/f.parquet")
+    hudi_folder(table / ".hoodie" / "metadata")
+    text = refusal(table / "city=rome")
+    assert (
+        text
+        == f"{table / 'city=rome'} is a folder inside the Hudi table {table}: open the table's root instead"
+    )
+    assert "the inside of a Hudi table" in refusal(table / ".hoodie")
+    assert "the inside of a Hudi table" in refusal(table / ".hoodie" / "timeline")
+    assert "the inside of a Hudi table" in refusal(table / ".hoodie" / "metadata")
+
+
+def test_a_link_into_a_hudi_table(tmp_path: Path):
+    table = hudi_folder(tmp_path / "t")
+    write_tree(table, "city=rome/a.parquet")
+    (tmp_path / "link").symlink_to(table / "city=rome")
+    assert f"inside the Hudi table {table}" in refusal(tmp_path / "link")
+
+
+def test_hudi_has_one_root(tmp_path: Path):
+    table, tree = hudi_folder(tmp_path / "t"), write_tree(tmp_path / "tree", "a.parquet")
+    assert "is a Hudi table, which has one root" in refusal(tree, table)
+
+
+@pytest.mark.parametrize(
+    ("marker", "what"),
+    [
+        ("_delta_log/0.json", "is a Delta table"),
+        ("_spark_metadata/0", "is the output of a Spark streaming query"),
+        ("metadata/v1.metadata.json", "is an Iceberg table"),
+    ],
+)
+def test_foreign_formats(tmp_path: Path, marker: str, what: str):
+    write_tree(tmp_path / "t", "data/a.parquet")
+    file = tmp_path / "t" / marker
+    file.parent.mkdir()
+    file.write_text("{}")
+    assert what in refusal(tmp_path / "t")
+
+
+def test_uris_that_are_not_understood(tmp_path: Path):
+    with pytest.raises(StorageError, match="must not hold '.' or '..'"):
+        open_source(["s3://lake/a/../b"])
+    with pytest.raises(StorageError, match="scheme ftp:// is not supported"):
+        open_source(["ftp://lake/a"])

@@ -1,0 +1,127 @@
+"""Schemas of files: what engines see, broken files, and each distinct schema parsed once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pruner.storage import open_store
+from pruner.tables.file_schemas import BrokenFileError, NotParquetError, SchemaReader
+from pruner.tables.listing import LocalLister, StoreLister
+from pruner.tables.thrift import ThriftError, schema_end, schema_only
+
+from tests.support.parquet_tables import write_file
+
+
+def read(path: Path) -> pa.Schema | BrokenFileError:
+    return SchemaReader().read_all(LocalLister(str(path.parent)), [(path.name, path.stat().st_size)])[0]
+
+
+def footer_of(path: Path) -> bytes:
+    data = path.read_bytes()
+    return data[-8 - int.from_bytes(data[-8:-4], "little") : -8]
+
+
+def test_types_are_those_of_the_parquet_schema_and_not_arrows_own(tmp_path: Path):
+    file = write_file(
+        tmp_path / "f.parquet",
+        words=pa.array(["a"]).dictionary_encode(),
+        long_words=pa.array(["a"], pa.large_string()),
+        zoned=pa.array([1], pa.timestamp("us", "Europe/Paris")),
+        wall=pa.array([1], pa.timestamp("ms")),
+        span=pa.array([1], pa.duration("s")),
+        days=pa.array([0], pa.date64()),
+        nested=pa.array([{"x": [1], "y": {"z": "a"}}]),
+    )
+    assert read(file) == pa.schema(
+        {
+            "words": pa.string(),
+            "long_words": pa.string(),
+            "zoned": pa.timestamp("us", "UTC"),
+            "wall": pa.timestamp("ms"),
+            "span": pa.int64(),
+            "days": pa.date32(),
+            "nested": pa.struct({"x": pa.list_(pa.int64()), "y": pa.struct({"z": pa.string()})}),
+        }
+    )
+
+
+def test_field_ids_are_kept(tmp_path: Path):
+    schema = pa.schema([pa.field("a", pa.int32(), metadata={"PARQUET:field_id": "7"})])
+    pq.write_table(pa.table({"a": pa.array([1], pa.int32())}, schema=schema), tmp_path / "f.parquet")
+    found = read(tmp_path / "f.parquet")
+    assert isinstance(found, pa.Schema)
+    assert found.field("a").metadata == {b"PARQUET:field_id": b"7"}
+
+
+def test_equal_schemas_are_one_object_and_others_are_not(tmp_path: Path):
+    for position, columns in enumerate(
+        ({"a": [1]}, {"a": [2, 3], "b": ["x"] * 2}, {"a": [4, 5, 6]}, {"a": ["x"]})
+    ):
+        write_file(tmp_path / f"{position}.parquet", **columns)
+    lister = LocalLister(str(tmp_path))
+    first, second, third, fourth = SchemaReader().read_all(
+        lister, [(f"{i}.parquet", (tmp_path / f"{i}.parquet").stat().st_size) for i in range(4)]
+    )
+    assert first is third
+    assert first == pa.schema({"a": pa.int64()})
+    assert second == pa.schema({"a": pa.int64(), "b": pa.string()})
+    assert fourth == pa.schema({"a": pa.string()})
+
+
+def test_a_store_gives_the_same_schema_as_the_disk(tmp_path: Path):
+    file = write_file(tmp_path / "f.parquet", a=[1], b=["x"])
+    store = open_store("memory://schemas/table")
+    store.put_new("f.parquet", file.read_bytes())
+    remote = SchemaReader().read_all(StoreLister(store), [("f.parquet", file.stat().st_size)])
+    assert remote == [read(file)]
+
+
+@pytest.mark.parametrize("size", [1, 11, 12, 100])
+def test_a_file_that_is_cut_short_is_broken(tmp_path: Path, size: int):
+    file = write_file(tmp_path / "f.parquet")
+    file.write_bytes(file.read_bytes()[:size])
+    assert isinstance(read(file), NotParquetError)
+
+
+def test_a_footer_that_cannot_be_is_broken(tmp_path: Path):
+    file = write_file(tmp_path / "f.parquet")
+    data = file.read_bytes()
+    file.write_bytes(data[:-8] + b"\xff\xff\xff\x7f" + data[-4:])
+    assert "names a footer of 2147483647 bytes" in str(read(file))
+    file.write_bytes(data[:-4] + b"PARE")
+    assert "encrypted" in str(read(file))
+    file.write_bytes(data[: -8 - 40] + b"\xee" * 40 + data[-8:])
+    footer = footer_of(file)
+    file.write_bytes(data[: -8 - len(footer)] + b"\xee" * len(footer) + data[-8:])
+    assert "broken footer" in str(read(file))
+
+
+def test_a_file_that_vanished_is_named_and_the_others_are_read(tmp_path: Path):
+    file = write_file(tmp_path / "f.parquet")
+    lister = LocalLister(str(tmp_path))
+    gone, there = SchemaReader().read_all(lister, [("gone.parquet", 500), ("f.parquet", file.stat().st_size)])
+    assert "cannot be read: [Errno 2]" in str(gone)
+    assert there == pa.schema({"x": pa.int64()})
+
+
+def test_the_schema_ends_where_the_rest_begins(tmp_path: Path):
+    one = footer_of(write_file(tmp_path / "a.parquet", a=[1], b=["x"]))
+    two = footer_of(write_file(tmp_path / "b.parquet", a=[1] * 50, b=["y"] * 50))
+    assert one[: schema_end(one)] == two[: schema_end(two)]
+    assert one != two
+    assert len(schema_only(one, schema_end(one))) < len(one)
+
+
+@given(st.binary(max_size=200))
+def test_no_bytes_make_the_schema_search_fail_otherwise(data: bytes):
+    try:
+        end = schema_end(b"\x15\x04\x19" + data)
+    except ThriftError:
+        return
+    assert 3 < end <= 3 + len(data)
