@@ -81,7 +81,7 @@ def decode_expression(node: Node, column_of: ColumnOf) -> Expr:
 def decode_table_filter(node: Node, column: Column) -> Expr:
     """Decode one entry of a scan's `table_filters`, which speaks about `column`.
 
-    Optional and dynamic filters are hints for the scan and follow from the rest of the predicate, so they say nothing.
+    Optional and dynamic filters are hints that follow from the rest of the predicate: they say nothing.
     """
     return _Decoder(lambda _: column).table_filter(node, column)
 
@@ -115,6 +115,8 @@ class _Decoder:
                 return self._cast(node, node["child"], bool(node.get("try_cast")))
             case "BOUND_FUNCTION":
                 return self._function(kind, node)
+            case "BOUND_CASE":
+                raise NotUnderstood("CASE, or a function that must not be evaluated while planning")
             case other:
                 raise NotUnderstood(f"{other} is not understood")
 
@@ -305,25 +307,28 @@ def any_of(operands: tuple[Expr, ...]) -> Expr:
     """OR of any number of operands; comparisons of one value for equality become one IN."""
     match operands:
         case [Compare(Operator.EQ, first, Literal()), _, *_]:
-            options = [
-                each.right
-                for each in operands
-                if isinstance(each, Compare)
-                and each.operator is Operator.EQ
-                and isinstance(each.right, Literal)
-                and each.left == first
-            ]
-            if len(options) == len(operands):
-                return In(first, tuple(option for option in options if isinstance(option, Literal)))
+            options = [_equal_to(first, each) for each in operands]
+            literals = tuple(option for option in options if option is not None)
+            if len(literals) == len(operands):
+                return In(first, literals)
         case _:
             pass
     return disjunction(operands)
 
 
+def _equal_to(value: Expr, comparison: Expr) -> Literal | None:
+    """The literal of `value = literal`; None for anything else."""
+    match comparison:
+        case Compare(Operator.EQ, left, Literal() as right) if left == value:
+            return right
+        case _:
+            return None
+
+
 def predicate(expression: Expr) -> Expr:
     """Return a value of type boolean as a predicate: a constant, or `column = true` for a bare column."""
     match expression:
-        case Literal(value) if value is None or isinstance(value, bool):
+        case Literal(value=None | bool() as value):
             return Constant(value)
         case Column():
             return Compare(Operator.EQ, expression, Literal(True, pa.bool_()))
@@ -385,7 +390,7 @@ _INTEGER_BITS = {pa.int8(): 8, pa.int16(): 16, pa.int32(): 32, pa.int64(): 64}
 
 
 def _is_lossless(literal: Literal, target: pa.DataType) -> bool:
-    """Tell whether a cast of a literal changes its type alone; with rewriting off, DuckDB leaves such casts in plans."""
+    """Tell whether a cast of a literal changes its type alone; unrewritten plans hold such casts."""
     if literal.type == target:
         return True
     bits = _INTEGER_BITS.get(target)

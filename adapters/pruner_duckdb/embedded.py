@@ -14,8 +14,28 @@ _KIND = re.compile(
     r"|(?P<copy>copy\s*\())",
     re.IGNORECASE,
 )
-_START = re.compile(r"\b(?:with|select|from|values)\b", re.IGNORECASE)
+_SHORT = re.compile(
+    r"\s*(?P<what>describe|desc|summarize|table)\s+(?:table\s+)?"
+    r"(?P<name>(?:\"(?:[^\"]|\"\")+\"|\w+)(?:\.(?:\"(?:[^\"]|\"\")+\"|\w+))*)\s*;?\s*",
+    re.IGNORECASE,
+)
+_SPELLED_OUT = {
+    "describe": "DESCRIBE ",
+    "desc": "DESCRIBE ",
+    "summarize": "SUMMARIZE ",
+    "table": "",
+    "from": "",
+}
+_START = re.compile(r"\b(?:with|select|from|values)\b|\(", re.IGNORECASE)
 _ATTEMPTS = 8
+
+
+def spelled_out(text: str) -> str:
+    """Write out the SELECT that `DESCRIBE t`, `SUMMARIZE t` and `TABLE t` stand for; other text stays."""
+    short = _SHORT.fullmatch(text)
+    if short is None:
+        return text
+    return f"{_SPELLED_OUT[short.group('what').lower()]}SELECT * FROM {short.group('name')}"
 
 
 def embedded_select(text: str, parse: Callable[[str], Select]) -> tuple[str, Select, str] | None:

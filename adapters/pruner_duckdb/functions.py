@@ -60,6 +60,3 @@ SESSION_VALUES = _names(
     "current_user localtime localtimestamp session_user user",
 )
 """Names without parentheses that are functions of the session unless a column bears them."""
-
-CASE_INSENSITIVE_LIKE = _names("~~* !~~* ilike_escape not_ilike_escape")
-"""DuckDB rewrites these into ranges between ASCII's two cases, which not every letter fits."""

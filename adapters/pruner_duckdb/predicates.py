@@ -9,7 +9,7 @@ from functools import cached_property
 
 from pruner.expr.nodes import TRUE, And, Expr
 from pruner_duckdb.decode import all_of
-from pruner_duckdb.functions import CASE_INSENSITIVE_LIKE, FOLDABLE
+from pruner_duckdb.functions import FOLDABLE
 from pruner_duckdb.gets import UnknownPlanFormat, scan_predicates
 from pruner_duckdb.literals import NoLiteral, sql_literal
 from pruner_duckdb.shadow import LruCache, NotPlanned, Relation, Shadow
@@ -152,13 +152,16 @@ class Predicates:
                 return self._cache.get(
                     (text, zone), len(text), lambda: self._plan(draft, text, zone, by_reference)
                 )
-        except (NotPlanned, UnknownPlanFormat) as reason:
+        except NotPlanned as reason:
+            raise Unpruned(f"the shadow database {reason}") from reason
+        except UnknownPlanFormat as reason:
             raise Unpruned(str(reason)) from reason
 
     def _plan(self, draft: Draft, text: str, zone: str, names: Mapping[Reference, str]) -> list[Expr]:
-        passes = [scan_predicates(self._shadow.optimized_plans(text, zone, keep_form=True))]
-        if not any(use.name in CASE_INSENSITIVE_LIKE for use in draft.select.functions):
-            passes.append(scan_predicates(self._shadow.optimized_plans(text, zone, keep_form=False)))
+        passes = [
+            scan_predicates(self._shadow.optimized_plans(text, zone, keep_form=keep_form))
+            for keep_form in (True, False)
+        ]
         return [_both(each.get(names[reference], TRUE) for each in passes) for reference in draft.pruned]
 
 

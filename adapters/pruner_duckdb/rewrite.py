@@ -20,7 +20,7 @@ from pruner_duckdb.scans import Scan
 from pruner_duckdb.selftest import plan_format_problem
 from pruner_duckdb.session import Ask, SessionState, describe_relation, require_same_meaning, session_state
 from pruner_duckdb.shadow import NotPlanned, Relation, Shadow, readable_plans
-from pruner_duckdb.statement import Reference, Select
+from pruner_duckdb.statement import Reference, Select, Span
 from pruner_duckdb.types import quote
 
 if TYPE_CHECKING:
@@ -57,8 +57,18 @@ class Rewriter:
         self, tables: Mapping[tuple[str, ...], KnownTable], shadow: Shadow, predicates: Predicates
     ) -> None:
         self._tables = tables
-        self._shadow = shadow
+        self.shadow = shadow
         self._predicates = predicates
+        self.plain_names = frozenset(path[0] for path in tables if len(path) == 1)
+        """Names of tables that stand without a schema, in lower case."""
+
+    def table_called(self, name: str, *, whole: bool = False) -> str | None:
+        """The table of this name, by its last part alone unless `whole`; None where there is none."""
+        parts = tuple(part.strip('"').lower() for part in name.split("."))
+        for path, known in self._tables.items():
+            if path == parts or (not whole and path[-1] == parts[-1]):
+                return known.name
+        return None
 
     def mentions_table(self, text: str) -> bool:
         """Tell cheaply whether a text may read one of the tables at all."""
@@ -94,7 +104,7 @@ class Rewriter:
         if not chosen:
             return None
         for each in chosen:
-            _require_replaceable(each)
+            _name_span(each)
         pinned = self._pin(chosen)
         expressions, reason = self._expressions(select, parameters, pinned, state, ask, relation_of)
         return self._splice(select, parameters, pinned, expressions, reason, state.zone)
@@ -107,23 +117,24 @@ class Rewriter:
         """
         for path in session_state(ask, sorted(self._tables)).known:
             name = self._tables[path].name
-            raise PrunerError(
-                f"the database already has a table or view named {name}: choose another name for the table"
-            )
+            raise PrunerError(f"the database already has a table or view named {name}: choose another name")
 
-    def binds(self, select: Select, parameters: Parameters) -> bool:
-        """Tell whether a statement surely makes sense, judged by the tables' shapes when they were last
-        read.
-        """
+    def binds(self, select: Select, parameters: Parameters, relation_of: RelationOf) -> bool:
+        """Tell whether a statement surely makes sense, judged by the tables' shapes as last read."""
         relations: dict[Reference, Relation] = {}
-        for reference in select.references:
-            known = None if reference.function else self._tables.get(_key(reference))
-            if known is None or known.last_relation is None:
-                return False
-            relations[reference] = known.last_relation
+        ours: list[Reference] = []
         try:
-            draft = Draft(select, relations, tuple(relations), parameters)
-            readable_plans(self._shadow.bound_plan(self._predicates.comparison_text(draft), "UTC"))
+            for reference in select.references:
+                known = None if reference.function else self._tables.get(_key(reference))
+                if known is not None and known.last_relation is not None:
+                    relations[reference] = known.last_relation
+                    ours.append(reference)
+                elif known is not None:
+                    return False
+                elif not _stays(reference):
+                    relations[reference] = _described(select, reference, relation_of)
+            text = self._predicates.comparison_text(Draft(select, relations, tuple(ours), parameters))
+            readable_plans(self.shadow.bound_plan(text, "UTC"))
         except (Unpruned, NotPlanned):
             return False
         return True
@@ -135,7 +146,7 @@ class Rewriter:
             if key not in pinned:
                 known = self._tables[key]
                 snapshot = known.snapshot()
-                shape = self._shadow.with_connection(partial(known.shape, snapshot))
+                shape = self.shadow.with_connection(partial(known.shape, snapshot))
                 pinned[key] = _Pinned(known, snapshot, shape)
             pinned[key].references.append(reference)
         return pinned
@@ -152,13 +163,13 @@ class Rewriter:
         """The predicate of each reference, or the reason why there is none for the whole statement."""
         if os.environ.get("PRUNER_DISABLED") == "1":
             return {}, "switched off by PRUNER_DISABLED=1"
-        problem = plan_format_problem(self._shadow)
+        problem = plan_format_problem(self.shadow)
         if problem is not None:
             return {}, problem
         try:
             draft = self._draft(select, parameters, pinned, relation_of)
             comparison = None if select.plain else self._predicates.comparison_text(draft)
-            require_same_meaning(state, self._shadow, ask, comparison)
+            require_same_meaning(state, self.shadow, ask, comparison)
             return dict(zip(draft.pruned, self._predicates.of(draft, state.zone), strict=True)), None
         except Unpruned as reason:
             return {}, str(reason)
@@ -179,7 +190,7 @@ class Rewriter:
             if table is not None and reference in table.references:
                 relations[reference] = table.shape.relation
                 pruned.append(reference)
-            elif not (reference.function and reference.path[-1].lower() in KEPT_TABLE_FUNCTIONS):
+            elif not _stays(reference):
                 relations[reference] = _described(select, reference, relation_of)
         return Draft(select, relations, tuple(pruned), parameters)
 
@@ -193,17 +204,15 @@ class Rewriter:
         zone: str,
     ) -> Rewritten:
         markers = Markers(select, parameters)
-        chosen = [reference for table in pinned.values() for reference in table.references]
+        chosen = sorted((each for table in pinned.values() for each in table.references), key=_name_start)
         edits = [*markers.edits(), *shortened(select, chosen)]
         scans: list[Scan] = []
-        for table in pinned.values():
-            for reference in table.references:
-                scan = _plan(table, expressions.get(reference, TRUE), reason, zone)
-                scans.append(scan)
-                text = f"({_files_sql(table, scan.plan, markers)})"
-                alias = "" if reference.alias is not None else f" AS {quote(reference.path[-1])}"
-                assert reference.name is not None
-                edits.append((reference.name, text + alias))
+        for reference in chosen:
+            table = pinned[_key(reference)]
+            scan = _plan(table, expressions.get(reference, TRUE), reason, zone)
+            scans.append(scan)
+            alias = "" if reference.alias is not None else f" AS {quote(reference.path[-1])}"
+            edits.append((_name_span(reference), f"({_files_sql(table, scan.plan, markers)}){alias}"))
         return Rewritten(select.spliced(edits), markers.values, tuple(scans))
 
 
@@ -231,13 +240,19 @@ def _files_sql(table: _Pinned, plan: Plan, markers: Markers) -> str:
     if plan.has_logs and not table.known.read_optimized:
         count = int((plan.snapshot.has_logs & plan.kept_mask).sum())
         raise TableError(
-            f"table {table.known.name}: {count} of the file slices to read have log files, which the DuckDB "
-            "adapter does not merge; compact the table, or set the option read_optimized to read base files only"
+            f"table {table.known.name}: {count} of the file slices to read have log files, which the "
+            "DuckDB adapter does not merge: compact the table, or set its option read_optimized to read base "
+            "files only"
         )
     return scan_sql(plan, table.shape, markers.bind)
 
 
-def _require_replaceable(reference: Reference) -> None:
+def _name_span(reference: Reference) -> Span:
+    """Where the table's name stands, to put a query in its place.
+
+    Raises:
+        PrunerError: it cannot be replaced in this statement.
+    """
     name = ".".join(reference.path)
     if reference.time_travel:
         raise PrunerError(f"table {name}: AT is not supported here; give the table the option as_of instead")
@@ -245,6 +260,16 @@ def _require_replaceable(reference: Reference) -> None:
         raise PrunerError(
             f"table {name} cannot be read in this kind of statement; write SELECT … FROM {name}"
         )
+    return reference.name
+
+
+def _name_start(reference: Reference) -> int:
+    return _name_span(reference).start
+
+
+def _stays(reference: Reference) -> bool:
+    """Tell whether a reference can stand in the shadow's copy as it is."""
+    return reference.function and reference.path[-1].lower() in KEPT_TABLE_FUNCTIONS
 
 
 def _described(select: Select, reference: Reference, relation_of: RelationOf) -> Relation:

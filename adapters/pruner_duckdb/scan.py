@@ -88,7 +88,9 @@ def _native_types(snapshot: Snapshot, run: duckdb.DuckDBPyConnection) -> dict[st
             described = run.execute(
                 "DESCRIBE FROM read_parquet(?, hive_partitioning = false)", [[file_name(uri)]]
             )
-            return {str(row[0]).lower(): str(row[1]) for row in described.fetchall()}
+            types = {str(row[0]).lower(): str(row[1]) for row in described.fetchall()}
+            # A column of nothing but NULL has no type that a table could have.
+            return {name: data_type for name, data_type in types.items() if '"NULL"' not in data_type}
         except duckdb.Error:
             continue
     return {}

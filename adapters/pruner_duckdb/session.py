@@ -5,14 +5,14 @@ may change it.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import duckdb
 
 from pruner_duckdb.predicates import Unpruned
-from pruner_duckdb.shadow import Relation, Shadow
+from pruner_duckdb.shadow import NotPlanned, Relation, Shadow, readable_plans
 from pruner_duckdb.types import quote
 
 MEANING_SETTINGS = (
@@ -32,14 +32,11 @@ Ask = Callable[[str, "list[object]"], "tuple[Any, ...]"]
 
 @dataclass(frozen=True, slots=True)
 class SessionState:
-    """What was found: the zone, which names the catalog knows, and how the session plans a text (if one was
-    asked).
-    """
+    """The session's zone, its settings, and which of the names its catalog has."""
 
     zone: str
     settings: tuple[str, ...]
     known: frozenset[tuple[str, ...]]
-    bound_plan: str | None
 
 
 def session_state(ask: Ask, names: Sequence[tuple[str, ...]]) -> SessionState:
@@ -50,7 +47,7 @@ def session_state(ask: Ask, names: Sequence[tuple[str, ...]]) -> SessionState:
     zone, *rest = ask(f"SELECT {settings}{probes}", list(selects))
     values, answers = rest[: len(MEANING_SETTINGS)], rest[len(MEANING_SETTINGS) :]
     known = frozenset(name for name, answer in zip(names, answers, strict=True) if _exists(answer))
-    return SessionState(str(zone), tuple(values), known, None)
+    return SessionState(str(zone), tuple(values), known)
 
 
 def _exists(answer: str) -> bool:
@@ -83,18 +80,18 @@ def require_same_meaning(state: SessionState, shadow: Shadow, ask: Ask, comparis
     if comparison is None:
         return
     theirs = ask("SELECT system.main.json_serialize_plan(?)", [comparison])[0]
-    if theirs != shadow.bound_plan(comparison, state.zone):
-        raise Unpruned(_difference(theirs))
+    ours = shadow.bound_plan(comparison, state.zone)
+    if theirs != ours:
+        raise Unpruned(_difference(theirs, ours))
 
 
-def _difference(theirs: str) -> str:
-    try:
-        told: Mapping[str, Any] = json.loads(theirs)
-    except (ValueError, RecursionError):
-        told = {}
-    if told.get("error"):
-        first_line = str(told["error_message"]).splitlines()[0]
-        return f"the statement cannot be planned apart from its tables ({first_line})"
+def _difference(theirs: str, ours: str) -> str:
+    """Why two plans of one text differ."""
+    for whose, plan in (("the session", theirs), ("the shadow database", ours)):
+        try:
+            readable_plans(plan)
+        except NotPlanned as reason:
+            return f"{whose} {reason}"
     return "the session gives a function, an operator or a type of the statement a meaning of its own"
 
 

@@ -13,6 +13,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from enum import Enum
 from typing import Any, TypeVar
 
 import duckdb
@@ -89,6 +90,14 @@ class LruCache:
         return value
 
 
+class _Mode(Enum):
+    """Which optimizers run."""
+
+    AS_SHIPPED = "all"
+    REWRITTEN = "those that move or rewrite predicates"
+    AS_WRITTEN = "those that move predicates"
+
+
 class Shadow:
     """The private instance. One per process serves every connection; calls are serialized by a lock."""
 
@@ -97,10 +106,11 @@ class Shadow:
         self._lock = threading.RLock()
         every = [row[0] for row in self._connection.execute("FROM duckdb_optimizers()").fetchall()]
         self._disabled = {
-            False: ",".join(name for name in every if name not in KEPT_OPTIMIZERS),
-            True: ",".join(name for name in every if name not in KEPT_OPTIMIZERS - REWRITING),
+            _Mode.AS_SHIPPED: "",
+            _Mode.REWRITTEN: ",".join(name for name in every if name not in KEPT_OPTIMIZERS),
+            _Mode.AS_WRITTEN: ",".join(name for name in every if name not in KEPT_OPTIMIZERS - REWRITING),
         }
-        self._keeps_form: bool | None = None
+        self._mode = _Mode.AS_SHIPPED
         self._zone: str | None = None
         self._tables: OrderedDict[tuple[Relation, int], str] = OrderedDict()
         self._created = 0
@@ -137,10 +147,12 @@ class Shadow:
         A session that serializes the same text to the same plan gives it the same meaning.
         """
         with self._lock:
-            self._set_up(zone, keep_form=False)
-            return self._cache.get(
-                ("bound", text, zone), len(text), lambda: self._scalar("SELECT json_serialize_plan(?)", text)
-            )
+            return self._cache.get(("bound", text, zone), len(text), lambda: self._bound_plan(text, zone))
+
+    def _bound_plan(self, text: str, zone: str) -> str:
+        # Even the plan before optimization differs with the set of optimizers (for RIGHT JOIN, say).
+        self._set_up(zone, _Mode.AS_SHIPPED)
+        return self._scalar("SELECT json_serialize_plan(?)", text)
 
     def settings(self, names: Sequence[str]) -> tuple[str, ...]:
         """Values of settings as this instance has them."""
@@ -166,7 +178,7 @@ class Shadow:
             NotPlanned: DuckDB refuses the statement, or its plan is not readable (NaN).
         """
         with self._lock:
-            self._set_up(zone, keep_form=keep_form)
+            self._set_up(zone, _Mode.AS_WRITTEN if keep_form else _Mode.REWRITTEN)
             serialized = self._scalar("SELECT json_serialize_plan(?, optimize := true)", text)
         return readable_plans(serialized)
 
@@ -207,13 +219,13 @@ class Shadow:
             _, name = self._tables.popitem(last=False)
             self._connection.execute(f"DROP TABLE {name}")
 
-    def _set_up(self, zone: str, *, keep_form: bool) -> None:
+    def _set_up(self, zone: str, mode: _Mode) -> None:
         if zone != self._zone:
             self._connection.execute("SET TimeZone = ?", [zone])
             self._zone = zone
-        if keep_form != self._keeps_form:
-            self._connection.execute(f"SET disabled_optimizers = '{self._disabled[keep_form]}'")
-            self._keeps_form = keep_form
+        if mode is not self._mode:
+            self._connection.execute(f"SET disabled_optimizers = '{self._disabled[mode]}'")
+            self._mode = mode
 
     def _scalar(self, sql: str, text: str) -> str:
         row = self._connection.execute(sql, [text]).fetchone()
@@ -229,11 +241,9 @@ def readable_plans(serialized: str) -> list[dict[str, Any]]:
     try:
         answer = json.loads(serialized)
     except (ValueError, RecursionError) as error:
-        raise NotPlanned(f"DuckDB's plan is not readable JSON, as with a NaN literal ({error})") from error
+        raise NotPlanned(f"writes a plan that is no JSON, as with a NaN literal ({error})") from error
     if answer.get("error"):
-        raise NotPlanned(
-            f"the shadow database cannot plan the statement ({_first_line(answer.get('error_message'))})"
-        )
+        raise NotPlanned(f"cannot plan the statement ({_first_line(answer.get('error_message'))})")
     return answer["plans"]
 
 

@@ -149,9 +149,9 @@ class _Walk:
                 pending.extend((child, visible) for child in _children(node))
         return Select(
             text=self._text,
-            references=tuple(self._references),
+            references=tuple(sorted(self._references, key=_position)),
             functions=tuple(self._functions),
-            parameters=tuple(self._parameters),
+            parameters=tuple(sorted(self._parameters, key=lambda each: each.span.start)),
             qualified=tuple(self._qualified),
             plain=self._plain,
         )
@@ -245,6 +245,10 @@ def _children(node: Node) -> Iterable[Any]:
             yield child.get("arguments") or child.get("children")
         elif key != "cte_map":
             yield child
+
+
+def _position(reference: Reference) -> int:
+    return NO_LOCATION if reference.whole is None else reference.whole.start
 
 
 def _path(node: Node) -> tuple[str, ...]:

@@ -135,7 +135,7 @@ def is_ambiguous(data_type: pa.DataType) -> bool:
         or pa.types.is_string(data_type)
         or pa.types.is_large_string(data_type)
         or pa.types.is_decimal(data_type)
-    ) or pa.types.is_null(data_type)
+    )
 
 
 def arrow_type(node: dict[str, Any]) -> pa.DataType | None:

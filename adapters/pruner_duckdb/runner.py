@@ -1,0 +1,185 @@
+"""One statement on its way to DuckDB: rewritten where it reads pruned tables, run as the caller would."""
+
+from __future__ import annotations
+
+import builtins
+import re
+from collections import deque
+from collections.abc import Callable, Container, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import FrameType
+from typing import Any
+
+import duckdb
+
+from pruner.errors import PrunerError
+from pruner_duckdb.embedded import embedded_select, spelled_out
+from pruner_duckdb.predicates import Parameters
+from pruner_duckdb.relation import LazyRelation
+from pruner_duckdb.rewrite import Rewriter, Rewritten
+from pruner_duckdb.scans import Scan
+from pruner_duckdb.statement import NotSelect, Select
+
+_SCOPED_CALL = compile("__pruner_call(__pruner_sql, **__pruner_named)", "<pruner>", "eval")
+_MISSING_TABLE = re.compile(r"Table with name \"?(.+?)\"? does not exist")
+
+
+class Scope:
+    """The variables that the caller of `sql` or `execute` sees: DuckDB reads data frames from them."""
+
+    def __init__(self, frame: FrameType | None) -> None:
+        self._locals: Mapping[str, Any] = frame.f_locals if frame is not None else {}
+        self._globals: Mapping[str, Any] = frame.f_globals if frame is not None else {}
+
+    def keep(self, names: set[str]) -> None:
+        """Hold on to these variables alone, for later."""
+        self._locals = {name: self._locals[name] for name in names if name in self._locals}
+        self._globals = {name: self._globals[name] for name in names if name in self._globals}
+
+    def call(
+        self, function: Callable[..., Any], sql: Any, named: dict[str, Any], tables: Container[str] = ()
+    ) -> Any:
+        """Call a method of DuckDB as if from the caller's frame; no variable stands in for one of `tables`."""
+        variables = {
+            key: value.native() if isinstance(value, LazyRelation) else value
+            for key, value in (*self._globals.items(), *self._locals.items())
+            if not key.startswith("__") and key.lower() not in tables
+        }
+        internal = {"__pruner_call": function, "__pruner_sql": sql, "__pruner_named": named}
+        return eval(_SCOPED_CALL, {"__builtins__": builtins}, variables | internal)
+
+
+NOWHERE = Scope(None)
+
+
+@dataclass(frozen=True)
+class Method:
+    """`execute` or `sql` of DuckDB's connection, with the name by which it takes parameters."""
+
+    call: Callable[..., Any]
+    parameters_name: str
+    options: dict[str, Any] = field(default_factory=dict[str, Any])
+
+
+class Runner:
+    """Runs statements on one DuckDB connection."""
+
+    def __init__(
+        self, native: duckdb.DuckDBPyConnection, rewriter: Rewriter, last_plans: deque[Scan]
+    ) -> None:
+        self.native = native
+        self.rewriter = rewriter
+        self.last_plans = last_plans
+
+    def run(
+        self, text: Any, parameters: Parameters, method: Method, scope: Scope, *, record: bool = True
+    ) -> Any:
+        """Run one statement; a file that was removed in between is met by planning again, once.
+
+        Args:
+            text: the statement.
+            parameters: the user's.
+            method: through which of DuckDB's methods.
+            scope: what the user's variables are.
+            record: whether its scans are logged and remembered.
+
+        Raises:
+            PrunerError: a table cannot be listed completely, or not be read by this kind of statement.
+            duckdb.Error: whatever DuckDB refuses.
+        """
+        rewritten = self._rewritten(text, parameters, method, scope)
+        if rewritten is None:
+            return self._unchanged(text, parameters, method, scope)
+        try:
+            return self._call_rewritten(rewritten, method, scope, record)
+        except duckdb.IOException:
+            again = self._rewritten(text, parameters, method, scope)
+            if again is None or _snapshots(again) == _snapshots(rewritten):
+                raise
+            return self._call_rewritten(again, method, scope, record)
+
+    def statements(self, query: Any, parameters: Parameters) -> Sequence[tuple[Any, Parameters]]:
+        """The statements of a text one by one; only the last one takes parameters, as with DuckDB."""
+        if not isinstance(query, str) or ";" not in query or not self.rewriter.mentions_table(query):
+            return [(query, parameters)]
+        try:
+            parts = [str(each.query) for each in self.native.extract_statements(query)]
+        except duckdb.Error:
+            return [(query, parameters)]
+        if len(parts) < 2:
+            return [(query, parameters)]
+        return [*((part, None) for part in parts[:-1]), (parts[-1], parameters)]
+
+    def select(self, text: Any) -> Select | None:
+        """The statement taken apart, if it is a SELECT that may read one of the tables."""
+        if not isinstance(text, str) or not self.rewriter.mentions_table(text):
+            return None
+        try:
+            select = self.rewriter.shadow.parse(spelled_out(text))
+        except NotSelect:
+            return None
+        return select if self.rewriter.candidates(select) else None
+
+    def relation_of(self, scope: Scope) -> Callable[[str], duckdb.DuckDBPyRelation]:
+        """Makes a relation of a query that sees the user's variables."""
+        return lambda sql: scope.call(self.native.sql, sql, {})
+
+    def _rewritten(self, text: Any, parameters: Parameters, method: Method, scope: Scope) -> Rewritten | None:
+        if not isinstance(text, str) or not self.rewriter.mentions_table(text):
+            return None
+
+        def rewrite(select: Select) -> Rewritten | None:
+            return self.rewriter.rewrite(
+                select,
+                parameters,
+                lambda sql, values: self._ask(sql, values, method),
+                self.relation_of(scope),
+            )
+
+        parse = self.rewriter.shadow.parse
+        try:
+            return rewrite(parse(spelled_out(text)))
+        except NotSelect as refusal:
+            if refusal.syntax:
+                return None
+        found = embedded_select(text, parse)
+        if found is None:
+            return None
+        before, select, after = found
+        inner = rewrite(select)
+        return None if inner is None else Rewritten(before + inner.sql + after, inner.parameters, inner.scans)
+
+    def _call_rewritten(self, rewritten: Rewritten, method: Method, scope: Scope, record: bool) -> Any:
+        for scan in rewritten.scans if record else ():
+            self.last_plans.append(scan)
+            scan.log()
+        return _call(rewritten.sql, rewritten.parameters, method, scope)
+
+    def _unchanged(self, text: Any, parameters: Parameters, method: Method, scope: Scope) -> Any:
+        try:
+            return _call(text, parameters, method, scope, self.rewriter.plain_names)
+        except duckdb.CatalogException as error:
+            missing = _MISSING_TABLE.search(str(error))
+            name = self.rewriter.table_called(missing.group(1)) if missing else None
+            if name is None:
+                raise
+            raise PrunerError(
+                f"table {name} cannot be read in this kind of statement: only SELECT, DESCRIBE, EXPLAIN, "
+                "CREATE TABLE … AS, INSERT … SELECT and COPY (SELECT …) TO read it"
+            ) from error
+
+    def _ask(self, sql: str, parameters: list[object], method: Method) -> tuple[Any, ...]:
+        # Through the statement's own method: the other one may meet a result not fetched to its end.
+        rows = _call(sql, parameters or None, Method(method.call, method.parameters_name), NOWHERE).fetchall()
+        return tuple(rows[0])
+
+
+def _call(sql: Any, parameters: Any, method: Method, scope: Scope, tables: Container[str] = ()) -> Any:
+    named = dict(method.options)
+    if parameters is not None:
+        named[method.parameters_name] = parameters
+    return scope.call(method.call, sql, named, tables)
+
+
+def _snapshots(rewritten: Rewritten) -> list[str]:
+    return [scan.snapshot_id for scan in rewritten.scans]

@@ -1,0 +1,124 @@
+"""Small trees of Parquet files for the tests of the DuckDB adapter, and the oracle that reads them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import duckdb
+
+import pruner
+import pruner_duckdb
+
+Rows = list[tuple[Any, ...]]
+
+FLIGHTS_PER_FILE = 50
+FLIGHTS_FILES = 12
+REGIONS = ("de", "fr x", "us")
+
+
+def write_tree(root: Path, files: Mapping[str, str]) -> Path:
+    """Write one Parquet file for each relative path, with the rows of its query."""
+    writer = duckdb.connect()
+    writer.execute("SET TimeZone = 'UTC'")
+    for name, query in files.items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        # Written beside and renamed: a path with signs of patterns in it is not for COPY to interpret.
+        writer.execute(f"COPY ({query}) TO '{root.parent}/part.tmp' (FORMAT parquet)")
+        (root.parent / "part.tmp").rename(path)
+    return root
+
+
+def flights_query(number: int) -> str:
+    """Rows of one file: ids, times and prices follow each other from file to file; delays have NULLs."""
+    start = number * FLIGHTS_PER_FILE
+    return f"""
+        SELECT i::INTEGER AS id,
+               'C' || lpad(({number} % 6)::VARCHAR, 2, '0') || chr(97 + (i % 3)::INTEGER) AS carrier,
+               TIMESTAMP '2024-01-01' + to_days({number}) + to_minutes((i % 1000)::INTEGER) AS ts,
+               (i * 1.25)::DECIMAL(10, 2) AS price,
+               CASE WHEN {number} % 4 = 3 OR i % 5 = 0 THEN NULL ELSE (i % 7) * {number}.5 END AS delay,
+               i % 2 = 0 AND {number} < 6 AS early,
+               TIMESTAMPTZ '2024-01-01 00:00:00+00' + to_days({number}) AS seen,
+               DATE '2024-01-01' + {number} AS day,
+               {{'code': {number}, 'tags': [i]}} AS extra
+        FROM range({start}, {start + FLIGHTS_PER_FILE}) r(i)"""
+
+
+def write_flights(root: Path) -> Path:
+    """Twelve files of fifty rows in three hive-style partitions, one file after the other."""
+    return write_tree(
+        root,
+        {f"region={REGIONS[n % 3]}/part-{n:02d}.parquet": flights_query(n) for n in range(FLIGHTS_FILES)},
+    )
+
+
+def write_airports(root: Path) -> Path:
+    """Four flat files of ten rows; `flight` refers to flights of the first four files."""
+    return write_tree(
+        root,
+        {
+            f"a{n}.parquet": f"""
+                SELECT (i * 5)::BIGINT AS flight, 'A' || i AS name, {n} AS zone_no
+                FROM range({n * 10}, {n * 10 + 10}) r(i)"""
+            for n in range(4)
+        },
+    )
+
+
+def indexed(root: Path, **options: Any) -> pruner.Table:
+    """Open a table and index every column."""
+    table = pruner.open_table(str(root), **options)
+    table.create_index("stats", on="*")
+    return table
+
+
+def oracle(tables: Mapping[str, Path], setup: Sequence[str] = ()) -> duckdb.DuckDBPyConnection:
+    """A connection whose tables are filled with all rows, with DuckDB's optimizer off."""
+    connection = duckdb.connect()
+    connection.execute("SET TimeZone = 'UTC'")
+    for name, root in tables.items():
+        files = sorted(str(path) for path in root.rglob("*.parquet"))
+        connection.execute(
+            f"CREATE TABLE {name} AS FROM read_parquet(?, union_by_name = true, hive_partitioning = true, "
+            "hive_types_autocast = false)",
+            [files],
+        )
+    for statement in setup:
+        connection.execute(statement)
+    connection.execute("PRAGMA disable_optimizer")
+    return connection
+
+
+def answer(connection: Any, sql: str, parameters: Any = None) -> Rows:
+    """All rows in an order that no plan changes: through `execute` with parameters, else through `sql`."""
+    if parameters is not None:
+        return sorted(connection.execute(sql, parameters).fetchall(), key=repr)
+    # By way of Arrow: DuckDB fetches timestamps with a zone through a package that need not be there.
+    table = connection.sql(sql).to_arrow_table()
+    return sorted(zip(*(column.to_pylist() for column in table.columns), strict=True), key=repr)
+
+
+class Compared:
+    """Runs statements pruned and by the oracle."""
+
+    def __init__(self, pruned: pruner_duckdb.Connection, full: duckdb.DuckDBPyConnection) -> None:
+        self.pruned = pruned
+        self.full = full
+
+    def both(self, statement: str) -> None:
+        """Change the session on both sides."""
+        self.pruned.execute(statement)
+        self.full.execute(statement)
+
+    def kept(self, sql: str, parameters: Any = None) -> tuple[int, ...]:
+        """Assert that both sides give the same rows; return how many files each scan read, as in the text."""
+        self.pruned.last_plans.clear()
+        assert answer(self.pruned, sql, parameters) == answer(self.full, sql, parameters), sql
+        return tuple(scan.kept for scan in self.pruned.last_plans)
+
+    def reasons(self) -> list[str | None]:
+        """Why the scans of the newest statement were not pruned."""
+        return [scan.reason for scan in self.pruned.last_plans]

@@ -1,0 +1,277 @@
+"""The connection around DuckDB's: what it passes on, what it records, when it plans, and what it refuses."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+import duckdb
+import pyarrow as pa
+import pytest
+
+import pruner
+import pruner_duckdb
+from pruner.errors import PrunerError, TableError
+from tests.engines.duckdb_tables import flights_query, indexed, write_flights, write_tree
+
+
+@pytest.fixture(scope="module")
+def flights(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = write_flights(tmp_path_factory.mktemp("connection") / "flights")
+    indexed(root)
+    return root
+
+
+@pytest.fixture
+def con(flights: Path) -> pruner_duckdb.Connection:
+    return pruner_duckdb.connect({"flights": str(flights)})
+
+
+def add_file(root: Path, number: int) -> None:
+    write_tree(root, {f"region=us/part-{number:02d}.parquet": flights_query(number)})
+
+
+# What is read
+
+
+def test_a_table_is_a_path_a_table_or_options_under_any_name(flights: Path) -> None:
+    con = pruner_duckdb.connect(
+        {
+            "a": str(flights),
+            "lake.b": pruner.open_table(str(flights)),
+            "C": {"uri": str(flights), "max_staleness": 60.0},
+        }
+    )
+    for name in ("a", "lake.b", "LAKE.B", '"lake"."b"', "c", '"C"'):
+        assert con.execute(f"SELECT count(*) FROM {name} WHERE id < 50").fetchall() == [(50,)]
+        assert con.last_plans[-1].kept == 1
+    assert con.execute("SELECT lake.b.id, b.day FROM lake.b WHERE lake.b.id = 5").fetchone()[0] == 5
+    assert [scan.table for scan in con.last_plans][-1] == "lake.b"
+
+
+def test_an_existing_connection_is_attached_with_what_it_has(flights: Path) -> None:
+    existing = duckdb.connect()
+    existing.execute("CREATE TABLE mine AS SELECT 5 AS id")
+    con = pruner_duckdb.attach(existing, {"flights": str(flights)})
+    joined = "SELECT count(*) FROM mine JOIN flights USING (id) WHERE id < 50"
+    assert con.execute(joined).fetchall() == [(1,)]
+    assert con.last_plans[-1].kept == 1
+    assert existing.execute("SELECT count(*) FROM mine").fetchall() == [(1,)]
+
+
+def test_a_name_that_exists_already_is_refused(flights: Path) -> None:
+    existing = duckdb.connect()
+    existing.execute("CREATE VIEW flights AS SELECT 1")
+    with pytest.raises(PrunerError, match="already has a table or view named flights"):
+        pruner_duckdb.attach(existing, {"flights": str(flights)})
+
+
+def test_options_that_do_not_exist_are_refused(flights: Path) -> None:
+    with pytest.raises(TableError, match="unknown option 'urll'"):
+        pruner_duckdb.connect({"flights": {"urll": str(flights)}})
+    with pytest.raises(TableError, match="'uri' is missing"):
+        pruner_duckdb.connect({"flights": {"as_of": "1"}})
+
+
+def test_tables_are_opened_when_first_read(tmp_path: Path) -> None:
+    con = pruner_duckdb.connect({"absent": str(tmp_path / "absent")})
+    assert con.execute("SELECT 1").fetchall() == [(1,)]
+    with pytest.raises(TableError):
+        con.execute("SELECT * FROM absent")
+
+
+# What is passed on
+
+
+def test_everything_else_is_duckdbs(con: pruner_duckdb.Connection) -> None:
+    assert con.execute("SELECT 1, 'flights'").fetchall() == [(1, "flights")]
+    assert con.begin() is con
+    con.execute("CREATE TABLE x (i INTEGER)")
+    con.executemany("INSERT INTO x VALUES (?)", [[1], [2]])
+    con.commit()
+    assert con.execute("SELECT sum(i) FROM x").fetchone() == (3,)
+    assert con.description[0][0] == "sum(i)"
+    with pytest.raises(duckdb.ParserException):
+        con.execute("SELEC * FROM flights")
+    with pytest.raises(duckdb.BinderException, match="nope"):
+        con.execute("SELECT nope FROM flights")
+    with pytest.raises(duckdb.CatalogException, match="nowhere"):
+        con.execute("SELECT * FROM flights JOIN nowhere USING (id)")
+    with pytest.raises(AttributeError):
+        con.no_such_method()
+
+
+def test_variables_of_the_caller_are_read_by_name(con: pruner_duckdb.Connection) -> None:
+    mine = pa.table({"id": [5, 60, 1000]})
+    few = con.sql("SELECT id FROM mine WHERE id < 100")
+    assert mine is not None
+    assert few is not None
+    joined = "SELECT count(*) FROM {} JOIN flights USING (id)"
+    assert con.sql(joined.format("mine")).fetchall() == [(2,)]
+    assert con.sql(joined.format("few")).fetchall() == [(2,)]
+    assert con.execute(joined.format("mine") + " WHERE id < 50").fetchall() == [(1,)]
+    assert con.last_plans[-1].kept == 1
+
+
+def test_a_cursor_knows_the_tables_and_not_the_variables_of_the_session(
+    con: pruner_duckdb.Connection,
+) -> None:
+    con.execute("CREATE TEMP TABLE flights AS SELECT 1 AS id")
+    assert con.execute("SELECT count(*) FROM flights").fetchall() == [(1,)]
+    with con.cursor() as other:
+        assert other.execute("SELECT count(*) FROM flights WHERE id < 50").fetchall() == [(50,)]
+
+
+def test_statements_one_after_another(con: pruner_duckdb.Connection) -> None:
+    assert con.execute("SELECT 1; SELECT count(*) FROM flights WHERE id < ?", [50]).fetchall() == [(50,)]
+    relation = con.sql("CREATE TABLE y AS SELECT id FROM flights WHERE id < 3; SELECT count(*) FROM y")
+    assert relation is not None
+    assert relation.fetchall() == [(3,)]
+
+
+RUN_AT_ONCE = {
+    "CREATE TABLE made AS SELECT id FROM flights WHERE id < 60": 2,
+    "CREATE OR REPLACE TEMP TABLE made AS (SELECT id FROM flights WHERE id < 60)": 2,
+    "INSERT INTO kept SELECT id FROM flights WHERE id < 60": 2,
+    "INSERT INTO kept (id) WITH f AS (FROM flights) SELECT id FROM f WHERE id < 60": 2,
+    "EXPLAIN SELECT id FROM flights WHERE id < 60": 2,
+    "EXPLAIN ANALYZE SELECT id FROM flights WHERE id < 60": 2,
+    "COPY (SELECT id FROM flights WHERE id < 60 AND (id > 5)) TO '{out}'": 2,
+    "DESCRIBE flights": 12,
+    "SUMMARIZE SELECT id FROM flights WHERE id < 60": 2,
+    "TABLE flights": 12,
+    "DESCRIBE SELECT id FROM flights": 12,
+}
+
+
+@pytest.mark.parametrize("sql", RUN_AT_ONCE)
+def test_statements_that_read_at_once_are_pruned_too(
+    con: pruner_duckdb.Connection, tmp_path: Path, sql: str
+) -> None:
+    con.execute("CREATE TABLE kept (id INTEGER)")
+    con.last_plans.clear()
+    con.execute(sql.format(out=tmp_path / "out.parquet"))
+    assert [scan.kept for scan in con.last_plans] == [RUN_AT_ONCE[sql]]
+    if sql.startswith("INSERT"):
+        assert con.execute("SELECT count(*) FROM kept").fetchall() == [(60,)]
+    if sql.startswith("COPY"):
+        assert duckdb.read_parquet(str(tmp_path / "out.parquet")).count("*").fetchall() == [(54,)]
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "CREATE VIEW v AS SELECT * FROM flights",
+        "CREATE MACRO m() AS TABLE SELECT * FROM flights",
+        "PREPARE p AS SELECT * FROM flights WHERE id = ?",
+        "DELETE FROM kept WHERE id IN (SELECT id FROM flights)",
+    ],
+)
+def test_statements_that_outlive_their_run_never_get_a_list_of_files(
+    con: pruner_duckdb.Connection, sql: str
+) -> None:
+    con.execute("CREATE TABLE kept (id INTEGER)")
+    if sql.startswith("CREATE MACRO"):
+        con.execute(sql)
+        with pytest.raises(duckdb.CatalogException):
+            con.execute("FROM m()")
+        return
+    with pytest.raises(PrunerError, match="table flights cannot be read in this kind of statement"):
+        con.execute(sql)
+    assert not con.last_plans
+
+
+def test_time_travel_in_the_text_is_refused(con: pruner_duckdb.Connection) -> None:
+    with pytest.raises(PrunerError, match="as_of"):
+        con.execute("SELECT * FROM flights AT (VERSION => 3)")
+
+
+# When it plans
+
+
+def test_a_relation_sees_files_that_were_committed_after_it_was_made(tmp_path: Path) -> None:
+    root = write_flights(tmp_path / "growing")
+    indexed(root)
+    con = pruner_duckdb.connect({"flights": str(root)})
+    wanted = con.sql("SELECT count(*) FROM flights WHERE id >= 550")
+    chained = con.sql("FROM flights").filter("id >= 550").aggregate("count(*)")
+    assert wanted is not None
+    assert wanted.fetchall() == [(50,)]
+    assert chained.fetchall() == [(50,)]
+    add_file(root, 12)
+    assert wanted.fetchall() == [(100,)]
+    assert chained.fetchall() == [(100,)]
+    (root / "region=us/part-12.parquet").unlink()
+    assert wanted.fetchall() == [(50,)]
+    assert (
+        con.table("flights").filter("id >= 550").fetchall()
+        == con.sql("FROM flights WHERE id >= 550").fetchall()
+    )
+
+
+def test_a_relation_has_the_methods_of_duckdbs(con: pruner_duckdb.Connection) -> None:
+    relation = con.sql("SELECT id, carrier FROM flights WHERE id < 3 ORDER BY id")
+    assert relation is not None
+    assert relation.columns == ["id", "carrier"]
+    assert relation.fetchall() == relation.fetchall() == [(0, "C00a"), (1, "C00b"), (2, "C00c")]
+    assert relation.to_arrow_table().num_rows == 3
+    assert relation.pl().height == 3
+    assert relation.limit(1).project("carrier").fetchall() == [("C00a",)]
+    assert relation.join(con.sql("SELECT 1 AS id"), "id").fetchall() == [(1, "C00b")]
+    assert [relation.fetchone(), relation.fetchmany(5), relation.fetchone()] == [
+        (0, "C00a"),
+        [(1, "C00b"), (2, "C00c")],
+        None,
+    ]
+    assert "C00b" in str(relation)
+    assert len(relation.df()) == 3
+    assert pa.table(relation).num_rows == 3
+
+
+def test_mistakes_in_a_relation_are_reported_when_it_is_made(con: pruner_duckdb.Connection) -> None:
+    for _ in range(2):
+        with pytest.raises(duckdb.BinderException, match="nope"):
+            con.sql("SELECT nope FROM flights")
+        con.execute("SELECT count(*) FROM flights").fetchall()
+
+
+def test_one_statement_reads_one_snapshot(con: pruner_duckdb.Connection) -> None:
+    con.execute("SELECT count(*) FROM flights a, flights b WHERE a.id = 5 AND b.id = 60")
+    first, second = con.last_plans
+    assert first.plan.snapshot is second.plan.snapshot
+
+
+# What is recorded
+
+
+def test_each_scan_is_logged_once_and_remembered(
+    con: pruner_duckdb.Connection, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.INFO, "pruner"):
+        con.execute("SELECT count(*) FROM flights a JOIN flights b USING (id) WHERE a.id = 5").fetchall()
+        relation = con.sql("SELECT id FROM flights WHERE id = 5")
+        assert relation is not None
+        relation.fetchall()
+    records = [record for record in caplog.records if hasattr(record, "pruner_table")]
+    assert [(record.pruner_table, record.pruner_kept, record.pruner_total) for record in records] == [
+        ("flights", 1, 12)
+    ] * 3
+    assert all(record.pruner_bytes > 0 and record.pruner_reason is None for record in records)
+    assert [(scan.kept, scan.total) for scan in con.last_plans] == [(1, 12)] * 3
+    assert "id" in con.last_plans[-1].explain()
+
+
+def test_only_the_newest_plans_are_remembered(con: pruner_duckdb.Connection) -> None:
+    for number in range(70):
+        con.execute(f"SELECT id FROM flights WHERE id = {number}")
+    assert len(con.last_plans) == 64
+    assert con.last_plans[-1].kept == 1
+
+
+def test_pruning_can_be_switched_off(con: pruner_duckdb.Connection, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PRUNER_DISABLED", "1")
+    assert con.execute("SELECT count(*) FROM flights WHERE id = 5").fetchall() == [(1,)]
+    assert (con.last_plans[-1].kept, con.last_plans[-1].reason) == (12, "switched off by PRUNER_DISABLED=1")
+    monkeypatch.setenv("PRUNER_DISABLED", "0")
+    con.execute("SELECT count(*) FROM flights WHERE id = 5")
+    assert con.last_plans[-1].kept == 1

@@ -1,0 +1,182 @@
+"""What DuckDB's optimizer pushes to a scan, decoded: SQL beside the expression that must come out."""
+
+from __future__ import annotations
+
+import datetime
+from decimal import Decimal
+
+import pyarrow as pa
+import pytest
+
+from pruner.expr.nodes import (
+    And,
+    Call,
+    Column,
+    Compare,
+    Expr,
+    In,
+    IsNull,
+    Like,
+    Literal,
+    Not,
+    Opaque,
+    Operator,
+    Or,
+)
+from pruner_duckdb.gets import scan_predicates
+from pruner_duckdb.shadow import NotPlanned, Relation, Shadow
+
+RELATION = Relation(
+    (
+        ("unused", "INTEGER"),
+        ("i", "INTEGER"),
+        ("b", "BIGINT"),
+        ("h", "HUGEINT"),
+        ("s", "VARCHAR"),
+        ("bl", "BLOB"),
+        ("d", "DATE"),
+        ("ts", "TIMESTAMP"),
+        ("tz", "TIMESTAMP WITH TIME ZONE"),
+        ("dec", "DECIMAL(18, 2)"),
+        ("f", "FLOAT"),
+        ("x", "DOUBLE"),
+        ("flag", "BOOLEAN"),
+        ("st", 'STRUCT("in ner" INTEGER, t VARCHAR)'),
+        ("l", "INTEGER[]"),
+    )
+)
+INT, B, H, S, D, TS, TZ, DEC, X, FLAG = (
+    Column((name,)) for name in ("i", "b", "h", "s", "d", "ts", "tz", "dec", "x", "flag")
+)
+INNER = Column(("st", "in ner"))
+
+
+def int32(value: int) -> Literal:
+    return Literal(value, pa.int32())
+
+
+def text(value: str) -> Literal:
+    return Literal(value, pa.string())
+
+
+def eq(left: Expr, right: Expr) -> Compare:
+    return Compare(Operator.EQ, left, right)
+
+
+EXACT: dict[str, Expr] = {
+    "i = 5": eq(INT, int32(5)),
+    "5 < i": Compare(Operator.GT, INT, int32(5)),
+    "i <> 5": Compare(Operator.NE, INT, int32(5)),
+    "i IS NULL": IsNull(INT),
+    "i IS NOT NULL": Not(IsNull(INT)),
+    "i IN (1, 7, NULL)": In(INT, (int32(1), int32(7), Literal(None, pa.int32()))),
+    "i NOT IN (1, 7)": Not(In(INT, (int32(1), int32(7)))),
+    "i = 1 OR i = 7": In(INT, (int32(1), int32(7))),
+    "i > 1 OR s = 'q'": Or((Compare(Operator.GT, INT, int32(1)), eq(S, text("q")))),
+    "i BETWEEN 2 AND 4": And((Compare(Operator.GE, INT, int32(2)), Compare(Operator.LE, INT, int32(4)))),
+    "i IS NOT DISTINCT FROM 5": And((eq(INT, int32(5)), Not(IsNull(INT)))),
+    "i IS DISTINCT FROM 5": Not(And((eq(INT, int32(5)), Not(IsNull(INT))))),
+    "b = 9223372036854775807": eq(B, Literal(9223372036854775807, pa.int64())),
+    "h = -5": eq(H, Literal(-5, pa.int64())),
+    "h = 170141183460469231731687303715884105727": eq(H, Literal(2**127 - 1, pa.int64())),
+    "s = 'O''Brien ü'": eq(S, text("O'Brien ü")),
+    "s LIKE '%ab'": Like(S, "%ab"),
+    "s LIKE '%a\\_b%'": Like(S, "%a\\_b%"),
+    "contains(s, '5%')": Like(S, "%5\\%%", "\\"),
+    "s LIKE 'a!%%' ESCAPE '!'": Like(S, "a!%%", "!"),
+    "s NOT LIKE '_b'": Not(Like(S, "_b")),
+    "bl = '\\x00\\x5Ca'::BLOB": eq(Column(("bl",)), Literal(b"\x00\\a", pa.binary())),
+    "d = '1969-12-31'": eq(D, Literal(-1, pa.date32())),
+    "ts > '1970-01-01 00:00:00.000001'": Compare(Operator.GT, TS, Literal(1, pa.timestamp("us"))),
+    "tz = '1970-01-01 02:00:00'": eq(TZ, Literal(3_600_000_000, pa.timestamp("us", "UTC"))),
+    "dec = -12.34": eq(DEC, Literal(Decimal("-12.34"), pa.decimal128(18, 2))),
+    "x = 0.30000000000000004": eq(X, Literal(0.30000000000000004, pa.float64())),
+    "x = 'inf'": eq(X, Literal(float("inf"), pa.float64())),
+    "f = 0.1": eq(Column(("f",)), Literal(0.10000000149011612, pa.float32())),
+    "flag": eq(FLAG, Literal(True, pa.bool_())),
+    "NOT flag": Not(eq(FLAG, Literal(True, pa.bool_()))),
+    'st."in ner" = 3': eq(INNER, int32(3)),
+    "i::DOUBLE > 2.5::DOUBLE": Compare(
+        Operator.GT, Call("cast", (INT,), pa.float64()), Literal(2.5, pa.float64())
+    ),
+    "try_cast(s AS INTEGER) = 5": eq(Call("try_cast", (S,), pa.int32()), int32(5)),
+    "upper(s) = 'X'": eq(Call("upper", (S,), pa.string()), text("X")),
+}
+"""Conditions whose decoded form must be exactly this, or have it among its conjuncts."""
+
+OPAQUE = (
+    "CASE WHEN i = 1 THEN flag ELSE s = 'x' END",
+    "l = [1, 2]",
+    "row(i, b) = row(1, 2)",
+    "d = 'infinity'",
+    "ts < '-infinity'",
+    "random() < 0.5",
+)
+"""Conditions that have no exact form."""
+
+
+@pytest.fixture(scope="module")
+def shadow() -> Shadow:
+    return Shadow()
+
+
+def decoded(shadow: Shadow, condition: str, *, keep_form: bool) -> Expr:
+    (table,) = shadow.table_names([RELATION])
+    plans = shadow.optimized_plans(
+        f"SELECT 1 FROM {table} WHERE {condition}", "Europe/Berlin", keep_form=keep_form
+    )
+    return scan_predicates(plans)[table]
+
+
+@pytest.mark.parametrize("condition", EXACT)
+def test_conditions_come_out_exactly(shadow: Shadow, condition: str) -> None:
+    found = [decoded(shadow, condition, keep_form=keep) for keep in (False, True)]
+    expected = EXACT[condition]
+    wanted = set(expected.operands) if isinstance(expected, And) else {expected}
+    assert any(wanted <= (set(each.operands) if isinstance(each, And) else {each}) for each in found), found
+
+
+@pytest.mark.parametrize("condition", OPAQUE)
+def test_what_has_no_exact_form_is_opaque(shadow: Shadow, condition: str) -> None:
+    def opaque(expression: Expr) -> bool:
+        match expression:
+            case Opaque():
+                return True
+            case And(operands):
+                return any(map(opaque, operands))
+            case Compare(_, left, right):
+                return opaque(left) or opaque(right)
+            case Not(operand):
+                return opaque(operand)
+            case _:
+                return False
+
+    assert opaque(decoded(shadow, condition, keep_form=True))
+
+
+def test_an_operand_that_is_not_understood_stays_in_its_or(shadow: Shadow) -> None:
+    found = decoded(shadow, "i = 5 OR CASE WHEN b = 1 THEN flag ELSE s = 'x' END", keep_form=True)
+    assert isinstance(found, Or)
+    assert isinstance(found.operands[1], Opaque)
+    assert {column.path for column in found.operands[1].columns} == {("b",), ("flag",), ("s",)}
+
+
+def test_a_nan_literal_is_refused(shadow: Shadow) -> None:
+    with pytest.raises(NotPlanned, match="NaN"):
+        decoded(shadow, "x > 'nan'::DOUBLE", keep_form=False)
+
+
+def test_a_date_reaches_back_before_christ(shadow: Shadow) -> None:
+    found = decoded(shadow, "d = '0044-03-15 (BC)'", keep_form=False)
+    days = datetime.date(1, 1, 1).toordinal() - datetime.date(1970, 1, 1).toordinal()
+    assert isinstance(found, Compare)
+    assert isinstance(found.right, Literal)
+    assert isinstance(found.right.value, int)
+    assert found.right.value < days
+
+
+def test_two_shapes_get_two_tables_and_the_same_shape_twice_gets_two(shadow: Shadow) -> None:
+    other = Relation((("a", "INTEGER"),))
+    first, second, third = shadow.table_names([RELATION, RELATION, other])
+    assert len({first, second, third}) == 3
+    assert shadow.table_names([RELATION, other]) == [first, third]
