@@ -8,16 +8,17 @@ answers for all those slices at once. Indexes never import each other.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     import numpy as np
     import pyarrow as pa
     from numpy.typing import NDArray
 
-    from pruner.expr.bound import Leaf
+    from pruner.expr.bound import Leaf, StorageValue
     from pruner.expr.semantics import Semantics
     from pruner.schema import Field
     from pruner.verdict import Outcome
@@ -25,24 +26,99 @@ if TYPE_CHECKING:
     Mask = NDArray[np.bool_]
 
 
+@dataclass(frozen=True, slots=True)
+class LeafColumn:
+    """One leaf column of a Parquet schema.
+
+    `position` is its ordinal among the leaf columns. `type` is the Arrow type of its values by the Parquet schema alone
+    (what engines read, whatever Arrow schema a writer stored beside it), None for types that no index supports. `int96`
+    tells the deprecated timestamps, whose `type` is timestamp[us]. `repeated` is set inside lists and maps.
+    """
+
+    path: tuple[str, ...]
+    position: int
+    type: pa.DataType | None
+    type_text: str
+    field_id: int | None
+    repeated: bool
+    int96: bool = False
+
+
+class ChunkStatistics(NamedTuple):
+    """What a footer says of one column in one row group, as written: nothing here has been believed yet.
+
+    `low` and `high` are in the storage domain of the column's type (`pruner.expr.bound.StorageValue`), None where the
+    footer has none. `null_count` is None where it is not given.
+    """
+
+    rows: int
+    values: int
+    null_count: int | None
+    low: StorageValue | None
+    high: StorageValue | None
+
+
+class UndecodableError(ValueError):
+    """Values of a column that have no place in its type: they are unknown, while the rest of the file is fine."""
+
+
+class ParquetFooter(Protocol):
+    """The footer of one Parquet file."""
+
+    @property
+    def created_by(self) -> str:
+        """Writer and version, "" where not given."""
+        ...
+
+    @property
+    def key_values(self) -> Mapping[bytes, bytes]:
+        """The key-value metadata."""
+        ...
+
+    @property
+    def row_count(self) -> int:
+        """Rows in the file, the sum over its row groups."""
+        ...
+
+    def leaf(self, path: tuple[str, ...]) -> LeafColumn | None:
+        """The leaf column at exactly this path, or None."""
+        ...
+
+    def alike(self, path: tuple[str, ...], field_id: int | None) -> tuple[LeafColumn, ...]:
+        """Other leaf columns that make it unclear what an engine reads at this path (R7).
+
+        Those with the same path again, with other case of letters or with this field id; a leaf where the path
+        has a struct, and leaves below the path.
+        """
+        ...
+
+    def chunks(self, leaf: LeafColumn) -> Sequence[ChunkStatistics]:
+        """What the footer says of a leaf column, one entry for each row group."""
+        ...
+
+
 class SliceReader(Protocol):
     """What the kernel offers an index type of one slice (a base file without logs)."""
+
+    @property
+    def name(self) -> str:
+        """The URI of the base file, for messages."""
+        ...
 
     @property
     def footer(self) -> ParquetFooter:
         """The parsed Parquet footer."""
         ...
 
-    def column(self, path: tuple[str, ...]) -> pa.ChunkedArray:
-        """All values of one (nested) column in row order, in the file's own type; NULL where a parent struct is."""
+    def batches(self, leaf: LeafColumn) -> Iterator[pa.Array]:
+        """All values of a leaf column in row order, a part at a time; NULL where a parent struct is.
+
+        The parts have the type `leaf.type`. Lists and maps cannot be read this way.
+
+        Raises:
+            UndecodableError: a value has no place in that type.
+        """
         ...
-
-
-class ParquetFooter(Protocol):
-    """The footer of one file: see `pruner.pipeline.footers`."""
-
-    @property
-    def metadata(self) -> object: ...
 
 
 class Evidence(Protocol):
@@ -112,4 +188,22 @@ class IndexType(Protocol):
             count: number of slices, 0 to count-1; those without a row are not covered.
             field: the field as the table has it now; records made for another type or id must be distrusted (R7).
         """
+        ...
+
+
+@runtime_checkable
+class RowIndexType(IndexType, Protocol):
+    """An index type with exactly one record of each slice.
+
+    Such records are gathered as plain tuples and become one Arrow table for thousands of slices; an Arrow table of one
+    row costs 170 µs, more than reading a footer.
+    """
+
+    @property
+    def record_schema(self) -> pa.Schema:
+        """The columns of the records, the same for every field."""
+        ...
+
+    def record_row(self, reader: SliceReader, field: Field, options: Mapping[str, str]) -> tuple[Any, ...]:
+        """Return what is recorded of one slice, in the order of `record_schema`."""
         ...

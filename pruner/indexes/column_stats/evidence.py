@@ -1,0 +1,293 @@
+"""What column statistics say about leaf predicates, for all slices at once.
+
+Every method that returns a mask returns what is possible; False is a proof. The proofs are of one kind (R1): the bounds
+are known, and they leave no room for the outcome.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, assert_never
+
+import numpy as np
+import pyarrow as pa
+
+from pruner.expr.bound import CompareLeaf, InLeaf, IsNullLeaf, NotNullLeaf, PrefixLeaf
+from pruner.expr.nodes import Operator
+from pruner.expr.semantics import BINARY_COLLATION, NanOrder
+from pruner.indexes.column_stats.bounds import successor
+from pruner.indexes.column_stats.intervals import Intervals
+from pruner.indexes.column_stats.kinds import is_text
+from pruner.verdict import Outcome
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from numpy.typing import NDArray
+
+    from pruner.expr.bound import Leaf, Point, StorageValue
+    from pruner.expr.semantics import Semantics
+    from pruner.indexes.column_stats.load import Statistics
+    from pruner.schema import Field
+
+    Mask = NDArray[np.bool_]
+
+_FINENESS = {"s": 0, "ms": 1, "us": 2, "ns": 3}
+
+
+class ColumnStatsEvidence:
+    """Evidence of the statistics of one field: see `pruner.indexes.base.Evidence`. Threads may share it."""
+
+    def __init__(self, statistics: Statistics, field: Field) -> None:
+        self._statistics = statistics
+        self._field = field
+        self.count = statistics.count
+        self.covered = statistics.covered
+        self._all_hold_numbers = bool(statistics.can_hold_numbers.all())
+
+    def possible(
+        self, leaf: Leaf, outcome: Outcome, semantics: Semantics, at: NDArray[np.intp] | None
+    ) -> Mask | None:
+        """Tell for each slice whether some row can make `leaf` come to `outcome`: see `Evidence.possible`."""
+        match leaf:
+            case IsNullLeaf() | NotNullLeaf():
+                return _Answer(self._statistics, semantics, self._all_hold_numbers, at).without_values(
+                    leaf, outcome
+                )
+            case CompareLeaf() | InLeaf() | PrefixLeaf():
+                if not self._understands(leaf, semantics):
+                    return None
+                answer = _Answer(self._statistics, semantics, self._all_hold_numbers, at)
+                return answer.of_values(leaf, outcome)
+            case _:
+                assert_never(leaf)
+
+    def _understands(self, leaf: CompareLeaf | InLeaf | PrefixLeaf, semantics: Semantics) -> bool:
+        type_ = self._field.type
+        if is_text(type_) and semantics.collation != BINARY_COLLATION:
+            return False
+        # An engine that rounds what it reads compares other values than those that were recorded (trap S18).
+        rounds_to = semantics.timestamp_unit
+        if pa.types.is_timestamp(type_) and rounds_to and _FINENESS[rounds_to] < _FINENESS[type_.unit]:
+            return False
+        match leaf:
+            case PrefixLeaf():
+                return is_text(type_)
+            case CompareLeaf(point=point):
+                return self._serves([point])
+            case InLeaf(points=points):
+                return self._serves(points)
+
+    def _serves(self, points: Iterable[Point]) -> bool:
+        floating = pa.types.is_floating(self._field.type)
+        serves = self._statistics.order.serves
+        return all(
+            floating if p.nan else (p.low is None or serves(p.low)) and (p.high is None or serves(p.high))
+            for p in points
+        )
+
+
+class _Answer:
+    """One question: the same statistics, semantics and slices."""
+
+    def __init__(
+        self,
+        statistics: Statistics,
+        semantics: Semantics,
+        all_hold_numbers: bool,
+        at: NDArray[np.intp] | None,
+    ) -> None:
+        self._s = statistics
+        self._nan_is_greatest = semantics.nan_order is NanOrder.GREATEST
+        self._all_hold_numbers = all_hold_numbers
+        self._at = at
+        self._count = statistics.count if at is None else len(at)
+        self._unread = _unread_bounds(statistics, semantics)
+
+    def without_values(self, leaf: IsNullLeaf | NotNullLeaf, outcome: Outcome) -> Mask:
+        """The outcomes that depend on NULL alone."""
+        match leaf, outcome:
+            case IsNullLeaf(), Outcome.TRUE:
+                return self._pick(self._s.can_be_null)
+            case IsNullLeaf(), Outcome.FALSE:
+                return self._pick(self._s.can_hold_values)
+            case IsNullLeaf(), Outcome.NULL:
+                return np.zeros(self._count, np.bool_)
+            case NotNullLeaf(), Outcome.NULL:
+                return self._pick(self._s.can_be_null)
+            case NotNullLeaf(value=value), _:
+                holds = value is (outcome is Outcome.TRUE)
+                return self._pick(self._s.can_hold_values) if holds else np.zeros(self._count, np.bool_)
+
+    def of_values(self, leaf: CompareLeaf | InLeaf | PrefixLeaf, outcome: Outcome) -> Mask:
+        """The outcomes of comparisons."""
+        if isinstance(leaf, InLeaf):
+            return self._in(leaf, outcome)
+        if outcome is Outcome.NULL:
+            return self._pick(self._s.can_be_null)
+        if isinstance(leaf, PrefixLeaf):
+            return self._prefix(leaf, outcome)
+        operator = leaf.operator if outcome is Outcome.TRUE else leaf.operator.negated
+        nan_is_true = self._nan_makes_true(leaf.operator, leaf.point)
+        numbers = self._numbers_of(operator, leaf.operator, leaf.point, outcome)
+        return self._with_nan(numbers, nan_is_true is (outcome is Outcome.TRUE))
+
+    def _numbers_of(self, operator: Operator, asked: Operator, point: Point, outcome: Outcome) -> Mask:
+        """Slices that can hold a value other than NaN on which the comparison comes to the outcome."""
+        if not point.nan:
+            return self._numbers(self._compare(operator, point))
+        # Against NaN all numbers compare alike.
+        below = (Operator.LT, Operator.LE, Operator.NE) if self._nan_is_greatest else (Operator.NE,)
+        return self._numbers((asked in below) is (outcome is Outcome.TRUE))
+
+    def _nan_makes_true(self, operator: Operator, point: Point) -> bool:
+        """Tell whether `NaN operator literal` is true."""
+        if not self._nan_is_greatest:
+            return operator is Operator.NE
+        equal_or_more = (Operator.EQ, Operator.LE, Operator.GE)
+        return operator in (equal_or_more if point.nan else (Operator.GT, Operator.GE, Operator.NE))
+
+    def _compare(self, operator: Operator, point: Point) -> Mask | bool:
+        """Tell where some number within the bounds can make `number operator point` true.
+
+        With [L, H] the point: values below L are less, above H greater, those between equal when the point is exact and
+        anything otherwise.
+        """
+        match operator:
+            case Operator.LT:
+                return self._some_below(point.low) if point.exact else self._some_up_to(point.high)
+            case Operator.LE:
+                return self._some_up_to(point.high)
+            case Operator.GT:
+                return self._some_above(point.high) if point.exact else self._some_from(point.low)
+            case Operator.GE:
+                return self._some_from(point.low)
+            case Operator.EQ:
+                return not _is_empty(point) and _both(
+                    self._some_from(point.low), self._some_up_to(point.high)
+                )
+            case Operator.NE:
+                if _is_empty(point) or not point.exact:
+                    return True
+                outside = _either(self._some_below(point.low), self._some_above(point.high))
+                return self._or_unsure(outside)
+
+    def _in(self, leaf: InLeaf, outcome: Outcome) -> Mask:
+        if outcome is Outcome.TRUE:
+            listed = Intervals.of([p for p in leaf.points if not p.nan and not _is_empty(p)], self._s.order)
+            numbers = self._numbers(self._unless_closed(listed.meet(self._low, self._high)))
+            return self._with_nan(numbers, self._lists_nan(leaf))
+        if outcome is Outcome.FALSE:
+            return np.zeros(self._count, np.bool_) if leaf.has_null else self._not_in(leaf)
+        nulls = self._pick(self._s.can_be_null)
+        return nulls | self._not_in(leaf) if leaf.has_null else nulls
+
+    def _not_in(self, leaf: InLeaf) -> Mask:
+        """Slices that can hold a value that equals none of the points."""
+        certain = [p for p in leaf.points if p.exact and not p.nan and not _is_empty(p)]
+        outside = ~Intervals.of(certain, self._s.order).contain(self._low, self._high)
+        numbers = self._numbers(self._or_unsure(self._unless_closed(outside)))
+        return self._with_nan(numbers, not self._lists_nan(leaf))
+
+    def _lists_nan(self, leaf: InLeaf) -> bool:
+        return self._nan_is_greatest and any(point.nan for point in leaf.points)
+
+    def _prefix(self, leaf: PrefixLeaf, outcome: Outcome) -> Mask:
+        behind = successor(leaf.prefix)
+        if outcome is Outcome.TRUE:
+            before = True if behind is None else self._some_below(behind)
+            return self._numbers(_both(self._some_from(leaf.prefix), before))
+        if not leaf.whole:
+            return self._numbers(True)
+        other = self._some_below(leaf.prefix)
+        return self._numbers(other if behind is None else _either(other, self._some_from(behind)))
+
+    def _some_below(self, value: StorageValue | None) -> Mask | bool:
+        return value is not None and self._if_low(np.less, self._s.order.first(value))
+
+    def _some_up_to(self, value: StorageValue | None) -> Mask | bool:
+        return value is None or self._if_low(np.less_equal, self._s.order.last(value))
+
+    def _some_from(self, value: StorageValue | None) -> Mask | bool:
+        return value is None or self._if_high(np.greater_equal, self._s.order.first(value))
+
+    def _some_above(self, value: StorageValue | None) -> Mask | bool:
+        return value is not None and self._if_high(np.greater, self._s.order.last(value))
+
+    def _if_low(self, relation: Callable[..., Mask], key: float) -> Mask:
+        return _also(relation(self._low, key), self._optional(self._s.low_open))
+
+    def _if_high(self, relation: Callable[..., Mask], key: float) -> Mask:
+        return _also(relation(self._high, key), self._optional(self._s.high_open))
+
+    def _unless_closed(self, answer: Mask) -> Mask:
+        """Possible wherever a bound is not known."""
+        return _also(_also(answer, self._optional(self._s.low_open)), self._optional(self._s.high_open))
+
+    def _or_unsure(self, answer: Mask | bool) -> Mask | bool:
+        unsure = self._optional(self._s.unsure)
+        return answer if unsure is None else _either(answer, unsure)
+
+    def _numbers(self, answer: Mask | bool) -> Mask:
+        """Restrict what the bounds leave possible to slices that can hold a number at all."""
+        if answer is True:
+            return self._pick(self._s.can_hold_numbers)
+        if answer is False:
+            return np.zeros(self._count, np.bool_) if self._unread is None else self._numbers_unread()
+        found = answer if self._unread is None else answer | self._pick(self._unread)
+        return found if self._all_hold_numbers else found & self._pick(self._s.can_hold_numbers)
+
+    def _numbers_unread(self) -> Mask:
+        assert self._unread is not None
+        return self._pick(self._unread) & self._pick(self._s.can_hold_numbers)
+
+    def _with_nan(self, numbers: Mask, nan_counts: bool) -> Mask:
+        nans = self._optional(self._s.can_be_nan)
+        return numbers | nans if nan_counts and nans is not None else numbers
+
+    @property
+    def _low(self) -> NDArray[np.generic]:
+        return self._s.low if self._at is None else self._s.low[self._at]
+
+    @property
+    def _high(self) -> NDArray[np.generic]:
+        return self._s.high if self._at is None else self._s.high[self._at]
+
+    def _pick(self, mask: Mask) -> Mask:
+        return mask if self._at is None else mask[self._at]
+
+    def _optional(self, mask: Mask | None) -> Mask | None:
+        return None if mask is None else self._pick(mask)
+
+
+def _unread_bounds(statistics: Statistics, semantics: Semantics) -> Mask | None:
+    """Slices whose bounds are not about the values that this engine reads (R2), over all slices; None for none.
+
+    Old dates and timestamps in a file that does not name its calendar: a setting of the Spark session decides. INT96 is
+    an instant in Spark, a wall clock in DuckDB, and depends on a zone that is configured in Trino.
+    """
+    unread = None
+    if semantics.engine == "spark":
+        unread = statistics.calendar_open
+    if statistics.int96 is not None and semantics.engine not in statistics.int96_engines:
+        unread = statistics.int96 if unread is None else unread | statistics.int96
+    return unread
+
+
+def _is_empty(point: Point) -> bool:
+    return point.low is not None and point.high is not None and point.low > point.high
+
+
+def _both(left: Mask | bool, right: Mask | bool) -> Mask | bool:
+    if isinstance(left, bool):
+        return left and right
+    return left if right is True else False if right is False else left & right
+
+
+def _either(left: Mask | bool, right: Mask | bool) -> Mask | bool:
+    if isinstance(left, bool):
+        return left or right
+    return left if right is False else True if right is True else left | right
+
+
+def _also(answer: Mask, others: Mask | None) -> Mask:
+    return answer if others is None else answer | others

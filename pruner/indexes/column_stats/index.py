@@ -1,0 +1,72 @@
+"""The index type `column_stats`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from pruner.errors import IndexDefinitionError
+from pruner.indexes.column_stats.evidence import ColumnStatsEvidence
+from pruner.indexes.column_stats.kinds import kind_of
+from pruner.indexes.column_stats.load import load_statistics
+from pruner.indexes.column_stats.record import RECORD_SCHEMA, record_column
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pruner.indexes.base import Evidence, SliceReader
+    from pruner.schema import Field
+
+_SUPPORTED = "boolean, integers, float, double, decimal up to 38 digits, string, binary, date and timestamp are supported"
+
+
+class ColumnStats:
+    """See `pruner.indexes.base.RowIndexType`: one record of each slice and field."""
+
+    name = "column_stats"
+    version = 1
+    record_schema = RECORD_SCHEMA
+
+    def check(self, field: Field, options: Mapping[str, str]) -> None:
+        """Refuse what cannot be indexed.
+
+        Raises:
+            IndexDefinitionError: an option (there are none), an unsupported type, a field about which files disagree, or
+                one that no file holds.
+        """
+        if options:
+            raise IndexDefinitionError(
+                f"index type column_stats has no option {sorted(options)[0]!r}: leave it out"
+            )
+        if kind_of(field.type) is None:
+            raise IndexDefinitionError(
+                f"column {field.name!r} has type {field.type}, which column_stats cannot index: {_SUPPORTED}"
+            )
+        if not field.in_file:
+            raise IndexDefinitionError(
+                f"column {field.name!r} is a partition column that no file holds: its values in the paths prune "
+                "without an index"
+            )
+        if field.conflict is not None:
+            raise IndexDefinitionError(f"column {field.name!r} cannot be indexed: {field.conflict}")
+
+    def record_row(self, reader: SliceReader, field: Field, options: Mapping[str, str]) -> tuple[Any, ...]:
+        """Return the record of one slice.
+
+        Raises:
+            ValueError, OSError, pyarrow.ArrowException: the file is broken.
+        """
+        return record_column(reader, field)
+
+    def record(self, reader: SliceReader, field: Field, options: Mapping[str, str]) -> pa.Table:
+        """Return the record of one slice as a table of one row: see `record_row`."""
+        row = self.record_row(reader, field, options)
+        return pa.Table.from_pylist([dict(zip(RECORD_SCHEMA.names, row, strict=True))], schema=RECORD_SCHEMA)
+
+    def load(self, records: pa.Table, count: int, field: Field) -> Evidence:
+        """Make evidence of the records of `count` slices."""
+        return ColumnStatsEvidence(load_statistics(records, count, field), field)
+
+
+COLUMN_STATS = ColumnStats()

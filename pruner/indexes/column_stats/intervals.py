@@ -1,0 +1,59 @@
+"""Many intervals of keys against the bounds of many slices, by binary search."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from pruner.expr.bound import Point
+    from pruner.indexes.column_stats.ordering import Order
+
+    Mask = NDArray[np.bool_]
+    Numbers = NDArray[np.generic]
+
+
+@dataclass(frozen=True, slots=True)
+class Intervals:
+    """Closed intervals of keys, sorted by their lower ends.
+
+    An interval of ranks may end before it begins: it stands for a value between two neighbouring bounds.
+    """
+
+    first: Numbers
+    last: Numbers
+
+    @classmethod
+    def of(cls, points: Sequence[Point], order: Order) -> Intervals:
+        """The intervals of points that are neither empty nor NaN."""
+        first = order.firsts([point.low for point in points])
+        last = order.lasts([point.high for point in points])
+        sorting = np.lexsort((last, first))
+        return cls(first[sorting], last[sorting])
+
+    def meet(self, low: Numbers, high: Numbers) -> Mask:
+        """Tell for each [low, high] whether some interval has a value in common with it."""
+        if not len(self.first):
+            return np.zeros(len(low), np.bool_)
+        # The least lower end among the intervals that reach up to `low` decides; with the ends sorted by
+        # themselves it is the first one from there on.
+        by_last = np.argsort(self.last, kind="stable")
+        last = self.last[by_last]
+        least_from = np.minimum.accumulate(self.first[by_last][::-1])[::-1]
+        position = np.searchsorted(last, low, side="left")
+        reaches = position < len(last)
+        return reaches & (least_from[np.minimum(position, len(last) - 1)] <= high)
+
+    def contain(self, low: Numbers, high: Numbers) -> Mask:
+        """Tell for each [low, high] whether one interval holds all of it."""
+        if not len(self.first):
+            return np.zeros(len(low), np.bool_)
+        furthest = np.maximum.accumulate(self.last)
+        position = np.searchsorted(self.first, low, side="right") - 1
+        return (position >= 0) & (furthest[np.maximum(position, 0)] >= high)

@@ -1,0 +1,161 @@
+"""The types that column statistics support, and which file types may stand for which table types (rule R7).
+
+| kind | table types | bounds are kept as |
+|---|---|---|
+| integer | boolean, int8 to int64, uint8 to uint32, date (days), timestamp (in the file's unit) | int64 |
+| unsigned | uint64 | decimal128(38, 0) |
+| decimal | decimal up to 38 digits, unscaled | decimal128(38, 0) |
+| float | float, double | double |
+| bytes | string (UTF-8), binary | binary |
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import Enum
+from functools import lru_cache
+
+import pyarrow as pa
+
+INT96 = "int96"
+"""Type text of the deprecated timestamps, recorded in microseconds."""
+
+_UNIT_NANOS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
+_LARGEST_DECIMAL = 38
+
+
+class Kind(Enum):
+    """In which columns of the records the bounds of a type stand."""
+
+    INTEGER = "integer"
+    DECIMAL = "decimal"
+    FLOAT = "float"
+    BYTES = "bytes"
+
+
+def kind_of(type_: pa.DataType) -> Kind | None:
+    """Return the kind of a type; None where column statistics do not support it."""
+    types = pa.types
+    if types.is_uint64(type_) or (types.is_decimal128(type_) and type_.precision <= _LARGEST_DECIMAL):
+        return Kind.DECIMAL
+    if (
+        types.is_integer(type_)
+        or types.is_boolean(type_)
+        or types.is_date(type_)
+        or types.is_timestamp(type_)
+    ):
+        return Kind.INTEGER
+    if types.is_float32(type_) or types.is_float64(type_):
+        return Kind.FLOAT
+    return Kind.BYTES if is_text(type_) or is_binary(type_) else None
+
+
+def is_text(type_: pa.DataType) -> bool:
+    """Tell whether a type is one of Arrow's string types."""
+    types = pa.types
+    return types.is_string(type_) or types.is_large_string(type_) or types.is_string_view(type_)
+
+
+def is_binary(type_: pa.DataType) -> bool:
+    """Tell whether a type is one of Arrow's binary types."""
+    types = pa.types
+    return (
+        types.is_binary(type_)
+        or types.is_large_binary(type_)
+        or types.is_binary_view(type_)
+        or types.is_fixed_size_binary(type_)
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Conversion:
+    """How bounds in a file's domain become bounds in the table's.
+
+    Values are multiplied by `factor` and divided by `divisor`, minima rounded down and maxima up. With `to_float` integers
+    become doubles, rounded likewise. `spread` is added to maxima after the multiplication: a value that was
+    cut off (nanoseconds of INT96) may lie that much higher.
+    """
+
+    factor: int = 1
+    divisor: int = 1
+    spread: int = 0
+    to_float: bool = False
+
+
+_SAME = Conversion()
+
+
+@lru_cache(maxsize=4096)
+def conversion(file_type: str, table_type: pa.DataType) -> Conversion | None:
+    """Return how bounds of a file type serve a table type, None where they do not.
+
+    The table is closed: what does not stand here is unknown, whatever an engine may make of it.
+
+    | file | table | |
+    |---|---|---|
+    | T | T, Arrow's variants of one type counting as one | as it is |
+    | integer | integer that holds all its values | as it is |
+    | integer | double | rounded outward; engines compare the rounded value |
+    | decimal(p, s) | decimal with no fewer digits on either side of the point | rescaled exactly |
+    | timestamp of a unit, INT96 | timestamp of another unit, zone or none alike | rescaled, rounded outward |
+    | no values (Parquet's null type) | any | all NULL |
+    """
+    types = pa.types
+    if file_type == INT96:
+        return _timestamps("us", table_type.unit, spread=1) if types.is_timestamp(table_type) else None
+    file = parse_type(file_type)
+    if file is None:
+        return None
+    if types.is_null(file) or file.equals(table_type):
+        return _SAME
+    if types.is_integer(file) and types.is_integer(table_type):
+        return _SAME if _holds(table_type, file) else None
+    if types.is_integer(file) and types.is_float64(table_type):
+        return Conversion(to_float=True)
+    if types.is_decimal(file) and types.is_decimal128(table_type):
+        digits = table_type.scale - file.scale
+        fits = digits >= 0 and table_type.precision - table_type.scale >= file.precision - file.scale
+        return Conversion(factor=10**digits) if fits else None
+    if types.is_timestamp(file) and types.is_timestamp(table_type):
+        # A file's zone is always UTC by Parquet's rules; whose name the table gives the instants does not matter.
+        alike = (file.tz is None) == (table_type.tz is None)
+        return _timestamps(file.unit, table_type.unit, spread=0) if alike else None
+    alike = (is_text(file) and is_text(table_type)) or (is_binary(file) and is_binary(table_type))
+    return _SAME if alike or (types.is_date(file) and types.is_date(table_type)) else None
+
+
+def _timestamps(file_unit: str, table_unit: str, spread: int) -> Conversion:
+    file, table = _UNIT_NANOS[file_unit], _UNIT_NANOS[table_unit]
+    factor = max(1, file // table)
+    return Conversion(factor, max(1, table // file), spread * (factor - 1))
+
+
+def _holds(table: pa.DataType, file: pa.DataType) -> bool:
+    types = pa.types
+    if types.is_signed_integer(table) == types.is_signed_integer(file):
+        return table.bit_width >= file.bit_width
+    return types.is_signed_integer(table) and table.bit_width > file.bit_width
+
+
+_PARAMETRIC = re.compile(r"(decimal128|timestamp|fixed_size_binary)[\[(]([^\])]*)[\])]")
+
+
+@lru_cache(maxsize=4096)
+def parse_type(text: str) -> pa.DataType | None:
+    """Return the Arrow type that `str` wrote as `text`; None for what is not a supported one."""
+    match = _PARAMETRIC.fullmatch(text)
+    try:
+        if match is None:
+            return pa.type_for_alias("date32" if text == "date32[day]" else text)
+        name, arguments = match[1], [part.strip() for part in match[2].split(",")]
+        match name:
+            case "decimal128":
+                return pa.decimal128(int(arguments[0]), int(arguments[1]))
+            case "timestamp":
+                zone = arguments[1].removeprefix("tz=") if len(arguments) > 1 else None
+                return pa.timestamp(arguments[0], zone)
+            case _:
+                return pa.binary(int(arguments[0]))
+    except (ValueError, IndexError):
+        return None

@@ -1,0 +1,232 @@
+"""Turns records into arrays by slice: checked, converted to the table's type as it is now, ready to be compared.
+
+Everything is done for whole columns. A row that contradicts itself (more NULLs than rows, a minimum above the maximum) is
+not used at all, and its slice counts as not covered.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from pruner.indexes.column_stats.convert import Bounds, bounds_in
+from pruner.indexes.column_stats.kinds import INT96, Kind, conversion, kind_of, parse_type
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from pruner.indexes.column_stats.ordering import Order
+    from pruner.schema import Field
+
+    Mask = NDArray[np.bool_]
+    Numbers = NDArray[np.generic]
+
+
+@dataclass(frozen=True, slots=True)
+class Statistics:
+    """What is known of `count` slices, by ordinal. A mask that is None is False everywhere.
+
+    `can_be_null`, `can_hold_values` and `can_be_nan` are over-approximations, `can_hold_numbers` is about values other
+    than NaN. `low` and `high` bound those numbers as keys of `order`, except where `low_open` or `high_open` is set.
+    `unsure` marks equal bounds that are not known to be values (trap S7). `int96_engines` are the engines that read INT96
+    as the very values of the table's type.
+    """
+
+    count: int
+    covered: Mask
+    can_be_null: Mask
+    can_hold_values: Mask
+    can_hold_numbers: Mask
+    can_be_nan: Mask | None
+    low: Numbers
+    high: Numbers
+    low_open: Mask | None
+    high_open: Mask | None
+    unsure: Mask | None
+    order: Order
+    int96: Mask | None
+    int96_engines: frozenset[str]
+    calendar_open: Mask | None
+
+
+@dataclass(slots=True)
+class _Rows:
+    """The checked columns of the records, one entry for each row."""
+
+    usable: Mask
+    row_count: NDArray[np.int64]
+    null_count: NDArray[np.int64]
+    nulls_known: Mask
+    nan_count: NDArray[np.int64]
+    nans_known: Mask
+    has_values: Mask
+    type_codes: NDArray[np.int64]
+    types: list[str]
+
+
+def load_statistics(records: pa.Table, count: int, field: Field) -> Statistics:
+    """Load the records of one field.
+
+    Args:
+        records: columns as `record.RECORD_SCHEMA`, and `__slice` with the ordinal of each row's slice.
+        count: number of slices.
+        field: the field as the table has it now.
+    """
+    records = records.combine_chunks()
+    slices = _ints(records, "__slice")[0]
+    rows = _checked_rows(records, field)
+    bounds = bounds_in(records, rows.types, rows.type_codes, field)
+    _distrust_contradictions(records, rows, bounds)
+    rows.usable &= (slices >= 0) & (slices < count)
+    return _scatter(records, _unrepeated(slices, rows.usable), rows, bounds, count, field)
+
+
+def _checked_rows(records: pa.Table, field: Field) -> _Rows:
+    """Read counts and types, and mark rows that are untrusted, contradict themselves or are of another column (R7)."""
+    row_count, rows_known = _ints(records, "row_count")
+    null_count, nulls_known = _ints(records, "null_count")
+    nan_count, nans_known = _ints(records, "nan_count")
+    has_values, has_values_known = _flags(records, "has_values")
+    absent, _ = _flags(records, "absent")
+    encoded = records.column("type").combine_chunks().dictionary_encode()
+    types: list[str] = encoded.dictionary.to_pylist()
+    codes = encoded.indices.fill_null(-1).to_numpy().astype(np.int64)
+
+    usable = _flags(records, "trusted")[0] & rows_known & (row_count >= 0)
+    if field.conflict is not None:
+        usable &= False
+    fits = np.array([conversion(text, field.type) is not None for text in types] + [False])
+    usable &= np.where(absent, field.absent_is_null, fits[codes])
+    if field.field_id is not None:
+        ids, ids_known = _ints(records, "field_id")
+        usable &= ~ids_known | (ids == field.field_id)
+    usable &= ~nulls_known | ((null_count >= 0) & (null_count <= row_count))
+    usable &= ~nans_known | (
+        (nan_count >= 0) & (nan_count + np.where(nulls_known, null_count, 0) <= row_count)
+    )
+    usable &= ~(nulls_known & has_values_known) | (has_values == (null_count < row_count))
+    usable &= ~(has_values_known & has_values) | (row_count > 0)
+
+    # Only floating point can be NaN; a file of integers under a column of doubles has none.
+    without_nan = np.array([not _is_floating(text) for text in types] + [True])[codes]
+    return _Rows(
+        usable,
+        row_count,
+        null_count,
+        nulls_known,
+        np.where(without_nan, 0, nan_count),
+        nans_known | without_nan,
+        np.where(has_values_known, has_values, np.where(nulls_known, null_count < row_count, row_count > 0)),
+        codes,
+        types,
+    )
+
+
+def _distrust_contradictions(records: pa.Table, rows: _Rows, bounds: Bounds) -> None:
+    """Bounds without values, and minima above maxima."""
+    recorded = np.zeros(len(rows.usable), np.bool_)
+    for kind in Kind:
+        for end in ("min", "max"):
+            recorded |= np.asarray(records.column(f"{end}_{kind.value}").combine_chunks().is_valid())
+    no_number = ~rows.has_values | _all_nan(rows)
+    rows.usable &= ~(recorded & no_number)
+    rows.usable &= ~(bounds.low_known & bounds.high_known & (bounds.low > bounds.high))
+
+
+def _all_nan(rows: _Rows) -> Mask:
+    known = rows.nans_known & rows.nulls_known & (rows.nan_count > 0)
+    return known & (rows.nan_count + rows.null_count == rows.row_count)
+
+
+def _unrepeated(slices: NDArray[np.int64], usable: Mask) -> Mask:
+    """Rows of slices that have just one: two records of one slice mean that neither is known to be right."""
+    if len(slices) and np.all(slices[1:] > slices[:-1]):
+        return usable
+    _, inverse, times = np.unique(slices, return_inverse=True, return_counts=True)
+    return usable & (times[inverse] == 1)
+
+
+def _scatter(
+    records: pa.Table, usable: Mask, rows: _Rows, bounds: Bounds, count: int, field: Field
+) -> Statistics:
+    slices = _ints(records, "__slice")[0]
+    straight = len(slices) == count and bool(usable.all()) and bool((slices == np.arange(count)).all())
+    where = slices[usable]
+
+    def place(values: Numbers, default: object) -> Numbers:
+        if straight:
+            return values
+        placed = np.full(count, default, dtype=values.dtype)
+        placed[where] = values[usable]
+        return placed
+
+    def mask(values: Mask, default: bool) -> Mask:
+        return place(values, default).astype(np.bool_, copy=False)
+
+    has_rows = rows.row_count > 0
+    can_be_null = has_rows & (~rows.nulls_known | (rows.null_count > 0))
+    can_hold_values = has_rows & rows.has_values
+    can_hold_numbers = mask(can_hold_values & ~_all_nan(rows), True)
+    can_be_nan = mask(can_hold_values & (~rows.nans_known | (rows.nan_count > 0)), True)
+    exact = _flags(records, "min_exact")[0] & _flags(records, "max_exact")[0]
+    both = bounds.low_known & bounds.high_known
+    low_open = ~mask(bounds.low_known, False) & can_hold_numbers
+    high_open = ~mask(bounds.high_known, False) & can_hold_numbers
+    is_int96 = np.array([text == INT96 for text in rows.types] + [False])[rows.type_codes]
+    return Statistics(
+        count=count,
+        covered=mask(np.ones(len(slices), np.bool_), False),
+        can_be_null=mask(can_be_null, True),
+        can_hold_values=mask(can_hold_values, True),
+        can_hold_numbers=can_hold_numbers,
+        can_be_nan=_or_none(can_be_nan) if pa.types.is_floating(field.type) else None,
+        low=_narrowed(place(bounds.low, 0)),
+        high=_narrowed(place(bounds.high, 0)),
+        low_open=_or_none(low_open),
+        high_open=_or_none(high_open),
+        unsure=_or_none(mask(both & ~exact & (bounds.low == bounds.high), False)),
+        order=bounds.order,
+        int96=_or_none(mask(is_int96, False)),
+        int96_engines=_int96_engines(field.type),
+        calendar_open=_or_none(mask(_flags(records, "calendar_open")[0], False)),
+    )
+
+
+def _int96_engines(type_: pa.DataType) -> frozenset[str]:
+    if not pa.types.is_timestamp(type_):
+        return frozenset()
+    return frozenset({"duckdb"} if type_.tz is None else {"spark"})
+
+
+def _narrowed(values: Numbers) -> Numbers:
+    """Half the bytes where 32 bits hold everything: comparing a million bounds takes as long as reading them does."""
+    if values.dtype != np.int64 or not len(values):
+        return values
+    limits = np.iinfo(np.int32)
+    fits = limits.min <= values.min() and values.max() <= limits.max
+    return values.astype(np.int32) if fits else values
+
+
+def _or_none(mask: Mask) -> Mask | None:
+    return mask if mask.any() else None
+
+
+def _is_floating(type_text: str) -> bool:
+    type_ = parse_type(type_text)
+    return type_ is not None and kind_of(type_) is Kind.FLOAT
+
+
+def _ints(records: pa.Table, name: str) -> tuple[NDArray[np.int64], Mask]:
+    """A column of integers as int64 (0 where null), and where it is not null."""
+    column = records.column(name).combine_chunks()
+    values = column.fill_null(0) if column.null_count else column
+    return values.to_numpy().astype(np.int64, copy=False), np.asarray(column.is_valid())
+
+
+def _flags(records: pa.Table, name: str) -> tuple[Mask, Mask]:
+    """A column of booleans (False where null), and where it is not null."""
+    column = records.column(name).combine_chunks()
+    return np.asarray(column.fill_null(False)), np.asarray(column.is_valid())

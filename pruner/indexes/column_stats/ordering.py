@@ -1,0 +1,215 @@
+"""Orders in which bounds are compared: numbers as they are, strings and large decimals by rank.
+
+Strings are sorted once when records are loaded; what is kept for each slice is the rank of its bound among the distinct
+bounds. A literal is looked up once, and comparisons of strings become comparisons of integers, exactly.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from pruner.expr.bound import StorageValue
+
+    Numbers = NDArray[np.generic]
+    Key = int | float
+
+_LOOKED_UP_SINGLY = 64
+"""Values up to this many are looked up one by one: the first Arrow call of a process costs 130 ms."""
+
+_DECIMAL_OFFSET = 1 << 127
+
+
+class Order(Protocol):
+    """Turns values of a storage domain into keys that compare with the bounds of slices.
+
+    With `low` and `high` the bounds of a slice and [a, z] an interval of values, `high >= a` holds for the bounds exactly
+    where it holds for the keys `first(a)`, and `low <= z` where it holds for `last(z)`.
+    """
+
+    def first(self, value: StorageValue) -> Key:
+        """Key of the lower end of an interval."""
+        ...
+
+    def last(self, value: StorageValue) -> Key:
+        """Key of the upper end of an interval."""
+        ...
+
+    def firsts(self, values: Sequence[StorageValue | None]) -> Numbers:
+        """Keys of many lower ends; None is minus infinity. Keys outside the bounds' type are cut off at its ends."""
+        ...
+
+    def lasts(self, values: Sequence[StorageValue | None]) -> Numbers:
+        """Keys of many upper ends; None is plus infinity."""
+        ...
+
+    def serves(self, value: StorageValue) -> bool:
+        """Tell whether a value is one of this domain."""
+        ...
+
+
+class IntegerOrder:
+    """Integers (and booleans) within a NumPy type; the key is the value, of any size."""
+
+    def __init__(self, dtype: np.dtype[np.generic]) -> None:
+        self._dtype = dtype
+        limits = np.iinfo(dtype)
+        self._least, self._greatest = int(limits.min), int(limits.max)
+
+    def serves(self, value: StorageValue) -> bool:
+        """Integers and booleans."""
+        return isinstance(value, int)
+
+    def first(self, value: StorageValue) -> Key:
+        """The value."""
+        assert isinstance(value, int)
+        return int(value)
+
+    last = first
+
+    def firsts(self, values: Sequence[StorageValue | None]) -> Numbers:
+        """The values, cut off at the ends of the type."""
+        return self._clipped(values, self._least)
+
+    def lasts(self, values: Sequence[StorageValue | None]) -> Numbers:
+        """The values, cut off at the ends of the type."""
+        return self._clipped(values, self._greatest)
+
+    def _clipped(self, values: Sequence[StorageValue | None], infinite: int) -> Numbers:
+        clipped = [
+            infinite if value is None else max(self._least, min(self._greatest, int(value)))
+            for value in values
+        ]
+        return np.array(clipped, dtype=self._dtype)
+
+
+class FloatOrder:
+    """Doubles; the key is the value."""
+
+    def serves(self, value: StorageValue) -> bool:
+        """Floats that are numbers."""
+        return isinstance(value, float) and value == value  # noqa: PLR0124 - NaN
+
+    def first(self, value: StorageValue) -> Key:
+        """The value."""
+        assert isinstance(value, float)
+        return value
+
+    last = first
+
+    def firsts(self, values: Sequence[StorageValue | None]) -> Numbers:
+        """The values."""
+        return np.array([-np.inf if value is None else value for value in values], dtype=np.float64)
+
+    def lasts(self, values: Sequence[StorageValue | None]) -> Numbers:
+        """The values."""
+        return np.array([np.inf if value is None else value for value in values], dtype=np.float64)
+
+
+class RankOrder:
+    """Byte strings by their rank among `distinct`, which is sorted; also what can be written as such, in order."""
+
+    def __init__(self, distinct: pa.BinaryArray, *, decimals: bool) -> None:
+        self._distinct = distinct
+        self._decimals = decimals
+        self._values = _Values(distinct)
+
+    def serves(self, value: StorageValue) -> bool:
+        """Byte strings, or integers where the domain is that of decimals."""
+        return isinstance(value, int if self._decimals else bytes)
+
+    def first(self, value: StorageValue) -> Key:
+        """Rank of the first bound that is not less."""
+        return bisect_left(self._values, self._bytes(value))
+
+    def last(self, value: StorageValue) -> Key:
+        """Rank of the last bound that is not greater, -1 when all are."""
+        return bisect_right(self._values, self._bytes(value)) - 1
+
+    def firsts(self, values: Sequence[StorageValue | None]) -> Numbers:
+        """Ranks of many: see `first`."""
+        return self._ranks(values, "left", -1, 0)
+
+    def lasts(self, values: Sequence[StorageValue | None]) -> Numbers:
+        """Ranks of many: see `last`."""
+        return self._ranks(values, "right", len(self._distinct), -1)
+
+    def _ranks(self, values: Sequence[StorageValue | None], side: str, infinite: int, shift: int) -> Numbers:
+        if len(values) <= _LOOKED_UP_SINGLY:
+            look_up = bisect_left if side == "left" else bisect_right
+            found = [infinite if v is None else look_up(self._values, self._bytes(v)) + shift for v in values]
+            return np.array(found, dtype=np.int32)
+        needles = pa.array([None if value is None else self._bytes(value) for value in values], pa.binary())
+        ranks = pc.search_sorted(self._distinct, needles, side=side)
+        valid = np.asarray(needles.is_valid())
+        found = ranks.fill_null(0).to_numpy(zero_copy_only=False).astype(np.int32) + np.int32(shift)
+        return np.where(valid, found, np.int32(infinite))
+
+    def _bytes(self, value: StorageValue) -> bytes:
+        if isinstance(value, bytes):
+            return value
+        shifted = int(value) + _DECIMAL_OFFSET
+        return max(0, min((1 << 128) - 1, shifted)).to_bytes(16, "big")
+
+
+class _Values:
+    """A sorted Arrow array as a sequence of bytes for `bisect`."""
+
+    def __init__(self, array: pa.BinaryArray) -> None:
+        self._array = array
+
+    def __len__(self) -> int:
+        return len(self._array)
+
+    def __getitem__(self, position: int) -> bytes:
+        return self._array[position].as_py()
+
+
+def rank(low: pa.Array, high: pa.Array) -> tuple[NDArray[np.int32], NDArray[np.int32], pa.BinaryArray]:
+    """Rank the bounds of all slices among their distinct values.
+
+    Args:
+        low: binary array of lower bounds, null where unknown.
+        high: binary array of upper bounds of the same length.
+
+    Returns:
+        Ranks of both (an unknown low is -1, an unknown high the number of distinct values), and the distinct
+        values in their order.
+    """
+    count = len(low)
+    encoded = pa.concat_arrays([low, high]).dictionary_encode()
+    order = pc.sort_indices(encoded.dictionary)
+    distinct = encoded.dictionary.take(order)
+    ranks = np.empty(len(distinct) + 1, dtype=np.int32)
+    ranks[order.to_numpy()] = np.arange(len(distinct), dtype=np.int32)
+    ranks[-1] = -1
+    codes = encoded.indices.fill_null(len(distinct)).to_numpy()
+    ranked = ranks[codes]
+    lows, highs = ranked[:count], ranked[count:]
+    return lows, np.where(highs < 0, np.int32(len(distinct)), highs), distinct
+
+
+def decimal_words(unscaled: pa.Decimal128Array) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
+    """Return the upper and the lower 64 bits of 128-bit integers (anything where null)."""
+    words = np.frombuffer(unscaled.buffers()[1], dtype="<u8").reshape(-1, 2)
+    words = words[unscaled.offset : unscaled.offset + len(unscaled)]
+    return words[:, 1].copy().view(np.int64), words[:, 0].copy()
+
+
+def decimals_as_bytes(unscaled: pa.Decimal128Array) -> pa.Array:
+    """Write 128-bit integers as 16 bytes each that compare, unsigned, as the integers do; null stays null."""
+    high, low = decimal_words(unscaled)
+    big_endian = np.empty((len(unscaled), 2), dtype=">u8")
+    big_endian[:, 0] = high.view(np.uint64) ^ np.uint64(1 << 63)
+    big_endian[:, 1] = low
+    plain = pa.Array.from_buffers(pa.binary(16), len(unscaled), [None, pa.py_buffer(big_endian.tobytes())])
+    return pc.if_else(unscaled.is_valid(), plain.cast(pa.binary()), pa.scalar(None, pa.binary()))

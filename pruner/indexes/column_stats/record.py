@@ -1,0 +1,169 @@
+"""What column statistics record of one slice: one row for each field. Unknown is null, never 0."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import pyarrow as pa
+
+from pruner.indexes.base import UndecodableError
+from pruner.indexes.column_stats.bounds import shortened_high, shortened_low
+from pruner.indexes.column_stats.kinds import Kind, conversion, kind_of
+from pruner.indexes.column_stats.summary import summarize
+from pruner.indexes.column_stats.trust import Calendar, calendar, calendars_agree_from
+from pruner.limits import STRING_BOUND_BYTES
+
+if TYPE_CHECKING:
+    from pruner.indexes.base import LeafColumn, ParquetFooter, SliceReader
+    from pruner.indexes.column_stats.summary import Summary
+    from pruner.schema import Field
+
+
+class ColumnRecord(NamedTuple):
+    """The record of one field in one slice.
+
+    Bounds stand in the columns of the file type's kind (`kinds.Kind`), in the file's own unit and scale; they leave out
+    NULL and NaN. `trusted` is False where it is not known what an engine reads from this file; then nothing but
+    the row count means anything. `absent` tells that the file does not have the column. `calendar_open` tells that a
+    setting of the Spark session decides how the oldest dates or timestamps are read.
+    """
+
+    trusted: bool
+    row_count: int
+    type: str | None = None
+    field_id: int | None = None
+    absent: bool = False
+    null_count: int | None = None
+    nan_count: int | None = None
+    has_values: bool | None = None
+    min_integer: int | None = None
+    max_integer: int | None = None
+    min_decimal: int | None = None
+    max_decimal: int | None = None
+    min_float: float | None = None
+    max_float: float | None = None
+    min_bytes: bytes | None = None
+    max_bytes: bytes | None = None
+    min_exact: bool = False
+    max_exact: bool = False
+    calendar_open: bool = False
+    from_data: bool = False
+    note: str | None = None
+
+
+_BOUND = {
+    Kind.INTEGER: pa.int64(),
+    Kind.DECIMAL: pa.decimal128(38, 0),
+    Kind.FLOAT: pa.float64(),
+    Kind.BYTES: pa.binary(),
+}
+
+RECORD_SCHEMA = pa.schema(
+    [
+        pa.field("trusted", pa.bool_(), nullable=False),
+        pa.field("row_count", pa.int64(), nullable=False),
+        pa.field("type", pa.string()),
+        pa.field("field_id", pa.int32()),
+        pa.field("absent", pa.bool_(), nullable=False),
+        pa.field("null_count", pa.int64()),
+        pa.field("nan_count", pa.int64()),
+        pa.field("has_values", pa.bool_()),
+        *(pa.field(f"{end}_{kind.value}", _BOUND[kind]) for kind in Kind for end in ("min", "max")),
+        pa.field("min_exact", pa.bool_(), nullable=False),
+        pa.field("max_exact", pa.bool_(), nullable=False),
+        pa.field("calendar_open", pa.bool_(), nullable=False),
+        pa.field("from_data", pa.bool_(), nullable=False),
+        pa.field("note", pa.string()),
+    ]
+)
+"""Columns of the records, the same for every field, so that segments of different ages always go together."""
+
+
+def record_column(reader: SliceReader, field: Field) -> ColumnRecord:
+    """Record one field of one slice.
+
+    Raises:
+        ValueError, OSError, pyarrow.ArrowException: the file is broken.
+    """
+    footer = reader.footer
+    leaf = footer.leaf(field.path)
+    reason = _doubt(footer, leaf, field)
+    if reason is not None:
+        return ColumnRecord(
+            trusted=False,
+            row_count=footer.row_count,
+            type=leaf.type_text if leaf else None,
+            field_id=leaf.field_id if leaf else None,
+            absent=leaf is None,
+            note=reason,
+        )
+    if leaf is None:
+        rows = footer.row_count
+        return ColumnRecord(trusted=True, row_count=rows, absent=True, null_count=rows, has_values=False)
+    try:
+        summary = summarize(reader, leaf)
+    except UndecodableError as error:
+        return ColumnRecord(True, footer.row_count, leaf.type_text, leaf.field_id, note=str(error))
+    return _record(footer, leaf, summary)
+
+
+def _doubt(footer: ParquetFooter, leaf: LeafColumn | None, field: Field) -> str | None:
+    """Why it is not known what an engine reads at this path in this file, or None (R7, traps T2, T3)."""
+    others = footer.alike(field.path, field.field_id)
+    if others:
+        return f"the file also has {'.'.join(others[0].path)!r}, which may be taken for this column"
+    if leaf is None:
+        return (
+            None
+            if field.absent_is_null
+            else "the file does not have the column, and absent does not mean NULL"
+        )
+    if leaf.repeated:
+        return "the column stands inside a list or map"
+    if None not in (leaf.field_id, field.field_id) and leaf.field_id != field.field_id:
+        return f"the file's field id is {leaf.field_id}, the table's {field.field_id}"
+    if leaf.type is None or conversion(leaf.type_text, field.type) is None:
+        return f"values of type {leaf.type_text} in the file do not settle values of type {field.type} in the table"
+    return None
+
+
+def _record(footer: ParquetFooter, leaf: LeafColumn, summary: Summary) -> ColumnRecord:
+    low, high, note, is_open = summary.low, summary.high, None, False
+    first_common = calendars_agree_from(leaf.type) if leaf.type is not None else None
+    if first_common is not None and isinstance(low, int) and low < first_common:
+        found = calendar(footer.key_values, leaf)
+        is_open = found is Calendar.OPEN
+        if found is Calendar.LEGACY:
+            low = high = None
+            note = "written in the legacy calendar, in which the oldest values are other days"
+    bounds = ColumnRecord(
+        trusted=True,
+        row_count=footer.row_count,
+        type=leaf.type_text,
+        field_id=leaf.field_id,
+        null_count=summary.null_count,
+        nan_count=summary.nan_count if leaf.type is not None and pa.types.is_floating(leaf.type) else None,
+        has_values=summary.null_count < footer.row_count,
+        calendar_open=is_open,
+        from_data=summary.from_data,
+        note=note,
+    )
+    if low is None or high is None or leaf.type is None:
+        return bounds
+    if isinstance(low, bytes) and isinstance(high, bytes):
+        short_low = shortened_low(low, STRING_BOUND_BYTES)
+        short_high = shortened_high(high, STRING_BOUND_BYTES)
+        return bounds._replace(
+            min_bytes=short_low,
+            max_bytes=short_high,
+            min_exact=summary.exact and short_low == low,
+            max_exact=summary.exact and short_high == high,
+        )
+    exact = {"min_exact": summary.exact, "max_exact": summary.exact}
+    match kind_of(leaf.type):
+        case Kind.DECIMAL:
+            return bounds._replace(min_decimal=low, max_decimal=high, **exact)
+        case Kind.FLOAT:
+            return bounds._replace(min_float=low, max_float=high, **exact)
+        case _:
+            return bounds._replace(min_integer=int(low), max_integer=int(high), **exact)

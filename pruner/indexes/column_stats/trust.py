@@ -1,0 +1,110 @@
+"""Which footers are believed, and which calendars: the writers' histories, in one place.
+
+A footer that is not believed costs time (the data is read), never rows.
+"""
+
+from __future__ import annotations
+
+import re
+from enum import Enum
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from pruner.indexes.column_stats.kinds import Kind, kind_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pruner.indexes.base import LeafColumn
+
+    Version = tuple[int, int, int]
+
+_WRITER = re.compile(r"(?P<name>.*?)(?: version)? v?(?P<version>\d+(?:\.\d+){0,2})")
+
+_TRUSTED: dict[str, tuple[int, int, int]] = {
+    # min_value/max_value with unsigned byte order since 1.10 (PARQUET-1025, PARQUET-686); binary minima before 1.8
+    # were plainly wrong (PARQUET-251).
+    "parquet-mr": (1, 10, 0),
+    # Null counts of nested columns were wrong before 6 (PARQUET-2067).
+    "parquet-cpp-arrow": (6, 0, 0),
+    # Null counts that stand in the file for every column, and byte order of decimals.
+    "parquet-rs": (53, 0, 0),
+    "duckdb": (1, 1, 0),
+}
+"""The first version of each writer whose minima, maxima and null counts are believed, floating point aside."""
+
+_NEVER_SHORTENS = {"parquet-cpp-arrow"}
+"""Writers that leave out a long string bound instead of cutting it."""
+
+
+def writer(created_by: str) -> tuple[str, Version] | None:
+    """Return the lower-case name and the version of a writer, None when the text does not tell both."""
+    match = _WRITER.match(created_by)
+    if match is None:
+        return None
+    parts = [int(part) for part in match["version"].split(".")]
+    major, minor, patch = (*parts, 0, 0)[:3]
+    return match["name"].strip().lower(), (major, minor, patch)
+
+
+def footer_is_believed(created_by: str, leaf: LeafColumn) -> bool:
+    """Tell whether minima, maxima and null counts of a column may be taken from the footer.
+
+    Never for floating point: what writers make of NaN and of signed zeros differs (traps S1, S6; parquet-format#514).
+    Never for INT96, which has no order there (trap S10).
+    """
+    found = writer(created_by)
+    if found is None or leaf.int96 or leaf.type is None or pa.types.is_null(leaf.type):
+        return False
+    name, version = found
+    return name in _TRUSTED and version >= _TRUSTED[name] and kind_of(leaf.type) is not Kind.FLOAT
+
+
+def never_shortens(created_by: str) -> bool:
+    """Tell whether a string bound in a footer is a value of the column, never a part of one."""
+    found = writer(created_by)
+    return found is not None and found[0] in _NEVER_SHORTENS
+
+
+class Calendar(Enum):
+    """In which calendar a file's old dates and timestamps count."""
+
+    PROLEPTIC = "proleptic"
+    """The proleptic Gregorian one, which every engine reads as it stands."""
+    LEGACY = "legacy"
+    """The hybrid one of Spark before 3.0: Spark moves old values by days, other engines do not (trap S17)."""
+    OPEN = "open"
+    """The file does not say; a setting of the Spark session decides, other engines take it as it stands."""
+
+
+_SPARK_VERSION = b"org.apache.spark.version"
+_LEGACY_DATETIME = b"org.apache.spark.legacyDateTime"
+_LEGACY_INT96 = b"org.apache.spark.legacyINT96"
+
+FIRST_GREGORIAN_DAY = -141_427
+"""1582-10-15 in days since 1970: from there on the calendars agree."""
+
+FIRST_COMMON_SECOND = -2_208_988_800
+"""1900-01-01T00:00:00Z: Spark changes no timestamp from there on, in any zone (RebaseDateTime)."""
+
+
+def calendar(key_values: Mapping[bytes, bytes], leaf: LeafColumn) -> Calendar:
+    """Return the calendar of a date or timestamp column (Spark's DataSourceUtils.datetimeRebaseSpec, int96RebaseSpec)."""
+    mark, first = (_LEGACY_INT96, (3, 1, 0)) if leaf.int96 else (_LEGACY_DATETIME, (3, 0, 0))
+    if mark in key_values:
+        return Calendar.LEGACY
+    version = key_values.get(_SPARK_VERSION)
+    if version is None:
+        return Calendar.OPEN
+    found = writer("spark " + version.decode("utf-8", "replace"))
+    return Calendar.PROLEPTIC if found is not None and found[1] >= first else Calendar.LEGACY
+
+
+def calendars_agree_from(type_: pa.DataType) -> int | None:
+    """Return the first value of a date or timestamp type on which all calendars agree; None for other types."""
+    if pa.types.is_date(type_):
+        return FIRST_GREGORIAN_DAY
+    if pa.types.is_timestamp(type_):
+        return FIRST_COMMON_SECOND * {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}[type_.unit]
+    return None

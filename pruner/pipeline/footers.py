@@ -1,0 +1,212 @@
+"""Reads one base file for the kernel: its footer at once, its columns when somebody asks.
+
+What a footer says is handed on as written; whether it can be believed is for the index types to decide.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from pruner.indexes.base import ChunkStatistics, UndecodableError
+from pruner.pipeline.parquet_types import leaf_columns
+from pruner.pipeline.source_files import open_source
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from pruner.expr.bound import StorageValue
+    from pruner.indexes.base import LeafColumn
+
+BATCH_ROWS = 1 << 17
+"""Rows of a column that are in memory at once."""
+
+CHUNK_BYTES = 8 * 1024**3
+"""Largest column chunk, uncompressed, that is read; more is taken for a broken footer."""
+
+_INT96_SECONDS = 9_223_372_036_000
+"""Largest distance from 1970, in seconds, at which microseconds fit into 64 bits."""
+
+
+class _Leaves:
+    """The leaf columns of one Parquet schema by path."""
+
+    def __init__(self, schema: pq.ParquetSchema) -> None:
+        self.schema = schema
+        self.all = leaf_columns(schema)
+        self.by_path: dict[tuple[str, ...], list[LeafColumn]] = {}
+        self.by_lower: dict[tuple[str, ...], list[LeafColumn]] = {}
+        self.by_stem: dict[tuple[str, ...], list[LeafColumn]] = {}
+        self.by_id: dict[int, list[LeafColumn]] = {}
+        for leaf in self.all:
+            self.by_path.setdefault(leaf.path, []).append(leaf)
+            lower = tuple(part.lower() for part in leaf.path)
+            self.by_lower.setdefault(lower, []).append(leaf)
+            for length in range(1, len(lower)):
+                self.by_stem.setdefault(lower[:length], []).append(leaf)
+            if leaf.field_id is not None:
+                self.by_id.setdefault(leaf.field_id, []).append(leaf)
+
+
+_recent: deque[_Leaves] = deque(maxlen=8)
+"""Files of a table mostly have one schema, and comparing two costs far less than taking one apart."""
+
+
+def _leaves_of(schema: pq.ParquetSchema) -> _Leaves:
+    for known in tuple(_recent):
+        if known.schema.equals(schema):
+            return known
+    leaves = _Leaves(schema)
+    _recent.appendleft(leaves)
+    return leaves
+
+
+class Footer:
+    """A parsed footer: see `pruner.indexes.base.ParquetFooter`."""
+
+    def __init__(self, metadata: pq.FileMetaData) -> None:
+        self._metadata = metadata
+        self._groups = [metadata.row_group(position) for position in range(metadata.num_row_groups)]
+        self.row_count: int = metadata.num_rows
+        if self.row_count < 0 or self.row_count != sum(group.num_rows for group in self._groups):
+            raise ValueError("its footer counts other rows than its row groups do")
+
+    @property
+    def created_by(self) -> str:
+        """Writer and version, "" where not given."""
+        return self._metadata.created_by or ""
+
+    @cached_property
+    def key_values(self) -> Mapping[bytes, bytes]:
+        """The key-value metadata."""
+        return self._metadata.metadata or {}
+
+    @cached_property
+    def _leaves(self) -> _Leaves:
+        return _leaves_of(self._metadata.schema)
+
+    def leaf(self, path: tuple[str, ...]) -> LeafColumn | None:
+        """The (first) leaf column at exactly this path, or None."""
+        found = self._leaves.by_path.get(path)
+        return found[0] if found else None
+
+    def alike(self, path: tuple[str, ...], field_id: int | None) -> tuple[LeafColumn, ...]:
+        """Leaf columns that an engine may confuse with this one: see `pruner.indexes.base.ParquetFooter`."""
+        this = self.leaf(path)
+        lower = tuple(part.lower() for part in path)
+        others = [*self._leaves.by_lower.get(lower, ()), *self._leaves.by_stem.get(lower, ())]
+        for length in range(1, len(lower)):
+            others += self._leaves.by_lower.get(lower[:length], ())
+        if field_id is not None:
+            others += self._leaves.by_id.get(field_id, ())
+        return tuple(dict.fromkeys(leaf for leaf in others if leaf is not this))
+
+    def chunks(self, leaf: LeafColumn) -> Sequence[ChunkStatistics]:
+        """What the footer says of a leaf column, one entry for each row group."""
+        return [_chunk(group, leaf) for group in self._groups]
+
+
+def _chunk(group: Any, leaf: LeafColumn) -> ChunkStatistics:
+    column = group.column(leaf.position)
+    if not 0 <= column.total_uncompressed_size <= CHUNK_BYTES:
+        raise ValueError(
+            f"its footer names a chunk of {column.total_uncompressed_size} bytes for {'.'.join(leaf.path)}"
+        )
+    statistics = column.statistics
+    if statistics is None:
+        return ChunkStatistics(group.num_rows, column.num_values, None, None, None)
+    low = high = None
+    if statistics.has_min_max and leaf.type is not None and not leaf.int96:
+        low, high = storage_value(statistics.min_raw, leaf.type), storage_value(statistics.max_raw, leaf.type)
+    nulls = statistics.null_count if statistics.has_null_count else None
+    return ChunkStatistics(group.num_rows, column.num_values, nulls, low, high)
+
+
+def storage_value(raw: Any, type_: pa.DataType) -> StorageValue | None:
+    """Turn a footer's bound of the physical type into the storage domain of `type_`; None for what has no order there.
+
+    Integers of both signs are stored as signed ones, decimals as big-endian two's complement (parquet-format,
+    LogicalTypes.md).
+    """
+    types = pa.types
+    if types.is_unsigned_integer(type_):
+        return raw & ((1 << max(type_.bit_width, 32)) - 1)
+    if types.is_decimal(type_):
+        return int.from_bytes(raw, "big", signed=True) if isinstance(raw, bytes) else raw
+    return None if types.is_null(type_) else raw
+
+
+class FileReader:
+    """One base file: see `pruner.indexes.base.SliceReader`. Use as a context manager."""
+
+    def __init__(
+        self, uri: str, size: int | None = None, storage_options: Mapping[str, str] | None = None
+    ) -> None:
+        self.name = uri
+        self._source = open_source(uri, size, storage_options or {})
+        self._file = pq.ParquetFile(self._source)
+        self.footer = Footer(self._file.metadata)
+
+    def __enter__(self) -> FileReader:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close(force=True)
+
+    def batches(self, leaf: LeafColumn) -> Iterator[pa.Array]:
+        """All values of a leaf column in row order, a part at a time; NULL where a parent struct is.
+
+        Raises:
+            UndecodableError: a value has no place in the type.
+            ValueError: the column is one of a list or map, or of a type that no index supports.
+        """
+        if leaf.repeated or leaf.type is None:
+            raise ValueError(
+                f"column {'.'.join(leaf.path)} of type {leaf.type_text} has no single value for each row"
+            )
+        if leaf.int96:
+            return self._int96(leaf)
+        return (_plain(array, leaf.type) for array in self._read(self._file, leaf))
+
+    def _int96(self, leaf: LeafColumn) -> Iterator[pa.Array]:
+        # A decoder given a unit that is too fine wraps around without a word, so the range is looked at in seconds first.
+        for array in self._read(self._reopened("s"), leaf):
+            found = pc.min_max(array.cast(pa.int64()))
+            low, high = found["min"].as_py(), found["max"].as_py()
+            if low is not None and not -_INT96_SECONDS < low <= high < _INT96_SECONDS:
+                raise UndecodableError(
+                    f"INT96 timestamps in {'.'.join(leaf.path)} lie outside 64-bit microseconds"
+                )
+        return self._read(self._reopened("us"), leaf)
+
+    def _reopened(self, unit: str) -> pq.ParquetFile:
+        return pq.ParquetFile(self._source, metadata=self._file.metadata, coerce_int96_timestamp_unit=unit)
+
+    def _read(self, file: pq.ParquetFile, leaf: LeafColumn) -> Iterator[pa.Array]:
+        # pyarrow picks columns by dotted names, which can name several; the right one is then found by its real path.
+        for batch in file.iter_batches(BATCH_ROWS, columns=[".".join(leaf.path)], use_threads=False):
+            array = batch.column(_only(batch.schema.names, leaf.path[0]))
+            for part in leaf.path[1:]:
+                position = _only([array.type.field(i).name for i in range(array.type.num_fields)], part)
+                array = array.flatten()[position]
+            yield array
+
+
+def _only(names: list[str], name: str) -> int:
+    if names.count(name) != 1:
+        raise ValueError(f"column {name!r} stands {names.count(name)} times in the file")
+    return names.index(name)
+
+
+def _plain(array: pa.Array, type_: pa.DataType) -> pa.Array:
+    """Take off what the stored Arrow schema put around the values (dictionaries, zones, extension types)."""
+    if isinstance(array, pa.ExtensionArray):
+        array = array.storage
+    if pa.types.is_dictionary(array.type):
+        array = array.dictionary_decode()
+    return array if array.type.equals(type_) else array.cast(type_)

@@ -1,0 +1,104 @@
+"""The kernel: one slice, the requested records of it. It runs the same in process, in worker processes and on Spark."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+
+from pruner.indexes.base import RowIndexType
+from pruner.pipeline.footers import FileReader
+from pruner.pipeline.requests import Failure
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from pruner.indexes.base import SliceReader
+    from pruner.pipeline.requests import BuildRequest
+
+Recorded: TypeAlias = "pa.Table | tuple[Any, ...]"
+"""The records of one slice: a table, or the one row of a `RowIndexType`."""
+
+SLICE_COLUMN = "__slice"
+
+
+def kernel(reader: SliceReader, requests: Sequence[BuildRequest]) -> list[Recorded | Failure]:
+    """Return for each request the records of one slice, or why there are none.
+
+    One failure never fails the other requests: an index type may meet what the others do not read.
+    """
+    return [_record(reader, request) for request in requests]
+
+
+def _record(reader: SliceReader, request: BuildRequest) -> Recorded | Failure:
+    kind = request.kind
+    try:
+        if isinstance(kind, RowIndexType):
+            return kind.record_row(reader, request.field, request.options)
+        return kind.record(reader, request.field, request.options)
+    # A broken file can make a reader raise nearly anything; the slice stays uncovered and says so.
+    except Exception as error:
+        return _failure(reader.name, request, error)
+
+
+def read_slice(
+    uri: str, size: int | None, storage_options: Mapping[str, str], requests: Sequence[BuildRequest]
+) -> list[Recorded | Failure]:
+    """Open the base file of a slice and run the kernel on it; a file that cannot be opened fails every request."""
+    try:
+        reader = FileReader(uri, size, storage_options)
+    except Exception as error:
+        return [_failure(uri, request, error) for request in requests]
+    with reader:
+        return kernel(reader, requests)
+
+
+def _failure(uri: str, request: BuildRequest, error: Exception) -> Failure:
+    text = (str(error) or type(error).__name__).split("\n", 1)[0].rstrip(" .")
+    return Failure(uri, request.name, f"{request.field.name} could not be read: {text}")
+
+
+class Gathered:
+    """Records of many slices, gathered into one table for each request."""
+
+    def __init__(self, requests: Sequence[BuildRequest]) -> None:
+        self._requests = requests
+        self._rows: list[list[tuple[Any, ...]]] = [[] for _ in requests]
+        self._positions: list[list[int]] = [[] for _ in requests]
+        self._tables: list[list[pa.Table]] = [[] for _ in requests]
+        self.failures: list[Failure] = []
+
+    def add(self, position: int, results: Iterable[Recorded | Failure]) -> None:
+        """Add what the kernel returned for the slice at `position`."""
+        for number, result in enumerate(results):
+            if isinstance(result, Failure):
+                self.failures.append(result)
+            elif isinstance(result, tuple):
+                self._rows[number].append(result)
+                self._positions[number].append(position)
+            else:
+                self._tables[number].append(_numbered(result, np.full(result.num_rows, position, np.int32)))
+
+    def tables(self) -> list[pa.Table | None]:
+        """One table of records with `__slice` for each request; None where there are no records."""
+        return [self._table(number) for number in range(len(self._requests))]
+
+    def _table(self, number: int) -> pa.Table | None:
+        kind = self._requests[number].kind
+        if isinstance(kind, RowIndexType):
+            if not self._rows[number]:
+                return None
+            schema = kind.record_schema
+            columns = zip(*self._rows[number], strict=True)
+            arrays = [
+                pa.array(values, entry.type) for values, entry in zip(columns, schema, strict=True)
+            ]
+            records = pa.table(arrays, schema=schema)
+            return _numbered(records, np.array(self._positions[number], np.int32))
+        return pa.concat_tables(self._tables[number]) if self._tables[number] else None
+
+
+def _numbered(records: pa.Table, positions: np.ndarray[Any, np.dtype[np.int32]]) -> pa.Table:
+    column = pa.field(SLICE_COLUMN, pa.int32(), nullable=False)
+    return records.append_column(column, pa.array(positions, pa.int32()))

@@ -1,0 +1,171 @@
+"""Worker processes for many local files: the footers of small files cost Python time, which threads cannot share.
+
+A worker is a fresh interpreter that talks over its standard input and output in frames of Arrow data and JSON. It does not
+import the caller's main module (which `multiprocessing` would), nothing is pickled, and a file that kills the worker costs
+only that file: its chunk is halved and tried again until the file stands alone.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import asdict
+from typing import IO, TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from pruner.indexes.registry import index_type
+from pruner.pipeline.requests import BuildRequest, Chunk, ChunkResult, Failure
+from pruner.schema import Field
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+_LENGTH_BYTES = 8
+
+
+class WorkerDiedError(Exception):
+    """A worker ended in the middle of a chunk."""
+
+
+def run_in_workers(
+    chunks: Iterable[Chunk], options: Mapping[str, str], requests: Sequence[BuildRequest], count: int
+) -> Iterator[ChunkResult]:
+    """Run the kernel over chunks in `count` processes; results come in any order."""
+    workers = [_Worker(options, requests) for _ in range(count)]
+    idle = list(workers)
+    todo = iter(chunks)
+    running: dict[Future[list[ChunkResult]], _Worker] = {}
+    with ThreadPoolExecutor(count) as threads:
+        try:
+            while True:
+                while idle and (chunk := next(todo, None)) is not None:
+                    worker = idle.pop()
+                    running[threads.submit(worker.run, chunk)] = worker
+                if not running:
+                    return
+                finished, _ = wait(running, return_when=FIRST_COMPLETED)
+                for future in finished:
+                    idle.append(running.pop(future))
+                    yield from future.result()
+        finally:
+            # Before the pool waits for its threads: those that wait for a worker end with it.
+            for worker in workers:
+                worker.close()
+
+
+class _Worker:
+    """One process, started at its first chunk and again after a death."""
+
+    def __init__(self, options: Mapping[str, str], requests: Sequence[BuildRequest]) -> None:
+        self._hello = json.dumps(
+            {"options": dict(options), "requests": [_request_json(request) for request in requests]}
+        ).encode()
+        self._requests = requests
+        self._process: subprocess.Popen[bytes] | None = None
+        self._closed = False
+
+    def run(self, chunk: Chunk) -> list[ChunkResult]:
+        """Run one chunk; after a death of the process its halves, down to the one file that kills it."""
+        try:
+            return [self._ask(chunk)]
+        except WorkerDiedError:
+            self._stop()
+            if self._closed:
+                return []
+            halves = chunk.halves()
+            if halves:
+                return [result for half in halves for result in self.run(half)]
+            reason = "the process that read it died: the file may be broken or too large for the memory"
+            return [
+                ChunkResult(
+                    1,
+                    [None] * len(self._requests),
+                    [Failure(chunk.uris[0], request.name, reason) for request in self._requests],
+                )
+            ]
+
+    def close(self) -> None:
+        """End the process; a chunk that is running fails."""
+        self._closed = True
+        self._stop()
+
+    def _stop(self) -> None:
+        process, self._process = self._process, None
+        if process is not None:
+            process.kill()
+            process.communicate()
+
+    def _ask(self, chunk: Chunk) -> ChunkResult:
+        try:
+            process = self._started()
+            assert process.stdin is not None and process.stdout is not None
+            write_frame(process.stdin, json.dumps([chunk.start, chunk.uris, chunk.sizes]).encode())
+            answer = json.loads(read_frame(process.stdout))
+            tables = [
+                pa.ipc.open_stream(read_frame(process.stdout)).read_all() if there else None
+                for there in answer["tables"]
+            ]
+        except (OSError, EOFError, ValueError) as error:
+            raise WorkerDiedError from error
+        return ChunkResult(len(chunk.uris), tables, [Failure(*failure) for failure in answer["failures"]])
+
+    def _started(self) -> subprocess.Popen[bytes]:
+        if self._closed:
+            raise EOFError
+        if self._process is None:
+            environment = {**os.environ, "PYTHONPATH": os.pathsep.join(part for part in sys.path if part)}
+            self._process = subprocess.Popen(
+                [sys.executable, "-c", "from pruner.pipeline.worker_main import main; main()"],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                env=environment,
+            )
+            assert self._process.stdin is not None
+            write_frame(self._process.stdin, self._hello)
+        return self._process
+
+
+def write_frame(stream: IO[bytes], data: bytes | memoryview) -> None:
+    """Write one frame: its length, then its bytes."""
+    stream.write(len(data).to_bytes(_LENGTH_BYTES, "little"))
+    stream.write(data)
+    stream.flush()
+
+
+def read_frame(stream: IO[bytes]) -> bytes:
+    """Read one frame.
+
+    Raises:
+        EOFError: the other side has ended.
+    """
+    length = stream.read(_LENGTH_BYTES)
+    data = stream.read(int.from_bytes(length, "little")) if len(length) == _LENGTH_BYTES else b""
+    if len(length) < _LENGTH_BYTES or len(data) < int.from_bytes(length, "little"):
+        raise EOFError
+    return data
+
+
+def _request_json(request: BuildRequest) -> dict[str, Any]:
+    field = asdict(request.field)
+    type_ = pa.schema([pa.field("", field.pop("type"))]).serialize()
+    return {
+        "kind": request.kind.name,
+        "name": request.name,
+        "options": dict(request.options),
+        "field": field,
+        "type": base64.b64encode(type_.to_pybytes()).decode(),
+    }
+
+
+def request_of(sent: dict[str, Any]) -> BuildRequest:
+    """Return the request that `_request_json` wrote down."""
+    type_ = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(sent["type"]))).field(0).type
+    attributes = {**sent["field"], "path": tuple(sent["field"]["path"]), "type": type_}
+    return BuildRequest(index_type(sent["kind"]), Field(**attributes), sent["options"], sent["name"])
