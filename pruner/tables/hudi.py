@@ -52,8 +52,8 @@ class HudiSource:
     def __init__(self, root: str, storage_options: Mapping[str, str] | None = None) -> None:
         self.root = root
         self.roots = (root,)
-        self._options = dict(storage_options or {})
-        self._store = open_store(root, self._options)
+        self.storage_options = dict(storage_options or {})
+        self._store = open_store(root, self.storage_options)
         self._lock = RLock()
         self._last: _Look | None = None
         if ".hoodie" in root.split("/"):
@@ -115,7 +115,7 @@ class HudiSource:
 
     def _list(self, timeline: Timeline, as_of: str | None) -> Snapshot:
         with _hudi_rs(self.root):
-            table = hudi.HudiTable(self.root, self._options)
+            table = hudi.HudiTable(self.root, self.storage_options)
             options = hudi.HudiReadOptions()
             listed = table.get_file_slices(options.with_as_of_timestamp(as_of) if as_of else options)
             slices = [_slice(entry) for entry in listed]
