@@ -39,7 +39,7 @@ class Scope:
     def call(
         self, function: Callable[..., Any], sql: Any, named: dict[str, Any], tables: Container[str] = ()
     ) -> Any:
-        """Call a method of DuckDB as if from the caller's frame; no variable stands in for one of `tables`."""
+        """Call a method of DuckDB as from the caller's frame; no variable stands in for one of `tables`."""
         variables = {
             key: value.native() if isinstance(value, LazyRelation) else value
             for key, value in (*self._globals.items(), *self._locals.items())

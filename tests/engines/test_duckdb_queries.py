@@ -1,12 +1,13 @@
-"""Whole statements over pruned tables: the rows are those of a full read, and the files read are as few as can be proven.
+"""Whole statements over pruned tables: the rows of a full read, from as few files as can be proven.
 
-Flights: twelve files of fifty ids each (file n holds ids 50n to 50n+49, day n, carriers of n % 6), three partitions
-(region of n is n % 3), no delay in files 3, 7 and 11. Airports: four files of ten rows, flight = 5 * row number.
+Flights: twelve files of fifty ids each (file n holds ids 50n to 50n+49, day n, carriers of n % 6), three
+partitions (region of n is n % 3), no delay in files 3, 7 and 11. Airports: four files of ten rows,
+flight = 5 * row number.
 """
 
-from __future__ import annotations
+# ruff: noqa: E501 - one statement, one line: they are read as a table
 
-from pathlib import Path
+from __future__ import annotations
 
 import pytest
 

@@ -18,7 +18,7 @@ def types(connection: pruner_duckdb.Connection, sql: str) -> list[tuple[str, str
 
 @pytest.fixture
 def evolved(tmp_path: Path) -> Path:
-    """A tree whose files differ: columns come and go, one is widened, a partition value looks like a number."""
+    """Files that differ: columns come and go, one is widened, a partition value looks like a number."""
     return write_tree(
         tmp_path / "evolved",
         {
