@@ -8,7 +8,6 @@ import pytest
 
 from pruner.errors import PrunerError, StorageError, TableError
 from pruner.tables.detect import open_source
-
 from tests.support.parquet_tables import write_file, write_tree
 
 PROPERTIES = "hoodie.table.name=t\nhoodie.table.type=COPY_ON_WRITE\nhoodie.table.version={version}\n"

@@ -14,7 +14,6 @@ from pruner.storage import open_store
 from pruner.tables.file_schemas import BrokenFileError, NotParquetError, SchemaReader
 from pruner.tables.listing import LocalLister, StoreLister
 from pruner.tables.thrift import ThriftError, schema_end, schema_only
-
 from tests.support.parquet_tables import write_file
 
 

@@ -11,7 +11,6 @@ import pytest
 
 from pruner.errors import TableError
 from pruner.tables.parquet import ParquetSource, slice_key
-
 from tests.support.parquet_tables import names, path_values, write_file, write_tree
 
 
@@ -139,7 +138,7 @@ def test_a_table_that_lost_all_files_is_no_table(tmp_path: Path):
 
 def test_a_name_that_is_not_utf8_is_refused_by_name(tmp_path: Path):
     write_file(tmp_path / "a.parquet")
-    os.rename(tmp_path / "a.parquet", os.fsencode(tmp_path) + b"/\xff.parquet")
+    (tmp_path / "a.parquet").rename(os.fsdecode(os.fsencode(tmp_path) + b"/\xff.parquet"))
     with pytest.raises(TableError, match="is not UTF-8: rename the file"):
         ParquetSource([str(tmp_path)]).snapshot()
 

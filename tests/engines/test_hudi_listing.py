@@ -1,0 +1,147 @@
+"""Slices of real Hudi tables against those of Spark's own file index, in every state that writers leave."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pytest
+
+from pruner.errors import TableError
+from pruner.tables.detect import open_source
+from pruner.tables.hudi import HudiSource
+from tests.support.hudi_tables import HudiTables, table_names
+from tests.support.hudi_timeline import completed, make_inflight
+from tests.support.spark import SparkSlice, spark_slices, spark_snapshot
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from pruner.tables.snapshot import Snapshot
+
+pytestmark = pytest.mark.spark
+
+REPLAYED = "mor_compacted_v6"
+"""Where Hudi 1.2 lists the logs of earlier slices with a compacted base file once more."""
+
+
+def listed(snapshot: Snapshot) -> set[tuple[str, str, str | None, tuple[str, ...]]]:
+    return {
+        (
+            entry.partition_path,
+            entry.file_id,
+            Path(entry.base_file).name if entry.base_file else None,
+            tuple(sorted(Path(log).name for log in entry.log_files)),
+        )
+        for entry in snapshot.slices
+    }
+
+
+def from_spark(slices: list[SparkSlice]) -> set[tuple[str, str, str | None, tuple[str, ...]]]:
+    return {(entry.partition_path, entry.file_id, entry.base_file, entry.log_files) for entry in slices}
+
+
+def snapshot_of(path: Path) -> Snapshot:
+    snapshot = open_source([str(path)]).snapshot()
+    for entry in snapshot.slices:
+        assert all(Path(file).is_file() for file in (entry.base_file, *entry.log_files) if file)
+    return snapshot
+
+
+@pytest.mark.parametrize("name", [name for name in table_names() if name != REPLAYED])
+def test_slices_are_those_of_spark(name: str, hudi_tables: HudiTables, spark: SparkSession):
+    path = hudi_tables.path(name)
+    assert listed(snapshot_of(path)) == from_spark(spark_slices(spark, path))
+
+
+def test_logs_that_were_compacted_are_not_listed_again(hudi_tables: HudiTables, spark: SparkSession):
+    path = hudi_tables.path(REPLAYED)
+    ours, theirs = listed(snapshot_of(path)), from_spark(spark_slices(spark, path))
+    assert {entry[:3] for entry in ours} == {entry[:3] for entry in theirs}
+    logs = {entry[:3]: set(entry[3]) for entry in theirs}
+    assert all(set(entry[3]) <= logs[entry[:3]] for entry in ours)
+
+
+@pytest.mark.parametrize("name", table_names("mor_compacted_v.*"))
+def test_a_running_compaction_hides_its_base_files(
+    name: str, hudi_tables: HudiTables, spark: SparkSession, tmp_path: Path
+):
+    path = hudi_tables.copy(name, tmp_path)
+    make_inflight(path, completed(path, "commit")[-1])
+    snapshot = snapshot_of(path)
+    assert listed(snapshot) == from_spark(spark_slices(spark, path))
+    with_logs = snapshot.has_logs
+    assert with_logs.any()
+    assert not snapshot.coverable[with_logs].any()
+
+
+@pytest.mark.parametrize("name", table_names("cow_v.|cow_late_commit_after_v.|cow_clustered_v.|mor_v[89]"))
+def test_time_travel_is_that_of_spark(name: str, hudi_tables: HudiTables, spark: SparkSession):
+    path = hudi_tables.path(name)
+    source = HudiSource(str(path))
+    ids = {source.snapshot().id}
+    for instant in completed(path):
+        snapshot = source.snapshot_at(instant.requested)
+        rows = spark_snapshot(spark, path, as_of=instant.requested).select("_hoodie_file_name").distinct()
+        files = {Path(file).name for file in snapshot.columns.column("base_file").to_pylist()}
+        read = {row[0] for row in rows.collect() if row[0].endswith(".parquet")}
+        assert read <= files
+        assert len(files) == len(from_spark(spark_slices(spark, path, as_of=instant.requested)))
+        ids.add(snapshot.id)
+    assert len(ids) == 1 + len(completed(path))
+
+
+@pytest.mark.parametrize(
+    "instant", ["", "now", "2013-01-01", "20130101", "20130101000000000", "2013010100000000000"]
+)
+def test_instants_that_the_table_never_had(instant: str, hudi_tables: HudiTables):
+    with pytest.raises(TableError, match="instant|has no snapshot as of"):
+        HudiSource(str(hudi_tables.path("cow_v9"))).snapshot_at(instant)
+
+
+@pytest.mark.parametrize("name", table_names("cow_v.|mor_v."))
+def test_a_copy_of_a_table_has_the_same_slices(name: str, hudi_tables: HudiTables, tmp_path: Path):
+    here = HudiSource(str(hudi_tables.path(name)))
+    there = HudiSource(str(hudi_tables.copy(name, tmp_path / "a b%20#é")))
+    assert here.identity() == there.identity()
+    assert here.snapshot().keys.to_pylist() == there.snapshot().keys.to_pylist()
+    assert here.snapshot().id == there.snapshot().id
+    assert all(Path(entry.base_file or "").is_file() for entry in there.snapshot().slices)
+
+
+def test_an_unchanged_table_gives_the_same_object(hudi_tables: HudiTables, tmp_path: Path):
+    path = hudi_tables.copy("mor_v9", tmp_path)
+    source = HudiSource(str(path))
+    before = source.snapshot()
+    assert source.snapshot(before) is before
+    assert HudiSource(str(path)).snapshot(before) is before
+    make_inflight(path)
+    after = source.snapshot(before)
+    assert after.id != before.id
+    assert source.snapshot(before) is after
+
+
+@pytest.mark.parametrize("name", ["cow_types_v9", "cow_widened_v9"])
+def test_the_schema_is_that_of_spark(name: str, hudi_tables: HudiTables, spark: SparkSession):
+    path = hudi_tables.path(name)
+    schema = snapshot_of(path).schema
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    theirs = to_arrow_schema(spark_snapshot(spark, path).schema)
+    assert [entry.path[0] for entry in schema.columns] == theirs.names
+    assert schema.to_arrow().types == [
+        pa.timestamp("us", "UTC") if pa.types.is_timestamp(type_) else type_ for type_ in theirs.types
+    ]
+
+
+def test_what_hudi_rs_raises_is_one_sentence(hudi_tables: HudiTables, tmp_path: Path):
+    path = hudi_tables.copy("cow_v9", tmp_path)
+    for commit in (path / ".hoodie" / "timeline").glob("*_*.commit"):
+        commit.write_bytes(b"broken")
+    with pytest.raises(TableError, match=r"cannot list the Hudi table .* completely: .+"):
+        HudiSource(str(path)).snapshot()
+    shutil.rmtree(path / ".hoodie")
+    with pytest.raises(TableError, match="is not a Hudi table"):
+        HudiSource(str(path))
