@@ -1,0 +1,325 @@
+"""Binding: from the expression form to leaves that each speak of one column in that column's storage domain.
+
+Names are resolved, literals coerced, casts undone where that loses nothing. Whatever cannot be decided from
+one column's values becomes `Unknown` with the reason; AND, OR and NOT are kept, so that nothing is ever
+widened below a NOT.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias, assert_never
+
+import pyarrow as pa
+
+from pruner.errors import PredicateError, SchemaError
+from pruner.expr.bound import (
+    BoundAnd,
+    BoundExpr,
+    CompareLeaf,
+    IsNullLeaf,
+    NotNullLeaf,
+    Point,
+    PrefixLeaf,
+    Unknown,
+)
+from pruner.expr.casts import Undo, undo_cast
+from pruner.expr.coerce import coerce_constant
+from pruner.expr.coerced import AlwaysNull, NotComparable
+from pruner.expr.combine import all_of, any_of, flat, negation
+from pruner.expr.leaves import compare_leaf, in_leaf
+from pruner.expr.literals import in_one_type
+from pruner.expr.nodes import (
+    NULL,
+    And,
+    Call,
+    Column,
+    Compare,
+    Constant,
+    Expr,
+    In,
+    IsNull,
+    Like,
+    Literal,
+    Not,
+    Opaque,
+    Operator,
+    Or,
+)
+from pruner.expr.patterns import split_pattern
+from pruner.expr.semantics import BINARY_COLLATION, Semantics
+from pruner.expr.show import show
+from pruner.expr.types import is_string, is_temporal
+from pruner.limits import PREDICATE_DEPTH, PREDICATE_NODES
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pruner.schema import Field, TableSchema
+
+
+def bind(expression: Expr, schema: TableSchema, semantics: Semantics, *, strict: bool = True) -> BoundExpr:
+    """Bind a predicate to the columns of a table.
+
+    Args:
+        expression: the predicate, in the expression form.
+        schema: the table's columns.
+        semantics: whose rules the predicate follows.
+        strict: refuse unknown columns and comparisons that the engine would refuse. Without it they become
+            `Unknown`: for adapters, whose engine has checked the predicate.
+
+    Returns:
+        The bound predicate; nested ANDs and ORs are flattened, constants taken out of them.
+
+    Raises:
+        SchemaError: strict, and a column does not exist or is ambiguous.
+        PredicateError: strict, and the engine would refuse a comparison; or the predicate exceeds the bounds
+            of `pruner.limits`.
+
+    """
+    return _Binder(schema, semantics, strict).predicate(expression)
+
+
+def conjuncts(bound: BoundExpr) -> tuple[BoundExpr, ...]:
+    """The parts of a bound predicate that must all be true."""
+    return bound.operands if isinstance(bound, BoundAnd) else (bound,)
+
+
+_Test: TypeAlias = Compare | In | IsNull | Like | Column | Literal | Call | Opaque
+
+
+@dataclass(frozen=True, slots=True)
+class _Target:
+    """A column that a predicate speaks of; `type` is that of the cast above it, which `undo` reverses."""
+
+    field: Field
+    type: pa.DataType
+    undo: Undo | None = None
+
+
+class _Binder:
+    def __init__(self, schema: TableSchema, semantics: Semantics, strict: bool) -> None:
+        self._schema = schema
+        self._semantics = semantics
+        self._strict = strict
+        self._depth = 0
+        self._nodes = 0
+
+    def predicate(self, node: Expr) -> BoundExpr:
+        self._count(1)
+        self._depth += 1
+        if self._depth > PREDICATE_DEPTH:
+            raise PredicateError(f"the predicate is nested more than {PREDICATE_DEPTH} deep: simplify it")
+        try:
+            return self._predicate(node)
+        finally:
+            self._depth -= 1
+
+    def _predicate(self, node: Expr) -> BoundExpr:
+        match node:
+            case And():
+                return all_of([self.predicate(operand) for operand in flat(node, And)])
+            case Or():
+                return any_of([self.predicate(operand) for operand in flat(node, Or)])
+            case Not(operand):
+                return negation(self.predicate(operand))
+            case Constant():
+                return node
+            case _:
+                return self._test(node)
+
+    def _test(self, node: _Test) -> BoundExpr:
+        match node:
+            case Compare():
+                return self._compare(node)
+            case In():
+                return self._in(node)
+            case IsNull():
+                return self._is_null(node)
+            case Like():
+                return self._like(node)
+            case Column():
+                return self._compare(Compare(Operator.EQ, node, Literal(True, pa.bool_())))
+            case Literal(None | bool() as value):
+                return Constant(value)
+            case Literal():
+                return _unknown(node, "it is no predicate")
+            case Call():
+                return _unknown(node, f"the function {node.function} is not known to any index")
+            case Opaque(_, text, reason):
+                return Unknown(text, reason)
+            case _:
+                assert_never(node)
+
+    def _count(self, nodes: int) -> None:
+        self._nodes += nodes
+        if self._nodes > PREDICATE_NODES:
+            raise PredicateError(f"the predicate has more than {PREDICATE_NODES:,} parts: split it")
+
+    def _compare(self, node: Compare) -> BoundExpr:
+        operator, subject, constant = node.operator, node.left, node.right
+        if _is_constant(subject) and not _is_constant(constant):
+            operator, subject, constant = operator.mirrored, constant, subject
+        if not _is_constant(constant) or not isinstance(constant, Literal | Call):
+            self._check_columns(subject, constant)
+            return _unknown(node, "it compares one column or function with another")
+        target = self._target(subject, node)
+        if isinstance(target, Unknown):
+            return target
+        point = self._point(target, constant, node)
+        match point:
+            case AlwaysNull():
+                return NULL
+            case Unknown():
+                return point
+            case Point():
+                return compare_leaf(target.field, operator, point, self._semantics)
+            case _:
+                assert_never(point)
+
+    def _in(self, node: In) -> BoundExpr:
+        self._count(len(node.options))
+        target = self._target(node.operand, node)
+        if isinstance(target, Unknown):
+            return target
+        if not node.options:
+            # No value is in an empty list; whether NULL is, engines and their settings answer differently.
+            return BoundAnd((NotNullLeaf(target.field, False), _unknown(node, "an empty list")))
+        options = in_one_type(node.options)
+        if options is None:
+            return _unknown(node, "the values of the list are of different types")
+        points = self._points(target, options, node)
+        if isinstance(points, Unknown):
+            return points
+        has_null = any(option.value is None for option in options)
+        return in_leaf(target.field, points, has_null, self._semantics)
+
+    def _points(self, target: _Target, options: Sequence[Literal], node: In) -> list[Point] | Unknown:
+        if _all_plain_integers(target, options):
+            return [Point(option.value, option.value) for option in options if isinstance(option.value, int)]
+        points: list[Point] = []
+        for option in options:
+            point = self._point(target, option, node)
+            if isinstance(point, Unknown):
+                return point
+            if isinstance(point, Point):
+                points.append(point)
+        return points
+
+    def _is_null(self, node: IsNull) -> BoundExpr:
+        if isinstance(node.operand, Literal):
+            return Constant(node.operand.value is None)
+        if not isinstance(node.operand, Column):
+            self._check_columns(node.operand)
+            return _unknown(node, "whether an expression is null is not known")
+        field = self._field(node.operand, node)
+        if isinstance(field, Unknown):
+            return field
+        if pa.types.is_nested(field.type):
+            return _unknown(node, f"columns of type {field.type} are not supported")
+        return IsNullLeaf(field)
+
+    def _like(self, node: Like) -> BoundExpr:
+        target = self._target(node.operand, node)
+        if isinstance(target, Unknown):
+            return target
+        if not is_string(target.field.type) or not is_string(target.type):
+            return _unknown(node, "LIKE on a column that is no text")
+        if self._semantics.collation != BINARY_COLLATION:
+            return _unknown(node, f"text is compared by the collation {self._semantics.collation}")
+        pattern = split_pattern(node.pattern, node.escape)
+        try:
+            prefix = None if pattern is None else pattern.prefix.encode()
+        except UnicodeEncodeError:
+            prefix = None
+        if pattern is None or prefix is None:
+            return _unknown(node, "engines differ about the pattern")
+        if pattern.is_text:
+            return CompareLeaf(target.field, Operator.EQ, Point(prefix, prefix))
+        if prefix:
+            return PrefixLeaf(target.field, prefix, pattern.is_whole)
+        if pattern.is_whole:
+            return NotNullLeaf(target.field, True)
+        return _unknown(node, "the pattern starts with a wildcard")
+
+    def _target(self, subject: Expr, node: Expr) -> _Target | Unknown:
+        """The column that `subject` is, or is a harmless cast of."""
+        match subject:
+            case Column():
+                field = self._field(subject, node)
+                return field if isinstance(field, Unknown) else _Target(field, field.type)
+            case Call("cast" | "try_cast" as function, (Column() as column,), data_type):
+                field = self._field(column, node)
+                if isinstance(field, Unknown):
+                    return field
+                if data_type is None:
+                    return _unknown(node, "the type that is cast to is not supported")
+                undo = undo_cast(field.type, data_type, self._semantics)
+                # A moment too far away becomes NULL there, which the column is not.
+                if undo is None or (function == "try_cast" and is_temporal(data_type)):
+                    return _unknown(node, f"the cast to {data_type} may lose or reorder values")
+                return _Target(field, data_type, undo)
+            case Call(function):
+                self._check_columns(subject)
+                return _unknown(node, f"the function {function} is not known to any index")
+            case Opaque(_, _, reason):
+                return _unknown(node, reason)
+            case _:
+                return _unknown(node, "it does not speak of a column")
+
+    def _field(self, column: Column, node: Expr) -> Field | Unknown:
+        try:
+            field = self._schema.find(column.path, case_sensitive=self._semantics.case_sensitive)
+        except SchemaError as error:
+            if self._strict:
+                raise
+            return _unknown(node, str(error))
+        if field.conflict is not None:
+            return _unknown(node, f"column {field.name!r}: {field.conflict}")
+        return field
+
+    def _check_columns(self, *expressions: Expr) -> None:
+        """Resolve columns that stand by themselves in a part that stays unknown, so that a misspelt one is
+        reported.
+        """
+        for expression in expressions:
+            if isinstance(expression, Column) and self._strict:
+                self._schema.find(expression.path, case_sensitive=self._semantics.case_sensitive)
+
+    def _point(self, target: _Target, constant: Literal | Call, node: Expr) -> Point | AlwaysNull | Unknown:
+        point = coerce_constant(target.type, constant, self._semantics)
+        if isinstance(point, NotComparable):
+            if point.mismatch and self._strict:
+                raise PredicateError(
+                    f"column {target.field.name!r} of type {target.type} cannot be compared with "
+                    f"{show(constant)}: {point.reason}"
+                )
+            return _unknown(node, point.reason)
+        if isinstance(point, AlwaysNull) or target.undo is None:
+            return point
+        if point.nan and not pa.types.is_floating(target.field.type):
+            return _unknown(node, "a comparison with NaN")
+        return target.undo(point)
+
+
+def _is_constant(expression: Expr) -> bool:
+    return isinstance(expression, Literal) or (
+        isinstance(expression, Call)
+        and expression.function in ("cast", "try_cast")
+        and len(expression.arguments) == 1
+        and isinstance(expression.arguments[0], Literal)
+    )
+
+
+def _all_plain_integers(target: _Target, options: Sequence[Literal]) -> bool:
+    """The quick way for long lists: integers against an integer column, as they are."""
+    return (
+        target.undo is None
+        and pa.types.is_integer(target.type)
+        and len({id(option.type) for option in options}) == 1
+        and pa.types.is_integer(options[0].type)
+    )
+
+
+def _unknown(node: Expr, reason: str) -> Unknown:
+    return Unknown(show(node), reason)

@@ -1,0 +1,119 @@
+"""Casts over a column that keep the order of its values, undone: `CAST(c AS T) < x` as a statement about `c`.
+
+Only casts that never fail and never lose the order qualify: integers to wider integers, to decimals with room
+for them and to double; float to double; decimals to wider ones and, while exact, to double; dates to
+timestamps without zone; naive timestamps to finer units. Everything else, narrowing casts above all
+(`CAST(4294967297 AS INT) = 1`), is not undone.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from fractions import Fraction
+from typing import TypeAlias
+
+import pyarrow as pa
+
+from pruner.expr.bound import Point, StorageValue
+from pruner.expr.clock import DAY, nanoseconds
+from pruner.expr.floats import Width, nearest, span
+from pruner.expr.numeric import preimage
+from pruner.expr.semantics import Semantics
+from pruner.expr.types import decimal_digits, integer_digits, integer_range, is_naive_timestamp, unit_of
+
+Undo: TypeAlias = Callable[[Point], Point]
+"""Turns a point in the domain of the cast's result into one in the domain of the column."""
+
+
+def undo_cast(column: pa.DataType, target: pa.DataType, semantics: Semantics) -> Undo | None:
+    """The way back from a cast, or None for one that may fail, lose or reorder values."""
+    if column == target:
+        return _same
+    if pa.types.is_integer(column):
+        return _from_integer(column, target)
+    if pa.types.is_decimal(column):
+        return _from_decimal(column, target)
+    if pa.types.is_float32(column) and pa.types.is_float64(target):
+        return _from_single
+    if not is_naive_timestamp(target) or semantics.timestamp_unit is not None:
+        return None
+    if pa.types.is_date32(column):
+        return _scaled(DAY // nanoseconds(unit_of(target)))
+    if is_naive_timestamp(column):
+        finer, remainder = divmod(nanoseconds(unit_of(column)), nanoseconds(unit_of(target)))
+        return _scaled(finer) if remainder == 0 else None
+    return None
+
+
+def _same(point: Point) -> Point:
+    return point
+
+
+def _from_integer(column: pa.DataType, target: pa.DataType) -> Undo | None:
+    smallest, largest = integer_range(column)
+    if pa.types.is_integer(target):
+        lowest, highest = integer_range(target)
+        return _same if lowest <= smallest and largest <= highest else None
+    if pa.types.is_decimal(target):
+        precision, scale = decimal_digits(target)
+        return _scaled(10**scale) if precision - scale >= integer_digits(column) else None
+    if pa.types.is_float64(target):
+        return _rounded(0, smallest, largest)
+    return None
+
+
+def _from_decimal(column: pa.DataType, target: pa.DataType) -> Undo | None:
+    precision, scale = decimal_digits(column)
+    if pa.types.is_decimal(target):
+        target_precision, target_scale = decimal_digits(target)
+        finer = target_scale - scale
+        room = target_precision - target_scale >= precision - scale
+        return _scaled(10**finer) if finer >= 0 and room else None
+    if pa.types.is_float64(target) and precision <= 15:
+        largest = 10**precision - 1
+        return _rounded(scale, -largest, largest)
+    return None
+
+
+def _scaled(factor: int) -> Undo:
+    """Every value was multiplied by `factor`."""
+
+    def undo(point: Point) -> Point:
+        low, high = _number(point.low), _number(point.high)
+        first = None if low is None else math.ceil(Fraction(low) / factor)
+        last = None if high is None else math.floor(Fraction(high) / factor)
+        empty = first is not None and last is not None and first > last
+        return Point(first, last, exact=point.exact or empty)
+
+    return undo
+
+
+def _rounded(scale: int, smallest: int, largest: int) -> Undo:
+    """Every value was divided by 10**scale and rounded to double."""
+
+    def rounded(unscaled: int) -> float:
+        return nearest(Fraction(unscaled, 10**scale), Width.DOUBLE)
+
+    def undo(point: Point) -> Point:
+        low, high = _number(point.low), _number(point.high)
+        low = -math.inf if low is None else low
+        high = math.inf if high is None else high
+        first, last = preimage(rounded, float(low), float(high), smallest, largest)
+        return Point(first, last, exact=point.exact or first > last)
+
+    return undo
+
+
+def _from_single(point: Point) -> Point:
+    if point.nan:
+        return point
+    low, high = _number(point.low), _number(point.high)
+    first = None if low is None else span(float(low), Width.SINGLE)[0]
+    last = None if high is None else span(float(high), Width.SINGLE)[1]
+    return Point(first, last, exact=point.exact)
+
+
+def _number(value: StorageValue | None) -> int | float | None:
+    assert not isinstance(value, bytes)  # number domains hold numbers
+    return value

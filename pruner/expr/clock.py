@@ -1,0 +1,156 @@
+"""Dates, timestamps and zones as unbounded integers: exact, without Python's limits on years.
+
+Moments are nanoseconds since 1970-01-01T00:00:00, of the wall clock or in UTC. Division is always by floor,
+so that moments before 1970 fall on the right day and second.
+"""
+
+from __future__ import annotations
+
+import datetime
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final
+from zoneinfo import ZoneInfo
+
+PER_SECOND: Final = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
+SECOND: Final = 10**9
+HOUR: Final = 3600 * SECOND
+DAY: Final = 24 * HOUR
+
+WIDEST_OFFSET: Final = 18 * HOUR
+"""No zone is further from UTC than java.time.ZoneOffset allows."""
+
+_EPOCH = datetime.date(1970, 1, 1)
+
+# Before, zones were local mean time or unlike in the engines' copies of the zone database; later, rules may
+# yet change.
+_SETTLED_FROM = (datetime.date(1970, 1, 4) - _EPOCH).days * DAY
+_SETTLED_TO = (datetime.date(2037, 12, 1) - _EPOCH).days * DAY
+
+
+def nanoseconds(unit: str) -> int:
+    """Nanoseconds in one `unit` of an Arrow timestamp."""
+    return SECOND // PER_SECOND[unit]
+
+
+def day_number(date: datetime.date) -> int:
+    """Days from 1970-01-01 to `date` in the proleptic Gregorian calendar."""
+    return (date - _EPOCH).days
+
+
+def date_of(day: int) -> datetime.date:
+    """The date of a day number within Python's years."""
+    return _EPOCH + datetime.timedelta(days=day)
+
+
+@dataclass(frozen=True, slots=True)
+class IsoText:
+    """A date or timestamp as ISO 8601 writes it.
+
+    `wall` is in nanoseconds; `offset` likewise, None where the text names none. `fraction` counts the digits
+    of the fraction of a second that are written, `significant` those up to the last that is not zero.
+    """
+
+    wall: int
+    offset: int | None
+    has_time: bool
+    fraction: int
+    significant: int
+
+
+_ISO = re.compile(
+    r"(\d{4})-(\d{2})-(\d{2})"
+    r"(?:[ T](\d{2}):(\d{2})(?::(\d{2})(?:\.(\d{1,9}))?)?(?: ?(Z|[+-]\d{2}:\d{2}))?)?",
+    re.ASCII,
+)
+
+
+def parse_iso(text: str) -> IsoText | None:
+    """Read `YYYY-MM-DD[ HH:MM[:SS[.f]][Z|±HH:MM]]`, which all engines read alike; None for anything else."""
+    match = _ISO.fullmatch(text)
+    if match is None:
+        return None
+    year, month, day, hour, minute, second, fraction, zone = match.groups()
+    try:
+        days = day_number(datetime.date(int(year), int(month), int(day)))
+    except ValueError:
+        return None
+    if hour is None:
+        return IsoText(days * DAY, None, has_time=False, fraction=0, significant=0)
+    if int(hour) > 23 or int(minute) > 59 or int(second or 0) > 59:
+        return None
+    digits = fraction or ""
+    seconds = (int(hour) * 60 + int(minute)) * 60 + int(second or 0)
+    wall = days * DAY + seconds * SECOND + int(digits.ljust(9, "0"))
+    offset = None if zone is None else fixed_offset(zone)
+    if zone is not None and offset is None:
+        return None
+    return IsoText(wall, offset, has_time=True, fraction=len(digits), significant=len(digits.rstrip("0")))
+
+
+_FIXED = re.compile(r"([+-])(\d{2}):(\d{2})", re.ASCII)
+_UTC = frozenset({"UTC", "Z", "GMT", "ETC/UTC", "ETC/GMT", "ZULU", "ETC/ZULU", "UCT", "ETC/UCT"})
+
+
+def fixed_offset(zone: str) -> int | None:
+    """The offset of "+HH:MM", "Z" or a name of UTC, in nanoseconds east; None for a zone with rules or an
+    unknown one.
+    """
+    if zone.upper() in _UTC:
+        return 0
+    match = _FIXED.fullmatch(zone)
+    if match is None:
+        return None
+    sign, hours, minutes = match.groups()
+    offset = int(hours) * HOUR + int(minutes) * 60 * SECOND
+    if int(minutes) > 59 or offset > WIDEST_OFFSET:
+        return None
+    return -offset if sign == "-" else offset
+
+
+def offsets_near(zone: str | None, moment: int) -> tuple[int, int]:
+    """Smallest and largest offset from UTC (nanoseconds east) that hold in `zone` within two days of
+    `moment`.
+
+    They are the same when the conversion between wall clock and UTC is certain and one-to-one around
+    `moment`: no clock change near, and in the years for which every copy of the zone database agrees. An
+    unknown zone may have any offset.
+    """
+    if zone is None:
+        return -WIDEST_OFFSET, WIDEST_OFFSET
+    fixed = fixed_offset(zone)
+    if fixed is not None:
+        return fixed, fixed
+    rules = _rules(zone)
+    if rules is None or not _SETTLED_FROM <= moment <= _SETTLED_TO:
+        return -WIDEST_OFFSET, WIDEST_OFFSET
+    offsets = [_offset(rules, moment + step * 6 * HOUR) for step in range(-8, 9)]
+    return min(offsets), max(offsets)
+
+
+def _offset(rules: ZoneInfo, moment: int) -> int:
+    instant = datetime.datetime.fromtimestamp(moment // SECOND, tz=rules)
+    offset = instant.utcoffset()
+    assert offset is not None  # a ZoneInfo always knows it
+    return int(offset.total_seconds()) * SECOND
+
+
+@lru_cache(maxsize=64)
+def _rules(zone: str) -> ZoneInfo | None:
+    try:
+        return ZoneInfo(zone)
+    except (KeyError, ValueError, OSError):
+        return None
+
+
+def instants_of_wall(wall: int, zone: str | None) -> tuple[int, int]:
+    """The earliest and the latest instant at which clocks in `zone` can show `wall`."""
+    low, high = offsets_near(zone, wall)
+    return wall - high, wall - low
+
+
+def walls_of_instant(instant: int, zone: str | None) -> tuple[int, int]:
+    """The earliest and the latest that clocks in `zone` can show at `instant`."""
+    low, high = offsets_near(zone, instant)
+    return instant + low, instant + high

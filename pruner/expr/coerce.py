@@ -1,0 +1,166 @@
+"""Literals in the storage domain of a column: exact, or wide enough to be right.
+
+`coerce` follows the engine's own implicit casts. What it cannot follow for certain it refuses
+(`NotComparable`), so that the predicate stays unknown and nothing is pruned by a guess.
+"""
+
+from __future__ import annotations
+
+import re
+from decimal import Decimal
+from fractions import Fraction
+
+import pyarrow as pa
+
+from pruner.expr.bound import Point
+from pruner.expr.coerced import AlwaysNull, Coerced, NotComparable
+from pruner.expr.floats import Width, around, nearest
+from pruner.expr.nodes import Call, Literal
+from pruner.expr.numeric import CAST_SLACK, DECIMAL_DIGITS, coerce_number, hull
+from pruner.expr.semantics import BINARY_COLLATION, Semantics
+from pruner.expr.temporal import coerce_iso_text, coerce_session_timestamp, coerce_temporal
+from pruner.expr.types import decimal_digits, integer_range, is_binary, is_number, is_string, is_temporal
+
+_CANONICAL_INTEGER = re.compile(r"0|-?[1-9]\d{0,37}", re.ASCII)
+_MAYBE_NUMBER = re.compile(r"\d|nan|inf", re.ASCII | re.IGNORECASE)
+_PRINTABLE = re.compile(
+    r"[ -\[\]-~]*"
+)  # ASCII without the backslash, which starts an escape in DuckDB's BLOB texts
+
+
+def coerce(column: pa.DataType, literal: Literal, semantics: Semantics) -> Coerced:
+    """Coerce a literal to the storage domain of a column that it is compared with.
+
+    Returns:
+        A `Point` in the column's domain (`pruner.expr.bound`); `AlwaysNull` for NULL; `NotComparable` with
+        the reason where the engine refuses the comparison or its outcome cannot be told.
+
+    """
+    unsupported = unsupported_reason(column)
+    if unsupported is not None:
+        return NotComparable(unsupported)
+    if literal.value is None:
+        return AlwaysNull()
+    kind = literal.type
+    if isinstance(literal.value, str):
+        return _text(column, literal.value, semantics)
+    if is_number(column) and is_number(kind):
+        return coerce_number(column, literal, semantics)
+    if is_temporal(column) and is_temporal(kind):
+        return coerce_temporal(column, literal, semantics)
+    if pa.types.is_boolean(column) and isinstance(literal.value, bool):
+        return Point(literal.value, literal.value)
+    if is_binary(column) and isinstance(literal.value, bytes):
+        return Point(literal.value, literal.value)
+    return _unlike(column, kind, semantics)
+
+
+def unsupported_reason(column: pa.DataType) -> str | None:
+    """Why predicates on columns of this type are never decided, or None where they can be."""
+    supported = (
+        is_number(column)
+        or is_temporal(column)
+        or is_string(column)
+        or is_binary(column)
+        or pa.types.is_boolean(column)
+    )
+    if not supported:
+        return f"columns of type {column} are not supported"
+    if pa.types.is_decimal(column) and decimal_digits(column)[0] > DECIMAL_DIGITS:
+        return "decimals of more than 38 digits are not supported"
+    return None
+
+
+def _text(column: pa.DataType, text: str, semantics: Semantics) -> Coerced:
+    """A string literal; next to a column of another type, DuckDB and Spark cast it to that type."""
+    if is_string(column):
+        if semantics.collation != BINARY_COLLATION:
+            return NotComparable(f"text is compared by the collation {semantics.collation}")
+        try:
+            encoded = text.encode()
+        except UnicodeEncodeError:
+            return NotComparable("the literal is not valid Unicode")
+        return Point(encoded, encoded)
+    if is_temporal(column):
+        return coerce_iso_text(column, text, semantics)
+    if semantics.engine == "trino":
+        return NotComparable("Trino does not compare text with other types", mismatch=True)
+    if is_number(column):
+        return _number_text(column, text, semantics)
+    if pa.types.is_boolean(column):
+        return _boolean_text(text)
+    if semantics.engine == "duckdb" and _PRINTABLE.fullmatch(text):
+        return Point(text.encode(), text.encode())
+    return NotComparable("the bytes that the engine makes of this text are not certain")
+
+
+def _number_text(column: pa.DataType, text: str, semantics: Semantics) -> Coerced:
+    if not _MAYBE_NUMBER.search(text):
+        return NotComparable("the text is not a number", mismatch=True)
+    if _CANONICAL_INTEGER.fullmatch(text) is None:
+        return NotComparable("only whole numbers in text are compared with number columns")
+    value = int(text)
+    misfit = NotComparable("the number in the text does not fit the column's type")
+    # The engine casts the text to the column's type: what does not fit fails there, or becomes NULL.
+    if pa.types.is_integer(column):
+        smallest, largest = integer_range(column)
+        fits = smallest <= value <= largest
+    elif pa.types.is_decimal(column):
+        precision, scale = decimal_digits(column)
+        return (
+            Point(value * 10**scale, value * 10**scale) if abs(value) < 10 ** (precision - scale) else misfit
+        )
+    else:
+        fits = abs(value) <= 2**24
+    if not fits:
+        return misfit
+    return coerce_number(column, Literal(value, pa.int64()), semantics)
+
+
+def _boolean_text(text: str) -> Coerced:
+    if text in ("true", "false"):
+        return Point(text == "true", text == "true")
+    maybe = text.strip().lower() in {"true", "false", "t", "f", "yes", "no", "y", "n", "on", "off", "1", "0"}
+    return NotComparable("the text is not plainly true or false", mismatch=not maybe)
+
+
+def _unlike(column: pa.DataType, literal: pa.DataType, semantics: Semantics) -> NotComparable:
+    """Types that do not go together: refused by Trino always, by DuckDB and Spark except where they cast."""
+    reason = f"a value of type {literal} is not compared with a column of type {column}"
+    booleans = pa.types.is_boolean(column) or pa.types.is_boolean(literal)
+    integers = pa.types.is_integer(column) or pa.types.is_integer(literal)
+    match semantics.engine:
+        case "duckdb":
+            casts = booleans and integers
+        case "spark":
+            # Spark casts the text of a column to nearly any type; it compares booleans with 0 and 1.
+            casts = is_string(column) or (booleans and (is_number(column) or is_number(literal)))
+        case _:
+            casts = False
+    return NotComparable(reason, mismatch=not casts)
+
+
+def coerce_constant(column: pa.DataType, constant: Literal | Call, semantics: Semantics) -> Coerced:
+    """Coerce a literal, or a cast of a literal whose value depends on the session or on the engine's
+    rounding.
+    """
+    if isinstance(constant, Literal):
+        return coerce(column, constant, semantics)
+    literal, target = constant.arguments[0], constant.type
+    if unsupported_reason(column) is None and isinstance(literal, Literal) and target is not None:
+        if is_temporal(column) and pa.types.is_timestamp(target) and pa.types.is_timestamp(literal.type):
+            return coerce_session_timestamp(column, literal, semantics)
+        if pa.types.is_floating(target) and isinstance(literal.value, int | Decimal) and is_number(column):
+            return _uncertain_float(column, literal.value, target, semantics)
+    return NotComparable("the value of the constant is not certain")
+
+
+def _uncertain_float(
+    column: pa.DataType, value: int | Decimal, target: pa.DataType, semantics: Semantics
+) -> Coerced:
+    """A decimal cast to floating point: any of the values around the nearest one."""
+    width = Width.SINGLE if pa.types.is_float32(target) else Width.DOUBLE
+    ends = around(nearest(Fraction(value), width), width, CAST_SLACK)
+    points = [coerce(column, Literal(end, target), semantics) for end in ends]
+    certain = [point for point in points if isinstance(point, Point)]
+    return hull(certain) if len(certain) == len(points) else points[0]

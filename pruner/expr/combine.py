@@ -1,0 +1,69 @@
+"""AND, OR and NOT over bound predicates, kept flat."""
+
+from __future__ import annotations
+
+from pruner.expr.bound import BoundAnd, BoundExpr, BoundNot, BoundOr
+from pruner.expr.nodes import FALSE, TRUE, And, Constant, Expr, Or
+
+
+def flat(node: Expr, kind: type[And] | type[Or]) -> list[Expr]:
+    """The operands of nested ANDs (or ORs) in order, however deep the nest."""
+    operands: list[Expr] = []
+    pending: list[Expr] = [node]
+    while pending:
+        part = pending.pop()
+        if isinstance(part, And | Or) and isinstance(part, kind):
+            pending.extend(reversed(part.operands))
+        else:
+            operands.append(part)
+    return operands
+
+
+def all_of(operands: list[BoundExpr]) -> BoundExpr:
+    """AND of bound predicates; constants are taken out by Kleene's logic."""
+    left = [operand for operand in operands if operand != TRUE]
+    if FALSE in left:
+        return FALSE
+    match left:
+        case []:
+            return TRUE
+        case [single]:
+            return single
+        case _:
+            return BoundAnd(tuple(_spliced(left, BoundAnd)))
+
+
+def any_of(operands: list[BoundExpr]) -> BoundExpr:
+    """OR of bound predicates; constants are taken out by Kleene's logic."""
+    left = [operand for operand in operands if operand != FALSE]
+    if TRUE in left:
+        return TRUE
+    match left:
+        case []:
+            return FALSE
+        case [single]:
+            return single
+        case _:
+            return BoundOr(tuple(_spliced(left, BoundOr)))
+
+
+def _spliced(operands: list[BoundExpr], kind: type[BoundAnd] | type[BoundOr]) -> list[BoundExpr]:
+    """Operands that came out as the same kind themselves are taken apart, as `NOT NOT (a AND b)` is."""
+    flat: list[BoundExpr] = []
+    for operand in operands:
+        if isinstance(operand, BoundAnd | BoundOr) and isinstance(operand, kind):
+            flat.extend(operand.operands)
+        else:
+            flat.append(operand)
+    return flat
+
+
+def negation(operand: BoundExpr) -> BoundExpr:
+    """NOT of a bound predicate; null stays null."""
+    match operand:
+        case Constant(value):
+            return Constant(None if value is None else not value)
+        case BoundNot(inner):
+            return inner
+        case _:
+            return BoundNot(operand)

@@ -1,0 +1,173 @@
+"""The SQL parser for each dialect, with the corrections that pruning depends on.
+
+sqlglot reads a few things otherwise than the engines. What would change a value is mended on its tokens:
+string escapes of Spark, DuckDB's `x'…'`; what cannot be mended is refused.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+import threading
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from sqlglot import exp
+from sqlglot.dialects.dialect import Dialect
+from sqlglot.errors import ParseError, SqlglotError
+from sqlglot.tokenizer_core import Token, TokenType
+
+from pruner.errors import PredicateError
+
+if TYPE_CHECKING:
+    from pruner.expr.scan import ScannedText
+    from pruner.expr.semantics import Engine
+
+_FRAMES_PER_LEVEL = 40
+"""Python frames that the parser takes for one level of nesting (25 measured), with room to spare."""
+
+_PLENTY_OF_FRAMES = 15
+"""Levels of nesting that fit into Python's default recursion limit with any caller."""
+
+_recursion_limit = threading.Lock()
+
+
+@lru_cache
+def dialect(engine: Engine) -> Dialect:
+    """The dialect object of an engine, made once."""
+    return Dialect.get_or_raise(engine)
+
+
+def parse_condition(scanned: ScannedText, engine: Engine) -> Any:
+    """Parse checked text as one boolean expression.
+
+    Raises:
+        PredicateError: the text is no such expression; with line, column and the token at fault.
+
+    """
+    text = scanned.text
+    try:
+        tokens = dialect(engine).tokenize(text)
+    except SqlglotError:
+        raise PredicateError("the predicate cannot be split into tokens: check its quotes") from None
+    if not tokens:
+        raise PredicateError("the predicate is empty: write a condition such as carrier = 'AA'")
+    tokens = _mended(tokens, scanned, engine)
+    try:
+        parsed = _parse(tokens, scanned, engine)
+    except ParseError as error:
+        raise _syntax_error(error, scanned) from None
+    except RecursionError:
+        raise PredicateError("the predicate is nested too deeply for the SQL parser: simplify it") from None
+    except (SqlglotError, AttributeError, ValueError, TypeError, KeyError, IndexError) as error:
+        # The parser stumbles over some texts that are no SQL instead of refusing them.
+        raise PredicateError(f"the predicate cannot be parsed as {engine} SQL: {error}") from None
+    if len(parsed) != 1 or parsed[0] is None:
+        raise PredicateError("the predicate must be one condition, without semicolons between several")
+    return parsed[0]
+
+
+def _parse(tokens: list[Token], scanned: ScannedText, engine: Engine) -> list[Any]:
+    def run() -> list[Any]:
+        return dialect(engine).parser().parse_into(exp.Condition, tokens, scanned.text)
+
+    if scanned.nesting <= _PLENTY_OF_FRAMES:
+        return run()
+    with _recursion_limit:
+        usual = sys.getrecursionlimit()
+        sys.setrecursionlimit(usual + scanned.nesting * _FRAMES_PER_LEVEL)
+        try:
+            return run()
+        finally:
+            sys.setrecursionlimit(usual)
+
+
+def _syntax_error(error: ParseError, scanned: ScannedText) -> PredicateError:
+    if not error.errors:
+        return PredicateError(f"the predicate has a syntax error: {error}")
+    first = error.errors[0]
+    token = first.get("highlight") or ""
+    line, last_column = first.get("line") or 1, first.get("col") or 1
+    lines = scanned.text.split("\n")
+    end = sum(len(each) + 1 for each in lines[: line - 1]) + last_column
+    place = scanned.place(max(0, end - len(token)))
+    problem = str(first.get("description"))
+    missing = problem.startswith(("Required keyword", "Expecting", "Expected"))
+    named = {taken.name: "(…)" for taken in scanned.lists}.get(token, token)
+    return PredicateError(
+        f"the predicate has a syntax error at {place}: "
+        f"{'something is missing at' if missing else 'unexpected'} {named!r}"
+    )
+
+
+def _mended(tokens: list[Token], scanned: ScannedText, engine: Engine) -> list[Token]:
+    text = scanned.text
+    mended: list[Token] = []
+    for position, token in enumerate(tokens):
+        match token.token_type:
+            case TokenType.STRING:
+                if engine == "duckdb" and mended and _is_hex_prefix(mended[-1], token):
+                    mended.pop()
+                    token.token_type = TokenType.HEX_STRING
+                elif engine == "spark" and text.find("\\", token.start, token.end) >= 0:
+                    token.text = unescape_spark(text[token.start + 1 : token.end])
+            case TokenType.HEX_STRING if text[token.start : token.start + 2].lower() == "0x":
+                place = scanned.place(token.start)
+                raise PredicateError(
+                    f"the predicate has a hexadecimal number at {place}: write it in decimal"
+                )
+            case TokenType.PLACEHOLDER | TokenType.PARAMETER | TokenType.COLON:
+                _refuse_parameter(tokens[position : position + 2], scanned, engine)
+            case _:
+                pass
+        mended.append(token)
+    return mended
+
+
+def _is_hex_prefix(previous: Token, token: Token) -> bool:
+    return (
+        previous.text in ("x", "X")
+        and previous.token_type is TokenType.VAR
+        and previous.end + 1 == token.start
+    )
+
+
+def _refuse_parameter(tokens: list[Token], scanned: ScannedText, engine: Engine) -> None:
+    """Refuse `?`, `$1`, `:name` and `@name`; in DuckDB `@` is the absolute value and `:` parts keys from
+    values.
+    """
+    sign = tokens[0].text
+    if engine == "duckdb" and sign in "@:":
+        return
+    name = sign + (tokens[1].text if sign != "?" and len(tokens) > 1 else "")
+    place = scanned.place(tokens[0].start)
+    raise PredicateError(f"the predicate has a parameter {name} at {place}: put the value in its place")
+
+
+_SPARK_ESCAPE = re.compile(
+    r"\\(?:u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8})|([01][0-7]{2})|(.))", re.DOTALL | re.ASCII
+)
+_SPARK_LETTERS = {"0": "\0", "b": "\b", "n": "\n", "r": "\r", "t": "\t", "Z": "\x1a", "%": "\\%", "_": "\\_"}
+
+
+def unescape_spark(body: str) -> str:
+    """The value of the inside of a Spark string literal (`ParserUtils.unescapeSQLString`, Spark 3.5).
+
+    Raises:
+        PredicateError: an escape names no valid character.
+
+    """
+    try:
+        text = _SPARK_ESCAPE.sub(_unescaped, body)
+        return text.encode("utf-16", "surrogatepass").decode("utf-16")
+    except (ValueError, UnicodeError, OverflowError):
+        raise PredicateError(f"the string '{body[:40]}' has an escape that is no valid character") from None
+
+
+def _unescaped(match: re.Match[str]) -> str:
+    short, long, octal, letter = match.groups()
+    if short or long:
+        return chr(int(short or long, 16))
+    if octal:
+        return chr(int(octal, 8))
+    return _SPARK_LETTERS.get(letter, letter)

@@ -1,0 +1,207 @@
+"""Number literals against number columns, in the type in which the engine compares the two.
+
+| column | literal | compared |
+|---|---|---|
+| integer, decimal | integer, decimal | exactly, as decimals; beyond 38 digits DuckDB rounds |
+| integer, decimal | float, double | in floating point: several rounded values may equal the literal |
+| float, double | integer, decimal | DuckDB rounds the literal to the column's type; Spark and Trino vary |
+| float, double | float, double | exactly: float to double loses nothing |
+
+Sources: DuckDB's plans (`EXPLAIN` with the optimizer off, 2.0.0); Spark's `TypeCoercion`, `AnsiTypeCoercion`
+and `DecimalPrecision`; Trino's `TypeCoercion`. Where an engine's rule is not certain, the point covers
+every rule that it may follow and is not exact.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
+from typing import Final
+
+import pyarrow as pa
+
+from pruner.expr.bound import Point
+from pruner.expr.coerced import Coerced, NotComparable
+from pruner.expr.floats import Width, around, first_where, nearest, span
+from pruner.expr.nodes import Literal
+from pruner.expr.semantics import Engine, NanOrder, Semantics
+from pruner.expr.types import decimal_digits, integer_digits, integer_range
+
+DECIMAL_DIGITS: Final = 38
+"""Most digits of a decimal in all three engines."""
+
+CAST_SLACK: Final = 3
+"""Units in the last place by which an engine's cast of a decimal may miss the nearest float."""
+
+_EXACT_POWERS: Final = {Width.SINGLE: 10, Width.DOUBLE: 22}
+"""The highest power of ten that each format holds exactly."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Exact:
+    """An integer or decimal literal, unscaled / 10**scale; its type has `whole_digits` before the point."""
+
+    unscaled: int
+    scale: int
+    whole_digits: int
+
+    @property
+    def value(self) -> Fraction:
+        return Fraction(self.unscaled, 10**self.scale)
+
+
+def coerce_number(column: pa.DataType, literal: Literal, semantics: Semantics) -> Coerced:
+    """Coerce a number literal (not NULL) to a number column; both types are numbers."""
+    width = _width(column)
+    if _width(literal.type) is not None:
+        return _floating_literal(column, width, literal, semantics)
+    exact = _exact(literal, semantics.engine)
+    if exact is None:
+        return NotComparable("the literal is no finite number")
+    if width is not None:
+        return _rounded_literal(width, exact, semantics.engine)
+    return _exact_literal(column, exact, semantics.engine)
+
+
+def _width(data_type: pa.DataType) -> Width | None:
+    if pa.types.is_float32(data_type):
+        return Width.SINGLE
+    return Width.DOUBLE if pa.types.is_float64(data_type) else None
+
+
+def _exact(literal: Literal, engine: Engine) -> _Exact | None:
+    value = literal.value
+    if isinstance(value, int):
+        in_type = pa.types.is_integer(literal.type) and abs(value) < 2**63
+        digits = integer_digits(literal.type) if in_type else DECIMAL_DIGITS + 1
+        # Spark gives an integer literal next to a decimal just the digits that it has
+        # (DecimalType.fromLiteral).
+        return _Exact(value, 0, len(str(abs(value))) if engine == "spark" else digits)
+    if isinstance(value, Decimal) and value.is_finite():
+        precision, type_scale = decimal_digits(literal.type)
+        scale = max(type_scale, -int(value.as_tuple().exponent), 0)
+        whole = max(precision - type_scale, len(str(abs(int(value)))))
+        return _Exact(int(Fraction(value) * 10**scale), scale, whole)
+    return None
+
+
+def _exact_literal(column: pa.DataType, literal: _Exact, engine: Engine) -> Coerced:
+    """Both sides become decimals with room for both, if 38 digits are enough."""
+    if pa.types.is_integer(column):
+        if literal.scale == 0:
+            return Point(literal.unscaled, literal.unscaled)
+        whole, scale = integer_digits(column), 0
+    else:
+        precision, scale = decimal_digits(column)
+        whole = precision - scale
+    unit = 10**scale
+    whole = max(whole, literal.whole_digits)
+    if whole + max(scale, literal.scale) <= DECIMAL_DIGITS:
+        return Point(math.ceil(literal.value * unit), math.floor(literal.value * unit))
+    if engine != "duckdb":
+        return NotComparable("comparing the two takes more than 38 digits")
+    # DuckDB rounds both to the scale that is left (LogicalType::MaxLogicalType).
+    slack = Fraction(1, 10 ** max(0, DECIMAL_DIGITS - whole))
+    low, high = (literal.value - slack) * unit, (literal.value + slack) * unit
+    return Point(math.floor(low), math.ceil(high), exact=False)
+
+
+def _rounded_literal(width: Width, literal: _Exact, engine: Engine) -> Point:
+    """An integer or decimal literal against a float or double column."""
+    rounded, certain = cast_to_floating(literal.unscaled, literal.scale, width)
+    low, high = (rounded, rounded) if certain else around(rounded, width, CAST_SLACK)
+    if width is Width.SINGLE and engine != "duckdb":
+        # Spark compares float with decimal in double, Trino in real, and ANSI mode changes it for integers.
+        doubled, doubled_certain = cast_to_floating(literal.unscaled, literal.scale, Width.DOUBLE)
+        ends = span(doubled, Width.SINGLE)
+        low, high = min(low, *ends), max(high, *ends)
+        certain = certain and doubled_certain and low == high
+    return Point(low + 0.0, high + 0.0, exact=certain)
+
+
+def cast_to_floating(unscaled: int, scale: int, width: Width) -> tuple[float, bool]:
+    """Cast a decimal to floating point as engines do, by dividing; tell also whether all of them get this
+    very value.
+
+    They do while the unscaled value and the power of ten are exact in the format, for then the division
+    rounds once.
+    """
+    certain = abs(unscaled) <= width.exact_integers and scale <= _EXACT_POWERS[width]
+    return nearest(Fraction(unscaled, 10**scale), width), certain
+
+
+def _floating_literal(
+    column: pa.DataType, width: Width | None, literal: Literal, semantics: Semantics
+) -> Coerced:
+    value = literal.value
+    assert isinstance(value, float)  # LiteralValue's table
+    if math.isnan(value):
+        if width is not None:
+            return Point(None, None, nan=True)
+        return (
+            _beyond(column) if semantics.nan_order is NanOrder.GREATEST else NotComparable("NaN has no order")
+        )
+    if width is not None:
+        return Point(*(span(value, width) if width is Width.SINGLE else (value + 0.0, value + 0.0)))
+    widths = {Width.DOUBLE}
+    if pa.types.is_float32(literal.type):
+        # DuckDB compares in float; Spark in float or, in ANSI mode and for decimals, in double.
+        widths = {Width.SINGLE} if semantics.engine == "duckdb" else {Width.SINGLE, Width.DOUBLE}
+    points = [_against_rounded(column, value, compared) for compared in widths]
+    return hull(points)
+
+
+def _beyond(column: pa.DataType) -> Point:
+    """A literal that is greater than every value of the column."""
+    if pa.types.is_integer(column):
+        largest = integer_range(column)[1]
+        return Point(largest + 1, largest)
+    beyond = 10 ** decimal_digits(column)[0]
+    return Point(beyond, beyond - 1)
+
+
+def _against_rounded(column: pa.DataType, value: float, width: Width) -> Point:
+    """Which integers or unscaled decimals, rounded to `width`, are below, at and above `value`."""
+    if pa.types.is_integer(column):
+        smallest, largest = integer_range(column)
+        certain, scale = True, 0
+    else:
+        precision, scale = decimal_digits(column)
+        largest = 10**precision - 1
+        smallest = -largest
+        certain = largest <= width.exact_integers and scale <= _EXACT_POWERS[width]
+    if not math.isinf(value) and abs(value) < width.exact_integers // 2 and scale == 0 and certain:
+        return Point(math.ceil(value), math.floor(value))
+    low, high = (value, value) if certain else around(value, width, CAST_SLACK + 1)
+
+    def rounded(unscaled: int) -> float:
+        return nearest(Fraction(unscaled, 10**scale), width)
+
+    return Point(*preimage(rounded, low, high, smallest, largest), exact=certain)
+
+
+def preimage(
+    monotone: Callable[[int], float], low: float, high: float, smallest: int, largest: int
+) -> tuple[int, int]:
+    """The first integer in [smallest, largest] that maps to `low` or more, and the last that maps to `high`
+    or less.
+    """
+    first = first_where(smallest, largest, lambda number: monotone(number) >= low)
+    last = first_where(smallest, largest, lambda number: monotone(number) > high) - 1
+    return first, last
+
+
+def hull(points: list[Point]) -> Point:
+    """The point that holds whichever of several is right; exact only when they are all the same."""
+    first = points[0]
+    if all(point == first for point in points):
+        return first
+    lows = [point.low for point in points if point.low is not None]
+    highs = [point.high for point in points if point.high is not None]
+    ends = lows + highs
+    low = None if len(lows) < len(points) else min(ends)
+    high = None if len(highs) < len(points) else max(ends)
+    return Point(low, high, exact=False)

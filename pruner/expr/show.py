@@ -1,0 +1,246 @@
+"""Short readable text of predicates, for reports. It is for people and is never parsed."""
+
+from __future__ import annotations
+
+import math
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any, TypeAlias, assert_never
+
+import pyarrow as pa
+
+from pruner.expr.bound import (
+    BoundAnd,
+    BoundExpr,
+    BoundNot,
+    BoundOr,
+    CompareLeaf,
+    InLeaf,
+    IsNullLeaf,
+    NotNullLeaf,
+    Point,
+    PrefixLeaf,
+    StorageValue,
+    Unknown,
+)
+from pruner.expr.clock import PER_SECOND, date_of
+from pruner.expr.identifier import render_column_path
+from pruner.expr.nodes import (
+    And,
+    Call,
+    Column,
+    Compare,
+    Constant,
+    Expr,
+    In,
+    IsNull,
+    Like,
+    Literal,
+    Not,
+    Opaque,
+    Or,
+)
+from pruner.expr.types import decimal_digits, is_instant, is_string, unit_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+LONGEST_TEXT = 300
+"""Characters after which the text of a predicate is cut."""
+
+_OPERANDS_SHOWN = 20
+_VALUES_SHOWN = 5
+_VALUE_CHARACTERS = 60
+
+_Part: TypeAlias = Any
+"""A piece of text, or a node that is still to be written."""
+
+
+def show(expression: Expr, limit: int = LONGEST_TEXT) -> str:
+    """Return the text of an expression, cut after about `limit` characters."""
+    return _written(expression, _expression_parts, limit)
+
+
+def describe(bound: BoundExpr, limit: int = LONGEST_TEXT) -> str:
+    """Return the text of a bound predicate with values as people write them, cut after about `limit`
+    characters.
+    """
+    return _written(bound, _bound_parts, limit)
+
+
+def _written(node: object, parts: Callable[[Any], Sequence[_Part]], limit: int) -> str:
+    """Write a tree without recursion, and no more of it than is shown."""
+    text = ""
+    pending: list[_Part] = [node]
+    while pending:
+        part = pending.pop()
+        if isinstance(part, str):
+            text += part
+            if len(text) > limit:
+                return text[: limit - 1] + "…"
+        else:
+            pending.extend(reversed(parts(part)))
+    return text
+
+
+def _joined(operands: Sequence[_Part], separator: str, groups: tuple[type, ...]) -> list[_Part]:
+    parts: list[_Part] = []
+    for operand in operands[:_OPERANDS_SHOWN]:
+        parts.append(separator if parts else "")
+        parts.extend(("(", operand, ")") if isinstance(operand, groups) else (operand,))
+    if len(operands) > _OPERANDS_SHOWN:
+        parts.append(f"{separator}… ({len(operands) - _OPERANDS_SHOWN} more)")
+    return parts
+
+
+def _expression_parts(node: Expr) -> Sequence[_Part]:
+    match node:
+        case Column(path):
+            return (render_column_path(path),)
+        case Literal(value):
+            return (_constant(value),)
+        case Call():
+            return _call_parts(node)
+        case Compare(operator, left, right):
+            return (left, f" {operator.value} ", right)
+        case In(operand, options):
+            return (
+                operand,
+                _list([_constant(option.value) for option in options[:_VALUES_SHOWN]], len(options)),
+            )
+        case IsNull(operand):
+            return (operand, " IS NULL")
+        case Like(operand, pattern, escape):
+            return (operand, f" LIKE {_constant(pattern)}", f" ESCAPE {_constant(escape)}" if escape else "")
+        case Constant(value):
+            return (_constant(value),)
+        case Opaque(_, text):
+            return (text,)
+        case And() | Or() | Not():
+            return _combined_parts(node)
+        case _:
+            assert_never(node)
+
+
+def _call_parts(node: Call) -> Sequence[_Part]:
+    if node.function in ("cast", "try_cast") and len(node.arguments) == 1:
+        return ("CAST(", node.arguments[0], f" AS {node.type or 'unknown'})")
+    return (f"{node.function}(", *_joined(node.arguments, ", ", ()), ")")
+
+
+def _combined_parts(node: And | Or | Not) -> Sequence[_Part]:
+    match node:
+        case And(operands):
+            return _joined(operands, " AND ", (And, Or))
+        case Or(operands):
+            return _joined(operands, " OR ", (And, Or))
+        case Not(operand):
+            return ("NOT (", operand, ")")
+
+
+def _bound_parts(node: BoundExpr) -> Sequence[_Part]:
+    match node:
+        case CompareLeaf(field, operator, point):
+            return (render_column_path(field.path), f" {operator.value} {_point(point, field.type)}")
+        case InLeaf(field, points, has_null):
+            values = [_point(point, field.type) for point in points[:_VALUES_SHOWN]]
+            if has_null and len(points) < _VALUES_SHOWN:
+                values.append("NULL")
+            return (render_column_path(field.path), _list(values, len(points) + has_null))
+        case IsNullLeaf(field):
+            return (render_column_path(field.path), " IS NULL")
+        case PrefixLeaf(field, prefix, whole):
+            text = _constant(prefix.decode("utf-8", "replace") + ("%" if whole else "%…"))
+            return (render_column_path(field.path), f" LIKE {text}")
+        case NotNullLeaf(field, value):
+            always = "true" if value else "false"
+            return (f"({render_column_path(field.path)} IS NULL: null, else {always})",)
+        case Unknown(text):
+            return (text,)
+        case BoundAnd(operands):
+            return _joined(operands, " AND ", (BoundAnd, BoundOr))
+        case BoundOr(operands):
+            return _joined(operands, " OR ", (BoundAnd, BoundOr))
+        case BoundNot(operand):
+            return ("NOT (", operand, ")")
+        case Constant(value):
+            return (_constant(value),)
+        case _:
+            assert_never(node)
+
+
+def _list(values: list[str], count: int) -> str:
+    more = f", … {count:,} values" if count > len(values) else ""
+    return f" IN ({', '.join(values)}{more})"
+
+
+def _point(point: Point, data_type: pa.DataType) -> str:
+    if point.nan:
+        return "NaN"
+    low, high = _stored(point.low, data_type), _stored(point.high, data_type)
+    if point.low == point.high:
+        return low if point.exact else f"about {low}"
+    if point.exact and point.low is not None and point.high is not None and _above(point.low, point.high):
+        return f"a value between {high} and {low}"
+    return f"{'any of' if point.exact else 'a value within'} [{low}, {high}]"
+
+
+def _above(low: Any, high: Any) -> bool:
+    return low > high
+
+
+def _stored(value: StorageValue | None, data_type: pa.DataType) -> str:
+    """A value of the storage domain as people write it."""
+    if value is None:
+        return "any"
+    if isinstance(value, bytes):
+        if is_string(data_type):
+            return _constant(value.decode("utf-8", "replace"))
+        return _constant(value)
+    if isinstance(value, bool | float):
+        return _constant(value)
+    if pa.types.is_decimal(data_type):
+        digits = tuple(int(digit) for digit in str(abs(value)))
+        return f"{Decimal((int(value < 0), digits, -decimal_digits(data_type)[1])):f}"
+    if pa.types.is_date(data_type):
+        return _date(value)
+    if pa.types.is_timestamp(data_type):
+        return _timestamp(value, data_type)
+    return str(value)
+
+
+def _date(day: int) -> str:
+    # date.min and date.max, counted from 1970
+    return date_of(day).isoformat() if -719162 <= day <= 2932896 else f"day {day}"
+
+
+def _timestamp(value: int, data_type: pa.DataType) -> str:
+    per_second = PER_SECOND[unit_of(data_type)]
+    seconds, fraction = divmod(value, per_second)
+    days, second = divmod(seconds, 86400)
+    digits = f".{fraction:0{len(str(per_second)) - 1}d}" if fraction else ""
+    zone = "Z" if is_instant(data_type) else ""
+    return f"{_date(days)} {second // 3600:02}:{second // 60 % 60:02}:{second % 60:02}{digits}{zone}"
+
+
+def _constant(value: object) -> str:
+    match value:
+        case None:
+            return "NULL"
+        case bool():
+            return "true" if value else "false"
+        case float():
+            return "NaN" if math.isnan(value) else repr(value)
+        case Decimal():
+            return f"{value:f}"
+        case str():
+            return f"'{_cut(value)}'".replace("\n", "\\n")
+        case bytes():
+            return f"X'{_cut(value.hex())}'"
+        case int():
+            return _cut(str(value))
+        case _:
+            return str(value)
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _VALUE_CHARACTERS else text[:_VALUE_CHARACTERS] + "…"

@@ -1,0 +1,74 @@
+"""Arrow types of the SQL types that predicates name, as each dialect means them."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import pyarrow as pa
+from sqlglot import exp
+
+from pruner.expr.semantics import Engine
+from pruner.expr.types import Unit, timestamp
+
+_Kind = exp.DataType.Type
+
+_PLAIN: Final = {
+    _Kind.BOOLEAN: pa.bool_(),
+    _Kind.TINYINT: pa.int8(),
+    _Kind.SMALLINT: pa.int16(),
+    _Kind.INT: pa.int32(),
+    _Kind.BIGINT: pa.int64(),
+    _Kind.UTINYINT: pa.uint8(),
+    _Kind.USMALLINT: pa.uint16(),
+    _Kind.UINT: pa.uint32(),
+    _Kind.UBIGINT: pa.uint64(),
+    _Kind.FLOAT: pa.float32(),
+    _Kind.DOUBLE: pa.float64(),
+    _Kind.VARCHAR: pa.string(),
+    _Kind.TEXT: pa.string(),
+    _Kind.VARBINARY: pa.binary(),
+    _Kind.BINARY: pa.binary(),
+    _Kind.BLOB: pa.binary(),
+    _Kind.DATE: pa.date32(),
+    _Kind.TIMESTAMP_S: pa.timestamp("s"),
+    _Kind.TIMESTAMP_MS: pa.timestamp("ms"),
+    _Kind.TIMESTAMP_NS: pa.timestamp("ns"),
+}
+_NAIVE: Final = frozenset({_Kind.TIMESTAMP, _Kind.TIMESTAMPNTZ, _Kind.DATETIME})
+_ZONED: Final = frozenset({_Kind.TIMESTAMPTZ, _Kind.TIMESTAMPLTZ})
+_UNITS: Final[dict[int, Unit]] = {0: "s", 3: "ms", 6: "us", 9: "ns"}
+_DEFAULT_DECIMAL: Final[dict[Engine, tuple[int, int]]] = {"duckdb": (18, 3), "spark": (10, 0)}
+
+
+def arrow_type(node: exp.DataType, engine: Engine) -> pa.DataType | None:
+    """The Arrow type of a SQL type; None for one that is not known here, or whose length would cut values."""
+    kind = node.this
+    parameters = type_parameters(node)
+    if parameters is None:
+        return None
+    if kind in _NAIVE or kind in _ZONED:
+        unit = _UNITS.get(fraction_digits(node, engine))
+        return timestamp(unit, instant=kind in _ZONED) if unit else None
+    if kind is _Kind.DECIMAL:
+        precision, scale = (*parameters, 0)[:2] if parameters else _DEFAULT_DECIMAL.get(engine, (38, 0))
+        return pa.decimal128(precision, scale) if 1 <= precision <= 38 and 0 <= scale <= precision else None
+    return _PLAIN.get(kind) if not parameters else None
+
+
+def fraction_digits(node: exp.DataType, engine: Engine) -> int:
+    """Digits of a second that a timestamp type keeps: as written, else 3 in Trino and 6 elsewhere."""
+    parameters = type_parameters(node)
+    if parameters:
+        return parameters[0]
+    return 3 if engine == "trino" else 6
+
+
+def type_parameters(node: exp.DataType) -> tuple[int, ...] | None:
+    """The numbers in parentheses behind a type's name; None where something else stands there."""
+    numbers: list[int] = []
+    for parameter in node.expressions:
+        value = parameter.this if isinstance(parameter, exp.DataTypeParam) else parameter
+        if not isinstance(value, exp.Literal) or value.is_string or not str(value.this).isdecimal():
+            return None
+        numbers.append(int(value.this))
+    return tuple(numbers)

@@ -1,0 +1,80 @@
+"""What predicates need to know of Arrow types: their families, digits and units, in one typed place."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+from typing import Literal as OneOf
+
+import pyarrow as pa
+
+Unit = OneOf["s", "ms", "us", "ns"]
+
+
+def is_string(data_type: pa.DataType) -> bool:
+    """Tell whether values are text, stored as UTF-8."""
+    types = pa.types
+    return types.is_string(data_type) or types.is_large_string(data_type) or types.is_string_view(data_type)
+
+
+def is_binary(data_type: pa.DataType) -> bool:
+    """Tell whether values are bytes."""
+    return (
+        pa.types.is_binary(data_type)
+        or pa.types.is_large_binary(data_type)
+        or pa.types.is_fixed_size_binary(data_type)
+        or pa.types.is_binary_view(data_type)
+    )
+
+
+def is_number(data_type: pa.DataType) -> bool:
+    """Tell whether values are integers, decimals, floats or doubles."""
+    return (
+        pa.types.is_integer(data_type)
+        or pa.types.is_decimal(data_type)
+        or pa.types.is_float32(data_type)
+        or pa.types.is_float64(data_type)
+    )
+
+
+def is_temporal(data_type: pa.DataType) -> bool:
+    """Tell whether the type is a date or a timestamp, with or without zone."""
+    return pa.types.is_date(data_type) or pa.types.is_timestamp(data_type)
+
+
+def is_instant(data_type: pa.DataType) -> bool:
+    """Tell whether values are moments in UTC and not readings of a wall clock."""
+    return pa.types.is_timestamp(data_type) and cast(Any, data_type).tz is not None
+
+
+def is_naive_timestamp(data_type: pa.DataType) -> bool:
+    """Tell whether values are readings of a wall clock."""
+    return pa.types.is_timestamp(data_type) and cast(Any, data_type).tz is None
+
+
+def decimal_digits(data_type: pa.DataType) -> tuple[int, int]:
+    """Precision and scale of a decimal type."""
+    decimal = cast(Any, data_type)
+    return decimal.precision, decimal.scale
+
+
+def unit_of(data_type: pa.DataType) -> Unit:
+    """The unit of a timestamp type."""
+    return cast(Any, data_type).unit
+
+
+def timestamp(unit: Unit, *, instant: bool) -> pa.DataType:
+    """A timestamp type, in UTC or of the wall clock."""
+    return pa.timestamp(unit, "UTC") if instant else pa.timestamp(unit)
+
+
+def integer_range(data_type: pa.DataType) -> tuple[int, int]:
+    """The smallest and largest value of an integer type."""
+    bits = data_type.bit_width
+    if pa.types.is_unsigned_integer(data_type):
+        return 0, 2**bits - 1
+    return -(2 ** (bits - 1)), 2 ** (bits - 1) - 1
+
+
+def integer_digits(data_type: pa.DataType) -> int:
+    """Decimal digits that an engine reserves for an integer type; Spark gives 64 bits 20, so all get them."""
+    return {8: 3, 16: 5, 32: 10, 64: 20}[data_type.bit_width]
