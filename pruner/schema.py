@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any, cast
 
 import pyarrow as pa
 
@@ -87,15 +88,16 @@ class TableSchema:
         return iter(self.fields)
 
 
-def flatten(schema: pa.Schema) -> Iterator[tuple[tuple[str, ...], pa.Field]]:
+def flatten(schema: pa.Schema) -> Iterator[tuple[tuple[str, ...], pa.Field[Any]]]:
     """Yield the path and Arrow field of every top-level column and of every nested struct field, parents first."""
-    for top in schema:
+    for top in cast("Iterable[pa.Field[Any]]", schema):
         yield from _flatten_field((top.name,), top)
 
 
-def _flatten_field(path: tuple[str, ...], entry: pa.Field) -> Iterator[tuple[tuple[str, ...], pa.Field]]:
+def _flatten_field(
+    path: tuple[str, ...], entry: pa.Field[Any]
+) -> Iterator[tuple[tuple[str, ...], pa.Field[Any]]]:
     yield path, entry
     if pa.types.is_struct(entry.type):
-        for position in range(entry.type.num_fields):
-            child = entry.type.field(position)
+        for child in cast("Iterable[pa.Field[Any]]", entry.type):
             yield from _flatten_field((*path, child.name), child)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -59,8 +59,12 @@ class SchemaReader:
         """Read the schema of each (path, size), in that order; remote files by many threads at once."""
         if lister.root.startswith("/"):
             return [self._try(lister, path, size) for path, size in files]
+
+        def read_one(file: tuple[str, int]) -> pa.Schema | BrokenFileError:
+            return self._try(lister, *file)
+
         with ThreadPoolExecutor(min(_REMOTE_THREADS, max(1, len(files)))) as threads:
-            return list(threads.map(lambda file: self._try(lister, *file), files))
+            return list(threads.map(read_one, files))
 
     def intern(self, schema: pa.Schema) -> pa.Schema:
         """Return the one object for all schemas equal to this, field ids included."""
@@ -120,7 +124,7 @@ def _trailer(lister: Lister, path: str, size: int) -> tuple[int, bytes]:
 def _arrow_schema(footer: bytes) -> pa.Schema:
     whole = MAGIC + footer + len(footer).to_bytes(4, "little") + MAGIC
     try:
-        schema = pq.read_metadata(pa.BufferReader(whole)).schema.to_arrow_schema()
+        schema = pq.ParquetFile(pa.BufferReader(whole)).schema_arrow
     except (pa.ArrowException, OSError, ValueError) as error:
         raise BrokenFileError(f"has a broken footer: {_one_line(error)}") from None
     return plain_schema(schema)
@@ -128,7 +132,7 @@ def _arrow_schema(footer: bytes) -> pa.Schema:
 
 def plain_schema(schema: pa.Schema) -> pa.Schema:
     """Return the schema as engines see it: Arrow's own variants of a type are one type, zones are UTC."""
-    return pa.schema([_plain_field(field) for field in schema])
+    return pa.schema([_plain_field(field) for field in cast("Iterable[pa.Field[Any]]", schema)])
 
 
 def plain_type(type_: pa.DataType) -> pa.DataType:
@@ -149,23 +153,28 @@ def plain_type(type_: pa.DataType) -> pa.DataType:
     if types.is_date64(type_):
         return pa.date32()
     if types.is_struct(type_):
-        return pa.struct([_plain_field(type_.field(i)) for i in range(type_.num_fields)])
+        return pa.struct([_plain_field(field) for field in struct_fields(type_)])
     if types.is_map(type_):
-        return pa.map_(plain_type(type_.key_type), _plain_field(type_.item_field))
+        return pa.map_(plain_type(type_.key_type), cast("Any", _plain_field(type_.item_field)))
     if types.is_list(type_) or types.is_large_list(type_) or types.is_fixed_size_list(type_):
         return pa.list_(_plain_field(type_.value_field))
     return type_
 
 
+def struct_fields(type_: pa.DataType) -> list[pa.Field[Any]]:
+    """Return the fields of a struct type."""
+    return list(cast("Iterable[pa.Field[Any]]", type_))
+
+
 _FIELD_ID = b"PARQUET:field_id"
 
 
-def _plain_field(field: pa.Field) -> pa.Field:
+def _plain_field(field: pa.Field[Any]) -> pa.Field[Any]:
     id_ = (field.metadata or {}).get(_FIELD_ID)
     return pa.field(field.name, plain_type(field.type), metadata=None if id_ is None else {_FIELD_ID: id_})
 
 
-def field_id(field: pa.Field) -> int | None:
+def field_id(field: pa.Field[Any]) -> int | None:
     """Return the Parquet field id, or None where the file has none."""
     text = (field.metadata or {}).get(_FIELD_ID)
     return None if text is None else int(text)

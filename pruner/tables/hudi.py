@@ -11,7 +11,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from threading import RLock
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import hudi
 import pyarrow as pa
@@ -205,7 +205,10 @@ def _snapshot(
         id=id_,
         schema=schema,
         columns=pa.table([columns[name] for name in SLICE_COLUMNS.names], schema=SLICE_COLUMNS),
-        keys=pa.array([slice_key(entry) for entry in slices], pa.binary(SLICE_KEY_BYTES)),
+        keys=cast(
+            "pa.FixedSizeBinaryArray",
+            pa.array([slice_key(entry) for entry in slices], pa.binary(SLICE_KEY_BYTES)),
+        ),
         partitions=hudi_partitions(paths, timeline.properties, schema),
         root=root,
     )

@@ -7,7 +7,7 @@ round or rewrite values (trap N3): theirs say nothing here.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -35,7 +35,7 @@ def hudi_partitions(paths: list[str], properties: HudiProperties, schema: TableS
         properties: how paths are made.
         schema: types of the partition columns.
     """
-    values: dict[tuple[str, ...], pa.Array] = {}
+    values: dict[tuple[str, ...], pa.Array[Any]] = {}
     names = properties.partition_fields
     columns = {entry.path[0].lower(): entry for entry in schema.columns}
     if properties.key_generator in _PLAIN_GENERATORS:
@@ -66,7 +66,7 @@ def _text(path: str, position: int, names: tuple[str, ...], properties: HudiProp
     return decoded if clear else None
 
 
-def _column(texts: list[str | None], about: Field) -> pa.Array | None:
+def _column(texts: list[str | None], about: Field) -> pa.Array[Any] | None:
     """Return the texts as values of the column's type, or None when one is not in its one canonical form.
 
     The default partition holds NULL, and the empty string as well where the column is a string.
@@ -89,7 +89,7 @@ def _column(texts: list[str | None], about: Field) -> pa.Array | None:
     return None
 
 
-def _cast(column: pa.Array, type_: pa.DataType) -> pa.Array | None:
+def _cast(column: pa.Array[Any], type_: pa.DataType) -> pa.Array[Any] | None:
     try:
         return column.cast(type_)
     except pa.ArrowInvalid:

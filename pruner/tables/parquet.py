@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from threading import RLock
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 import pyarrow as pa
@@ -272,7 +272,7 @@ class _Builder:
 def _key_array(keys: bytes) -> pa.FixedSizeBinaryArray:
     type_ = pa.binary(SLICE_KEY_BYTES)
     count = len(keys) // SLICE_KEY_BYTES
-    return pa.Array.from_buffers(type_, count, [None, pa.py_buffer(keys)])
+    return cast("pa.FixedSizeBinaryArray", pa.Array.from_buffers(type_, count, [None, pa.py_buffer(keys)]))
 
 
 def _table_schema(schemas: list[pa.Schema], hive: HivePartitions) -> TableSchema:

@@ -16,6 +16,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 from datetime import date
+from typing import Any
 from urllib.parse import unquote_to_bytes
 
 import pyarrow as pa
@@ -113,7 +114,7 @@ def hive_partitions(folders: list[str]) -> HivePartitions:
         folders: paths relative to their roots, "" for a root itself; may repeat for different roots.
     """
     columns = _collect(folders)
-    values: dict[tuple[str, ...], pa.Array] = {}
+    values: dict[tuple[str, ...], pa.Array[Any]] = {}
     trusted: set[tuple[str, ...]] = set()
     for column in columns:
         type_, certain = infer_type(column.texts)
@@ -169,7 +170,7 @@ def infer_type(texts: list[str | None]) -> tuple[pa.DataType, bool]:
     return pa.string(), certain
 
 
-def typed(texts: list[str | None], type_: pa.DataType) -> pa.Array:
+def typed(texts: list[str | None], type_: pa.DataType) -> pa.Array[Any]:
     """Return the texts as values of one of the types that `infer_type` returns."""
     if pa.types.is_int64(type_):
         return pa.array([None if text is None else int(text) for text in texts], type_)

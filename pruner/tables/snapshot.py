@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, overload
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 import pyarrow as pa
@@ -59,8 +59,10 @@ class Partitions:
     the columns whose path value is known to be the very value that every row of the partition has.
     """
 
-    paths: pa.Array
-    values: dict[tuple[str, ...], pa.Array] = field(default_factory=dict[tuple[str, ...], pa.Array])
+    paths: pa.Array[Any]
+    values: dict[tuple[str, ...], pa.Array[Any]] = field(
+        default_factory=dict[tuple[str, ...], "pa.Array[Any]"]
+    )
     trusted: frozenset[tuple[str, ...]] = frozenset()
 
     def __len__(self) -> int:
@@ -117,8 +119,8 @@ class Snapshot:
     @cached_property
     def sizes(self) -> NDArray[np.int64]:
         """Size of each slice in bytes, log files included."""
-        base = self.columns.column("base_size").fill_null(0).to_numpy()
-        return base + self.columns.column("log_size").fill_null(0).to_numpy()
+        base = self.columns.column("base_size").fill_null(pa.scalar(0, pa.int64())).to_numpy()
+        return base + self.columns.column("log_size").fill_null(pa.scalar(0, pa.int64())).to_numpy()
 
     @property
     def slices(self) -> SliceSequence:

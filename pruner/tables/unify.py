@@ -17,13 +17,14 @@ together in every file.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from typing import Any, cast
 
 import pyarrow as pa
 
 from pruner.schema import Field
-from pruner.tables.file_schemas import field_id
+from pruner.tables.file_schemas import field_id, struct_fields
 
 _SIGNED = (pa.int8(), pa.int16(), pa.int32(), pa.int64())
 _UNSIGNED = (pa.uint8(), pa.uint16(), pa.uint32(), pa.uint64())
@@ -34,7 +35,7 @@ def unify(schemas: Sequence[pa.Schema]) -> list[Field]:
 
     The order is that of the first file, with fields that only later files have behind.
     """
-    return list(_merge((), [list(schema) for schema in schemas]))
+    return list(_merge((), [list(cast("Iterable[pa.Field[Any]]", schema)) for schema in schemas]))
 
 
 def promote(left: pa.DataType, right: pa.DataType) -> tuple[pa.DataType, str | None]:
@@ -63,9 +64,9 @@ def _wider_integer(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
     return next((type_ for type_ in _SIGNED if type_.bit_width >= bits), None)
 
 
-def _merge(parent: tuple[str, ...], levels: list[list[pa.Field]]) -> Iterator[Field]:
+def _merge(parent: tuple[str, ...], levels: list[list[pa.Field[Any]]]) -> Iterator[Field]:
     """Merge one level of nesting: `levels[i]` are the fields that the i-th schema has there."""
-    by_name: dict[str, list[list[pa.Field]]] = {}
+    by_name: dict[str, list[list[pa.Field[Any]]]] = {}
     for position, level in enumerate(levels):
         for entry in level:
             found = by_name.setdefault(entry.name.lower(), [[] for _ in levels])
@@ -82,7 +83,7 @@ def _merge(parent: tuple[str, ...], levels: list[list[pa.Field]]) -> Iterator[Fi
         yield from _merge_name(parent, found, next(iter(ids)) if len(ids) == 1 else None, conflict)
 
 
-def _names_of_ids(levels: list[list[pa.Field]]) -> dict[int, set[str]]:
+def _names_of_ids(levels: list[list[pa.Field[Any]]]) -> dict[int, set[str]]:
     names: dict[int, set[str]] = {}
     for entry in (entry for level in levels for entry in level):
         id_ = field_id(entry)
@@ -92,7 +93,7 @@ def _names_of_ids(levels: list[list[pa.Field]]) -> dict[int, set[str]]:
 
 
 def _merge_name(
-    parent: tuple[str, ...], found: list[list[pa.Field]], id_: int | None, conflict: str | None
+    parent: tuple[str, ...], found: list[list[pa.Field[Any]]], id_: int | None, conflict: str | None
 ) -> Iterator[Field]:
     """Merge the fields of one name, whatever the case; `found[i]` are those of the i-th schema."""
     entries = [entry for per_file in found for entry in per_file]
@@ -120,9 +121,9 @@ def _merge_name(
 
 
 def _merge_structs(
-    path: tuple[str, ...], entries: list[pa.Field], id_: int | None, conflict: str | None
+    path: tuple[str, ...], entries: list[pa.Field[Any]], id_: int | None, conflict: str | None
 ) -> Iterator[Field]:
-    levels = [[entry.type.field(i) for i in range(entry.type.num_fields)] for entry in entries]
+    levels = [struct_fields(entry.type) for entry in entries]
     below = list(_merge(path, levels))
     children = [pa.field(child.path[-1], child.type) for child in below if len(child.path) == len(path) + 1]
     yield Field(path, pa.struct(children), id_, conflict=conflict)
@@ -131,11 +132,11 @@ def _merge_structs(
 
 
 def _alone(
-    parent: tuple[str, ...], entry: pa.Field, conflict: str | None, field: Field | None = None
+    parent: tuple[str, ...], entry: pa.Field[Any], conflict: str | None, field: Field | None = None
 ) -> Iterator[Field]:
     """One field as it stands with what is nested in it, all in the same conflict."""
     path = (*parent, entry.name)
     yield field or Field(path, entry.type, field_id(entry), conflict=conflict)
     if pa.types.is_struct(entry.type):
-        for position in range(entry.type.num_fields):
-            yield from _alone(path, entry.type.field(position), conflict)
+        for child in struct_fields(entry.type):
+            yield from _alone(path, child, conflict)
