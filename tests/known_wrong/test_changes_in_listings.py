@@ -15,14 +15,15 @@ import pytest
 
 from pruner.tables.detect import open_source
 from pruner.tables.hudi import HudiSource
+from pruner.tables.parquet import ParquetSource
 from pruner.tables.snapshot import Snapshot
 from tests.support.hudi_tables import HudiTables
 from tests.support.hudi_timeline import complete_last, completed, make_inflight
-from tests.support.parquet_tables import names, write_file, write_tree
+from tests.support.parquet_tables import base_files, names, slice_keys, write_file, write_tree
 
 
 def keys(snapshot: Snapshot) -> set[bytes]:
-    return set(snapshot.keys.to_pylist())
+    return set(slice_keys(snapshot))
 
 
 @pytest.mark.spark
@@ -48,7 +49,7 @@ def test_t4_time_travel_has_the_keys_of_its_own_files(name: str, hudi_tables: Hu
 
 
 def _files(snapshot: Snapshot) -> set[str]:
-    return set(snapshot.columns.column("base_file").to_pylist())
+    return set(base_files(snapshot))
 
 
 @pytest.mark.spark
@@ -141,11 +142,11 @@ def test_t16_a_file_rewritten_right_after_it_was_listed(tmp_path: Path):
 def test_t16_a_clock_of_whole_seconds_is_not_waited_for_but_not_trusted_either(tmp_path: Path):
     """T16, R4: such a file is unsettled until its second has passed, then settled without a change."""
     root = write_tree(tmp_path / "t", "a.parquet")
-    source = open_source([str(root)])
+    source = ParquetSource([str(root)])
     lister = source._listers[0]  # what it lists stands in for a file system with whole seconds
     listing = lister.facts
     second = time.time_ns() // 10**9 * 10**9
-    lister.facts = lambda: [(*fact[:2], second, second, fact[4]) for fact in listing()]
+    setattr(lister, "facts", lambda: [(*fact[:2], second, second, fact[4]) for fact in listing()])  # noqa: B010
     young = source.snapshot()
     assert not young.coverable.any()
     time.sleep(max(0.0, 2.05 - (time.time_ns() - second) / 1e9))

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import duckdb
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from pruner.storage import open_store
@@ -85,7 +86,7 @@ def test_n1_hudi_partitions_with_special_characters(name: str, hudi_tables: Hudi
     """N1: HUDI-7484: such files are listed, and no path is taken for what its file does not hold."""
     snapshot = open_source([str(hudi_tables.path(name))]).snapshot()
     for entry in snapshot.slices:
-        held = pa.parquet.read_table(entry.base_file, columns=["city", "_hoodie_partition_path"]).to_pydict()
+        held = pq.read_table(entry.base_file or "", columns=["city", "_hoodie_partition_path"]).to_pydict()
         assert set(held["_hoodie_partition_path"]) == {entry.partition_path}
     # A NULL partition holds empty strings as well, so the path says nothing; the files' own statistics do.
     assert ("city",) not in snapshot.partitions.trusted
@@ -143,7 +144,7 @@ def test_n3_a_simple_key_generator_prunes(hudi_tables: HudiTables):
     assert snapshot.partitions.trusted == {("city",), ("seats",)}
     cities, seats = path_values(snapshot, "city"), path_values(snapshot, "seats")
     for file in cities:
-        held = pa.parquet.read_table(file, columns=["city", "seats"]).to_pydict()
+        held = pq.read_table(file, columns=["city", "seats"]).to_pydict()
         assert set(held["city"]) == {cities[file]}
         assert set(held["seats"]) == {seats[file]}
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -27,11 +27,20 @@ def write_tree(root: Path, *paths: str) -> Path:
 
 def names(snapshot: Snapshot) -> list[str]:
     """Return the paths of all files relative to the root, in the order of the slices."""
-    files = snapshot.columns.column("base_file").to_pylist()
-    return [str(file).removeprefix(snapshot.root + "/") for file in files]
+    return [file.removeprefix(snapshot.root + "/") for file in base_files(snapshot)]
+
+
+def base_files(snapshot: Snapshot) -> list[str]:
+    """Return the URIs of all base files, in the order of the slices."""
+    return [str(file) for file in snapshot.columns.column("base_file").to_pylist()]
+
+
+def slice_keys(snapshot: Snapshot) -> list[bytes]:
+    """Return the slice keys, in the order of the slices."""
+    return cast("list[bytes]", snapshot.keys.to_pylist())
 
 
 def path_values(snapshot: Snapshot, column: str) -> dict[str, Any]:
     """Return the value that a partition column has for each file, by URI."""
     values = snapshot.partitions.values[(column,)].take(snapshot.columns.column("partition").combine_chunks())
-    return dict(zip(snapshot.columns.column("base_file").to_pylist(), values.to_pylist(), strict=True))
+    return dict(zip(base_files(snapshot), values.to_pylist(), strict=True))

@@ -20,9 +20,9 @@ def hudi_folder(root: Path, version: int | str = 9, more: str = "") -> Path:
     return root
 
 
-def refusal(*uris: object, **options: str) -> str:
+def refusal(*uris: object, format: str | None = None) -> str:  # noqa: A002
     with pytest.raises(PrunerError) as caught:
-        open_source([str(uri) for uri in uris], **options)
+        open_source([str(uri) for uri in uris], format=format)
     text = str(caught.value)
     assert "\n" not in text
     return text

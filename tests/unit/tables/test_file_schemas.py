@@ -45,7 +45,7 @@ def test_types_are_those_of_the_parquet_schema_and_not_arrows_own(tmp_path: Path
             "wall": pa.timestamp("ms"),
             "span": pa.int64(),
             "days": pa.date32(),
-            "nested": pa.struct({"x": pa.list_(pa.int64()), "y": pa.struct({"z": pa.string()})}),
+            "nested": pa.struct([("x", pa.list_(pa.int64())), ("y", pa.struct([("z", pa.string())]))]),
         }
     )
 

@@ -19,7 +19,7 @@ ARROW = pa.schema(
         "city": pa.string(),
         "at": pa.int64(),
         "day": pa.date32(),
-        "place": pa.struct({"name": pa.string(), "zip": pa.int32()}),
+        "place": pa.struct([("name", pa.string()), ("zip", pa.int32())]),
     }
 )
 

@@ -11,7 +11,7 @@ import pytest
 
 from pruner.errors import TableError
 from pruner.tables.parquet import ParquetSource, slice_key
-from tests.support.parquet_tables import names, path_values, write_file, write_tree
+from tests.support.parquet_tables import names, path_values, slice_keys, write_file, write_tree
 
 
 def test_files_stand_in_the_order_of_their_paths(tmp_path: Path):
@@ -38,7 +38,7 @@ def test_additions_and_removals_change_the_id_and_nothing_else_of_the_others(tmp
     write_file(tmp_path / "k=3/c.parquet")
     after = source.snapshot(before)
     assert after.id != before.id
-    assert after.keys.to_pylist()[:2] == before.keys.to_pylist()
+    assert slice_keys(after)[:2] == slice_keys(before)
     (tmp_path / "k=3/c.parquet").unlink()
     again = source.snapshot(after)
     assert again.id == before.id
@@ -51,7 +51,7 @@ def test_only_new_footers_are_read(tmp_path: Path):
     first = ParquetSource([str(tmp_path)])
     before = first.snapshot()
     assert before.file_schemas is not None
-    known = dict.fromkeys(before.keys.to_pylist(), before.file_schemas.distinct[0])
+    known = dict.fromkeys(slice_keys(before), before.file_schemas.distinct[0])
     asked: list[bytes] = []
 
     def known_schema(key: bytes) -> pa.Schema | None:
@@ -76,7 +76,7 @@ def test_several_roots_are_one_table(tmp_path: Path):
     files = snapshot.columns.column("base_file").to_pylist()
     assert files == [f"{root}/k={k}/a.parquet" for root in roots for k in (1, 2)]
     assert list(path_values(snapshot, "k").values()) == [1, 2, 1, 2]
-    assert len(set(snapshot.keys.to_pylist())) == 4
+    assert len(set(slice_keys(snapshot))) == 4
     assert len(snapshot.partitions) == 4
 
 
@@ -85,7 +85,7 @@ def test_partition_columns_stand_behind_those_of_the_files(tmp_path: Path):
     schema = ParquetSource([str(tmp_path)]).snapshot().schema
     assert [(f.name, f.type, f.partition, f.in_file) for f in schema] == [
         ("x", pa.int64(), False, True),
-        ("s", pa.struct({"y": pa.float64()}), False, True),
+        ("s", pa.struct([("y", pa.float64())]), False, True),
         ("s.y", pa.float64(), False, True),
         ("year", pa.int64(), True, False),
         ("c", pa.string(), True, False),
