@@ -26,7 +26,16 @@ PINNED_SECONDS = 3600.0
 def run(console: Console) -> None:
     """Measure a query that three files answer."""
     grid = Grid(title="DuckDB, a range that 3 files hold; medians in ms, ratios to the glob in the same run")
-    for heading in ("files", "glob", "list of 3", "ratio", "con.sql pinned", "ratio", "con.sql fresh", "ratio"):
+    for heading in (
+        "files",
+        "glob",
+        "list of 3",
+        "ratio",
+        "con.sql pinned",
+        "ratio",
+        "con.sql fresh",
+        "ratio",
+    ):
         grid.add_column(heading, justify="right")
     for count in FILE_COUNTS:
         with tempfile.TemporaryDirectory() as folder:

@@ -9,7 +9,7 @@ from typing import Any
 
 
 def medians(contenders: Mapping[str, Callable[[], Any]], runs: int, *, warmups: int = 1) -> dict[str, float]:
-    """Median seconds of each contender; they take turns, so that a machine that slows down slows all of them."""
+    """Median seconds of each contender; they take turns, so that a machine that slows down slows all."""
     times: dict[str, list[float]] = {name: [] for name in contenders}
     for number in range(warmups + runs):
         for name, contender in contenders.items():
