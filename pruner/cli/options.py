@@ -6,6 +6,7 @@ import sys
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 
 import typer
 
@@ -110,6 +111,20 @@ def pairs(texts: list[str] | None, option: str) -> dict[str, str]:
             raise typer.BadParameter(f"{key!r} is given twice", param_hint=option)
         found[key] = value
     return found
+
+
+def check_zone(zone: str) -> None:
+    """Refuse what is no time zone, as far as this machine knows zones at all."""
+    from pruner.expr.clock import fixed_offset
+
+    if fixed_offset(zone) is not None:
+        return
+    try:
+        ZoneInfo(zone)
+    except (ZoneInfoNotFoundError, ValueError, OSError) as error:
+        if available_timezones():
+            advice = "give a name such as Europe/Berlin or an offset such as +02:00"
+            raise typer.BadParameter(f"{zone!r} is no time zone: {advice}", param_hint="--zone") from error
 
 
 def predicate_text(where: str) -> str:

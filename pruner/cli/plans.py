@@ -19,6 +19,7 @@ from pruner.cli.options import (
     TableArgument,
     WhereOption,
     ZoneOption,
+    check_zone,
     open_table,
     predicate_text,
 )
@@ -85,6 +86,8 @@ def _plan(
     from pruner.expr.semantics import Semantics
 
     predicate = predicate_text(where)
+    if zone is not None:
+        check_zone(zone)
     semantics = replace(Semantics.of(dialect.value), zone=zone)
     return open_table(table, index_uri, option).snapshot(as_of=as_of).plan(predicate, semantics=semantics)
 

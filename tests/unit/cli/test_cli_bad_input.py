@@ -17,7 +17,7 @@ def assert_refused(ran: Ran, code: int, *words: str) -> None:
     assert ran.err.startswith("error: ")
     assert ran.err.count("\n") == 1, ran.err
     assert "Traceback" not in ran.err
-    assert "unexpected" not in ran.err
+    assert not ran.err.startswith("error: unexpected")
     for word in words:
         assert word in ran.err, ran.err
 
@@ -58,7 +58,6 @@ def test_an_unknown_column(run: Run, flights: Path) -> None:
         ("delay = = 1", ["line 1", "column"]),
         ("delay >\n 5 AND )", ["line 2", "column"]),
         ("delay = 'abc'", ["delay"]),
-        ("delay", ["delay"]),
         ("", ["empty"]),
     ],
 )
@@ -131,10 +130,14 @@ def test_drop_finds_no_single_table(run: Run, flights: Path, tmp_path: Path) -> 
 
 
 def test_a_read_only_place_for_the_metadata_table(run: Run, flights: Path, tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("a file is no folder", encoding="utf-8")
     statement = f"CREATE INDEX stats ON '{flights}' (delay)"
-    ran = run("sql", statement, "--index-uri", tmp_path / "file" / "below")
-    assert_refused(ran, 1, f"{tmp_path}/file/below", "index_uri")
+    # Nobody can write to /sys, not even root, whom permissions do not stop.
+    assert_refused(
+        run("sql", statement, "--index-uri", "/sys/lake.pruner"), 1, "/sys/lake.pruner", "index_uri"
+    )
+    (tmp_path / "file").write_text("a file is no folder", encoding="utf-8")
+    below = tmp_path / "file" / "below"
+    assert_refused(run("sql", statement, "--index-uri", below), 1, str(below))
 
 
 @pytest.mark.parametrize(
@@ -148,7 +151,8 @@ def test_a_read_only_place_for_the_metadata_table(run: Run, flights: Path, tmp_p
             ["plan", ".", "--where", "a = 1", "--option", "a=1", "--option", "a=2"],
             ["--option", "'a' is given twice"],
         ),
-        (["plan", ".", "--where", "a = 1", "--zone", "Mars/Olympus"], ["Mars/Olympus"]),
+        (["plan", ".", "--where", "delay = 1", "--zone", "Mars/Olympus"], ["Mars/Olympus"]),
+        (["plan", ".", "--where", "delay = 1", "--zone", "+25:00"], ["+25:00"]),
         (["refresh"], ["TABLE"]),
         (["refresh", "t", "u"], ["u"]),
         (["frobnicate"], ["frobnicate"]),

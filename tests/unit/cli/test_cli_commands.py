@@ -210,7 +210,7 @@ def test_query_finds_configured_tables_and_opens_no_others(run: Run, flights: Pa
         '[tables.flights]\nuri = "flights"\n[tables.unused]\nuri = "${NOT_SET_ANYWHERE}"', encoding="utf-8"
     )
     ran = run("query", "SELECT max(delay) AS m FROM flights")
-    assert (ran.code, ran.out) == (0, " m\n39\n")
+    assert (ran.code, ran.out) == (0, "m\n39\n")
 
 
 def test_verify_vacuum_and_uninstall(run: Run, flights: Path, tmp_path: Path) -> None:
