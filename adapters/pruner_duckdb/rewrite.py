@@ -99,7 +99,7 @@ class Rewriter:
         candidates = self.candidates(select)
         if not candidates:
             return None
-        state = session_state(ask, sorted({each.path for each in candidates}))
+        state = session_state(ask, self.shadow, sorted({each.path for each in candidates}))
         chosen = [each for each in candidates if each.path not in state.known]
         if not chosen:
             return None
@@ -115,7 +115,7 @@ class Rewriter:
         Raises:
             PrunerError: it has one.
         """
-        for path in session_state(ask, sorted(self._tables)).known:
+        for path in session_state(ask, self.shadow, sorted(self._tables)).known:
             name = self._tables[path].name
             raise PrunerError(f"the database already has a table or view named {name}: choose another name")
 

@@ -5,7 +5,7 @@ may change it.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,19 +35,20 @@ class SessionState:
     """The session's zone, its settings, and which of the names its catalog has."""
 
     zone: str
-    settings: tuple[str, ...]
+    settings: Mapping[str, str]
     known: frozenset[tuple[str, ...]]
 
 
-def session_state(ask: Ask, names: Sequence[tuple[str, ...]]) -> SessionState:
+def session_state(ask: Ask, shadow: Shadow, names: Sequence[tuple[str, ...]]) -> SessionState:
     """Ask the session for its zone, its settings, and which of `names` its catalog has as tables or views."""
-    settings = ", ".join(_SETTING.format(name) for name in ("TimeZone", *MEANING_SETTINGS))
+    wanted = shadow.known_settings(MEANING_SETTINGS)
+    settings = ", ".join(_SETTING.format(name) for name in ("TimeZone", *wanted))
     probes = "".join(", system.main.json_serialize_plan(?)" for _ in names)
     selects = [f"SELECT 1 FROM {'.'.join(quote(part) for part in name)}" for name in names]
     zone, *rest = ask(f"SELECT {settings}{probes}", list(selects))
-    values, answers = rest[: len(MEANING_SETTINGS)], rest[len(MEANING_SETTINGS) :]
+    answers = rest[len(wanted) :]
     known = frozenset(name for name, answer in zip(names, answers, strict=True) if _exists(answer))
-    return SessionState(str(zone), tuple(values), known)
+    return SessionState(str(zone), dict(zip(wanted, rest, strict=False)), known)
 
 
 def _exists(answer: str) -> bool:
@@ -72,8 +73,8 @@ def require_same_meaning(state: SessionState, shadow: Shadow, ask: Ask, comparis
     Raises:
         Unpruned: it does not, with the reason.
     """
-    for name, value, ours in zip(
-        MEANING_SETTINGS, state.settings, shadow.settings(MEANING_SETTINGS), strict=True
+    for (name, value), ours in zip(
+        state.settings.items(), shadow.settings(tuple(state.settings)), strict=True
     ):
         if value != ours:
             raise Unpruned(f"the session's {name} is {value!r}")

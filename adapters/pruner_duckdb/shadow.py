@@ -111,6 +111,8 @@ class Shadow:
             _Mode.AS_WRITTEN: ",".join(name for name in every if name not in KEPT_OPTIMIZERS - REWRITING),
         }
         self._mode = _Mode.AS_SHIPPED
+        known = self._connection.execute("SELECT lower(name) FROM duckdb_settings()").fetchall()
+        self._settings = frozenset(row[0] for row in known)
         self._zone: str | None = None
         self._tables: OrderedDict[tuple[Relation, int], str] = OrderedDict()
         self._created = 0
@@ -153,6 +155,10 @@ class Shadow:
         # Even the plan before optimization differs with the set of optimizers (for RIGHT JOIN, say).
         self._set_up(zone, _Mode.AS_SHIPPED)
         return self._scalar("SELECT json_serialize_plan(?)", text)
+
+    def known_settings(self, names: Sequence[str]) -> tuple[str, ...]:
+        """Those of the names that are settings of the running version."""
+        return tuple(name for name in names if name.lower() in self._settings)
 
     def settings(self, names: Sequence[str]) -> tuple[str, ...]:
         """Values of settings as this instance has them."""

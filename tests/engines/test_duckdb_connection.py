@@ -171,11 +171,6 @@ def test_statements_that_outlive_their_run_never_get_a_list_of_files(
     con: pruner_duckdb.Connection, sql: str
 ) -> None:
     con.execute("CREATE TABLE kept (id INTEGER)")
-    if sql.startswith("CREATE MACRO"):
-        con.execute(sql)
-        with pytest.raises(duckdb.CatalogException):
-            con.execute("FROM m()")
-        return
     with pytest.raises(PrunerError, match="table flights cannot be read in this kind of statement"):
         con.execute(sql)
     assert not con.last_plans
@@ -203,10 +198,8 @@ def test_a_relation_sees_files_that_were_committed_after_it_was_made(tmp_path: P
     assert chained.fetchall() == [(100,)]
     (root / "region=us/part-12.parquet").unlink()
     assert wanted.fetchall() == [(50,)]
-    assert (
-        con.table("flights").filter("id >= 550").fetchall()
-        == con.sql("FROM flights WHERE id >= 550").fetchall()
-    )
+    ids = con.table("flights").filter("id >= 550").project("id").order("id")
+    assert ids.fetchall() == [(number,) for number in range(550, 600)]
 
 
 def test_a_relation_has_the_methods_of_duckdbs(con: pruner_duckdb.Connection) -> None:

@@ -1,4 +1,4 @@
-"""How DuckDB itself leads a pruner astray: folded session state, scans that share a reference, inferred schemas."""
+"""How DuckDB leads a pruner astray: folded session state, scans that share a reference, inferred schemas."""
 
 from __future__ import annotations
 
@@ -38,18 +38,20 @@ def test_l13_folded_session_state(compared: Compared) -> None:
     compared.both("SET TimeZone = 'Asia/Tokyo'")
     assert compared.kept(at_midnight) == (0,)
     compared.both("SET TimeZone = 'UTC'")
-    assert compared.kept("SELECT count(*) FROM flights WHERE left(carrier, 3) = 'zzz' AND id < 50") == (1,)
-    compared.both("CREATE MACRO left(a, b) AS 'zzz'")
-    assert (
-        compared.kept("SELECT count(*) FROM flights WHERE left(carrier, 3) = 'zzz' AND id < 50") == everything
-    )
+    by_prefix = "SELECT count(*) FROM flights WHERE left(carrier, 3) = 'C03' AND id < 100"
+    assert compared.kept(by_prefix) in [(0,), (2,)]
+    compared.both("CREATE MACRO \"left\"(a, b) AS 'C03'")
+    assert compared.kept(by_prefix) == everything
+    assert compared.full.execute(by_prefix).fetchall() == [(100,)]
     # Power: what does not depend on the session still prunes.
-    assert compared.kept("SELECT count(*) FROM flights WHERE carrier = getvariable('v') AND id < 50") == (1,)
+    assert compared.kept("SELECT count(*) FROM flights WHERE ts < current_localtimestamp() AND id < 50") == (
+        1,
+    )
 
 
 def test_l14_one_reference_with_several_scans(compared: Compared) -> None:
-    """One table reference becomes several scans (a CTE inlined twice): the file list must serve the OR of their
-    predicates (measured in DuckDB)."""
+    """One table reference becomes several scans (a CTE inlined twice): the file list must serve the OR of
+    their predicates (measured in DuckDB)."""
     shared = "WITH f AS NOT MATERIALIZED (FROM flights) SELECT count(*) FROM f a, f b WHERE a.id = 5"
     assert compared.kept(f"{shared} AND b.id = 155") == (2,)
     assert compared.kept(shared) == (FLIGHTS_FILES,)
@@ -97,8 +99,8 @@ def test_n8_a_pruned_list_infers_no_schema(tmp_path: Path) -> None:
 
 
 def test_s2_nan_is_greatest(tmp_path: Path) -> None:
-    """DuckDB holds that NaN is greatest and equals itself (trino#21922). Its own Parquet reader forgets that, so
-    what is kept is looked at, not what DuckDB 2.0.0 then reads."""
+    """DuckDB holds that NaN is greatest and equals itself (trino#21922). Its own Parquet reader forgets that,
+    so what is kept is looked at, not what DuckDB 2.0.0 then reads."""
     root = write_tree(
         tmp_path / "t",
         {
