@@ -70,7 +70,7 @@ class HudiSource:
             timeline = read_timeline(self._store)
             last = self._last
             if last is None or last.timeline != timeline:
-                if previous is not None and previous.id == timeline.id():
+                if previous is not None and previous.root == self.root and previous.id == timeline.id():
                     last = _Look(timeline, previous)
                 else:
                     last = self._take(timeline, None)

@@ -295,5 +295,7 @@ def _table_schema(schemas: list[pa.Schema], hive: HivePartitions) -> TableSchema
 def _settle_trust(hive: HivePartitions, schemas: list[pa.Schema]) -> Partitions:
     """Take the trust from partition columns that files hold too (N6): which one is read is the engine's."""
     in_files = {name.lower() for schema in schemas for name in schema.names}
-    trusted = frozenset(path for path in hive.partitions.trusted if path[0].lower() not in in_files)
-    return replace(hive.partitions, trusted=trusted)
+    found = hive.partitions
+    trusted = frozenset(path for path in found.trusted if path[0].lower() not in in_files)
+    duckdb_only = frozenset(path for path in found.duckdb_only if path[0].lower() not in in_files)
+    return replace(found, trusted=trusted, duckdb_only=duckdb_only)

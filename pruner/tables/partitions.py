@@ -27,6 +27,8 @@ DEFAULT_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 
 _ESCAPE = re.compile(r"%[0-9A-Fa-f]{2}")
 _INTEGER = re.compile(r"0|-?[1-9][0-9]{0,18}")
+_DIGITS = re.compile(r"[0-9]+")
+_PADDED = re.compile(r"0[0-9]+")
 _ISO_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _INT64_MAX = 2**63 - 1
 _EPOCH = date(1970, 1, 1)
@@ -116,13 +118,21 @@ def hive_partitions(folders: list[str]) -> HivePartitions:
     columns = _collect(folders)
     values: dict[tuple[str, ...], pa.Array[Any]] = {}
     trusted: set[tuple[str, ...]] = set()
+    duckdb_only: set[tuple[str, ...]] = set()
     for column in columns:
         type_, certain = infer_type(column.texts)
         values[(column.name,)] = typed(column.texts, type_)
-        if certain and not column.odd and column.conflict is None:
+        if column.odd or column.conflict is not None:
+            continue
+        if certain:
             trusted.add((column.name,))
+        elif is_padded(column.texts):
+            duckdb_only.add((column.name,))
+    partitions = Partitions(
+        pa.array(folders, pa.string()), values, frozenset(trusted), frozenset(duckdb_only)
+    )
     return HivePartitions(
-        partitions=Partitions(pa.array(folders, pa.string()), values, frozenset(trusted)),
+        partitions=partitions,
         types={column.name: values[(column.name,)].type for column in columns},
         conflicts={column.name: column.conflict for column in columns if column.conflict},
     )
@@ -168,6 +178,12 @@ def infer_type(texts: list[str | None]) -> tuple[pa.DataType, bool]:
         text == "" or text != text.strip() or text.lower() == "null" for text in given
     )
     return pa.string(), certain
+
+
+def is_padded(texts: list[str | None]) -> bool:
+    """Tell whether these are numbers, some with leading zeros: text in DuckDB 2.0, numbers in Spark."""
+    given = [text for text in texts if text is not None]
+    return all(_DIGITS.fullmatch(text) for text in given) and any(_PADDED.fullmatch(text) for text in given)
 
 
 def typed(texts: list[str | None], type_: pa.DataType) -> pa.Array[Any]:

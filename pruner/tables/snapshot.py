@@ -56,7 +56,9 @@ class Partitions:
 
     `paths[i]` is relative to its root ("" when not partitioned). `values` has one typed Arrow array for each
     partition column (by field path), as long as `paths`; a null is a NULL partition value. `trusted` names
-    the columns whose path value is known to be the very value that every row of the partition has.
+    the columns whose path value is known to be the very value that every row of the partition has, whichever
+    engine reads it; `duckdb_only` names those of which that is known for DuckDB alone (`month=01` is text
+    there and a number in Spark). Values of other columns prove nothing by themselves.
     """
 
     paths: pa.Array[Any]
@@ -64,6 +66,11 @@ class Partitions:
         default_factory=dict[tuple[str, ...], "pa.Array[Any]"]
     )
     trusted: frozenset[tuple[str, ...]] = frozenset()
+    duckdb_only: frozenset[tuple[str, ...]] = frozenset()
+
+    def trusts(self, path: tuple[str, ...], engine: str) -> bool:
+        """Tell whether the path values of a column are what the rows have when `engine` reads them."""
+        return path in self.trusted or (engine == "duckdb" and path in self.duckdb_only)
 
     def __len__(self) -> int:
         return len(self.paths)

@@ -105,6 +105,16 @@ def test_n2_texts_that_look_like_other_types_stay_texts(tmp_path: Path):
     assert not snapshot.partitions.trusted
 
 
+def test_n2_numbers_with_leading_zeros_are_text_in_duckdb_alone(tmp_path: Path):
+    """N2: `k=01` and `k=1` are one value in Spark and two in DuckDB, which infers text for both files."""
+    root = write_tree(tmp_path / "t", "k=01/f.parquet", "k=1/f.parquet", "k=10/f.parquet")
+    snapshot = open_source([str(root)]).snapshot()
+    query = "select filename, k from read_parquet(?, hive_partitioning => true, filename => true)"
+    assert path_values(snapshot, "k") == dict(duckdb.execute(query, [f"{root}/**/*.parquet"]).fetchall())
+    assert snapshot.partitions.trusts(("k",), "duckdb")
+    assert not snapshot.partitions.trusts(("k",), "spark")
+
+
 @pytest.mark.parametrize(
     ("values", "type_", "arrow"),
     [

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from pruner.errors import PrunerError, StorageError, TableError
+from pruner.storage import open_store
 from pruner.tables.detect import open_source
 from tests.support.parquet_tables import write_file, write_tree
 
@@ -126,6 +127,25 @@ def test_foreign_formats(tmp_path: Path, marker: str, what: str):
     file.parent.mkdir()
     file.write_text("{}")
     assert what in refusal(tmp_path / "t")
+
+
+def test_tables_of_an_object_store(tmp_path: Path):
+    base = f"memory://{tmp_path.name}"
+    data = write_file(tmp_path / "a.parquet").read_bytes()
+    tree, table = open_store(f"{base}/lake/tree"), open_store(f"{base}/lake/table")
+    tree.put_new("k=1/a.parquet", data)
+    table.put_new(".hoodie/hoodie.properties", PROPERTIES.format(version=9).encode())
+    table.put_new("city=rome/a.parquet", data)
+    source = open_source([f"{base}/lake/tree/"])
+    snapshot = source.snapshot()
+    assert (source.format, source.root) == ("parquet", f"{base}/lake/tree")
+    assert [entry.base_file for entry in snapshot.slices] == [f"{base}/lake/tree/k=1/a.parquet"]
+    assert snapshot.schema.find(("x",)).type == snapshot.schema.find(("k",)).type
+    assert source.snapshot(snapshot) is snapshot
+    assert open_source([f"{base}/lake/table"]).format == "hudi"
+    assert "is a folder inside the Hudi table" in refusal(f"{base}/lake/table/city=rome")
+    assert "is not a table: there are no Parquet files in it" in refusal(f"{base}/lake/gone")
+    assert "is a Hudi table" in refusal(f"{base}/lake")
 
 
 def test_uris_that_are_not_understood(tmp_path: Path):

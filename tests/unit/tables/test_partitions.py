@@ -115,6 +115,15 @@ def test_keys_that_are_not_the_same_everywhere_are_in_conflict(folders: list[str
     assert not {path for path in found.partitions.trusted if path[0] in found.conflicts}
 
 
+def test_padded_numbers_are_trusted_for_duckdb_alone():
+    found = hive_partitions(["m=01/k=1e3", "m=12/k=02"]).partitions
+    assert not found.trusted
+    assert found.duckdb_only == {("m",)}
+    assert found.trusts(("m",), "duckdb")
+    assert not any(found.trusts(("m",), engine) for engine in ("spark", "trino"))
+    assert not found.trusts(("k",), "duckdb")
+
+
 def test_folders_without_keys_are_no_partitions():
     found = hive_partitions(["2013/01", ""])
     assert not found.partitions.values
