@@ -82,7 +82,7 @@ UNDERSTOOD = {
         "t",
         "column_stats",
         (column("c"),),
-        where="a = ')' AND (b IN (1))",
+        where="a = ')' AND (b = 1)",
         options=(("p", ".01"), ("a b", "x"), ("n.m", "-3")),
     ),
     "CREATE INDEX i ON t (c) WHERE a = 'x;y';": CreateIndex(
