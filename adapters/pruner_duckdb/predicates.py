@@ -13,7 +13,7 @@ from pruner_duckdb.functions import FOLDABLE
 from pruner_duckdb.gets import UnknownPlanFormat, scan_predicates
 from pruner_duckdb.literals import NoLiteral, sql_literal
 from pruner_duckdb.shadow import LruCache, NotPlanned, Relation, Shadow
-from pruner_duckdb.statement import Parameter, Reference, Select, Span, outermost
+from pruner_duckdb.statement import Parameter, Reference, Select, Span, outermost, splice
 from pruner_duckdb.types import quote
 
 KEPT_TABLE_FUNCTIONS = frozenset(["unnest", "range", "generate_series"])
@@ -99,7 +99,7 @@ class Draft:
             if outer.start <= span.start and span.stop <= outer.stop
         ]
         part = self.select.text[outer.start : outer.stop]
-        return Select(part, (), (), (), (), plain=True).spliced(edits)
+        return splice(part, edits)
 
 
 def shortened(select: Select, replaced: Sequence[Reference]) -> list[tuple[Span, str]]:

@@ -212,7 +212,7 @@ class Rewriter:
             scan = _plan(table, expressions.get(reference, TRUE), reason, zone)
             scans.append(scan)
             alias = "" if reference.alias is not None else f" AS {quote(reference.path[-1])}"
-            edits.append((_name_span(reference), f"({_files_sql(table, scan.plan, markers)}){alias}"))
+            edits.append((_name_span(reference), f"({_files_sql(table, scan.plan, markers, select)}){alias}"))
         return Rewritten(select.spliced(edits), markers.values, tuple(scans))
 
 
@@ -236,7 +236,7 @@ def _failure(error: Exception) -> str:
     return f"planning failed ({type(error).__name__}: {first_line})"
 
 
-def _files_sql(table: _Pinned, plan: Plan, markers: Markers) -> str:
+def _files_sql(table: _Pinned, plan: Plan, markers: Markers, select: Select) -> str:
     if plan.has_logs and not table.known.read_optimized:
         count = int((plan.snapshot.has_logs & plan.kept_mask).sum())
         raise TableError(
@@ -244,7 +244,7 @@ def _files_sql(table: _Pinned, plan: Plan, markers: Markers) -> str:
             "DuckDB adapter does not merge: compact the table, or set its option read_optimized to read base "
             "files only"
         )
-    return scan_sql(plan, table.shape, markers.bind)
+    return scan_sql(plan, table.shape, markers.bind, select.may_read)
 
 
 def _name_span(reference: Reference) -> Span:

@@ -22,11 +22,16 @@ from pruner_duckdb.shadow import Relation
 from pruner_duckdb.types import is_ambiguous, quote, quote_text, sql_type
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from pruner.plan import Plan
     from pruner.schema import Field
     from pruner.tables.snapshot import Snapshot
 
 _GLOB_SIGNS = str.maketrans({"*": "[*]", "?": "[?]", "[": "[[]"})
+
+_SHORT_LIST = 64
+"""Longest list of partition values that is copied for each vector rather than read beside the scan."""
 
 Bind = Callable[[Any], str]
 """Takes a value as one more parameter of the statement and returns its marker."""
@@ -97,19 +102,18 @@ def _native_types(snapshot: Snapshot, run: duckdb.DuckDBPyConnection) -> dict[st
 
 
 def file_name(uri: str) -> str:
-    """Return a file's URI as DuckDB is to be given it: a plain path for local files, signs of patterns
-    escaped.
-    """
+    """Return a file's URI as DuckDB is to be given it: local ones as paths, signs of patterns escaped."""
     return uri.removeprefix("file://").translate(_GLOB_SIGNS)
 
 
-def scan_sql(plan: Plan, shape: ScanShape, bind: Bind) -> str:
+def scan_sql(plan: Plan, shape: ScanShape, bind: Bind, may_read: Callable[[str], bool]) -> str:
     """Return a query over the files to read.
 
     Args:
         plan: which files.
         shape: how they are read.
         bind: takes the list of files, and lists of partition values, as parameters.
+        may_read: tells whether the statement may read a column; a wrong answer costs time alone.
 
     Raises:
         TableError: a slice to read has log files, which are not merged here.
@@ -121,34 +125,59 @@ def scan_sql(plan: Plan, shape: ScanShape, bind: Bind) -> str:
     if not len(ordinals):
         return shape.relation.empty_select()
     files = [file_name(uri) for uri in base.take(pa.array(ordinals)).to_pylist()]
+    partitions = _PartitionValues(plan.snapshot, ordinals, bind)
     selected: list[str] = []
     described: list[str] = []
     for number, (name, data_type, partition) in enumerate(shape.columns):
         # Own names, so that no column can hide `file_index`.
         own = f"pruner_{number}"
         if partition is None:
+            selected.append(f"{own} AS {quote(name)}")
             described.append(
                 f"{quote_text(name)}: {{name: '{own}', type: {quote_text(data_type)}, default_value: NULL}}"
             )
-            selected.append(f"{own} AS {quote(name)}")
         else:
-            selected.append(
-                f"{_partition_value(plan.snapshot, partition, ordinals, data_type, bind)} AS {quote(name)}"
-            )
+            value = partitions.value(partition, data_type, own, likely=may_read(name))
+            selected.append(f"{value} AS {quote(name)}")
     schema = f", schema = MAP {{{', '.join(described)}}}" if described else ""
-    return f"SELECT {', '.join(selected)} FROM read_parquet({bind(files)}{schema}, hive_partitioning = false)"
+    read = f"read_parquet({bind(files)}{schema}, hive_partitioning = false)"
+    return f"{partitions.before()}SELECT {', '.join(selected)} FROM {read}{partitions.beside()}"
 
 
-def _partition_value(
-    snapshot: Snapshot, path: tuple[str, ...], ordinals: Any, data_type: str, bind: Bind
-) -> str:
-    values = snapshot.partitions.values[path]
-    used, positions = np.unique(snapshot.partition_ordinals[ordinals], return_inverse=True)
-    distinct = _parameter_values(values.take(pa.array(used)))
-    if len(distinct) == 1:
-        return f"{bind(distinct[0])}::{data_type}"
-    marker = bind([distinct[position] for position in positions])
-    return f"({marker}::VARCHAR[]::{data_type}[])[file_index::BIGINT + 1]"
+class _PartitionValues:
+    """Partition values by position of the file in the list that is read.
+
+    As an expression over a constant list they cost nothing unless they are read, and then the time to copy the
+    list once for each vector; as a column of a one-row table beside the scan they cost a little, always.
+    """
+
+    def __init__(self, snapshot: Snapshot, ordinals: NDArray[np.intp], bind: Bind) -> None:
+        self._values = snapshot.partitions.values
+        self._used, self._positions = np.unique(snapshot.partition_ordinals[ordinals], return_inverse=True)
+        self._bind = bind
+        self._columns: list[str] = []
+
+    def value(self, path: tuple[str, ...], data_type: str, own: str, *, likely: bool) -> str:
+        """The value of one column as an expression of the scan."""
+        distinct = _parameter_values(self._values[path].take(pa.array(self._used)))
+        if len(distinct) == 1:
+            return f"{self._bind(distinct[0])}::{data_type}"
+        values = self._bind([distinct[position] for position in self._positions])
+        listed = f"{values}::VARCHAR[]::{data_type}[]"
+        if not likely or len(self._positions) <= _SHORT_LIST:
+            return f"({listed})[file_index::BIGINT + 1]"
+        self._columns.append(f"{listed} AS {own}")
+        return f"{own}[file_index::BIGINT + 1]"
+
+    def before(self) -> str:
+        """What stands before the SELECT."""
+        if not self._columns:
+            return ""
+        return f"WITH pruner_values AS MATERIALIZED (SELECT {', '.join(self._columns)}) "
+
+    def beside(self) -> str:
+        """What stands behind the files in FROM."""
+        return ", pruner_values" if self._columns else ""
 
 
 def _parameter_values(values: pa.Array) -> list[str | None]:

@@ -90,20 +90,33 @@ class Select:
     parameters: tuple[Parameter, ...]
     qualified: tuple[tuple[tuple[str, ...], Span], ...]
     """Column references of more than two parts, with their spans."""
+    columns: frozenset[str]
+    """Every part of every column reference, in lower case."""
+    every_column: bool
+    """Whether some `*` or NATURAL JOIN may read columns that are not named."""
     plain: bool
     """True without casts, functions and dotted names: nothing that a session's macros or types could
     redefine.
     """
 
+    def may_read(self, column: str) -> bool:
+        """Tell whether the statement may read a column of this name."""
+        return self.every_column or column.lower() in self.columns
+
     def spliced(self, replacements: Iterable[tuple[Span, str]]) -> str:
         """Return the text with other text in the place of some spans, which do not overlap."""
-        parts: list[bytes] = []
-        position = 0
-        for span, replacement in sorted(replacements, key=lambda each: each[0].start):
-            parts += (self.text[position : span.start], replacement.encode())
-            position = span.stop
-        parts.append(self.text[position:])
-        return b"".join(parts).decode()
+        return splice(self.text, replacements)
+
+
+def splice(text: bytes, replacements: Iterable[tuple[Span, str]]) -> str:
+    """Return a text with other text in the place of some spans, which do not overlap."""
+    parts: list[bytes] = []
+    position = 0
+    for span, replacement in sorted(replacements, key=lambda each: each[0].start):
+        parts += (text[position : span.start], replacement.encode())
+        position = span.stop
+    parts.append(text[position:])
+    return b"".join(parts).decode()
 
 
 def parse_select(text: str, serialized: str) -> Select:
@@ -134,6 +147,8 @@ class _Walk:
         self._functions: list[FunctionUse] = []
         self._parameters: list[Parameter] = []
         self._qualified: list[tuple[tuple[str, ...], Span]] = []
+        self._columns: set[str] = set()
+        self._every_column = False
         self._plain = True
 
     def select(self, root: Node) -> Select:
@@ -153,6 +168,8 @@ class _Walk:
             functions=tuple(self._functions),
             parameters=tuple(sorted(self._parameters, key=lambda each: each.span.start)),
             qualified=tuple(self._qualified),
+            columns=frozenset(self._columns),
+            every_column=self._every_column,
             plain=self._plain,
         )
 
@@ -191,6 +208,11 @@ class _Walk:
                     self._parameters.append(Parameter(str(node["identifier"]), span))
             case "OPERATOR_CAST":
                 self._plain = False
+            case "STAR":
+                self._every_column = True
+            case "JOIN":
+                self._every_column |= node.get("ref_type") == "NATURAL"
+                self._columns.update(str(name).lower() for name in node.get("using_columns", ()))
             case _:
                 pass
 
@@ -210,6 +232,7 @@ class _Walk:
         names: list[str] = node["column_names"]
         span = self._span(node)
         self._plain = self._plain and len(names) == 1
+        self._columns.update(name.lower() for name in names)
         if len(names) == 1 and names[0].lower() in SESSION_VALUES:
             self._functions.append(FunctionUse(names[0].lower(), span))
         elif len(names) > 2 and span is not None:
