@@ -15,7 +15,7 @@ from pruner.expr.bound import CompareLeaf, InLeaf, IsNullLeaf, NotNullLeaf, Pref
 from pruner.expr.nodes import Operator
 from pruner.expr.semantics import BINARY_COLLATION, NanOrder
 from pruner.indexes.column_stats.bounds import successor
-from pruner.indexes.column_stats.intervals import Intervals
+from pruner.indexes.column_stats.intervals import Intervals, also
 from pruner.indexes.column_stats.kinds import is_text
 from pruner.verdict import Outcome
 
@@ -174,7 +174,8 @@ class _Answer:
     def _in(self, leaf: InLeaf, outcome: Outcome) -> Mask:
         if outcome is Outcome.TRUE:
             listed = Intervals.of([p for p in leaf.points if not p.nan and not _is_empty(p)], self._s.order)
-            numbers = self._numbers(self._unless_closed(listed.meet(self._low, self._high)))
+            low_open, high_open = self._optional(self._s.low_open), self._optional(self._s.high_open)
+            numbers = self._numbers(listed.meet(self._low, self._high, low_open, high_open))
             return self._with_nan(numbers, self._lists_nan(leaf))
         if outcome is Outcome.FALSE:
             return np.zeros(self._count, np.bool_) if leaf.has_null else self._not_in(leaf)
@@ -185,7 +186,9 @@ class _Answer:
         """Slices that can hold a value that equals none of the points."""
         certain = [p for p in leaf.points if p.exact and not p.nan and not _is_empty(p)]
         outside = ~Intervals.of(certain, self._s.order).contain(self._low, self._high)
-        numbers = self._numbers(self._or_unsure(self._unless_closed(outside)))
+        for is_open in (self._s.low_open, self._s.high_open):
+            outside = also(outside, self._optional(is_open))
+        numbers = self._numbers(self._or_unsure(outside))
         return self._with_nan(numbers, not self._lists_nan(leaf))
 
     def _lists_nan(self, leaf: InLeaf) -> bool:
@@ -214,14 +217,10 @@ class _Answer:
         return value is not None and self._if_high(np.greater, self._s.order.last(value))
 
     def _if_low(self, relation: Callable[..., Mask], key: float) -> Mask:
-        return _also(relation(self._low, key), self._optional(self._s.low_open))
+        return also(relation(self._low, key), self._optional(self._s.low_open))
 
     def _if_high(self, relation: Callable[..., Mask], key: float) -> Mask:
-        return _also(relation(self._high, key), self._optional(self._s.high_open))
-
-    def _unless_closed(self, answer: Mask) -> Mask:
-        """Possible wherever a bound is not known."""
-        return _also(_also(answer, self._optional(self._s.low_open)), self._optional(self._s.high_open))
+        return also(relation(self._high, key), self._optional(self._s.high_open))
 
     def _or_unsure(self, answer: Mask | bool) -> Mask | bool:
         unsure = self._optional(self._s.unsure)
@@ -287,7 +286,3 @@ def _either(left: Mask | bool, right: Mask | bool) -> Mask | bool:
     if isinstance(left, bool):
         return left or right
     return left if right is False else True if right is True else left | right
-
-
-def _also(answer: Mask, others: Mask | None) -> Mask:
-    return answer if others is None else answer | others

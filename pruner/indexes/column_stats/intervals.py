@@ -19,6 +19,11 @@ if TYPE_CHECKING:
     Numbers = NDArray[np.generic]
 
 
+def also(answer: Mask, others: Mask | None) -> Mask:
+    """Add a mask; None stands for one that is False everywhere."""
+    return answer if others is None else answer | others
+
+
 @dataclass(frozen=True, slots=True)
 class Intervals:
     """Closed intervals of keys, sorted by their lower ends.
@@ -31,16 +36,31 @@ class Intervals:
 
     @classmethod
     def of(cls, points: Sequence[Point], order: Order) -> Intervals:
-        """The intervals of points that are neither empty nor NaN."""
+        """The intervals of points that are neither empty nor NaN; those outside the bounds' type are left out."""
+        points = [point for point in points if order.reaches(point.low, point.high)]
         first = order.firsts([point.low for point in points])
         last = order.lasts([point.high for point in points])
         sorting = np.lexsort((last, first))
         return cls(first[sorting], last[sorting])
 
-    def meet(self, low: Numbers, high: Numbers) -> Mask:
-        """Tell for each [low, high] whether some interval has a value in common with it."""
+    def meet(self, low: Numbers, high: Numbers, low_open: Mask | None, high_open: Mask | None) -> Mask:
+        """Tell for each [low, high] whether some interval has a value in common with it.
+
+        Where `low_open` is set the lower end is not known and counts as minus infinity, likewise `high_open`.
+        """
         if not len(self.first):
             return np.zeros(len(low), np.bool_)
+        # Most slices lie outside all intervals together, and two comparisons cost less than a binary search. Where
+        # an end is open they say all that can be said.
+        near = also(low <= self.last.max(), low_open) & also(high >= self.first.min(), high_open)
+        bounded = near
+        for is_open in (low_open, high_open):
+            bounded = bounded if is_open is None else bounded & ~is_open
+        at = np.flatnonzero(bounded)
+        near[at] = self._meet(low[at], high[at])
+        return near
+
+    def _meet(self, low: Numbers, high: Numbers) -> Mask:
         # The least lower end among the intervals that reach up to `low` decides; with the ends sorted by
         # themselves it is the first one from there on.
         by_last = np.argsort(self.last, kind="stable")

@@ -104,6 +104,7 @@ def _checked_rows(records: pa.Table, field: Field) -> _Rows:
         ids, ids_known = _ints(records, "field_id")
         usable &= ~ids_known | (ids == field.field_id)
     usable &= ~nulls_known | ((null_count >= 0) & (null_count <= row_count))
+    usable &= ~absent | (nulls_known & (null_count == row_count))
     usable &= ~nans_known | (
         (nan_count >= 0) & (nan_count + np.where(nulls_known, null_count, 0) <= row_count)
     )

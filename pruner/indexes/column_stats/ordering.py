@@ -56,6 +56,10 @@ class Order(Protocol):
         """Tell whether a value is one of this domain."""
         ...
 
+    def reaches(self, low: StorageValue | None, high: StorageValue | None) -> bool:
+        """Tell whether an interval has a value that the bounds' type can hold; only then it has keys of its own."""
+        ...
+
 
 class IntegerOrder:
     """Integers (and booleans) within a NumPy type; the key is the value, of any size."""
@@ -68,6 +72,10 @@ class IntegerOrder:
     def serves(self, value: StorageValue) -> bool:
         """Integers and booleans."""
         return isinstance(value, int)
+
+    def reaches(self, low: StorageValue | None, high: StorageValue | None) -> bool:
+        """False for integers that lie outside the type, all of them on one side."""
+        return (low is None or low <= self._greatest) and (high is None or high >= self._least)
 
     def first(self, value: StorageValue) -> Key:
         """The value."""
@@ -99,6 +107,10 @@ class FloatOrder:
         """Floats that are numbers."""
         return isinstance(value, float) and value == value  # noqa: PLR0124 - NaN
 
+    def reaches(self, low: StorageValue | None, high: StorageValue | None) -> bool:
+        """Every interval has keys."""
+        return True
+
     def first(self, value: StorageValue) -> Key:
         """The value."""
         assert isinstance(value, float)
@@ -126,6 +138,10 @@ class RankOrder:
     def serves(self, value: StorageValue) -> bool:
         """Byte strings, or integers where the domain is that of decimals."""
         return isinstance(value, int if self._decimals else bytes)
+
+    def reaches(self, low: StorageValue | None, high: StorageValue | None) -> bool:
+        """Every interval has keys."""
+        return True
 
     def first(self, value: StorageValue) -> Key:
         """Rank of the first bound that is not less."""
