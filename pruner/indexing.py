@@ -6,8 +6,8 @@ segments and commits once. Nothing is visible before the commit, so a killed bui
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -42,8 +42,9 @@ ALL_COLUMNS = "*"
 class RefreshResult:
     """What a refresh did, or with `dry_run` would do.
 
-    `indexed` slices got records, `already` were covered, `uncoverable` have log files or are not settled. `files` and
-    `bytes` say what was to be read. Each failure names a slice that stays uncovered.
+    `indexed` slices got records, `already` were covered, `uncoverable` have log files, are not settled or cannot
+    be read; `problems` names the last by the URI of the file, with one sentence each. `files` and `bytes` say what was
+    to be read. Each failure names a slice that stays uncovered.
     """
 
     indexed: int
@@ -53,6 +54,7 @@ class RefreshResult:
     bytes: int
     failures: tuple[Failure, ...] = ()
     dry_run: bool = False
+    problems: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,6 +154,7 @@ class Indexing:
             files=int(np.count_nonzero(to_read)),
             bytes=int(snapshot.sizes[to_read].sum()),
             dry_run=dry_run,
+            problems=dict(snapshot.problems),
         )
         if dry_run or not to_read.any():
             return counts
@@ -204,14 +207,7 @@ class Indexing:
             for records in result.records:
                 indexed[ordinals[np.unique(records.column("__slice").to_numpy())]] = True
         self._metadata.commit(lambda newest: self._of_this_table(newest).with_segments(entries))
-        return RefreshResult(
-            indexed=int(np.count_nonzero(indexed)),
-            already=counts.already,
-            uncoverable=counts.uncoverable,
-            files=counts.files,
-            bytes=counts.bytes,
-            failures=tuple(failures),
-        )
+        return replace(counts, indexed=int(np.count_nonzero(indexed)), failures=tuple(failures))
 
     def _write(
         self,

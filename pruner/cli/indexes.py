@@ -185,6 +185,7 @@ def _refresh_json(result: RefreshResult) -> dict[str, Any]:
         "files": result.files,
         "bytes": result.bytes,
         "failures": [asdict(failure) for failure in result.failures],
+        "problems": dict(result.problems),
     }
 
 
@@ -234,13 +235,18 @@ def _counts(result: RefreshResult) -> str:
 
 
 def _fail_if_slices_failed(result: RefreshResult | None) -> None:
-    failures = result.failures if result is not None else ()
-    fail_with(
-        [
-            f"{f.slice} is not in {f'index {f.index}' if f.index else 'any index'}: {f.reason}"
-            for f in failures
-        ]
-    )
+    if result is None:
+        return
+    complaints = [f"not indexed: {_problem(place, sentence)}" for place, sentence in result.problems.items()]
+    for failure in result.failures:
+        index = f"index {failure.index}" if failure.index else "any index"
+        complaints.append(f"not in {index}: {_problem(failure.slice, failure.reason)}")
+    fail_with(complaints)
+
+
+def _problem(place: str, sentence: str) -> str:
+    """The sentence with the place in front, unless it names the place itself."""
+    return sentence if place in sentence else f"{place}: {sentence}"
 
 
 def _print_indexes(found: TableStatus) -> None:
@@ -255,7 +261,7 @@ def _print_indexes(found: TableStatus) -> None:
     for reason in found.fallbacks:
         write_line(f"note: {printable(reason)}")
     for place, sentence in found.problems.items():
-        write_line(f"problem: {printable(place)}: {printable(sentence)}")
+        write_line(f"problem: {printable(_problem(place, sentence))}")
 
 
 def _index_row(index: IndexStatus) -> tuple[object, ...]:

@@ -121,6 +121,10 @@ def test_refresh_covers_new_files(run: Run, flights: Path) -> None:
 def test_a_broken_file_is_named_and_kept(run: Run, flights: Path) -> None:
     (flights / "part-2.parquet").write_bytes(b"PAR1 this is no parquet PAR1")
     ran = run("sql", f"CREATE INDEX stats ON '{flights}' (delay)", "--output", "json")
+    assert ran.code == 1
+    assert ran.err.startswith("error: not indexed: ")
+    assert "part-2.parquet" in ran.err
+    assert [Path(place).name for place in json.loads(ran.out)["refresh"]["problems"]] == ["part-2.parquet"]
     state = json.loads(run("status", flights, "--output", "json").out)
     assert any("part-2.parquet" in place for place in state["problems"])
     assert json.loads(ran.out)["refresh"]["indexed"] == 3

@@ -61,6 +61,14 @@ def test_help_waits_for_no_heavy_import() -> None:
     assert not SLOW_IMPORTS & set(modules)
 
 
+def test_query_without_duckdb_names_the_extra() -> None:
+    code = "import sys; sys.modules['duckdb'] = None; from pruner.cli import main; main()"
+    arguments = [sys.executable, "-c", code, "query", "SELECT 1"]
+    done = subprocess.run(arguments, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 1
+    assert done.stderr == "error: pruner query needs DuckDB: pip install 'lake-pruner[duckdb]'\n"
+
+
 def test_a_traceback_is_shown_only_on_request(run_process: Run, flights: Path) -> None:
     plain = run_process("plan", flights, "--where", "nothing = 1")
     asked = run_process("--traceback", "plan", flights, "--where", "nothing = 1")
