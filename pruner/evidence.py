@@ -8,7 +8,7 @@ reason is recorded.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from threading import Lock
 from typing import TYPE_CHECKING
 
@@ -46,6 +46,16 @@ class Source:
     using: str
     evidence: Evidence
     alternative: Source | None = None
+    only_for: frozenset[str] | None = None
+    """Engines that read the value this is about; None for all."""
+    uncovered: NDArray[np.bool_] | None = None
+    """True for each slice without a usable record; None where there is none."""
+
+    @classmethod
+    def of(cls, index: str, using: str, evidence: Evidence) -> Source:
+        """Evidence of one index."""
+        covered = evidence.covered
+        return cls(index, using, evidence, uncovered=None if covered.all() else ~covered)
 
 
 @dataclass
@@ -87,15 +97,17 @@ class SnapshotEvidence:
         evidence = partition_evidence(self._snapshot, about)
         if evidence is None:
             found.fallbacks.append(f"partition column {about.name}: values in the path cannot be used")
-            found.usable = [] if not about.in_file else found.usable
-            return
-        from_path = Source(PARTITION_SOURCE, "partition_values", evidence)
-        if not about.in_file:
-            found.usable = [from_path]
-        elif about.path in self._snapshot.partitions.trusted:
-            found.usable.insert(0, from_path)
+        partitions = self._snapshot.partitions
+        path_decides = not about.in_file or about.path in partitions.trusted
+        if evidence is not None and path_decides:
+            from_path = Source.of(PARTITION_SOURCE, "partition_values", evidence)
+            found.usable = [from_path, *(found.usable if about.in_file else ())]
+        elif evidence is not None and about.path in partitions.shared:
+            from_path = Source.of(PARTITION_SOURCE, "partition_values", evidence)
+            found.usable = [replace(source, alternative=from_path) for source in found.usable]
         else:
-            found.usable = [Source(s.index, s.using, s.evidence, alternative=from_path) for s in found.usable]
+            # Some engines read the path instead of the file, and what they make of it is not known.
+            found.usable = [replace(source, only_for=partitions.file_readers) for source in found.usable]
 
     def _load_index(self, definition: IndexDefinition, about: Field, found: Sources) -> None:
         kind = usable_type(definition)
@@ -106,7 +118,7 @@ class SnapshotEvidence:
         if tables:
             records = pa.concat_tables(tables, promote_options="permissive")
             evidence = kind.load(_last_per_slice(records), len(self._snapshot), about)
-            found.usable.append(Source(definition.name, definition.using, evidence))
+            found.usable.append(Source.of(definition.name, definition.using, evidence))
 
     def _records(self, definition: IndexDefinition, about: Field, found: Sources) -> list[pa.Table]:
         assert self._state is not None

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from pruner.evidence import SnapshotEvidence, Source
     from pruner.expr.bound import Leaf
     from pruner.expr.semantics import Semantics
+    from pruner.survivors import Survivors
     from pruner.tables.snapshot import Snapshot
 
     Mask = NDArray[np.bool_]
@@ -74,7 +75,9 @@ class Inquiry:
         return found.usable
 
     def ask(self, source: Source, leaf: Leaf, outcome: Outcome) -> Mask | None:
-        """One source's answer; None where it has nothing to say about such a leaf."""
+        """One source's answer; None where it has nothing to say about such a leaf, or not to this engine."""
+        if source.only_for is not None and self._semantics.engine not in source.only_for:
+            return None
         answer = source.evidence.possible(leaf, outcome, self._semantics, self._at)
         if answer is None:
             return None
@@ -84,7 +87,8 @@ class Inquiry:
                 return None
             answer = answer | other
         self.answered[source.index] = source.using
-        self._uncovered.append(source.evidence.covered)
+        if source.uncovered is not None:
+            self._uncovered.append(source.uncovered)
         return answer if self._uncoverable is None else answer | self._uncoverable
 
     def note_silence(self, leaf: Leaf) -> None:
@@ -116,16 +120,13 @@ class Inquiry:
             ] = None
         return contradicted
 
-    def uncovered_among(self, alive: Mask) -> int:
-        """How many of the slices in `alive` (over all of the snapshot) some source that answered does not cover."""
-        if not self._uncovered:
-            return int(np.count_nonzero(alive))
-        everywhere = reduce(np.logical_and, self._uncovered)
-        return int(np.count_nonzero(alive & ~everywhere))
+    def uncovered_among(self, survivors: Survivors) -> int:
+        """How many survivors some source that answered does not cover; all of them where none answered."""
+        if not self.answered:
+            return survivors.left
+        return survivors.count_in(reduce(np.logical_or, self._uncovered)) if self._uncovered else 0
 
     @cached_property
     def _uncoverable(self) -> Mask | None:
-        coverable = self._snapshot.coverable
-        if coverable.all():
-            return None
-        return ~(coverable if self._at is None else coverable[self._at])
+        uncoverable = self._snapshot.uncoverable
+        return uncoverable if uncoverable is None or self._at is None else uncoverable[self._at]

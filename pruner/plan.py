@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from pruner.expr.semantics import Semantics
     from pruner.schema import TableSchema
+    from pruner.survivors import Survivors
     from pruner.tables.snapshot import Snapshot
 
 FileDetail = OneOf["summary", "kept", "dropped", "all"]
@@ -54,8 +55,7 @@ class Plan:
         snapshot: Snapshot,
         predicate: str,
         semantics: Semantics,
-        alive: NDArray[np.bool_],
-        dropped_by: NDArray[np.int16],
+        survivors: Survivors,
         steps: tuple[FunnelStep, ...],
         fallbacks: tuple[str, ...],
         planning_seconds: float,
@@ -68,10 +68,7 @@ class Plan:
         self.fallbacks = fallbacks
         """Each reason why something could not be used to prune, once."""
         self.planning_seconds = planning_seconds
-        self.kept_mask = alive
-        """True for each slice to read, by ordinal."""
-        self.dropped_by = dropped_by
-        """For each slice the number of the funnel step (from 1) that dropped it; 0 where it stays."""
+        self._survivors = survivors
         self._all_match = all_match
 
     @property
@@ -79,10 +76,20 @@ class Plan:
         """Number of slices in the snapshot."""
         return len(self.snapshot)
 
-    @cached_property
+    @property
     def kept(self) -> int:
         """Number of slices to read."""
-        return int(np.count_nonzero(self.kept_mask))
+        return self._survivors.left
+
+    @cached_property
+    def kept_mask(self) -> NDArray[np.bool_]:
+        """True for each slice to read, by ordinal."""
+        return self._survivors.mask()
+
+    @cached_property
+    def dropped_by(self) -> NDArray[np.int32]:
+        """For each slice the number of the funnel step (from 1) that dropped it; 0 where it stays."""
+        return self._survivors.dropped_by()
 
     @property
     def snapshot_id(self) -> str:
@@ -97,7 +104,7 @@ class Plan:
     @cached_property
     def ordinals(self) -> NDArray[np.intp]:
         """Ordinals of the slices to read, ascending."""
-        return np.flatnonzero(self.kept_mask)
+        return self._survivors.ordinals()
 
     @property
     def slices(self) -> SliceSequence:
@@ -107,7 +114,7 @@ class Plan:
     @cached_property
     def has_logs(self) -> bool:
         """True if a slice to read has log files, so that its base file alone is not the table's content."""
-        return bool((self.snapshot.has_logs & self.kept_mask).any())
+        return self.snapshot.any_logs and bool(self.snapshot.has_logs[self.ordinals].any())
 
     @cached_property
     def files_arrow(self) -> pa.StringArray:
@@ -157,7 +164,7 @@ class Plan:
     @cached_property
     def bytes_kept(self) -> int:
         """Size of the slices to read in bytes, logs included."""
-        return int(self.slice_sizes[self.kept_mask].sum())
+        return int(self.slice_sizes[self.ordinals].sum())
 
     @cached_property
     def slice_sizes(self) -> NDArray[np.int64]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,6 +19,7 @@ from pruner.expr.nodes import Constant
 from pruner.expr.show import describe
 from pruner.inquiry import Inquiry
 from pruner.plan import FunnelStep, Plan
+from pruner.survivors import Survivors
 from pruner.verdict import Outcome, possible
 
 if TYPE_CHECKING:
@@ -32,9 +34,6 @@ if TYPE_CHECKING:
 
     Mask = NDArray[np.bool_]
 
-GATHER_BELOW = 0.25
-"""Share of surviving slices under which evidence is gathered for them alone instead of evaluated for all."""
-
 NOBODY = "none"
 """What the report shows as index where no index answered."""
 
@@ -43,31 +42,28 @@ NOBODY = "none"
 class _Progress:
     """Which slices are left, and what is reported about the others."""
 
-    alive: Mask
-    dropped_by: NDArray[np.int16]
+    survivors: Survivors
     steps: list[FunnelStep] = field(default_factory=list[FunnelStep])
     fallbacks: dict[str, None] = field(default_factory=dict[str, None])
 
     def apply(self, clause: BoundExpr, keep: Mask, answered: dict[str, str], uncovered: int) -> None:
-        """Drop what is not in `keep` and add the step to the funnel."""
-        dropped = self.alive & ~keep
-        considered = int(np.count_nonzero(self.alive))
-        self.dropped_by[dropped] = len(self.steps) + 1
-        self.alive = self.alive & keep
+        """Drop of the survivors what is not in `keep` and add the step to the funnel."""
+        considered = self.survivors.left
+        self.survivors.keep(keep, len(self.steps) + 1)
         self.steps.append(
             FunnelStep(
                 clause=describe(clause),
                 index="+".join(answered) or NOBODY,
                 using="+".join(dict.fromkeys(answered.values())) or NOBODY,
                 considered=considered,
-                dropped=int(np.count_nonzero(dropped)),
+                dropped=considered - self.survivors.left,
                 uncovered=uncovered,
             )
         )
 
     def skip(self, clause: BoundExpr, reason: str) -> None:
         """Add a step that could drop nothing, with the reason."""
-        left = int(np.count_nonzero(self.alive))
+        left = self.survivors.left
         self.steps.append(FunnelStep(describe(clause), NOBODY, NOBODY, left, 0, left, reason))
         self.fallbacks[reason] = None
 
@@ -88,39 +84,39 @@ class Planner:
             semantics: whose rules hold.
         """
         started = time.perf_counter()
-        count = len(self._snapshot)
-        progress = _Progress(np.ones(count, np.bool_), np.zeros(count, np.int16))
-        self._note_uncoverable(progress)
+        progress = _Progress(Survivors(len(self._snapshot)), fallbacks=dict.fromkeys(self._uncoverable_notes))
         for clause in sorted(conjuncts(predicate), key=_evaluation_rank):
             self._apply(clause, semantics, progress)
         return Plan(
             snapshot=self._snapshot,
             predicate=text,
             semantics=semantics,
-            alive=progress.alive,
-            dropped_by=progress.dropped_by,
+            survivors=progress.survivors,
             steps=tuple(progress.steps),
             fallbacks=tuple(progress.fallbacks),
             planning_seconds=time.perf_counter() - started,
             all_match=lambda: self._every_row_matches(predicate, semantics),
         )
 
-    def _note_uncoverable(self, progress: _Progress) -> None:
+    @cached_property
+    def _uncoverable_notes(self) -> tuple[str, ...]:
         with_logs = int(np.count_nonzero(self._snapshot.has_logs))
         others = int(np.count_nonzero(~self._snapshot.coverable & ~self._snapshot.has_logs))
+        notes: list[str] = []
         if with_logs:
-            progress.fallbacks[f"{with_logs} slices have log files, which are not indexed: kept"] = None
+            notes.append(f"{with_logs} slices have log files, which are not indexed: kept")
         if others:
-            progress.fallbacks[f"{others} slices are unsettled or unreadable: kept"] = None
+            notes.append(f"{others} slices are unsettled or unreadable: kept")
+        return tuple(notes)
 
     def _apply(self, clause: BoundExpr, semantics: Semantics, progress: _Progress) -> None:
         """Drop the slices on which one conjunct is proven never true."""
-        inquiry = Inquiry(self._snapshot, self._evidence, semantics, self._restriction(progress.alive))
+        inquiry = Inquiry(self._snapshot, self._evidence, semantics, progress.survivors.at)
         match clause:
             case Constant(True):
                 pass
             case Constant():
-                progress.apply(clause, np.zeros(len(self._snapshot), np.bool_), {}, 0)
+                progress.apply(clause, np.zeros(inquiry.count, np.bool_), {}, 0)
             case Unknown(text, reason):
                 progress.skip(clause, f"{text}: {reason}")
             case BoundAnd() | BoundOr() | BoundNot():
@@ -133,12 +129,12 @@ class Planner:
         """Take a leaf source by source, so that the report tells what each of them dropped."""
         sources = inquiry.sources(leaf)
         rescued = inquiry.contradicted(leaf) if len(sources) > 1 else None
-        at = self._restriction(progress.alive)
+        asked = progress.survivors.at
         for source in sources:
             keep = inquiry.ask(source, leaf, Outcome.TRUE)
             if keep is not None:
-                kept = self._widen(keep if rescued is None else keep | rescued, at)
-                uncovered = int(np.count_nonzero(progress.alive & ~source.evidence.covered))
+                kept = _about(progress.survivors.at, keep if rescued is None else keep | rescued, asked)
+                uncovered = 0 if source.uncovered is None else progress.survivors.count_in(source.uncovered)
                 progress.apply(leaf, kept, {source.index: source.using}, uncovered)
         if not inquiry.answered:
             inquiry.note_silence(leaf)
@@ -147,20 +143,8 @@ class Planner:
     def _apply_composite(self, clause: BoundExpr, inquiry: Inquiry, progress: _Progress) -> None:
         for part in _unknowns(clause):
             progress.fallbacks[f"{part.text}: {part.reason}"] = None
-        at = self._restriction(progress.alive)
-        keep = self._widen(possible(clause, Outcome.TRUE, inquiry.leaf, inquiry.count), at)
-        progress.apply(clause, keep, inquiry.answered, inquiry.uncovered_among(progress.alive))
-
-    def _restriction(self, alive: Mask) -> NDArray[np.intp] | None:
-        left = int(np.count_nonzero(alive))
-        return np.flatnonzero(alive) if left < GATHER_BELOW * len(alive) else None
-
-    def _widen(self, answer: Mask, at: NDArray[np.intp] | None) -> Mask:
-        if at is None:
-            return answer
-        full = np.zeros(len(self._snapshot), np.bool_)
-        full[at] = answer
-        return full
+        keep = possible(clause, Outcome.TRUE, inquiry.leaf, inquiry.count)
+        progress.apply(clause, keep, inquiry.answered, inquiry.uncovered_among(progress.survivors))
 
     def _every_row_matches(self, predicate: BoundExpr, semantics: Semantics) -> Mask:
         """Slices on which the predicate is proven neither false nor null; an empty slice counts as one."""
@@ -168,6 +152,13 @@ class Planner:
         refuted = possible(predicate, Outcome.FALSE, inquiry.leaf, inquiry.count)
         refuted = refuted | possible(predicate, Outcome.NULL, inquiry.leaf, inquiry.count)
         return ~refuted & self._snapshot.coverable
+
+
+def _about(at: NDArray[np.intp] | None, answer: Mask, asked: NDArray[np.intp] | None) -> Mask:
+    """The part about the slices `at` of an answer about `asked` (None for all), among which they are."""
+    if at is None or at is asked:
+        return answer
+    return answer[at if asked is None else np.searchsorted(asked, at)]
 
 
 def _evaluation_rank(clause: BoundExpr) -> int:

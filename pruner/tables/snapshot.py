@@ -58,7 +58,9 @@ class Partitions:
     partition column (by field path), as long as `paths`; a null is a NULL partition value. `trusted` names
     the columns whose path value is known to be the very value that every row of the partition has, whichever
     engine reads it; `duckdb_only` names those of which that is known for DuckDB alone (`month=01` is text
-    there and a number in Spark). Values of other columns prove nothing by themselves.
+    there and a number in Spark). `shared` names columns that files hold as well and whose path value every
+    engine reads alike: a row has the one value or the other. Values of other columns prove nothing.
+    `file_readers` are the engines known to read partition columns from the files that hold them.
     """
 
     paths: pa.Array[Any]
@@ -67,6 +69,8 @@ class Partitions:
     )
     trusted: frozenset[tuple[str, ...]] = frozenset()
     duckdb_only: frozenset[tuple[str, ...]] = frozenset()
+    shared: frozenset[tuple[str, ...]] = frozenset()
+    file_readers: frozenset[str] = frozenset()
 
     def trusts(self, path: tuple[str, ...], engine: str) -> bool:
         """Tell whether the path values of a column are what the rows have when `engine` reads them."""
@@ -117,11 +121,21 @@ class Snapshot:
         return self.columns.column("log_files").is_valid().to_numpy(zero_copy_only=False)
 
     @cached_property
+    def any_logs(self) -> bool:
+        """True if some slice has log files."""
+        return bool(self.has_logs.any())
+
+    @cached_property
     def coverable(self) -> NDArray[np.bool_]:
         """True for each slice that indexes may cover: settled, without logs, with a base file."""
         unsettled = self.columns.column("unsettled").to_numpy(zero_copy_only=False)
         has_base = self.columns.column("base_file").is_valid().to_numpy(zero_copy_only=False)
         return has_base & ~self.has_logs & ~unsettled
+
+    @cached_property
+    def uncoverable(self) -> NDArray[np.bool_] | None:
+        """True for each slice that no index may cover; None where there is none."""
+        return None if self.coverable.all() else ~self.coverable
 
     @cached_property
     def sizes(self) -> NDArray[np.int64]:

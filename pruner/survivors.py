@@ -1,0 +1,99 @@
+"""Which slices are left while a plan is made, and which step dropped each of the others.
+
+As long as many are left they are a mask; below a share of all they become ordinals, and evidence is
+gathered for them alone. What a report may ask about a dropped slice is kept small and worked out when it does.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Mask = NDArray[np.bool_]
+
+GATHER_BELOW = 0.25
+"""Share of surviving slices under which evidence is gathered for them alone instead of evaluated for all."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Cut:
+    """What one step did not want: among all slices as packed bits of the wanted ones, or by ordinal."""
+
+    step: int
+    wanted: NDArray[np.uint8] | None
+    dropped: NDArray[np.intp] | None
+
+
+class Survivors:
+    """The slices that are left of `total`.
+
+    Attributes:
+        left: how many are left.
+        at: their ordinals, ascending, once they are few; None before.
+    """
+
+    def __init__(self, total: int) -> None:
+        self.total = total
+        self.left = total
+        self.at: NDArray[np.intp] | None = None
+        self._mask: Mask | None = None  # None as long as all are left, and once `at` says which
+        self._cuts: list[_Cut] = []
+
+    def keep(self, wanted: Mask, step: int) -> None:
+        """Drop what is not wanted.
+
+        Args:
+            wanted: an entry for each of `at`, or for each slice while `at` is None; never modified.
+            step: number of the step that drops, from 1 and ascending.
+        """
+        before = self.left
+        if self.at is not None:
+            dropped, self.at = self.at[~wanted], self.at[wanted]
+            self.left = len(self.at)
+            if len(dropped):
+                self._cuts.append(_Cut(step, None, dropped))
+            return
+        self._mask = wanted if self._mask is None else self._mask & wanted
+        self.left = int(np.count_nonzero(self._mask))
+        if self.left != before:
+            # Packed, because there may be many steps.
+            self._cuts.append(_Cut(step, np.packbits(wanted), None))
+        if self.left < GATHER_BELOW * self.total:
+            self.at, self._mask = np.flatnonzero(self._mask), None
+
+    def count_in(self, chosen: Mask) -> int:
+        """How many of those that are left are `chosen` (an entry for each slice)."""
+        if self.at is not None:
+            return int(np.count_nonzero(chosen[self.at]))
+        return int(np.count_nonzero(chosen if self._mask is None else chosen & self._mask))
+
+    def ordinals(self) -> NDArray[np.intp]:
+        """Ordinals of those that are left, ascending."""
+        if self.at is not None:
+            return self.at
+        return np.arange(self.total) if self._mask is None else np.flatnonzero(self._mask)
+
+    def mask(self) -> Mask:
+        """True for each slice that is left; the caller's to keep."""
+        if self.at is None:
+            # A copy: the mask may be the evidence's own.
+            return np.ones(self.total, np.bool_) if self._mask is None else self._mask.copy()
+        mask = np.zeros(self.total, np.bool_)
+        mask[self.at] = True
+        return mask
+
+    def dropped_by(self) -> NDArray[np.int32]:
+        """For each slice the number of the step that dropped it; 0 where it is left."""
+        steps = np.zeros(self.total, np.int32)
+        # The first step that did not want a slice dropped it, so the first is written last.
+        for cut in reversed(self._cuts):
+            if cut.dropped is not None:
+                steps[cut.dropped] = cut.step
+            elif cut.wanted is not None:
+                steps[np.unpackbits(cut.wanted, count=self.total) == 0] = cut.step
+        return steps
