@@ -32,9 +32,11 @@ if TYPE_CHECKING:
 class PartitionEvidence:
     """Evidence about partitions, spread over their slices: see `pruner.indexes.base.Evidence`."""
 
-    def __init__(self, by_partition: Evidence, ordinals: NDArray[np.int32]) -> None:
+    def __init__(self, by_partition: Evidence, about: Field, snapshot: Snapshot) -> None:
         self._by_partition = by_partition
-        self._ordinals = ordinals
+        self._partitions = snapshot.partitions
+        self._path = about.path
+        self._ordinals = snapshot.partition_ordinals
 
     @property
     def count(self) -> int:
@@ -49,7 +51,12 @@ class PartitionEvidence:
     def possible(
         self, leaf: Leaf, outcome: Outcome, semantics: Semantics, at: NDArray[np.intp] | None
     ) -> Mask | None:
-        """Judge each partition once and hand the verdict to its slices: see `Evidence.possible`."""
+        """Judge each partition once and hand the verdict to its slices: see `Evidence.possible`.
+
+        None where the asking engine may read another value from the path than was decoded (trap N2).
+        """
+        if not (self._path in self._partitions.shared or self._partitions.trusts(self._path, semantics.engine)):
+            return None
         verdict = self._by_partition.possible(leaf, outcome, semantics, None)
         if verdict is None:
             return None
@@ -63,7 +70,7 @@ def partition_evidence(snapshot: Snapshot, about: Field) -> PartitionEvidence | 
     if values is None or kind is None or kind is Kind.FLOAT or kind is Kind.DECIMAL:
         return None
     records = _as_records(values, kind)
-    return PartitionEvidence(COLUMN_STATS.load(records, len(values), about), snapshot.partition_ordinals)
+    return PartitionEvidence(COLUMN_STATS.load(records, len(values), about), about, snapshot)
 
 
 def _as_records(values: pa.Array, kind: Kind) -> pa.Table:

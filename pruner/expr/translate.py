@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Mapping
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 import pyarrow as pa
 from sqlglot import exp
@@ -96,10 +96,11 @@ class Translator:
         if self._depth > PREDICATE_DEPTH:
             raise PredicateError(f"the predicate is nested more than {PREDICATE_DEPTH} deep: simplify it")
         try:
-            operator = _OPERATORS.get(type(node))
+            kind = cast("type[Any]", type(node))
+            operator = _OPERATORS.get(kind)
             if operator is not None:
                 return self._compare(operator, node)
-            translate = self._by_type.get(type(node))
+            translate = self._by_type.get(kind)
             if translate is not None:
                 return translate(node)
             value = self._value(node)
@@ -111,10 +112,10 @@ class Translator:
             self._depth -= 1
 
     def _and(self, node: Node) -> Expr:
-        return conjunction(tuple([self.predicate(part) for part in _chain(node, exp.And)]))
+        return conjunction(tuple([self.predicate(part) for part in _chain(node, "and")]))
 
     def _or(self, node: Node) -> Expr:
-        return disjunction(tuple([self.predicate(part) for part in _chain(node, exp.Or)]))
+        return disjunction(tuple([self.predicate(part) for part in _chain(node, "or")]))
 
     def _compare(self, operator: Operator, node: Node) -> Expr:
         left, right = self._value(node.this), self._value(node.expression)
@@ -338,7 +339,7 @@ class Translator:
     def _call(self, node: Node) -> Expr:
         arguments: list[Expr] = []
         for argument in node.args.values():
-            several: list[Node] = argument if isinstance(argument, list) else [argument]
+            several = cast("list[Node]", argument) if isinstance(argument, list) else [argument]
             for each in several:
                 if isinstance(each, exp.Query | exp.Subquery):
                     raise _subquery()
@@ -370,7 +371,7 @@ class Translator:
         return node.key
 
 
-def _chain(node: Node, kind: type[Any]) -> list[Node]:
+def _chain(node: Node, kind: str) -> list[Node]:
     """The operands of a left-deep chain of AND or OR, in order; parentheses around a part of it do not
     matter.
     """
@@ -381,7 +382,7 @@ def _chain(node: Node, kind: type[Any]) -> list[Node]:
         inner = part
         while isinstance(inner, exp.Paren):
             inner = inner.this
-        if isinstance(inner, kind):
+        if inner.key == kind:
             pending += (inner.expression, inner.this)
         else:
             operands.append(part)

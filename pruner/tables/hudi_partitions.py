@@ -26,6 +26,12 @@ if TYPE_CHECKING:
 
 _PLAIN_GENERATORS = frozenset({"SIMPLE", "COMPLEX"})
 
+_FILE_READERS = frozenset({"duckdb", "spark"})
+"""Engines that take a partition column's value from the file; Trino takes it from the path."""
+
+_FILE_READERS_OF_REWRITTEN = frozenset({"duckdb"})
+"""The same where the path rewrites the value: Spark then gives the column another type (trap N3)."""
+
 
 def hudi_partitions(paths: list[str], properties: HudiProperties, schema: TableSchema) -> Partitions:
     """Return the partitions of a table with those values that the paths prove.
@@ -38,14 +44,16 @@ def hudi_partitions(paths: list[str], properties: HudiProperties, schema: TableS
     values: dict[tuple[str, ...], pa.Array[Any]] = {}
     names = properties.partition_fields
     columns = {entry.path[0].lower(): entry for entry in schema.columns}
-    if properties.key_generator in _PLAIN_GENERATORS:
+    plain = properties.key_generator in _PLAIN_GENERATORS
+    if plain:
         for position, name in enumerate(names):
             about = columns.get(name.lower())
             texts = [_text(path, position, names, properties) for path in paths]
             column = None if about is None else _column(texts, about)
             if about is not None and column is not None:
                 values[about.path] = column
-    return Partitions(pa.array(paths, pa.string()), values, frozenset(values))
+    readers = _FILE_READERS if plain else _FILE_READERS_OF_REWRITTEN
+    return Partitions(pa.array(paths, pa.string()), values, frozenset(values), file_readers=readers)
 
 
 def _text(path: str, position: int, names: tuple[str, ...], properties: HudiProperties) -> str | None:

@@ -298,4 +298,4 @@ def _settle_trust(hive: HivePartitions, schemas: list[pa.Schema]) -> Partitions:
     found = hive.partitions
     trusted = frozenset(path for path in found.trusted if path[0].lower() not in in_files)
     duckdb_only = frozenset(path for path in found.duckdb_only if path[0].lower() not in in_files)
-    return replace(found, trusted=trusted, duckdb_only=duckdb_only)
+    return replace(found, trusted=trusted, duckdb_only=duckdb_only, shared=found.trusted - trusted)

@@ -1,0 +1,57 @@
+"""Traps of values that stand in paths, through whole plans: kept where a row matches, dropped where the path proves it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import pruner
+
+
+def _write(root: Path, folder: str, columns: dict[str, list[object]]) -> None:
+    (root / folder).mkdir(parents=True)
+    pq.write_table(pa.table(columns), root / folder / "data.parquet")
+
+
+def _kept(table: pruner.Table, predicate: str, dialect: str) -> set[str]:
+    return {entry.partition_path for entry in table.plan(predicate, dialect=dialect).slices}
+
+
+def test_n2_texts_that_engines_read_differently_prune_only_where_the_reading_is_known(tmp_path: Path) -> None:
+    """N2 (presto#1864, SPARK-24879): `k=01` is text for DuckDB and the number 1, like `k=1`, for Spark."""
+    for value in ("01", "1", "10"):
+        _write(tmp_path / "t", f"k={value}", {"x": [1]})
+    table = pruner.open_table(str(tmp_path / "t"))
+    assert _kept(table, "k = '01'", "duckdb") == {"k=01"}
+    assert _kept(table, "k = '01'", "spark") == {"k=01", "k=1", "k=10"}
+    assert _kept(table, "k = '01'", "trino") == {"k=01", "k=1", "k=10"}
+
+
+def test_n2_the_default_partition_is_null(tmp_path: Path) -> None:
+    """N2: `__HIVE_DEFAULT_PARTITION__` is NULL for every engine, and nothing else is."""
+    for value in ("1", "2", "__HIVE_DEFAULT_PARTITION__"):
+        _write(tmp_path / "t", f"k={value}", {"x": [1]})
+    table = pruner.open_table(str(tmp_path / "t"))
+    for dialect in ("duckdb", "spark", "trino"):
+        assert _kept(table, "k IS NULL", dialect) == {"k=__HIVE_DEFAULT_PARTITION__"}
+        assert _kept(table, "k IS NOT NULL", dialect) == {"k=1", "k=2"}
+        assert _kept(table, "NOT k = 1", dialect) == {"k=2"}
+        assert _kept(table, "k < 2", dialect) == {"k=1"}
+
+
+@pytest.mark.parametrize("indexed", [False, True])
+def test_n6_a_column_in_the_path_and_in_the_file_is_excluded_only_by_both(tmp_path: Path, indexed: bool) -> None:
+    """N6 (datafusion#15912): which of the two an engine reads is its own affair, so the union counts (R2)."""
+    for number, (folder, values) in enumerate({"k=1": [1, 1], "k=2": [7, 8], "k=3": [3, 3]}.items()):
+        _write(tmp_path / "t", folder, {"k": values, "x": [number, number]})
+    table = pruner.open_table(str(tmp_path / "t"))
+    if indexed:
+        table.create_index("stats", on="*")
+    for dialect in ("duckdb", "spark", "trino"):
+        assert _kept(table, "k = 7", dialect) == ({"k=2"} if indexed else {"k=1", "k=2", "k=3"})
+        assert "k=2" in _kept(table, "k = 2", dialect)
+        assert _kept(table, "k = 2", dialect) == ({"k=2"} if indexed else {"k=1", "k=2", "k=3"})
+        assert _kept(table, "k > 2", dialect) == ({"k=2", "k=3"} if indexed else {"k=1", "k=2", "k=3"})
