@@ -47,7 +47,7 @@ from pruner.expr.nodes import (
     Or,
 )
 from pruner.expr.patterns import split_pattern
-from pruner.expr.semantics import BINARY_COLLATION, Semantics
+from pruner.expr.semantics import BINARY_COLLATION, NanOrder, Semantics
 from pruner.expr.show import show
 from pruner.expr.types import is_string, is_temporal
 from pruner.limits import PREDICATE_DEPTH, PREDICATE_NODES
@@ -162,7 +162,7 @@ class _Binder:
             operator, subject, constant = operator.mirrored, constant, subject
         if not _is_constant(constant) or not isinstance(constant, Literal | Call):
             self._check_columns(subject, constant)
-            return _unknown(node, "it compares one column or function with another")
+            return _unknown(node, "it does not compare a column with a constant")
         target = self._target(subject, node)
         if isinstance(target, Unknown):
             return target
@@ -191,8 +191,10 @@ class _Binder:
         points = self._points(target, options, node)
         if isinstance(points, Unknown):
             return points
+        if self._semantics.nan_order is NanOrder.UNORDERED and any(point.nan for point in points):
+            return _unknown(node, "a list with NaN, which equals nothing")
         has_null = any(option.value is None for option in options)
-        return in_leaf(target.field, points, has_null, self._semantics)
+        return in_leaf(target.field, points, has_null)
 
     def _points(self, target: _Target, options: Sequence[Literal], node: In) -> list[Point] | Unknown:
         if _all_plain_integers(target, options):

@@ -126,7 +126,6 @@ def _boolean_text(text: str) -> Coerced:
 
 def _unlike(column: pa.DataType, literal: pa.DataType, semantics: Semantics) -> NotComparable:
     """Types that do not go together: refused by Trino always, by DuckDB and Spark except where they cast."""
-    reason = f"a value of type {literal} is not compared with a column of type {column}"
     booleans = pa.types.is_boolean(column) or pa.types.is_boolean(literal)
     integers = pa.types.is_integer(column) or pa.types.is_integer(literal)
     match semantics.engine:
@@ -137,7 +136,9 @@ def _unlike(column: pa.DataType, literal: pa.DataType, semantics: Semantics) -> 
             casts = is_string(column) or (booleans and (is_number(column) or is_number(literal)))
         case _:
             casts = False
-    return NotComparable(reason, mismatch=not casts)
+    if casts:
+        return NotComparable(f"how the engine compares it with a column of type {column} is not followed")
+    return NotComparable(f"{semantics.engine} does not compare such a column with {literal}", mismatch=True)
 
 
 def coerce_constant(column: pa.DataType, constant: Literal | Call, semantics: Semantics) -> Coerced:

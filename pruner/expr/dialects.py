@@ -56,13 +56,13 @@ def parse_condition(scanned: ScannedText, engine: Engine) -> Any:
     try:
         parsed = _parse(tokens, scanned, engine)
     except ParseError as error:
-        raise _syntax_error(error, scanned) from None
+        raise _syntax_error(error, tokens, scanned) from None
     except RecursionError:
         raise PredicateError("the predicate is nested too deeply for the SQL parser: simplify it") from None
     except (SqlglotError, AttributeError, ValueError, TypeError, KeyError, IndexError) as error:
         # The parser stumbles over some texts that are no SQL instead of refusing them.
         raise PredicateError(f"the predicate cannot be parsed as {engine} SQL: {error}") from None
-    if len(parsed) != 1 or parsed[0] is None:
+    if len(parsed) != 1 or parsed[0] is None or isinstance(parsed[0], exp.Star):
         raise PredicateError("the predicate must be one condition, without semicolons between several")
     return parsed[0]
 
@@ -82,7 +82,10 @@ def _parse(tokens: list[Token], scanned: ScannedText, engine: Engine) -> list[An
             sys.setrecursionlimit(usual)
 
 
-def _syntax_error(error: ParseError, scanned: ScannedText) -> PredicateError:
+def _syntax_error(error: ParseError, tokens: list[Token], scanned: ScannedText) -> PredicateError:
+    if tokens[0].token_type in _BETWEEN_OPERANDS:
+        place = scanned.place(tokens[0].start)
+        return PredicateError(f"the predicate has a syntax error at {place}: unexpected {tokens[0].text!r}")
     if not error.errors:
         return PredicateError(f"the predicate has a syntax error: {error}")
     first = error.errors[0]
@@ -98,6 +101,21 @@ def _syntax_error(error: ParseError, scanned: ScannedText) -> PredicateError:
         f"the predicate has a syntax error at {place}: "
         f"{'something is missing at' if missing else 'unexpected'} {named!r}"
     )
+
+
+_BETWEEN_OPERANDS = frozenset(
+    {
+        TokenType.AND,
+        TokenType.OR,
+        TokenType.EQ,
+        TokenType.NEQ,
+        TokenType.LT,
+        TokenType.LTE,
+        TokenType.GT,
+        TokenType.GTE,
+        TokenType.STAR,
+    }
+)
 
 
 def _mended(tokens: list[Token], scanned: ScannedText, engine: Engine) -> list[Token]:

@@ -29,11 +29,9 @@ def compare_leaf(field: Field, operator: Operator, point: Point, semantics: Sema
     return CompareLeaf(field, operator, point)
 
 
-def in_leaf(field: Field, points: Iterable[Point], has_null: bool, semantics: Semantics) -> Leaf:
+def in_leaf(field: Field, points: Iterable[Point], has_null: bool) -> Leaf:
     """The leaf of `field IN (points…)`; points that no value equals are left out."""
     possible = tuple(dict.fromkeys([point for point in points if not _never_equal(field, point)]))
-    if semantics.nan_order is NanOrder.UNORDERED:
-        possible = tuple([point for point in possible if not point.nan])
     if not possible and not has_null:
         return NotNullLeaf(field, False)
     return InLeaf(field, possible, has_null)

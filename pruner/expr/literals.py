@@ -15,7 +15,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from pruner.expr.clock import DAY, IsoText, date_of, fixed_offset, instants_of_wall, nanoseconds, parse_iso
+from pruner.expr.clock import DAY, IsoText, date_of, instants_of_wall, nanoseconds, parse_iso
 from pruner.expr.floats import Width, nearest
 from pruner.expr.nodes import Call, Expr, Literal
 from pruner.expr.numeric import DECIMAL_DIGITS, cast_to_floating
@@ -213,7 +213,7 @@ def _with_named_zone(text: str) -> tuple[IsoText | None, str | None]:
     """Split `YYYY-MM-DD HH:MM:SS Area/City`, which Spark and Trino read."""
     stamp, _, zone = text.rpartition(" ")
     iso = parse_iso(stamp)
-    if iso is None or not iso.has_time or iso.offset is not None or fixed_offset(zone) is not None:
+    if iso is None or not iso.has_time or iso.offset is not None:
         return None, None
     return iso, zone
 

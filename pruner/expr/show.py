@@ -233,7 +233,8 @@ def _constant(value: object) -> str:
         case Decimal():
             return f"{value:f}"
         case str():
-            return f"'{_cut(value)}'".replace("\n", "\\n")
+            text = _cut(value).replace("'", "''").replace("\n", "\\n")
+            return f"'{text}'"
         case bytes():
             return f"X'{_cut(value.hex())}'"
         case int():

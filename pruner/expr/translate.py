@@ -157,6 +157,8 @@ class Translator:
         literals = tuple([option for option in options if isinstance(option, Literal)])
         if len(literals) == len(options) and options:
             return In(operand, literals)
+        if options and _of_one_type(options):
+            return disjunction(tuple([Compare(Operator.EQ, operand, option) for option in options]))
         return self._opaque(node, "IN over something that is no list of constants")
 
     def _taken_list(self, options: list[Node]) -> tuple[Literal, ...] | None:
@@ -347,7 +349,8 @@ class Translator:
                     arguments.append(self._nested(each, node))
                 elif each is not None and not isinstance(each, bool | str):
                     return self._opaque(node)
-        name = node.name if isinstance(node, exp.Anonymous) else node.key
+        known = isinstance(node, exp.Func) and not isinstance(node, exp.Anonymous)
+        name = node.sql_name() if known else node.name if isinstance(node, exp.Anonymous) else node.key
         return Call(name.lower(), tuple(arguments))
 
     def _opaque(self, node: Node, reason: str = "not understood") -> Opaque:
@@ -387,6 +390,17 @@ def _chain(node: Node, kind: str) -> list[Node]:
         else:
             operands.append(part)
     return operands
+
+
+def _of_one_type(options: list[Expr]) -> bool:
+    """Constants of one type, casts of literals included: IN over them is the OR of equalities."""
+    constants = [
+        option
+        for option in options
+        if isinstance(option, Literal)
+        or (isinstance(option, Call) and option.type is not None and isinstance(option.arguments[0], Literal))
+    ]
+    return len(constants) == len(options) and len({constant.type for constant in constants}) == 1
 
 
 def _subquery() -> PredicateError:

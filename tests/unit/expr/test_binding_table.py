@@ -1,0 +1,103 @@
+"""The tables `tests/spec/expr_*.txt`: predicate text and what it comes to, in each dialect.
+
+A line `# duckdb` (or `# duckdb Europe/Berlin`, with the session's zone) chooses whose rules hold. Then come pairs: a
+predicate, and behind `=>` its bound form, where `?(…)` stands for an unknown part with the reason, or `error: …`.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from pruner.errors import PrunerError
+from pruner.expr.bind import bind
+from pruner.expr.bound import BoundAnd, BoundExpr, BoundNot, BoundOr, Unknown
+from pruner.expr.semantics import Semantics
+from pruner.expr.show import describe
+from pruner.expr.sql import parse_predicate
+from tests.unit.expr.schemas import table_schema
+
+SPEC = Path(__file__).parents[2] / "spec"
+
+COLUMNS = pa.schema(
+    [
+        ("carrier", pa.string()),
+        ("delay", pa.int32()),
+        ("big", pa.int64()),
+        ("small", pa.int8()),
+        ("ratio", pa.float64()),
+        ("single", pa.float32()),
+        ("price", pa.decimal128(9, 2)),
+        ("flag", pa.bool_()),
+        ("day", pa.date32()),
+        ("ts", pa.timestamp("us")),
+        ("seen", pa.timestamp("us", "UTC")),
+        ("raw", pa.binary()),
+        ("tags", pa.list_(pa.string())),
+        ("address", pa.struct([("zip", pa.int32()), ("Street Name", pa.string())])),
+        ("id", pa.binary(16)),
+        ("at", pa.time64("us")),
+        ("a.b", pa.int32()),
+        ('say "hi"', pa.int32()),
+        ("back`tick", pa.int32()),
+        ("Größe", pa.int32()),
+        ("価格", pa.int32()),
+        ("cost$", pa.int32()),
+        ("two words", pa.int32()),
+        ("Upper", pa.int32()),
+        ("upper", pa.int32()),
+    ]
+)
+
+
+def cases(name: str) -> list[tuple[str, str, str]]:
+    """Read a table: (rules, predicate, expected) for each pair."""
+    found: list[tuple[str, str, str]] = []
+    rules = predicate = ""
+    for line in (SPEC / name).read_text(encoding="utf-8").splitlines():
+        if line.startswith("# "):
+            rules = line[2:]
+        elif line.startswith("=> "):
+            found.append((rules, predicate, line[3:]))
+        elif line.strip():
+            predicate = line
+    return found
+
+
+def outcome(rules: str, predicate: str) -> str:
+    engine, _, zone = rules.partition(" ")
+    default = Semantics.of(engine)
+    semantics = Semantics(engine=default.engine, nan_order=default.nan_order, zone=zone or None)
+    try:
+        return describe(marked(bind(parse_predicate(predicate, semantics), table_schema(COLUMNS), semantics)))
+    except PrunerError as error:
+        return f"error: {error}"
+
+
+def marked(bound: BoundExpr) -> BoundExpr:
+    match bound:
+        case Unknown(_, reason):
+            return Unknown(f"?({reason})", reason)
+        case BoundAnd(operands):
+            return BoundAnd(tuple(marked(operand) for operand in operands))
+        case BoundOr(operands):
+            return BoundOr(tuple(marked(operand) for operand in operands))
+        case BoundNot(operand):
+            return BoundNot(marked(operand))
+        case _:
+            return bound
+
+
+CASES = [case for path in sorted(SPEC.glob("expr_*.txt")) for case in cases(path.name)]
+
+
+@pytest.mark.parametrize(("rules", "predicate", "expected"), CASES)
+def test_binding(rules: str, predicate: str, expected: str) -> None:
+    assert outcome(rules, predicate) == expected
+
+
+def test_the_tables_are_read() -> None:
+    assert len(CASES) > 200
+    assert {rules.partition(" ")[0] for rules, _, _ in CASES} == {"duckdb", "spark", "trino"}
