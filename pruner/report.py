@@ -122,7 +122,7 @@ def report_text(plan: Plan) -> str:
             f"  {step.index}: {step.clause}" + (f"  ({step.note})" if step.note else "")
         )
     lines += [f"note: {reason}" for reason in plan.fallbacks]
-    lines += [f"problem: {uri}: {sentence}" for uri, sentence in plan.snapshot.problems.items()]
+    lines += [f"problem: {sentence}" for sentence in plan.snapshot.problems.values()]
     return "\n".join(lines)
 
 
