@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,8 +12,9 @@ from typing import TYPE_CHECKING
 from pruner.errors import FormatError, StorageError
 from pruner.evidence import SegmentCache, SnapshotEvidence
 from pruner.expr.bind import bind
+from pruner.expr.bound import Unknown
 from pruner.expr.semantics import Semantics
-from pruner.expr.show import show
+from pruner.expr.show import describe, show
 from pruner.expr.sql import parse_predicate
 from pruner.indexing import Indexing, RefreshResult
 from pruner.metadata.table import MetadataTable
@@ -30,6 +32,9 @@ if TYPE_CHECKING:
     from pruner.schema import TableSchema
     from pruner.tables.snapshot import SliceSequence, Snapshot
     from pruner.tables.source import TableSource
+
+DISABLED_VARIABLE = "PRUNER_DISABLED"
+"""Environment variable that, set to 1, makes every plan keep everything."""
 
 METADATA_SUFFIX = ".pruner"
 """What is appended to the first root to get the place of the metadata table: beside the table, never inside it."""
@@ -105,6 +110,8 @@ class PinnedSnapshot:
         from_text = isinstance(predicate, str)
         expression = parse_predicate(predicate, rules) if from_text else predicate
         bound = bind(expression, self.schema, rules, strict=from_text)
+        if os.environ.get(DISABLED_VARIABLE) == "1":
+            bound = Unknown(describe(bound), f"switched off by {DISABLED_VARIABLE}=1")
         plan = self._view.planner.plan(bound, predicate if from_text else show(expression), rules)
         plan.fallbacks = (*self._fallbacks, *plan.fallbacks)
         return plan
@@ -142,9 +149,13 @@ class Table:
         return self.snapshot().schema
 
     def indexes(self) -> tuple[IndexDefinition, ...]:
-        """Definitions of the indexes, in the order of creation."""
-        state = self._read_state()
-        return state.definitions if state else ()
+        """Definitions of the indexes, in the order of creation.
+
+        Raises:
+            FormatError: the metadata table is damaged, or a newer pruner wrote it.
+            StorageError: it cannot be read.
+        """
+        return self._metadata.state().definitions
 
     def snapshot(self, as_of: str | None = None) -> PinnedSnapshot:
         """Take a snapshot and pin it.

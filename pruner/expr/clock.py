@@ -61,13 +61,13 @@ class IsoText:
 
 _ISO = re.compile(
     r"(\d{4})-(\d{2})-(\d{2})"
-    r"(?:[ T](\d{2}):(\d{2})(?::(\d{2})(?:\.(\d{1,9}))?)?(?: ?(Z|[+-]\d{2}:\d{2}))?)?",
+    r"(?:[ T](\d{2}):(\d{2})(?::(\d{2})(?:\.(\d{1,9}))?)?(?: ?(Z|[+-]\d{2}(?::\d{2})?))?)?",
     re.ASCII,
 )
 
 
 def parse_iso(text: str) -> IsoText | None:
-    """Read `YYYY-MM-DD[ HH:MM[:SS[.f]][Z|±HH:MM]]`, which all engines read alike; None for anything else."""
+    """Read `YYYY-MM-DD[ HH:MM[:SS[.f]][Z|±HH[:MM]]]`, which all engines that accept it read alike; None for anything else."""
     match = _ISO.fullmatch(text)
     if match is None:
         return None
@@ -89,12 +89,12 @@ def parse_iso(text: str) -> IsoText | None:
     return IsoText(wall, offset, has_time=True, fraction=len(digits), significant=len(digits.rstrip("0")))
 
 
-_FIXED = re.compile(r"([+-])(\d{2}):(\d{2})", re.ASCII)
+_FIXED = re.compile(r"([+-])(\d{2})(?::(\d{2}))?", re.ASCII)
 _UTC = frozenset({"UTC", "Z", "GMT", "ETC/UTC", "ETC/GMT", "ZULU", "ETC/ZULU", "UCT", "ETC/UCT"})
 
 
 def fixed_offset(zone: str) -> int | None:
-    """The offset of "+HH:MM", "Z" or a name of UTC, in nanoseconds east; None for a zone with rules or an
+    """The offset of "+HH:MM", "+HH", "Z" or a name of UTC, in nanoseconds east; None for a zone with rules or an
     unknown one.
     """
     if zone.upper() in _UTC:
@@ -103,8 +103,8 @@ def fixed_offset(zone: str) -> int | None:
     if match is None:
         return None
     sign, hours, minutes = match.groups()
-    offset = int(hours) * HOUR + int(minutes) * 60 * SECOND
-    if int(minutes) > 59 or offset > WIDEST_OFFSET:
+    offset = int(hours) * HOUR + int(minutes or 0) * 60 * SECOND
+    if int(minutes or 0) > 59 or offset > WIDEST_OFFSET:
         return None
     return -offset if sign == "-" else offset
 

@@ -79,7 +79,7 @@ def _float(name: str, type_: pa.DataType, sql_type: str) -> Kind:
     def sql(value: float) -> str:
         if math.isinf(value):
             return f"CAST('{'-' if value < 0 else ''}Infinity' AS {sql_type})"
-        return f"CAST({value!r} AS {sql_type})"
+        return f"CAST('{value!r}' AS {sql_type})"
 
     return Kind(name, type_, draw, sql, neighbours)
 
