@@ -60,8 +60,8 @@ class Connection:
             self._runner.run(text, values, Method(self.native.execute, "parameters"), scope)
         return self
 
-    def sql(self, query: Any, *, alias: str = "", params: Any = None) -> LazyRelation | None:
-        """Return a relation over a SELECT; run any other statement at once and return None.
+    def sql(self, query: Any, *, alias: str = "", params: Any = None) -> Any:
+        """Return a `LazyRelation` over a SELECT; run any other statement at once, as DuckDB does.
 
         The relation plans again each time it runs: it never misses a file that was committed after this call.
 
@@ -71,11 +71,11 @@ class Connection:
         """
         return self._sql(query, alias, params, Scope(_caller(inspect.currentframe())))
 
-    def query(self, query: Any, *, alias: str = "", params: Any = None) -> LazyRelation | None:
+    def query(self, query: Any, *, alias: str = "", params: Any = None) -> Any:
         """The same as `sql`."""
         return self._sql(query, alias, params, Scope(_caller(inspect.currentframe())))
 
-    def from_query(self, query: Any, *, alias: str = "", params: Any = None) -> LazyRelation | None:
+    def from_query(self, query: Any, *, alias: str = "", params: Any = None) -> Any:
         """The same as `sql`."""
         return self._sql(query, alias, params, Scope(_caller(inspect.currentframe())))
 

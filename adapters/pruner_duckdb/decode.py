@@ -8,8 +8,7 @@ has node classes of their own for some of them, and both are understood by the t
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from decimal import Decimal
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 import pyarrow as pa
 
@@ -30,11 +29,11 @@ from pruner.expr.nodes import (
     conjunction,
     disjunction,
 )
-from pruner.expr.values import LiteralValue
+from pruner_duckdb.constants import NotUnderstood, constant, is_lossless
 from pruner_duckdb.functions import ALLOWED_FUNCTIONS
+from pruner_duckdb.shown import Node, function_name, summary
 from pruner_duckdb.types import arrow_type
 
-Node: TypeAlias = dict[str, Any]
 ColumnOf: TypeAlias = Callable[[Node], "Column | None"]
 """Resolves a BOUND_REF to the column of the scanned table; None where it is none."""
 
@@ -47,22 +46,6 @@ _COMPARISONS = {
     "COMPARE_GREATERTHANOREQUALTO": Operator.GE,
 }
 _DISTINCT = {"COMPARE_DISTINCT_FROM": True, "COMPARE_NOT_DISTINCT_FROM": False}
-
-_INFINITIES = {
-    "DATE": {2147483647, -2147483647},
-    "TIMESTAMP": {9223372036854775807, -9223372036854775807},
-    "TIMESTAMP_S": {9223372036854775807, -9223372036854775807},
-    "TIMESTAMP_MS": {9223372036854775807, -9223372036854775807},
-    "TIMESTAMP_NS": {9223372036854775807, -9223372036854775807},
-    "TIMESTAMP WITH TIME ZONE": {9223372036854775807, -9223372036854775807},
-}
-"""Stored values of DuckDB's infinite dates and timestamps: no point in time that another engine's file
-could hold.
-"""
-
-
-class NotUnderstood(Exception):  # noqa: N818 - never reaches a user
-    """A part that has no exact counterpart in the expression form; `str()` is the reason."""
 
 
 def decode_expression(node: Node, column_of: ColumnOf) -> Expr:
@@ -188,7 +171,7 @@ class _Decoder:
         if target is None:
             raise NotUnderstood(f"a cast to {node.get('return_type', {}).get('id')} is not understood")
         value = self.decode(operand)
-        if isinstance(value, Literal) and _is_lossless(value, target):
+        if isinstance(value, Literal) and is_lossless(value, target):
             return Literal(value.value, target)
         return Call("try_cast" if lenient else "cast", (value,), target)
 
@@ -251,13 +234,14 @@ class _Decoder:
         while pending:
             part = pending.pop()
             if isinstance(part, list):
-                pending.extend(part)
+                pending.extend(cast("list[Any]", part))
             elif isinstance(part, dict):
-                if part.get("expression_class") in ("BOUND_REF", "BOUND_COLUMN_REF"):
-                    column = self._column_of(part)
+                below = cast("Node", part)
+                if below.get("expression_class") in ("BOUND_REF", "BOUND_COLUMN_REF"):
+                    column = self._column_of(below)
                     if column is not None:
                         found[column] = None
-                pending.extend(part.values())
+                pending.extend(below.values())
         return tuple(found)
 
     def table_filter(self, node: Node, column: Column) -> Expr:
@@ -352,76 +336,6 @@ def distinct(left: Expr, right: Expr, *, negated: bool) -> Expr:
     return same if negated else Not(same)
 
 
-def constant(value: Node) -> Literal:
-    """Decode a typed constant.
-
-    Raises:
-        NotUnderstood: the type has no literal form, or the value is no point of its type (infinity).
-    """
-    data_type = arrow_type(value["type"])
-    if data_type is None:
-        raise NotUnderstood(f"a constant of type {value['type'].get('id')} is not understood")
-    if value.get("is_null"):
-        return Literal(None, data_type)
-    name, raw = value["type"]["id"], value.get("value")
-    if raw in _INFINITIES.get(name, ()):
-        raise NotUnderstood(f"an infinite {name.lower()}")
-    if name == "HUGEINT":
-        return Literal(_wide(raw), pa.int64())
-    return Literal(_value(raw, data_type), data_type)
-
-
-def _value(raw: Any, data_type: pa.DataType) -> LiteralValue:
-    if pa.types.is_decimal(data_type):
-        unscaled = _wide(raw)
-        sign = 1 if unscaled < 0 else 0
-        return Decimal((sign, tuple(int(digit) for digit in str(abs(unscaled))), -data_type.scale))
-    if pa.types.is_binary(data_type):
-        return _blob(raw)
-    if pa.types.is_floating(data_type):
-        return float(raw)
-    expected = bool if pa.types.is_boolean(data_type) else str if pa.types.is_string(data_type) else int
-    if not isinstance(raw, expected):
-        raise NotUnderstood(f"a constant written as {type(raw).__name__}")
-    return raw
-
-
-_INTEGER_BITS = {pa.int8(): 8, pa.int16(): 16, pa.int32(): 32, pa.int64(): 64}
-
-
-def _is_lossless(literal: Literal, target: pa.DataType) -> bool:
-    """Tell whether a cast of a literal changes its type alone; unrewritten plans hold such casts."""
-    if literal.type == target:
-        return True
-    bits = _INTEGER_BITS.get(target)
-    if bits is None or literal.type not in _INTEGER_BITS:
-        return False
-    value = literal.value
-    return value is None or (isinstance(value, int) and -(1 << (bits - 1)) <= value < 1 << (bits - 1))
-
-
-def _wide(raw: Any) -> int:
-    """An integer of up to 128 bits: a number, or its two halves, of which the lower one is unsigned."""
-    if isinstance(raw, dict):
-        return (int(raw["upper"]) << 64) + int(raw["lower"])
-    if not isinstance(raw, int):
-        raise NotUnderstood(f"a constant written as {type(raw).__name__}")
-    return raw
-
-
-def _blob(raw: str) -> bytes:
-    r"""Bytes that DuckDB prints as ASCII with `\xHH` for everything that is not printable, the backslash
-    included.
-    """
-    first, *rest = raw.split("\\x")
-    try:
-        return first.encode("ascii") + b"".join(
-            bytes.fromhex(part[:2]) + part[2:].encode("ascii") for part in rest
-        )
-    except ValueError as error:
-        raise NotUnderstood(f"a blob that cannot be read ({error})") from error
-
-
 def _text(expression: Expr) -> str:
     if not isinstance(expression, Literal) or not isinstance(expression.value, str):
         raise NotUnderstood("a pattern that is not a constant")
@@ -430,34 +344,3 @@ def _text(expression: Expr) -> str:
 
 def _result_type(node: Node) -> pa.DataType | None:
     return arrow_type(node["return_type"]) if isinstance(node.get("return_type"), dict) else None
-
-
-def function_name(node: Node) -> str:
-    """Unqualified name of a bound function."""
-    path = node.get("qname", {}).get("path")
-    return str(path[-1] if path else node.get("name", ""))
-
-
-def summary(node: Node, limit: int = 200) -> str:
-    """Show an expression to people, roughly as it would be written."""
-    text = _shown(node)
-    return text if len(text) <= limit else text[: limit - 1] + "…"
-
-
-def _shown(node: Node, depth: int = 0) -> str:
-    if depth > 8:
-        return "…"
-    children = [_shown(child, depth + 1) for child in node.get("children", [])[:8] if isinstance(child, dict)]
-    match node.get("expression_class"):
-        case "BOUND_CONSTANT":
-            value = node.get("value", {})
-            return "NULL" if value.get("is_null") else repr(value.get("value"))
-        case "BOUND_REF" | "BOUND_COLUMN_REF":
-            return str(node.get("alias"))
-        case "BOUND_FUNCTION":
-            name = function_name(node)
-            if node.get("is_operator") and len(children) == 2:
-                return f"{children[0]} {name} {children[1]}"
-            return f"{name}({', '.join(children)})"
-        case _:
-            return f"{str(node.get('type')).lower()}({', '.join(children)})"

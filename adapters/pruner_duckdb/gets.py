@@ -62,6 +62,10 @@ def _scan_predicate(scan: Node, above: Node | None) -> tuple[str, Expr]:
         raise UnknownPlanFormat(f"a scan in DuckDB's plan is not written as expected ({error!r})") from error
 
 
+def _named(names: list[str], position: int) -> Column | None:
+    return Column((names[position],)) if 0 <= position < len(names) else None
+
+
 def _scanned_columns(scan: Node) -> list[Column | None]:
     """The columns that the scan reads, in its own order; None for what is no plain column (row ids, parts
     of structs).
@@ -70,8 +74,8 @@ def _scanned_columns(scan: Node) -> list[Column | None]:
     columns: list[Column | None] = []
     for entry in scan["column_indexes"]:
         position = entry["index"]
-        plain = not entry.get("child_indexes") and entry.get("index_type", "FULL_READ") == "FULL_READ"
-        columns.append(Column((names[position],)) if plain and 0 <= position < len(names) else None)
+        plain: bool = not entry.get("child_indexes") and entry.get("index_type", "FULL_READ") == "FULL_READ"
+        columns.append(_named(names, position) if plain else None)
     return columns
 
 
@@ -83,7 +87,7 @@ def _output_columns(scan: Node, columns: list[Column | None]) -> list[Column | N
 
 def _resolver(output: list[Column | None]) -> Any:
     def resolve(reference: Node) -> Column | None:
-        position = reference.get("index", -1)
+        position: int = reference.get("index", -1)
         return output[position] if 0 <= position < len(output) else None
 
     return resolve
@@ -94,12 +98,11 @@ def _table_filters(scan: Node, columns: list[Column | None]) -> Iterator[Expr]:
     # 2.0 numbers them by position among the scanned columns, 1.5 by position in the table.
     by_scan_order = bool(scan.get("table_filters_by_projection"))
     for entry in filters["filters"]:
-        position = entry["key"]
+        position: int = entry["key"]
         if by_scan_order:
             column = columns[position] if position < len(columns) else None
         else:
-            names = scan["names"]
-            column = Column((names[position],)) if position < len(names) else None
+            column = _named(scan["names"], position)
         if column is not None:
             yield decode_table_filter(entry["value"], column)
     # Filters over several columns are repeated in the LOGICAL_FILTER above, where their references are plain.

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 import duckdb
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from pruner.errors import SchemaError, TableError
 from pruner_duckdb.shadow import Relation
@@ -124,7 +123,7 @@ def scan_sql(plan: Plan, shape: ScanShape, bind: Bind, may_read: Callable[[str],
     ordinals = plan.ordinals[base.is_valid().to_numpy()[plan.ordinals]]
     if not len(ordinals):
         return shape.relation.empty_select()
-    files = [file_name(uri) for uri in base.take(pa.array(ordinals)).to_pylist()]
+    files = [file_name(uri) for uri in base.take(pa.array(ordinals, pa.int64())).to_pylist() if uri]
     partitions = _PartitionValues(plan.snapshot, ordinals, bind)
     selected: list[str] = []
     described: list[str] = []
@@ -147,8 +146,8 @@ def scan_sql(plan: Plan, shape: ScanShape, bind: Bind, may_read: Callable[[str],
 class _PartitionValues:
     """Partition values by position of the file in the list that is read.
 
-    As an expression over a constant list they cost nothing unless they are read, and then the time to copy the
-    list once for each vector; as a column of a one-row table beside the scan they cost a little, always.
+    As an expression over a constant list they cost nothing unless they are read, and then the time to copy
+    the list once for each vector; as a column of a one-row table beside the scan they cost a little, always.
     """
 
     def __init__(self, snapshot: Snapshot, ordinals: NDArray[np.intp], bind: Bind) -> None:
@@ -159,7 +158,7 @@ class _PartitionValues:
 
     def value(self, path: tuple[str, ...], data_type: str, own: str, *, likely: bool) -> str:
         """The value of one column as an expression of the scan."""
-        distinct = _parameter_values(self._values[path].take(pa.array(self._used)))
+        distinct = _parameter_values(self._values[path].take(pa.array(self._used, pa.int64())))
         if len(distinct) == 1:
             return f"{self._bind(distinct[0])}::{data_type}"
         values = self._bind([distinct[position] for position in self._positions])
@@ -180,6 +179,6 @@ class _PartitionValues:
         return ", pruner_values" if self._columns else ""
 
 
-def _parameter_values(values: pa.Array) -> list[str | None]:
+def _parameter_values(values: pa.Array[Any]) -> list[str | None]:
     """Values as text that DuckDB casts back to the same value."""
-    return [None if value is None else str(value) for value in pc.cast(values, pa.string()).to_pylist()]
+    return [None if value is None else str(value) for value in values.cast(pa.string()).to_pylist()]

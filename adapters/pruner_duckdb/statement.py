@@ -11,7 +11,7 @@ import json
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 from pruner_duckdb.functions import SESSION_VALUES
 
@@ -156,12 +156,13 @@ class _Walk:
         while pending:
             node, visible = pending.pop()
             if isinstance(node, list):
-                pending.extend((child, visible) for child in node)
+                pending.extend((child, visible) for child in cast("list[Any]", node))
             elif isinstance(node, dict):
-                self._visit(node, visible)
-                if node.get("cte_map"):
-                    visible = self._enter_ctes(node["cte_map"]["map"], visible, pending)
-                pending.extend((child, visible) for child in _children(node))
+                inner = cast("Node", node)
+                self._visit(inner, visible)
+                if inner.get("cte_map"):
+                    visible = self._enter_ctes(inner["cte_map"]["map"], visible, pending)
+                pending.extend((child, visible) for child in _children(inner))
         return Select(
             text=self._text,
             references=tuple(sorted(self._references, key=_position)),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import pyarrow as pa
 
@@ -113,7 +113,7 @@ def _nested_type(data_type: pa.DataType) -> str | None:
     if pa.types.is_struct(data_type) and data_type.num_fields:
         parts: list[str] = []
         for position in range(data_type.num_fields):
-            child = data_type.field(position)
+            child = cast("Any", data_type).field(position)
             child_type = sql_type(child.type)
             if child_type is None:
                 return None

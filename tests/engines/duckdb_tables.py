@@ -39,11 +39,11 @@ def flights_query(number: int) -> str:
                'C' || lpad(({number} % 6)::VARCHAR, 2, '0') || chr(97 + (i % 3)::INTEGER) AS carrier,
                TIMESTAMP '2024-01-01' + to_days({number}) + to_minutes((i % 1000)::INTEGER) AS ts,
                (i * 1.25)::DECIMAL(10, 2) AS price,
-               CASE WHEN {number} % 4 = 3 OR i % 5 = 0 THEN NULL ELSE ((i % 7) * {number}.5)::DOUBLE END AS delay,
+               CASE WHEN {number} % 4 < 3 AND i % 5 > 0 THEN ((i % 7) * {number}.5)::DOUBLE END AS delay,
                i % 2 = 0 AND {number} < 6 AS early,
                TIMESTAMPTZ '2024-01-01 00:00:00+00' + to_days({number}) AS seen,
                DATE '2024-01-01' + {number} AS day,
-               {{"code": {number}, "tags": [i]}} AS extra
+               {{'code': {number}, 'tags': [i]}} AS extra
         FROM range({start}, {start + FLIGHTS_PER_FILE}) r(i)"""
 
 

@@ -117,7 +117,7 @@ def conditions(draw: st.DrawFn, tables: tuple[tuple[str, str], ...], depth: int 
 
 @st.composite
 def statements(draw: st.DrawFn) -> str:
-    """A SELECT over one to three references of the tables, joined in some way, perhaps through CTEs or subqueries."""
+    """A SELECT over one to three references, joined in some way, perhaps through CTEs or subqueries."""
     names = draw(st.lists(st.sampled_from(("flights", "airports", "odd")), min_size=1, max_size=3))
     tables = tuple((name, f"t{position}") for position, name in enumerate(names))
     shown = ", ".join(f"{alias}.{KEYS[name]}" for name, alias in tables)

@@ -12,7 +12,6 @@ from tests.engines.duckdb_tables import Compared, answer, indexed, oracle, write
 
 def types(connection: pruner_duckdb.Connection, sql: str) -> list[tuple[str, str]]:
     relation = connection.sql(sql)
-    assert relation is not None
     return list(zip(relation.columns, map(str, relation.types), strict=True))
 
 

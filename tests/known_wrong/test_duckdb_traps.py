@@ -92,7 +92,6 @@ def test_n8_a_pruned_list_infers_no_schema(tmp_path: Path) -> None:
     ):
         sql = f"SELECT id, late, r FROM t WHERE {condition}"
         relation = pruned.sql(sql)
-        assert relation is not None
         assert list(map(str, relation.types)) == ["BIGINT", "VARCHAR", "VARCHAR"]
         assert answer(pruned, sql) == rows
         assert pruned.last_plans[-1].kept == kept
