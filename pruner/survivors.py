@@ -22,11 +22,14 @@ GATHER_BELOW = 0.25
 
 @dataclass(frozen=True, slots=True)
 class _Cut:
-    """What one step did not want: among all slices as packed bits of the wanted ones, or by ordinal."""
+    """What one step dropped, in whatever form is small: ordinals of what it dropped, of all that it left, or the
+    packed bits of what it wanted among all slices.
+    """
 
     step: int
-    wanted: NDArray[np.uint8] | None
-    dropped: NDArray[np.intp] | None
+    dropped: NDArray[np.intp] | None = None
+    left: NDArray[np.intp] | None = None
+    wanted: NDArray[np.uint8] | None = None
 
 
 class Survivors:
@@ -56,15 +59,15 @@ class Survivors:
             dropped, self.at = self.at[~wanted], self.at[wanted]
             self.left = len(self.at)
             if len(dropped):
-                self._cuts.append(_Cut(step, None, dropped))
+                self._cuts.append(_Cut(step, dropped=dropped))
             return
         self._mask = wanted if self._mask is None else self._mask & wanted
         self.left = int(np.count_nonzero(self._mask))
-        if self.left != before:
-            # Packed, because there may be many steps.
-            self._cuts.append(_Cut(step, np.packbits(wanted), None))
         if self.left < GATHER_BELOW * self.total:
             self.at, self._mask = np.flatnonzero(self._mask), None
+            self._cuts.append(_Cut(step, left=self.at))
+        elif self.left != before:
+            self._cuts.append(_Cut(step, wanted=np.packbits(wanted)))
 
     def count_in(self, chosen: Mask) -> int:
         """How many of those that are left are `chosen` (an entry for each slice)."""
@@ -94,6 +97,10 @@ class Survivors:
         for cut in reversed(self._cuts):
             if cut.dropped is not None:
                 steps[cut.dropped] = cut.step
+            elif cut.left is not None:
+                later = steps[cut.left]
+                steps[:] = cut.step
+                steps[cut.left] = later
             elif cut.wanted is not None:
                 steps[np.unpackbits(cut.wanted, count=self.total) == 0] = cut.step
         return steps
