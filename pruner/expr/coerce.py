@@ -13,13 +13,24 @@ from fractions import Fraction
 import pyarrow as pa
 
 from pruner.expr.bound import Point
+from pruner.expr.clock import nanoseconds
 from pruner.expr.coerced import AlwaysNull, Coerced, NotComparable
 from pruner.expr.floats import Width, around, nearest
 from pruner.expr.nodes import Call, Literal
 from pruner.expr.numeric import CAST_SLACK, DECIMAL_DIGITS, coerce_number, hull
 from pruner.expr.semantics import BINARY_COLLATION, Semantics
 from pruner.expr.temporal import coerce_iso_text, coerce_session_timestamp, coerce_temporal
-from pruner.expr.types import decimal_digits, integer_range, is_binary, is_number, is_string, is_temporal
+from pruner.expr.types import (
+    decimal_digits,
+    integer_range,
+    is_binary,
+    is_instant,
+    is_naive_timestamp,
+    is_number,
+    is_string,
+    is_temporal,
+    unit_of,
+)
 
 _CANONICAL_INTEGER = re.compile(r"0|-?[1-9]\d{0,37}", re.ASCII)
 _MAYBE_NUMBER = re.compile(r"\d|nan|inf", re.ASCII | re.IGNORECASE)
@@ -149,11 +160,20 @@ def coerce_constant(column: pa.DataType, constant: Literal | Call, semantics: Se
         return coerce(column, constant, semantics)
     literal, target = constant.arguments[0], constant.type
     if unsupported_reason(column) is None and isinstance(literal, Literal) and target is not None:
-        if is_temporal(column) and pa.types.is_timestamp(target) and pa.types.is_timestamp(literal.type):
+        if is_temporal(column) and _reads_wall_clock(literal.type, target):
             return coerce_session_timestamp(column, literal, semantics)
         if pa.types.is_floating(target) and isinstance(literal.value, int | Decimal) and is_number(column):
             return _uncertain_float(column, literal.value, target, semantics)
     return NotComparable("the value of the constant is not certain")
+
+
+def _reads_wall_clock(literal: pa.DataType, target: pa.DataType) -> bool:
+    """Tell whether a cast turns a wall clock into an instant and does nothing else, such as rounding."""
+    return (
+        is_naive_timestamp(literal)
+        and is_instant(target)
+        and nanoseconds(unit_of(target)) <= nanoseconds(unit_of(literal))
+    )
 
 
 def _uncertain_float(

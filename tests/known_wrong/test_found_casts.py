@@ -1,0 +1,43 @@
+"""Rows that plans have lost to casts of constants."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from tests.support.losses import kept, matching, write_files
+
+
+@pytest.mark.parametrize(
+    ("predicate", "zone"),
+    [
+        ("x >= CAST(TIMESTAMP '1970-01-01 00:00:00.000001' AS TIMESTAMP_S)", "UTC"),
+        (
+            "x > CAST(TIMESTAMP '1970-01-01 00:00:00.001001' AS TIMESTAMP_MS) AND x < TIMESTAMP '1971-01-01'",
+            "UTC",
+        ),
+        ("x = CAST(TIMESTAMPTZ '1999-12-31 05:00:00+00' AS TIMESTAMP)", "America/New_York"),
+        ("x = CAST(TIMESTAMP_NS '1970-01-01 00:00:00.000000001' AS TIMESTAMPTZ)", "UTC"),
+    ],
+)
+def test_found_a_cast_of_a_moment_that_rounds_or_moves_it(tmp_path: Path, predicate: str, zone: str) -> None:
+    """Every cast between two timestamp types was taken for the session's reading of a wall clock.
+
+    `CAST(TIMESTAMP '…01.5' AS TIMESTAMP_S)` rounds, and `CAST(TIMESTAMPTZ … AS TIMESTAMP)` goes the other way; the
+    point was exact, and files at the rounded or moved value were dropped.
+    """
+    moments = [0, 1, 1_000, 1_001, 946_616_400_000_000, 946_598_400_000_000]
+    files = [pa.array([moment], pa.timestamp("us")) for moment in moments]
+    folder = write_files(tmp_path / "t", *files)
+    assert matching(folder, predicate, zone) <= kept(folder, predicate, zone)
+
+
+def test_found_a_wall_clock_cast_to_an_instant_still_prunes(tmp_path: Path) -> None:
+    """The cast that was meant: a wall clock read in the session's zone is certain where no clock changes."""
+    files = [pa.array([day * 86_400_000_000], pa.timestamp("us", "UTC")) for day in (0, 11_000, 20_000)]
+    folder = write_files(tmp_path / "t", *files)
+    predicate = "x >= CAST(TIMESTAMP '2000-02-13 00:00:00' AS TIMESTAMPTZ)"
+    assert kept(folder, predicate, "America/New_York") == {"2.parquet"}
+    assert matching(folder, predicate, "America/New_York") == {"2.parquet"}
