@@ -108,7 +108,23 @@ def describe_relation(run: Callable[[str], duckdb.DuckDBPyRelation], text: str) 
     """
     try:
         relation = run(f"SELECT * FROM {text}")
-        return Relation(tuple(zip(relation.columns, map(str, relation.types), strict=True)))
+        columns = list(zip(relation.columns, relation.types, strict=True))
     except duckdb.Error as error:
         reason = str(error).split("\n", 1)[0]
         raise Unpruned(f"the shape of {text[:80]!r} is not known ({reason})") from error
+    for name, data_type in columns:
+        if _may_be_collated(data_type):
+            raise Unpruned(f"column {name!r} of {text[:80]!r} may have a collation of its own")
+    return Relation(tuple((name, str(data_type)) for name, data_type in columns))
+
+
+def _may_be_collated(data_type: Any) -> bool:
+    """Tell whether values of a type may compare by a collation, which the type's name does not show."""
+    if "VARCHAR" not in str(data_type):
+        return False
+    try:
+        from duckdb import _seam  # pyright: ignore[reportPrivateUsage]
+
+        return _seam.collation(data_type) != ""
+    except (ImportError, AttributeError):
+        return True

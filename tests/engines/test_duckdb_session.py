@@ -154,6 +154,18 @@ def test_a_collation_in_the_statement(compared: Compared) -> None:
     ) == (2,)
 
 
+def test_a_collation_of_a_column_of_another_table(compared: Compared) -> None:
+    """The equality that the optimizer hands on from one table to the other is not that of bytes."""
+    compared.both("CREATE TABLE codes (code VARCHAR COLLATE nocase)")
+    compared.both("INSERT INTO codes VALUES ('C03A')")
+    joined = "SELECT count(*) FROM codes JOIN flights ON code = carrier WHERE code = 'c03A'"
+    assert compared.kept(joined) == ALL
+    assert compared.reasons() == ["column 'code' of 'codes' may have a collation of its own"]
+    assert compared.full.execute(joined).fetchall() != [(0,)]
+    compared.both("CREATE TABLE plain AS SELECT 'C03a' AS code")
+    assert compared.kept(joined.replace("codes", "plain").replace("c03A", "C03a")) == (2,)
+
+
 def test_settings_that_change_arithmetic_run_unpruned(compared: Compared) -> None:
     compared.both("SET integer_division = true")
     assert compared.kept("SELECT count(*) FROM flights WHERE id / 100 = 0") == ALL
