@@ -1,9 +1,9 @@
 """What an index type is: what it records of a slice, and what evidence its records give.
 
-A type is one file that defines an `IndexType` and is registered, here for the built-in ones or by the entry point group
-`pruner.indexes` for others. Building: the pipeline hands `record` a `SliceReader` for one slice and gets an Arrow table of
-records. Planning: `load` gets the records of many slices, once per segment, and returns an `Evidence`, which
-answers for all those slices at once. Indexes never import each other.
+A type is a module that defines an `IndexType` and is registered, here for the built-in ones or by the entry point
+group `pruner.indexes` for others. Building: the pipeline hands `record` a `SliceReader` for one slice and gets an
+Arrow table of records. Planning: `load` gets the records of many slices, once per snapshot, and returns an `Evidence`,
+which answers for all those slices at once. Indexes never import each other.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ class SliceReader(Protocol):
         """The parsed Parquet footer."""
         ...
 
-    def batches(self, leaf: LeafColumn) -> Iterator[pa.Array]:
+    def batches(self, leaf: LeafColumn) -> Iterator[pa.Array[Any]]:
         """All values of a leaf column in row order, a part at a time; NULL where a parent struct is.
 
         The parts have the type `leaf.type`. Lists and maps cannot be read this way.

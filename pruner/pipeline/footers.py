@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import deque
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -81,7 +81,7 @@ class Footer:
         """Writer and version, "" where not given."""
         return self._metadata.created_by or ""
 
-    @cached_property
+    @property
     def key_values(self) -> Mapping[bytes, bytes]:
         """The key-value metadata."""
         return self._metadata.metadata or {}
@@ -158,7 +158,7 @@ class FileReader:
     def __exit__(self, *_: object) -> None:
         self._file.close(force=True)
 
-    def batches(self, leaf: LeafColumn) -> Iterator[pa.Array]:
+    def batches(self, leaf: LeafColumn) -> Iterator[pa.Array[Any]]:
         """All values of a leaf column in row order, a part at a time; NULL where a parent struct is.
 
         Raises:
@@ -173,8 +173,8 @@ class FileReader:
             return self._int96(leaf)
         return (_plain(array, leaf.type) for array in self._read(self._file, leaf))
 
-    def _int96(self, leaf: LeafColumn) -> Iterator[pa.Array]:
-        # A decoder given a unit that is too fine wraps around without a word, so the range is looked at in seconds first.
+    def _int96(self, leaf: LeafColumn) -> Iterator[pa.Array[Any]]:
+        # A decoder given too fine a unit wraps around without a word, so the range is looked at in seconds first.
         for array in self._read(self._reopened("s"), leaf):
             found = pc.min_max(array.cast(pa.int64()))
             low, high = found["min"].as_py(), found["max"].as_py()
@@ -187,9 +187,10 @@ class FileReader:
     def _reopened(self, unit: str) -> pq.ParquetFile:
         return pq.ParquetFile(self._source, metadata=self._file.metadata, coerce_int96_timestamp_unit=unit)
 
-    def _read(self, file: pq.ParquetFile, leaf: LeafColumn) -> Iterator[pa.Array]:
+    def _read(self, file: pq.ParquetFile, leaf: LeafColumn) -> Iterator[pa.Array[Any]]:
         # pyarrow picks columns by dotted names, which can name several; the right one is then found by its real path.
-        for batch in file.iter_batches(BATCH_ROWS, columns=[".".join(leaf.path)], use_threads=False):
+        reader = cast("Any", file)
+        for batch in reader.iter_batches(BATCH_ROWS, columns=[".".join(leaf.path)], use_threads=False):
             array = batch.column(_only(batch.schema.names, leaf.path[0]))
             for part in leaf.path[1:]:
                 position = _only([array.type.field(i).name for i in range(array.type.num_fields)], part)
@@ -203,7 +204,7 @@ def _only(names: list[str], name: str) -> int:
     return names.index(name)
 
 
-def _plain(array: pa.Array, type_: pa.DataType) -> pa.Array:
+def _plain(array: Any, type_: pa.DataType) -> pa.Array[Any]:
     """Take off what the stored Arrow schema put around the values (dictionaries, zones, extension types)."""
     if isinstance(array, pa.ExtensionArray):
         array = array.storage

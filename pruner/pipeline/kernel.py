@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import numpy as np
 import pyarrow as pa
@@ -89,9 +89,9 @@ class Gathered:
         if isinstance(kind, RowIndexType):
             if not self._rows[number]:
                 return None
-            schema = kind.record_schema
+            schema = cast("Any", kind.record_schema)
             columns = zip(*self._rows[number], strict=True)
-            arrays = [
+            arrays: list[pa.Array[Any]] = [
                 pa.array(values, entry.type) for values, entry in zip(columns, schema, strict=True)
             ]
             records = pa.table(arrays, schema=schema)

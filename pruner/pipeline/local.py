@@ -1,4 +1,4 @@
-"""Runs the kernel on this machine: in this process, in threads for remote files, in worker processes for many local ones.
+"""Runs the kernel on this machine: in process, in threads for remote files, in worker processes for many local ones.
 
 Slices are taken in chunks; what there is of a slice as Python objects lives as long as its chunk.
 """
@@ -9,11 +9,12 @@ import os
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
+from pruner.errors import IndexDefinitionError
 from pruner.indexes.base import RowIndexType
 from pruner.indexes.registry import index_type
 from pruner.metadata.coverage import locate
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from pruner.pipeline.kernel import Recorded
     from pruner.pipeline.requests import BuildRequest, Progress
     from pruner.tables.snapshot import Snapshot
     from pruner.tables.source import TableSource
@@ -97,16 +99,23 @@ def _run(
 
 def _workers_pay(count: int, requests: Sequence[BuildRequest]) -> bool:
     """Workers find index types by name, so types that are not registered stay in this process."""
-    registered = all(index_type(request.kind.name) is request.kind for request in requests)
-    return count >= WORKER_SLICES and (os.cpu_count() or 1) > 1 and bool(sys.executable) and registered
+    if count < WORKER_SLICES or (os.cpu_count() or 1) == 1 or not sys.executable:
+        return False
+    try:
+        return all(index_type(request.kind.name) is request.kind for request in requests)
+    except IndexDefinitionError:
+        return False
 
 
 def _chunks(snapshot: Snapshot, ordinals: NDArray[np.intp]) -> Iterator[Chunk]:
     for start in range(0, len(ordinals), CHUNK_SLICES):
-        picked = snapshot.columns.select(["base_file", "base_size"]).take(
-            pa.array(ordinals[start : start + CHUNK_SLICES])
-        )
-        yield Chunk(start, picked.column("base_file").to_pylist(), picked.column("base_size").to_pylist())
+        at = _indices(ordinals[start : start + CHUNK_SLICES])
+        uris: Any = snapshot.columns.column("base_file").take(at).to_pylist()
+        yield Chunk(start, uris, snapshot.columns.column("base_size").take(at).to_pylist())
+
+
+def _indices(ordinals: NDArray[np.intp]) -> pa.Int64Array:
+    return pa.array(ordinals.astype(np.int64, copy=False), pa.int64())
 
 
 def run_chunk(chunk: Chunk, options: Mapping[str, str], requests: Sequence[BuildRequest]) -> ChunkResult:
@@ -120,12 +129,14 @@ def run_chunk(chunk: Chunk, options: Mapping[str, str], requests: Sequence[Build
 def _in_threads(
     chunks: Iterable[Chunk], options: Mapping[str, str], requests: Sequence[BuildRequest]
 ) -> Iterator[ChunkResult]:
+    def read(at: tuple[int, str, int | None]) -> tuple[int, list[Recorded | Failure]]:
+        position, uri, size = at
+        return position, read_slice(uri, size, options, requests)
+
     with ThreadPoolExecutor(REMOTE_THREADS) as threads:
         for chunk in chunks:
             gathered = Gathered(requests)
-            for position, results in threads.map(
-                lambda at: (at[0], read_slice(at[1], at[2], options, requests)), chunk
-            ):
+            for position, results in threads.map(read, chunk):
                 gathered.add(position, results)
             yield ChunkResult(len(chunk.uris), gathered.tables(), gathered.failures)
 
@@ -140,7 +151,7 @@ def _still_same(source: TableSource, snapshot: Snapshot, ordinals: NDArray[np.in
     now = source.snapshot(snapshot)
     if now is snapshot:
         return np.ones(len(ordinals), np.bool_)
-    return locate(now.keys, snapshot.keys.take(pa.array(ordinals))) >= 0
+    return locate(now.keys, snapshot.keys.take(_indices(ordinals))) >= 0
 
 
 def _changed(
@@ -159,7 +170,7 @@ def _joined(request: BuildRequest, tables: list[pa.Table], same: NDArray[np.bool
     """One table in the order of slices, without those that changed."""
     if not tables:
         kind = request.kind
-        columns = kind.record_schema if isinstance(kind, RowIndexType) else pa.schema([])
+        columns: Any = kind.record_schema if isinstance(kind, RowIndexType) else pa.schema([])
         return columns.append(pa.field(SLICE_COLUMN, pa.int32(), nullable=False)).empty_table()
     # Worker processes finish in any order; every chunk by itself is sorted.
     tables.sort(key=lambda table: table.column(SLICE_COLUMN)[0].as_py())

@@ -1,25 +1,25 @@
 """The leaf columns of a Parquet schema, typed by the Parquet schema alone.
 
-A writer may store an Arrow schema beside the Parquet schema (dictionaries, durations, zones); engines do not read it, so
-the types here come from physical and logical types only (parquet-format, LogicalTypes.md).
+A writer may store an Arrow schema beside the Parquet schema (dictionaries, durations, zones); engines do not read it,
+so the types here come from physical and logical types only (parquet-format, LogicalTypes.md).
 """
 
 from __future__ import annotations
 
 import json
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from pruner.indexes.base import LeafColumn
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     import pyarrow.parquet as pq
 
-_UNITS = {"milliseconds": "ms", "microseconds": "us", "nanoseconds": "ns"}
+_UNITS: dict[str, Any] = {"milliseconds": "ms", "microseconds": "us", "nanoseconds": "ns"}
 _SIGNED = {8: pa.int8(), 16: pa.int16(), 32: pa.int32(), 64: pa.int64()}
 _UNSIGNED = {8: pa.uint8(), 16: pa.uint16(), 32: pa.uint32(), 64: pa.uint64()}
 _PLAIN = {
@@ -40,7 +40,7 @@ def leaf_columns(schema: pq.ParquetSchema) -> list[LeafColumn]:
     Raises:
         ValueError: the Arrow form of the schema does not have the same leaves (a broken footer).
     """
-    found = list(_leaves((), schema.to_arrow_schema(), repeated=False))
+    found = list(_leaves((), list(schema.to_arrow_schema()), repeated=False))
     if len(found) != len(schema):
         raise ValueError(f"its schema has {len(schema)} columns, in Arrow's form {len(found)}")
     return [_leaf(schema.column(i), i, *found[i]) for i in range(len(found))]
@@ -58,7 +58,7 @@ def _leaf(
 
 
 def _leaves(
-    parent: tuple[str, ...], fields: pa.Schema | list[pa.Field], *, repeated: bool
+    parent: tuple[str, ...], fields: Iterable[Any], *, repeated: bool
 ) -> Iterator[tuple[tuple[str, ...], int | None, bool]]:
     """Path, field id and whether repeated, of each leaf in the order of Parquet's columns."""
     for entry in fields:
@@ -74,7 +74,7 @@ def _leaves(
             yield path, _field_id(entry.metadata), repeated
 
 
-def _children(type_: pa.DataType) -> list[pa.Field]:
+def _children(type_: Any) -> list[Any]:
     if pa.types.is_map(type_):
         return [type_.key_field, type_.item_field]
     return [type_.field(position) for position in range(type_.num_fields)]
@@ -109,6 +109,7 @@ def arrow_type(physical: str, logical_json: str, length: int) -> pa.DataType | N
         case "Decimal" if 0 < logical["precision"] <= _LARGEST_DECIMAL:
             return pa.decimal128(logical["precision"], logical["scale"])
         case "Timestamp" if physical == "INT64" and logical["timeUnit"] in _UNITS:
-            return pa.timestamp(_UNITS[logical["timeUnit"]], "UTC" if logical["isAdjustedToUTC"] else None)
+            unit = _UNITS[logical["timeUnit"]]
+            return pa.timestamp(unit, "UTC") if logical["isAdjustedToUTC"] else pa.timestamp(unit)
         case _:
             return None

@@ -11,7 +11,9 @@ import pyarrow as pa
 from pruner.storage import normalize_uri, open_store
 
 if TYPE_CHECKING:
-    from collections.abc import Buffer, Mapping
+    from collections.abc import Mapping
+
+    from _typeshed import WriteableBuffer
 
     from pruner.storage import Store
 
@@ -84,7 +86,7 @@ class _StoreFile(io.RawIOBase):
         self._position = start + len(data)
         return data
 
-    def readinto(self, buffer: Buffer) -> int:
+    def readinto(self, buffer: WriteableBuffer) -> int:
         target = memoryview(buffer).cast("B")
         data = self.read(len(target))
         target[: len(data)] = data

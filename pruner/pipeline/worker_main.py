@@ -1,4 +1,4 @@
-"""What a worker process of `pruner.pipeline.workers` does: read chunks, run the kernel, answer, until its input ends."""
+"""What a worker process of `pruner.pipeline.workers` does: it runs the kernel over chunks until its input ends."""
 
 from __future__ import annotations
 

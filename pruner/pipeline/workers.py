@@ -1,8 +1,8 @@
 """Worker processes for many local files: the footers of small files cost Python time, which threads cannot share.
 
-A worker is a fresh interpreter that talks over its standard input and output in frames of Arrow data and JSON. It does not
-import the caller's main module (which `multiprocessing` would), nothing is pickled, and a file that kills the worker costs
-only that file: its chunk is halved and tried again until the file stands alone.
+A worker is a fresh interpreter that talks over its standard input and output in frames of Arrow data and JSON. It does
+not import the caller's main module (which `multiprocessing` would), nothing is pickled, and a file that kills the
+worker costs only that file: its chunk is halved and tried again until the file stands alone.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import sys
 from collections.abc import Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import asdict
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, cast
 
 import pyarrow as pa
 
@@ -104,7 +104,8 @@ class _Worker:
     def _ask(self, chunk: Chunk) -> ChunkResult:
         try:
             process = self._started()
-            assert process.stdin is not None and process.stdout is not None
+            assert process.stdin is not None
+            assert process.stdout is not None
             write_frame(process.stdin, json.dumps([chunk.start, chunk.uris, chunk.sizes]).encode())
             answer = json.loads(read_frame(process.stdout))
             tables = [
@@ -166,6 +167,10 @@ def _request_json(request: BuildRequest) -> dict[str, Any]:
 
 def request_of(sent: dict[str, Any]) -> BuildRequest:
     """Return the request that `_request_json` wrote down."""
-    type_ = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(sent["type"]))).field(0).type
-    attributes = {**sent["field"], "path": tuple(sent["field"]["path"]), "type": type_}
+    schema = cast("Any", pa.ipc.read_schema(pa.py_buffer(base64.b64decode(sent["type"]))))
+    attributes: dict[str, Any] = {
+        **sent["field"],
+        "path": tuple(sent["field"]["path"]),
+        "type": schema.field(0).type,
+    }
     return BuildRequest(index_type(sent["kind"]), Field(**attributes), sent["options"], sent["name"])

@@ -1,4 +1,4 @@
-"""Statistics that cannot be believed as written (S1 to S10, S12, S14 to S17, S19): files as such systems write or misread them.
+"""Statistics that cannot be believed as written (S1 to S10, S12, S14 to S17, S19): files as such systems write them.
 
 Every test shows that no file with a matching row is dropped and that files without one are.
 """
@@ -9,13 +9,14 @@ import datetime
 import struct
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import numpy as np
 import pyarrow as pa
-import pyarrow.orc as orc
 import pyarrow.parquet as pq
 import pytest
+from pyarrow import orc
 
 from pruner.expr.bound import CompareLeaf, InLeaf, IsNullLeaf, NotNullLeaf, Point, PrefixLeaf, StorageValue
 from pruner.expr.nodes import Operator
@@ -49,14 +50,16 @@ def compare(type_: pa.DataType, operator: Operator, value: StorageValue | Point)
     return CompareLeaf(field(type_), operator, value if isinstance(value, Point) else Point(value, value))
 
 
-def files(folder: Path, *columns: pa.Array, **options: object) -> list[Path]:
+def files(folder: Path, *columns: pa.Array[Any], **options: Any) -> list[Path]:
     return [write_column(folder / f"{i}.parquet", column, **options) for i, column in enumerate(columns)]
 
 
 def test_s1_one_nan_makes_the_footers_bounds_worthless(tmp_path: Path) -> None:
     """hudi#18754, duckdb#25521, ClickHouse#118110: a NaN among the values leaves 0.0 or nothing as bounds."""
     double = pa.float64()
-    paths = files(tmp_path, pa.array([5.0, np.nan]), pa.array([np.nan]), pa.array([1.0, 2.0]), pa.array([5.0, 5.0]))
+    paths = files(
+        tmp_path, pa.array([5.0, np.nan]), pa.array([np.nan]), pa.array([1.0, 2.0]), pa.array([5.0, 5.0])
+    )
     zero = struct.pack("<d", 0.0)
     for path in (paths[0], paths[1]):
         claim(path, min_value=zero, max_value=zero, null_count=0)
@@ -72,7 +75,16 @@ def test_s1_an_unknown_number_of_nan_keeps_the_file_for_operators_that_nan_can_m
     """trino#5127, datafusion#24804: bounds leave NaN out, so they prove nothing about it."""
     double = pa.float64()
     known = ColumnRecord(
-        True, 2, "double", null_count=0, nan_count=0, has_values=True, min_float=1.0, max_float=2.0, min_exact=True, max_exact=True
+        True,
+        2,
+        "double",
+        null_count=0,
+        nan_count=0,
+        has_values=True,
+        min_float=1.0,
+        max_float=2.0,
+        min_exact=True,
+        max_exact=True,
     )
     evidence = evidence_of([known._replace(nan_count=None), known], field(double))
     assert kept(evidence, compare(double, GT, 3.0)) == [0]
@@ -103,7 +115,9 @@ def test_s3_long_strings_without_statistics_are_not_null(tmp_path: Path) -> None
     """hudi#18755: without footer statistics the null count was taken for the value count."""
     text = pa.string()
     paths = files(tmp_path, pa.array(["y" * 5000]), pa.array([None], text), pa.array(["a", None]))
-    assert not pq.read_metadata(paths[0]).row_group(0).column(0).statistics.has_min_max
+    statistics = pq.read_metadata(paths[0]).row_group(0).column(0).statistics
+    assert statistics is not None
+    assert not statistics.has_min_max
     evidence = evidence_of_files(paths, field(text))
     assert outcomes(evidence, IsNullLeaf(field(text))) == ["f", "t", "tf"]
     assert kept(evidence, compare(text, GT, b"x")) == [0]
@@ -197,7 +211,15 @@ def test_s7_equal_bounds_that_may_be_cut_are_no_value() -> None:
     """parquet-format#216: min == max of a prefix does not mean that all values are that prefix."""
     text = pa.string()
     exact = ColumnRecord(
-        True, 3, "string", null_count=0, has_values=True, min_bytes=b"ab", max_bytes=b"ab", min_exact=True, max_exact=True
+        True,
+        3,
+        "string",
+        null_count=0,
+        has_values=True,
+        min_bytes=b"ab",
+        max_bytes=b"ab",
+        min_exact=True,
+        max_exact=True,
     )
     evidence = evidence_of([exact._replace(max_exact=False), exact], field(text))
     assert kept(evidence, compare(text, NE, b"ab")) == [0]
@@ -208,7 +230,9 @@ def test_s8_bounds_ordered_by_signed_bytes(tmp_path: Path) -> None:
     """PARQUET-686: old writers take bytes from 0x80 on for negative, so that "é" comes before "a"."""
     text = pa.string()
     paths = files(tmp_path, pa.array(["a", "é", "z"]), pa.array(["a", "b"]))
-    claim(written_by(paths[0], "parquet-mr version 1.8.1 (build abc)"), min_value="é".encode(), max_value=b"z")
+    claim(
+        written_by(paths[0], "parquet-mr version 1.8.1 (build abc)"), min_value="é".encode(), max_value=b"z"
+    )
     evidence = evidence_of_files(paths, field(text))
     assert kept(evidence, compare(text, EQ, b"a")) == [0, 1]
     assert kept(evidence, compare(text, GE, "é".encode())) == [0]
@@ -239,7 +263,9 @@ def test_s9_decimals_by_their_bytes_and_scales(tmp_path: Path) -> None:
 def test_s9_decimals_are_rescaled_exactly_or_unknown(tmp_path: Path) -> None:
     """HUDI-9566: a file of scale 1 under a table of scale 2, and one whose digits the table cannot hold."""
     paths = files(
-        tmp_path, pa.array([Decimal("1.0")], pa.decimal128(10, 1)), pa.array([Decimal("1.000")], pa.decimal128(10, 3))
+        tmp_path,
+        pa.array([Decimal("1.0")], pa.decimal128(10, 1)),
+        pa.array([Decimal("1.000")], pa.decimal128(10, 3)),
     )
     table = pa.decimal128(12, 2)
     evidence = evidence_of_files(paths, field(table))
@@ -268,7 +294,9 @@ def test_s10_int96_is_read_from_the_data(tmp_path: Path) -> None:
     assert kept(evidence, compare(table, LT, 0)) == [0]
     fine = pa.timestamp("ns")
     evidence = evidence_of_files(paths, field(fine))
-    assert kept(evidence, compare(fine, EQ, 10**18 + 999)) == [2]  # microseconds may have been cut off nanoseconds
+    assert kept(evidence, compare(fine, EQ, 10**18 + 999)) == [
+        2
+    ]  # microseconds may have been cut off nanoseconds
     assert kept(evidence, compare(fine, EQ, 10**18 + 1000)) == []
 
 
@@ -342,7 +370,9 @@ def test_s14_before_1970_bounds_are_floored(tmp_path: Path) -> None:
     assert outcomes(evidence, compare(table, EQ, -1)) == ["tf"]
     assert outcomes(evidence, compare(table, EQ, 0)) == ["f"]
     assert outcomes(evidence, compare(table, EQ, -3)) == ["f"]
-    days = evidence_of_files(files(tmp_path, pa.array([-1], pa.int32()).view(pa.date32())), field(pa.date32()))
+    days = evidence_of_files(
+        files(tmp_path, pa.array([-1], pa.int32()).view(pa.date32())), field(pa.date32())
+    )
     assert outcomes(days, compare(pa.date32(), EQ, -1)) == ["t"]
 
 
@@ -401,7 +431,9 @@ ANCIENT_DAY, MODERN_DAY = datetime.date(1500, 1, 1), datetime.date(2000, 1, 1)
 
 
 def _spark_file(path: Path, column: pa.Array, **marks: str) -> Path:
-    table = pa.table({"x": column}).replace_schema_metadata({f"org.apache.spark.{k}": v for k, v in marks.items()})
+    table = pa.table({"x": column}).replace_schema_metadata(
+        {f"org.apache.spark.{k}": v for k, v in marks.items()}
+    )
     pq.write_table(table, path)
     return written_by(path, "parquet-mr version 1.13.1 (build db4183109d5b734ec5930d870cdae161e408ddba)")
 

@@ -12,7 +12,14 @@ from pruner.expr.bound import CompareLeaf, InLeaf, IsNullLeaf, NotNullLeaf, Poin
 from pruner.expr.nodes import Operator
 from pruner.indexes.column_stats.record import ColumnRecord
 from pruner.schema import Field
-from tests.support.column_stats import evidence_of, evidence_of_files, kept, outcomes, record_file, write_column
+from tests.support.column_stats import (
+    evidence_of,
+    evidence_of_files,
+    kept,
+    outcomes,
+    record_file,
+    write_column,
+)
 
 TEXT = Field(("x",), pa.string())
 NUMBER = Field(("x",), pa.int64())
@@ -57,7 +64,9 @@ def test_l10_statistics_that_prove_may_match_do_not_prove_all_match(tmp_path: Pa
 @pytest.mark.parametrize("row_count", [-1, -(2**40)])
 def test_l10_a_row_count_that_cannot_be_proves_nothing(row_count: int) -> None:
     """pyiceberg: a record count of -1 stood for unknown and proved that all rows match."""
-    record = ColumnRecord(True, row_count, "int64", null_count=0, has_values=True, min_integer=1, max_integer=1)
+    record = ColumnRecord(
+        True, row_count, "int64", null_count=0, has_values=True, min_integer=1, max_integer=1
+    )
     evidence = evidence_of([record], NUMBER)
     assert evidence.covered.tolist() == [False]
     assert outcomes(evidence, CompareLeaf(NUMBER, Operator.EQ, Point(1, 1))) == ["tfn"]
@@ -131,7 +140,9 @@ def test_t3_absent_counts_as_null_only_where_engines_read_null(tmp_path: Path) -
     path = write_column(tmp_path / "a.parquet", pa.array([5]), name="other")
     filled = Field(("x",), pa.int64(), absent_is_null=False)
     assert outcomes(evidence_of_files([path], NUMBER), CompareLeaf(NUMBER, Operator.EQ, Point(5, 5))) == ["n"]
-    assert outcomes(evidence_of_files([path], filled), CompareLeaf(filled, Operator.EQ, Point(5, 5))) == ["tfn"]
+    assert outcomes(evidence_of_files([path], filled), CompareLeaf(filled, Operator.EQ, Point(5, 5))) == [
+        "tfn"
+    ]
     assert not evidence_of([record_file(path, NUMBER)], filled).covered.any()
 
 

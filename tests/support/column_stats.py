@@ -29,7 +29,9 @@ def records_table(records: Sequence[ColumnRecord], slices: Sequence[int] | None 
     """Records as the pipeline hands them to `load`, of the slices 0, 1, 2 … unless given."""
     rows = [dict(zip(RECORD_SCHEMA.names, record, strict=True)) for record in records]
     numbers = list(range(len(rows))) if slices is None else list(slices)
-    return pa.Table.from_pylist(rows, schema=RECORD_SCHEMA).append_column("__slice", pa.array(numbers, pa.int32()))
+    return pa.Table.from_pylist(rows, schema=RECORD_SCHEMA).append_column(
+        "__slice", pa.array(numbers, pa.int32())
+    )
 
 
 def evidence_of(records: Sequence[ColumnRecord], field: Field) -> Evidence:

@@ -1,7 +1,7 @@
 """Rewrites the footers of Parquet files, so that tests have files that claim what no writer at hand would write.
 
-A footer is read into plain structures (Thrift's compact protocol): a struct is a dict from field number to (type, value), a
-list is (element type, values). Field numbers are those of parquet-format's parquet.thrift.
+A footer is read into plain structures (Thrift's compact protocol): a struct is a dict from field number to (type,
+value), a list is (element type, values). Field numbers are those of parquet-format's parquet.thrift.
 """
 
 from __future__ import annotations
@@ -64,7 +64,9 @@ class _Reader:
                 header = self.byte()
                 count = header >> 4 if header >> 4 != 15 else self.varint()
                 element = header & 15
-                return element, [self.byte() if element <= FALSE else self.value(element) for _ in range(count)]
+                return element, [
+                    self.byte() if element <= FALSE else self.value(element) for _ in range(count)
+                ]
             case 12:
                 return self.struct()
             case _:
@@ -105,7 +107,11 @@ def _value(type_: int, value: Any) -> bytes:
             return _varint(len(value)) + value
         case 9 | 10:
             element, values = value
-            header = bytes([len(values) << 4 | element]) if len(values) < 15 else bytes([0xF0 | element]) + _varint(len(values))
+            header = (
+                bytes([len(values) << 4 | element])
+                if len(values) < 15
+                else bytes([0xF0 | element]) + _varint(len(values))
+            )
             return header + b"".join(bytes([v]) if element <= FALSE else _value(element, v) for v in values)
         case 12:
             return _struct(value)

@@ -1,7 +1,7 @@
 """Bounds of byte strings: shortened, and as upper bounds raised so that nothing lies above them.
 
-All text is compared as UTF-8 bytes, unsigned, which is the order of its code points. A bound is no text itself and need not
-be valid UTF-8, so raising its last byte is enough; surrogates and U+10FFFF need no rule of their own (trap S7).
+All text is compared as UTF-8 bytes, unsigned, which is the order of its code points. A bound is no text itself and need
+not be valid UTF-8, so raising its last byte is enough; surrogates and U+10FFFF need no rule of their own (trap S7).
 """
 
 from __future__ import annotations

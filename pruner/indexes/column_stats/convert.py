@@ -6,7 +6,7 @@ Lower bounds are rounded down and upper bounds up, in exact integer arithmetic; 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from pruner.schema import Field
 
     Mask = NDArray[np.bool_]
-    Numbers = NDArray[np.generic]
+    Numbers = NDArray[Any]
 
 _INT64_DIGITS = 18
 """Digits of the decimals that are kept as 64-bit integers."""
@@ -95,7 +95,7 @@ class _Ends:
         self.floats = np.zeros(count, np.float64)
         self._wide = pa.nulls(count, _WIDE)
 
-    def take(self, column: pa.Array, at: Mask, how: Conversion) -> None:
+    def take(self, column: pa.Array[Any], at: Mask, how: Conversion) -> None:
         """Take the bounds of the records `at` from one column of the records."""
         known = at & np.asarray(column.is_valid())
         match self._target:
@@ -120,7 +120,7 @@ class _Ends:
         self._integers = np.where(fits, rounded if self._down else -rounded, self._integers)
         self.known |= fits
 
-    def _take_floats(self, column: pa.Array, known: Mask, how: Conversion) -> None:
+    def _take_floats(self, column: pa.Array[Any], known: Mask, how: Conversion) -> None:
         if pa.types.is_decimal(column.type):
             column = column.cast(pa.float64())
         exact = pa.types.is_floating(column.type) and not how.to_float
@@ -134,7 +134,7 @@ class _Ends:
         self.floats = np.where(known, floats, self.floats)
         self.known |= known
 
-    def _take_wide(self, column: pa.Array, known: Mask, how: Conversion) -> None:
+    def _take_wide(self, column: pa.Array[Any], known: Mask, how: Conversion) -> None:
         picked = pa.array(known)
         digits = len(str(how.factor)) - 1
         try:
@@ -145,7 +145,7 @@ class _Ends:
         self._wide = pc.if_else(picked, scaled, self._wide)
         self.known |= known
 
-    def as_bytes(self) -> pa.Array:
+    def as_bytes(self) -> pa.Array[Any]:
         """Decimals as bytes in their order, null where not known."""
         return decimals_as_bytes(self._wide)
 
@@ -158,16 +158,16 @@ class _Ends:
         return low.view(dtype), self.known & fits
 
 
-def _filled(column: pa.Array) -> pa.Array:
+def _filled(column: pa.Array[Any]) -> pa.Array[Any]:
     return column.fill_null(0) if column.null_count else column
 
 
-def _bytes_of(records: pa.Table, end: str, usable: pa.Array) -> pa.Array:
+def _bytes_of(records: pa.Table, end: str, usable: pa.Array[Any]) -> pa.Array[Any]:
     column = records.column(f"{end}_{Kind.BYTES.value}").combine_chunks()
     return pc.if_else(usable, column, pa.scalar(None, column.type))
 
 
-def _ranked(low: pa.Array, high: pa.Array, *, decimals: bool) -> Bounds:
+def _ranked(low: pa.Array[Any], high: pa.Array[Any], *, decimals: bool) -> Bounds:
     lows, highs, distinct = rank(low, high)
     known = np.asarray(low.is_valid()), np.asarray(high.is_valid())
     return Bounds(lows, highs, *known, RankOrder(distinct, decimals=decimals))

@@ -6,7 +6,7 @@ are known, and they leave no room for the outcome.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, assert_never
+from typing import TYPE_CHECKING, Any, assert_never
 
 import numpy as np
 import pyarrow as pa
@@ -273,7 +273,9 @@ def _unread_bounds(statistics: Statistics, semantics: Semantics) -> Mask | None:
 
 
 def _is_empty(point: Point) -> bool:
-    return point.low is not None and point.high is not None and point.low > point.high
+    low: Any = point.low
+    high: Any = point.high
+    return low is not None and high is not None and low > high
 
 
 def _both(left: Mask | bool, right: Mask | bool) -> Mask | bool:

@@ -18,7 +18,9 @@ if TYPE_CHECKING:
     from pruner.indexes.base import Evidence, SliceReader
     from pruner.schema import Field
 
-_SUPPORTED = "boolean, integers, float, double, decimal up to 38 digits, string, binary, date and timestamp are supported"
+_SUPPORTED = (
+    "boolean, integers, float, double, decimal up to 38 digits, string, binary, date, timestamp are supported"
+)
 
 
 class ColumnStats:
@@ -32,8 +34,8 @@ class ColumnStats:
         """Refuse what cannot be indexed.
 
         Raises:
-            IndexDefinitionError: an option (there are none), an unsupported type, a field about which files disagree, or
-                one that no file holds.
+            IndexDefinitionError: an option (there are none), an unsupported type, a field about which files disagree,
+                or one that no file holds.
         """
         if options:
             raise IndexDefinitionError(

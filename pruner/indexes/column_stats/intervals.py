@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pruner.indexes.column_stats.ordering import Order
 
     Mask = NDArray[np.bool_]
-    Numbers = NDArray[np.generic]
+    Numbers = NDArray[Any]
 
 
 def also(answer: Mask, others: Mask | None) -> Mask:

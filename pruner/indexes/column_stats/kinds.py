@@ -15,6 +15,7 @@ import re
 from dataclasses import dataclass
 from enum import Enum
 from functools import lru_cache
+from typing import Any
 
 import pyarrow as pa
 
@@ -72,8 +73,8 @@ def is_binary(type_: pa.DataType) -> bool:
 class Conversion:
     """How bounds in a file's domain become bounds in the table's.
 
-    Values are multiplied by `factor` and divided by `divisor`, minima rounded down and maxima up. With `to_float` integers
-    become doubles, rounded likewise. `spread` is added to maxima after the multiplication: a value that was
+    Values are multiplied by `factor` and divided by `divisor`, minima rounded down and maxima up. With `to_float`
+    integers become doubles, rounded likewise. `spread` is added to maxima after the multiplication: a value that was
     cut off (nanoseconds of INT96) may lie that much higher.
     """
 
@@ -145,16 +146,17 @@ _PARAMETRIC = re.compile(r"(decimal128|timestamp|fixed_size_binary)[\[(]([^\])]*
 def parse_type(text: str) -> pa.DataType | None:
     """Return the Arrow type that `str` wrote as `text`; None for what is not a supported one."""
     match = _PARAMETRIC.fullmatch(text)
+    arrow: Any = pa  # its stubs know no names of types but literal ones
     try:
         if match is None:
-            return pa.type_for_alias("date32" if text == "date32[day]" else text)
+            return arrow.type_for_alias("date32" if text == "date32[day]" else text)
         name, arguments = match[1], [part.strip() for part in match[2].split(",")]
         match name:
             case "decimal128":
                 return pa.decimal128(int(arguments[0]), int(arguments[1]))
             case "timestamp":
                 zone = arguments[1].removeprefix("tz=") if len(arguments) > 1 else None
-                return pa.timestamp(arguments[0], zone)
+                return arrow.timestamp(arguments[0], zone)
             case _:
                 return pa.binary(int(arguments[0]))
     except (ValueError, IndexError):

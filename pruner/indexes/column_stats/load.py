@@ -1,13 +1,13 @@
 """Turns records into arrays by slice: checked, converted to the table's type as it is now, ready to be compared.
 
-Everything is done for whole columns. A row that contradicts itself (more NULLs than rows, a minimum above the maximum) is
-not used at all, and its slice counts as not covered.
+Everything is done for whole columns. A row that contradicts itself (more NULLs than rows, a minimum above the maximum)
+is not used at all, and its slice counts as not covered.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import pyarrow as pa
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pruner.schema import Field
 
     Mask = NDArray[np.bool_]
-    Numbers = NDArray[np.generic]
+    Numbers = NDArray[Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,8 +31,8 @@ class Statistics:
 
     `can_be_null`, `can_hold_values` and `can_be_nan` are over-approximations, `can_hold_numbers` is about values other
     than NaN. `low` and `high` bound those numbers as keys of `order`, except where `low_open` or `high_open` is set.
-    `unsure` marks equal bounds that are not known to be values (trap S7). `int96_engines` are the engines that read INT96
-    as the very values of the table's type.
+    `unsure` marks equal bounds that are not known to be values (trap S7). `int96_engines` are the engines that read
+    INT96 as the very values of the table's type.
     """
 
     count: int
@@ -91,7 +91,8 @@ def _checked_rows(records: pa.Table, field: Field) -> _Rows:
     nan_count, nans_known = _ints(records, "nan_count")
     has_values, has_values_known = _flags(records, "has_values")
     absent, _ = _flags(records, "absent")
-    encoded = records.column("type").combine_chunks().dictionary_encode()
+    column: pa.Array[Any] = records.column("type").combine_chunks()
+    encoded = cast("Any", column).dictionary_encode()
     types: list[str] = encoded.dictionary.to_pylist()
     codes = encoded.indices.fill_null(-1).to_numpy().astype(np.int64)
 

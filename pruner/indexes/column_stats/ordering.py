@@ -7,7 +7,7 @@ bounds. A literal is looked up once, and comparisons of strings become compariso
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import numpy as np
 import pyarrow as pa
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from pruner.expr.bound import StorageValue
 
-    Numbers = NDArray[np.generic]
+    Numbers = NDArray[Any]
     Key = int | float
 
 _LOOKED_UP_SINGLY = 64
@@ -28,12 +28,14 @@ _LOOKED_UP_SINGLY = 64
 
 _DECIMAL_OFFSET = 1 << 127
 
+_compute: Any = pc  # whose stubs do not know all of it
+
 
 class Order(Protocol):
     """Turns values of a storage domain into keys that compare with the bounds of slices.
 
-    With `low` and `high` the bounds of a slice and [a, z] an interval of values, `high >= a` holds for the bounds exactly
-    where it holds for the keys `first(a)`, and `low <= z` where it holds for `last(z)`.
+    With `low` and `high` the bounds of a slice and [a, z] an interval of values, `high >= a` holds for the bounds
+    exactly where it holds for the keys `first(a)`, and `low <= z` where it holds for `last(z)`.
     """
 
     def first(self, value: StorageValue) -> Key:
@@ -64,9 +66,9 @@ class Order(Protocol):
 class IntegerOrder:
     """Integers (and booleans) within a NumPy type; the key is the value, of any size."""
 
-    def __init__(self, dtype: np.dtype[np.generic]) -> None:
+    def __init__(self, dtype: np.dtype[Any]) -> None:
         self._dtype = dtype
-        limits = np.iinfo(dtype)
+        limits: Any = np.iinfo(np.dtype[Any](dtype))
         self._least, self._greatest = int(limits.min), int(limits.max)
 
     def serves(self, value: StorageValue) -> bool:
@@ -75,6 +77,8 @@ class IntegerOrder:
 
     def reaches(self, low: StorageValue | None, high: StorageValue | None) -> bool:
         """False for integers that lie outside the type, all of them on one side."""
+        assert not isinstance(low, bytes)
+        assert not isinstance(high, bytes)
         return (low is None or low <= self._greatest) and (high is None or high >= self._least)
 
     def first(self, value: StorageValue) -> Key:
@@ -165,7 +169,7 @@ class RankOrder:
             found = [infinite if v is None else look_up(self._values, self._bytes(v)) + shift for v in values]
             return np.array(found, dtype=np.int32)
         needles = pa.array([None if value is None else self._bytes(value) for value in values], pa.binary())
-        ranks = pc.search_sorted(self._distinct, needles, side=side)
+        ranks = _compute.search_sorted(self._distinct, needles, side=side)
         valid = np.asarray(needles.is_valid())
         found = ranks.fill_null(0).to_numpy(zero_copy_only=False).astype(np.int32) + np.int32(shift)
         return np.where(valid, found, np.int32(infinite))
@@ -190,7 +194,9 @@ class _Values:
         return self._array[position].as_py()
 
 
-def rank(low: pa.Array, high: pa.Array) -> tuple[NDArray[np.int32], NDArray[np.int32], pa.BinaryArray]:
+def rank(
+    low: pa.Array[Any], high: pa.Array[Any]
+) -> tuple[NDArray[np.int32], NDArray[np.int32], pa.BinaryArray]:
     """Rank the bounds of all slices among their distinct values.
 
     Args:
@@ -202,8 +208,8 @@ def rank(low: pa.Array, high: pa.Array) -> tuple[NDArray[np.int32], NDArray[np.i
         values in their order.
     """
     count = len(low)
-    encoded = pa.concat_arrays([low, high]).dictionary_encode()
-    order = pc.sort_indices(encoded.dictionary)
+    encoded = cast("Any", pa.concat_arrays([low, high])).dictionary_encode()
+    order = _compute.sort_indices(encoded.dictionary)
     distinct = encoded.dictionary.take(order)
     ranks = np.empty(len(distinct) + 1, dtype=np.int32)
     ranks[order.to_numpy()] = np.arange(len(distinct), dtype=np.int32)
@@ -214,14 +220,15 @@ def rank(low: pa.Array, high: pa.Array) -> tuple[NDArray[np.int32], NDArray[np.i
     return lows, np.where(highs < 0, np.int32(len(distinct)), highs), distinct
 
 
-def decimal_words(unscaled: pa.Decimal128Array) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
+def decimal_words(unscaled: pa.Array[Any]) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
     """Return the upper and the lower 64 bits of 128-bit integers (anything where null)."""
-    words = np.frombuffer(unscaled.buffers()[1], dtype="<u8").reshape(-1, 2)
+    data: Any = unscaled.buffers()[1]
+    words = np.frombuffer(data, dtype=np.dtype("<u8")).reshape(-1, 2)
     words = words[unscaled.offset : unscaled.offset + len(unscaled)]
     return words[:, 1].copy().view(np.int64), words[:, 0].copy()
 
 
-def decimals_as_bytes(unscaled: pa.Decimal128Array) -> pa.Array:
+def decimals_as_bytes(unscaled: pa.Array[Any]) -> pa.Array[Any]:
     """Write 128-bit integers as 16 bytes each that compare, unsigned, as the integers do; null stays null."""
     high, low = decimal_words(unscaled)
     big_endian = np.empty((len(unscaled), 2), dtype=">u8")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -93,7 +93,7 @@ def _limits(type_: pa.DataType) -> tuple[int, int] | None:
     )
 
 
-def _from_data(batches: Iterable[pa.Array], rows: int) -> Summary:
+def _from_data(batches: Iterable[pa.Array[Any]], rows: int) -> Summary:
     total = Summary(0, 0, None, None, from_data=True)
     seen = 0
     for array in batches:
@@ -111,7 +111,7 @@ def _from_data(batches: Iterable[pa.Array], rows: int) -> Summary:
     return total
 
 
-def _extremes(array: pa.Array) -> tuple[StorageValue | None, StorageValue | None, int]:
+def _extremes(array: pa.Array[Any]) -> tuple[StorageValue | None, StorageValue | None, int]:
     """Least and greatest value, and the number of NaN, of an array that has a value."""
     types, type_ = pa.types, array.type
     if types.is_floating(type_):
@@ -128,11 +128,11 @@ def _extremes(array: pa.Array) -> tuple[StorageValue | None, StorageValue | None
     return found["min"].as_py(), found["max"].as_py(), 0
 
 
-def _integers(array: pa.Array) -> pa.Array:
+def _integers(array: pa.Array[Any]) -> pa.Array[Any]:
     return array.view(pa.int64()) if pa.types.is_timestamp(array.type) else array
 
 
-def _float_extremes(array: pa.Array) -> tuple[float | None, float | None, int]:
+def _float_extremes(array: pa.Array[Any]) -> tuple[float | None, float | None, int]:
     values = (array.drop_null() if array.null_count else array).to_numpy()
     # The minimum is NaN exactly when one of the values is.
     low, high, nans = float(values.min()), float(values.max()), 0
@@ -147,7 +147,8 @@ def _float_extremes(array: pa.Array) -> tuple[float | None, float | None, int]:
     return low + 0.0, high + 0.0, nans
 
 
-def _unscaled(value: pa.Scalar) -> int:
+def _unscaled(value: pa.Scalar[Any]) -> int:
     """The unscaled integer of a decimal, from its bytes: Python's decimals would round to their context."""
-    data = pa.array([value]).buffers()[1]
+    data = pa.array([value], value.type).buffers()[1]
+    assert data is not None
     return int.from_bytes(data.to_pybytes()[:16], "little", signed=True)

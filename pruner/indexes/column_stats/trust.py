@@ -90,7 +90,7 @@ FIRST_COMMON_SECOND = -2_208_988_800
 
 
 def calendar(key_values: Mapping[bytes, bytes], leaf: LeafColumn) -> Calendar:
-    """Return the calendar of a date or timestamp column (Spark's DataSourceUtils.datetimeRebaseSpec, int96RebaseSpec)."""
+    """Return the calendar of a date or timestamp column (Spark's DataSourceUtils, datetimeRebaseSpec)."""
     mark, first = (_LEGACY_INT96, (3, 1, 0)) if leaf.int96 else (_LEGACY_DATETIME, (3, 0, 0))
     if mark in key_values:
         return Calendar.LEGACY

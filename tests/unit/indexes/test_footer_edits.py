@@ -21,9 +21,15 @@ def test_a_footer_written_back_unchanged_is_the_same(tmp_path: Path) -> None:
 
 def test_claims_are_read_as_written(tmp_path: Path) -> None:
     path = write_column(tmp_path / "a.parquet", pa.array([1, 2, None]))
-    claim(written_by(path, "nobody version 1.2.3"), null_count=-1, min_value=struct.pack("<q", 7), max_value=None)
+    claim(
+        written_by(path, "nobody version 1.2.3"),
+        null_count=-1,
+        min_value=struct.pack("<q", 7),
+        max_value=None,
+    )
     metadata = pq.read_metadata(path)
     assert metadata.created_by == "nobody version 1.2.3"
     statistics = metadata.row_group(0).column(0).statistics
+    assert statistics is not None
     assert (statistics.null_count, statistics.has_min_max) == (-1, False)
     assert pq.read_table(path).column("x").to_pylist() == [1, 2, None]
