@@ -61,13 +61,19 @@ ALL_FAULTS = read_faults(FAULTS.read_text())
 
 @pytest.mark.parametrize("fault", ALL_FAULTS, ids=lambda fault: fault.title)
 def test_each_fault_still_fits_the_code(fault: Fault) -> None:
-    assert (ROOT / fault.file).read_text().count(fault.old) == 1, f"{fault.old!r} must occur once in {fault.file}"
+    assert (ROOT / fault.file).read_text().count(fault.old) == 1, (
+        f"{fault.old!r} must occur once in {fault.file}"
+    )
 
 
 @pytest.mark.faults
 def test_faults_are_caught(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        caught = list(pool.map(lambda numbered: _is_caught(tmp_path / str(numbered[0]), numbered[1]), enumerate(ALL_FAULTS)))
+        caught = list(
+            pool.map(
+                lambda numbered: _is_caught(tmp_path / str(numbered[0]), numbered[1]), enumerate(ALL_FAULTS)
+            )
+        )
     survivors = [fault.title for fault, noticed in zip(ALL_FAULTS, caught, strict=True) if not noticed]
     with capsys.disabled():
         print(f"\n{sum(caught)} of {len(ALL_FAULTS)} faults caught; survivors: {survivors or 'none'}")
@@ -91,10 +97,27 @@ def _is_caught(folder: Path, fault: Fault) -> bool:
         "PYTHONPATH": f"{folder}{os.pathsep}{folder / 'adapters'}",
         "PYTHONDONTWRITEBYTECODE": "1",
     }
-    command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:xdist", "-p", "no:cacheprovider", "-m", "not spark and not faults"]
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-x",
+        "-q",
+        "-p",
+        "no:xdist",
+        "-p",
+        "no:cacheprovider",
+        "-m",
+        "not spark and not faults",
+    ]
     try:
         done = subprocess.run(
-            [*command, *SUITES], cwd=folder, env=environment, capture_output=True, timeout=TIMEOUT_SECONDS, check=False
+            [*command, *SUITES],
+            cwd=folder,
+            env=environment,
+            capture_output=True,
+            timeout=TIMEOUT_SECONDS,
+            check=False,
         )
     except subprocess.TimeoutExpired:
         return True  # a fault that makes the tests hang does not pass unnoticed

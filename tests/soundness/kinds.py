@@ -101,7 +101,23 @@ def _decimal(precision: int, scale: int) -> Kind:
     return Kind(f"decimal({precision},{scale})", pa.decimal128(precision, scale), draw, sql, neighbours)
 
 
-WORDS = ["ant", "anteater", "bat", "bätch", "crab", "Crab", "crab%", "cr_b", "dog", "éclair", "fox", "", "zebra", "鯨", "\U0001f40b"]
+WORDS = [
+    "ant",
+    "anteater",
+    "bat",
+    "bätch",
+    "crab",
+    "Crab",
+    "crab%",
+    "cr_b",
+    "dog",
+    "éclair",
+    "fox",
+    "",
+    "zebra",
+    "鯨",
+    "\U0001f40b",
+]
 
 
 def _string_draw(rng: random.Random, center: float) -> str:
@@ -122,7 +138,11 @@ def _quoted(value: str) -> str:
 
 
 def _day_draw(rng: random.Random, center: float) -> int:
-    return rng.choice([-719162, 0, -1, 2932896]) if rng.random() < 0.02 else int((center - 0.3) * 30000) + rng.randint(-400, 400)
+    return (
+        rng.choice([-719162, 0, -1, 2932896])
+        if rng.random() < 0.02
+        else int((center - 0.3) * 30000) + rng.randint(-400, 400)
+    )
 
 
 def _day(days: int) -> datetime.date:
@@ -141,7 +161,9 @@ KINDS = (
     Kind(
         "boolean",
         pa.bool_(),
-        lambda rng, center: rng.random() < (center < 0.5) * 0.9 + 0.05 if rng.random() < 0.2 else center < 0.5,
+        lambda rng, center: (
+            rng.random() < (center < 0.5) * 0.9 + 0.05 if rng.random() < 0.2 else center < 0.5
+        ),
         lambda value: str(value).upper(),
         lambda rng, value: value if rng.random() < 0.5 else not value,
     ),
@@ -167,7 +189,9 @@ KINDS = (
         pa.date32(),
         _day_draw,
         lambda value: f"DATE '{_day(value).isoformat()}'",
-        lambda rng, value: value if rng.random() < 0.7 else max(-719162, min(2932896, value + rng.choice([-1, 1, 365]))),
+        lambda rng, value: (
+            value if rng.random() < 0.7 else max(-719162, min(2932896, value + rng.choice([-1, 1, 365])))
+        ),
         to_arrow=_day,
     ),
     Kind(

@@ -29,7 +29,9 @@ class Test:
             case "prefix":
                 return f'"{self.column}" LIKE {_like(self.operands[0])}'
             case "in":
-                options = ", ".join("NULL" if value is None else self._literal(value) for value in self.operands)
+                options = ", ".join(
+                    "NULL" if value is None else self._literal(value) for value in self.operands
+                )
                 return f'"{self.column}" IN ({options})'
             case _:
                 return f'"{self.column}" {self.operator} {self._literal(self.operands[0])}'
@@ -69,7 +71,11 @@ def draw_leaf(rng: random.Random, columns: dict[str, Kind], values: dict[str, li
     present = values[column]
 
     def literal() -> Value:
-        return kind.neighbours(rng, rng.choice(present)) if present else kind.neighbours(rng, kind.draw(rng, rng.random()))
+        return (
+            kind.neighbours(rng, rng.choice(present))
+            if present
+            else kind.neighbours(rng, kind.draw(rng, rng.random()))
+        )
 
     roll = rng.random()
     if roll < 0.08:

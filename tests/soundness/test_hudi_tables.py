@@ -41,12 +41,16 @@ def test_no_matching_row_is_lost(
     table = pruner.open_table(str(path), index_uri=str(tmp_path / "index"))
     table.create_index("stats", on="*")
     pinned = table.snapshot()
-    judged = frame.selectExpr("_hoodie_file_name AS file", *[f"({text}) AS p{i}" for i, text in enumerate(texts)])
+    judged = frame.selectExpr(
+        "_hoodie_file_name AS file", *[f"({text}) AS p{i}" for i, text in enumerate(texts)]
+    )
     groups = [{_file_id(row["file"]) for row in judged.collect() if row[f"p{i}"]} for i in range(len(texts))]
     for text, expected in zip(texts, groups, strict=True):
         plan = pinned.plan(text, semantics=SEMANTICS)
         kept = {entry.file_id for entry in plan.slices}
-        assert expected <= kept, f"LOST {expected - kept} of {name} for {text} (seed {pytestconfig.option.hypothesis_seed})"
+        assert expected <= kept, (
+            f"LOST {expected - kept} of {name} for {text} (seed {pytestconfig.option.hypothesis_seed})"
+        )
         for ordinal, entry in enumerate(pinned.slices):
             if entry.log_files:
                 assert plan.kept_mask[ordinal], f"a slice with logs of {name} was dropped for {text}"

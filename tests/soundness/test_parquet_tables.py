@@ -55,7 +55,9 @@ def test_no_matching_row_is_lost_and_power_is_exact(
     shares = {group: telling[group] / tally[group] for group in tally if tally[group] >= 50}
     with capsys.disabled():
         print(f"\n{tally['all', 'all']:,} pairs; share in which some but not all files match:")
-        print("  " + ", ".join(f"{what} {name} {share:.0%}" for (what, name), share in sorted(shares.items())))
+        print(
+            "  " + ", ".join(f"{what} {name} {share:.0%}" for (what, name), share in sorted(shares.items()))
+        )
     assert shares["all", "all"] >= LEAST_SHARE
     if "PRUNER_SEED" not in os.environ:
         assert all(share >= LEAST_SHARE for share in shares.values()), shares

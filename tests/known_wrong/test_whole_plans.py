@@ -1,0 +1,153 @@
+"""Traps that only a whole plan can fall into: nothing lost, and what is provable dropped."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import xxhash
+
+import pruner
+
+
+def _table(root: Path, files: dict[str, dict[str, list[object]]]) -> pruner.Table:
+    for name, columns in files.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        pq.write_table(pa.table(columns), root / name)
+    return pruner.open_table(str(root))
+
+
+def _kept(table: pruner.Table, predicate: str, dialect: str = "duckdb") -> list[str]:
+    return sorted(Path(file).name for file in table.plan(predicate, dialect=dialect).files)
+
+
+FOUR_FILES: dict[str, dict[str, list[object]]] = {
+    "a.parquet": {"x": [1, 2], "y": [10, 20], "s": ["ab", "ac"]},
+    "b.parquet": {"x": [3, 4], "y": [30, None], "s": ["b", "bc"]},
+    "c.parquet": {"x": [5, 6], "y": [50, 60], "s": ["ca", "cz"]},
+    "d.parquet": {"x": [None, None], "y": [70, 80], "s": [None, "da"]},
+}
+
+
+def test_l1_not_over_what_is_not_understood(tmp_path: Path) -> None:
+    """L1 (HUDI-7315, SPARK-12218, SPARK-32792): negating an approximation must not turn it into a claim."""
+    table = _table(tmp_path / "t", FOUR_FILES)
+    table.create_index("stats", on="*")
+    every = ["a.parquet", "b.parquet", "c.parquet", "d.parquet"]
+    assert _kept(table, "NOT (x > 2 AND upper(s) = 'B')") == every
+    assert _kept(table, "NOT (x > 2 OR upper(s) = 'B')") == ["a.parquet"]
+    assert _kept(table, "NOT (NOT (upper(s) = 'B'))") == every
+    assert _kept(table, "NOT (s LIKE 'a%c')") == every
+    assert _kept(table, "NOT (s LIKE 'a%')") == ["b.parquet", "c.parquet", "d.parquet"]
+    assert _kept(table, "NOT (x <= 4)") == ["c.parquet"]
+
+
+def test_l2_and_or_of_an_indexed_and_another_column(tmp_path: Path) -> None:
+    """L2 (HUDI-7246, HUDI-5557, HUDI-7267): what no index covers neither decides an AND nor vanishes from an OR."""
+    table = _table(tmp_path / "t", FOUR_FILES)
+    table.create_index("only_x", on="x")
+    every = ["a.parquet", "b.parquet", "c.parquet", "d.parquet"]
+    assert _kept(table, "x = 3 AND y = 10") == ["b.parquet"]
+    assert _kept(table, "x = 3 OR y = 70") == every
+    assert _kept(table, "x = 3 AND (y = 10 OR length(s) > 1)") == ["b.parquet"]
+    assert _kept(table, "(x = 3 AND y = 30) OR x = 6") == ["b.parquet", "c.parquet"]
+
+
+def test_l10_all_rows_match_only_where_false_and_null_are_excluded(tmp_path: Path) -> None:
+    """L10 (pyiceberg's strict evaluator): "may match" is no proof that every row does."""
+    table = _table(tmp_path / "t", FOUR_FILES)
+    table.create_index("stats", on="*")
+    assert table.plan("x >= 3").all_match.tolist() == [False, True, True, False]
+    assert table.plan("y >= 30").all_match.tolist() == [False, False, True, True]
+    assert table.plan("x >= 3 OR x IS NULL").all_match.tolist() == [False, True, True, True]
+    assert table.plan("x >= 3 AND upper(s) = 'B'").all_match.tolist() == [False] * 4
+
+
+def test_n5_dollars_and_backslashes_in_values_and_partitions(tmp_path: Path) -> None:
+    """N5 (RFC-92's key `column$value$partition$file`): a separator inside a value must not end it."""
+    files: dict[str, dict[str, list[object]]] = {
+        "p=a$b/1.parquet": {"v": ["x$y", "x$z"]},
+        "p=a/2.parquet": {"v": ["x", "x"]},
+        "p=a\\$b/3.parquet": {"v": ["x\\$y", "x\\$y"]},
+    }
+    table = _table(tmp_path / "t", files)
+    table.create_index("stats", on="v")
+    assert _kept(table, "p = 'a$b'") == ["1.parquet"]
+    assert _kept(table, "p = 'a'") == ["2.parquet"]
+    assert _kept(table, "v = 'x$y'") == ["1.parquet"]
+    assert _kept(table, "v = 'x'") == ["2.parquet"]
+    assert _kept(table, "v LIKE 'x\\%'") == ["3.parquet"]
+
+
+def test_n10_an_overwrite_of_the_table_keeps_the_definitions(tmp_path: Path) -> None:
+    """N10 (measured): what lies inside a table goes with `mode("overwrite")`; the metadata table lies beside it."""
+    table = _table(tmp_path / "t", FOUR_FILES)
+    table.create_index("stats", on="x")
+    shutil.rmtree(tmp_path / "t")
+    table = _table(tmp_path / "t", {"new.parquet": {"x": [1]}, "other.parquet": {"x": [9]}})
+    assert [index.name for index in table.indexes()] == ["stats"]
+    assert _kept(table, "x = 9") == ["new.parquet", "other.parquet"]
+    table.refresh()
+    assert _kept(table, "x = 9") == ["other.parquet"]
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("version", [6, 8, 9])
+def test_t1_a_log_file_that_moves_a_value_into_a_group(
+    hudi_table: Callable[[str], Path], version: int
+) -> None:
+    """T1 (HUDI-8588, HUDI-6649): base statistics exclude a fare of 1000 that an update put into the log."""
+    table = pruner.open_table(str(hudi_table(f"mor_v{version}")))
+    table.create_index("stats", on="*")
+    slices = list(table.snapshot().slices)
+    with_logs = {entry.file_id for entry in slices if entry.log_files}
+    assert with_logs
+    assert with_logs < {entry.file_id for entry in slices}
+    assert {entry.file_id for entry in table.plan("fare = 1000", dialect="spark").slices} == with_logs
+
+
+def _rewrite_newest(table: pruner.Table, change: Callable[[dict[str, object]], None]) -> None:
+    """Change the newest log entry as a newer pruner could have written it, checksum included."""
+    newest = max((Path(table.index_uri) / "log").glob("*.json"))
+    state = msgspec.json.decode(newest.read_bytes())["state"]
+    change(state)
+    payload = msgspec.json.encode(state)
+    entry = {"checksum": xxhash.xxh3_128_hexdigest(payload), "state": msgspec.Raw(payload)}
+    newest.write_bytes(msgspec.json.encode(entry))
+
+
+def test_i4_one_unusable_index_leaves_the_others_working(tmp_path: Path) -> None:
+    """I4 (PARQUET-1391): an unknown type, a newer version and a damaged segment each cost that index alone."""
+    root = tmp_path / "t"
+    table = _table(root, FOUR_FILES)
+    for name, column in (("good", "x"), ("unknown", "y"), ("newer", "y"), ("damaged", "s")):
+        table.create_index(name, on=column)
+
+    def change(state: dict[str, object]) -> None:
+        definitions = state["definitions"]
+        assert isinstance(definitions, list)
+        definitions[1]["using"] = "crystal_ball"
+        definitions[2]["record_version"] = 99
+
+    _rewrite_newest(table, change)
+    damaged = table.indexes()[3].uuid
+    newest = max((Path(table.index_uri) / "log").glob("*.json"))
+    for segment in msgspec.json.decode(newest.read_bytes())["state"]["segments"]:
+        if segment["definition"] == damaged:
+            path = Path(table.index_uri) / segment["path"]
+            content = bytearray(path.read_bytes())
+            content[len(content) // 2] ^= 1
+            path.write_bytes(content)
+    table = pruner.open_table(str(root))
+    plan = table.plan("x = 3 AND y = 30 AND s = 'b'")
+    assert [Path(file).name for file in plan.files] == ["b.parquet"]
+    reasons = " ".join(plan.fallbacks)
+    assert "crystal_ball" in reasons
+    assert "99" in reasons
+    assert "damaged" in reasons
+    assert _kept(table, "y = 30") == ["a.parquet", "b.parquet", "c.parquet", "d.parquet"]
