@@ -41,6 +41,9 @@ METADATA_SUFFIXES = (".pruner", ".pidx")
 
 _SUSPECT = (*METADATA_SUFFIXES, "._COPYING_")
 
+_KIND = 0o170000
+"""The bits of a mode that tell what kind of file it is (S_IFMT)."""
+
 
 class Lister(Protocol):
     """Lists one root and reads from its files."""
@@ -155,14 +158,13 @@ class LocalLister:
                         _refuse_foreign(self.root, prefix, name)
                         if is_hidden(name) or is_metadata(name):
                             continue
-                    if entry.is_dir():
+                    stat = entry.stat()
+                    kind = stat.st_mode & _KIND
+                    if kind == modes.S_IFREG:
+                        add((prefix + name, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns, stat.st_ino))
+                    elif kind == modes.S_IFDIR:
                         self._check_folder(folder, prefix, name, entry.is_symlink())
                         pending.append(f"{prefix}{name}/")
-                        continue
-                    status = entry.stat()
-                    if modes.S_ISREG(status.st_mode):
-                        times = (status.st_mtime_ns, status.st_ctime_ns)
-                        add((prefix + name, status.st_size, *times, status.st_ino))
         finally:
             os.close(descriptor)
 
