@@ -37,10 +37,10 @@ def run_in_workers(
     chunks: Iterable[Chunk], options: Mapping[str, str], requests: Sequence[BuildRequest], count: int
 ) -> Iterator[ChunkResult]:
     """Run the kernel over chunks in `count` processes; results come in any order."""
-    workers = [_Worker(options, requests) for _ in range(count)]
+    workers = [Worker(options, requests) for _ in range(count)]
     idle = list(workers)
     todo = iter(chunks)
-    running: dict[Future[list[ChunkResult]], _Worker] = {}
+    running: dict[Future[list[ChunkResult]], Worker] = {}
     with ThreadPoolExecutor(count) as threads:
         try:
             while True:
@@ -59,7 +59,7 @@ def run_in_workers(
                 worker.close()
 
 
-class _Worker:
+class Worker:
     """One process, started at its first chunk and again after a death."""
 
     def __init__(self, options: Mapping[str, str], requests: Sequence[BuildRequest]) -> None:
@@ -67,7 +67,7 @@ class _Worker:
             {"options": dict(options), "requests": [_request_json(request) for request in requests]}
         ).encode()
         self._requests = requests
-        self._process: subprocess.Popen[bytes] | None = None
+        self.process: subprocess.Popen[bytes] | None = None
         self._closed = False
 
     def run(self, chunk: Chunk) -> list[ChunkResult]:
@@ -96,7 +96,7 @@ class _Worker:
         self._stop()
 
     def _stop(self) -> None:
-        process, self._process = self._process, None
+        process, self.process = self.process, None
         if process is not None:
             process.kill()
             process.communicate()
@@ -119,18 +119,18 @@ class _Worker:
     def _started(self) -> subprocess.Popen[bytes]:
         if self._closed:
             raise EOFError
-        if self._process is None:
+        if self.process is None:
             environment = {**os.environ, "PYTHONPATH": os.pathsep.join(part for part in sys.path if part)}
-            self._process = subprocess.Popen(
+            self.process = subprocess.Popen(
                 [sys.executable, "-c", "from pruner.pipeline.worker_main import main; main()"],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
                 env=environment,
             )
-            assert self._process.stdin is not None
-            write_frame(self._process.stdin, self._hello)
-        return self._process
+            assert self.process.stdin is not None
+            write_frame(self.process.stdin, self._hello)
+        return self.process
 
 
 def write_frame(stream: IO[bytes], data: bytes | memoryview) -> None:

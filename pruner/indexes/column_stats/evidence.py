@@ -17,6 +17,7 @@ from pruner.expr.semantics import BINARY_COLLATION, NanOrder
 from pruner.indexes.column_stats.bounds import successor
 from pruner.indexes.column_stats.intervals import Intervals, also
 from pruner.indexes.column_stats.kinds import is_text
+from pruner.indexes.column_stats.runs import Runs
 from pruner.verdict import Outcome
 
 if TYPE_CHECKING:
@@ -43,6 +44,7 @@ class ColumnStatsEvidence:
         self.count = statistics.count
         self.covered = statistics.covered
         self._all_hold_numbers = bool(statistics.can_hold_numbers.all())
+        self._runs = (Runs.of(statistics.low), Runs.of(statistics.high))
 
     def possible(
         self, leaf: Leaf, outcome: Outcome, semantics: Semantics, at: NDArray[np.intp] | None
@@ -50,16 +52,16 @@ class ColumnStatsEvidence:
         """Tell for each slice whether some row can make `leaf` come to `outcome`: see `Evidence.possible`."""
         match leaf:
             case IsNullLeaf() | NotNullLeaf():
-                return _Answer(self._statistics, semantics, self._all_hold_numbers, at).without_values(
-                    leaf, outcome
-                )
+                return self._answer(semantics, at).without_values(leaf, outcome)
             case CompareLeaf() | InLeaf() | PrefixLeaf():
                 if not self._understands(leaf, semantics):
                     return None
-                answer = _Answer(self._statistics, semantics, self._all_hold_numbers, at)
-                return answer.of_values(leaf, outcome)
+                return self._answer(semantics, at).of_values(leaf, outcome)
             case _:
                 assert_never(leaf)
+
+    def _answer(self, semantics: Semantics, at: NDArray[np.intp] | None) -> _Answer:
+        return _Answer(self._statistics, self._runs, semantics, self._all_hold_numbers, at)
 
     def _understands(self, leaf: CompareLeaf | InLeaf | PrefixLeaf, semantics: Semantics) -> bool:
         type_ = self._field.type
@@ -92,6 +94,7 @@ class _Answer:
     def __init__(
         self,
         statistics: Statistics,
+        runs: tuple[Runs | None, Runs | None],
         semantics: Semantics,
         all_hold_numbers: bool,
         at: NDArray[np.intp] | None,
@@ -100,6 +103,7 @@ class _Answer:
         self._nan_is_greatest = semantics.nan_order is NanOrder.GREATEST
         self._all_hold_numbers = all_hold_numbers
         self._at = at
+        self._low_runs, self._high_runs = runs if at is None else (None, None)
         self._count = statistics.count if at is None else len(at)
         self._unread = _unread_bounds(statistics, semantics)
 
@@ -217,10 +221,14 @@ class _Answer:
         return value is not None and self._if_high(np.greater, self._s.order.last(value))
 
     def _if_low(self, relation: Callable[..., Mask], key: float) -> Mask:
-        return also(relation(self._low, key), self._optional(self._s.low_open))
+        runs = self._low_runs
+        met = relation(self._low, key) if runs is None else runs.compare(relation, key)
+        return also(met, self._optional(self._s.low_open))
 
     def _if_high(self, relation: Callable[..., Mask], key: float) -> Mask:
-        return also(relation(self._high, key), self._optional(self._s.high_open))
+        runs = self._high_runs
+        met = relation(self._high, key) if runs is None else runs.compare(relation, key)
+        return also(met, self._optional(self._s.high_open))
 
     def _or_unsure(self, answer: Mask | bool) -> Mask | bool:
         unsure = self._optional(self._s.unsure)
