@@ -67,7 +67,7 @@ _ISO = re.compile(
 
 
 def parse_iso(text: str) -> IsoText | None:
-    """Read `YYYY-MM-DD[ HH:MM[:SS[.f]][Z|±HH[:MM]]]`, which all engines that accept it read alike; None for anything else."""
+    """Read `YYYY-MM-DD[ HH:MM[:SS[.f]][Z|±HH[:MM]]]`, which engines read alike; None for anything else."""
     match = _ISO.fullmatch(text)
     if match is None:
         return None

@@ -159,6 +159,8 @@ def coerce_constant(column: pa.DataType, constant: Literal | Call, semantics: Se
     if isinstance(constant, Literal):
         return coerce(column, constant, semantics)
     literal, target = constant.arguments[0], constant.type
+    if isinstance(literal, Literal) and literal.value is None:
+        return AlwaysNull()
     if unsupported_reason(column) is None and isinstance(literal, Literal) and target is not None:
         if is_temporal(column) and _reads_wall_clock(literal.type, target):
             return coerce_session_timestamp(column, literal, semantics)

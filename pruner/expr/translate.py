@@ -16,6 +16,7 @@ from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from pruner.errors import PredicateError
+from pruner.expr.constants import compare_integers, of_one_type
 from pruner.expr.dialects import dialect
 from pruner.expr.literals import NULL_LITERAL, STRING, fold_cast, in_one_type, negated, number
 from pruner.expr.nodes import (
@@ -26,7 +27,6 @@ from pruner.expr.nodes import (
     Call,
     Column,
     Compare,
-    Constant,
     Expr,
     In,
     IsNull,
@@ -120,29 +120,9 @@ class Translator:
     def _compare(self, operator: Operator, node: Node) -> Expr:
         left, right = self._value(node.this), self._value(node.expression)
         if isinstance(left, Literal) and isinstance(right, Literal):
-            return self._constant(operator, left, right, node)
+            decided = compare_integers(operator, left, right)
+            return decided or self._opaque(node, "a comparison of constants")
         return Compare(operator, left, right)
-
-    def _constant(self, operator: Operator, left: Literal, right: Literal, node: Node) -> Expr:
-        """`1 = 1`, as generated predicates have it: decided for integers only."""
-        if not (pa.types.is_integer(left.type) and pa.types.is_integer(right.type)):
-            return self._opaque(node, "a comparison of constants")
-        assert isinstance(left.value, int)
-        assert isinstance(right.value, int)
-        order = (left.value > right.value) - (left.value < right.value)
-        match operator:
-            case Operator.EQ:
-                return Constant(order == 0)
-            case Operator.NE:
-                return Constant(order != 0)
-            case Operator.LT:
-                return Constant(order < 0)
-            case Operator.LE:
-                return Constant(order <= 0)
-            case Operator.GT:
-                return Constant(order > 0)
-            case Operator.GE:
-                return Constant(order >= 0)
 
     def _in(self, node: Node) -> Expr:
         if node.args.get("query") is not None:
@@ -157,7 +137,7 @@ class Translator:
         literals = tuple([option for option in options if isinstance(option, Literal)])
         if len(literals) == len(options) and options:
             return In(operand, literals)
-        if options and _of_one_type(options):
+        if options and of_one_type(options):
             return disjunction(tuple([Compare(Operator.EQ, operand, option) for option in options]))
         return self._opaque(node, "IN over something that is no list of constants")
 
@@ -390,17 +370,6 @@ def _chain(node: Node, kind: str) -> list[Node]:
         else:
             operands.append(part)
     return operands
-
-
-def _of_one_type(options: list[Expr]) -> bool:
-    """Constants of one type, casts of literals included: IN over them is the OR of equalities."""
-    constants = [
-        option
-        for option in options
-        if isinstance(option, Literal)
-        or (isinstance(option, Call) and option.type is not None and isinstance(option.arguments[0], Literal))
-    ]
-    return len(constants) == len(options) and len({constant.type for constant in constants}) == 1
 
 
 def _subquery() -> PredicateError:

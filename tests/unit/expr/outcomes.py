@@ -92,8 +92,10 @@ def orders(value: Any, point: Point) -> set[int]:
         return {0} if isinstance(value, float) and math.isnan(value) else {-1}
     if isinstance(value, float) and math.isnan(value):
         return {1}
-    if point.low is not None and value < point.low:
+    low: Any = point.low
+    high: Any = point.high
+    if low is not None and value < low:
         return {-1}
-    if point.high is not None and value > point.high:
+    if high is not None and value > high:
         return {1}
     return {0} if point.exact else {-1, 0, 1}

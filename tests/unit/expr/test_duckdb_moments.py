@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from pruner.expr.bound import CompareLeaf, Point
 from pruner.expr.clock import DAY, nanoseconds
+from pruner.expr.types import unit_of
 from tests.support.profiles import examples
 from tests.unit.expr.duckdb_oracle import bound, check
 
@@ -54,35 +55,43 @@ def moments(draw: st.DrawFn) -> datetime.datetime:
     )
 
 
+MOMENT_TYPES = ["DATE", "TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS", "TIMESTAMPTZ"]
+
+
 @st.composite
 def literals(draw: st.DrawFn, near: datetime.datetime) -> str:
+    """SQL of a moment, cast up to twice: casts round, truncate and read the session's zone."""
     moment = draw(st.just(near) | moments())
     text = moment.isoformat(sep=" ")
-    match draw(
+    kind = draw(
         st.sampled_from(
             ["DATE", "TIMESTAMP", "TIMESTAMP", "TIMESTAMPTZ", "offset", "text", "date text", "units"]
         )
-    ):
+    )
+    match kind:
         case "DATE":
-            return f"DATE '{moment.date()}'"
-        case "TIMESTAMPTZ":
-            return f"TIMESTAMPTZ '{text}'"
+            literal = f"DATE '{moment.date()}'"
         case "offset":
-            return f"TIMESTAMPTZ '{text}{draw(st.sampled_from(['+00:00', '+02:00', '-05:30']))}'"
+            literal = (
+                f"TIMESTAMPTZ '{text}{draw(st.sampled_from(['+00:00', '+02:00', '-05:30', '+02', 'Z']))}'"
+            )
         case "text":
-            return f"'{text}'"
+            literal = f"'{text}'"
         case "date text":
-            return f"'{moment.date()}'"
+            literal = f"'{moment.date()}'"
         case "units":
-            return f"{draw(st.sampled_from(['TIMESTAMP_S', 'TIMESTAMP_MS', 'TIMESTAMP_NS']))} '{text}'"
+            literal = f"{draw(st.sampled_from(MOMENT_TYPES))} '{text}'"
         case _:
-            return f"TIMESTAMP '{text}'"
+            literal = f"{kind} '{text}'"
+    for _ in range(draw(st.sampled_from([0, 0, 1, 2]))):
+        literal = f"CAST({literal} AS {draw(st.sampled_from(MOMENT_TYPES))})"
+    return literal
 
 
 def values_near(moment: datetime.datetime, data_type: pa.DataType) -> list[int | None]:
     """Stored values around a moment: the smallest steps, hours (for zones) and days away."""
     nanosecond = (moment - EPOCH) // datetime.timedelta(microseconds=1) * 1000
-    unit = DAY if pa.types.is_date(data_type) else nanoseconds(data_type.unit)
+    unit = DAY if pa.types.is_date(data_type) else nanoseconds(unit_of(data_type))
     hours = [quarter * 900 * 10**9 for quarter in range(-60, 61)]
     steps = {-unit, 0, unit, *hours, -DAY, DAY}
     moved = sorted({(nanosecond + step) // unit for step in steps})

@@ -80,7 +80,13 @@ def literals(draw: st.DrawFn, near: Fraction) -> str:
             value = math.nextafter(value, draw(st.sampled_from([math.inf, -math.inf, value])))
             return repr(value) if "e" in repr(value) else f"{value!r}e0"
         case "cast":
-            return f"CAST({written(number)} AS {draw(st.sampled_from(CASTS))})"
+            inner = draw(
+                st.sampled_from([written(number), f"'{written(number)}'", f"{written(number)}::FLOAT"])
+            )
+            outer = f"CAST({inner} AS {draw(st.sampled_from(CASTS))})"
+            return draw(
+                st.sampled_from([outer, f"-{outer}", f"CAST({outer} AS {draw(st.sampled_from(CASTS))})"])
+            )
         case "text":
             return f"'{written(number)}'"
         case "wide":

@@ -14,7 +14,7 @@ from tests.support.profiles import examples
 from tests.unit.expr.duckdb_oracle import bound, check
 
 OPERATORS = st.sampled_from(["=", "<>", "<", "<=", ">", ">="])
-TEXTS = st.text(TEXTS=st.text(st.sampled_from([*"aAbz%_\\!' éß€😀\uffff\x01\n"]), max_size=4))
+TEXTS = st.text(st.sampled_from([*"aAbz%_\\!' éß€😀\uffff\x01\n"]), max_size=4)
 BYTES = st.binary(max_size=4)
 
 
