@@ -91,7 +91,7 @@ def _run(
     if not source.root.startswith("/"):
         yield from _in_threads(chunks, options, requests)
     elif _workers_pay(len(ordinals), requests):
-        yield from run_in_workers(chunks, options, requests, os.cpu_count() or 1)
+        yield from run_in_workers(chunks, options, requests, os.cpu_count() or 1, run_chunk)
     else:
         for chunk in chunks:
             yield run_chunk(chunk, options, requests)

@@ -29,6 +29,7 @@ def main() -> None:
 def _serve(tasks: IO[bytes], answers: IO[bytes]) -> None:
     hello = json.loads(read_frame(tasks))
     requests = [request_of(sent) for sent in hello["requests"]]
+    write_frame(answers, b"ready")
     while True:
         result = run_chunk(Chunk(*json.loads(read_frame(tasks))), hello["options"], requests)
         _answer(answers, result)

@@ -24,7 +24,9 @@ from pruner.pipeline.requests import BuildRequest, Chunk, ChunkResult, Failure
 from pruner.schema import Field
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    RunChunk = Callable[[Chunk, Mapping[str, str], Sequence[BuildRequest]], ChunkResult]
 
 _LENGTH_BYTES = 8
 
@@ -33,11 +35,22 @@ class WorkerDiedError(Exception):
     """A worker ended in the middle of a chunk."""
 
 
+class NoWorkerError(Exception):
+    """A worker ended before it was ready: here no process can be started, or not with this package."""
+
+
 def run_in_workers(
-    chunks: Iterable[Chunk], options: Mapping[str, str], requests: Sequence[BuildRequest], count: int
+    chunks: Iterable[Chunk],
+    options: Mapping[str, str],
+    requests: Sequence[BuildRequest],
+    count: int,
+    otherwise: RunChunk,
 ) -> Iterator[ChunkResult]:
-    """Run the kernel over chunks in `count` processes; results come in any order."""
-    workers = [Worker(options, requests) for _ in range(count)]
+    """Run the kernel over chunks in `count` processes; results come in any order.
+
+    Where no process can be started the chunks are left to `otherwise`, in threads of this process.
+    """
+    workers = [Worker(options, requests, otherwise) for _ in range(count)]
     idle = list(workers)
     todo = iter(chunks)
     running: dict[Future[list[ChunkResult]], Worker] = {}
@@ -62,7 +75,11 @@ def run_in_workers(
 class Worker:
     """One process, started at its first chunk and again after a death."""
 
-    def __init__(self, options: Mapping[str, str], requests: Sequence[BuildRequest]) -> None:
+    def __init__(
+        self, options: Mapping[str, str], requests: Sequence[BuildRequest], otherwise: RunChunk
+    ) -> None:
+        self._options = options
+        self._otherwise = otherwise
         self._hello = json.dumps(
             {"options": dict(options), "requests": [_request_json(request) for request in requests]}
         ).encode()
@@ -74,6 +91,9 @@ class Worker:
         """Run one chunk; after a death of the process its halves, down to the one file that kills it."""
         try:
             return [self._ask(chunk)]
+        except NoWorkerError:
+            self._stop()
+            return [] if self._closed else [self._otherwise(chunk, self._options, self._requests)]
         except WorkerDiedError:
             self._stop()
             if self._closed:
@@ -102,8 +122,8 @@ class Worker:
             process.communicate()
 
     def _ask(self, chunk: Chunk) -> ChunkResult:
+        process = self._started()
         try:
-            process = self._started()
             assert process.stdin is not None
             assert process.stdout is not None
             write_frame(process.stdin, json.dumps([chunk.start, chunk.uris, chunk.sizes]).encode())
@@ -118,19 +138,29 @@ class Worker:
 
     def _started(self) -> subprocess.Popen[bytes]:
         if self._closed:
-            raise EOFError
+            raise WorkerDiedError
         if self.process is None:
+            self.process = self._start()
+        return self.process
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        try:
             environment = {**os.environ, "PYTHONPATH": os.pathsep.join(part for part in sys.path if part)}
-            self.process = subprocess.Popen(
+            process = subprocess.Popen(
                 [sys.executable, "-c", "from pruner.pipeline.worker_main import main; main()"],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
                 env=environment,
             )
-            assert self.process.stdin is not None
-            write_frame(self.process.stdin, self._hello)
-        return self.process
+            self.process = process
+            assert process.stdin is not None
+            assert process.stdout is not None
+            write_frame(process.stdin, self._hello)
+            read_frame(process.stdout)
+        except (OSError, EOFError) as error:
+            raise NoWorkerError from error
+        return process
 
 
 def write_frame(stream: IO[bytes], data: bytes | memoryview) -> None:

@@ -1,4 +1,4 @@
-"""Running the kernel locally: the same records in process, in threads and in workers; failures by name; changed files."""
+"""Running the kernel locally: the same records in process, in threads and in workers; failures; changed files."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from pruner.indexes.column_stats import COLUMN_STATS
 from pruner.pipeline import local, workers
 from pruner.pipeline.footers import FileReader
 from pruner.pipeline.kernel import kernel, read_slice
-from pruner.pipeline.local import build
+from pruner.pipeline.local import build, run_chunk
 from pruner.pipeline.requests import BuildRequest, Chunk, Failure
 from pruner.schema import Field
 from pruner.storage import open_store
@@ -158,7 +158,7 @@ class _Tables:
         """Record every value."""
         leaf = reader.footer.leaf(field.path)
         assert leaf is not None
-        return pa.table({"value": pa.chunked_array(list(reader.batches(leaf)))})
+        return pa.Table.from_arrays([pa.concat_arrays(list(reader.batches(leaf)))], names=["value"])
 
     def load(self, records: pa.Table, count: int, field: Field) -> Evidence:
         """Nothing asks for it here."""
@@ -186,7 +186,7 @@ def test_remote_files_are_read_by_ranges(monkeypatch: pytest.MonkeyPatch, tmp_pa
     path = tmp_path / "a.parquet"
     rng = np.random.default_rng(1)
     numbers = rng.normal(size=50_000)
-    pq.write_table(pa.table({"f": numbers, "x": np.arange(50_000)}), path)
+    pq.write_table(pa.table({"f": pa.array(numbers), "x": pa.array(np.arange(50_000))}), path)
     store = open_store("memory://pipeline-test")
     assert store.put_if_absent("folder/a b%20c.parquet", path.read_bytes())
     (f, x) = read_slice(
@@ -205,7 +205,7 @@ def test_remote_files_are_read_by_ranges(monkeypatch: pytest.MonkeyPatch, tmp_pa
 def test_a_worker_that_dies_is_started_again(tmp_path: Path) -> None:
     write_table(tmp_path / "t", 4)
     chunk = Chunk(0, [str(tmp_path / "t" / f"{i:04}.parquet") for i in range(4)], [None] * 4)
-    worker = workers.Worker({}, requests(X))
+    worker = workers.Worker({}, requests(X), run_chunk)
     try:
         assert [result.slices for result in worker.run(chunk)] == [4]
         assert worker.process is not None
@@ -220,12 +220,44 @@ def test_a_worker_that_dies_is_started_again(tmp_path: Path) -> None:
         worker.close()
 
 
-def test_files_that_kill_every_worker_are_named_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "executable", "/bin/false")
-    worker = workers.Worker({}, requests(X))
-    results = worker.run(Chunk(5, ["a", "b", "c"], [None] * 3))
-    assert [failure.slice for result in results for failure in result.failures] == ["a", "b", "c"]
-    assert sum(result.slices for result in results) == 3
+def test_a_file_that_kills_its_worker_is_named_and_the_others_are_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The reader of one file is killed as by the kernel's out-of-memory killer, each time it is tried."""
+    write_table(tmp_path / "t", 4)
+    (tmp_path / "sitecustomize.py").write_text(
+        "import os, signal\n"
+        "import pruner.pipeline.kernel as kernel\n"
+        "opened = kernel.FileReader\n"
+        "def deadly(uri, *rest):\n"
+        "    if uri.endswith('0002.parquet'):\n"
+        "        os.kill(os.getpid(), signal.SIGKILL)\n"
+        "    return opened(uri, *rest)\n"
+        "kernel.FileReader = deadly\n"
+    )
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+    chunk = Chunk(0, [str(tmp_path / "t" / f"{i:04}.parquet") for i in range(4)], [None] * 4)
+    worker = workers.Worker({}, requests(X), run_chunk)
+    try:
+        results = worker.run(chunk)
+    finally:
+        worker.close()
+    assert sum(result.slices for result in results) == 4
+    assert [Path(failure.slice).name for result in results for failure in result.failures] == ["0002.parquet"]
+    tables = [table for result in results for table in result.tables if table is not None]
+    assert pa.concat_tables(tables).column("__slice").to_pylist() == [0, 1, 3]
+
+
+def test_where_no_process_can_be_started_the_work_is_done_here(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = write_table(tmp_path / "t", 3)
+    monkeypatch.setattr(local, "WORKER_SLICES", 1)
+    for executable in ("/bin/false", "/does/not/exist", ""):
+        monkeypatch.setattr(sys, "executable", executable)
+        result = build(source, source.snapshot(), np.arange(3), requests(X))
+        assert result.failures == ()
+        assert result.records[0].column("__slice").to_pylist() == [0, 1, 2]
 
 
 @pytest.mark.usefixtures("small_chunks")
