@@ -51,7 +51,7 @@ def made_up_bounds(count: int) -> Bounds:
 def link_tree(root: Path, count: int) -> None:
     """Make a table of `count` files; some of them are one file by many names."""
     root.mkdir(parents=True)
-    content = pa.table({"event": np.arange(3, dtype=np.int64), "carrier": ["AA", "BB", "CC"]})
+    content = pa.table({"event": pa.array([1, 2, 3], pa.int64()), "carrier": pa.array(["AA", "BB", "CC"])})
     source = ""
     for number in track(range(count), f"linking {count:,} files", transient=True):
         folder = f"{root}/batch={number // FILES_PER_FOLDER:05}"

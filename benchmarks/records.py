@@ -41,7 +41,7 @@ def _records(type_text: str, known: dict[str, pa.Array], count: int) -> pa.Table
     columns = {
         "trusted": yes,
         "row_count": pa.array(np.full(count, ROWS_PER_FILE, np.int64)),
-        "type": pa.array([type_text]).take(pa.array(np.zeros(count, np.int32))),
+        "type": pa.repeat(pa.scalar(type_text), count),
         "absent": no,
         "null_count": pa.array(np.zeros(count, np.int64)),
         "has_values": yes,
