@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 import numpy as np
 import pyarrow as pa
 
-from pruner.indexes.base import RowIndexType
 from pruner.pipeline.footers import FileReader
 from pruner.pipeline.requests import Failure
 
@@ -32,11 +31,11 @@ def kernel(reader: SliceReader, requests: Sequence[BuildRequest]) -> list[Record
 
 
 def _record(reader: SliceReader, request: BuildRequest) -> Recorded | Failure:
-    kind = request.kind
+    row_kind = request.row_kind
     try:
-        if isinstance(kind, RowIndexType):
-            return kind.record_row(reader, request.field, request.options)
-        return kind.record(reader, request.field, request.options)
+        if row_kind is not None:
+            return row_kind.record_row(reader, request.field, request.options)
+        return request.kind.record(reader, request.field, request.options)
     # A broken file can make a reader raise nearly anything; the slice stays uncovered and says so.
     except Exception as error:
         return _failure(reader.name, request, error)
@@ -85,8 +84,8 @@ class Gathered:
         return [self._table(number) for number in range(len(self._requests))]
 
     def _table(self, number: int) -> pa.Table | None:
-        kind = self._requests[number].kind
-        if isinstance(kind, RowIndexType):
+        kind = self._requests[number].row_kind
+        if kind is not None:
             if not self._rows[number]:
                 return None
             schema = cast("Any", kind.record_schema)

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from dataclasses import field as dataclass_field
 from typing import TYPE_CHECKING, TypeAlias
+
+from pruner.indexes.base import RowIndexType
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -17,12 +20,20 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class BuildRequest:
-    """Record one field by one index type; `name` is the index's, for messages."""
+    """Record one field by one index type; `name` is the index's, for messages.
+
+    `row_kind` is the index type where it records one row of each slice. It is settled here once: looking
+    whether an object follows a protocol takes longer than reading a footer.
+    """
 
     kind: IndexType
     field: Field
     options: Mapping[str, str]
     name: str
+    row_kind: RowIndexType | None = dataclass_field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "row_kind", self.kind if isinstance(self.kind, RowIndexType) else None)
 
 
 @dataclass(frozen=True, slots=True)

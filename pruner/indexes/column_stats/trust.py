@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from enum import Enum
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -38,6 +39,7 @@ _NEVER_SHORTENS = {"parquet-cpp-arrow"}
 """Writers that leave out a long string bound instead of cutting it."""
 
 
+@lru_cache(maxsize=64)
 def writer(created_by: str) -> tuple[str, Version] | None:
     """Return the lower-case name and the version of a writer, None when the text does not tell both."""
     match = _WRITER.match(created_by)
