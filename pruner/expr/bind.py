@@ -317,7 +317,7 @@ def _all_plain_integers(target: _Target, options: Sequence[Literal]) -> bool:
     """The quick way for long lists: integers against an integer column, as they are."""
     return (
         target.undo is None
-        and pa.types.is_integer(target.type)
+        and pa.types.is_signed_integer(target.type)
         and len({id(option.type) for option in options}) == 1
         and pa.types.is_integer(options[0].type)
     )

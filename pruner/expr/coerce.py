@@ -50,6 +50,8 @@ def coerce(column: pa.DataType, literal: Literal, semantics: Semantics) -> Coerc
     unsupported = unsupported_reason(column)
     if unsupported is not None:
         return NotComparable(unsupported)
+    if semantics.engine == "trino" and pa.types.is_unsigned_integer(column):
+        return NotComparable("Trino has no unsigned integers")
     if literal.value is None:
         return AlwaysNull()
     kind = literal.type

