@@ -42,7 +42,7 @@ def coerce_temporal(column: pa.DataType, literal: Literal, semantics: Semantics)
     if is_instant(literal.type):
         span = (moment, moment) if is_instant(column) else _walls(moment, semantics)
     else:
-        span = _instants(moment, semantics) if is_instant(column) else (moment, moment)
+        span = _instants_beside(column, moment, semantics) if is_instant(column) else (moment, moment)
     return _point(column, span, semantics)
 
 
@@ -96,6 +96,14 @@ def _instants(wall: int, semantics: Semantics) -> Span:
     low, high = instants_of_wall(wall, semantics.zone)
     if semantics.engine == "trino":
         return min(low, wall - WIDEST_OFFSET), max(high, wall + WIDEST_OFFSET)
+    return low, high
+
+
+def _instants_beside(column: pa.DataType, wall: int, semantics: Semantics) -> Span:
+    low, high = _instants(wall, semantics)
+    if semantics.engine == "duckdb" and unit_of(column) == "ns":
+        # DuckDB 2.0 reads these as TIMESTAMPTZ_NS and takes a wall clock beside one for UTC, whatever the zone.
+        return min(low, wall), max(high, wall)
     return low, high
 
 

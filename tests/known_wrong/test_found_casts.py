@@ -41,3 +41,22 @@ def test_found_a_wall_clock_cast_to_an_instant_still_prunes(tmp_path: Path) -> N
     predicate = "x >= CAST(TIMESTAMP '2000-02-13 00:00:00' AS TIMESTAMPTZ)"
     assert kept(folder, predicate, "America/New_York") == {"2.parquet"}
     assert matching(folder, predicate, "America/New_York") == {"2.parquet"}
+
+
+@pytest.mark.parametrize("literal", ["DATE '2020-03-01'", "TIMESTAMP '2020-03-01 00:00:00'"])
+def test_found_wall_clocks_beside_instants_in_nanoseconds(tmp_path: Path, literal: str) -> None:
+    """DuckDB 2.0 reads nanoseconds in UTC as TIMESTAMPTZ_NS and takes a wall clock beside one for UTC.
+
+    The literal was read in the session's zone, as beside every other instant, and the file at UTC midnight was dropped.
+    """
+    moments = [
+        1_583_020_800,
+        1_583_038_800,
+        1_500_000_000,
+        1_600_000_000,
+    ]  # midnight in UTC, in New York; far from both
+    files = [pa.array([moment * 10**9], pa.timestamp("ns", "UTC")) for moment in moments]
+    folder = write_files(tmp_path / "t", *files)
+    for predicate in (f"x = {literal}", f"x >= {literal}", f"NOT (x < {literal})", f"x IN ({literal})"):
+        assert matching(folder, predicate, "America/New_York") <= kept(folder, predicate, "America/New_York")
+    assert "2.parquet" not in kept(folder, f"x = {literal}", "America/New_York")
