@@ -23,7 +23,7 @@ COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --gen
 	--no-emit-index-url --no-emit-find-links --no-annotate --no-header
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo quick check test fuzz soak bench lock clean
+.PHONY: help setup demo quick check test faults fuzz soak bench lock clean
 
 help: ## Show the targets
 	@sed -n 's/^\([a-z]*\):.*## /\1|/p' $(MAKEFILE_LIST) | while IFS='|' read -r name text; do \
@@ -35,7 +35,7 @@ demo: $(READY) ## Index a real Hudi table and query it in DuckDB, pruned and not
 	@$(BIN)/python -m demo.run
 
 quick: $(READY) ## Tests without a Java machine and with fewer random examples, under two minutes
-	@PRUNER_TEST_PROFILE=quick $(PYTEST) -m "not spark"
+	@PRUNER_TEST_PROFILE=quick $(PYTEST) -m "not spark and not faults"
 
 check: $(READY) ## Lint, formatting, types and the import contracts
 	@$(BIN)/ruff check
@@ -45,6 +45,9 @@ check: $(READY) ## Lint, formatting, types and the import contracts
 
 test: $(READY) ## All tests
 	@$(PYTEST)
+
+faults: $(READY) ## Put each fault of tests/faults/faults.txt into the code: the tests must notice
+	@PRUNER_FAULTS=1000 $(BIN)/python -m pytest -p no:xdist -m faults tests/faults
 
 fuzz: $(READY) ## Property tests at N=2000 examples each
 	@PRUNER_TEST_PROFILE=fuzz PRUNER_FUZZ_N=$(N) $(PYTEST) tests/soundness
