@@ -59,6 +59,7 @@ class Rewriter:
         self._tables = tables
         self.shadow = shadow
         self._predicates = predicates
+        self._zone = "UTC"  # of the session that ran the last statement
         self.plain_names = frozenset(path[0] for path in tables if len(path) == 1)
         """Names of tables that stand without a schema, in lower case."""
 
@@ -99,7 +100,9 @@ class Rewriter:
         candidates = self.candidates(select)
         if not candidates:
             return None
-        state = session_state(ask, self.shadow, sorted({each.path for each in candidates}))
+        names = sorted({each.path for each in candidates})
+        state = session_state(ask, self.shadow, names, self._likely_comparison(select, parameters))
+        self._zone = state.zone
         chosen = [each for each in candidates if each.path not in state.known]
         if not chosen:
             return None
@@ -121,23 +124,46 @@ class Rewriter:
 
     def binds(self, select: Select, parameters: Parameters, relation_of: RelationOf) -> bool:
         """Tell whether a statement surely makes sense, judged by the tables' shapes as last read."""
-        relations: dict[Reference, Relation] = {}
-        ours: list[Reference] = []
         try:
-            for reference in select.references:
-                known = None if reference.function else self._tables.get(_key(reference))
-                if known is not None and known.last_relation is not None:
-                    relations[reference] = known.last_relation
-                    ours.append(reference)
-                elif known is not None:
-                    return False
-                elif not _stays(reference):
-                    relations[reference] = _described(select, reference, relation_of)
-            text = self._predicates.comparison_text(Draft(select, relations, tuple(ours), parameters))
-            readable_plans(self.shadow.bound_plan(text, "UTC"))
+            text = self._as_last_read(select, parameters, lambda each: _described(select, each, relation_of))
+            if text is None:
+                return False
+            readable_plans(self.shadow.bound_plan(text, self._zone))
         except (Unpruned, NotPlanned):
             return False
         return True
+
+    def _likely_comparison(self, select: Select, parameters: Parameters) -> str | None:
+        """The comparison text that `_expressions` will want unless a shape changed; None where it will not."""
+        try:
+            return None if select.plain else self._as_last_read(select, parameters, lambda _: None)
+        except Exception:  # `_expressions` meets it again and reports it
+            return None
+
+    def _as_last_read(
+        self, select: Select, parameters: Parameters, describe: Callable[[Reference], Relation | None]
+    ) -> str | None:
+        """The statement without tables, by the shapes of pruned tables as last read and of others by `describe`.
+
+        Returns:
+            None where a shape is not known.
+
+        Raises:
+            Unpruned: some part cannot be carried over.
+        """
+        relations: dict[Reference, Relation] = {}
+        ours: list[Reference] = []
+        for reference in select.references:
+            known = None if reference.function else self._tables.get(_key(reference))
+            if known is None and _stays(reference):
+                continue
+            relation = describe(reference) if known is None else known.last_relation
+            if relation is None:
+                return None
+            relations[reference] = relation
+            if known is not None:
+                ours.append(reference)
+        return self._predicates.comparison_text(Draft(select, relations, tuple(ours), parameters))
 
     def _pin(self, chosen: Sequence[Reference]) -> dict[tuple[str, ...], _Pinned]:
         pinned: dict[tuple[str, ...], _Pinned] = {}

@@ -32,23 +32,46 @@ Ask = Callable[[str, "list[object]"], "tuple[Any, ...]"]
 
 @dataclass(frozen=True, slots=True)
 class SessionState:
-    """The session's zone, its settings, and which of the names its catalog has."""
+    """The session's zone, its settings, which of the names its catalog has, and its plans of some texts."""
 
     zone: str
     settings: Mapping[str, str]
     known: frozenset[tuple[str, ...]]
+    plans: Mapping[str, str]
 
 
-def session_state(ask: Ask, shadow: Shadow, names: Sequence[tuple[str, ...]]) -> SessionState:
-    """Ask the session for its zone, its settings, and which of `names` its catalog has as tables or views."""
+def session_state(
+    ask: Ask, shadow: Shadow, names: Sequence[tuple[str, ...]], comparison: str | None = None
+) -> SessionState:
+    """Ask the session for its zone, its settings, and which of `names` its catalog has as tables or views.
+
+    Args:
+        ask: runs a query in the session.
+        shadow: knows which settings there are.
+        names: looked up in the session's catalog.
+        comparison: a text whose plan will most likely be wanted next; asked for with the rest, because each
+            question takes about a millisecond.
+    """
+    if comparison is not None:
+        try:
+            return _session_state(ask, shadow, names, [comparison])
+        except duckdb.Error:
+            pass  # whatever is the matter with the text, it must not keep the statement from running
+    return _session_state(ask, shadow, names, [])
+
+
+def _session_state(
+    ask: Ask, shadow: Shadow, names: Sequence[tuple[str, ...]], texts: list[str]
+) -> SessionState:
     wanted = shadow.known_settings(MEANING_SETTINGS)
     settings = ", ".join(_SETTING.format(name) for name in ("TimeZone", *wanted))
-    probes = "".join(", system.main.json_serialize_plan(?)" for _ in names)
+    probes = ", system.main.json_serialize_plan(?)" * (len(names) + len(texts))
     selects = [f"SELECT 1 FROM {'.'.join(quote(part) for part in name)}" for name in names]
-    zone, *rest = ask(f"SELECT {settings}{probes}", list(selects))
-    answers = rest[len(wanted) :]
+    zone, *rest = ask(f"SELECT {settings}{probes}", [*selects, *texts])
+    answers = rest[len(wanted) : len(wanted) + len(names)]
     known = frozenset(name for name, answer in zip(names, answers, strict=True) if _exists(answer))
-    return SessionState(str(zone), dict(zip(wanted, rest, strict=False)), known)
+    plans = dict(zip(texts, rest[len(wanted) + len(names) :], strict=True))
+    return SessionState(str(zone), dict(zip(wanted, rest, strict=False)), known, plans)
 
 
 def _exists(answer: str) -> bool:
@@ -80,7 +103,9 @@ def require_same_meaning(state: SessionState, shadow: Shadow, ask: Ask, comparis
             raise Unpruned(f"the session's {name} is {value!r}")
     if comparison is None:
         return
-    theirs = ask("SELECT system.main.json_serialize_plan(?)", [comparison])[0]
+    theirs = state.plans.get(comparison)
+    if theirs is None:
+        theirs = ask("SELECT system.main.json_serialize_plan(?)", [comparison])[0]
     ours = shadow.bound_plan(comparison, state.zone)
     if theirs != ours:
         raise Unpruned(_difference(theirs, ours))
