@@ -46,9 +46,18 @@ QUERIES = (
         "SELECT origin, count(*) FROM flights WHERE departure >= TIMESTAMPTZ '2013-07-04 06:00:00-04' "
         "AND departure < TIMESTAMPTZ '2013-07-04 12:00:00-04' GROUP BY origin ORDER BY origin",
     ),
-    Query("IN", "SELECT carrier, count(*), avg(dep_delay) FROM flights WHERE carrier IN ('OO', 'YV') GROUP BY ALL ORDER BY 1"),
-    Query("LIKE prefix", "SELECT count(*), count(DISTINCT dest) FROM flights WHERE carrier LIKE 'F%' AND dep_delay > 60"),
-    Query("NULL", "SELECT month, count(*) FROM flights WHERE dep_time IS NULL AND carrier = 'HA' GROUP BY month ORDER BY 1"),
+    Query(
+        "IN",
+        "SELECT carrier, count(*), avg(dep_delay) FROM flights WHERE carrier IN ('OO', 'YV') GROUP BY ALL ORDER BY 1",
+    ),
+    Query(
+        "LIKE prefix",
+        "SELECT count(*), count(DISTINCT dest) FROM flights WHERE carrier LIKE 'F%' AND dep_delay > 60",
+    ),
+    Query(
+        "NULL",
+        "SELECT month, count(*) FROM flights WHERE dep_time IS NULL AND carrier = 'HA' GROUP BY month ORDER BY 1",
+    ),
     Query(
         "OR",
         "SELECT count(*), sum(distance) FROM flights WHERE (carrier = 'AS' AND month = 2) OR dep_delay > 1000",

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
     from pruner.indexes.base import Evidence, IndexType
     from pruner.metadata.definitions import IndexDefinition
-    from pruner.metadata.table import MetadataTable
     from pruner.metadata.state import SegmentEntry, State
+    from pruner.metadata.table import MetadataTable
     from pruner.schema import Field
     from pruner.tables.snapshot import Snapshot
 
@@ -137,8 +137,10 @@ class SnapshotEvidence:
         records = self._segments.read(entry)
         locations = self._locate(entry)
         local = records.column("__slice").to_numpy()
-        if len(local) and not (0 <= local.min() and local.max() < len(locations)):
-            raise FormatError(f"segment {entry.path} names slices outside its batch: drop the index and create it anew")
+        if len(local) and not (local.min() >= 0 and local.max() < len(locations)):
+            raise FormatError(
+                f"segment {entry.path} names slices outside its batch: drop the index and create it anew"
+            )
         ordinals = locations[local]
         usable = ordinals >= 0
         usable[usable] = self._snapshot.coverable[ordinals[usable]]
@@ -163,7 +165,7 @@ def _last_per_slice(records: pa.Table) -> pa.Table:
     newest_first, first_seen = np.unique(ordinals[::-1], return_index=True)
     if len(newest_first) == len(ordinals):
         return records
-    return records.take(pa.array(np.sort(len(ordinals) - 1 - first_seen)))
+    return records.take(pa.array(np.sort(len(ordinals) - 1 - first_seen), pa.int64()))
 
 
 def usable_type(definition: IndexDefinition) -> IndexType | str:

@@ -1,7 +1,8 @@
 """Defining, building and dropping indexes: the changes that a table makes to its metadata table.
 
-A refresh takes a snapshot, finds for each definition the slices without a record, runs the kernel over them, writes the
-segments and commits once. Nothing is visible before the commit, so a killed build leaves only files that `vacuum` removes.
+A refresh takes a snapshot, finds for each definition the slices without a record, runs the kernel over them,
+writes the segments and commits once. Nothing is visible before the commit, so a killed build leaves only
+files that `vacuum` removes.
 """
 
 from __future__ import annotations
@@ -15,9 +16,9 @@ import numpy as np
 from pruner.errors import IndexDefinitionError, SchemaError
 from pruner.expr.identifier import parse_column_path
 from pruner.indexes.registry import index_type
-from pruner.metadata.segments import batch_table
 from pruner.metadata.coverage import locate
 from pruner.metadata.definitions import FieldBinding, IndexDefinition, define
+from pruner.metadata.segments import batch_table
 from pruner.metadata.state import FILES
 from pruner.pipeline.local import build
 from pruner.pipeline.requests import BuildRequest, Failure

@@ -1,8 +1,9 @@
 """One round of questions to the evidence: the same slices, the same semantics, any leaf and outcome.
 
-Here the rules on combining sources stand (R1, R2): what no index may cover is kept, a value that may come from either of
-two places is excluded only where both exclude it, several sources about the same value are AND-ed, and where they
-together exclude everything about a slice that has rows, one of them must be wrong and the slice is kept.
+Here the rules on combining sources stand (R1, R2): what no index may cover is kept, a value that may come
+from either of two places is excluded only where both exclude it, several sources about the same value are
+AND-ed, and where they together exclude everything about a slice that has rows, one of them must be wrong and
+the slice is kept.
 """
 
 from __future__ import annotations
@@ -58,9 +59,7 @@ class Inquiry:
     def leaf(self, leaf: Leaf, outcome: Outcome) -> Mask:
         """Tell for each slice whether some row can make `leaf` come to `outcome`, by all sources together."""
         answers = [
-            answer
-            for source in self.sources(leaf)
-            if (answer := self.ask(source, leaf, outcome)) is not None
+            answer for source in self.sources(leaf) if (answer := self.ask(source, leaf, outcome)) is not None
         ]
         if not answers:
             self.note_silence(leaf)
@@ -106,11 +105,11 @@ class Inquiry:
         empty = [np.ones(self.count, np.bool_) for _ in self.sources(leaf)]
         for outcome in Outcome:
             excluded_by_any = np.zeros(self.count, np.bool_)
-            for source, proven_empty in zip(self.sources(leaf), empty, strict=True):
+            for position, source in enumerate(self.sources(leaf)):
                 answer = self.ask(source, leaf, outcome)
                 excludes = np.zeros(self.count, np.bool_) if answer is None else ~answer
                 excluded_by_any |= excludes
-                proven_empty &= excludes
+                empty[position] &= excludes
             excluded &= excluded_by_any
         contradicted = excluded & ~reduce(np.logical_or, empty, np.zeros(self.count, np.bool_))
         if contradicted.any():

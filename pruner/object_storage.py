@@ -103,7 +103,8 @@ class ObjectStore(Store):
         folder = self._key(prefix) if prefix else self._prefix
         offset = self._key(after) if after else None
         with self._doing("list", prefix):
-            pages = obstore.list(self._store, folder or None, offset=offset)
+            stores: Any = obstore  # whose stubs leave the pages' type open
+            pages = stores.list(self._store, folder or None, offset=offset)
             return sorted(self._info(meta) for page in pages for meta in page)
 
     def delete(self, paths: Iterable[str]) -> None:
@@ -140,7 +141,7 @@ class ObjectStore(Store):
         except FileNotFoundError:
             raise NotFoundError(f"{where} does not exist") from None
         except (PermissionDeniedError, UnauthenticatedError):
-            advice = "; a read-only lake can keep its metadata table elsewhere with index_uri"
+            advice = "; a read-only lake can keep its metadata table elsewhere with index_uri (--index-uri)"
             advice = advice if action == "write" else ""
             raise StorageError(
                 f"the store refuses to {action} {where}: check the credentials{advice}"

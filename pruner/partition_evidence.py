@@ -1,13 +1,13 @@
 """Partition values as evidence: the path of a slice says one value for all of its rows.
 
-A partition is judged like a file whose statistics are that one value, and its slices share the verdict. Nothing has to be
-built for it. Whether the value in the path may be believed at all is the snapshot's to say (`Partitions`).
+A partition is judged like a file whose statistics are that one value, and its slices share the verdict.
+Nothing has to be built for it. Whether the value in the path may be believed at all is the snapshot's to say
+(`Partitions`).
 """
 
 from __future__ import annotations
 
-from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -37,16 +37,13 @@ class PartitionEvidence:
         self._partitions = snapshot.partitions
         self._path = about.path
         self._ordinals = snapshot.partition_ordinals
+        self.covered: Mask = by_partition.covered[self._ordinals]
+        """Slices whose partition has a usable value."""
 
     @property
     def count(self) -> int:
         """Number of slices."""
         return len(self._ordinals)
-
-    @cached_property
-    def covered(self) -> Mask:
-        """Slices whose partition has a usable value."""
-        return self._by_partition.covered[self._ordinals]
 
     def possible(
         self, leaf: Leaf, outcome: Outcome, semantics: Semantics, at: NDArray[np.intp] | None
@@ -55,7 +52,9 @@ class PartitionEvidence:
 
         None where the asking engine may read another value from the path than was decoded (trap N2).
         """
-        if not (self._path in self._partitions.shared or self._partitions.trusts(self._path, semantics.engine)):
+        if not (
+            self._path in self._partitions.shared or self._partitions.trusts(self._path, semantics.engine)
+        ):
             return None
         verdict = self._by_partition.possible(leaf, outcome, semantics, None)
         if verdict is None:
@@ -73,12 +72,12 @@ def partition_evidence(snapshot: Snapshot, about: Field) -> PartitionEvidence | 
     return PartitionEvidence(COLUMN_STATS.load(records, len(values), about), about, snapshot)
 
 
-def _as_records(values: pa.Array, kind: Kind) -> pa.Table:
+def _as_records(values: pa.Array[Any], kind: Kind) -> pa.Table:
     """Write each partition's value as the statistics of a file that holds one row with it."""
     count = len(values)
     is_null = values.is_null()
     bounds = _storage(values, kind)
-    columns: dict[str, pa.Array] = {
+    columns: dict[str, pa.Array[Any]] = {
         "trusted": pa.repeat(pa.scalar(True), count),
         "row_count": pa.repeat(pa.scalar(1, pa.int64()), count),
         "type": pa.repeat(pa.scalar(str(values.type)), count),
@@ -92,12 +91,14 @@ def _as_records(values: pa.Array, kind: Kind) -> pa.Table:
         "calendar_open": pa.repeat(pa.scalar(False), count),
         "from_data": pa.repeat(pa.scalar(False), count),
     }
-    arrays = [columns.get(field.name, pa.nulls(count, field.type)) for field in RECORD_SCHEMA]
+    arrays: list[pa.Array[Any]] = []
+    for name, type_ in zip(RECORD_SCHEMA.names, RECORD_SCHEMA.types, strict=True):
+        arrays.append(columns[name] if name in columns else pa.array([None] * count, type_))
     table = pa.Table.from_arrays(arrays, schema=RECORD_SCHEMA)
     return table.append_column("__slice", pa.array(np.arange(count, dtype=np.int32)))
 
 
-def _storage(values: pa.Array, kind: Kind) -> pa.Array:
+def _storage(values: pa.Array[Any], kind: Kind) -> pa.Array[Any]:
     if kind is Kind.BYTES:
         return values.cast(pa.binary())
     narrow = pa.types.is_date32(values.type)

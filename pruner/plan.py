@@ -1,7 +1,7 @@
 """A scan plan: the slices to read, and the report that says why.
 
-Everything is an array over slice ordinals; slices, files and the report's rows become Python objects one at a time, when
-somebody looks at them.
+Everything is an array over slice ordinals; slices, files and the report's rows become Python objects one at a
+time, when somebody looks at them.
 """
 
 from __future__ import annotations
@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal as OneOf, overload
+from typing import TYPE_CHECKING, Any, cast, overload
+from typing import Literal as OneOf
 
 import numpy as np
 import pyarrow as pa
@@ -33,8 +34,8 @@ FileDetail = OneOf["summary", "kept", "dropped", "all"]
 class FunnelStep:
     """One clause of the predicate and the index (or indexes) that answered for it, in the order of evaluation.
 
-    `considered` slices were left before the step, `dropped` went in it, `uncovered` of the considered ones have no usable
-    record. `note` says why a step could drop nothing.
+    `considered` slices were left before the step, `dropped` went in it, `uncovered` of the considered ones
+    have no usable record. `note` says why a step could drop nothing.
     """
 
     clause: str
@@ -129,7 +130,11 @@ class Plan:
                 'use plan.slices, or ask with Semantics(scan_mode="read_optimized")'
             )
         files = self.snapshot.columns.column("base_file")
-        kept = files.combine_chunks() if self.kept == self.total else files.take(pa.array(self.ordinals)).combine_chunks()
+        kept: Any = (
+            files.combine_chunks()
+            if self.kept == self.total
+            else files.take(pa.array(self.ordinals, pa.int64())).combine_chunks()
+        )
         return kept.drop_null()
 
     @property
@@ -195,7 +200,7 @@ class FileSequence(Sequence[str]):
     """URIs over an Arrow array, made into strings one at a time."""
 
     def __init__(self, uris: pa.StringArray) -> None:
-        self._uris = uris
+        self._uris: Any = uris
 
     def __len__(self) -> int:
         return len(self._uris)
@@ -217,7 +222,7 @@ class FileSequence(Sequence[str]):
     def __eq__(self, other: object) -> bool:
         if isinstance(other, FileSequence):
             return bool(self._uris.equals(other._uris))
-        return isinstance(other, Sequence) and list(self) == list(other)
+        return isinstance(other, Sequence) and list(self) == list(cast("Sequence[object]", other))
 
     def __hash__(self) -> int:
         raise TypeError("a FileSequence is not hashable: use tuple(files)")

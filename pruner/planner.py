@@ -104,9 +104,9 @@ class Planner:
         others = int(np.count_nonzero(~self._snapshot.coverable & ~self._snapshot.has_logs))
         notes: list[str] = []
         if with_logs:
-            notes.append(f"{with_logs} slices have log files, which are not indexed: kept")
+            notes.append(f"slices with log files, which are not indexed: {with_logs:,} kept")
         if others:
-            notes.append(f"{others} slices are unsettled or unreadable: kept")
+            notes.append(f"slices that are unsettled or unreadable: {others:,} kept")
         return tuple(notes)
 
     def _apply(self, clause: BoundExpr, semantics: Semantics, progress: _Progress) -> None:

@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 
 REPORT_FORMAT = 1
 
+SHOWN_PREDICATE = 2000
+"""Characters of a predicate that the text for people shows; the JSON has it whole."""
+
 
 def report_dict(plan: Plan) -> dict[str, Any]:
     """The summary of a plan as plain values, ready for JSON."""
@@ -107,7 +110,7 @@ def report_text(plan: Plan) -> str:
     """The report as text for people: the outcome, the funnel, what could not be used."""
     lines = [
         f"table      {plan.snapshot.root}",
-        f"predicate  {plan.predicate}",
+        f"predicate  {_shortened(plan.predicate)}",
         f"semantics  {plan.semantics.engine}, scan mode {plan.semantics.scan_mode}, "
         f"zone {plan.semantics.zone or 'unknown'}",
         f"kept       {plan.kept:,} of {plan.total:,} slices, "
@@ -124,6 +127,12 @@ def report_text(plan: Plan) -> str:
     lines += [f"note: {reason}" for reason in plan.fallbacks]
     lines += [f"problem: {sentence}" for sentence in plan.snapshot.problems.values()]
     return "\n".join(lines)
+
+
+def _shortened(predicate: str) -> str:
+    if len(predicate) <= SHOWN_PREDICATE:
+        return predicate
+    return f"{predicate[:SHOWN_PREDICATE]}… ({len(predicate):,} characters)"
 
 
 def _megabytes(size: int) -> str:

@@ -41,7 +41,7 @@ METADATA_SUFFIX = ".pruner"
 
 
 def open_table(
-    uri: str | Sequence[str],
+    uri: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
     *,
     storage_options: Mapping[str, str] | None = None,
     index_uri: str | None = None,
@@ -59,7 +59,7 @@ def open_table(
         TableError: there is no such path, it is not a table, or its format is not supported.
         StorageError: the store refuses to be read.
     """
-    roots = [uri] if isinstance(uri, str) else list(uri)
+    roots = [os.fspath(root) for root in ([uri] if isinstance(uri, (str, os.PathLike)) else uri)]
     options = dict(storage_options or {})
     source = open_source(roots, options)
     place = index_uri or source.root.rstrip("/") + METADATA_SUFFIX
@@ -132,6 +132,9 @@ class Table:
         self._looked_at = float("-inf")
         self._unreadable: tuple[str, ...] = ()
         self.index_uri = index_uri
+
+    def __repr__(self) -> str:
+        return f"<Table {self.uri} ({self.format})>"
 
     @property
     def uri(self) -> str:
@@ -265,10 +268,9 @@ class Table:
             snapshot_id=snapshot.id,
             slices=len(snapshot),
             coverable=int(snapshot.coverable.sum()),
-            indexes=tuple(
-                index_status(definition, state, snapshot, self._segments)
-                for definition in (state.definitions if state else ())
-            ),
+            indexes=()
+            if state is None
+            else tuple(index_status(each, state, snapshot, self._segments) for each in state.definitions),
             problems=dict(snapshot.problems),
             fallbacks=self._unreadable,
         )
@@ -325,8 +327,8 @@ class Table:
         if state.version == 0:
             return None
         if not state.matches(self._source.identity()):
-            self._unreadable = ("indexes are not used: the table was made anew since they were built; refresh them",)
+            self._unreadable = (
+                "indexes are not used: the table was made anew since they were built; refresh them",
+            )
             return None
         return state
-
-

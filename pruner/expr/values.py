@@ -20,4 +20,4 @@ import datetime
 from decimal import Decimal
 from typing import TypeAlias
 
-LiteralValue: TypeAlias = None | bool | int | float | Decimal | str | bytes | datetime.date
+LiteralValue: TypeAlias = bool | int | float | Decimal | str | bytes | datetime.date | None

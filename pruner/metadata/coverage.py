@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow.compute as pc
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-def locate(snapshot_keys: pa.FixedSizeBinaryArray, batch_keys: pa.FixedSizeBinaryArray) -> NDArray[np.int64]:
+def locate(snapshot_keys: pa.Array[Any], batch_keys: pa.Array[Any]) -> NDArray[np.int64]:
     """Tell for each row of a slice batch which slice of the snapshot it is.
 
     Args:
@@ -29,23 +29,21 @@ def locate(snapshot_keys: pa.FixedSizeBinaryArray, batch_keys: pa.FixedSizeBinar
     """
     if _same(snapshot_keys, batch_keys):
         return np.arange(len(batch_keys), dtype=np.int64)
-    # pyarrow makes this function at import, where type checkers do not see it.
-    found = pc.index_in(  # pyright: ignore[reportAttributeAccessIssue]
-        batch_keys, value_set=snapshot_keys, skip_nulls=True
-    )
+    compute: Any = pc  # whose stubs leave types open
+    found = compute.index_in(batch_keys, value_set=snapshot_keys, skip_nulls=True)
     ordinals = found.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
     return _first_only(ordinals, len(snapshot_keys))
 
 
-def _same(left: pa.FixedSizeBinaryArray, right: pa.FixedSizeBinaryArray) -> bool:
+def _same(left: pa.Array[Any], right: pa.Array[Any]) -> bool:
     """The usual case, far cheaper than a join: one batch covers a table that has not changed since."""
     if len(left) != len(right) or left.null_count or right.null_count:
         return False
     return np.array_equal(_words(left), _words(right))
 
 
-def _words(keys: pa.FixedSizeBinaryArray) -> NDArray[np.uint64]:
-    data = keys.buffers()[1]
+def _words(keys: pa.Array[Any]) -> NDArray[np.uint64]:
+    data: Any = keys.buffers()[1]
     if data is None:
         return np.empty(0, dtype=np.uint64)
     start = keys.offset * SLICE_KEY_BYTES

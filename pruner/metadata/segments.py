@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import uuid
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pyarrow as pa
@@ -58,28 +58,24 @@ def batch_table(snapshot: Snapshot, ordinals: NDArray[np.intp]) -> pa.Table:
     """Return the slice batch of some slices of a snapshot: local ordinal i is the slice `ordinals[i]`."""
     at = pa.array(ordinals, type=pa.int64())
     columns = snapshot.columns.take(at)
-    return pa.table(
-        {
-            "slice_key": snapshot.keys.take(at),
-            "partition_path": snapshot.partitions.paths.take(columns.column("partition").combine_chunks()),
-            "file_id": columns.column("file_id"),
-            "base_file": _relative(columns.column("base_file"), snapshot.root),
-            "base_size": columns.column("base_size"),
-            "base_version": columns.column("base_version"),
-            "base_instant": columns.column("base_instant"),
-        },
-        schema=BATCH_SCHEMA,
-    )
+    found: dict[str, Any] = {
+        "slice_key": snapshot.keys.take(at),
+        "partition_path": snapshot.partitions.paths.take(columns.column("partition").combine_chunks()),
+        "file_id": columns.column("file_id"),
+        "base_file": _relative(columns.column("base_file"), snapshot.root),
+        "base_size": columns.column("base_size"),
+        "base_version": columns.column("base_version"),
+        "base_instant": columns.column("base_instant"),
+    }
+    return pa.table(found, schema=BATCH_SCHEMA)
 
 
-def _relative(uris: pa.ChunkedArray, root: str) -> pa.ChunkedArray:
+def _relative(uris: pa.ChunkedArray[Any], root: str) -> Any:
     prefix = root.rstrip("/") + "/"
-    # pyarrow makes these functions at import, where type checkers do not see them.
-    below = pc.starts_with(uris, pattern=prefix)  # pyright: ignore[reportAttributeAccessIssue]
-    relative = pc.utf8_slice_codeunits(  # pyright: ignore[reportAttributeAccessIssue]
-        uris, start=len(prefix)
-    )
-    return pc.if_else(below, relative, uris)  # pyright: ignore[reportAttributeAccessIssue]
+    compute: Any = pc  # whose stubs leave types open
+    below = compute.starts_with(uris, pattern=prefix)
+    relative = compute.utf8_slice_codeunits(uris, start=len(prefix))
+    return compute.if_else(below, relative, uris)
 
 
 def write_segment(
@@ -130,11 +126,12 @@ def write_segment(
 
 def _to_parquet(table: pa.Table) -> bytes:
     # Keys and numbers hardly repeat; a dictionary would only be tried and given up.
-    repeating = [
+    repeating: Any = [
         name for name, kind in zip(table.column_names, table.schema.types, strict=True) if _repeats(kind)
     ]
     sink = pa.BufferOutputStream()
-    pq.write_table(
+    parquet: Any = pq  # whose stubs know fewer of its options
+    parquet.write_table(
         table,
         sink,
         row_group_size=ROW_GROUP_ROWS,
@@ -166,7 +163,7 @@ def read_segment(store: Store, entry: SegmentEntry) -> pa.Table:
     if len(data) != entry.size or checksum_of(data) != entry.checksum:
         raise FormatError(f"the segment {where} fails its checksum: drop the index and create it again")
     try:
-        file = pq.ParquetFile(pa.BufferReader(data))
+        file: Any = pq.ParquetFile(pa.BufferReader(data))
         unpacked = sum(
             file.metadata.row_group(i).total_byte_size for i in range(file.metadata.num_row_groups)
         )
@@ -191,7 +188,7 @@ def _get(store: Store, entry: SegmentEntry, where: str) -> bytes:
 
 
 def _check_batch(table: pa.Table, where: str) -> None:
-    columns = [(entry.name, entry.type) for entry in BATCH_SCHEMA]
-    found = [(entry.name, entry.type) for entry in table.schema][: len(columns)]
+    columns = list(zip(BATCH_SCHEMA.names, BATCH_SCHEMA.types, strict=True))
+    found = list(zip(table.schema.names, table.schema.types, strict=True))[: len(columns)]
     if found != columns or table.num_rows > SEGMENT_SLICES:
         raise FormatError(f"the slice batch {where} does not have the columns of one")

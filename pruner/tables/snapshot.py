@@ -101,7 +101,7 @@ class Snapshot:
     id: str
     schema: TableSchema
     columns: pa.Table
-    keys: pa.FixedSizeBinaryArray
+    keys: pa.Array[Any]
     partitions: Partitions
     root: str
     problems: dict[str, str] = field(default_factory=dict[str, str])

@@ -1,9 +1,11 @@
-"""Before and after CREATE INDEX every reader sees the same rows, from the table's folder and from globs above it (N9)."""
+"""Before and after CREATE INDEX every reader sees the same rows, from the table's folder and from globs
+above it (N9).
+"""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import duckdb
 import polars as pl
@@ -17,7 +19,7 @@ import pruner
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-Rows = list[tuple[int, str]]
+Rows = list[tuple[Any, ...]]
 
 
 def _write(lake: Path) -> Path:
@@ -29,7 +31,7 @@ def _write(lake: Path) -> Path:
 
 
 def _by_duckdb(pattern: str) -> Rows:
-    return duckdb.sql(f"SELECT id, s FROM read_parquet('{pattern}') ORDER BY ALL").fetchall()
+    return duckdb.execute(f"SELECT id, s FROM read_parquet('{pattern}') ORDER BY ALL").fetchall()
 
 
 def _by_polars(pattern: str) -> Rows:
@@ -67,7 +69,7 @@ def test_spark(tmp_path: Path, spark: SparkSession) -> None:
     lake = tmp_path / "lake"
     table = _write(lake)
 
-    def read() -> list[list[object]]:
+    def read() -> list[list[Any]]:
         whole = spark.read.parquet(str(table))
         globbed = (
             spark.read.option("recursiveFileLookup", "true")

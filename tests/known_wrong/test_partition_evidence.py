@@ -1,8 +1,11 @@
-"""Traps of values that stand in paths, through whole plans: kept where a row matches, dropped where the path proves it."""
+"""Traps of values that stand in paths, through whole plans: kept where a row matches, dropped where the
+path proves it.
+"""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -11,7 +14,7 @@ import pytest
 import pruner
 
 
-def _write(root: Path, folder: str, columns: dict[str, list[object]]) -> None:
+def _write(root: Path, folder: str, columns: dict[str, Any]) -> None:
     (root / folder).mkdir(parents=True)
     pq.write_table(pa.table(columns), root / folder / "data.parquet")
 
@@ -43,7 +46,9 @@ def test_n2_the_default_partition_is_null(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("indexed", [False, True])
-def test_n6_a_column_in_the_path_and_in_the_file_is_excluded_only_by_both(tmp_path: Path, indexed: bool) -> None:
+def test_n6_a_column_in_the_path_and_in_the_file_is_excluded_only_by_both(
+    tmp_path: Path, indexed: bool
+) -> None:
     """N6 (datafusion#15912): which of the two an engine reads is its own affair, so the union counts (R2)."""
     for number, (folder, values) in enumerate({"k=1": [1, 1], "k=2": [7, 8], "k=3": [3, 3]}.items()):
         _write(tmp_path / "t", folder, {"k": values, "x": [number, number]})

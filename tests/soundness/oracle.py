@@ -1,7 +1,8 @@
 """What minima, maxima and counts prove about a predicate on one file: a second, scalar implementation.
 
-It shares no code with pruner: one file at a time, plain Python values, NaN as the greatest number (the rule of DuckDB and
-Spark). Plans must keep exactly the files that it keeps: fewer would lose rows, more would waste what the statistics say.
+It shares no code with pruner: one file at a time, plain Python values, NaN as the greatest number (the rule
+of DuckDB and Spark). Plans must keep exactly the files that it keeps: fewer would lose rows, more would waste
+what the statistics say.
 """
 
 from __future__ import annotations

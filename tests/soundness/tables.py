@@ -17,7 +17,9 @@ from tests.soundness.predicates import Predicate
 
 @dataclass(frozen=True)
 class RandomTable:
-    """A table on disk with all that is known of it: columns, the values that stand in each, facts by file and column."""
+    """A table on disk with all that is known of it: columns, the values that stand in each, facts by file
+    and column.
+    """
 
     root: Path
     columns: dict[str, Kind]
@@ -26,7 +28,9 @@ class RandomTable:
 
 
 def write_table(rng: random.Random, root: Path, file_count: int = 12, column_count: int = 6) -> RandomTable:
-    """Write a table of `file_count` files whose columns are mostly clustered, so that statistics can tell files apart."""
+    """Write a table of `file_count` files whose columns are mostly clustered, so that statistics can tell
+    files apart.
+    """
     root.mkdir(parents=True)
     columns = {f"c{i} {kind.name}": kind for i, kind in enumerate(rng.sample(KINDS, column_count))}
     clustered = {name: rng.random() < 0.85 for name in columns}

@@ -1,7 +1,7 @@
 """No matching row of a real Hudi table is lost: every fixture table × random predicates, against Spark's snapshot read.
 
-The oracle is Spark with Hudi's own data skipping off; it names the file group of each row in `_hoodie_file_name`, so the
-test does not rely on our listing in any way.
+The oracle is Spark with Hudi's own data skipping off; it names the file group of each row in
+`_hoodie_file_name`, so the test does not rely on our listing in any way.
 """
 
 from __future__ import annotations
@@ -60,7 +60,9 @@ def test_no_matching_row_is_lost(
 def test_statistics_drop_what_they_prove(
     name: str, spark: SparkSession, hudi_tables: HudiTables, tmp_path: Path
 ) -> None:
-    """A value beyond every base file leaves the slices with logs alone; one that stands in one group leaves that too."""
+    """A value beyond every base file leaves the slices with logs alone; one that stands in one group leaves
+    that too.
+    """
     path = hudi_tables.path(name)
     rows = spark_snapshot(spark, path).collect()
     table = pruner.open_table(str(path), index_uri=str(tmp_path / "index"))
@@ -80,7 +82,7 @@ def test_statistics_drop_what_they_prove(
 
 def _file_id(name: str) -> str:
     """The file group of a row: base files are named `<file id>_<token>_<instant>.parquet`, logs give the file id."""
-    return name.split("_")[0]
+    return name.split("_", maxsplit=1)[0]
 
 
 def _predicates(rng: random.Random, rows: list[Row], count: int) -> Iterator[str]:

@@ -92,8 +92,10 @@ def _evaluate(predicate: BoundExpr, row: dict[str, bool | None]) -> bool | None:
             return None if value is None else not value
         case Constant(value):
             return value
+        case IsNullLeaf(field):
+            return row[field.name]
         case _:
-            return row[predicate.field.name]
+            raise AssertionError(predicate)
 
 
 PREDICATES = st.recursive(
@@ -105,12 +107,16 @@ PREDICATES = st.recursive(
     ),
     max_leaves=12,
 )
-ROWS = st.lists(st.fixed_dictionaries({name: st.sampled_from([True, False, None]) for name in LEAVES}), max_size=4)
+ROWS = st.lists(
+    st.fixed_dictionaries({name: st.sampled_from([True, False, None]) for name in LEAVES}), max_size=4
+)
 OUTCOME_OF = {True: Outcome.TRUE, False: Outcome.FALSE, None: Outcome.NULL}
 
 
 @given(PREDICATES, st.lists(ROWS, min_size=1, max_size=5))
-def test_no_outcome_that_occurs_is_excluded(predicate: BoundExpr, slices: list[list[dict[str, bool | None]]]) -> None:
+def test_no_outcome_that_occurs_is_excluded(
+    predicate: BoundExpr, slices: list[list[dict[str, bool | None]]]
+) -> None:
     def leaf_verdict(leaf: object, outcome: Outcome) -> np.ndarray:
         name = next(name for name, known in LEAVES.items() if known is leaf)
         return np.array([any(OUTCOME_OF[row[name]] is outcome for row in rows) for rows in slices])

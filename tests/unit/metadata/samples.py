@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pyarrow as pa
 import xxhash
 
@@ -13,7 +15,7 @@ IDENTITY = "table-1"
 AMOUNT = ("amount",)
 
 
-def keys(numbers: range | list[int]) -> pa.FixedSizeBinaryArray:
+def keys(numbers: range | list[int]) -> pa.Array[Any]:
     return pa.array([xxhash.xxh3_128_digest(b"%d" % number) for number in numbers], pa.binary(16))
 
 

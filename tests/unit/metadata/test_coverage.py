@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -17,7 +18,7 @@ _KEY = st.integers(0, 6).map(lambda number: bytes([number % 2]) * 8 + bytes([num
 _KEYS = st.lists(_KEY, max_size=12)
 
 
-def _array(keys: Sequence[bytes | None]) -> pa.FixedSizeBinaryArray:
+def _array(keys: Sequence[bytes | None]) -> pa.Array[Any]:
     return pa.array(keys, pa.binary(16))
 
 
@@ -58,9 +59,9 @@ def _million(seed: int) -> np.ndarray:
     return np.random.default_rng(seed).integers(0, 2**63, size=(1_000_000, 2), dtype=np.uint64)
 
 
-def _from_words(words: np.ndarray) -> pa.FixedSizeBinaryArray:
-    data = pa.py_buffer(np.ascontiguousarray(words))
-    return pa.FixedSizeBinaryArray.from_buffers(pa.binary(16), len(words), [None, data])
+def _from_words(words: np.ndarray) -> pa.Array[Any]:
+    data = pa.py_buffer(np.ascontiguousarray(words).tobytes())
+    return pa.Array.from_buffers(pa.binary(16), len(words), [None, data])
 
 
 @pytest.mark.parametrize("order", ["same", "mixed"])
