@@ -38,7 +38,7 @@ CHUNK_SLICES = 1024
 REMOTE_THREADS = 32
 """Remote files that are read at once: they wait for the store, not for the processor."""
 
-WORKER_SLICES = 8 * CHUNK_SLICES
+WORKER_SLICES = 16 * CHUNK_SLICES
 """Local slices from which on worker processes pay: they start in a second, in which one process reads thousands."""
 
 
