@@ -25,6 +25,11 @@ STAGING = "staging"
 
 _READ_ONLY = (errno.EACCES, errno.EPERM, errno.EROFS)
 _NO_LINKS = (errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EXDEV)
+_NO_PLACE = (errno.ENOTDIR, errno.ENOENT)
+_NO_FOLDER = (
+    "there is no folder and none can be made; name another place for the metadata table with index_uri "
+    "(--index-uri)"
+)
 
 
 class LocalStore(Store):
@@ -93,6 +98,8 @@ class LocalStore(Store):
             found = list(_walk(folder, f"{prefix}/" if prefix else "", after or "", ()))
         except OSError as error:
             where = f"{self.uri}/{prefix}" if prefix else self.uri
+            if error.errno == errno.ENOTDIR:
+                raise StorageError(f"cannot list {where}: {_NO_FOLDER}") from None
             raise StorageError(f"cannot list {where} completely: {error.strerror}") from None
         return sorted(found)
 
@@ -142,13 +149,15 @@ class LocalStore(Store):
         if error.errno in _READ_ONLY:
             return (
                 f"cannot write below {self.uri} ({error.strerror}): "
-                "name a writable place for the metadata table with index_uri"
+                "name a writable place for the metadata table with index_uri (--index-uri)"
             )
         if error.errno in _NO_LINKS:
             return (
                 f"the file system of {self.uri} has no hard links, which atomic commits need: "
-                "name another place for the metadata table with index_uri"
+                "name another place for the metadata table with index_uri (--index-uri)"
             )
+        if error.errno in _NO_PLACE:
+            return f"cannot write below {self.uri}: {_NO_FOLDER}"
         return f"cannot write {self.uri}/{path}: {error.strerror}"
 
 
@@ -184,7 +193,7 @@ def _make_folder(folder: Path) -> None:
         folder.mkdir()
     except FileExistsError:
         if not folder.is_dir():
-            raise
+            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR)) from None
     _sync_folder(folder.parent)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from threading import RLock
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -17,7 +18,7 @@ from pruner_duckdb.shadow import Relation
 if TYPE_CHECKING:
     from pruner.table import PinnedSnapshot
 
-TableSpec: TypeAlias = "str | Sequence[str] | Mapping[str, Any] | Table"
+TableSpec: TypeAlias = "str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | Mapping[str, Any] | Table"
 """A path or URI, several roots, a table, or options: `uri` and those of `pruner.open_table`, `as_of`,
 `read_optimized`.
 """
@@ -82,7 +83,7 @@ def _checked_options(name: str, spec: TableSpec) -> dict[str, Any]:
     if isinstance(spec, Table):
         return {}
     if not isinstance(spec, Mapping):
-        return {"uri": spec if isinstance(spec, str) else list(spec)}
+        return {"uri": spec}
     options = dict(spec)
     unknown = sorted(options.keys() - _OPTIONS)
     if unknown:

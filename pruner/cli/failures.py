@@ -53,6 +53,9 @@ class PrunerGroup(TyperGroup):
     def _report(self, error: BaseException) -> int:
         if self.show_traceback:
             traceback.print_exception(error)
+        if type(error).__name__ == "NoArgsIsHelpError":
+            sys.stderr.write(f"{error}\n")
+            return WRONG_USAGE
         sentence, code = describe(error)
         complain(sentence)
         return code
@@ -62,7 +65,7 @@ def describe(error: BaseException) -> tuple[str, int]:
     """The sentence and the exit code for an exception."""
     match error:
         case typer.TyperException():
-            return error.format_message(), WRONG_USAGE
+            return error.format_message().replace("Value error, ", "", 1), WRONG_USAGE
         case typer.Abort():
             return "stopped: nothing was done", FAILURE
         case PredicateError() | StatementError():

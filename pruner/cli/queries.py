@@ -49,6 +49,8 @@ def query(
     output: OutputOption = Output.TEXT,
 ) -> None:
     """Run a query in DuckDB, pruned."""
+    if not select.strip(" \t\r\n;"):
+        raise PredicateError("the query is empty: write a SELECT")
     adapter = _duckdb_adapter()
     tables = catalog(pairs(table, "--table"), index_uri, option)
     known = {name: tables.open(name) for name in _mentioned(tables, select)}

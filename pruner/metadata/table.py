@@ -174,7 +174,7 @@ class MetadataTable:
             self.store.delete([path])
             raise StorageError(
                 f"the store of {self.store.uri} overwrites where it must not, so commits would get lost: "
-                "keep the metadata table in another store with index_uri"
+                "keep the metadata table in another store with index_uri (--index-uri)"
             )
 
     def _confirm(self, state: State, base: _Newest) -> None:

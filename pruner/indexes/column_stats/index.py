@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from pruner.schema import Field
 
 _SUPPORTED = (
-    "boolean, integers, float, double, decimal up to 38 digits, string, binary, date, timestamp are supported"
+    "boolean, integers, float, double, decimal up to 38 digits, string, binary, date, timestamp, and fields of "
+    "these types inside structs (a.b) are supported"
 )
 
 

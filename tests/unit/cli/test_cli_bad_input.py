@@ -189,3 +189,36 @@ def test_control_characters_never_reach_the_terminal(run: Run) -> None:
     ran = run("status", "/tmp/\x1b[31mred\nline")
     assert_refused(ran, 1)
     assert "\x1b" not in ran.err
+
+
+def test_no_command_shows_the_help(run: Run) -> None:
+    ran = run()
+    assert ran.code == 2
+    assert ran.err.startswith("Usage: ")
+    assert "\n  sql  " in ran.err
+
+
+def test_an_unknown_choice_is_named_plainly(run: Run, flights: Path) -> None:
+    ran = run("plan", flights, "--where", "delay = 1", "--dialect", "oracle")
+    assert_refused(ran, 2, "Invalid value for '--dialect': 'oracle' is not one of 'duckdb'")
+
+
+def test_an_empty_query(run: Run) -> None:
+    assert_refused(run("query", " ;\n"), 2, "the query is empty")
+
+
+def test_a_place_below_a_file_offers_another(run: Run, flights: Path, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    made = run("sql", f"CREATE INDEX i ON '{flights}' (delay)", "--index-uri", tmp_path / "file" / "index")
+    assert_refused(made, 1, "cannot list", "--index-uri")
+
+
+def test_a_long_predicate_is_shortened_for_people(run: Run, flights: Path) -> None:
+    where = f"delay IN ({', '.join(map(str, range(5000)))})"
+    text, whole = (
+        run("explain", flights, "--where", where),
+        run("plan", flights, "--where", where, "--output", "json"),
+    )
+    assert len(text.out) < 5000
+    assert f"({len(where):,} characters)" in text.out
+    assert where in whole.out

@@ -223,10 +223,10 @@ def test_a_read_only_place_offers_index_uri(tmp_path: Path) -> None:
 def test_a_place_below_a_file(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
     store = open_store(str(tmp_path / "file"))
-    with pytest.raises(StorageError, match="cannot write"):
+    with pytest.raises(StorageError, match=r"cannot write .*index_uri"):
         store.put_if_absent("log/1", b"x")
-    with pytest.raises(StorageError, match="cannot list"):
-        store.list()
+    with pytest.raises(StorageError, match=r"cannot list .*index_uri"):
+        store.list("log")
     assert store.info("log/1") is None
 
 
