@@ -91,6 +91,9 @@ def _exact(literal: Literal, engine: Engine) -> _Exact | None:
 def _exact_literal(column: pa.DataType, literal: _Exact, engine: Engine) -> Coerced:
     """Both sides become decimals with room for both, if 38 digits are enough."""
     if pa.types.is_integer(column):
+        if engine == "spark" and not -(2**63) <= literal.value < 2**63:
+            # DecimalPrecision.integralAndDecimalLiteral makes TRUE or FALSE of it, for NULL as well.
+            return NotComparable("Spark decides it by the literal alone, whether the column is NULL or not")
         if literal.scale == 0:
             return Point(literal.unscaled, literal.unscaled)
         whole, scale = integer_digits(column), 0

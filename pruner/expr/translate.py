@@ -35,6 +35,7 @@ from pruner.expr.nodes import (
     Not,
     Opaque,
     Operator,
+    Or,
     conjunction,
     disjunction,
 )
@@ -201,7 +202,11 @@ class Translator:
         if right.value is None:
             same: Expr = IsNull(left)
         else:
-            same = And((Not(IsNull(left)), Compare(Operator.EQ, left, right)))
+            present: Expr = Not(IsNull(left))
+            if self._semantics.engine == "spark":
+                # Cast to the column's type the constant may become NULL there ('1e0' beside an integer).
+                present = Or((present, self._opaque(node, "the constant may become NULL in the cast")))
+            same = And((present, Compare(Operator.EQ, left, right)))
         return same if equal else Not(same)
 
     def _value(self, node: Node) -> Expr:

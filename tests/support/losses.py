@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import pruner
+from pruner.expr.sql import parse_predicate
 
 
 def write_files(folder: Path, *files: pa.Array | pa.Table) -> Path:
@@ -46,3 +47,15 @@ def matching(folder: Path, predicate: str, zone: str = "UTC") -> set[str]:
             {"files": sorted(map(str, folder.rglob("*.parquet")))},
         ).fetchall()
     return {Path(row[0]).name for row in rows}
+
+
+def kept_by(folder: Path, predicate: str, dialect: str, *, strict: bool = True) -> set[str]:
+    """Names of the files that the plan keeps by an engine's default rules.
+
+    Without `strict` a predicate that the engine would refuse is one that nothing is known about, as adapters have it.
+    """
+    table = pruner.open_table(str(folder))
+    if not table.indexes():
+        table = indexed(folder)
+    text = predicate if strict else parse_predicate(predicate, pruner.Semantics.of(dialect))
+    return {Path(file).name for file in table.plan(text, dialect=dialect).files}

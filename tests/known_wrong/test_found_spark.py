@@ -1,0 +1,55 @@
+"""Rows that plans have lost under Spark's rules; what Spark 3.5.9 answered is in each docstring."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from tests.support.losses import kept_by, write_files
+
+
+@pytest.fixture
+def integers(tmp_path: Path) -> Path:
+    """Files of an integer column: all NULL, 5, 6, and 7 beside NULL."""
+    return write_files(tmp_path / "t", *(pa.array(v, pa.int32()) for v in ([None], [5], [6], [7, None])))
+
+
+@pytest.mark.parametrize(
+    "predicate",
+    [
+        "x < 9223372036854775808",
+        "NOT (x < -9223372036854775809)",
+        "x > -9223372036854775809",
+        "x NOT BETWEEN 99999999999999999999 AND 5",
+        "NOT (x >= 9223372036854775808)",
+    ],
+)
+def test_found_spark_decides_by_a_decimal_beyond_bigint_alone(integers: Path, predicate: str) -> None:
+    """`x < 9223372036854775808` is TRUE in Spark for NULL, too: DecimalPrecision.integralAndDecimalLiteral.
+
+    The analyzer puts the literal TRUE (or FALSE) in its place, so all three rows of [NULL, NULL, 5] came back.
+    """
+    assert "0.parquet" in kept_by(integers, predicate, "spark")
+
+
+def test_found_an_ordinary_decimal_beside_an_integer_still_prunes(integers: Path) -> None:
+    """Within the range of BIGINT a NULL stays NULL."""
+    assert kept_by(integers, "x < 5.5", "spark") == {"1.parquet"}
+    assert kept_by(integers, "x < 9223372036854775807", "spark") == {"1.parquet", "2.parquet", "3.parquet"}
+
+
+@pytest.mark.parametrize("text", ["'1e0'", "'nan'", "'9223372036854775808'", "'abc'"])
+def test_found_a_constant_that_becomes_null_in_the_cast(integers: Path, text: str) -> None:
+    """Without ANSI mode Spark casts the text beside `<=>` to the column's type, to NULL here, which NULL rows equal.
+
+    The constant was taken for one that is not NULL, and files of NULLs were dropped.
+    """
+    assert {"0.parquet", "3.parquet"} <= kept_by(integers, f"x <=> {text}", "spark", strict=False)
+
+
+def test_found_null_safe_equality_still_prunes(integers: Path) -> None:
+    """A constant that stays what it is drops what it dropped before."""
+    assert kept_by(integers, "x <=> 5", "spark") == {"1.parquet"}
+    assert kept_by(integers, "NOT (x <=> 5)", "spark") == {"0.parquet", "2.parquet", "3.parquet"}
