@@ -48,15 +48,12 @@ def date_of(day: int) -> datetime.date:
 class IsoText:
     """A date or timestamp as ISO 8601 writes it.
 
-    `wall` is in nanoseconds; `offset` likewise, None where the text names none. `fraction` counts the digits
-    of the fraction of a second that are written, `significant` those up to the last that is not zero.
+    `wall` is in nanoseconds; `offset` likewise, None where the text names none.
     """
 
     wall: int
     offset: int | None
     has_time: bool
-    fraction: int
-    significant: int
 
 
 _ISO = re.compile(
@@ -77,16 +74,15 @@ def parse_iso(text: str) -> IsoText | None:
     except ValueError:
         return None
     if hour is None:
-        return IsoText(days * DAY, None, has_time=False, fraction=0, significant=0)
+        return IsoText(days * DAY, None, has_time=False)
     if int(hour) > 23 or int(minute) > 59 or int(second or 0) > 59:
         return None
-    digits = fraction or ""
     seconds = (int(hour) * 60 + int(minute)) * 60 + int(second or 0)
-    wall = days * DAY + seconds * SECOND + int(digits.ljust(9, "0"))
+    wall = days * DAY + seconds * SECOND + int((fraction or "").ljust(9, "0"))
     offset = None if zone is None else fixed_offset(zone)
     if zone is not None and offset is None:
         return None
-    return IsoText(wall, offset, has_time=True, fraction=len(digits), significant=len(digits.rstrip("0")))
+    return IsoText(wall, offset, has_time=True)
 
 
 _FIXED = re.compile(r"([+-])(\d{2})(?::(\d{2}))?", re.ASCII)

@@ -204,7 +204,7 @@ class _Scanner:
             if self._calls > CALL_NESTING:
                 self._fail(f"function calls are nested more than {CALL_NESTING} deep", offset)
         self._push(offset, f"{self._previous.lower()}{bracket}" if called else bracket)
-        if bracket == "(" and self._previous == "IN" and self._takes_lists:
+        if bracket == "(" and self._previous == "IN":
             plain = PLAIN_LIST.match(self.text, offset + 1)
             if plain and self.text[plain.end() : plain.end() + 1] == ")":
                 if plain.end() - offset > LIST_CHARACTERS:
@@ -240,7 +240,6 @@ class _Scanner:
         """Skip a comment, nested ones included; engines differ about those, so nothing is taken out behind
         one.
         """
-        self._takes_lists = False
         depth = 0
         ends = _COMMENT_ENDS.finditer(self.text, start)
         while match := next(ends, None):

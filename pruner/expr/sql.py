@@ -48,6 +48,7 @@ def _parse(text: str, semantics: Semantics) -> Expr:
         lists[taken.name] = literals
     translator = Translator(semantics, lists)
     expression = translator.predicate(parse_condition(scanned, semantics.engine))
+    # Each name stands once in the text; one that is no IN list there was in a string or comment after all.
     if translator.lists_used != len(lists):
         return _parse_whole(text, semantics, scanned.nesting)
     return expression

@@ -72,7 +72,7 @@ def coerce_iso_text(column: pa.DataType, text: str, semantics: Semantics) -> Coe
         if iso.has_time:
             return NotComparable("engines differ about a date with a time of day")
         return Point(iso.wall // DAY, iso.wall // DAY)
-    if iso.significant > 6 or iso.wall % nanoseconds(unit_of(column)):
+    if iso.wall % nanoseconds(unit_of(column)):
         return NotComparable("the text has more digits than the column keeps")
     if not is_instant(column):
         if iso.offset is not None:

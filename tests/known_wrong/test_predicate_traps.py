@@ -84,6 +84,7 @@ def test_l5_a_narrowing_cast_is_not_undone(engine: Engine) -> None:
         (pa.float64(), "CAST(c AS INT) = 1"),
         (pa.float64(), "CAST(c AS REAL) = 1"),
         (pa.decimal128(9, 2), "CAST(c AS DECIMAL(9, 1)) = 1.5"),
+        (pa.decimal128(9, 2), "CAST(c AS DECIMAL(4, 2)) = 1.5"),
         (pa.decimal128(9, 2), "CAST(c AS INT) = 1"),
         (pa.int32(), "CAST(c AS DECIMAL(9, 2)) = 1"),
         (pa.timestamp("us"), "CAST(c AS DATE) = DATE '2020-01-01'"),

@@ -204,3 +204,41 @@ def test_points_are_as_narrow_as_can_be(data_type: pa.DataType, literal: str, po
 def test_a_literal_that_no_value_reaches_decides(predicate: str, answer: bool) -> None:
     leaf = bound(predicate, pa.int32())
     assert leaf == NotNullLeaf(leaf.field, answer) if isinstance(leaf, NotNullLeaf) else False
+
+
+@pytest.mark.parametrize(
+    ("predicate", "data_type", "values"),
+    [
+        ("c = 16777216::FLOAT", pa.int32(), [2**24, 2**24 + 1, 2**24 + 2]),
+        ("c > 16777216::FLOAT", pa.int64(), [2**24, 2**24 + 1, 2**24 + 2]),
+        (
+            "CAST(c AS DOUBLE) >= 0.1e0",
+            pa.float32(),
+            around(nearest(Fraction(1, 10), Width.SINGLE), Width.SINGLE, 1),
+        ),
+        (
+            "CAST(c AS DOUBLE) = 0.1e0",
+            pa.float32(),
+            around(nearest(Fraction(1, 10), Width.SINGLE), Width.SINGLE, 1),
+        ),
+        ("CAST(c AS DOUBLE) < 'nan'::DOUBLE", pa.int32(), [0, 2**31 - 1]),
+        ("CAST(c AS DOUBLE) = 'nan'::DOUBLE", pa.decimal128(9, 2), [0, 999_999_999]),
+        ("c = CAST(1.5 AS INTEGER)", pa.int32(), [1, 2]),
+        ("c = CAST(2.5 AS DECIMAL(9,0))", pa.int32(), [2, 3]),
+        ("c = CAST(-1.5 AS BIGINT)", pa.int32(), [-1, -2]),
+    ],
+)
+def test_roundings_at_which_rules_differ(
+    predicate: str, data_type: pa.DataType, values: list[int | float]
+) -> None:
+    assert check(predicate, values, data_type) is not None
+
+
+@pytest.mark.parametrize(("data_type", "target"), [(pa.float32(), "FLOAT"), (pa.float64(), "DOUBLE")])
+def test_a_long_decimal_cast_to_floating_point_is_given_room(data_type: pa.DataType, target: str) -> None:
+    """Engines divide; with more digits than the format holds exactly, the quotient may miss the nearest value."""
+    text = "0.12345678901234567890"
+    width = Width.SINGLE if target == "FLOAT" else Width.DOUBLE
+    leaf = bound(f"c = CAST({text} AS {target})", data_type)
+    assert isinstance(leaf, CompareLeaf)
+    assert leaf.point == Point(*around(nearest(Fraction(text), width), width, 3), exact=False)
