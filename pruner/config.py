@@ -248,8 +248,18 @@ def _tables(path: Path, content: dict[str, Any]) -> tuple[TableSettings, ...]:
         _refuse_literal_secrets(entry.get("storage_options"), f"{where}.storage_options")
         table = replace(settings_of(entry, where), name=name)
         _claim((name, *table.aliases), name, taken, where)
+        _refuse_shared_place(table, tables, where)
         tables.append(table)
     return tuple(tables)
+
+
+def _refuse_shared_place(table: TableSettings, others: Iterable[TableSettings], where: str) -> None:
+    """Refuse a metadata table for two tables: an index of one would be dropped under the other's name."""
+    for other in others:
+        if table.index_uri is not None and table.index_uri == other.index_uri and table.uris != other.uris:
+            raise ConfigError(
+                f"{where}.index_uri is that of table {other.name!r} already: give each table a place of its own"
+            )
 
 
 def _claim(names: Iterable[str], owner: str, taken: dict[str, str], where: str) -> None:

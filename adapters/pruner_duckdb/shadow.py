@@ -247,7 +247,7 @@ def readable_plans(serialized: str) -> list[dict[str, Any]]:
     try:
         answer = json.loads(serialized)
     except (ValueError, RecursionError) as error:
-        raise NotPlanned(f"writes a plan that is no JSON, as with a NaN literal ({error})") from error
+        raise NotPlanned("writes a plan that is no JSON, as with a NaN literal") from error
     if answer.get("error"):
         raise NotPlanned(f"cannot plan the statement ({_first_line(answer.get('error_message'))})")
     return answer["plans"]

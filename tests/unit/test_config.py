@@ -162,6 +162,7 @@ WRONG = {
     "[tables.t]\nuri = '/t'\n[tables.T]\nuri = '/u'": "the name 'T' belongs to table 't' already",
     "[tables.t]\nuri = '/t'\naliases = ['T']": "the name 'T' belongs to table 't' already",
     "[tables.t]\nuri = '/t'\naliases=['a']\n[tables.a]\nuri = '/a'": "the name 'a' belongs to table 't'",
+    "tables.t={uri='/t', index_uri='/i'}\ntables.u={uri='/u', index_uri='/i'}": "u.index_uri is that of table 't'",
     "tables.t.uri = '/t'\ntables.\"\".uri = '/u'": "a name or alias is empty",
     "tables.t.uri = " + "[" * 5000: "is not valid TOML",
 }
