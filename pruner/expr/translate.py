@@ -172,7 +172,8 @@ class Translator:
                 tested = self.predicate(node.this)
                 # Two-valued: null counts as neither true nor false.
                 column = self._value(node.this) if isinstance(node.this, exp.Column) else tested
-                return And((tested if wanted else Not(tested), Not(IsNull(column))))
+                present = self._present(column, node) if isinstance(column, Column) else Not(IsNull(column))
+                return And((tested if wanted else Not(tested), present))
             case _:
                 return self._opaque(node, "IS with something else than NULL, TRUE or FALSE")
 
@@ -202,12 +203,16 @@ class Translator:
         if right.value is None:
             same: Expr = IsNull(left)
         else:
-            present: Expr = Not(IsNull(left))
-            if self._semantics.engine == "spark":
-                # Cast to the column's type the constant may become NULL there ('1e0' beside an integer).
-                present = Or((present, self._opaque(node, "the constant may become NULL in the cast")))
-            same = And((present, Compare(Operator.EQ, left, right)))
+            same = And((self._present(left, node), Compare(Operator.EQ, left, right)))
         return same if equal else Not(same)
+
+    def _present(self, value: Expr, node: Node) -> Expr:
+        """`value` is not NULL, as far as `node`, which compares it null-safely with a constant, tells that."""
+        present = Not(IsNull(value))
+        if self._semantics.engine != "spark":
+            return present
+        # Cast to the column's type the constant may become NULL there ('1e0' beside an integer), and NULL equals it.
+        return Or((present, self._opaque(node, "the constant may become NULL in the cast")))
 
     def _value(self, node: Node) -> Expr:
         """Translate what stands where a value is wanted."""

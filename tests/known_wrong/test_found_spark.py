@@ -53,3 +53,18 @@ def test_found_null_safe_equality_still_prunes(integers: Path) -> None:
     """A constant that stays what it is drops what it dropped before."""
     assert kept_by(integers, "x <=> 5", "spark") == {"1.parquet"}
     assert kept_by(integers, "NOT (x <=> 5)", "spark") == {"0.parquet", "2.parquet", "3.parquet"}
+
+
+def test_found_is_true_of_a_number_that_true_does_not_fit(tmp_path: Path) -> None:
+    """`x IS TRUE` is `x <=> TRUE`, and in DECIMAL(38, 38) TRUE becomes NULL: Spark returned the rows with NULL."""
+    type_ = pa.decimal128(38, 38)
+    folder = write_files(tmp_path / "t", pa.array([None], type_), pa.array(["0.5"]).cast(type_))
+    assert "0.parquet" in kept_by(folder, "x IS TRUE", "spark", strict=False)
+
+
+def test_found_is_true_of_a_boolean_still_prunes(tmp_path: Path) -> None:
+    """Of a boolean column nothing is open."""
+    folder = write_files(tmp_path / "t", *(pa.array([v], pa.bool_()) for v in (None, True, False)))
+    assert kept_by(folder, "x IS TRUE", "spark") == {"1.parquet"}
+    assert kept_by(folder, "x IS FALSE", "spark") == {"2.parquet"}
+    assert kept_by(folder, "x IS NOT TRUE", "spark") == {"0.parquet", "2.parquet"}
