@@ -9,10 +9,11 @@ from dataclasses import dataclass
 from threading import RLock
 from typing import TYPE_CHECKING
 
-from pruner.errors import FormatError, StorageError
+from pruner.errors import FormatError, PredicateError, StorageError
 from pruner.evidence import SegmentCache, SnapshotEvidence
 from pruner.expr.bind import bind
 from pruner.expr.bound import Unknown
+from pruner.expr.nodes import Expr
 from pruner.expr.semantics import Semantics
 from pruner.expr.show import describe, show
 from pruner.expr.sql import parse_predicate
@@ -24,7 +25,6 @@ from pruner.storage import open_store
 from pruner.tables.detect import open_source
 
 if TYPE_CHECKING:
-    from pruner.expr.nodes import Expr
     from pruner.metadata.definitions import IndexDefinition
     from pruner.metadata.state import State
     from pruner.pipeline.local import Progress
@@ -108,6 +108,8 @@ class PinnedSnapshot:
         """Plan a scan of this snapshot: see `Table.plan`."""
         rules = semantics or Semantics.of(dialect or "duckdb")
         from_text = isinstance(predicate, str)
+        if not isinstance(predicate, str | Expr):
+            raise PredicateError(f"a predicate is SQL text or an expression, not {predicate!r}")
         expression = parse_predicate(predicate, rules) if from_text else predicate
         bound = bind(expression, self.schema, rules, strict=from_text)
         if os.environ.get(DISABLED_VARIABLE) == "1":
