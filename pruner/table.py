@@ -108,7 +108,8 @@ class PinnedSnapshot:
         """Plan a scan of this snapshot: see `Table.plan`."""
         rules = semantics or Semantics.of(dialect or "duckdb")
         from_text = isinstance(predicate, str)
-        if not isinstance(predicate, str | Expr):
+        # For callers that no type checker warns.
+        if not isinstance(predicate, str | Expr):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise PredicateError(f"a predicate is SQL text or an expression, not {predicate!r}")
         expression = parse_predicate(predicate, rules) if from_text else predicate
         bound = bind(expression, self.schema, rules, strict=from_text)
