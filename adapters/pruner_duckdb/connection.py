@@ -124,12 +124,17 @@ class Connection:
         if alias:
             method = Method(self.native.sql, "params", {"alias": alias})
         select = runner.select(text)
-        if select is None:
-            return runner.run(text, values, method, scope)
-        scope.keep({each.path[-1] for each in select.references if len(each.path) == 1})
 
         def make() -> duckdb.DuckDBPyRelation:
             return runner.run(text, values, method, scope)
+
+        if select is None:
+            # DuckDB's relation would hold on to the files that a lazy relation in a variable reads now.
+            variables = runner.lazy_variables(text, scope)
+            result = runner.run(text, values, method, scope)
+            scope.keep(variables)
+            return LazyRelation(make) if variables and result is not None else result
+        scope.keep({each.path[-1] for each in select.references if len(each.path) == 1})
 
         if not runner.rewriter.binds(select, values, runner.relation_of(scope)):
             # A mistake is to be reported here, as DuckDB does.

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import count
 from typing import Any
 
 from pruner_duckdb.predicates import Parameters
 from pruner_duckdb.statement import Select, Span
+
+_numbers = count()
+"""Never twice in a process: DuckDB refuses to join two relations with a parameter of one name."""
 
 
 class Markers:
@@ -26,7 +30,7 @@ class Markers:
     def bind(self, value: Any) -> str:
         """Add a parameter and return its marker."""
         if self._named is not None:
-            name = f"pruner_{len(self._named)}"
+            name = f"pruner_{next(_numbers)}"
             while name in self._named:
                 name += "_"
             self._named[name] = value

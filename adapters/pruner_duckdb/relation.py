@@ -13,6 +13,11 @@ from typing import Any
 
 import duckdb
 
+from pruner.errors import PrunerError
+
+_FREEZING = frozenset(["create_view", "to_view"])
+"""Methods whose result outlives the run with the list of files that it had."""
+
 
 class LazyRelation:
     """Looks like `duckdb.DuckDBPyRelation`: its methods work, those that return relations give this kind.
@@ -44,6 +49,11 @@ class LazyRelation:
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
+        if name in _FREEZING:
+            raise PrunerError(
+                f"{name} would keep to the files that the table has now and lose later ones: create a table "
+                "of the rows, or keep the relation itself"
+            )
         member = getattr(self._make(), name)
         return self._wrapped(name, member) if callable(member) else member
 

@@ -36,6 +36,11 @@ class Scope:
         self._locals = {name: self._locals[name] for name in names if name in self._locals}
         self._globals = {name: self._globals[name] for name in names if name in self._globals}
 
+    def lazy_names(self) -> set[str]:
+        """Names of variables that hold a `LazyRelation`."""
+        names = (*self._globals.items(), *self._locals.items())
+        return {name for name, value in names if isinstance(value, LazyRelation)}
+
     def call(
         self, function: Callable[..., Any], sql: Any, named: dict[str, Any], tables: Container[str] = ()
     ) -> Any:
@@ -119,6 +124,17 @@ class Runner:
         except NotSelect:
             return None
         return select if self.rewriter.candidates(select) else None
+
+    def lazy_variables(self, text: Any, scope: Scope) -> set[str]:
+        """Names of the variables with a `LazyRelation` that a SELECT reads, as DuckDB reads data frames."""
+        names = {name.lower(): name for name in scope.lazy_names()}
+        if not names or not isinstance(text, str):
+            return set()
+        try:
+            references = self.rewriter.shadow.parse(text).references
+        except NotSelect:
+            return set()
+        return {names[each.path[0].lower()] for each in references if each.path[0].lower() in names}
 
     def relation_of(self, scope: Scope) -> Callable[[str], duckdb.DuckDBPyRelation]:
         """Makes a relation of a query that sees the user's variables."""
