@@ -24,7 +24,7 @@ ROOT = Path(__file__).parent.parent.parent
 FAULTS = Path(__file__).parent / "faults.txt"
 LEAST_CAUGHT = 0.95
 TRIED = int(os.environ.get("PRUNER_FAULTS", "12"))
-TIMEOUT_SECONDS = 240
+TIMEOUT_SECONDS = 900
 SUITES = (
     "tests/unit/test_verdict.py",
     "tests/unit/indexes",
