@@ -46,7 +46,9 @@ def _quoted(text: str, start: int) -> tuple[str, int]:
     while True:
         end = text.find(quote, position)
         if end < 0:
-            raise IndexDefinitionError(f"{text!r} is not a column: the quote at position {start + 1} is not closed")
+            raise IndexDefinitionError(
+                f"{text!r} is not a column: the quote at position {start + 1} is not closed"
+            )
         part += text[position:end]
         position = end + 1
         if not text.startswith(quote, position):

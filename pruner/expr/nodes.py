@@ -166,9 +166,7 @@ TRUE = Constant(True)
 FALSE = Constant(False)
 NULL = Constant(None)
 
-Expr: TypeAlias = (
-    Column | Literal | Call | Compare | In | IsNull | Like | And | Or | Not | Constant | Opaque
-)
+Expr: TypeAlias = Column | Literal | Call | Compare | In | IsNull | Like | And | Or | Not | Constant | Opaque
 
 
 def conjunction(operands: tuple[Expr, ...]) -> Expr:
