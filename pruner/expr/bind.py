@@ -7,7 +7,7 @@ widened below a NOT.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeAlias, assert_never
 
 import pyarrow as pa
@@ -191,10 +191,20 @@ class _Binder:
         points = self._points(target, options, node)
         if isinstance(points, Unknown):
             return points
+        if self._lists_text(target, options):
+            points = [replace(point, exact=False) for point in points]
         if self._semantics.nan_order is NanOrder.UNORDERED and any(point.nan for point in points):
             return _unknown(node, "a list with NaN, which equals nothing")
         has_null = any(option.value is None for option in options)
         return in_leaf(target.field, points, has_null)
+
+    def _lists_text(self, target: _Target, options: Sequence[Literal]) -> bool:
+        """Tell whether the engine writes the column as text to find it in a list of texts, as Spark does.
+
+        An equal text is one of an equal value, but an equal value may be written otherwise ('1.00').
+        """
+        texts = any(isinstance(option.value, str) for option in options)
+        return texts and self._semantics.engine == "spark" and not is_string(target.type)
 
     def _points(self, target: _Target, options: Sequence[Literal], node: In) -> list[Point] | Unknown:
         if _all_plain_integers(target, options):

@@ -68,3 +68,29 @@ def test_found_is_true_of_a_boolean_still_prunes(tmp_path: Path) -> None:
     assert kept_by(folder, "x IS TRUE", "spark") == {"1.parquet"}
     assert kept_by(folder, "x IS FALSE", "spark") == {"2.parquet"}
     assert kept_by(folder, "x IS NOT TRUE", "spark") == {"0.parquet", "2.parquet"}
+
+
+@pytest.mark.parametrize(
+    ("values", "predicate"),
+    [
+        (pa.array([0], pa.timestamp("us")), "x NOT IN ('1970-01-01')"),
+        (pa.array([1_583_020_800_000_000], pa.timestamp("us", "UTC")), "x NOT IN ('2020-03-01T00:00:00Z')"),
+        (pa.array(["1"]).cast(pa.decimal128(9, 2)), "NOT (x IN ('1', '2'))"),
+        (pa.array([1.0]), "x NOT IN ('1')"),
+    ],
+)
+def test_found_lists_of_texts_compare_as_texts(tmp_path: Path, values: pa.Array, predicate: str) -> None:
+    """Spark casts the column to STRING for `IN ('…')`: 1970-01-01 00:00:00 is not in ('1970-01-01'), nor 1.00 in ('1').
+
+    The values were taken for equal, as they are for `=`, and NOT IN dropped the file.
+    """
+    folder = write_files(tmp_path / "t", values)
+    assert kept_by(folder, predicate, "spark") == {"0.parquet"}
+
+
+def test_found_lists_of_texts_still_prune(tmp_path: Path) -> None:
+    """A text that is in the list stands for that very value."""
+    folder = write_files(
+        tmp_path / "t", *(pa.array([day], pa.int32()).cast(pa.date32()) for day in (0, 1, 2))
+    )
+    assert kept_by(folder, "x IN ('1970-01-01', '1970-01-03')", "spark") == {"0.parquet", "2.parquet"}
