@@ -31,8 +31,12 @@ def pytest_report_header(config: pytest.Config) -> str:
     return f"properties: profile {profiles.NAME}, seed {config.option.hypothesis_seed}"
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Send every Spark test to one worker: a second Java machine costs more than it saves on two cores."""
+    """Send every Spark test to one worker: a second Java machine costs more than it saves on two cores.
+
+    First of all hooks, because xdist reads the groups in the same one.
+    """
     for item in items:
         if item.get_closest_marker("spark"):
             item.add_marker(pytest.mark.xdist_group("spark"))
