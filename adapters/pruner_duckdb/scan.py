@@ -131,7 +131,8 @@ def scan_sql(plan: Plan, shape: ScanShape, bind: Bind, may_read: Callable[[str],
         # Own names, so that no column can hide `file_index`.
         own = f"pruner_{number}"
         if partition is None:
-            selected.append(f"{own} AS {quote(name)}")
+            whole = data_type.startswith("STRUCT(") and _may_be_absent(name, plan.snapshot, ordinals)
+            selected.append(f"{_READ_WHOLE.format(own) if whole else own} AS {quote(name)}")
             described.append(
                 f"{quote_text(name)}: {{name: '{own}', type: {quote_text(data_type)}, default_value: NULL}}"
             )
@@ -141,6 +142,21 @@ def scan_sql(plan: Plan, shape: ScanShape, bind: Bind, may_read: Callable[[str],
     schema = f", schema = MAP {{{', '.join(described)}}}" if described else ""
     read = f"read_parquet({bind(files)}{schema}, hive_partitioning = false)"
     return f"{partitions.before()}SELECT {', '.join(selected)} FROM {read}{partitions.beside()}"
+
+
+_READ_WHOLE = "CASE WHEN file_index >= 0 THEN {} END"
+"""Keeps DuckDB 2.0 from reading one field of a struct alone: in a file without the struct it puts the default of the
+whole struct there, fails with an internal error and takes the user's database with it.
+"""
+
+
+def _may_be_absent(name: str, snapshot: Snapshot, ordinals: NDArray[np.intp]) -> bool:
+    """Tell whether some of the files may lack a column."""
+    schemas = snapshot.file_schemas
+    if schemas is None:
+        return True
+    used = np.unique(schemas.ordinals[ordinals])
+    return any(position < 0 or name not in schemas.distinct[position].names for position in used.tolist())
 
 
 class _PartitionValues:
