@@ -32,11 +32,14 @@ def pytest_report_header(config: pytest.Config) -> str:
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Send every Spark test to one worker: a second Java machine costs more than it saves on two cores.
 
-    First of all hooks, because xdist reads the groups in the same one.
+    First of all hooks, because xdist reads the groups in the same one; its workers forget with this pytest that
+    `--dist loadgroup` was given.
     """
+    if hasattr(config, "workerinput"):
+        config.option.loadgroup = True
     for item in items:
         if item.get_closest_marker("spark"):
             item.add_marker(pytest.mark.xdist_group("spark"))
