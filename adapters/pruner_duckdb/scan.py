@@ -131,7 +131,7 @@ def scan_sql(plan: Plan, shape: ScanShape, bind: Bind, may_read: Callable[[str],
         # Own names, so that no column can hide `file_index`.
         own = f"pruner_{number}"
         if partition is None:
-            whole = data_type.startswith("STRUCT(") and _may_be_absent(name, plan.snapshot, ordinals)
+            whole = data_type.startswith("STRUCT(") and _struct_varies(name, plan.snapshot, ordinals)
             selected.append(f"{_READ_WHOLE.format(own) if whole else own} AS {quote(name)}")
             described.append(
                 f"{quote_text(name)}: {{name: '{own}', type: {quote_text(data_type)}, default_value: NULL}}"
@@ -145,18 +145,22 @@ def scan_sql(plan: Plan, shape: ScanShape, bind: Bind, may_read: Callable[[str],
 
 
 _READ_WHOLE = "CASE WHEN file_index >= 0 THEN {} END"
-"""Keeps DuckDB 2.0 from reading one field of a struct alone: in a file without the struct it puts the default of the
-whole struct there, fails with an internal error and takes the user's database with it.
+"""Keeps DuckDB 2.0 from reading one field of a struct alone. In a file whose struct has other fields it takes the field
+by its position there, and in one without the struct it fails and takes the user's database with it.
 """
 
 
-def _may_be_absent(name: str, snapshot: Snapshot, ordinals: NDArray[np.intp]) -> bool:
-    """Tell whether some of the files may lack a column."""
+def _struct_varies(name: str, snapshot: Snapshot, ordinals: NDArray[np.intp]) -> bool:
+    """Tell whether some of the files may hold a struct column otherwise than the table does, or not at all."""
     schemas = snapshot.file_schemas
     if schemas is None:
         return True
-    used = np.unique(schemas.ordinals[ordinals])
-    return any(position < 0 or name not in schemas.distinct[position].names for position in used.tolist())
+    type_ = snapshot.schema.find((name,), case_sensitive=True).type
+    for position in np.unique(schemas.ordinals[ordinals]).tolist():
+        here: Any = None if position < 0 else schemas.distinct[position]
+        if here is None or name not in here.names or not here.field(name).type.equals(type_):
+            return True
+    return False
 
 
 class _PartitionValues:
