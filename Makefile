@@ -8,7 +8,7 @@ export PRUNER_CACHE
 BIN := .venv/bin
 WORKERS ?= 2
 # One worker owns every test that needs Spark (tests/conftest.py), so one Java machine starts, beside the others.
-PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup
+PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
 # Fuzzing: examples per property, and how long a soak repeats it.
 N ?= 2000
 MINUTES ?= 60

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -15,6 +15,8 @@ from tests.support.spark import start_spark
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+    from tests.support.scheduling import SparkInOneWorker
 
 profiles.load()
 
@@ -31,18 +33,12 @@ def pytest_report_header(config: pytest.Config) -> str:
     return f"properties: profile {profiles.NAME}, seed {config.option.hypothesis_seed}"
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Send every Spark test to one worker: a second Java machine costs more than it saves on two cores.
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> SparkInOneWorker:
+    """Send every Spark test to one worker: a second Java machine costs more than it saves on two cores."""
+    from tests.support.scheduling import SparkInOneWorker
 
-    First of all hooks, because xdist reads the groups in the same one; its workers forget with this pytest that
-    `--dist loadgroup` was given.
-    """
-    if hasattr(config, "workerinput"):
-        config.option.loadgroup = True
-    for item in items:
-        if item.get_closest_marker("spark"):
-            item.add_marker(pytest.mark.xdist_group("spark"))
+    return SparkInOneWorker(config, log)
 
 
 @pytest.hookimpl(wrapper=True)
@@ -52,7 +48,7 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
     is_property = getattr(getattr(item, "obj", None), "is_hypothesis_test", False)
     if report.when == "call" and report.failed and is_property:
         seed = item.config.option.hypothesis_seed
-        node = item.nodeid.split("@")[0]
+        node = item.nodeid
         profile = f"PRUNER_TEST_PROFILE={profiles.NAME} PRUNER_FUZZ_N={profiles.REQUESTED}"
         command = f"{profile} .venv/bin/python -m pytest '{node}' --hypothesis-seed={seed}"
         report.sections.append(("repeat this property", f"seed {seed}\n{command}"))
