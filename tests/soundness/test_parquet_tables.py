@@ -1,6 +1,6 @@
 """No matching row is lost, and what statistics prove is dropped: random tables × random predicates.
 
-`PRUNER_PAIRS` sets the number of pairs of table and predicate (20,000 unless given); a failure prints the
+`PRUNER_PAIRS` sets the number of pairs of table and predicate (20,000 unless given, `make fuzz N=…` sets it too); a failure prints the
 seed of its table and the command that repeats it.
 """
 
@@ -20,7 +20,7 @@ from tests.soundness.tables import DuckDBScan, RandomTable, write_table
 from tests.support import profiles
 
 PREDICATES_PER_TABLE = 250
-DEFAULT_PAIRS = {"quick": 1_000}.get(profiles.NAME, 20_000)
+DEFAULT_PAIRS = {"quick": 1_000, "default": 20_000}.get(profiles.NAME, max(20_000, profiles.REQUESTED))
 PAIRS = int(os.environ.get("PRUNER_PAIRS", DEFAULT_PAIRS))
 LEAST_SHARE = 0.30
 """Least share of pairs in which some but not all files match: below it the run would show little."""
