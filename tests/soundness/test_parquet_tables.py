@@ -1,7 +1,7 @@
 """No matching row is lost, and what statistics prove is dropped: random tables × random predicates.
 
-`PRUNER_PAIRS` sets the number of pairs of table and predicate (20,000 unless given, `make fuzz N=…` sets it too); a failure prints the
-seed of its table and the command that repeats it.
+`PRUNER_PAIRS` sets the number of pairs of table and predicate (20,000 unless given, `make fuzz N=…` sets it
+too); a failure prints the seed of its table and the command that repeats it.
 """
 
 from __future__ import annotations
