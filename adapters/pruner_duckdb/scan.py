@@ -157,10 +157,13 @@ def _struct_varies(name: str, snapshot: Snapshot, ordinals: NDArray[np.intp]) ->
         return True
     type_ = snapshot.schema.find((name,), case_sensitive=True).type
     for position in np.unique(schemas.ordinals[ordinals]).tolist():
-        here: Any = None if position < 0 else schemas.distinct[position]
-        if here is None or name not in here.names or not here.field(name).type.equals(type_):
+        if position < 0 or not _has(schemas.distinct[position], name, type_):
             return True
     return False
+
+
+def _has(schema: Any, name: str, data_type: pa.DataType) -> bool:
+    return name in schema.names and schema.field(name).type.equals(data_type)
 
 
 class _PartitionValues:
