@@ -39,7 +39,8 @@ class Query:
 QUERIES = (
     Query(
         "point",
-        "SELECT count(*), min(departure), max(departure) FROM flights WHERE carrier = 'HA' AND month = 5 AND day = 17",
+        "SELECT count(*), min(departure), max(departure) FROM flights WHERE carrier = 'HA' "
+        "AND departure = TIMESTAMPTZ '2013-05-17 10:00:00-04'",
     ),
     Query(
         "range",
@@ -65,7 +66,7 @@ QUERIES = (
     Query(
         "join",
         "SELECT a.name, count(*), max(f.dep_delay) FROM flights f JOIN airlines a ON f.carrier = a.carrier "
-        "WHERE a.carrier = 'VX' AND f.month = 12 GROUP BY a.name",
+        "WHERE a.carrier = 'VX' AND f.departure >= TIMESTAMPTZ '2013-12-24 00:00:00-05' GROUP BY a.name",
     ),
     Query("not prunable", "SELECT count(*), avg(air_time) FROM flights WHERE (distance + air_time) % 7 = 3"),
 )
