@@ -55,6 +55,15 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
     return report
 
 
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Print the figures that tests recorded as `figure`; what a worker process prints itself is not seen."""
+    for reports in terminalreporter.stats.values():
+        for report in reports:
+            for name, text in getattr(report, "user_properties", ()):
+                if name == "figure" and report.when == "call":
+                    terminalreporter.write_line(str(text))
+
+
 @pytest.fixture(scope="session")
 def start_session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[], SparkSession]]:
     """Start Spark at the first call and stop it after the last test of this process."""

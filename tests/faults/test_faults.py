@@ -14,6 +14,7 @@ import random
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -72,7 +73,7 @@ def test_each_fault_still_fits_the_code(fault: Fault) -> None:
 
 @pytest.mark.faults
 def test_faults_are_caught(
-    tmp_path: Path, pytestconfig: pytest.Config, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, pytestconfig: pytest.Config, record_property: Callable[[str, object], None]
 ) -> None:
     tried = random.Random(pytestconfig.option.hypothesis_seed).sample(ALL_FAULTS, min(TRIED, len(ALL_FAULTS)))
     with ThreadPoolExecutor(os.cpu_count()) as pool:
@@ -80,8 +81,9 @@ def test_faults_are_caught(
             pool.map(lambda numbered: _is_caught(tmp_path / str(numbered[0]), numbered[1]), enumerate(tried))
         )
     survivors = [fault.title for fault, noticed in zip(tried, caught, strict=True) if not noticed]
-    with capsys.disabled():
-        print(f"\n{sum(caught)} of {len(tried)} faults caught; survivors: {survivors or 'none'}")
+    record_property(
+        "figure", f"{sum(caught)} of {len(tried)} faults caught; survivors: {survivors or 'none'}"
+    )
     assert sum(caught) >= LEAST_CAUGHT * len(tried) - (len(ALL_FAULTS) > TRIED), survivors
 
 
