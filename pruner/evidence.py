@@ -205,6 +205,13 @@ class SegmentCache:
                 self._tables.pop(next(iter(self._tables)))
         return table
 
+    def recorded(self, state: State, entry: SegmentEntry, snapshot: Snapshot) -> NDArray[np.int64]:
+        """Snapshot ordinals of the slices that a segment has records of."""
+        batch = self.read(self.entry(state, entry.batch or ""))
+        locations = locate(snapshot.keys, batch.column("slice_key").combine_chunks())
+        ordinals = locations[np.unique(self.read(entry).column("__slice").to_numpy())]
+        return ordinals[ordinals >= 0]
+
     @staticmethod
     def entry(state: State | None, segment_id: str) -> SegmentEntry:
         """Return the entry of a live segment by id.

@@ -16,7 +16,6 @@ import numpy as np
 from pruner.errors import IndexDefinitionError, SchemaError
 from pruner.expr.identifier import parse_column_path
 from pruner.indexes.registry import index_type
-from pruner.metadata.coverage import locate
 from pruner.metadata.definitions import FieldBinding, IndexDefinition, define
 from pruner.metadata.segments import batch_table
 from pruner.metadata.state import FILES
@@ -173,16 +172,9 @@ class Indexing:
             covered = np.zeros(len(snapshot), np.bool_)
             for entry in state.segments_of(definition):
                 if entry.field == about.path:
-                    covered[self._recorded(state, entry, snapshot)] = True
+                    covered[self._segments.recorded(state, entry, snapshot)] = True
             targets.append(_Target(definition, kind, about, snapshot.coverable & ~covered))
         return targets
-
-    def _recorded(self, state: State, entry: SegmentEntry, snapshot: Snapshot) -> NDArray[np.int64]:
-        """Snapshot ordinals of the slices that a segment has records of."""
-        batch = self._segments.read(self._segments.entry(state, entry.batch or ""))
-        locations = locate(snapshot.keys, batch.column("slice_key").combine_chunks())
-        ordinals = locations[np.unique(self._segments.read(entry).column("__slice").to_numpy())]
-        return ordinals[ordinals >= 0]
 
     def _build(
         self,

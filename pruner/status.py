@@ -10,7 +10,6 @@ import numpy as np
 from pruner.errors import PrunerError
 from pruner.evidence import usable_type
 from pruner.expr.identifier import render_column_path
-from pruner.metadata.coverage import locate
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -91,11 +90,8 @@ def _covered(
     """Slices with a record for each of the index's columns."""
     by_field: dict[tuple[str, ...], NDArray[np.bool_]] = {}
     for entry in entries:
-        batch = segments.read(segments.entry(state, entry.batch or ""))
-        locations = locate(snapshot.keys, batch.column("slice_key").combine_chunks())
-        ordinals = locations[np.unique(segments.read(entry).column("__slice").to_numpy())]
         mask = by_field.setdefault(entry.field or (), np.zeros(len(snapshot), np.bool_))
-        mask[ordinals[ordinals >= 0]] = True
+        mask[segments.recorded(state, entry, snapshot)] = True
     everywhere = np.ones(len(snapshot), np.bool_) if by_field else np.zeros(len(snapshot), np.bool_)
     for mask in by_field.values():
         everywhere &= mask
