@@ -13,8 +13,8 @@ import numpy as np
 import pyarrow as pa
 
 from pruner.indexes.column_stats import COLUMN_STATS
-from pruner.indexes.column_stats.kinds import Kind, kind_of
 from pruner.indexes.column_stats.record import RECORD_SCHEMA
+from pruner.indexes.columns.kinds import Kind, kind_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

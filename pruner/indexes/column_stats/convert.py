@@ -12,8 +12,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pruner.indexes.column_stats.kinds import INT96, Conversion, Kind, conversion, kind_of, parse_type
-from pruner.indexes.column_stats.ordering import (
+from pruner.indexes.columns.kinds import INT96, Conversion, Kind, conversion, kind_of, parse_type
+from pruner.indexes.columns.ordering import (
     FloatOrder,
     IntegerOrder,
     RankOrder,
@@ -25,7 +25,7 @@ from pruner.indexes.column_stats.ordering import (
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from pruner.indexes.column_stats.ordering import Order
+    from pruner.indexes.columns.ordering import Order
     from pruner.schema import Field
 
     Mask = NDArray[np.bool_]

@@ -14,10 +14,10 @@ import pyarrow as pa
 from pruner.expr.bound import CompareLeaf, InLeaf, IsNullLeaf, NotNullLeaf, PrefixLeaf
 from pruner.expr.nodes import Operator
 from pruner.expr.semantics import BINARY_COLLATION, NanOrder
-from pruner.indexes.column_stats.bounds import successor
 from pruner.indexes.column_stats.intervals import Intervals, also
-from pruner.indexes.column_stats.kinds import is_text
 from pruner.indexes.column_stats.runs import Runs
+from pruner.indexes.columns.bounds import successor
+from pruner.indexes.columns.kinds import is_text
 from pruner.verdict import Outcome
 
 if TYPE_CHECKING:

@@ -8,9 +8,9 @@ import pyarrow as pa
 
 from pruner.errors import IndexDefinitionError
 from pruner.indexes.column_stats.evidence import ColumnStatsEvidence
-from pruner.indexes.column_stats.kinds import kind_of
 from pruner.indexes.column_stats.load import load_statistics
 from pruner.indexes.column_stats.record import RECORD_SCHEMA, record_column
+from pruner.indexes.columns.kinds import kind_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from pruner.expr.bound import Point
-    from pruner.indexes.column_stats.ordering import Order
+    from pruner.indexes.columns.ordering import Order
 
     Mask = NDArray[np.bool_]
     Numbers = NDArray[Any]

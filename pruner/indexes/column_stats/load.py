@@ -13,12 +13,12 @@ import numpy as np
 import pyarrow as pa
 
 from pruner.indexes.column_stats.convert import Bounds, bounds_in
-from pruner.indexes.column_stats.kinds import INT96, Kind, conversion, kind_of, parse_type
+from pruner.indexes.columns.kinds import INT96, Kind, conversion, kind_of, parse_type
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from pruner.indexes.column_stats.ordering import Order
+    from pruner.indexes.columns.ordering import Order
     from pruner.schema import Field
 
     Mask = NDArray[np.bool_]

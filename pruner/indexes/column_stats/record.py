@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, NamedTuple
 import pyarrow as pa
 
 from pruner.indexes.base import UndecodableError
-from pruner.indexes.column_stats.bounds import shortened_high, shortened_low
-from pruner.indexes.column_stats.kinds import Kind, conversion, kind_of
 from pruner.indexes.column_stats.summary import summarize
-from pruner.indexes.column_stats.trust import Calendar, calendar, calendars_agree_from
+from pruner.indexes.columns.bounds import shortened_high, shortened_low
+from pruner.indexes.columns.doubt import doubt
+from pruner.indexes.columns.kinds import Kind, kind_of
+from pruner.indexes.columns.trust import Calendar, calendar, calendars_agree_from
 from pruner.limits import STRING_BOUND_BYTES
 
 if TYPE_CHECKING:
@@ -87,7 +88,7 @@ def record_column(reader: SliceReader, field: Field) -> ColumnRecord:
     """
     footer = reader.footer
     leaf = footer.leaf(field.path)
-    reason = _doubt(footer, leaf, field)
+    reason = doubt(footer, leaf, field)
     if reason is not None:
         return ColumnRecord(
             trusted=False,
@@ -105,26 +106,6 @@ def record_column(reader: SliceReader, field: Field) -> ColumnRecord:
     except UndecodableError as error:
         return ColumnRecord(True, footer.row_count, leaf.type_text, leaf.field_id, note=str(error))
     return _record(footer, leaf, summary)
-
-
-def _doubt(footer: ParquetFooter, leaf: LeafColumn | None, field: Field) -> str | None:
-    """Why it is not known what an engine reads at this path in this file, or None (R7, traps T2, T3)."""
-    others = footer.alike(field.path, field.field_id)
-    if others:
-        return f"the file also has {'.'.join(others[0].path)!r}, which may be taken for this column"
-    if leaf is None:
-        return (
-            None
-            if field.absent_is_null
-            else "the file does not have the column, and absent does not mean NULL"
-        )
-    if leaf.repeated:
-        return "the column stands inside a list or map"
-    if None not in (leaf.field_id, field.field_id) and leaf.field_id != field.field_id:
-        return f"the file's field id is {leaf.field_id}, the table's {field.field_id}"
-    if leaf.type is None or conversion(leaf.type_text, field.type) is None:
-        return f"values of type {leaf.type_text} in the file do not settle values of type {field.type} in the table"
-    return None
 
 
 def _record(footer: ParquetFooter, leaf: LeafColumn, summary: Summary) -> ColumnRecord:

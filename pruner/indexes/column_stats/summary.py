@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pruner.indexes.column_stats.kinds import Kind, kind_of
-from pruner.indexes.column_stats.trust import footer_is_believed, never_shortens
+from pruner.indexes.columns.kinds import Kind, kind_of
+from pruner.indexes.columns.trust import footer_is_believed, never_shortens
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

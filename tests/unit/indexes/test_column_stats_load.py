@@ -14,10 +14,10 @@ from pruner.expr.bound import CompareLeaf, InLeaf, IsNullLeaf, Point, PrefixLeaf
 from pruner.expr.nodes import Operator
 from pruner.expr.semantics import Semantics
 from pruner.indexes.column_stats import COLUMN_STATS
-from pruner.indexes.column_stats.bounds import shortened_high, shortened_low, successor
-from pruner.indexes.column_stats.kinds import conversion, parse_type
-from pruner.indexes.column_stats.ordering import RankOrder, decimals_as_bytes, rank
 from pruner.indexes.column_stats.record import ColumnRecord
+from pruner.indexes.columns.bounds import shortened_high, shortened_low, successor
+from pruner.indexes.columns.kinds import conversion, parse_type
+from pruner.indexes.columns.ordering import RankOrder, decimals_as_bytes, rank
 from pruner.schema import Field
 from pruner.verdict import Outcome
 from tests.support.column_stats import DUCKDB, evidence_of, kept, outcomes, records_table

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from pruner.indexes.column_stats.kinds import Kind, kind_of
+from pruner.indexes.columns.kinds import Kind, kind_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
