@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, TypeAlias, cast
 
+from pruner_duckdb.extents import add_lengths
 from pruner_duckdb.functions import SESSION_VALUES
 
 Node: TypeAlias = dict[str, Any]
@@ -137,7 +138,9 @@ def parse_select(text: str, serialized: str) -> Select:
         raise NotSelect(str(tree.get("error_message")), syntax=tree.get("error_type") == "parser")
     if len(tree["statements"]) != 1:
         raise NotSelect("several statements", syntax=False)
-    return _Walk(text.encode()).select(tree["statements"][0]["node"])
+    root = tree["statements"][0]["node"]
+    add_lengths(root, text.encode())
+    return _Walk(text.encode()).select(root)
 
 
 class _Walk:
