@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
@@ -26,18 +26,26 @@ if TYPE_CHECKING:
 Builder = Callable[["SparkSession", Path], None]
 
 
+def builders() -> dict[str, Builder]:
+    """Return the builders of all fixture tables by name."""
+    from tests.support import hudi_catalog
+
+    return hudi_catalog.BUILDERS
+
+
 @dataclass(frozen=True)
 class HudiTables:
     """The fixture tables; Spark starts only when one of them has not been built on this machine yet."""
 
     start_spark: Callable[[], SparkSession]
     root: Path = field(default_factory=lambda: cache_dir() / f"hudi-tables-{_key()}")
+    known: Mapping[str, Builder] = field(default_factory=builders)
 
     def path(self, name: str) -> Path:
         """Return the kept table, building it if need be; nothing may be written in or beside it."""
         target = self.root / name / name
         if not target.is_dir():
-            builder = builders()[name]
+            builder = self.known[name]
             spark = self.start_spark()
             with appearing(self.root / name) as scratch:
                 builder(spark, scratch / name)
@@ -48,13 +56,6 @@ class HudiTables:
         target = folder / name
         shutil.copytree(self.path(name), target)
         return target
-
-
-def builders() -> dict[str, Builder]:
-    """Return the builders of all fixture tables by name."""
-    from tests.support import hudi_catalog
-
-    return hudi_catalog.BUILDERS
 
 
 def table_names(pattern: str = ".*") -> list[str]:
