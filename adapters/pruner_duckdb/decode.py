@@ -7,8 +7,9 @@ has node classes of their own for some of them, and both are understood by the t
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, TypeAlias, cast
+from typing import TypeAlias
 
 import pyarrow as pa
 
@@ -31,7 +32,8 @@ from pruner.expr.nodes import (
 )
 from pruner_duckdb.constants import NotUnderstood, constant, is_lossless
 from pruner_duckdb.functions import ALLOWED_FUNCTIONS
-from pruner_duckdb.shown import Node, function_name, summary
+from pruner_duckdb.shown import function_name, summary
+from pruner_duckdb.trees import Node, nodes_below
 from pruner_duckdb.types import arrow_type
 
 ColumnOf: TypeAlias = Callable[[Node], "Column | None"]
@@ -87,7 +89,7 @@ class _Decoder:
             case "BOUND_REF" | "BOUND_COLUMN_REF":
                 return self._reference(node)
             case "BOUND_CONJUNCTION":
-                return self._junction(kind, node["children"])
+                return self._junction(kind, _flattened(node))
             case "BOUND_OPERATOR":
                 return self._operator(kind, node)
             case "BOUND_BETWEEN":
@@ -187,6 +189,8 @@ class _Decoder:
                 return self._struct_field(children)
             case "~~" | "!~~" | "like_escape" | "not_like_escape":
                 return self._like(name, children)
+            case "~~*":
+                return self._ilike(node, children)
             case "prefix" | "starts_with" | "^@":
                 return self._affix(children, lambda text: f"{text}%")
             case "suffix" | "ends_with":
@@ -211,6 +215,12 @@ class _Decoder:
         matched = Like(self._string_operand(children[0]), texts[0], escape)
         return Not(matched) if name in ("!~~", "not_like_escape") else matched
 
+    def _ilike(self, node: Node, children: Sequence[Node]) -> Expr:
+        """ILIKE with the range of its prefix, which DuckDB 2.0 pushes down beside it and 1.5 does not."""
+        operands = tuple(self.decode(child) for child in children)
+        matched = Call("~~*", operands, _result_type(node))
+        return conjunction((*_prefix_range(operands), matched))
+
     def _affix(self, children: Sequence[Node], pattern: Callable[[str], str]) -> Expr:
         """prefix(), suffix() and contains(), which take their text literally."""
         if len(children) != 2:
@@ -227,22 +237,14 @@ class _Decoder:
             raise NotUnderstood("a LIKE over something that is no string")
         return self.decode(node)
 
-    def _columns(self, node: Any) -> tuple[Column, ...]:
+    def _columns(self, node: Node) -> tuple[Column, ...]:
         """The columns below a node that was not understood, for the report."""
-        found: dict[Column, None] = {}
-        pending: list[Any] = [node]
-        while pending:
-            part = pending.pop()
-            if isinstance(part, list):
-                pending.extend(cast("list[Any]", part))
-            elif isinstance(part, dict):
-                below = cast("Node", part)
-                if below.get("expression_class") in ("BOUND_REF", "BOUND_COLUMN_REF"):
-                    column = self._column_of(below)
-                    if column is not None:
-                        found[column] = None
-                pending.extend(below.values())
-        return tuple(found)
+        references = (
+            self._column_of(below)
+            for below in nodes_below(node)
+            if below.get("expression_class") in ("BOUND_REF", "BOUND_COLUMN_REF")
+        )
+        return tuple(dict.fromkeys(column for column in references if column is not None))
 
     def table_filter(self, node: Node, column: Column) -> Expr:
         kind = str(node.get("filter_type")).removeprefix("LEGACY_")
@@ -265,7 +267,7 @@ class _Decoder:
             case "CONJUNCTION_AND":
                 return all_of(self.table_filter(child, column) for child in node["child_filters"])
             case "CONJUNCTION_OR":
-                return disjunction(tuple(self.table_filter(child, column) for child in node["child_filters"]))
+                return any_of(tuple(self.table_filter(child, column) for child in node["child_filters"]))
             case "IN_FILTER":
                 return In(column, tuple(constant(value) for value in node["values"]))
             case "STRUCT_EXTRACT":
@@ -334,6 +336,42 @@ def distinct(left: Expr, right: Expr, *, negated: bool) -> Expr:
         case _:
             raise NotUnderstood("IS DISTINCT FROM between two columns")
     return same if negated else Not(same)
+
+
+def _flattened(junction: Node) -> list[Node]:
+    """Operands of a conjunction or disjunction in their order, those of nested ones of its kind among them:
+    DuckDB 1.5 nests them two by two, as deep as there are operands.
+    """
+    flat: list[Node] = []
+    pending: list[Node] = [junction]
+    while pending:
+        node = pending.pop()
+        if node.get("expression_class") == "BOUND_CONJUNCTION" and node.get("type") == junction.get("type"):
+            pending.extend(reversed(node["children"]))
+        else:
+            flat.append(node)
+    return flat
+
+
+_GREATEST_FORMS = {"i": "\u0130", "k": "\u212a"}
+"""Letters of ASCII that are the lower case of others than A to Z, in DuckDB: dotted I and the Kelvin sign."""
+
+
+def _prefix_range(operands: tuple[Expr, ...]) -> tuple[Expr, ...]:
+    """What `text ILIKE 'prefix…'` says about the order of the text: nothing without a prefix of ASCII."""
+    match operands:
+        case (Column() as column, Literal(value=str(pattern))):
+            prefix = re.match(r"[\x01-\x24\x26-\x5e\x60-\x7e]*", pattern)
+        case _:
+            return ()
+    if prefix is None or not prefix.group():
+        return ()
+    greatest = "".join(_GREATEST_FORMS.get(sign, sign) for sign in prefix.group().lower())
+    above = greatest[:-1] + chr(ord(greatest[-1]) + 1)
+    return (
+        Compare(Operator.GE, column, Literal(prefix.group().upper(), pa.string())),
+        Compare(Operator.LT, column, Literal(above, pa.string())),
+    )
 
 
 def _text(expression: Expr) -> str:

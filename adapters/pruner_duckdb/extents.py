@@ -10,9 +10,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias, cast
 
-Node: TypeAlias = dict[str, Any]
+from pruner_duckdb.trees import Node, nodes_below
 
 LENGTH = "query_location_length"
 LOCATION = "query_location"
@@ -56,8 +55,7 @@ def add_lengths(root: Node, text: bytes) -> None:
         root: `json_serialize_sql`'s tree of one statement.
         text: the statement.
     """
-    nodes = list(_nodes(root))
-    located = [node for node in nodes if LOCATION in node]
+    located = [node for node in nodes_below(root) if LOCATION in node]
     if any(LENGTH in node for node in located) or _OTHER_SPACES.search(text.decode(errors="replace")):
         return
     tokens = _Tokens(text)
@@ -66,18 +64,6 @@ def add_lengths(root: Node, text: bytes) -> None:
         if stop is not None:
             node[LENGTH] = stop - node[LOCATION]
     _place_parameters([node for node in located if node.get("type") == "VALUE_PARAMETER"], tokens.markers())
-
-
-def _nodes(root: Node) -> Iterator[Node]:
-    pending: list[Any] = [root]
-    while pending:
-        part = pending.pop()
-        if isinstance(part, list):
-            pending.extend(cast("list[Any]", part))
-        elif isinstance(part, dict):
-            node = cast("Node", part)
-            yield node
-            pending.extend(node.values())
 
 
 def _place_parameters(parameters: Sequence[Node], markers: Sequence[tuple[str, _Token]]) -> None:

@@ -13,7 +13,8 @@ import duckdb
 
 from pruner_duckdb.predicates import Unpruned
 from pruner_duckdb.shadow import NotPlanned, Relation, Shadow, readable_plans
-from pruner_duckdb.types import quote
+from pruner_duckdb.trees import nodes_below
+from pruner_duckdb.types import quote, quote_text
 
 MEANING_SETTINGS = (
     "default_collation",
@@ -138,7 +139,7 @@ def describe_relation(run: Callable[[str], duckdb.DuckDBPyRelation], text: str) 
         reason = str(error).split("\n", 1)[0]
         raise Unpruned(f"the shape of {text[:80]!r} is not known ({reason})") from error
     for name, data_type in columns:
-        if _may_be_collated(data_type):
+        if _may_be_collated(data_type) and not _plans_without_collation(run, text):
             raise Unpruned(f"column {name!r} of {text[:80]!r} may have a collation of its own")
     return Relation(tuple((name, str(data_type)) for name, data_type in columns))
 
@@ -153,3 +154,15 @@ def _may_be_collated(data_type: Any) -> bool:
         return _seam.collation(data_type) != ""
     except (ImportError, AttributeError):
         return True
+
+
+def _plans_without_collation(run: Callable[[str], duckdb.DuckDBPyRelation], text: str) -> bool:
+    """Tell whether the session's plan of a scan is readable and names no collation."""
+    serialized = run(
+        f"SELECT system.main.json_serialize_plan({quote_text(f'SELECT * FROM {text}')})"
+    ).fetchall()
+    try:
+        plans = readable_plans(str(serialized[0][0]))
+    except NotPlanned:
+        return False
+    return not any(node.get("collation") for node in nodes_below(plans))

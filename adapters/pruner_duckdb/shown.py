@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
-
-Node: TypeAlias = dict[str, Any]
+from pruner_duckdb.trees import Node
 
 
 def function_name(node: Node) -> str:
