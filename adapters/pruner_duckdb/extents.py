@@ -8,44 +8,16 @@ after sees one form. A part that is not written as its node says gets no length:
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 
+from pruner_duckdb.tokens import CLOSING, OPENING, Token, tokens
 from pruner_duckdb.trees import Node, nodes_below
 
 LENGTH = "query_location_length"
 LOCATION = "query_location"
 
-_TOKENS = re.compile(
-    rb"(?P<gap>\s+|--[^\r\n]*)"
-    rb"|(?P<comment>/\*)"
-    rb"|(?P<text>[eE]'(?:[^'\\]|\\.|'')*'|'(?:[^']|'')*'|\$(?P<tag>(?:[A-Za-z_]\w*)?)\$.*?\$(?P=tag)\$)"
-    rb"|(?P<name>\"(?:[^\"]|\"\")*\"|[A-Za-z_\x80-\xff][\w$\x80-\xff]*)"
-    rb"|(?P<mark>\?\d*|\$\w+)"
-    rb"|(?P<number>\d[\w.]*)"
-    rb"|(?P<sign>.)",
-    re.DOTALL,
-)
-_COMMENT_ENDS = re.compile(rb"/\*|\*/")
-_OPENING, _CLOSING = frozenset(b"([{"), frozenset(b")]}")
 _OTHER_SPACES = re.compile("[\u00a0\u1680\u2000-\u200b\u202f\u205f\u3000\ufeff]")
 """Spaces that DuckDB replaces before it counts bytes."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Token:
-    kind: str
-    start: int
-    stop: int
-    text: str
-
-    @property
-    def identifier(self) -> str | None:
-        """The name in lower case and without quotes, if this is one."""
-        if self.kind != "name":
-            return None
-        bare = self.text[1:-1].replace('""', '"') if self.text.startswith('"') else self.text
-        return bare.lower()
 
 
 def add_lengths(root: Node, text: bytes) -> None:
@@ -58,19 +30,19 @@ def add_lengths(root: Node, text: bytes) -> None:
     located = [node for node in nodes_below(root) if LOCATION in node]
     if any(LENGTH in node for node in located) or _OTHER_SPACES.search(text.decode(errors="replace")):
         return
-    tokens = _Tokens(text)
+    found = _Tokens(text)
     for node in located:
-        stop = tokens.end_of(node)
+        stop = found.end_of(node)
         if stop is not None:
             node[LENGTH] = stop - node[LOCATION]
-    _place_parameters([node for node in located if node.get("type") == "VALUE_PARAMETER"], tokens.markers())
+    _place_parameters([node for node in located if node.get("type") == "VALUE_PARAMETER"], found.markers())
 
 
-def _place_parameters(parameters: Sequence[Node], markers: Sequence[tuple[str, _Token]]) -> None:
+def _place_parameters(parameters: Sequence[Node], markers: Sequence[tuple[str, Token]]) -> None:
     """Give each parameter one of the markers with its name; none a place if the two do not correspond."""
     if sorted(str(node["identifier"]) for node in parameters) != sorted(name for name, _ in markers):
         return
-    by_name: dict[str, list[_Token]] = {}
+    by_name: dict[str, list[Token]] = {}
     for name, marker in markers:
         by_name.setdefault(name, []).append(marker)
     for node in parameters:
@@ -83,7 +55,7 @@ class _Tokens:
     """The tokens of one statement, without white space and comments."""
 
     def __init__(self, text: bytes) -> None:
-        self._all = list(_tokens(text))
+        self._all = list(tokens(text))
         self._at = {token.start: number for number, token in enumerate(self._all)}
 
     def end_of(self, node: Node) -> int | None:
@@ -108,9 +80,9 @@ class _Tokens:
         tail = self._tail(after, node)
         return self._stop(after if tail is None else tail)
 
-    def markers(self) -> list[tuple[str, _Token]]:
+    def markers(self) -> list[tuple[str, Token]]:
         """The parameter markers with the names that DuckDB gives them: question marks are counted."""
-        found: list[tuple[str, _Token]] = []
+        found: list[tuple[str, Token]] = []
         for token in self._all:
             if token.kind == "mark":
                 found.append((token.text[1:] or str(len(found) + 1), token))
@@ -153,7 +125,7 @@ class _Tokens:
             token = self._all[position]
             if token.kind != "sign":
                 continue
-            depth += (token.text.encode()[0] in _OPENING) - (token.text.encode()[0] in _CLOSING)
+            depth += (token.text.encode()[0] in OPENING) - (token.text.encode()[0] in CLOSING)
             if depth == 0:
                 return position + 1
         return None
@@ -188,27 +160,3 @@ class _Tokens:
         if after is not None and self._identifier(after) == "repeatable":
             after = self._group(after + 1)
         return after
-
-
-def _tokens(text: bytes) -> Iterator[_Token]:
-    position = 0
-    while position < len(text):
-        found = _TOKENS.match(text, position)
-        if found is None:
-            return
-        kind = str(found.lastgroup) if found.lastgroup != "tag" else "text"
-        position = _comment_end(text, found.end()) if kind == "comment" else found.end()
-        if kind not in ("gap", "comment"):
-            yield _Token(kind, found.start(), position, found.group().decode(errors="replace"))
-
-
-def _comment_end(text: bytes, position: int) -> int:
-    """Where a comment ends that may hold others."""
-    depth = 1
-    while depth:
-        mark = _COMMENT_ENDS.search(text, position)
-        if mark is None:
-            return len(text)
-        depth += 1 if mark.group() == b"/*" else -1
-        position = mark.end()
-    return position

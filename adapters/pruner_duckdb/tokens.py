@@ -1,0 +1,63 @@
+"""The tokens of a statement, as far as DuckDB's own lexer and this code must agree on them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+_TOKENS = re.compile(
+    rb"(?P<gap>\s+|--[^\r\n]*)"
+    rb"|(?P<comment>/\*)"
+    rb"|(?P<text>[eE]'(?:[^'\\]|\\.|'')*'|'(?:[^']|'')*'|\$(?P<tag>(?:[A-Za-z_]\w*)?)\$.*?\$(?P=tag)\$)"
+    rb"|(?P<name>\"(?:[^\"]|\"\")*\"|[A-Za-z_\x80-\xff][\w$\x80-\xff]*)"
+    rb"|(?P<mark>\?\d*|\$\w+)"
+    rb"|(?P<number>\d[\w.]*)"
+    rb"|(?P<sign>.)",
+    re.DOTALL,
+)
+_COMMENT_ENDS = re.compile(rb"/\*|\*/")
+OPENING, CLOSING = frozenset(b"([{"), frozenset(b")]}")
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """One token: `kind` is text, name, mark (of a parameter), number or sign; places count bytes."""
+
+    kind: str
+    start: int
+    stop: int
+    text: str
+
+    @property
+    def identifier(self) -> str | None:
+        """The name in lower case and without quotes, if this is one."""
+        if self.kind != "name":
+            return None
+        bare = self.text[1:-1].replace('""', '"') if self.text.startswith('"') else self.text
+        return bare.lower()
+
+
+def tokens(text: bytes) -> Iterator[Token]:
+    """Yield the tokens of a statement, without white space and comments."""
+    position = 0
+    while position < len(text):
+        found = _TOKENS.match(text, position)
+        if found is None:
+            return
+        kind = str(found.lastgroup) if found.lastgroup != "tag" else "text"
+        position = _comment_end(text, found.end()) if kind == "comment" else found.end()
+        if kind not in ("gap", "comment"):
+            yield Token(kind, found.start(), position, found.group().decode(errors="replace"))
+
+
+def _comment_end(text: bytes, position: int) -> int:
+    """Where a comment ends that may hold others."""
+    depth = 1
+    while depth:
+        mark = _COMMENT_ENDS.search(text, position)
+        if mark is None:
+            return len(text)
+        depth += 1 if mark.group() == b"/*" else -1
+        position = mark.end()
+    return position
