@@ -1,8 +1,10 @@
 """DuckDB over pruned tables: plain SQL, each scan reduced to the files that can hold matching rows."""
 
-from pruner_duckdb.connection import Connection, attach, connect
+from pruner_duckdb.connection import Connection, ask_unknown_version, attach, connect
 from pruner_duckdb.decode import decode_expression as decode_predicate
 from pruner_duckdb.relation import LazyRelation
 from pruner_duckdb.scans import Scan
 
 __all__ = ["Connection", "LazyRelation", "Scan", "attach", "connect", "decode_predicate"]
+
+ask_unknown_version()

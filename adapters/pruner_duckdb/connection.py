@@ -14,6 +14,7 @@ from pruner_duckdb.predicates import Predicates
 from pruner_duckdb.relation import LazyRelation
 from pruner_duckdb.rewrite import Rewriter
 from pruner_duckdb.runner import NOWHERE, Method, Runner, Scope
+from pruner_duckdb.selftest import TESTED_VERSIONS, plan_format_problem
 from pruner_duckdb.shadow import Shadow
 from pruner_duckdb.tables import KnownTable, TableSpec
 from pruner_duckdb.types import quote
@@ -30,6 +31,13 @@ def _shadow_and_predicates() -> tuple[Shadow, Predicates]:
         shadow = Shadow()
         _shared.append((shadow, Predicates(shadow)))
     return _shared[0]
+
+
+def ask_unknown_version() -> None:
+    """Let a DuckDB that was not tested show that its plans are understood; warn if they are not."""
+    if duckdb.__version__ not in TESTED_VERSIONS:
+        shadow, _ = _shadow_and_predicates()
+        plan_format_problem(shadow)
 
 
 class Connection:

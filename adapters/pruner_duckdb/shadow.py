@@ -250,6 +250,8 @@ def readable_plans(serialized: str) -> list[dict[str, Any]]:
         raise NotPlanned("writes a plan that is no JSON, as with a NaN literal") from error
     if answer.get("error"):
         raise NotPlanned(f"cannot plan the statement ({_first_line(answer.get('error_message'))})")
+    if "plans" not in answer:
+        raise NotPlanned("writes a plan of another form")
     return answer["plans"]
 
 
