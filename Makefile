@@ -23,11 +23,11 @@ COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --gen
 	--no-emit-index-url --no-emit-find-links --no-annotate --no-header
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo quick check test faults fuzz soak bench lock clean
+.PHONY: help setup demo quick check check-matrix test faults fuzz soak bench lock clean
 
 help: ## Show the targets
-	@sed -n 's/^\([a-z]*\):.*## /\1|/p' $(MAKEFILE_LIST) | while IFS='|' read -r name text; do \
-		printf '  %-8s %s\n' "$$name" "$$text"; done
+	@sed -n 's/^\([a-z-]*\):.*## /\1|/p' $(MAKEFILE_LIST) | while IFS='|' read -r name text; do \
+		printf '  %-12s %s\n' "$$name" "$$text"; done
 
 setup: $(READY) ## Make .venv with everything at the locked versions
 
@@ -42,6 +42,9 @@ check: $(READY) ## Lint, formatting, types and the import contracts
 	@$(BIN)/ruff format --check
 	@$(BIN)/pyright --pythonpath $(BIN)/python
 	@$(BIN)/lint-imports
+
+check-matrix: $(READY) ## The DuckDB adapter's tests over the other versions of DuckDB that it serves
+	@$(BIN)/python -m tools.matrix -n $(WORKERS) --dist loadfile
 
 test: $(READY) ## All tests
 	@$(PYTEST)
@@ -63,6 +66,7 @@ bench: $(READY) ## Measure planning and scanning
 lock: $(READY) ## Renew the lock files from pyproject.toml, keeping versions that still fit
 	@$(COMPILE) --group build --output-file requirements-build.lock
 	@$(COMPILE) --group java --output-file requirements-java.lock
+	@$(COMPILE) --group duckdb-1-5 --output-file requirements-duckdb-1.5.lock
 	@$(COMPILE) --all-extras --group dev --output-file requirements.lock pyproject.toml
 
 clean: ## Delete .venv and the caches of tools; what was fetched stays in the cache folder
