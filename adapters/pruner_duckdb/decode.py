@@ -13,12 +13,12 @@ from typing import TypeAlias
 
 import pyarrow as pa
 
+from pruner.expr.build import any_of, predicate
 from pruner.expr.nodes import (
     TRUE,
     Call,
     Column,
     Compare,
-    Constant,
     Expr,
     In,
     IsNull,
@@ -28,7 +28,6 @@ from pruner.expr.nodes import (
     Opaque,
     Operator,
     conjunction,
-    disjunction,
 )
 from pruner_duckdb.constants import NotUnderstood, constant, is_lossless
 from pruner_duckdb.functions import ALLOWED_FUNCTIONS
@@ -287,39 +286,6 @@ class _Decoder:
 def all_of(operands: Iterable[Expr]) -> Expr:
     """AND of any number of operands, those left out that say nothing."""
     return conjunction(tuple(operand for operand in operands if operand != TRUE))
-
-
-def any_of(operands: tuple[Expr, ...]) -> Expr:
-    """OR of any number of operands; comparisons of one value for equality become one IN."""
-    match operands:
-        case [Compare(Operator.EQ, first, Literal()), _, *_]:
-            options = [_equal_to(first, each) for each in operands]
-            literals = tuple(option for option in options if option is not None)
-            if len(literals) == len(operands):
-                return In(first, literals)
-        case _:
-            pass
-    return disjunction(operands)
-
-
-def _equal_to(value: Expr, comparison: Expr) -> Literal | None:
-    """The literal of `value = literal`; None for anything else."""
-    match comparison:
-        case Compare(Operator.EQ, left, Literal() as right) if left == value:
-            return right
-        case _:
-            return None
-
-
-def predicate(expression: Expr) -> Expr:
-    """Return a value of type boolean as a predicate: a constant, or `column = true` for a bare column."""
-    match expression:
-        case Literal(value=None | bool() as value):
-            return Constant(value)
-        case Column():
-            return Compare(Operator.EQ, expression, Literal(True, pa.bool_()))
-        case _:
-            return expression
 
 
 def distinct(left: Expr, right: Expr, *, negated: bool) -> Expr:

@@ -2,7 +2,7 @@
 
 Only casts that never fail and never lose the order qualify: integers to wider integers, to decimals with room
 for them and to double; float to double; decimals to wider ones and, while exact, to double; dates to
-timestamps without zone; naive timestamps to finer units. Everything else, narrowing casts above all
+timestamps without zone; timestamps to finer units of the same kind. Everything else, narrowing casts above all
 (`CAST(4294967297 AS INT) = 1`), is not undone.
 """
 
@@ -20,7 +20,15 @@ from pruner.expr.clock import DAY, nanoseconds
 from pruner.expr.floats import Width, nearest, span
 from pruner.expr.numeric import preimage
 from pruner.expr.semantics import Semantics
-from pruner.expr.types import decimal_digits, integer_digits, integer_range, is_naive_timestamp, unit_of
+from pruner.expr.types import (
+    decimal_digits,
+    integer_digits,
+    integer_range,
+    is_instant,
+    is_naive_timestamp,
+    is_string,
+    unit_of,
+)
 
 Undo: TypeAlias = Callable[[Point], Point]
 """Turns a point in the domain of the cast's result into one in the domain of the column."""
@@ -36,11 +44,13 @@ def undo_cast(column: pa.DataType, target: pa.DataType, semantics: Semantics) ->
         return _from_decimal(column, target)
     if pa.types.is_float32(column) and pa.types.is_float64(target):
         return _from_single
-    if not is_naive_timestamp(target) or semantics.timestamp_unit is not None:
+    if is_string(column) and is_string(target):
+        return _same  # the same text, stored in another way
+    if not pa.types.is_timestamp(target) or semantics.timestamp_unit is not None:
         return None
-    if pa.types.is_date32(column):
+    if pa.types.is_date32(column) and is_naive_timestamp(target):
         return _scaled(DAY // nanoseconds(unit_of(target)))
-    if is_naive_timestamp(column):
+    if pa.types.is_timestamp(column) and is_instant(column) == is_instant(target):
         finer, remainder = divmod(nanoseconds(unit_of(column)), nanoseconds(unit_of(target)))
         return _scaled(finer) if remainder == 0 else None
     return None

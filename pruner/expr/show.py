@@ -96,8 +96,8 @@ def _expression_parts(node: Expr) -> Sequence[_Part]:
     match node:
         case Column(path):
             return (render_column_path(path),)
-        case Literal(value):
-            return (_constant(value),)
+        case Literal():
+            return (_literal(node),)
         case Call():
             return _call_parts(node)
         case Compare(operator, left, right):
@@ -105,7 +105,7 @@ def _expression_parts(node: Expr) -> Sequence[_Part]:
         case In(operand, options):
             return (
                 operand,
-                _list([_constant(option.value) for option in options[:_VALUES_SHOWN]], len(options)),
+                _list([_literal(option) for option in options[:_VALUES_SHOWN]], len(options)),
             )
         case IsNull(operand):
             return (operand, " IS NULL")
@@ -220,6 +220,16 @@ def _timestamp(value: int, data_type: pa.DataType) -> str:
     digits = f".{fraction:0{len(str(per_second)) - 1}d}" if fraction else ""
     zone = "Z" if is_instant(data_type) else ""
     return f"{_date(days)} {second // 3600:02}:{second // 60 % 60:02}:{second % 60:02}{digits}{zone}"
+
+
+def _literal(literal: Literal) -> str:
+    """A literal as people write it: moments are kept as numbers."""
+    value, data_type = literal.value, literal.type
+    if isinstance(value, int) and pa.types.is_timestamp(data_type):
+        return _timestamp(value, data_type)
+    if isinstance(value, int) and pa.types.is_date(data_type):
+        return _date(value)
+    return _constant(value)
 
 
 def _constant(value: object) -> str:

@@ -1,0 +1,173 @@
+"""Values of Catalyst's literals and lists, exact in the types of the expression form.
+
+The JSON of a literal is `toString`, which shows a timestamp in the session's zone, a date by what
+`spark.sql.legacy.timeParserPolicy` says, and no bytes at all: there the value itself is fetched from the node.
+"""
+
+from __future__ import annotations
+
+import datetime
+import math
+import re
+from collections.abc import Callable
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any, Final
+
+import pyarrow as pa
+
+from pruner.expr.clock import date_of, day_number
+from pruner.expr.floats import Width, nearest
+from pruner.expr.nodes import Literal
+from pruner.expr.types import is_instant, is_string, is_temporal
+from pruner.expr.values import LiteralValue
+from pruner_spark.catalyst_source import JsonNode, NotUnderstood, Source
+
+FIRST_DAY: Final = day_number(datetime.date.min)
+LAST_DAY: Final = day_number(datetime.date.max)
+
+SETTLED_DAY: Final = day_number(datetime.date(1900, 1, 3))
+"""From here on no calendar or zone of old changes which of two moments is the earlier one."""
+
+_DAY_MICROS: Final = 86_400_000_000
+_INTEGER = re.compile(r"-?\d{1,20}", re.ASCII)
+_NOT_FINITE: Final = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
+_REPLACEMENT = "\ufffd"
+_BYTES = re.compile(r"X'([0-9A-Fa-f]*)'", re.ASCII)
+_BYTES_LIST = re.compile(
+    r".* IN \(((?:(?:X'[0-9A-Fa-f]*'|CAST\(NULL AS BINARY\))(?:, )?)+)\)\)", re.ASCII | re.DOTALL
+)
+
+
+def literal(node: JsonNode, place: int, data_type: pa.DataType, source: Source, *, rebased: bool) -> Literal:
+    """Return the literal of a node.
+
+    Args:
+        node: its JSON.
+        place: where it stands in the expression.
+        data_type: its type.
+        source: where its value is fetched from if the JSON does not have it.
+        rebased: columns of old dates and timestamps are rebased when they are read.
+
+    Raises:
+        NotUnderstood: the value is none that the expression form has, or cannot be compared with what files hold.
+    """
+    text = node.get("value")
+    if text is None:
+        return Literal(None, data_type)
+    if not isinstance(text, str):
+        raise NotUnderstood("a literal whose value is no text")
+    value: LiteralValue
+    if pa.types.is_date(data_type):
+        value = _day(_whole(source.literal_value(place)))
+    elif is_instant(data_type):
+        value = _whole(source.literal_value(place))
+    elif pa.types.is_binary(data_type):
+        value = bytes(source.literal_value(place))
+    elif is_string(data_type) and _REPLACEMENT in text:
+        value = _decoded(source.text_bytes(place))
+    else:
+        value = _of_text(data_type)(text)
+    made = Literal(value, data_type)
+    _require_settled([made], rebased)
+    return made
+
+
+def set_literals(place: int, data_type: pa.DataType, source: Source, *, rebased: bool) -> tuple[Literal, ...]:
+    """Return the literals of an InSet over values of one type, NULL last.
+
+    Raises:
+        NotUnderstood: one of them is none that the expression form has.
+    """
+    if pa.types.is_binary(data_type):
+        return _byte_literals(source.set_sql(place), data_type)
+    texts, has_null = source.set_values(place)
+    # A set holds what the literals held: days and microseconds, where `toString` would write dates.
+    convert = _stored_moment(data_type) if is_temporal(data_type) else _of_text(data_type)
+    if is_string(data_type) and any(_REPLACEMENT in text for text in texts):
+        raise NotUnderstood("a list with text that may not be UTF-8")
+    ordered = sorted(texts, key=lambda text: (len(text), text))  # a set has no order: reports are to be alike
+    made = [Literal(convert(text), data_type) for text in ordered]
+    _require_settled(made, rebased)
+    return (*made, Literal(None, data_type)) if has_null else tuple(made)
+
+
+def _byte_literals(sql: str, data_type: pa.DataType) -> tuple[Literal, ...]:
+    listed = _BYTES_LIST.fullmatch(sql)
+    if listed is None:
+        raise NotUnderstood("a list of bytes in another form")
+    made = [Literal(bytes.fromhex(digits), data_type) for digits in _BYTES.findall(listed[1])]
+    if "NULL" in listed[1]:
+        made.append(Literal(None, data_type))
+    return tuple(made)
+
+
+def _of_text(data_type: pa.DataType) -> Callable[[str], LiteralValue]:
+    """How `toString` writes values of a type, backwards."""
+    types = pa.types
+    if types.is_boolean(data_type):
+        return _truth
+    if types.is_integer(data_type) or types.is_timestamp(data_type):
+        return _integer
+    if types.is_float32(data_type):
+        return _single
+    if types.is_float64(data_type):
+        return float  # it reads NaN and Infinity as well
+    if types.is_decimal(data_type):
+        return Decimal
+    if is_string(data_type):
+        return str
+    raise NotUnderstood(f"a literal of type {data_type}")
+
+
+def _stored_moment(data_type: pa.DataType) -> Callable[[str], LiteralValue]:
+    return (lambda text: _day(_integer(text))) if pa.types.is_date(data_type) else _integer
+
+
+def _truth(text: str) -> bool:
+    if text not in ("true", "false"):
+        raise NotUnderstood("a truth value in another form")
+    return text == "true"
+
+
+def _integer(text: str) -> int:
+    if _INTEGER.fullmatch(text) is None:
+        raise NotUnderstood("a number in another form")
+    return int(text)
+
+
+def _single(text: str) -> float:
+    known = _NOT_FINITE.get(text)
+    return nearest(Fraction(text), Width.SINGLE) if known is None else known
+
+
+def _whole(value: Any) -> int:
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise NotUnderstood("a moment in another form")
+    return value
+
+
+def _day(day: int) -> datetime.date | int:
+    return date_of(day) if FIRST_DAY <= day <= LAST_DAY else day
+
+
+def _decoded(data: bytes) -> str:
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        raise NotUnderstood("text that is not UTF-8") from None
+
+
+def _require_settled(literals: list[Literal], rebased: bool) -> None:
+    """Refuse moments of old where what is read from a file is not what statistics of the file say."""
+    if not rebased or not literals or not is_temporal(literals[0].type):
+        return
+    for each in literals:
+        value = each.value
+        if isinstance(value, datetime.date):
+            early = day_number(value) < SETTLED_DAY
+        else:
+            unit = 1 if pa.types.is_date(each.type) else _DAY_MICROS
+            early = isinstance(value, int) and value < SETTLED_DAY * unit
+        if early:
+            raise NotUnderstood("moments before 1900, which the session reads by the old calendar")

@@ -1,0 +1,398 @@
+"""What each of Catalyst's expression classes becomes in the expression form.
+
+The list is closed: a class that is not in the table, or is there in another shape, is `Opaque` with the columns
+below it. Nodes come in pre-order and are built from the last to the first, without recursion.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+import pyarrow as pa
+
+from pruner.errors import SchemaError
+from pruner.expr.casts import undo_cast
+from pruner.expr.nodes import (
+    FALSE,
+    And,
+    Call,
+    Column,
+    Compare,
+    Constant,
+    Expr,
+    In,
+    Like,
+    Literal,
+    Opaque,
+    Operator,
+    Or,
+    conjunction,
+    disjunction,
+)
+from pruner.expr.types import is_naive_timestamp, is_string
+from pruner_spark.catalyst_literals import literal, set_literals
+from pruner_spark.catalyst_part import (
+    BOOLEAN,
+    DEEPEST,
+    LARGEST,
+    Junction,
+    Part,
+    any_null,
+    chosen,
+    closed,
+    join,
+    negated,
+    opaque,
+)
+from pruner_spark.catalyst_source import JsonNode, NotUnderstood, Source
+from pruner_spark.catalyst_types import INSTANT, arrow_type, is_read_as
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pruner.schema import TableSchema
+    from pruner_spark.session import SessionState
+
+Handler: TypeAlias = "Callable[[Nodes, JsonNode, int, list[Part]], Part]"
+"""Makes a part of a node, its place in the pre-order and its children."""
+
+_CLASSES = "org.apache.spark.sql.catalyst.expressions."
+_METADATA_COLUMN = "__metadata_col"
+_FIELD_ID = "parquet.field.id"
+_COLLATIONS = "__COLLATIONS"
+_BRANCHES = 32
+_STRING_FUNCTIONS: Final = {"Upper": "upper", "Lower": "lower", "Substring": "substring", "Concat": "concat"}
+_NUMBER_FUNCTIONS: Final = {
+    "Length": "length",
+    "Year": "year",
+    "Month": "month",
+    "DayOfMonth": "day",
+    "Hour": "hour",
+    "Minute": "minute",
+    "Second": "second",
+}
+
+
+class Nodes:
+    """Builds one expression from its nodes; with `collated` no text in it is compared by its bytes for certain."""
+
+    def __init__(
+        self, source: Source, session: SessionState, schema: TableSchema | None, *, collated: bool = False
+    ) -> None:
+        self._source = source
+        self._collated = collated
+        self._session = session
+        self._schema = schema
+        self._semantics = session.semantics()
+
+    def build(self, nodes: Sequence[JsonNode]) -> Expr:
+        """Build the expression that a pre-order list of nodes describes.
+
+        Raises:
+            NotUnderstood: it is no such list.
+        """
+        built: list[Part | Junction] = []
+        for place in range(len(nodes) - 1, -1, -1):
+            node = nodes[place]
+            count = int(node["num-children"])
+            if count > len(built):
+                raise NotUnderstood("Catalyst's JSON has another shape than was known")
+            children = [built.pop() for _ in range(count)]
+            built.append(self._part(node, place, children))
+        if len(built) != 1:
+            raise NotUnderstood("Catalyst's JSON has another shape than was known")
+        return closed(built[0]).predicate
+
+    def _part(self, node: JsonNode, place: int, children: list[Part | Junction]) -> Part | Junction:
+        class_ = str(node.get("class", ""))
+        name = class_.removeprefix(_CLASSES)
+        known = name != class_
+        try:
+            part: Part | Junction
+            if known and name in _JUNCTIONS:
+                part = join(_JUNCTIONS[name], *children)
+            elif known and name in _HANDLERS:
+                part = _HANDLERS[name](self, node, place, [closed(child) for child in children])
+            else:
+                raise NotUnderstood(f"Catalyst's {name.rpartition('.')[2]} is not understood")
+            if part.depth > DEEPEST:
+                raise NotUnderstood("it is nested too deeply")
+            return part
+        except NotUnderstood as reason:
+            return opaque(node, children, str(reason))
+
+    # Values
+
+    def attribute(self, node: JsonNode, _: int, __: list[Part]) -> Part:
+        """A column of the relation."""
+        metadata: dict[str, Any] = node.get("metadata") or {}
+        if _METADATA_COLUMN in metadata:
+            raise NotUnderstood("it is no column of the table")
+        if self._session.by_field_id and _FIELD_ID in metadata:
+            raise NotUnderstood("the column is looked up by its field id")
+        return self._column((str(node["name"]),), node["dataType"])
+
+    def field(self, node: JsonNode, _: int, children: list[Part]) -> Part:
+        """A field of a struct, by its place among the fields that the child has."""
+        [parent] = children
+        if not parent.path or not parent.fields:
+            raise NotUnderstood("a field of something that is no column")
+        field = parent.fields[int(node["ordinal"])]
+        if _COLLATIONS in (field.get("metadata") or {}):
+            raise NotUnderstood("text is compared by a collation")
+        return self._column((*parent.path, str(field["name"])), field["type"])
+
+    def _column(self, path: tuple[str, ...], described: Any) -> Part:
+        column = Column(path)
+        if isinstance(described, dict):
+            fields = tuple(described.get("fields") or ())  # pyright: ignore[reportUnknownArgumentType, reportUnknownMemberType, reportUnknownVariableType]
+            return Part(self._nested(column), None, path=path, fields=fields)
+        data_type = self._type(described, f"columns of type {described} are not supported")
+        value: Expr = column if self._reads(column, data_type) else Call("cast", (column,), data_type)
+        return Part(value, data_type, path=path)
+
+    def _type(self, described: Any, otherwise: str) -> pa.DataType:
+        data_type = arrow_type(described)
+        if data_type is None:
+            raise NotUnderstood(otherwise)
+        if self._collated and is_string(data_type):
+            raise NotUnderstood("text may be compared by a collation")
+        return data_type
+
+    def _nested(self, column: Column) -> Expr:
+        """A struct or list, of which nothing but its being NULL could be told."""
+        return Opaque((column,), str(column), "structs, lists and maps are not supported")
+
+    def _reads(self, column: Column, data_type: pa.DataType) -> bool:
+        """Tell whether Spark reads the column as the table's schema has it."""
+        if self._schema is None:
+            return False
+        try:
+            field = self._schema.find(column.path, case_sensitive=self._session.case_sensitive)
+        except SchemaError:
+            return True  # binding says so
+        return is_read_as(field.type, data_type)
+
+    def literal(self, node: JsonNode, place: int, _: list[Part]) -> Part:
+        """A constant."""
+        data_type = self._type(node["dataType"], "a literal of a type that is not supported")
+        made = literal(node, place, data_type, self._source, rebased=self._session.legacy_calendar)
+        return Part(made, data_type, null=Constant(made.value is None))
+
+    def cast(self, node: JsonNode, place: int, children: list[Part]) -> Part:
+        """A cast: of no consequence, harmless, by the session's zone, or one that may fail."""
+        [operand] = children
+        target = self._type(node["dataType"], "a cast to a type that is not supported")
+        if operand.type is None:
+            raise NotUnderstood("a cast of something that is not understood")
+        made = Call("cast", (operand.expr,), target)
+        if undo_cast(operand.type, target, self._semantics) is not None:
+            return Part(made, target, null=operand.is_null).over(children)
+        if target == INSTANT and (pa.types.is_date(operand.type) or is_naive_timestamp(operand.type)):
+            return Part(made, target, null=operand.is_null, moment=operand).over(children)
+        mode = self._source.cast_mode(place)
+        if mode == "TRY":
+            made = Call("try_cast", (operand.expr,), target)
+        elif mode != "ANSI":
+            raise NotUnderstood(f"a cast to {target} without ANSI mode may wrap, cut or become NULL")
+        return Part(made, target).over(children)
+
+    def same(self, _: JsonNode, __: int, children: list[Part]) -> Part:
+        """Something that leaves the value what it is; -0.0 and 0.0, and all NaN, are equal anyway."""
+        [child] = children
+        return child
+
+    def function(self, name: str, result: pa.DataType, node: JsonNode, children: list[Part]) -> Part:
+        """A function by its canonical name; one that reads the clock only where the zone is the session's."""
+        zone = node.get("timeZoneId")
+        if zone is not None and zone != self._session.zone:
+            raise NotUnderstood(f"it follows the zone {zone}, not the session's")
+        return Part(Call(name, tuple(child.expr for child in children), result), result).over(children)
+
+    def coalesce(self, _: JsonNode, __: int, children: list[Part]) -> Part:
+        """The first that is not NULL; of truth values by their logic."""
+        if not all(child.type == BOOLEAN for child in children):
+            types = {child.type for child in children}
+            made = Call("coalesce", tuple(child.expr for child in children))
+            return Part(made, types.pop() if len(types) == 1 else None).over(children)
+        self._require_small(children)
+        result = children[-1].predicate
+        for child in reversed(children[:-1]):
+            present = child.is_not_null
+            result = disjunction(
+                (conjunction((present, child.predicate)), conjunction((negated(present), result)))
+            )
+        return Part(result, BOOLEAN).repeating(children)
+
+    # Truth values
+
+    def negation(self, _: JsonNode, __: int, children: list[Part]) -> Part:
+        """NOT."""
+        [child] = children
+        return Part(negated(child.predicate), BOOLEAN, null=child.null).over(children)
+
+    def compare(self, operator: Operator, children: list[Part]) -> Part:
+        """A comparison of two values of one type."""
+        left, right = self._comparable(children)
+        null = any_null(*children)
+        if left.type == BOOLEAN and isinstance(right.expr, Literal) and not left.path:
+            truth = _truth(operator, left, right.expr)
+            if truth is not None:
+                return Part(truth, BOOLEAN, null=null).over(children)
+        made = Compare(operator, left.expr, right.expr)
+        return Part(made, BOOLEAN, null=null).over(children)
+
+    def _comparable(self, children: list[Part]) -> list[Part]:
+        """The operands; a cast to an instant is left to the rules on clocks where the others are constants."""
+        constants = sum(isinstance(child.expr, Literal) for child in children)
+        if constants < len(children) - 1:
+            return children
+        return [child.moment or child for child in children]
+
+    def null_safe(self, _: JsonNode, __: int, children: list[Part]) -> Part:
+        """`<=>` with a constant."""
+        left, right = self._comparable(children)
+        if isinstance(left.expr, Literal):
+            left, right = right, left
+        if not isinstance(right.expr, Literal):
+            raise NotUnderstood("null-safe equality of two columns")
+        if right.expr.value is None:
+            return Part(left.is_null, BOOLEAN, null=FALSE).over(children)
+        truth = _truth(Operator.EQ, left, right.expr) if left.type == BOOLEAN and not left.path else None
+        same = truth or Compare(Operator.EQ, left.expr, right.expr)
+        made = conjunction((left.is_not_null, same))
+        return Part(made, BOOLEAN, null=FALSE).repeating(children)
+
+    def in_list(self, _: JsonNode, __: int, children: list[Part]) -> Part:
+        """IN over expressions, most often literals."""
+        operand, *options = self._comparable(children)
+        literals = tuple(option.expr for option in options if isinstance(option.expr, Literal))
+        if len(literals) < len(options):
+            raise NotUnderstood("a list of something else than constants")
+        return self._in(operand, literals, children)
+
+    def in_set(self, _: JsonNode, place: int, children: list[Part]) -> Part:
+        """IN over a set of values, which the JSON does not have."""
+        [operand] = children
+        if operand.type is None:
+            raise NotUnderstood("a list of values of a type that is not supported")
+        rebased = self._session.legacy_calendar
+        literals = set_literals(place, operand.type, self._source, rebased=rebased)
+        return self._in(operand.moment or operand, literals, children)
+
+    def _in(self, operand: Part, literals: tuple[Literal, ...], children: list[Part]) -> Part:
+        has_null = any(each.value is None for each in literals)
+        null = None if has_null or not literals else operand.is_null
+        return Part(In(operand.expr, literals), BOOLEAN, null=null).over(children)
+
+    def is_null(self, _: JsonNode, __: int, children: list[Part]) -> Part:
+        """IS NULL."""
+        return Part(children[0].is_null, BOOLEAN, null=FALSE).over(children)
+
+    def is_not_null(self, _: JsonNode, __: int, children: list[Part]) -> Part:
+        """IS NOT NULL."""
+        return Part(children[0].is_not_null, BOOLEAN, null=FALSE).over(children)
+
+    def is_nan(self, _: JsonNode, __: int, children: list[Part]) -> Part:
+        """`isnan`, which is false of NULL."""
+        [child] = children
+        if child.type is None or not pa.types.is_floating(child.type):
+            raise NotUnderstood("isnan of something that is no float")
+        equal = Compare(Operator.EQ, child.expr, Literal(math.nan, child.type))
+        return Part(conjunction((child.is_not_null, equal)), BOOLEAN, null=FALSE).repeating(children)
+
+    def like(self, _: JsonNode, place: int, children: list[Part]) -> Part:
+        """LIKE, whose escape the JSON does not have."""
+        operand, pattern = self._texts(children)
+        made = Like(operand.expr, pattern, self._source.like_escape(place))
+        return Part(made, BOOLEAN, null=operand.is_null).over(children)
+
+    def affix(self, before: str, after: str, children: list[Part]) -> Part:
+        """What LIKE becomes where its pattern has no more than a `%` at its ends; the text is taken literally."""
+        operand, text = self._texts(children)
+        escaped = text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
+        made = Like(operand.expr, f"{before}{escaped}{after}", None if escaped == text else "\\")
+        return Part(made, BOOLEAN, null=operand.is_null).over(children)
+
+    def _texts(self, children: list[Part]) -> tuple[Part, str]:
+        operand, pattern = children
+        text = pattern.expr.value if isinstance(pattern.expr, Literal) else None
+        if operand.type is None or not is_string(operand.type) or not isinstance(text, str):
+            raise NotUnderstood("a pattern that is no constant text")
+        return operand, text
+
+    def case(self, _: JsonNode, __: int, children: list[Part]) -> Part:
+        """IF and CASE WHEN of truth values, by their logic; of other values not understood."""
+        otherwise = children[-1].predicate if len(children) % 2 else Constant(None)
+        branches = list(zip(children[0:-1:2], children[1::2], strict=False))
+        results = [result for _, result in branches] + ([children[-1]] if len(children) % 2 else [])
+        if any(result.type != BOOLEAN for result in results):
+            raise NotUnderstood("a case that is no truth value")
+        if len(branches) > _BRANCHES:
+            raise NotUnderstood(f"more than {_BRANCHES} cases")
+        self._require_small(children)
+        result = otherwise
+        for condition, then in reversed(branches):
+            result = chosen(condition, then.predicate, result)
+        return Part(result, BOOLEAN).repeating(children)
+
+    def _require_small(self, children: list[Part]) -> None:
+        if sum(child.size for child in children) > LARGEST:
+            raise NotUnderstood("conditions that are too large to be taken apart")
+
+
+def _truth(operator: Operator, left: Part, right: Literal) -> Expr | None:
+    """`condition = true` and the like as the condition itself."""
+    if operator not in (Operator.EQ, Operator.NE) or not isinstance(right.value, bool):
+        return None
+    return left.predicate if right.value is (operator is Operator.EQ) else negated(left.predicate)
+
+
+def _comparison(operator: Operator) -> Handler:
+    return lambda nodes, _, __, children: nodes.compare(operator, children)
+
+
+def _affix(before: str, after: str) -> Handler:
+    return lambda nodes, _, __, children: nodes.affix(before, after, children)
+
+
+def _function(name: str, result: pa.DataType) -> Handler:
+    return lambda nodes, node, _, children: nodes.function(name, result, node, children)
+
+
+_JUNCTIONS: Final[dict[str, type[And] | type[Or]]] = {"And": And, "Or": Or}
+_HANDLERS: Final[dict[str, Handler]] = {
+    "AttributeReference": Nodes.attribute,
+    "GetStructField": Nodes.field,
+    "Literal": Nodes.literal,
+    "Cast": Nodes.cast,
+    "PromotePrecision": Nodes.same,
+    "KnownFloatingPointNormalized": Nodes.same,
+    "NormalizeNaNAndZero": Nodes.same,
+    "KnownNotNull": Nodes.same,
+    "Coalesce": Nodes.coalesce,
+    "Not": Nodes.negation,
+    "EqualTo": _comparison(Operator.EQ),
+    "LessThan": _comparison(Operator.LT),
+    "LessThanOrEqual": _comparison(Operator.LE),
+    "GreaterThan": _comparison(Operator.GT),
+    "GreaterThanOrEqual": _comparison(Operator.GE),
+    "EqualNullSafe": Nodes.null_safe,
+    "In": Nodes.in_list,
+    "InSet": Nodes.in_set,
+    "IsNull": Nodes.is_null,
+    "IsNotNull": Nodes.is_not_null,
+    "IsNaN": Nodes.is_nan,
+    "Like": Nodes.like,
+    "StartsWith": _affix("", "%"),
+    "EndsWith": _affix("%", ""),
+    "Contains": _affix("%", "%"),
+    "If": Nodes.case,
+    "CaseWhen": Nodes.case,
+    "DateFormatClass": _function("date_format", pa.string()),
+    "TruncTimestamp": _function("date_trunc", INSTANT),
+    **{class_: _function(name, pa.string()) for class_, name in _STRING_FUNCTIONS.items()},
+    **{class_: _function(name, pa.int32()) for class_, name in _NUMBER_FUNCTIONS.items()},
+}

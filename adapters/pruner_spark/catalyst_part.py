@@ -1,0 +1,206 @@
+"""One decoded node of a Catalyst expression on its way into the whole."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+
+from pruner.expr.build import any_of, predicate
+from pruner.expr.nodes import (
+    FALSE,
+    TRUE,
+    And,
+    Call,
+    Column,
+    Compare,
+    Constant,
+    Expr,
+    In,
+    IsNull,
+    Like,
+    Literal,
+    Not,
+    Opaque,
+    Or,
+    conjunction,
+    disjunction,
+)
+from pruner.expr.show import show
+
+if TYPE_CHECKING:
+    from pruner_spark.catalyst_source import JsonNode
+
+BOOLEAN: Final = pa.bool_()
+DEEPEST: Final = 100
+"""Levels of a decoded expression, half of what binding accepts."""
+LARGEST: Final = 50_000
+"""Nodes of a part that is about to be repeated (a condition and its negation)."""
+
+_TEXT = 200
+_SHOWN = 8
+_CLASSES = "org.apache.spark.sql.catalyst.expressions."
+
+
+@dataclass(slots=True)
+class Part:
+    """A decoded node.
+
+    `type` is None where predicates are never decided on the type. `null` is the predicate that tells whether the
+    value is NULL. `path` and `fields` serve the fields of structs; `moment` is the value that a cast to an instant
+    by the session's zone was made of; `depth` and `size` bound what is made of the part.
+    """
+
+    expr: Expr
+    type: pa.DataType | None = None
+    null: Expr | None = None
+    path: tuple[str, ...] = ()
+    fields: tuple[Any, ...] = ()
+    moment: Part | None = None
+    depth: int = 1
+    size: int = 1
+
+    def over(self, children: Sequence[Part]) -> Part:
+        """The part with the bounds of what it was made of."""
+        self.depth = max((child.depth for child in children), default=0) + 1
+        self.size = sum(child.size for child in children) + 1
+        return self
+
+    def repeating(self, children: Sequence[Part]) -> Part:
+        """The part with the bounds of a formula that names its parts up to three times, two levels for each."""
+        self.over(children)
+        self.depth += 2 * len(children)
+        self.size *= 3
+        return self
+
+    @property
+    def predicate(self) -> Expr:
+        """The part where a truth value is wanted."""
+        return predicate(self.expr)
+
+    @property
+    def is_null(self) -> Expr:
+        """Whether the part is NULL."""
+        return IsNull(self.expr) if self.null is None else self.null
+
+    @property
+    def is_not_null(self) -> Expr:
+        """Whether the part is not NULL."""
+        return negated(self.is_null)
+
+    @property
+    def is_true(self) -> Expr:
+        """Whether the part is true, as against false or NULL."""
+        return conjunction(tuple(each for each in (self.predicate, self.is_not_null) if each != TRUE))
+
+
+@dataclass(slots=True)
+class Junction:
+    """AND or OR in the making; chains of any length are gathered without copying."""
+
+    kind: type[And] | type[Or]
+    operands: deque[Expr]
+    depth: int
+    size: int
+
+    def closed(self) -> Part:
+        """The junction as a part of its own."""
+        operands = tuple(self.operands)
+        made = any_of(operands) if self.kind is Or else conjunction(operands)
+        return Part(made, BOOLEAN, depth=self.depth, size=self.size)
+
+
+def join(kind: type[And] | type[Or], left: Part | Junction, right: Part | Junction) -> Junction:
+    """AND or OR of two parts; junctions of the same kind flow together."""
+    first, second = _opened(kind, left), _opened(kind, right)
+    if len(first.operands) >= len(second.operands):
+        operands = first.operands
+        operands.extend(second.operands)
+    else:
+        operands = second.operands
+        operands.extendleft(reversed(first.operands))
+    return Junction(kind, operands, max(first.depth, second.depth), first.size + second.size)
+
+
+def _opened(kind: type[And] | type[Or], part: Part | Junction) -> Junction:
+    if isinstance(part, Junction) and part.kind is kind:
+        return part
+    single = closed(part)
+    return Junction(kind, deque((single.predicate,)), single.depth + 1, single.size + 1)
+
+
+def closed(part: Part | Junction) -> Part:
+    """The part as it stands in anything but a junction of its own kind."""
+    return part.closed() if isinstance(part, Junction) else part
+
+
+def negated(expression: Expr) -> Expr:
+    """NOT, where constants are taken for what they are."""
+    match expression:
+        case Constant(value):
+            return Constant(None if value is None else not value)
+        case Not(operand):
+            return operand
+        case _:
+            return Not(expression)
+
+
+def chosen(condition: Part, then: Expr, otherwise: Expr) -> Expr:
+    """IF over truth values, which takes the other branch when the condition is NULL."""
+    met = condition.is_true
+    return disjunction((conjunction((met, then)), conjunction((negated(met), otherwise))))
+
+
+def any_null(*parts: Part) -> Expr:
+    """Whether one of several values is NULL, which makes a comparison of them NULL."""
+    tests = tuple(part.is_null for part in parts)
+    return TRUE if TRUE in tests else disjunction(tuple(test for test in tests if test != FALSE))
+
+
+def opaque(node: JsonNode, children: Sequence[Part | Junction], reason: str) -> Part:
+    """A node that was not understood, with the columns below it."""
+    parts = [closed(part) for part in children]
+    columns = dict.fromkeys(column for part in parts for column in _columns(part))
+    text = _text(node, parts)
+    return Part(Opaque(tuple(columns), text if len(text) <= _TEXT else text[:_TEXT] + "…", reason), None)
+
+
+def _text(node: JsonNode, parts: Sequence[Part]) -> str:
+    name = str(node.get("class", "")).removeprefix(_CLASSES)
+    shown = [_shown(part) for part in parts[:_SHOWN]]
+    if not parts and isinstance(node.get("value"), str):
+        shown = [repr(node["value"])]
+    more = ", …" if len(parts) > _SHOWN else ""
+    target = f" AS {node['dataType']}" if parts and isinstance(node.get("dataType"), str) else ""
+    return f"{name}({', '.join(shown)}{more}{target})"
+
+
+def _shown(part: Part) -> str:
+    return ".".join(part.path) if part.path else show(part.expr, _TEXT)
+
+
+def _columns(part: Part) -> list[Column]:
+    if part.path:
+        return [Column(part.path)]
+    found: list[Column] = []
+    pending: list[Expr] = [part.expr]
+    while pending:
+        match pending.pop():
+            case Column() as column:
+                found.append(column)
+            case Opaque(columns):
+                found.extend(columns)
+            case Call(_, arguments):
+                pending.extend(arguments)
+            case Compare(_, left, right):
+                pending += (left, right)
+            case In(operand) | IsNull(operand) | Like(operand) | Not(operand):
+                pending.append(operand)
+            case And(operands) | Or(operands):
+                pending.extend(operands)
+            case Literal() | Constant():
+                pass
+    return found

@@ -1,0 +1,146 @@
+"""Questions to a Catalyst expression in the Java machine: few, counted and bounded."""
+
+from __future__ import annotations
+
+import secrets
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
+from weakref import WeakKeyDictionary
+
+JavaObject: TypeAlias = Any
+"""An object of the Java machine; py4j does not type them."""
+
+JsonNode: TypeAlias = "dict[str, Any]"
+"""One node of `TreeNode.toJSON`; `class` is its Java class and `num-children` how many subtrees follow it."""
+
+if TYPE_CHECKING:
+    from collections.abc import MutableMapping
+
+NODES_ASKED: Final = 1_000
+"""Most nodes of one expression that are asked for what their JSON does not tell; about 0.2 ms each."""
+
+SET_VALUES: Final = 1_000_000
+"""Most values of one `InSet`."""
+
+JSON_CHARACTERS: Final = 64 * 1024 * 1024
+"""Longest JSON of an expression."""
+
+CASES: Final = 6
+"""Most CASE expressions below one another: each level doubles the JSON (it repeats the branches)."""
+
+LISTED_OPTIONS: Final = 1_000
+"""Most options of an IN that is no `InSet`: `toJSON` takes the square of their number."""
+
+_ASKING_TIMES = 3
+_PATTERNS = "org.apache.spark.sql.catalyst.trees.TreePattern"
+_heavy_patterns: MutableMapping[Any, dict[str, JavaObject]] = WeakKeyDictionary()
+
+
+class NotUnderstood(Exception):  # noqa: N818 - never reaches a user
+    """A part of the expression that the expression form has no exact counterpart for; the message says why."""
+
+
+class Source:
+    """One expression and its nodes, by their places in the pre-order that `toJSON` and `apply` share."""
+
+    def __init__(self, expression: JavaObject) -> None:
+        self._expression = expression
+        self._asked = 0
+
+    def node(self, place: int) -> JavaObject:
+        """Return a node itself.
+
+        Raises:
+            NotUnderstood: too many nodes were asked for already.
+        """
+        self._asked += 1
+        if self._asked > NODES_ASKED:
+            raise NotUnderstood(f"more than {NODES_ASKED} values that have to be asked for one by one")
+        return self._expression.apply(place)
+
+    def literal_value(self, place: int) -> Any:
+        """Return the value inside a Literal: days of a date, microseconds of a timestamp, bytes of a binary."""
+        return self.node(place).value()
+
+    def text_bytes(self, place: int) -> bytes:
+        """Return the bytes of a string Literal, which need not be UTF-8."""
+        return bytes(self.literal_value(place).getBytes())
+
+    def cast_mode(self, place: int) -> str:
+        """Return the mode of a Cast: ANSI, LEGACY or TRY."""
+        return str(self.node(place).evalMode().toString())
+
+    def like_escape(self, place: int) -> str:
+        """Return the escape character of a Like."""
+        return str(self.node(place).escapeChar())
+
+    def set_values(self, place: int) -> tuple[list[str], bool]:
+        """Return the values of an InSet as Java writes them, and whether there is a NULL among them.
+
+        Raises:
+            NotUnderstood: the set is too large, or its texts hold whatever would separate them.
+        """
+        values = self.node(place).hset()
+        size = int(values.size())
+        if size > SET_VALUES:
+            raise NotUnderstood(f"a list of more than {SET_VALUES:,} values")
+        has_null = bool(values.contains(None))
+        if has_null:
+            values, size = getattr(values, "$minus")(None), size - 1
+        if size == 0:
+            return [], has_null
+        for _ in range(_ASKING_TIMES):
+            separator = f"\u001f{secrets.token_hex(8)}\u001f"
+            texts = str(values.mkString(separator)).split(separator)
+            if len(texts) == size:
+                return texts, has_null
+        raise NotUnderstood("the values of the list could not be told apart")
+
+    def set_sql(self, place: int) -> str:
+        """Return the SQL of an InSet, which has the bytes of binary values."""
+        node = self.node(place)
+        if int(node.hset().size()) > SET_VALUES:
+            raise NotUnderstood(f"a list of more than {SET_VALUES:,} values")
+        return str(node.sql())
+
+
+def expression_json(expression: JavaObject, list_threshold: int) -> str:
+    """Return the JSON of an expression, unless it would be out of proportion.
+
+    Raises:
+        NotUnderstood: it holds a subquery, too many nested cases, or too long a list of expressions.
+    """
+    patterns = _patterns(expression)
+    if expression.containsAnyPattern(patterns["heavy"]):
+        if expression.containsPattern(patterns["PLAN_EXPRESSION"]):
+            raise NotUnderstood("it depends on a subquery")
+        if str(expression.toString()).count("CASE") > CASES:
+            raise NotUnderstood(f"more than {CASES} cases")
+    if list_threshold > LISTED_OPTIONS and expression.containsPattern(patterns["IN"]):
+        raise NotUnderstood("spark.sql.optimizer.inSetConversionThreshold lets lists come too long")
+    text = str(expression.toJSON())
+    if len(text) > JSON_CHARACTERS:
+        raise NotUnderstood("it is too large")
+    return text
+
+
+def names_collation(expression: JavaObject) -> bool:
+    """Tell whether a text in the expression may be compared by a collation, which the JSON of Spark 4.0 hides.
+
+    Spark gives both sides of a comparison the same one, and the SQL of a literal names it.
+    """
+    return "collat" in str(expression.sql()).lower()
+
+
+def _patterns(expression: JavaObject) -> dict[str, JavaObject]:
+    """Return Spark's marks of what an expression contains, kept for each Java machine."""
+    from py4j.java_gateway import JavaClass  # pyright: ignore[reportMissingTypeStubs]
+
+    client = expression._gateway_client
+    known = _heavy_patterns.get(client)
+    if known is None:
+        class_ = cast("Any", JavaClass(_PATTERNS, client))
+        known = {name: getattr(class_, name)() for name in ("PLAN_EXPRESSION", "CASE_WHEN", "IN")}
+        utilities = cast("Any", JavaClass("org.apache.spark.api.python.PythonUtils", client))
+        known["heavy"] = utilities.toSeq([known["PLAN_EXPRESSION"], known["CASE_WHEN"]])
+        _heavy_patterns[client] = known
+    return known

@@ -1,0 +1,50 @@
+"""How adapters put predicates together: what engines' optimizers take apart, in the shape that binding likes best."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from pruner.expr.nodes import (
+    Call,
+    Column,
+    Compare,
+    Constant,
+    Expr,
+    In,
+    Literal,
+    Operator,
+    disjunction,
+)
+
+
+def any_of(operands: tuple[Expr, ...]) -> Expr:
+    """OR of any number of operands; comparisons of one value for equality become one IN."""
+    match operands:
+        case [Compare(Operator.EQ, first, Literal()), _, *_]:
+            options = [_equal_to(first, each) for each in operands]
+            literals = tuple(option for option in options if option is not None)
+            if len(literals) == len(operands):
+                return In(first, literals)
+        case _:
+            pass
+    return disjunction(operands)
+
+
+def _equal_to(value: Expr, comparison: Expr) -> Literal | None:
+    """The literal of `value = literal`; None for anything else."""
+    match comparison:
+        case Compare(Operator.EQ, left, Literal() as right) if left == value:
+            return right
+        case _:
+            return None
+
+
+def predicate(expression: Expr) -> Expr:
+    """Return a value of type boolean as a predicate: a constant, or `column = true` for a bare column or cast."""
+    match expression:
+        case Literal(value=None | bool() as value):
+            return Constant(value)
+        case Column() | Call("cast" | "try_cast"):
+            return Compare(Operator.EQ, expression, Literal(True, pa.bool_()))
+        case _:
+            return expression
