@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from enum import Enum
 from functools import reduce
-from typing import TYPE_CHECKING, assert_never
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, assert_never
 
 import numpy as np
 
@@ -55,6 +55,17 @@ LeafVerdict = Callable[["Leaf", Outcome], "Mask"]
 """Which slices can hold a row on which the leaf comes to the outcome."""
 
 
+class Answer(Protocol):
+    """A set (of slices, of rows) with union and intersection."""
+
+    def __and__(self, other: Any, /) -> Any: ...
+
+    def __or__(self, other: Any, /) -> Any: ...
+
+
+AnswerT = TypeVar("AnswerT", bound=Answer)
+
+
 def possible(predicate: BoundExpr, outcome: Outcome, leaf_verdict: LeafVerdict, count: int) -> Mask:
     """Tell for each of `count` slices whether some row can make `predicate` come to `outcome`.
 
@@ -68,9 +79,38 @@ def possible(predicate: BoundExpr, outcome: Outcome, leaf_verdict: LeafVerdict, 
         A mask of `count` entries; False is a proof that no row does.
     """
 
-    def ask(part: BoundExpr, wanted: Outcome) -> Mask:
-        return possible(part, wanted, leaf_verdict, count)
+    def part(of: BoundExpr, wanted: Outcome) -> Mask | None:
+        match of:
+            case BoundAnd() | BoundOr() | BoundNot() | Constant() | Unknown():
+                return None
+            case _:
+                return leaf_verdict(of, wanted)
 
+    return evaluate(predicate, outcome, part, lambda holds: np.full(count, holds))
+
+
+def evaluate(
+    predicate: BoundExpr,
+    outcome: Outcome,
+    part: Callable[[BoundExpr, Outcome], AnswerT | None],
+    constant: Callable[[bool], AnswerT],
+) -> AnswerT:
+    """Work out where `predicate` can come to `outcome`, in any kind of set.
+
+    Args:
+        predicate: the whole predicate.
+        outcome: what is asked for.
+        part: answers for a part of the predicate as a whole, None to have it taken apart; a leaf without an answer
+            is not known anywhere.
+        constant: the set of everything or of nothing.
+    """
+
+    def ask(of: BoundExpr, wanted: Outcome) -> AnswerT:
+        return evaluate(of, wanted, part, constant)
+
+    answer = part(predicate, outcome)
+    if answer is not None:
+        return answer
     match predicate:
         case BoundAnd(operands):
             return _nary(operands, outcome, absorbing=Outcome.FALSE, ask=ask)
@@ -79,11 +119,9 @@ def possible(predicate: BoundExpr, outcome: Outcome, leaf_verdict: LeafVerdict, 
         case BoundNot(operand):
             return ask(operand, outcome.swapped)
         case Constant(value):
-            return np.full(count, _constant_outcome(value) is outcome)
-        case Unknown():
-            return np.ones(count, dtype=np.bool_)
+            return constant(_constant_outcome(value) is outcome)
         case _:
-            return leaf_verdict(predicate, outcome)
+            return constant(True)
 
 
 def _nary(
@@ -91,8 +129,8 @@ def _nary(
     outcome: Outcome,
     *,
     absorbing: Outcome,
-    ask: Callable[[BoundExpr, Outcome], Mask],
-) -> Mask:
+    ask: Callable[[BoundExpr, Outcome], AnswerT],
+) -> AnswerT:
     """AND (absorbing FALSE) or OR (absorbing TRUE): one absorbing operand decides, else all must be neutral."""
     neutral = absorbing.swapped
     match outcome:
@@ -107,12 +145,12 @@ def _nary(
             assert_never(outcome)
 
 
-def _any(masks: Iterable[Mask]) -> Mask:
-    return reduce(np.logical_or, masks)
+def _any(answers: Iterable[AnswerT]) -> AnswerT:
+    return reduce(lambda found, answer: found | answer, answers)
 
 
-def _all(masks: Iterable[Mask]) -> Mask:
-    return reduce(np.logical_and, masks)
+def _all(answers: Iterable[AnswerT]) -> AnswerT:
+    return reduce(lambda found, answer: found & answer, answers)
 
 
 def _constant_outcome(value: bool | None) -> Outcome:

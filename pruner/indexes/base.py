@@ -9,14 +9,15 @@ which answers for all those slices at once. Indexes never import each other.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     import numpy as np
     import pyarrow as pa
     from numpy.typing import NDArray
+    from pyroaring import BitMap64
 
     from pruner.expr.bound import Leaf, StorageValue
     from pruner.expr.semantics import Semantics
@@ -152,6 +153,70 @@ class Evidence(Protocol):
         ...
 
 
+class Entries(NamedTuple):
+    """A set of entries of a `RowEvidence`, by position; `exact` if it holds no entry too many."""
+
+    mask: Mask
+    exact: bool = True
+
+    def __and__(self, other: Entries) -> Entries:
+        return Entries(self.mask & other.mask, self.exact and other.exact)
+
+    def __or__(self, other: Entries) -> Entries:
+        return Entries(self.mask | other.mask, self.exact and other.exact)
+
+
+class Rows(NamedTuple):
+    """Rows of slices as `slice << 32 | position`, and the slices (ascending) whose rows cannot be told after all."""
+
+    rows: BitMap64
+    broken: NDArray[np.intp]
+
+
+@runtime_checkable
+class RowEvidence(Evidence, Protocol):
+    """Evidence that knows the single rows of slices.
+
+    Every row of a covered slice stands in exactly one entry (a value, NULL, …), so a predicate on the indexed field
+    comes down to a set of entries.
+    """
+
+    @property
+    def entry_count(self) -> int:
+        """Number of entries."""
+        ...
+
+    @property
+    def row_counts(self) -> NDArray[np.int64]:
+        """Number of rows of each slice, -1 where it is not covered."""
+        ...
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Why slices that have records are not covered."""
+        ...
+
+    def settled(self, semantics: Semantics) -> Mask:
+        """Slices that are covered by records of the very values that the asking engine reads."""
+        ...
+
+    def entries(self, leaf: Leaf, outcome: Outcome, semantics: Semantics) -> Entries | None:
+        """The entries on whose rows `leaf` can come to `outcome`; None when nothing can be said about such a leaf."""
+        ...
+
+    def holding(self, entries: Mask, semantics: Semantics, at: NDArray[np.intp] | None) -> Mask:
+        """Tell for each slice (of `at`, or of all) whether it can hold a row of the entries; True where not settled."""
+        ...
+
+    def rows(self, entries: Mask, slices: NDArray[np.intp]) -> Rows:
+        """The rows of the entries in some covered slices, which ascend."""
+        ...
+
+
+Fetch: TypeAlias = "Callable[[NDArray[np.int64]], pa.Table]"
+"""Reads the deferred columns of the records at some positions, in that order. Raises FormatError or StorageError."""
+
+
 class IndexType(Protocol):
     """One type of index; stateless."""
 
@@ -206,4 +271,25 @@ class RowIndexType(IndexType, Protocol):
 
     def record_row(self, reader: SliceReader, field: Field, options: Mapping[str, str]) -> tuple[Any, ...]:
         """Return what is recorded of one slice, in the order of `record_schema`."""
+        ...
+
+
+@runtime_checkable
+class DeferringIndexType(IndexType, Protocol):
+    """An index type with many records of each slice, some of whose columns are read only when rows are asked for."""
+
+    @property
+    def deferred(self) -> tuple[str, ...]:
+        """Names of those columns."""
+        ...
+
+    def arrange(self, records: pa.Table, field: Field) -> pa.Table:
+        """Bring the records of many slices (with `__slice`) into the order in which they are stored."""
+        ...
+
+    def load_deferring(self, records: pa.Table, count: int, field: Field, fetch: Fetch) -> Evidence:
+        """Make evidence as `load` does, of records without the deferred columns, which `fetch` reads.
+
+        The positions that `fetch` takes are those of `records`.
+        """
         ...

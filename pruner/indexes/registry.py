@@ -7,6 +7,7 @@ from importlib.metadata import entry_points
 from typing import TYPE_CHECKING
 
 from pruner.errors import IndexDefinitionError
+from pruner.indexes.bitmap import BITMAP
 from pruner.indexes.column_stats import COLUMN_STATS
 
 if TYPE_CHECKING:
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 ENTRY_POINTS = "pruner.indexes"
 """The entry point group: each entry is an `IndexType` under its name."""
 
-_BUILT_IN: dict[str, IndexType] = {COLUMN_STATS.name: COLUMN_STATS}
+_BUILT_IN: dict[str, IndexType] = {each.name: each for each in (COLUMN_STATS, BITMAP)}
 _ALIASES = {"col_stats": COLUMN_STATS.name}
 
 

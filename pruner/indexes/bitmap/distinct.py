@@ -1,0 +1,157 @@
+"""The distinct values of one column of one slice, in order, and which of them each row has.
+
+Values are brought into the domain in which they are recorded: -0.0 is 0.0, NaN is a case of its own beside NULL
+(trap S6), booleans, dates and timestamps are integers, decimals unscaled ones, strings bytes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pruner.indexes.columns.ordering import decimal_words
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from numpy.typing import NDArray
+
+
+class TooManyValuesError(ValueError):
+    """A slice has more distinct values than the index is to hold of one slice."""
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(f"the slice has more than max_cardinality = {limit} distinct values")
+
+
+@dataclass(frozen=True, slots=True)
+class Values:
+    """`distinct` ascends and holds neither NULL nor NaN; `codes` has the position in it of each row's value.
+
+    The two codes behind the last position stand for NaN and NULL.
+    """
+
+    distinct: pa.Array[Any]
+    codes: NDArray[np.integer[Any]]
+
+    @property
+    def nan_code(self) -> int:
+        """Code of the rows with NaN."""
+        return len(self.distinct)
+
+    @property
+    def null_code(self) -> int:
+        """Code of the rows with NULL."""
+        return len(self.distinct) + 1
+
+    @classmethod
+    def all_null(cls, stored: pa.DataType, rows: int) -> Values:
+        """The values of a column that is NULL in every row."""
+        return cls(pa.array([], stored), np.ones(rows, np.uint16))
+
+
+def distinct_values(batches: Iterable[pa.Array[Any]], stored: pa.DataType, factor: int, most: int) -> Values:
+    """Find the distinct values of a column.
+
+    Args:
+        batches: the column in row order, a part at a time.
+        stored: the type of `Values.distinct`.
+        factor: by which integers and unscaled decimals are multiplied to become values of the table.
+        most: largest number of distinct values.
+
+    Raises:
+        TooManyValuesError: there are more of them.
+        ValueError: a value leaves the stored type when it is multiplied.
+    """
+    encoded: list[Any] = []
+    for batch in batches:
+        part = cast("Any", batch).dictionary_encode()
+        if len(part.dictionary) > most + 2:
+            raise TooManyValuesError(most)
+        encoded.append(part)
+    if not encoded:
+        return Values.all_null(stored, 0)
+    rows = sum(len(part) for part in encoded)
+    if pa.types.is_null(encoded[0].dictionary.type):
+        return Values.all_null(stored, rows)
+    unified: Any = encoded[0] if len(encoded) == 1 else None
+    if unified is None:
+        chunks: Any = pa.chunked_array(encoded).unify_dictionaries()
+        indices = pa.chunked_array([chunk.indices for chunk in chunks.chunks]).combine_chunks()
+        dictionary = chunks.chunk(0).dictionary
+    else:
+        indices, dictionary = unified.indices, unified.dictionary
+    distinct, ranks = _ranked(dictionary, stored, factor)
+    if len(distinct) > most:
+        raise TooManyValuesError(most)
+    return Values(distinct, _codes(indices, ranks, len(distinct) + 1))
+
+
+def _codes(indices: Any, ranks: NDArray[np.int64], null_code: int) -> NDArray[np.integer[Any]]:
+    """The code of each row, in the narrowest type: 16-bit integers are sorted by radix."""
+    narrow = np.uint16 if null_code < 1 << 16 else np.uint32
+    lookup = np.append(ranks, null_code).astype(narrow)
+    filled = indices.fill_null(len(ranks)) if indices.null_count else indices
+    return lookup[filled.to_numpy(zero_copy_only=False)]
+
+
+def _ranked(
+    dictionary: pa.Array[Any], stored: pa.DataType, factor: int
+) -> tuple[pa.Array[Any], NDArray[np.int64]]:
+    """The values of a dictionary as they are recorded, ascending, and for each entry its position among them.
+
+    NaN gets the position behind the last.
+    """
+    types = pa.types
+    if types.is_floating(stored):
+        return _ranked_floats(dictionary)
+    if types.is_decimal(stored):
+        return _ranked_integers([value * factor for value in _unscaled(dictionary)], stored)
+    if types.is_binary(stored):
+        plain = dictionary.cast(pa.binary())
+        order: NDArray[np.uint64] = cast("Any", pc).sort_indices(plain).to_numpy()
+        ranks = np.empty(len(order), np.int64)
+        ranks[order] = np.arange(len(order))
+        return plain.take(pa.array(order, pa.int64())), ranks
+    return _ranked_integers([int(value) * factor for value in _integers(dictionary)], stored)
+
+
+def _ranked_integers(values: list[int], stored: pa.DataType) -> tuple[pa.Array[Any], NDArray[np.int64]]:
+    distinct = sorted(set(values))
+    position = {value: rank for rank, value in enumerate(distinct)}
+    kept: list[Any] = [Decimal(value) for value in distinct] if pa.types.is_decimal(stored) else distinct
+    try:
+        array = pa.array(kept, stored)
+    except (pa.ArrowException, OverflowError) as error:
+        raise ValueError(f"a value lies outside {stored}") from error
+    return array, np.array([position[value] for value in values], np.int64)
+
+
+def _ranked_floats(dictionary: pa.Array[Any]) -> tuple[pa.Array[Any], NDArray[np.int64]]:
+    numbers: Any = dictionary.to_numpy(zero_copy_only=False).astype(np.float64) + 0.0  # -0.0 becomes 0.0
+    is_nan = np.isnan(numbers)
+    distinct = np.unique(numbers[~is_nan])
+    ranks: NDArray[np.int64] = np.searchsorted(distinct, numbers)
+    ranks[is_nan] = len(distinct)
+    return pa.array(distinct, pa.float64()), ranks
+
+
+def _integers(dictionary: pa.Array[Any]) -> list[Any]:
+    types, type_ = pa.types, dictionary.type
+    if types.is_boolean(type_) or types.is_integer(type_):
+        return dictionary.to_pylist()
+    narrow = types.is_date32(type_)
+    return dictionary.view(pa.int32() if narrow else pa.int64()).to_pylist()
+
+
+def _unscaled(dictionary: pa.Array[Any]) -> list[int]:
+    """Unscaled integers of decimals, from their bytes: Python's decimals would round to their context."""
+    if not pa.types.is_decimal(dictionary.type):
+        return cast("list[int]", dictionary.to_pylist())
+    upper, lower = decimal_words(dictionary)
+    return [(high << 64) + low for high, low in zip(upper.tolist(), lower.tolist(), strict=True)]

@@ -1,0 +1,98 @@
+"""The index type `bitmap`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, cast
+
+import pyarrow as pa
+
+from pruner.errors import IndexDefinitionError
+from pruner.indexes.bitmap.evidence import BitmapEvidence
+from pruner.indexes.bitmap.load import load_postings
+from pruner.indexes.bitmap.record import record_slice, value_column
+from pruner.indexes.columns.kinds import is_binary, kind_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pruner.indexes.base import Evidence, Fetch, SliceReader
+    from pruner.schema import Field
+
+MAX_CARDINALITY = "max_cardinality"
+"""Option: a slice with more distinct values is left uncovered."""
+
+DEFAULT_CARDINALITY = 10_000
+MOST_CARDINALITY = 1_000_000
+
+_SUPPORTED = (
+    "boolean, integers, float, double, decimal up to 38 digits, string (char, varchar), date, timestamp, and fields "
+    "of these types inside structs (a.b) are supported"
+)
+
+
+class Bitmap:
+    """See `pruner.indexes.base.DeferringIndexType`: a record for each value and slice, with the rows as a bitmap."""
+
+    name = "bitmap"
+    version = 1
+    deferred = ("rows", "checksum")
+
+    def check(self, field: Field, options: Mapping[str, str]) -> None:
+        """Refuse what cannot be indexed.
+
+        Raises:
+            IndexDefinitionError: an option that there is not or that is no number, an unsupported type, a field about
+                which files disagree, or one that no file holds.
+        """
+        unknown = sorted(set(options) - {MAX_CARDINALITY})
+        if unknown:
+            raise IndexDefinitionError(
+                f"index type bitmap has no option {unknown[0]!r}: it has {MAX_CARDINALITY} alone"
+            )
+        _most(options)
+        if kind_of(field.type) is None or is_binary(field.type):
+            raise IndexDefinitionError(
+                f"column {field.name!r} has type {field.type}, which bitmap cannot index: {_SUPPORTED}"
+            )
+        if not field.in_file:
+            raise IndexDefinitionError(
+                f"column {field.name!r} is a partition column that no file holds: its values in the paths prune "
+                "without an index"
+            )
+        if field.conflict is not None:
+            raise IndexDefinitionError(f"column {field.name!r} cannot be indexed: {field.conflict}")
+
+    def record(self, reader: SliceReader, field: Field, options: Mapping[str, str]) -> pa.Table:
+        """Return the records of one slice.
+
+        Raises:
+            ValueError, OSError, pyarrow.ArrowException: the file is broken.
+        """
+        return record_slice(reader, field, _most(options))
+
+    def arrange(self, records: pa.Table, field: Field) -> pa.Table:
+        """Order the records of many slices by entry and value, and by slice within each."""
+        by = ("entry", value_column(field.type), "__slice")
+        return cast("Any", records).sort_by([(name, "ascending") for name in by])
+
+    def load(self, records: pa.Table, count: int, field: Field) -> Evidence:
+        """Make evidence of records that are in memory as a whole."""
+        rows = records.select(self.deferred)
+        return self.load_deferring(records, count, field, lambda at: rows.take(pa.array(at, pa.int64())))
+
+    def load_deferring(self, records: pa.Table, count: int, field: Field, fetch: Fetch) -> Evidence:
+        """Make evidence of the records of `count` slices; bitmaps are fetched when rows are asked for."""
+        return BitmapEvidence(load_postings(records, count, field), field, fetch)
+
+
+def _most(options: Mapping[str, str]) -> int:
+    text = options.get(MAX_CARDINALITY, str(DEFAULT_CARDINALITY))
+    if not (text.isascii() and text.isdigit() and 1 <= int(text[:9]) <= MOST_CARDINALITY and len(text) < 9):
+        raise IndexDefinitionError(
+            f"option {MAX_CARDINALITY} of index type bitmap is {text[:40]!r}: "
+            f"give a number from 1 to {MOST_CARDINALITY}"
+        )
+    return int(text)
+
+
+BITMAP = Bitmap()

@@ -1,0 +1,186 @@
+"""What a bitmap index records of one slice: for each value, for NULL and for NaN the rows that hold it.
+
+Every row of a slice stands in exactly one entry, so that what holds *not* is known as well as what holds. Values are
+those of the table's type when the slice was indexed; `type` says which, and a reader converts.
+"""
+
+from __future__ import annotations
+
+from array import array
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from pruner.indexes.base import UndecodableError
+from pruner.indexes.bitmap.blobs import MOST_ROWS, checksum, encode, encode_all
+from pruner.indexes.bitmap.distinct import TooManyValuesError, Values, distinct_values
+from pruner.indexes.columns.doubt import doubt
+from pruner.indexes.columns.kinds import INT96, Conversion, Kind, conversion, kind_of
+from pruner.indexes.columns.trust import Calendar, calendar, calendars_agree_from
+
+if TYPE_CHECKING:
+    from pruner.indexes.base import LeafColumn, SliceReader
+    from pruner.schema import Field
+
+SLICE, NULL, NAN, VALUE = 0, 1, 2, 3
+"""What a record is about, in `entry`: the slice as a whole, or the rows with NULL, NaN, or a value."""
+
+_STORED = {
+    Kind.INTEGER: pa.int64(),
+    Kind.DECIMAL: pa.decimal128(38, 0),
+    Kind.FLOAT: pa.float64(),
+    Kind.BYTES: pa.binary(),
+}
+
+
+def stored_type(type_: pa.DataType) -> pa.DataType:
+    """The type in which values of a supported table type are recorded: integers, unscaled decimals, doubles, bytes."""
+    kind = kind_of(type_)
+    assert kind is not None
+    return _STORED[kind]
+
+
+def value_column(type_: pa.DataType) -> str:
+    """The column with the values of a table type: one for each kind, so that records of different ages go together."""
+    kind = kind_of(type_)
+    assert kind is not None
+    return f"value_{kind.value}"
+
+
+def record_schema(type_: pa.DataType) -> pa.Schema:
+    """Columns of the records of a field: what is null stands in the records of other entries alone."""
+    return pa.schema(
+        [
+            pa.field("entry", pa.int8(), nullable=False),
+            pa.field(value_column(type_), stored_type(type_)),
+            pa.field("cardinality", pa.int64()),
+            pa.field("rows", pa.binary()),
+            pa.field("checksum", pa.uint64()),
+            pa.field("row_count", pa.int64()),
+            pa.field("type", pa.string()),
+            pa.field("field_id", pa.int32()),
+            pa.field("usable", pa.bool_()),
+            pa.field("absent", pa.bool_()),
+            pa.field("calendar_open", pa.bool_()),
+            pa.field("note", pa.string()),
+        ]
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _About:
+    """The record of the slice as a whole. Without `usable` nothing but the note means anything."""
+
+    row_count: int
+    field_id: int | None = None
+    note: str | None = None
+    absent: bool = False
+    calendar_open: bool = False
+
+
+def record_slice(reader: SliceReader, field: Field, max_cardinality: int) -> pa.Table:
+    """Record one field of one slice; a slice that cannot be indexed gets a record that says why.
+
+    Raises:
+        ValueError, OSError, pyarrow.ArrowException: the file is broken.
+    """
+    footer = reader.footer
+    leaf = footer.leaf(field.path)
+    rows = footer.row_count
+    field_id = leaf.field_id if leaf else None
+    reason = doubt(footer, leaf, field) or _no_bitmap(leaf, field, rows)
+    if reason is not None:
+        return _table(field, _About(rows, field_id, reason), None)
+    if leaf is None:
+        return _table(field, _About(rows, absent=True), Values.all_null(stored_type(field.type), rows))
+    how = conversion(leaf.type_text, field.type)
+    assert how is not None
+    try:
+        values = distinct_values(reader.batches(leaf), stored_type(field.type), how.factor, max_cardinality)
+    except TooManyValuesError as error:
+        return _table(field, _About(rows, field_id, str(error)), None)
+    except UndecodableError as error:
+        return _table(field, _About(rows, field_id, str(error)), None)
+    if len(values.codes) != rows:
+        raise ValueError(f"its column has {len(values.codes)} values for {rows} rows")
+    note, is_open = _calendar_doubt(reader, leaf, values, how)
+    return _table(field, _About(rows, field_id, note, calendar_open=is_open), None if note else values)
+
+
+def _no_bitmap(leaf: LeafColumn | None, field: Field, rows: int) -> str | None:
+    """Why equality of values in the file does not settle equality of values in the table, or None (R7)."""
+    if rows > MOST_ROWS:
+        return f"the file has {rows} rows, more than positions of 32 bits can tell"
+    if leaf is None:
+        return None
+    how = conversion(leaf.type_text, field.type)
+    if leaf.type_text == INT96:
+        return "INT96 timestamps are other values in each engine"
+    if how is None or how != Conversion(factor=how.factor):
+        return f"values of type {leaf.type_text} are rounded to become values of type {field.type}"
+    return None
+
+
+def _calendar_doubt(
+    reader: SliceReader, leaf: LeafColumn, values: Values, how: Conversion
+) -> tuple[str | None, bool]:
+    """Why old dates cannot be indexed, and whether a setting of the Spark session decides how they are read (S17)."""
+    first_common = calendars_agree_from(leaf.type) if leaf.type is not None else None
+    if first_common is None or not len(values.distinct):
+        return None, False
+    if values.distinct[0].as_py() >= first_common * how.factor:
+        return None, False
+    found = calendar(reader.footer.key_values, leaf)
+    if found is Calendar.LEGACY:
+        return "written in the legacy calendar, in which the oldest values are other days", False
+    return None, found is Calendar.OPEN
+
+
+def _table(field: Field, about: _About, values: Values | None) -> pa.Table:
+    """The records of one slice: the slice's own first, then NULL, NaN, and values in their order."""
+    entries, cardinalities, blobs = [], [], []
+    if values is not None:
+        entries, cardinalities, blobs = _entries(values)
+    count = len(entries)
+    usable = values is not None
+    has_value = np.array(entries, np.int8) == VALUE
+    schema: Any = record_schema(field.type)
+    without_value: Any = pa.array([None] * (1 + count - int(has_value.sum())), stored_type(field.type))
+    listed: list[Any] = [] if values is None else [values.distinct]
+    columns: dict[str, Any] = {
+        "entry": pa.array([SLICE, *entries], pa.int8()),
+        value_column(field.type): pa.concat_arrays([without_value, *listed]),
+        "cardinality": pa.array([None, *cardinalities], pa.int64()),
+        "rows": pa.array([None, *blobs], pa.binary()),
+        "checksum": pa.array([None, *map(checksum, blobs)], pa.uint64()),
+    }
+    header = {
+        "row_count": about.row_count,
+        "type": str(field.type),
+        "field_id": about.field_id,
+        "usable": usable,
+        "absent": about.absent,
+        "calendar_open": about.calendar_open,
+        "note": about.note,
+    }
+    for name, value in header.items():
+        columns[name] = pa.array([value, *[None] * count], schema.field(name).type)
+    return pa.table(columns, schema=schema)
+
+
+def _entries(values: Values) -> tuple[list[int], list[int], list[bytes]]:
+    """Kind, number of rows and blob of NULL and NaN, where rows have them, and of each value."""
+    count = len(values.distinct)
+    sizes = np.bincount(values.codes, minlength=count + 2)
+    wanted = [code for code in (values.null_code, values.nan_code) if sizes[code]] + list(range(count))
+    if len(wanted) == 1 and sizes[wanted[0]]:
+        blobs = [encode_all(len(values.codes))]
+    else:
+        order = array("I")
+        order.frombytes(np.argsort(values.codes, kind="stable").astype(np.uint32).tobytes())
+        ends = np.cumsum(sizes).tolist()
+        blobs = [encode(order[ends[code] - int(sizes[code]) : ends[code]]) for code in wanted]
+    kinds = {values.null_code: NULL, values.nan_code: NAN}
+    return [kinds.get(code, VALUE) for code in wanted], [int(sizes[code]) for code in wanted], blobs
