@@ -150,6 +150,11 @@ class Table:
         return self._source.format
 
     @property
+    def storage_options(self) -> Mapping[str, str]:
+        """Options of the object store with which the table was opened."""
+        return self._source.storage_options
+
+    @property
     def schema(self) -> TableSchema:
         """Schema of the table as it stands now."""
         return self.snapshot().schema

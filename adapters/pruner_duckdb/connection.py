@@ -141,13 +141,13 @@ class Connection:
             variables = runner.lazy_variables(text, scope)
             result = runner.run(text, values, method, scope)
             scope.keep(variables)
-            return LazyRelation(make) if variables and result is not None else result
+            return LazyRelation(make, runner.told) if variables and result is not None else result
         scope.keep({each.path[-1] for each in select.references if len(each.path) == 1})
 
         if not runner.rewriter.binds(select, values, runner.relation_of(scope)):
             # A mistake is to be reported here, as DuckDB does.
             runner.run(text, values, method, scope, record=False)
-        return LazyRelation(make)
+        return LazyRelation(make, runner.told)
 
 
 def _caller(frame: FrameType | None) -> FrameType | None:

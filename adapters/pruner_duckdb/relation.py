@@ -13,7 +13,7 @@ from typing import Any
 
 import duckdb
 
-from pruner.errors import PrunerError
+from pruner.errors import PrunerError, TableError
 
 _FREEZING = frozenset(["create_view", "to_view"])
 """Methods whose result outlives the run with the list of files that it had."""
@@ -25,8 +25,14 @@ class LazyRelation:
     `fetchone` and `fetchmany`, which DuckDB 2.0 took away, run the statement once and go through its rows.
     """
 
-    def __init__(self, make: Callable[[], duckdb.DuckDBPyRelation]) -> None:
+    def __init__(
+        self,
+        make: Callable[[], duckdb.DuckDBPyRelation],
+        told: Callable[[duckdb.Error], Exception] = lambda error: error,
+    ) -> None:
+        """Hold what makes DuckDB's relation, and what tells the cause of an error when it runs."""
         self._make = make
+        self._told = told
         self._rows: Iterator[tuple[Any, ...]] | None = None
 
     def native(self) -> duckdb.DuckDBPyRelation:
@@ -43,7 +49,7 @@ class LazyRelation:
 
     def _remaining(self) -> Iterator[tuple[Any, ...]]:
         if self._rows is None:
-            self._rows = iter(self._make().fetchall())
+            self._rows = iter(self.fetchall())
         return self._rows
 
     def __getattr__(self, name: str) -> Any:
@@ -60,7 +66,13 @@ class LazyRelation:
     def _wrapped(self, name: str, member: Callable[..., Any]) -> Callable[..., Any]:
         def call(*arguments: Any, **named: Any) -> Any:
             plain = tuple(_native(each) for each in arguments)
-            result = member(*plain, **{key: _native(each) for key, each in named.items()})
+            try:
+                result = member(*plain, **{key: _native(each) for key, each in named.items()})
+            except duckdb.Error as error:
+                if not self._may_succeed_later(error):
+                    raise
+                # A file that a cleaner removed since the plan was made is met by planning again, once.
+                result = self._again(name, arguments, named)
             if not isinstance(result, duckdb.DuckDBPyRelation):
                 return result
 
@@ -70,9 +82,19 @@ class LazyRelation:
                     *again, **{key: _native(each) for key, each in named.items()}
                 )
 
-            return LazyRelation(make)
+            return LazyRelation(make, self._told)
 
         return call
+
+    def _may_succeed_later(self, error: duckdb.Error) -> bool:
+        return isinstance(error, duckdb.IOException) or isinstance(self._told(error), TableError)
+
+    def _again(self, name: str, arguments: tuple[Any, ...], named: dict[str, Any]) -> Any:
+        plain = tuple(_native(each) for each in arguments)
+        try:
+            return getattr(self._make(), name)(*plain, **{key: _native(each) for key, each in named.items()})
+        except duckdb.Error as error:
+            raise self._told(error) from error.__cause__
 
     def __getitem__(self, name: str) -> Any:
         return self._make()[name]

@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 import duckdb
 
-from pruner.errors import PrunerError, TableError
+from pruner.errors import PrunerError
 from pruner.expr.nodes import TRUE, Expr
 from pruner.expr.semantics import NanOrder, Semantics
 from pruner_duckdb.markers import Markers
 from pruner_duckdb.predicates import KEPT_TABLE_FUNCTIONS, Draft, Parameters, Predicates, Unpruned, shortened
-from pruner_duckdb.scan import ScanShape, scan_sql
+from pruner_duckdb.reading import Sources
+from pruner_duckdb.scan import ScanShape
 from pruner_duckdb.scans import Scan
 from pruner_duckdb.selftest import plan_format_problem
 from pruner_duckdb.session import Ask, SessionState, describe_relation, require_same_meaning, session_state
@@ -24,7 +25,6 @@ from pruner_duckdb.statement import Reference, Select, Span
 from pruner_duckdb.types import quote
 
 if TYPE_CHECKING:
-    from pruner.plan import Plan
     from pruner.table import PinnedSnapshot
     from pruner_duckdb.tables import KnownTable
 
@@ -38,6 +38,7 @@ class Rewritten:
     sql: str
     parameters: dict[str, Any] | list[Any] | None
     scans: tuple[Scan, ...]
+    sources: Sources = field(default_factory=Sources)
 
 
 @dataclass
@@ -233,13 +234,15 @@ class Rewriter:
         chosen = sorted((each for table in pinned.values() for each in table.references), key=_name_start)
         edits = [*markers.edits(), *shortened(select, chosen)]
         scans: list[Scan] = []
+        sources: Sources = {}
         for reference in chosen:
             table = pinned[_key(reference)]
             scan = _plan(table, expressions.get(reference, TRUE), reason, zone)
             scans.append(scan)
             alias = "" if reference.alias is not None else f" AS {quote(reference.path[-1])}"
-            edits.append((_name_span(reference), f"({_files_sql(table, scan.plan, markers, select)}){alias}"))
-        return Rewritten(select.spliced(edits), markers.values, tuple(scans))
+            query = table.known.reader.sql(scan.plan, table.shape, markers.bind, select.may_read, sources)
+            edits.append((_name_span(reference), f"({query}){alias}"))
+        return Rewritten(select.spliced(edits), markers.values, tuple(scans), sources)
 
 
 def _plan(table: _Pinned, expression: Expr, reason: str | None, zone: str) -> Scan:
@@ -260,17 +263,6 @@ def _plan(table: _Pinned, expression: Expr, reason: str | None, zone: str) -> Sc
 def _failure(error: Exception) -> str:
     first_line = str(error).strip().split("\n", 1)[0]
     return f"planning failed ({type(error).__name__}: {first_line})"
-
-
-def _files_sql(table: _Pinned, plan: Plan, markers: Markers, select: Select) -> str:
-    if plan.has_logs and not table.known.read_optimized:
-        count = int((plan.snapshot.has_logs & plan.kept_mask).sum())
-        raise TableError(
-            f"table {table.known.name}: {count} of the file slices to read have log files, which the "
-            "DuckDB adapter does not merge: compact the table, or set its option read_optimized to read base "
-            "files only"
-        )
-    return scan_sql(plan, table.shape, markers.bind, select.may_read)
 
 
 def _name_span(reference: Reference) -> Span:

@@ -6,15 +6,17 @@ import builtins
 import re
 from collections import deque
 from collections.abc import Callable, Container, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import FrameType
 from typing import Any
 
 import duckdb
 
-from pruner.errors import PrunerError
+from pruner.errors import PrunerError, TableError
 from pruner_duckdb.embedded import embedded_select, spelled_out
+from pruner_duckdb.merging import TableChanged
 from pruner_duckdb.predicates import Parameters
+from pruner_duckdb.reading import Sources
 from pruner_duckdb.relation import LazyRelation
 from pruner_duckdb.rewrite import Rewriter, Rewritten
 from pruner_duckdb.scans import Scan
@@ -42,16 +44,23 @@ class Scope:
         return {name for name, value in names if isinstance(value, LazyRelation)}
 
     def call(
-        self, function: Callable[..., Any], sql: Any, named: dict[str, Any], tables: Container[str] = ()
+        self,
+        function: Callable[..., Any],
+        sql: Any,
+        named: dict[str, Any],
+        tables: Container[str] = (),
+        sources: Mapping[str, Any] | None = None,
     ) -> Any:
-        """Call a method of DuckDB as from the caller's frame; no variable stands in for one of `tables`."""
+        """Call a method of DuckDB as from the caller's frame, with `sources` beside the caller's variables; no
+        variable stands in for one of `tables`.
+        """
         variables = {
             key: value.native() if isinstance(value, LazyRelation) else value
             for key, value in (*self._globals.items(), *self._locals.items())
             if not key.startswith("__") and key.lower() not in tables
         }
         internal = {"__pruner_call": function, "__pruner_sql": sql, "__pruner_named": named}
-        return eval(_SCOPED_CALL, {"__builtins__": builtins}, variables | internal)
+        return eval(_SCOPED_CALL, {"__builtins__": builtins}, {**variables, **internal, **(sources or {})})
 
 
 NOWHERE = Scope(None)
@@ -75,6 +84,7 @@ class Runner:
         self.native = native
         self.rewriter = rewriter
         self.last_plans = last_plans
+        self._sources: Sources = {}
 
     def run(
         self, text: Any, parameters: Parameters, method: Method, scope: Scope, *, record: bool = True
@@ -92,12 +102,15 @@ class Runner:
             PrunerError: a table cannot be listed completely, or not be read by this kind of statement.
             duckdb.Error: whatever DuckDB refuses.
         """
-        rewritten = self._rewritten(text, parameters, method, scope)
+        try:
+            rewritten = self._rewritten(text, parameters, method, scope)
+        except TableChanged:
+            rewritten = self._rewritten(text, parameters, method, scope)
         if rewritten is None:
             return self._unchanged(text, parameters, method, scope)
         try:
             return self._call_rewritten(rewritten, method, scope, record)
-        except duckdb.IOException:
+        except (duckdb.IOException, TableError):
             again = self._rewritten(text, parameters, method, scope)
             if again is None or _snapshots(again) == _snapshots(rewritten):
                 raise
@@ -163,13 +176,29 @@ class Runner:
             return None
         before, select, after = found
         inner = rewrite(select)
-        return None if inner is None else Rewritten(before + inner.sql + after, inner.parameters, inner.scans)
+        return None if inner is None else replace(inner, sql=before + inner.sql + after)
 
     def _call_rewritten(self, rewritten: Rewritten, method: Method, scope: Scope, record: bool) -> Any:
         for scan in rewritten.scans if record else ():
             self.last_plans.append(scan)
             scan.log()
-        return _call(rewritten.sql, rewritten.parameters, method, scope)
+        self._sources = rewritten.sources
+        try:
+            return _call(rewritten.sql, rewritten.parameters, method, scope, sources=rewritten.sources)
+        except duckdb.Error as error:
+            raise self.told(error) from error.__cause__
+
+    def told(self, error: duckdb.Error) -> Exception:
+        """The error of pruner behind one of DuckDB's, where reading merged rows was what failed."""
+        failures = [source.failure for source in self._sources.values() if source.failure is not None]
+        if failures:
+            return failures[0]
+        if any(name in str(error) for name in self._sources):
+            return PrunerError(
+                "slices with log files cannot be read while python_enable_replacements is false: "
+                "SET python_enable_replacements = true, or give the table the option read_optimized"
+            )
+        return error
 
     def _unchanged(self, text: Any, parameters: Parameters, method: Method, scope: Scope) -> Any:
         try:
@@ -190,11 +219,18 @@ class Runner:
         return tuple(rows[0])
 
 
-def _call(sql: Any, parameters: Any, method: Method, scope: Scope, tables: Container[str] = ()) -> Any:
+def _call(
+    sql: Any,
+    parameters: Any,
+    method: Method,
+    scope: Scope,
+    tables: Container[str] = (),
+    sources: Sources | None = None,
+) -> Any:
     named = dict(method.options)
     if parameters is not None:
         named[method.parameters_name] = parameters
-    return scope.call(method.call, sql, named, tables)
+    return scope.call(method.call, sql, named, tables, sources)
 
 
 def _snapshots(rewritten: Rewritten) -> list[str]:

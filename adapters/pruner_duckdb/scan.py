@@ -16,14 +16,15 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 
-from pruner.errors import SchemaError, TableError
+from pruner.errors import SchemaError
+from pruner_duckdb.merged_rows import ALWAYS, own_name
 from pruner_duckdb.shadow import Relation
 from pruner_duckdb.types import is_ambiguous, quote, quote_text, sql_type
+from pruner_duckdb.widened import has_floats
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from pruner.plan import Plan
     from pruner.schema import Field
     from pruner.tables.snapshot import Snapshot
 
@@ -105,33 +106,35 @@ def file_name(uri: str) -> str:
     return uri.removeprefix("file://").translate(_GLOB_SIGNS)
 
 
-def scan_sql(plan: Plan, shape: ScanShape, bind: Bind, may_read: Callable[[str], bool]) -> str:
-    """Return a query over the files to read.
+def scan_sql(
+    snapshot: Snapshot,
+    ordinals: NDArray[np.intp],
+    shape: ScanShape,
+    bind: Bind,
+    may_read: Callable[[str], bool],
+) -> str:
+    """Return a query over the base files of some slices.
 
     Args:
-        plan: which files.
+        snapshot: the snapshot.
+        ordinals: its slices to read; those without a base file are left out.
         shape: how they are read.
         bind: takes the list of files, and lists of partition values, as parameters.
         may_read: tells whether the statement may read a column; a wrong answer costs time alone.
-
-    Raises:
-        TableError: a slice to read has log files, which are not merged here.
     """
-    base = plan.snapshot.columns.column("base_file")
-    if plan.has_logs and plan.semantics.scan_mode != "read_optimized":
-        raise TableError("some slices to read have log files")
-    ordinals = plan.ordinals[base.is_valid().to_numpy()[plan.ordinals]]
+    base = snapshot.columns.column("base_file")
+    ordinals = ordinals[base.is_valid().to_numpy()[ordinals]]
     if not len(ordinals):
         return shape.relation.empty_select()
     files = [file_name(uri) for uri in base.take(pa.array(ordinals, pa.int64())).to_pylist() if uri]
-    partitions = _PartitionValues(plan.snapshot, ordinals, bind)
+    partitions = _PartitionValues(snapshot, ordinals, bind)
     selected: list[str] = []
     described: list[str] = []
     for number, (name, data_type, partition) in enumerate(shape.columns):
         # Own names, so that no column can hide `file_index`.
         own = f"pruner_{number}"
         if partition is None:
-            whole = data_type.startswith("STRUCT(") and _struct_varies(name, plan.snapshot, ordinals)
+            whole = data_type.startswith("STRUCT(") and _struct_varies(name, snapshot, ordinals)
             selected.append(f"{_READ_WHOLE.format(own) if whole else own} AS {quote(name)}")
             described.append(
                 f"{quote_text(name)}: {{name: '{own}', type: {quote_text(data_type)}, default_value: NULL}}"
@@ -142,6 +145,25 @@ def scan_sql(plan: Plan, shape: ScanShape, bind: Bind, may_read: Callable[[str],
     schema = f", schema = MAP {{{', '.join(described)}}}" if described else ""
     read = f"read_parquet({bind(files)}{schema}, hive_partitioning = false)"
     return f"{partitions.before()}SELECT {', '.join(selected)} FROM {read}{partitions.beside()}"
+
+
+def merged_sql(snapshot: Snapshot, shape: ScanShape, source: str) -> str:
+    """Return a query over merged slices, with the names and types of `scan_sql`.
+
+    Args:
+        snapshot: the snapshot.
+        shape: how the columns are read.
+        source: name under which DuckDB finds the `MergedRows` of the slices.
+    """
+    selected: list[str] = []
+    for number, (field, (name, data_type, _)) in enumerate(
+        zip(snapshot.schema.columns, shape.columns, strict=True)
+    ):
+        value = own_name(number)
+        if has_floats(field.type):
+            value = f"CASE WHEN {ALWAYS} THEN {value} END"
+        selected.append(f"({value})::{data_type} AS {quote(name)}")
+    return f"SELECT {', '.join(selected)} FROM {source}"
 
 
 _READ_WHOLE = "CASE WHEN file_index >= 0 THEN {} END"

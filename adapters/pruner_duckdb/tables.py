@@ -12,6 +12,7 @@ import duckdb
 import pruner
 from pruner.errors import TableError
 from pruner.table import Table
+from pruner_duckdb.reading import PlanReader
 from pruner_duckdb.scan import ScanShape, scan_shape
 from pruner_duckdb.shadow import Relation
 
@@ -38,6 +39,7 @@ class KnownTable:
         self._lock = RLock()
         self._table: Table | None = spec if isinstance(spec, Table) else None
         self._shapes: dict[str, ScanShape] = {}
+        self._reader: PlanReader | None = None
         self.as_of: str | None = self._options.get("as_of")
         self.read_optimized = bool(self._options.get("read_optimized"))
         self.last_relation: Relation | None = None
@@ -65,6 +67,21 @@ class KnownTable:
             TableError: it cannot be listed completely.
         """
         return self.table.snapshot(self.as_of)
+
+    @property
+    def reader(self) -> PlanReader:
+        """What reads the plans of this table.
+
+        Raises:
+            TableError: the table cannot be opened.
+        """
+        with self._lock:
+            if self._reader is None:
+                table = self.table
+                self._reader = PlanReader(
+                    self.name, table.uri, table.format, table.storage_options, self.as_of
+                )
+            return self._reader
 
     def shape(self, snapshot: PinnedSnapshot, shadow_connection: duckdb.DuckDBPyConnection) -> ScanShape:
         """How the columns of a snapshot are read."""

@@ -211,4 +211,5 @@ def _snapshot(
         ),
         partitions=hudi_partitions(paths, timeline.properties, schema),
         root=root,
+        log_instants=timeline.log_instants() if any(entry.logs for entry in slices) else None,
     )

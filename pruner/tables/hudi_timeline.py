@@ -61,6 +61,10 @@ class Timeline:
         """Tell whether a file of that instant belongs to a completed write (rule R4)."""
         return instant in self.completed or (bool(self.oldest) and instant < self.oldest)
 
+    def log_instants(self) -> str:
+        """Return whose blocks in log files count: the oldest instant, then those completed."""
+        return " ".join([self.oldest, *sorted(self.completed)])
+
     def id(self) -> str:
         """Return what changes whenever the slices or the schema may have changed."""
         digest = xxhash.xxh3_128(self.properties.raw)

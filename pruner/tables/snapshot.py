@@ -95,7 +95,8 @@ class Snapshot:
     `id` changes whenever the set of slices, their files or the schema may have changed. `columns` follows
     `SLICE_COLUMNS`; `keys` holds the slice keys (fixed_size_binary(16)), by which index records are joined.
     `problems` maps a URI to one sentence for each file that could not be read; every plan keeps its slice.
-    `file_schemas` is there where the listing had to read them anyway.
+    `file_schemas` is there where the listing had to read them anyway. `log_instants`
+    says whose blocks in log files count: the oldest instant of the timeline, then each completed one.
     """
 
     id: str
@@ -106,6 +107,7 @@ class Snapshot:
     root: str
     problems: dict[str, str] = field(default_factory=dict[str, str])
     file_schemas: FileSchemas | None = None
+    log_instants: str | None = None
 
     def __len__(self) -> int:
         return self.columns.num_rows

@@ -1,0 +1,109 @@
+"""Merged slices as DuckDB scans them: a data set of Arrow's, whose batches are made while they are read.
+
+DuckDB hands over the columns that it wants and a filter that it will not apply again, so the filter must be
+exact. Arrow's comparisons are DuckDB's for every type but floats (NaN compares false there, and 0.0 is not in
+a list that holds -0.0), so columns with floats are selected in a way that DuckDB pushes no filter through.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, cast
+
+import pyarrow as pa
+import pyarrow.dataset as ds
+
+from pruner.errors import PrunerError
+
+if TYPE_CHECKING:
+    from pruner.tables.snapshot import SliceSequence
+    from pruner_duckdb.merging import SliceMerger
+
+ALWAYS = "pruner_row"
+"""A column that is true in every row."""
+
+_COLUMN = re.compile(r"pruner_[0-9]+")
+
+
+def own_name(position: int) -> str:
+    """Name of the table's column at a position: no two names differ in case alone, and none hides another."""
+    return f"pruner_{position}"
+
+
+class MergedRows(ds.InMemoryDataset):
+    """The merged rows of some slices under own names; every scan reads the slices anew, one after the other."""
+
+    def __init__(self, merger: SliceMerger, slices: SliceSequence, schema: pa.Schema) -> None:
+        fields = cast("list[pa.Field[Any]]", list(schema))
+        own: list[pa.Field[Any]] = [
+            pa.field(own_name(position), field.type) for position, field in enumerate(fields)
+        ]
+        empty = pa.schema([*own, pa.field(ALWAYS, pa.bool_())]).empty_table()
+        super().__init__(empty)  # pyright: ignore[reportCallIssue] - the stubs know no arguments
+        self._merger = merger
+        self._slices = slices
+        self._names = {own_name(position): field.name for position, field in enumerate(fields)}
+        self.failure: PrunerError | None = None
+        """Why a scan failed: DuckDB hands on no more than the text of an error."""
+
+    def scanner(  # pyright: ignore[reportIncompatibleMethodOverride] - DuckDB gives these two alone
+        self,
+        columns: Sequence[str] | None = None,
+        filter: ds.Expression | None = None,  # noqa: A002 - Arrow's own name for it
+        **_: Any,
+    ) -> Any:
+        """Return what reads the slices: see `pyarrow.dataset.Dataset.scanner`."""
+        chosen = list(self.schema.names if columns is None else columns)
+        return _Scan(self, chosen, filter)
+
+    def rows(self, columns: Sequence[str], condition: ds.Expression | None) -> Iterator[pa.RecordBatch]:
+        """Yield the rows for which `condition` is true, slice by slice."""
+        # An expression does not tell its columns, but its text does; one too many does no harm.
+        wanted = dict.fromkeys(
+            [*columns, *(_COLUMN.findall(str(condition)) if condition is not None else ())]
+        )
+        names = {name: self._names[name] for name in wanted if name in self._names}
+        source = [name for name in names.values() if name not in self._merger.absent]
+        schema: Any = self.schema
+        fields: list[pa.Field[Any]] = [schema.field(name) for name in (*names, ALWAYS)]
+        try:
+            for entry in self._slices:
+                for batch in self._merger.batches(entry, source):
+                    table: Any = pa.table(
+                        [_column(batch, each, names) for each in fields], schema=pa.schema(fields)
+                    )
+                    if condition is not None:
+                        table = table.filter(condition)
+                    yield from table.select(list(columns)).to_batches()
+        except PrunerError as error:
+            self.failure = error
+            raise
+
+
+class _Scan:
+    """The part of `pyarrow.dataset.Scanner` that DuckDB uses."""
+
+    def __init__(self, rows: MergedRows, columns: list[str], condition: ds.Expression | None) -> None:
+        self._rows = rows
+        self._columns = columns
+        self._condition = condition
+        schema: Any = rows.schema
+        self.projected_schema = pa.schema([schema.field(name) for name in columns])
+
+    def to_reader(self) -> pa.RecordBatchReader:
+        """Return the rows as a stream."""
+        return pa.RecordBatchReader.from_batches(
+            self.projected_schema, self._rows.rows(self._columns, self._condition)
+        )
+
+
+def _column(batch: pa.RecordBatch, field: pa.Field[Any], names: Mapping[str, str]) -> Any:
+    """One column of a batch of hudi-rs in the type of the table."""
+    if field.name == ALWAYS:
+        return pa.repeat(True, batch.num_rows)
+    position = batch.schema.get_field_index(names[field.name])
+    if position < 0:
+        return pa.array([None] * batch.num_rows, field.type)
+    column = cast("Any", batch).column(position)
+    return column if column.type.equals(field.type) else column.cast(field.type)

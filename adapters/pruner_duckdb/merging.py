@@ -1,0 +1,174 @@
+"""Slices with log files, merged by hudi-rs: which of them it reads as Hudi does, and their rows as a stream.
+
+hudi-rs is given the files of pruner's own listing, never its own (rule R6), and the timeline that it saw
+when the snapshot was taken: blocks of instants that complete later are not merged (rule R8). What it is
+known to merge otherwise than Hudi is refused in one sentence, because a wrong row is worse than none
+(docs/merge-on-read.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from threading import Lock
+from typing import TYPE_CHECKING
+
+import hudi
+import pyarrow as pa
+
+from pruner.errors import TableError
+
+if TYPE_CHECKING:
+    from pruner.tables.snapshot import FileSlice, SliceSequence, Snapshot
+
+BATCH_ROWS = 8192
+"""Rows of a batch that hudi-rs is asked for; what is in memory at a time is one of them beside the log rows."""
+
+_DUPLICATES_VERSION = 8
+"""The table version from which Hudi merges a log row into every base row of its key, hudi-rs into the first."""
+
+_RECORD_KEY = "_hoodie_record_key"
+_META_COLUMNS = frozenset(
+    [
+        _RECORD_KEY,
+        "_hoodie_commit_time",
+        "_hoodie_commit_seqno",
+        "_hoodie_partition_path",
+        "_hoodie_file_name",
+        "_hoodie_operation",
+    ]
+)
+_KEPT_CHECKS = 1 << 16
+
+_ADVICE = "compact the table, or set its option read_optimized to read base files only"
+
+
+class TableChanged(TableError):  # noqa: N818 - says what happened
+    """The table is no longer what the snapshot was taken of: the statement is to be planned again."""
+
+
+class SliceMerger:
+    """Reads the slices of one snapshot. Threads may share it."""
+
+    def __init__(
+        self, name: str, snapshot: Snapshot, storage_options: Mapping[str, str], as_of: str | None
+    ) -> None:
+        """Look at the table's timeline, which then stays as it is for every slice.
+
+        Args:
+            name: the table's name, for errors.
+            snapshot: whose slices are to be read.
+            storage_options: options of the table's store.
+            as_of: the instant that is read, None for the newest.
+
+        Raises:
+            TableError: hudi-rs cannot open the table.
+            TableChanged: writes completed since the snapshot was taken that cannot be left out.
+        """
+        self._name = name
+        self._prefix = snapshot.root.rstrip("/") + "/"
+        with self._told("cannot be opened to merge log files"):
+            table = hudi.HudiTable(snapshot.root, dict(storage_options))
+            properties = table.hudi_options()
+            until = as_of or self._pinned_at(snapshot, table.get_timeline())
+            options = hudi.HudiReadOptions()
+            self._reader = table.create_file_group_reader_with_options(
+                options.with_as_of_timestamp(until) if until else options
+            )
+        with_meta = properties.get("hoodie.populate.meta.fields", "true").lower() != "false"
+        self.absent: frozenset[str] = frozenset() if with_meta else _META_COLUMNS
+        """Columns of the schema that no file has, and which are NULL."""
+        self._keys = (_RECORD_KEY,) if with_meta else _listed(properties, "hoodie.table.recordkey.fields")
+        version = properties.get("hoodie.table.version", "")
+        self._must_be_unique = not version.isdecimal() or int(version) >= _DUPLICATES_VERSION
+        self._unique: set[str] = set()
+        self._opened = False
+        self._lock = Lock()
+
+    def _pinned_at(self, snapshot: Snapshot, timeline: hudi.HudiTimeline) -> str | None:
+        """Return the instant up to which blocks count, None where hudi-rs saw what the snapshot saw.
+
+        Raises:
+            TableChanged: no instant parts what the snapshot saw from what completed since.
+        """
+        if snapshot.log_instants is None:
+            return None
+        known = set(snapshot.log_instants.split())
+        found = (
+            *timeline.get_completed_commits(),
+            *timeline.get_completed_deltacommits(),
+            *timeline.get_completed_replacecommits(),
+        )
+        newer = {each.timestamp for each in found} - known
+        if newer and min(newer) < max(known):
+            raise TableChanged(f"table {self._name} changed while the statement was planned: run it again")
+        return max(known) if newer else None
+
+    def require_mergeable(self, slices: SliceSequence) -> None:
+        """Open one of the slices, once: hudi-rs tells there whether it can merge the rows of this table at all.
+
+        Raises:
+            TableError: it cannot, with the reason.
+        """
+        if self._opened or not len(slices):
+            return
+        entry = slices[0]
+        with self._told(f"cannot be read merged ({entry.file_id})"):
+            self._stream(entry, [])
+        self._opened = True
+
+    def batches(self, entry: FileSlice, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """Yield the merged rows of one slice, `columns` alone and in that order.
+
+        Raises:
+            TableError: the slice cannot be read as Hudi would.
+        """
+        with self._told(f"cannot be read merged ({entry.file_id})"):
+            self._require_unique_keys(entry)
+            yield from self._stream(entry, columns)
+
+    def _stream(self, entry: FileSlice, columns: Sequence[str]) -> hudi.HudiRecordBatchStream:
+        options = hudi.HudiReadOptions(projection=list(columns)).with_batch_size(BATCH_ROWS)
+        base = self._relative(entry.base_file) if entry.base_file else ""
+        logs = [self._relative(uri) for uri in entry.log_files]
+        return self._reader.read_file_slice_from_paths_stream(base, logs, options)
+
+    def _relative(self, uri: str) -> str:
+        return uri.removeprefix(self._prefix)
+
+    def _require_unique_keys(self, entry: FileSlice) -> None:
+        """Refuse a base file that has a key twice, where hudi-rs and Hudi do not merge it alike.
+
+        Raises:
+            TableError: it has.
+        """
+        base = entry.base_file
+        if not self._must_be_unique or base is None or not entry.log_files or base in self._unique:
+            return
+        options = hudi.HudiReadOptions(projection=list(self._keys)).with_batch_size(1 << 16)
+        stream = self._reader.read_file_slice_from_paths_stream(self._relative(base), [], options)
+        keys = pa.Table.from_batches(list(stream))
+        if keys.group_by(list(self._keys), use_threads=False).aggregate([]).num_rows != keys.num_rows:
+            raise TableError(
+                f"table {self._name}: {base} holds several rows of one key, which hudi-rs does not merge with "
+                f"log files as Hudi does: {_ADVICE}"
+            )
+        with self._lock:
+            if len(self._unique) >= _KEPT_CHECKS:
+                self._unique.clear()
+            self._unique.add(base)
+
+    @contextmanager
+    def _told(self, what: str) -> Generator[None]:
+        """Turn whatever hudi-rs raises into a TableError of one sentence; its panics are no `Exception`s."""
+        try:
+            yield
+        except (TableError, KeyboardInterrupt, SystemExit, GeneratorExit, MemoryError):
+            raise
+        except BaseException as error:
+            text = (str(error) or type(error).__name__).split("\n", 1)[0].split(". ", 1)[0].rstrip(" .")
+            raise TableError(f"table {self._name} {what}: {text}; {_ADVICE}") from None
+
+
+def _listed(properties: Mapping[str, str], name: str) -> tuple[str, ...]:
+    return tuple(part.strip() for part in properties.get(name, "").split(",") if part.strip())

@@ -1,0 +1,102 @@
+"""How the slices of a plan reach DuckDB: base files by `read_parquet`, the others merged by hudi-rs, in one query."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Mapping
+from threading import RLock
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from pruner.tables.snapshot import SliceSequence
+from pruner_duckdb.merged_rows import MergedRows
+from pruner_duckdb.merging import SliceMerger
+from pruner_duckdb.scan import Bind, ScanShape, merged_sql, scan_sql
+from pruner_duckdb.widened import FileTypes
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from pruner.plan import Plan
+    from pruner.tables.snapshot import Snapshot
+
+_KEPT_MERGERS = 4
+
+Sources = dict[str, MergedRows]
+"""What a statement reads besides files, by the names under which it stands in the statement."""
+
+
+class PlanReader:
+    """Reads the plans of one table. Threads may share it."""
+
+    def __init__(
+        self, name: str, root: str, table_format: str, storage_options: Mapping[str, str], as_of: str | None
+    ) -> None:
+        self._name = name
+        self._root = root
+        self._hudi = table_format == "hudi"
+        self._storage_options = storage_options
+        self._as_of = as_of
+        self._lock = RLock()
+        self._types: FileTypes | None = None
+        self._mergers: dict[str, SliceMerger] = {}
+
+    def sql(
+        self, plan: Plan, shape: ScanShape, bind: Bind, may_read: Callable[[str], bool], sources: Sources
+    ) -> str:
+        """Return a query over the slices to read, each row once.
+
+        Args:
+            plan: which slices.
+            shape: how their columns are read.
+            bind: takes a value as one more parameter of the statement.
+            may_read: tells whether the statement may read a column; a wrong answer costs time alone.
+            sources: takes what the query reads besides files.
+
+        Raises:
+            TableError: slices with log files cannot be merged as Hudi does.
+            TableChanged: the table changed since the snapshot was taken.
+        """
+        snapshot, ordinals = plan.snapshot, plan.ordinals
+        to_merge = self._to_merge(plan, may_read)
+        files, merged = ordinals[~to_merge], ordinals[to_merge]
+        if not len(merged):
+            return scan_sql(snapshot, files, shape, bind, may_read)
+        merger = self._merger(snapshot)
+        slices = SliceSequence(snapshot, merged)
+        merger.require_mergeable(slices)
+        name = f"pruner_merged_{secrets.token_hex(16)}"
+        sources[name] = MergedRows(merger, slices, snapshot.schema.to_arrow())
+        query = merged_sql(snapshot, shape, name)
+        if not len(files):
+            return query
+        return f"({scan_sql(snapshot, files, shape, bind, may_read)}) UNION ALL ({query})"
+
+    def _to_merge(self, plan: Plan, may_read: Callable[[str], bool]) -> NDArray[np.bool_]:
+        """Tell for each slice to read whether its rows come from hudi-rs."""
+        snapshot, ordinals = plan.snapshot, plan.ordinals
+        if not self._hudi:
+            return np.zeros(len(ordinals), dtype=bool)
+        read_optimized = plan.semantics.scan_mode == "read_optimized"
+        to_merge = np.zeros(len(ordinals), dtype=bool) if read_optimized else snapshot.has_logs[ordinals]
+        has_base = snapshot.columns.column("base_file").is_valid().to_numpy()[ordinals]
+        unmerged = np.flatnonzero(has_base & ~to_merge)
+        to_merge[unmerged] = self._file_types().widened(snapshot, ordinals[unmerged], may_read)
+        return to_merge
+
+    def _file_types(self) -> FileTypes:
+        with self._lock:
+            if self._types is None:
+                self._types = FileTypes(self._root, self._storage_options)
+            return self._types
+
+    def _merger(self, snapshot: Snapshot) -> SliceMerger:
+        with self._lock:
+            merger = self._mergers.get(snapshot.id)
+            if merger is None:
+                merger = SliceMerger(self._name, snapshot, self._storage_options, self._as_of)
+                while len(self._mergers) >= _KEPT_MERGERS:
+                    self._mergers.pop(next(iter(self._mergers)))
+                self._mergers[snapshot.id] = merger
+            return merger
