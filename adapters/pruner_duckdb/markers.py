@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from itertools import count
-from typing import Any
+from typing import Any, cast
 
+from pruner.errors import PrunerError
+from pruner_duckdb.literals import NoLiteral, sql_literal
 from pruner_duckdb.predicates import Parameters
 from pruner_duckdb.statement import Select, Span
 
@@ -14,10 +16,14 @@ _numbers = count()
 
 
 class Markers:
-    """Adds parameters to those of the user; DuckDB refuses a mix of styles: question marks get numbers."""
+    """Adds parameters to those of the user; DuckDB refuses a mix of styles: question marks get numbers.
 
-    def __init__(self, select: Select, parameters: Parameters) -> None:
+    With `literal`, values are written out instead, for statements that take no parameters.
+    """
+
+    def __init__(self, select: Select, parameters: Parameters, *, literal: bool = False) -> None:
         self._select = select
+        self._literal = literal
         self._named: dict[str, Any] | None = None
         self._numbered: list[Any] = []
         if isinstance(parameters, Mapping):
@@ -28,7 +34,13 @@ class Markers:
             self._named = {}
 
     def bind(self, value: Any) -> str:
-        """Add a parameter and return its marker."""
+        """Add a parameter and return its marker.
+
+        Raises:
+            PrunerError: the value must be written out and has no literal.
+        """
+        if self._literal:
+            return _written_out(value)
         if self._named is not None:
             name = f"pruner_{next(_numbers)}"
             while name in self._named:
@@ -53,3 +65,14 @@ class Markers:
         if self._named is None:
             return self._numbered
         return self._named or None
+
+
+def _written_out(value: Any) -> str:
+    if isinstance(value, list):
+        return f"[{', '.join(_written_out(each) for each in cast('list[Any]', value))}]"
+    try:
+        return sql_literal(value)
+    except NoLiteral as reason:
+        raise PrunerError(
+            f"a statement without parameters cannot hold {reason}: name the values of PIVOT with IN (…)"
+        ) from None

@@ -9,6 +9,7 @@ serialize. The setting is global to an instance, hence an instance of our own.
 from __future__ import annotations
 
 import json
+import re
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
@@ -44,6 +45,9 @@ CACHE_ENTRIES = 256
 
 CACHED_TEXT_BYTES = 1 << 16
 """Longest statement that is remembered."""
+
+_NAN = re.compile(r'"(?:[^"\\]|\\.)*"|NAN')
+"""Texts, and NaN outside of them."""
 
 _Value = TypeVar("_Value")
 
@@ -242,12 +246,12 @@ def readable_plans(serialized: str) -> list[dict[str, Any]]:
     """Parse the answer of `json_serialize_plan`.
 
     Raises:
-        NotPlanned: it holds an error, or is no JSON (DuckDB writes a NaN that no parser reads).
+        NotPlanned: it holds an error, or is no JSON.
     """
     try:
-        answer = json.loads(serialized, parse_constant=_infinity)
+        answer = json.loads(_NAN.sub(_as_json, serialized) if "NAN" in serialized else serialized)
     except (ValueError, RecursionError) as error:
-        raise NotPlanned("writes a plan that is no JSON, as with a NaN literal") from error
+        raise NotPlanned("writes a plan that is no JSON") from error
     if answer.get("error"):
         raise NotPlanned(f"cannot plan the statement ({_first_line(answer.get('error_message'))})")
     if "plans" not in answer:
@@ -255,11 +259,9 @@ def readable_plans(serialized: str) -> list[dict[str, Any]]:
     return answer["plans"]
 
 
-def _infinity(name: str) -> float:
-    """A constant that is no JSON but read by Python; DuckDB 2.0 writes a NaN that is not, 1.5 one that is."""
-    if name == "NaN":
-        raise ValueError("NaN")
-    return float(name)
+def _as_json(found: re.Match[str]) -> str:
+    """Python's JSON knows `NaN`, which DuckDB 2.0 writes as `NAN`; texts stay as they are."""
+    return "NaN" if found.group() == "NAN" else found.group()
 
 
 def _first_line(error: object) -> str:

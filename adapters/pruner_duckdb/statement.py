@@ -93,6 +93,8 @@ class Select:
     """Column references of more than two parts, with their spans."""
     columns: frozenset[str]
     """Every part of every column reference, in lower case."""
+    ctes: frozenset[str]
+    """Names of all CTEs, in lower case."""
     every_column: bool
     """Whether some `*` or NATURAL JOIN may read columns that are not named."""
     plain: bool
@@ -151,6 +153,7 @@ class _Walk:
         self._parameters: list[Parameter] = []
         self._qualified: list[tuple[tuple[str, ...], Span]] = []
         self._columns: set[str] = set()
+        self._ctes: set[str] = set()
         self._every_column = False
         self._plain = True
 
@@ -173,6 +176,7 @@ class _Walk:
             parameters=tuple(sorted(self._parameters, key=lambda each: each.span.start)),
             qualified=tuple(self._qualified),
             columns=frozenset(self._columns),
+            ctes=frozenset(self._ctes),
             every_column=self._every_column,
             plain=self._plain,
         )
@@ -182,6 +186,7 @@ class _Walk:
     ) -> frozenset[str]:
         for cte in ctes:
             name = cte["key"].lower()
+            self._ctes.add(name)
             query = cte["value"].get("query_node") or cte["value"].get("query", {}).get("node", {})
             recursive = query.get("type") == "RECURSIVE_CTE_NODE"
             pending.append((cte["value"], visible | {name} if recursive else visible))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import math
 from decimal import Decimal
 
 import pyarrow as pa
@@ -24,7 +25,7 @@ from pruner.expr.nodes import (
     Or,
 )
 from pruner_duckdb.gets import scan_predicates
-from pruner_duckdb.shadow import NotPlanned, Relation, Shadow
+from pruner_duckdb.shadow import Relation, Shadow
 
 RELATION = Relation(
     (
@@ -161,9 +162,14 @@ def test_an_operand_that_is_not_understood_stays_in_its_or(shadow: Shadow) -> No
     assert {column.path for column in found.operands[1].columns} == {("b",), ("flag",), ("s",)}
 
 
-def test_a_nan_literal_is_refused(shadow: Shadow) -> None:
-    with pytest.raises(NotPlanned, match="NaN"):
-        decoded(shadow, "x > 'nan'::DOUBLE", keep_form=False)
+def test_a_nan_literal_is_read(shadow: Shadow) -> None:
+    found = decoded(shadow, "x > 'nan'::DOUBLE AND s = 'NAN: \\ \" NAN'", keep_form=False)
+    assert isinstance(found, And)
+    comparisons = [part for part in found.operands if isinstance(part, Compare)]
+    values = {part.left: part.right.value for part in comparisons if isinstance(part.right, Literal)}
+    assert values[S] == 'NAN: \\ " NAN'
+    assert isinstance(values[X], float)
+    assert math.isnan(values[X])
 
 
 def test_a_date_reaches_back_before_christ(shadow: Shadow) -> None:

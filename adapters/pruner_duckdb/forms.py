@@ -1,0 +1,339 @@
+"""Statements of every kind that runs at once, each with a SELECT that reads the same rows of the same tables.
+
+DuckDB takes apart SELECT statements only. Of any other kind the parts that read tables are put together to a
+SELECT, the probe: its scans want the rows that the statement's own scans want, or more. What is then put in
+the place of a table in the probe goes to the same place in the statement.
+
+    UPDATE t SET a = 1 FROM u WHERE c      SELECT * FROM t, u WHERE c
+    DELETE FROM t USING u WHERE c          SELECT * FROM t, u WHERE c
+    MERGE INTO t USING u ON c WHEN …       SELECT * FROM u LEFT JOIN t ON c
+    PIVOT u ON …                           SELECT * FROM u
+    SET VARIABLE x = (SELECT …)            SELECT * FROM (SELECT …) AS pruner_0
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from pruner_duckdb.statement import NotSelect, Select, Span, splice
+from pruner_duckdb.tokens import CLOSING, OPENING, Token, tokens
+
+Parse = Callable[[str], Select]
+
+_SHORT = re.compile(
+    r"\s*(?P<what>describe|desc|summarize|table)\s+(?:table\s+)?"
+    r"(?P<name>(?:\"(?:[^\"]|\"\")+\"|\w+)(?:\.(?:\"(?:[^\"]|\"\")+\"|\w+))*)\s*;?\s*",
+    re.IGNORECASE,
+)
+_SPELLED_OUT = {"describe": "DESCRIBE ", "desc": "DESCRIBE ", "summarize": "SUMMARIZE ", "table": ""}
+_COPY_TABLE = re.compile(
+    r"\s*copy\s+(?P<name>(?:\"(?:[^\"]|\"\")+\"|\w+)(?:\.(?:\"(?:[^\"]|\"\")+\"|\w+))*)\s*"
+    r"(?:\((?P<columns>[^()]*)\)\s*)?(?P<to>to\b)",
+    re.IGNORECASE,
+)
+_SELECT_STARTS = frozenset(["with", "select", "from", "values", "("])
+_ATTEMPTS = 8
+_PIVOTS = frozenset(["pivot", "pivot_wider"])
+_BEFORE_KIND = frozenset(["or", "replace", "temp", "temporary", "persistent", "local"])
+_WRITES = frozenset(["insert", "update", "delete", "merge"])
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """A statement and its probe. `pieces` tells for parts of the probe where they start in the statement:
+    (start in the probe, start in the statement, length), in bytes.
+
+    `lazy` tells that DuckDB's relation of such a statement reads the tables only when it runs; `literal`, that
+    the statement takes no parameters.
+    """
+
+    text: bytes
+    select: Select
+    pieces: tuple[tuple[int, int, int], ...]
+    lazy: bool = False
+    literal: bool = False
+
+    def spliced(self, edits: Iterable[tuple[Span, str]]) -> str:
+        """Return the statement with edits of the probe put where they belong."""
+        return splice(self.text, ((self._outer(span), text) for span, text in edits))
+
+    def _outer(self, span: Span) -> Span:
+        for start, outer, length in self.pieces:
+            if start <= span.start and span.stop <= start + length:
+                return Span(span.start - start + outer, span.stop - start + outer)
+        raise ValueError("a part of the probe that is not the statement's")
+
+
+def spelled_out(text: str) -> str:
+    """Write out the SELECT that `DESCRIBE t`, `SUMMARIZE t`, `TABLE t` and `COPY t TO` stand for; other text
+    stays.
+    """
+    short = _SHORT.fullmatch(text)
+    if short is not None:
+        return f"{_SPELLED_OUT[short.group('what').lower()]}SELECT * FROM {short.group('name')}"
+    copy = _COPY_TABLE.match(text)
+    if copy is not None:
+        columns = copy.group("columns") or "*"
+        return f"COPY (SELECT {columns} FROM {copy.group('name')}) {text[copy.start('to') :]}"
+    return text
+
+
+def form_of(text: str, parse: Parse) -> Form | None:
+    """Take a statement apart.
+
+    Args:
+        text: one statement.
+        parse: takes a SELECT apart or raises `NotSelect`.
+
+    Returns:
+        None for a statement that is none, that outlives its run, or whose parts are not understood.
+    """
+    text = spelled_out(text)
+    try:
+        select = parse(text)
+        return Form(select.text, select, ((0, 0, len(select.text)),), lazy=True)
+    except NotSelect as refusal:
+        if refusal.syntax:
+            return None
+    numbered = with_numbers(text.encode())
+    try:
+        return _Other(numbered, parse).form()
+    except NotSelect:
+        return None
+
+
+def with_numbers(text: bytes) -> bytes:
+    """Give each question mark its number, so that parts may be put together in another order."""
+    marks = [token for token in tokens(text) if token.kind == "mark"]
+    edits = [
+        (Span(token.start, token.stop), f"${number}")
+        for number, token in enumerate(marks, 1)
+        if token.text == "?"
+    ]
+    return splice(text, edits).encode()
+
+
+class _Other:
+    """One statement that is no SELECT, by its tokens; `_top` has those outside all brackets, with each opening
+    bracket.
+    """
+
+    def __init__(self, text: bytes, parse: Parse) -> None:
+        self._text = text
+        self._parse = parse
+        self._all = list(tokens(text))
+        while self._all and self._all[-1].text == ";":
+            self._all.pop()
+        self._end = self._all[-1].stop if self._all else 0
+        self._top = _outside_brackets(self._all)
+
+    def form(self) -> Form | None:
+        words = [token.text.lower() for token in self._top]
+        first = self._behind_explain(words)
+        if first is None:
+            return None
+        ctes: list[Span] = []
+        if words[first] == "with":
+            kind = next((n for n, word in enumerate(words) if n > first and word in _WRITES | _PIVOTS), None)
+            if kind is None:
+                return self._tail(first)
+            ctes = [Span(self._top[first].start, self._top[kind].start)]
+            first = kind
+        match words[first]:
+            case "update":
+                return self._update(first, ctes)
+            case "delete":
+                return self._delete(first, ctes)
+            case "merge":
+                return self._merge(first, ctes)
+            case "insert":
+                return self._insert(first, ctes)
+            case "pivot" | "pivot_wider":
+                return self._pivot(first, ctes)
+            case "copy" | "set" | "call":
+                return self._in_brackets(first)
+            case "create":
+                return self._create(first, words)
+            case "select" | "from" | "values" | "describe" | "summarize":
+                return self._tail(first)
+            case _:
+                return None
+
+    def _behind_explain(self, words: Sequence[str]) -> int | None:
+        """The first word that is not part of EXPLAIN; None where there is none."""
+        first = 0
+        if words[:1] == ["explain"]:
+            first = 1 + (words[1:2] == ["analyze"])
+            if words[first : first + 1] == ["("]:
+                first += 1
+        return first if first < len(words) else None
+
+    def _create(self, first: int, words: Sequence[str]) -> Form | None:
+        """CREATE TABLE AS and CREATE TYPE read at once; whatever else is created outlives the statement."""
+        kind = next((word for word in words[first + 1 :] if word not in _BEFORE_KIND), None)
+        if kind == "type":
+            return self._in_brackets(first)
+        return self._tail(first) if kind == "table" else None
+
+    def _tail(self, first: int) -> Form | None:
+        """The SELECT at the end of CREATE TABLE AS and EXPLAIN."""
+        starts = [token for token in self._top[first:] if token.text.lower() in _SELECT_STARTS]
+        for token in starts[:_ATTEMPTS]:
+            try:
+                return self._whole([Span(token.start, self._end)])
+            except NotSelect:
+                continue
+        return None
+
+    def _insert(self, first: int, ctes: list[Span]) -> Form | None:
+        """INSERT INTO t SELECT …, without ON CONFLICT and RETURNING, which read nothing but t."""
+        words = [token.text.lower() for token in self._top]
+        conflict = [n for n in range(first, len(words) - 1) if words[n : n + 2] == ["on", "conflict"]]
+        tails = [*conflict, *(n for n in range(first, len(words)) if words[n] == "returning")]
+        stop = min((self._top[n].start for n in tails), default=self._end)
+        if _has_select(self._all, stop, self._end):
+            return None
+        starts = [token for token in self._top[first:] if token.text.lower() in _SELECT_STARTS]
+        for token in starts[:_ATTEMPTS]:
+            try:
+                return self._whole([*ctes, Span(token.start, stop)])
+            except NotSelect:
+                continue
+        return None
+
+    def _update(self, first: int, ctes: list[Span]) -> Form | None:
+        parts = self._clauses(first, ("set", "from", "where", "returning"))
+        if "set" not in parts:
+            return None
+        read: list[Span | str] = [*ctes, "SELECT *", *self._reading(parts, ("set", "returning"))]
+        read += [" FROM ", parts[""]]
+        if "from" in parts:
+            read += [", ", parts["from"]]
+        if "where" in parts:
+            read += [" WHERE ", parts["where"]]
+        return self._whole(read)
+
+    def _delete(self, first: int, ctes: list[Span]) -> Form | None:
+        if first + 1 >= len(self._top) or self._top[first + 1].text.lower() != "from":
+            return None
+        parts = self._clauses(first + 1, ("using", "where", "returning"))
+        read: list[Span | str] = [
+            *ctes,
+            "SELECT *",
+            *self._reading(parts, ("returning",)),
+            " FROM ",
+            parts[""],
+        ]
+        if "using" in parts:
+            read += [", ", parts["using"]]
+        if "where" in parts:
+            read += [" WHERE ", parts["where"]]
+        return self._whole(read)
+
+    def _merge(self, first: int, ctes: list[Span]) -> Form | None:
+        """Every row of the source counts, whether it has a match or not: the target is joined from the left."""
+        if first + 1 >= len(self._top) or self._top[first + 1].text.lower() != "into":
+            return None
+        words = [token.text.lower() for token in self._top]
+        when = next((n for n in range(first, len(words)) if words[n] == "when"), None)
+        if when is None or _has_select(self._all, self._top[when].start, self._end):
+            return None
+        uses = [n for n in range(first, when) if words[n] == "using"]
+        on = [n for n in range(first, when) if words[n] == "on"]
+        match = uses[1] if len(uses) > 1 else on[0] if on else None
+        if not uses or match is None or len(on) > 1:
+            return None
+        top = self._top
+        target = Span(top[first + 1].stop, top[uses[0]].start)
+        source = Span(top[uses[0]].stop, top[match].start)
+        condition = Span(top[match].start, top[when].start)
+        return self._whole([*ctes, "SELECT * FROM ", source, " LEFT JOIN ", target, " ", condition])
+
+    def _pivot(self, first: int, ctes: list[Span]) -> Form | None:
+        parts = self._clauses(first, ("on", "using", "group", "order", "limit"))
+        if _has_select(self._all, parts[""].stop, self._end):
+            return None
+        return self._whole([*ctes, "SELECT * FROM ", parts[""]], lazy=True, literal=True)
+
+    def _in_brackets(self, first: int) -> Form | None:
+        """Statements that read queries in brackets alone."""
+        read: list[Span | str] = ["SELECT *"]
+        groups = [token for token in self._top[first:] if token.text == "("]
+        for token in groups:
+            group = self._group(token)
+            try:
+                self._parse(self._text[group.start + 1 : group.stop - 1].decode())
+            except NotSelect:
+                continue
+            read += [" FROM " if len(read) == 1 else ", ", group, f" AS pruner_{len(read)}"]
+        return self._whole(read) if len(read) > 1 else None
+
+    def _group(self, opening: Token) -> Span:
+        depth = 0
+        for token in self._all:
+            if token.start >= opening.start and token.kind == "sign":
+                depth += _depth_change(token)
+                if depth == 0:
+                    return Span(opening.start, token.stop)
+        return Span(opening.start, self._end)
+
+    def _clauses(self, first: int, names: Sequence[str]) -> dict[str, Span]:
+        """The text behind `first` and behind each of the clauses' first words, which stand in this order."""
+        found: list[tuple[str, Token]] = [("", self._top[first])]
+        names = list(names)
+        for number in range(first + 1, len(self._top)):
+            token = self._top[number]
+            word = token.text.lower()
+            before = self._top[number - 1].text.lower()
+            if word in names and not (word == "from" and before == "distinct"):
+                found.append((word, token))
+                del names[: names.index(word) + 1]
+        stops = [token.start for _, token in found[1:]] + [self._end]
+        return {name: Span(token.stop, stop) for (name, token), stop in zip(found, stops, strict=True)}
+
+    def _reading(self, parts: dict[str, Span], names: Sequence[str]) -> Iterable[Span | str]:
+        """Those clauses that read tables, as further expressions of the probe."""
+        for name in names:
+            if name in parts and _has_select(self._all, parts[name].start, parts[name].stop):
+                yield from (", ", parts[name])
+
+    def _whole(self, parts: Sequence[Span | str], *, lazy: bool = False, literal: bool = False) -> Form:
+        """Put a probe together.
+
+        Raises:
+            NotSelect: it is no SELECT.
+        """
+        text = b""
+        pieces: list[tuple[int, int, int]] = []
+        for part in parts:
+            if isinstance(part, str):
+                text += part.encode()
+            else:
+                piece = self._text[part.start : part.stop]
+                pieces.append((len(text), part.start, len(piece)))
+                text += piece
+        return Form(self._text, self._parse(text.decode()), tuple(pieces), lazy, literal)
+
+
+def _depth_change(token: Token) -> int:
+    sign = token.text.encode()[0]
+    return (sign in OPENING) - (sign in CLOSING)
+
+
+def _outside_brackets(every: Sequence[Token]) -> list[Token]:
+    found: list[Token] = []
+    depth = 0
+    for token in every:
+        change = _depth_change(token) if token.kind == "sign" else 0
+        if depth == 0 and change >= 0:
+            found.append(token)
+        depth += change
+    return found
+
+
+def _has_select(every: Sequence[Token], start: int, stop: int) -> bool:
+    """Tell whether a part of the statement may hold a query of its own."""
+    words = {token.text.lower() for token in every if start <= token.start < stop}
+    return not words.isdisjoint(("select", "from", "table", "pivot"))
