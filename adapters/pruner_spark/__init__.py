@@ -1,0 +1,6 @@
+"""Spark over pruned tables: DataFrames and SQL, each scan reduced to the files that can hold matching rows."""
+
+from pruner_spark.reading import last_plans, prune, read, register
+from pruner_spark.scans import Scan
+
+__all__ = ["Scan", "last_plans", "prune", "read", "register"]

@@ -1,0 +1,166 @@
+"""Which columns are the same thing in Spark's relation and in the planner's snapshot.
+
+A DataFrame can read a file otherwise than the snapshot has it: by a schema of the user's, without partition
+columns, with another type inferred from a path. Predicates on such a column say nothing about the snapshot's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, cast
+
+import pyarrow as pa
+
+from pruner.expr.nodes import (
+    And,
+    Call,
+    Column,
+    Compare,
+    Constant,
+    Expr,
+    In,
+    IsNull,
+    Like,
+    Literal,
+    Not,
+    Opaque,
+    Or,
+)
+from pruner.expr.show import show
+
+if TYPE_CHECKING:
+    from pruner.schema import TableSchema
+
+_NAMES: Mapping[pa.DataType, str] = {
+    pa.bool_(): "boolean",
+    pa.int8(): "byte",
+    pa.int16(): "short",
+    pa.int32(): "integer",
+    pa.int64(): "long",
+    pa.uint8(): "short",
+    pa.uint16(): "integer",
+    pa.uint32(): "long",
+    pa.uint64(): "decimal(20,0)",
+    pa.float32(): "float",
+    pa.float64(): "double",
+    pa.string(): "string",
+    pa.large_string(): "string",
+    pa.binary(): "binary",
+    pa.large_binary(): "binary",
+    pa.date32(): "date",
+}
+"""Spark's name, as in the JSON of its schemas, of the type whose values are those of an Arrow type."""
+
+
+@dataclass(frozen=True, slots=True)
+class SparkColumn:
+    """A top-level column of a relation: its type as Spark's schema JSON has it, and where its value is from."""
+
+    name: str
+    type: Any
+    partition: bool
+
+
+def spark_columns(
+    data_schema: Mapping[str, Any], partition_schema: Mapping[str, Any]
+) -> tuple[SparkColumn, ...]:
+    """Return the columns of a relation from the JSON of its two schemas; partition columns win over data's."""
+    partitions = [SparkColumn(entry["name"], _type(entry), True) for entry in partition_schema["fields"]]
+    taken = {column.name.lower() for column in partitions}
+    data = [
+        SparkColumn(entry["name"], _type(entry), False)
+        for entry in data_schema["fields"]
+        if entry["name"].lower() not in taken
+    ]
+    return (*data, *partitions)
+
+
+def _type(entry: Mapping[str, Any]) -> Any:
+    """The type of a field; one with a collation (Spark 4 keeps it beside the type) is no plain string."""
+    return "collated" if "__COLLATIONS" in entry.get("metadata", {}) else entry["type"]
+
+
+def differing(columns: Iterable[SparkColumn], schema: TableSchema, *, paths_matter: bool) -> frozenset[str]:
+    """Return the lower-case names of the columns that are not the snapshot's.
+
+    Args:
+        columns: Spark's columns.
+        schema: the snapshot's schema.
+        paths_matter: whether it matters if Spark takes the value from the path (not for Hudi, whose own
+            index decides that for each table).
+    """
+    known = {entry.path[0].lower(): entry for entry in schema.columns}
+    return frozenset(
+        column.name.lower()
+        for column in columns
+        if (entry := known.get(column.name.lower())) is None
+        or not same_type(column.type, entry.type)
+        or (paths_matter and column.partition != entry.partition)
+    )
+
+
+def same_type(spark: Any, arrow: Any) -> bool:
+    """Tell whether values of a type of Spark's (as in its JSON) are those of an Arrow type."""
+    if pa.types.is_timestamp(arrow):
+        return spark == ("timestamp_ntz" if arrow.tz is None else "timestamp")
+    if pa.types.is_decimal(arrow):
+        return spark == f"decimal({arrow.precision},{arrow.scale})"
+    if pa.types.is_struct(arrow):
+        return _same_struct(spark, arrow)
+    return spark == _NAMES.get(arrow, "")
+
+
+def _same_struct(spark: Any, arrow: Any) -> bool:
+    if not isinstance(spark, dict):
+        return False
+    fields = cast("dict[str, Any]", spark).get("fields", ())
+    return len(fields) == arrow.num_fields and all(
+        # Lists and maps inside cannot be named by a predicate on one row, so their types do not matter.
+        field["name"] == arrow[k].name
+        and (_is_collection(arrow[k].type) or same_type(field["type"], arrow[k].type))
+        for k, field in enumerate(fields)
+    )
+
+
+def _is_collection(arrow: Any) -> bool:
+    return bool(pa.types.is_nested(arrow)) and not pa.types.is_struct(arrow)
+
+
+def without(expression: Expr, names: frozenset[str]) -> Expr:
+    """Return a predicate in which every condition on one of the columns is opaque; the logic around stays."""
+    if not names:
+        return expression
+    match expression:
+        case And(operands):
+            return And(tuple(without(operand, names) for operand in operands))
+        case Or(operands):
+            return Or(tuple(without(operand, names) for operand in operands))
+        case Not(operand):
+            return Not(without(operand, names))
+        case _:
+            columns = tuple(_columns(expression))
+            if not any(column.path[0].lower() in names for column in columns):
+                return expression
+            return Opaque(columns, show(expression), "Spark reads the column otherwise than the index did")
+
+
+def _columns(expression: Expr) -> Iterable[Column]:
+    match expression:
+        case Column():
+            yield expression
+        case Call(_, arguments):
+            for argument in arguments:
+                yield from _columns(argument)
+        case Compare(_, left, right):
+            yield from _columns(left)
+            yield from _columns(right)
+        case In(operand, _) | IsNull(operand) | Like(operand, _, _) | Not(operand):
+            yield from _columns(operand)
+        case And(operands) | Or(operands):
+            for operand in operands:
+                yield from _columns(operand)
+        case Opaque(columns):
+            yield from columns
+        case Literal() | Constant():
+            return

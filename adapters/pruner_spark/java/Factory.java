@@ -1,0 +1,65 @@
+package pruner.spark;
+
+import java.util.List;
+import java.util.function.Function;
+import org.apache.hadoop.fs.Path;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.execution.datasources.FileIndex;
+import scala.Tuple2;
+import scala.collection.Iterator;
+import scala.collection.immutable.Map;
+
+/** Makes what Python needs of this package, whose class loader Python's names do not reach. */
+public final class Factory {
+  private Function planner;
+
+  /** The planner, in Python, of all file indexes: given once, so that Python keeps one object for Java. */
+  public void plannedBy(Function planner) {
+    this.planner = planner;
+  }
+
+  /** See PrunedFileIndex. */
+  public FileIndex index(FileIndex base, String table, SliceKeys keys, long patience) {
+    return new PrunedFileIndex(base, planner, table, keys, patience);
+  }
+
+  /** See Slices. */
+  public Slices slices(String lines, int count) {
+    return new Slices(lines, count);
+  }
+
+  /** Keys of plain files. */
+  public SliceKeys fileKeys() {
+    return new SliceKeys();
+  }
+
+  /** Keys of Hudi's slices; only where Hudi's classes are. */
+  public SliceKeys hudiKeys() {
+    return new HudiSliceKeys();
+  }
+
+  /** See Relations. */
+  public List relations(LogicalPlan plan) {
+    return Relations.of(plan);
+  }
+
+  /** See Relations. */
+  public LogicalPlan replace(LogicalPlan plan, List leaves, List others) {
+    return Relations.replace(plan, leaves, others);
+  }
+
+  /** The places that an index lists, in lines. */
+  public String roots(FileIndex index) {
+    StringBuilder lines = new StringBuilder();
+    Iterator paths = index.rootPaths().iterator();
+    while (paths.hasNext()) {
+      lines.append(lines.length() == 0 ? "" : "\n").append(SliceKeys.place((Path) paths.next()));
+    }
+    return lines.toString();
+  }
+
+  /** Options with one of them set. */
+  public Map withOption(Map options, String key, String value) {
+    return options.$plus(new Tuple2(key, value));
+  }
+}

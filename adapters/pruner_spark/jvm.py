@@ -1,0 +1,158 @@
+"""The part of the adapter that runs in Spark's Java machine: compiled there when a session first needs it.
+
+Janino, the compiler that Spark itself uses for the code of every query, is always on its class path. So the
+file index is a few short Java classes (`java/`), no jar has to be built or shipped, and what they are compiled
+against is the very Spark and Hudi that run.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from importlib.resources import files
+from threading import Lock
+from typing import TYPE_CHECKING, Any
+
+from pruner.errors import PrunerError
+from pruner_spark.planner import Planner
+from pruner_spark.scans import ScanLog
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+PACKAGE = "pruner.spark"
+_SEQ = "$SEQ$"
+
+
+class JavaSide:
+    """The compiled classes in one Java machine."""
+
+    def __init__(self, gateway: Any) -> None:
+        self.gateway = gateway
+        self.log = ScanLog()
+        self.planner = Planner(self.log)
+        self._lock = Lock()
+        self._factory: Any = None
+
+    @property
+    def factory(self) -> Any:
+        """An instance of the class `Factory` (java/Factory.java), which has the planner.
+
+        Raises:
+            PrunerError: the classes do not fit the running Spark.
+        """
+        from pyspark import java_gateway
+
+        # Spark's own function: it leaves a server that is there as it is.
+        start: Any = getattr(java_gateway, "ensure_callback_server_started")  # noqa: B009  (untyped)
+        start(self.gateway)
+        with self._lock:
+            if self._factory is None:
+                factory = self._compiled()
+                factory.plannedBy(self.planner)
+                self._factory = factory
+            return self._factory
+
+    def _compiled(self) -> Any:
+        from py4j.protocol import Py4JError  # pyright: ignore[reportMissingTypeStubs]
+
+        jvm = self.gateway.jvm
+        try:
+            sources = jvm.java.util.HashMap()
+            for name, text in self._sources().items():
+                sources.put(name, text.encode())
+            finder = jvm.org.codehaus.commons.compiler.util.resource.MapResourceFinder(sources)
+            parent = jvm.java.lang.Thread.currentThread().getContextClassLoader()
+            loader = jvm.org.codehaus.janino.JavaSourceClassLoader(parent, finder, "UTF-8")
+            class_ = loader.loadClass(f"{PACKAGE}.Factory")
+            nothing = self.gateway.new_array(jvm.java.lang.Class, 0)
+            return class_.getConstructor(nothing).newInstance(self.gateway.new_array(jvm.java.lang.Object, 0))
+        except Py4JError as error:
+            raise PrunerError(f"the file index does not fit this version of Spark: {error}") from None
+
+    @cached_property
+    def file_keys(self) -> Any:
+        """Slice keys of plain files."""
+        return self.factory.fileKeys()
+
+    @cached_property
+    def hudi_keys(self) -> Any:
+        """Slice keys of Hudi's slices."""
+        return self.factory.hudiKeys()
+
+    def list(self) -> Any:
+        """A new list of Java's."""
+        return self.gateway.jvm.java.util.ArrayList()
+
+    def leaf_with(self, leaf: Any, index: Any) -> Any:
+        """Return a leaf of a plan that reads the same relation by another file index."""
+        relation = leaf.relation()
+        made = self.gateway.jvm.org.apache.spark.sql.execution.datasources.HadoopFsRelation(
+            index,
+            relation.partitionSchema(),
+            relation.dataSchema(),
+            relation.bucketSpec(),
+            relation.fileFormat(),
+            relation.options(),
+            relation.sparkSession(),
+        )
+        # Later versions of Spark have more arguments than the first; they stay as they are.
+        return leaf.copy(made, *(leaf.productElement(k) for k in range(1, leaf.productArity())))
+
+    def rows_of(self, session: Any, plan: Any) -> Any:
+        """Return Java's DataFrame of a plan; a command runs at once."""
+        sql = self.gateway.jvm.org.apache.spark.sql
+        classic = ".classic." in str(session.getClass().getName())  # from Spark 4 on
+        return (sql.classic.Dataset if classic else sql.Dataset).ofRows(session, plan)
+
+    def analyzed(self, session: Any, query: str) -> Any:
+        """Return the analysed plan of a statement, which does not run.
+
+        Raises:
+            Py4JError: Spark refuses the statement.
+        """
+        execution = self.gateway.jvm.org.apache.spark.sql.execution
+        state = session.sessionState()
+        parsed = state.sqlParser().parsePlan(query)
+        return state.executePlan(parsed, execution.CommandExecutionMode.SKIP()).analyzed()
+
+    def hudi_instant(self, text: str) -> str:
+        """Return the instant of a timeline that a text of time travel means: 17 digits."""
+        hudi = self.gateway.jvm.org.apache.spark.sql.hudi
+        return str(hudi.HoodieSqlCommonUtils.formatQueryInstant(text))
+
+    def _sources(self) -> dict[str, str]:
+        """The classes by the names under which Janino looks for them, with the type that Scala 2.13 changed."""
+        two_twelve = ".version 2.12." in f".{self.gateway.jvm.scala.util.Properties.versionString()}"
+        seq = "scala.collection.Seq" if two_twelve else "scala.collection.immutable.Seq"
+        return {
+            f"{PACKAGE.replace('.', '/')}/{source.name}": source.read_text(encoding="utf-8").replace(
+                _SEQ, seq
+            )
+            for source in (files("pruner_spark") / "java").iterdir()
+            if source.name.endswith(".java")
+        }
+
+
+def java_session(spark: SparkSession) -> Any:
+    """Return Java's session."""
+    return spark._jsparkSession  # pyright: ignore[reportPrivateUsage]
+
+
+def session_id(spark: SparkSession) -> str:
+    """Return the identity of a session in its Java machine."""
+    return str(java_session(spark).sessionUUID())
+
+
+_sides: dict[int, JavaSide] = {}
+_lock = Lock()
+
+
+def java_side(spark: SparkSession) -> JavaSide:
+    """Return the compiled classes of the Java machine behind a session."""
+    gateway: Any = spark.sparkContext._gateway  # pyright: ignore[reportPrivateUsage]
+    with _lock:
+        known = _sides.get(id(gateway))
+        if known is None or known.gateway is not gateway:
+            known = JavaSide(gateway)
+            _sides[id(gateway)] = known
+        return known

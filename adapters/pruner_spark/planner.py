@@ -1,0 +1,80 @@
+"""Answers the file indexes of one Java machine: what Java calls when a scan runs."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from threading import Lock
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from pruner.errors import PrunerError
+from pruner_spark.relation import TooLateError
+from pruner_spark.scans import LOGGER, Scan, ScanLog
+
+if TYPE_CHECKING:
+    from pruner_spark.relation import PrunedRelation
+
+KNOWN_RELATIONS = 4096
+"""Relations that a Java machine may prune; the one that was used longest ago goes first and runs unpruned then."""
+
+
+class Planner:
+    """Plans scans by the names of their relations. Threads may share it: each scan comes on one of Java's."""
+
+    def __init__(self, log: ScanLog) -> None:
+        self._log = log
+        self._lock = Lock()
+        self._names: dict[object, str] = {}
+        self._relations: OrderedDict[str, tuple[object, PrunedRelation]] = OrderedDict()
+        self._count = 0
+
+    def name_of(self, key: object, relation: PrunedRelation) -> str:
+        """Return the name by which Java asks for a relation; equal keys are one relation, the first given."""
+        with self._lock:
+            name = self._names.get(key)
+            if name is None:
+                if len(self._relations) >= KNOWN_RELATIONS:
+                    _, (forgotten, _) = self._relations.popitem(last=False)
+                    del self._names[forgotten]
+                self._count += 1
+                name = self._names[key] = str(self._count)
+                self._relations[name] = (key, relation)
+            return name
+
+    def apply(self, message: Any) -> None:
+        """Answer one message of Java's (java/Scan.java, java/Failure.java). Never raises: nothing is dropped then."""
+        try:
+            self._answer(message)
+        except (
+            Exception
+        ) as error:  # of a failing connection, or a relation forgotten: nobody to record it with
+            LOGGER.warning("a scan is not pruned: %s", sentence(error))
+
+    def _answer(self, message: Any) -> None:
+        name, failure = str(message.head()).split("\t", 1)
+        with self._lock:
+            if name not in self._relations:
+                raise PrunerError(f"its relation was forgotten, as more than {KNOWN_RELATIONS:,} were read")
+            self._relations.move_to_end(name)
+            relation = self._relations[name][1]
+        if failure:
+            self._log.add(relation.session, Scan(relation.name, None, failure))
+            return
+        try:
+            scan = relation.prune(message)
+        except TooLateError:
+            return  # Java has said already that it waited too long
+        except BaseException as error:  # panics of Rust code are no Exceptions
+            scan = Scan(relation.name, None, f"planning failed: {sentence(error)}")
+        self._log.add(relation.session, scan)
+
+    class Java:
+        """What py4j is to take the object for."""
+
+        implements: ClassVar[list[str]] = ["java.util.function.Function"]
+
+
+def sentence(error: BaseException) -> str:
+    """The first line of an error, Java's where it came from there, with its kind where it says nothing."""
+    cause: Any = getattr(error, "java_exception", None)
+    text = str(error if cause is None else cause.toString()).strip().split("\n", 1)[0].rstrip(". ")
+    return text or type(error).__name__

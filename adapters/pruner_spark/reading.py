@@ -1,0 +1,114 @@
+"""DataFrames and queries over pruned tables."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from pruner.errors import TableError
+from pruner_spark.jvm import java_side, session_id
+from pruner_spark.tables import opened, settings_for
+from pruner_spark.wrapping import PLANNING_SECONDS, Chooser, Wrapper, table_behind
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pyspark.sql import DataFrame, SparkSession
+
+    from pruner.config import TableSettings
+    from pruner_spark.scans import Scan
+
+Place = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
+"""A path or URI, several roots of one Parquet table, or a name from `pruner.toml`."""
+
+
+def read(
+    spark: SparkSession,
+    uri: Place,
+    *,
+    as_of: str | None = None,
+    read_optimized: bool = False,
+    index_uri: str | None = None,
+    storage_options: Mapping[str, str] | None = None,
+    max_staleness: float | None = None,
+    planning_seconds: float = PLANNING_SECONDS,
+    **options: Any,
+) -> DataFrame:
+    """Return a table as a DataFrame whose scans prune themselves whenever they run.
+
+    The files are those that Spark or Hudi resolves now; `spark.catalog.refreshByPath` and reading anew see later
+    ones, as without pruner.
+
+    Args:
+        spark: the session that is to run the queries.
+        uri: where the table is.
+        as_of: Hudi: the instant to travel back to, as Hudi's option `as.of.instant` takes it.
+        read_optimized: Hudi: read base files only.
+        index_uri: place of the metadata table, for one that is not beside the table.
+        storage_options: options of the store as pruner opens it; Spark has its own settings.
+        max_staleness: age in seconds up to which a look at the table may be reused.
+        planning_seconds: how long a scan waits for its plan before it runs unpruned.
+        options: further options of Spark's reader.
+
+    Raises:
+        TableError: there is no such table, or its format is not supported.
+        ConfigError: `pruner.toml` or an option is wrong.
+        pyspark.errors.PySparkException: Spark cannot read it.
+    """
+    settings = settings_for(uri, index_uri, storage_options, max_staleness)
+    table = opened(settings)
+    reader = spark.read.format(table.format)
+    if read_optimized:
+        reader = reader.option("hoodie.datasource.query.type", "read_optimized")
+    reader = reader.options(**options)
+    if as_of is not None:
+        if table.format != "hudi":
+            raise TableError(
+                f"{table.uri} is a {table.format} table, which has no earlier snapshots: leave as_of out"
+            )
+        reader = reader.option("as.of.instant", as_of)
+    frame = reader.load(list(settings.uris) if len(settings.uris) > 1 else settings.uris[0])
+    return _wrapped(frame, partial(_always, settings), planning_seconds)
+
+
+def register(spark: SparkSession, name: str, uri: Place, **options: Any) -> None:
+    """Make a temporary view over a table, for `spark.sql`; see `read` for the options.
+
+    Raises:
+        TableError: there is no such table, or its format is not supported.
+        ConfigError: `pruner.toml` or an option is wrong.
+    """
+    read(spark, uri, **options).createOrReplaceTempView(name)
+
+
+def prune(frame: DataFrame, *, planning_seconds: float = PLANNING_SECONDS) -> DataFrame:
+    """Return a DataFrame with the same rows whose scans of indexed tables prune themselves.
+
+    A relation is pruned where `pruner.toml` has its place or its catalog name (as `name` or in `aliases`), or
+    where `<place>.pruner` holds an index.
+
+    Raises:
+        ConfigError: `pruner.toml` is wrong.
+    """
+    side = java_side(frame.sparkSession)
+    return _wrapped(frame, partial(table_behind, side), planning_seconds)
+
+
+def last_plans(spark: SparkSession) -> list[Scan]:
+    """Return the newest scans of a session (64 at most), oldest first."""
+    return java_side(spark).log.scans(session_id(spark))
+
+
+def _always(settings: TableSettings, _: Any) -> TableSettings:
+    return settings
+
+
+def _wrapped(frame: DataFrame, choose: Chooser, planning_seconds: float) -> DataFrame:
+    spark = frame.sparkSession
+    wrapper = Wrapper(spark, java_side(spark), planning_seconds)
+    java_frame: Any = frame._jdf  # pyright: ignore[reportPrivateUsage]
+    plan = java_frame.queryExecution().analyzed()
+    wrapped = wrapper.wrap(plan, choose)
+    return frame if wrapped is plan else wrapper.frame(wrapped)

@@ -1,0 +1,131 @@
+"""One table as Spark reads it: what a file index plans with whenever a scan runs."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from dataclasses import dataclass
+from threading import Lock
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from pruner.errors import PrunerError
+from pruner.expr.nodes import TRUE, Expr
+from pruner_spark.agreement import SparkColumn, differing, without
+from pruner_spark.catalyst import decode
+from pruner_spark.keys import slice_lines
+from pruner_spark.scans import Scan
+from pruner_spark.session import SessionState
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from pruner.expr.semantics import ScanMode
+    from pruner.plan import Plan
+    from pruner.schema import TableSchema
+    from pruner.table import PinnedSnapshot, Table
+    from pruner.tables.snapshot import Snapshot
+    from pruner_spark.jvm import JavaSide
+
+KEPT_SNAPSHOTS = 4
+"""Snapshots of one relation whose slices are kept in the Java machine."""
+
+
+class TooLateError(PrunerError):
+    """Spark no longer waits for the plan of a scan."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """How Spark reads the table.
+
+    `as_of` is the instant of Hudi's time travel; `options` are those of the relation that change what values are.
+    """
+
+    columns: tuple[SparkColumn, ...]
+    mode: ScanMode = "snapshot"
+    as_of: str | None = None
+    options: tuple[tuple[str, str], ...] = ()
+
+
+class PrunedRelation:
+    """A table, as one kind of relation of one session reads it. Threads may share it."""
+
+    def __init__(
+        self, name: str, table: Table, shape: Shape, spark: SparkSession, session: str, side: JavaSide
+    ) -> None:
+        self.name = name
+        self.table = table
+        self.shape = shape
+        self.session = session
+        self._spark = spark
+        self._side = side
+        self._lock = Lock()
+        self._slices: OrderedDict[str, Any] = OrderedDict()
+
+    def prune(self, java_scan: Any) -> Scan:
+        """Plan a scan and have the files dropped that cannot hold a matching row.
+
+        Raises:
+            PrunerError, Py4JError: planning is not possible; nothing was dropped.
+        """
+        predicate = java_scan.predicate()
+        state = SessionState.of(self._spark, dict(self.shape.options))
+        rules = state.semantics(self.shape.mode)
+
+        def plan(snapshot: PinnedSnapshot) -> Plan:
+            schema = snapshot.schema
+            expression = TRUE if predicate is None else decode(predicate, state, schema)
+            return snapshot.plan(self._trusted(expression, schema), semantics=rules)
+
+        first = plan(self.table.snapshot(self.shape.as_of))
+        scan = self._apply(first, java_scan)
+        if scan.files_unknown and self.shape.as_of is None and self.table.format == "hudi":
+            # The relation was resolved before the newest commit: its slices are those of an earlier instant.
+            return self._apply_past(plan, java_scan, scan)
+        return scan
+
+    def _apply(self, plan: Plan, java_scan: Any) -> Scan:
+        if plan.kept == plan.total:
+            return Scan(self.name, plan)
+        drop = np.packbits(~plan.kept_mask, bitorder="little").tobytes()
+        answer = str(java_scan.drop(self._java_slices(plan.snapshot), drop))
+        if answer == "closed":
+            raise TooLateError("the plan came after Spark had stopped waiting for it")
+        listed, unknown, dropped = map(int, answer.split(" "))
+        return Scan(self.name, plan, None, listed, unknown, dropped)
+
+    def _apply_past(self, plan: Any, java_scan: Any, scan: Scan) -> Scan:
+        instant = java_scan.base().getLatestCompletedInstant()
+        if not instant.isPresent():
+            return scan
+        text = str(instant.get().requestedTime())
+        try:
+            snapshot = self.table.snapshot(text)
+        except PrunerError as error:
+            reason = f"{scan.files_unknown} listed files are not in the newest snapshot, and: {error}"
+            return Scan(
+                self.name, scan.plan, reason, scan.files_listed, scan.files_unknown, scan.files_dropped
+            )
+        past = self._apply(plan(snapshot), java_scan)
+        dropped = (scan.files_dropped or 0) + (past.files_dropped or 0)
+        return Scan(self.name, past.plan, None, scan.files_listed, past.files_unknown, dropped)
+
+    def _trusted(self, expression: Expr, schema: TableSchema) -> Expr:
+        """The predicate without conditions on columns that Spark reads otherwise than the index did."""
+        paths_matter = self.table.format == "parquet"
+        return without(expression, differing(self.shape.columns, schema, paths_matter=paths_matter))
+
+    def _java_slices(self, snapshot: Snapshot) -> Any:
+        """The slices of a snapshot in the Java machine, sent there once."""
+        with self._lock:
+            known = self._slices.get(snapshot.id)
+        if known is not None:
+            return known
+        lines = slice_lines(snapshot, base_files_only=self.shape.mode == "read_optimized")
+        made = self._side.factory.slices(lines, len(snapshot))
+        with self._lock:
+            while len(self._slices) >= KEPT_SNAPSHOTS:
+                self._slices.popitem(last=False)
+            self._slices[snapshot.id] = made
+        return made

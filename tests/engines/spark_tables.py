@@ -1,0 +1,103 @@
+"""The tables of `tests/spec/statements.txt` for Spark, and what an executed query has read."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pruner
+import pruner_spark
+from tests.support.spark import UNPRUNED
+from tests.support.statement_tables import TABLES
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+Rows = list[tuple[Any, ...]]
+
+PUSHDOWN = "spark.sql.parquet.filterPushdown"
+
+
+@dataclass(frozen=True)
+class Lake:
+    """The three tables below one folder, indexed; views of either kind are made over them by name."""
+
+    spark: SparkSession
+    root: Path
+    format: str
+
+    def pruned(self) -> None:
+        """Let the names stand for pruned tables."""
+        for name in TABLES:
+            pruner_spark.register(self.spark, name, self.root / name)
+
+    def plain(self) -> None:
+        """Let the names stand for the tables as Spark reads them, with nothing skipped."""
+        for name in TABLES:
+            reader = self.spark.read.format(self.format).options(**UNPRUNED)
+            reader.load(str(self.root / name)).createOrReplaceTempView(name)
+
+
+def index_all(root: Path) -> None:
+    """Index every column of the three tables."""
+    for name in TABLES:
+        pruner.open_table(root / name).create_index("stats", on="*")
+
+
+def copy_tables(source: Path, target: Path) -> Path:
+    """Return a copy of the three tables, to write beside them."""
+    for name in TABLES:
+        shutil.copytree(source / name, target / name)
+    return target
+
+
+@contextmanager
+def everything_read(spark: SparkSession) -> Generator[None]:
+    """Switch Parquet's own pushdown off meanwhile: the oracle reads every row."""
+    before = str(spark.conf.get(PUSHDOWN))
+    spark.conf.set(PUSHDOWN, "false")
+    try:
+        yield
+    finally:
+        spark.conf.set(PUSHDOWN, before)
+
+
+def rows_of(frame: DataFrame) -> Rows:
+    """Return the rows as tuples."""
+    return [tuple(row) for row in frame.collect()]
+
+
+def unordered(rows: Rows) -> Rows:
+    """Return the rows in an order that does not depend on how they came."""
+    return sorted(rows, key=repr)
+
+
+def new_scans(spark: SparkSession, before: list[pruner_spark.Scan]) -> list[pruner_spark.Scan]:
+    """Return the scans that came after those that were there."""
+    known = {id(scan) for scan in before}
+    return [scan for scan in pruner_spark.last_plans(spark) if id(scan) not in known]
+
+
+def files_scanned(frame: DataFrame) -> list[int]:
+    """Return the number of files that each file scan of an executed query has read."""
+    java_frame: Any = frame._jdf
+    found: list[int] = []
+    _collect(java_frame.queryExecution().executedPlan(), found)
+    return found
+
+
+def _collect(node: Any, found: list[int]) -> None:
+    name = node.getClass().getSimpleName()
+    if name == "AdaptiveSparkPlanExec":
+        _collect(node.executedPlan(), found)
+    elif name.endswith("QueryStageExec"):
+        _collect(node.plan(), found)
+    elif name == "FileSourceScanExec":
+        found.append(int(node.metrics().apply("numFiles").value()))
+    for each in (node.children(), node.subqueries()):
+        for position in range(each.size()):
+            _collect(each.apply(position), found)
