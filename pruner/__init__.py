@@ -15,7 +15,10 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from pruner.version import __version__
+
 if TYPE_CHECKING:
+    from pruner.compaction import CompactResult
     from pruner.ddl import sql
     from pruner.errors import (
         ConflictError,
@@ -34,9 +37,8 @@ if TYPE_CHECKING:
     from pruner.table import PinnedSnapshot, Table, open_table
     from pruner.tables.snapshot import FileSlice
 
-__version__ = "0.1.0"
-
 __all__ = [
+    "CompactResult",
     "ConflictError",
     "FileSlice",
     "FormatError",
@@ -55,11 +57,13 @@ __all__ = [
     "Table",
     "TableError",
     "TableStatus",
+    "__version__",
     "open_table",
     "sql",
 ]
 
 _HOMES = {
+    "pruner.compaction": ("CompactResult",),
     "pruner.ddl": ("sql",),
     "pruner.errors": (
         "ConflictError",

@@ -16,8 +16,10 @@ import numpy as np
 import pyarrow as pa
 
 from pruner.errors import FormatError, IndexDefinitionError, StorageError
+from pruner.indexes.base import DeferringIndexType, RowEvidence
 from pruner.indexes.registry import index_type
 from pruner.metadata.coverage import locate
+from pruner.metadata.segments import SLICE_COLUMN
 from pruner.partition_evidence import partition_evidence
 
 if TYPE_CHECKING:
@@ -50,12 +52,20 @@ class Source:
     """Engines that read the value this is about; None for all."""
     uncovered: NDArray[np.bool_] | None = None
     """True for each slice without a usable record; None where there is none."""
+    by_row: RowEvidence | None = None
+    """The evidence, where it knows single rows."""
 
     @classmethod
     def of(cls, index: str, using: str, evidence: Evidence) -> Source:
         """Evidence of one index."""
         covered = evidence.covered
-        return cls(index, using, evidence, uncovered=None if covered.all() else ~covered)
+        return cls(
+            index,
+            using,
+            evidence,
+            uncovered=None if covered.all() else ~covered,
+            by_row=evidence if isinstance(evidence, RowEvidence) else None,
+        )
 
 
 @dataclass
@@ -114,29 +124,40 @@ class SnapshotEvidence:
         if isinstance(kind, str):
             found.fallbacks.append(kind)
             return
-        tables = self._records(definition, about, found)
-        if tables:
-            records = pa.concat_tables(tables, promote_options="permissive")
-            evidence = kind.load(_last_per_slice(records), len(self._snapshot), about)
-            found.usable.append(Source.of(definition.name, definition.using, evidence))
+        parts = _newest_of_each_slice(self._records(definition, kind, about, found), len(self._snapshot))
+        if not parts:
+            return
+        records = pa.concat_tables([part.records for part in parts], promote_options="permissive")
+        if isinstance(kind, DeferringIndexType):
+            fetch = _Deferred(parts, self._segments, kind.deferred)
+            evidence = kind.load_deferring(records, len(self._snapshot), about, fetch)
+        else:
+            evidence = kind.load(records, len(self._snapshot), about)
+        source = Source.of(definition.name, definition.using, evidence)
+        if source.by_row is not None:
+            found.fallbacks += [f"index {definition.name}: {note}" for note in source.by_row.notes]
+        found.usable.append(source)
 
-    def _records(self, definition: IndexDefinition, about: Field, found: Sources) -> list[pa.Table]:
+    def _records(
+        self, definition: IndexDefinition, kind: IndexType, about: Field, found: Sources
+    ) -> list[_Part]:
         assert self._state is not None
-        tables: list[pa.Table] = []
+        deferred = kind.deferred if isinstance(kind, DeferringIndexType) else ()
+        parts: list[_Part] = []
         for entry in self._state.segments:
             if entry.definition != definition.uuid or entry.field != about.path:
                 continue
             try:
-                tables.append(self._placed(entry))
+                parts.append(self._placed(entry, deferred))
             except (FormatError, StorageError) as error:
                 found.fallbacks.append(f"index {definition.name}: {error}")
-        return tables
+        return parts
 
-    def _placed(self, entry: SegmentEntry) -> pa.Table:
+    def _placed(self, entry: SegmentEntry, deferred: tuple[str, ...]) -> _Part:
         """The records of a segment with `__slice` turned from the batch's ordinals into the snapshot's."""
-        records = self._segments.read(entry)
+        records = self._segments.read(entry, but=deferred)
         locations = self._locate(entry)
-        local = records.column("__slice").to_numpy()
+        local = records.column(SLICE_COLUMN).to_numpy()
         if len(local) and not (local.min() >= 0 and local.max() < len(locations)):
             raise FormatError(
                 f"segment {entry.path} names slices outside its batch: drop the index and create it anew"
@@ -145,9 +166,9 @@ class SnapshotEvidence:
         usable = ordinals >= 0
         usable[usable] = self._snapshot.coverable[ordinals[usable]]
         placed = records.set_column(
-            records.column_names.index("__slice"), "__slice", pa.array(ordinals.astype(np.int32))
+            records.column_names.index(SLICE_COLUMN), SLICE_COLUMN, pa.array(ordinals.astype(np.int32))
         )
-        return placed if usable.all() else placed.filter(pa.array(usable))
+        return _Part(entry, placed).only(usable)
 
     def _locate(self, entry: SegmentEntry) -> NDArray[np.int64]:
         batch = entry.batch
@@ -159,13 +180,57 @@ class SnapshotEvidence:
         return self._locations[batch]
 
 
-def _last_per_slice(records: pa.Table) -> pa.Table:
-    """Keep one index's rows of the newest segment for each slice: two refreshes at once may both have recorded it."""
-    ordinals = records.column("__slice").to_numpy()
-    newest_first, first_seen = np.unique(ordinals[::-1], return_index=True)
-    if len(newest_first) == len(ordinals):
-        return records
-    return records.take(pa.array(np.sort(len(ordinals) - 1 - first_seen), pa.int64()))
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """Records of one segment, and their positions in it; None for all of them."""
+
+    entry: SegmentEntry
+    records: pa.Table
+    rows: NDArray[np.int64] | None = None
+
+    def only(self, chosen: NDArray[np.bool_]) -> _Part:
+        if chosen.all():
+            return self
+        rows = np.flatnonzero(chosen) if self.rows is None else self.rows[chosen]
+        return _Part(self.entry, self.records.filter(pa.array(chosen)), rows)
+
+
+def _newest_of_each_slice(parts: list[_Part], count: int) -> list[_Part]:
+    """Leave one segment's records of each slice, the newest's: two refreshes at once may both have recorded it."""
+    if len(parts) < 2:
+        return parts
+    kept: list[_Part] = []
+    seen = np.zeros(count, np.bool_)
+    for part in reversed(parts):
+        ordinals = part.records.column(SLICE_COLUMN).to_numpy()
+        kept.append(part.only(~seen[ordinals]))
+        seen[ordinals] = True
+    return kept[::-1]
+
+
+class _Deferred:
+    """Reads deferred columns of the records of some segments, by position: see `pruner.indexes.base.Fetch`."""
+
+    def __init__(self, parts: list[_Part], segments: SegmentCache, names: tuple[str, ...]) -> None:
+        self._parts = [(part.entry, part.rows) for part in parts]
+        self._ends = np.cumsum([part.records.num_rows for part in parts])
+        self._segments = segments
+        self._names = names
+
+    def __call__(self, at: NDArray[np.int64]) -> pa.Table:
+        which = np.searchsorted(self._ends, at, side="right")
+        tables: list[pa.Table] = []
+        order = np.argsort(which, kind="stable")
+        for number in np.unique(which).tolist() or [0]:
+            entry, rows = self._parts[number]
+            wanted = at[which == number] - (self._ends[number - 1] if number else 0)
+            picked = pa.array(wanted if rows is None else rows[wanted], pa.int64())
+            tables.append(self._segments.read(entry, only=self._names).take(picked))
+        if len(tables) == 1:
+            return tables[0]
+        back = np.empty(len(order), np.int64)
+        back[order] = np.arange(len(order))
+        return pa.concat_tables(tables).take(pa.array(back, pa.int64()))
 
 
 def usable_type(definition: IndexDefinition) -> IndexType | str:
@@ -183,24 +248,27 @@ class SegmentCache:
     def __init__(self, metadata: Callable[[], MetadataTable], limit_bytes: int = 512 * 1024 * 1024) -> None:
         self._metadata = metadata
         self._limit = limit_bytes
-        self._tables: dict[str, pa.Table] = {}
+        self._tables: dict[tuple[str, tuple[str, ...] | None, tuple[str, ...]], pa.Table] = {}
         self._lock = Lock()
 
-    def read(self, entry: SegmentEntry) -> pa.Table:
-        """Return the verified content of a segment.
+    def read(
+        self, entry: SegmentEntry, only: tuple[str, ...] | None = None, but: tuple[str, ...] = ()
+    ) -> pa.Table:
+        """Return the verified content of a segment: `only` some columns, or all `but` some.
 
         Raises:
             FormatError: it fails its checksum or is not what the log says.
             StorageError: it cannot be read.
         """
+        key = (entry.id, only, but)
         with self._lock:
-            cached = self._tables.pop(entry.id, None)
+            cached = self._tables.pop(key, None)
             if cached is not None:
-                self._tables[entry.id] = cached
+                self._tables[key] = cached
                 return cached
-        table = self._metadata().read_segment(entry)
+        table = self._metadata().read_segment(entry, only, but)
         with self._lock:
-            self._tables[entry.id] = table
+            self._tables[key] = table
             while len(self._tables) > 1 and sum(held.nbytes for held in self._tables.values()) > self._limit:
                 self._tables.pop(next(iter(self._tables)))
         return table
@@ -209,7 +277,8 @@ class SegmentCache:
         """Snapshot ordinals of the slices that a segment has records of."""
         batch = self.read(self.entry(state, entry.batch or ""))
         locations = locate(snapshot.keys, batch.column("slice_key").combine_chunks())
-        ordinals = locations[np.unique(self.read(entry).column("__slice").to_numpy())]
+        recorded = self.read(entry, only=(SLICE_COLUMN,)).column(SLICE_COLUMN)
+        ordinals = locations[np.unique(recorded.to_numpy())]
         return ordinals[ordinals >= 0]
 
     @staticmethod

@@ -1,35 +1,37 @@
 """Defining, building and dropping indexes: the changes that a table makes to its metadata table.
 
-A refresh takes a snapshot, finds for each definition the slices without a record, runs the kernel over them,
-writes the segments and commits once. Nothing is visible before the commit, so a killed build leaves only
-files that `vacuum` removes.
+A refresh takes a snapshot, finds for each definition the slices without a record, has the kernel run over them and the
+segments written, and commits once. Nothing is visible before the commit; what a killed build had finished is
+committed by the next refresh.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
-from pruner.errors import IndexDefinitionError, SchemaError
+from pruner.errors import ConflictError, IndexDefinitionError, SchemaError, TableError
 from pruner.expr.identifier import parse_column_path
 from pruner.indexes.registry import index_type
+from pruner.metadata.coverage import locate
 from pruner.metadata.definitions import FieldBinding, IndexDefinition, define
-from pruner.metadata.segments import batch_table
-from pruner.metadata.state import FILES
-from pruner.pipeline.local import build
+from pruner.pipeline.batches import BuildJob, Target, work_table
 from pruner.pipeline.requests import BuildRequest, Failure
+from pruner.publishing import Publisher
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from numpy.typing import NDArray
 
     from pruner.evidence import SegmentCache
     from pruner.indexes.base import IndexType
-    from pruner.metadata.state import SegmentEntry, State
+    from pruner.metadata.finished import Receipt
+    from pruner.metadata.state import State
     from pruner.metadata.table import MetadataTable
+    from pruner.pipeline.batches import Runner
     from pruner.pipeline.requests import Progress
     from pruner.schema import Field, TableSchema
     from pruner.tables.snapshot import Snapshot
@@ -44,7 +46,8 @@ class RefreshResult:
 
     `indexed` slices got records, `already` were covered, `uncoverable` have log files, are not settled or
     cannot be read; `problems` names the last by the URI of the file, with one sentence each. `files` and
-    `bytes` say what was to be read. Each failure names a slice that stays uncovered.
+    `bytes` say what was to be read. Each failure names a slice that stays uncovered. `resumed` slices had
+    been recorded by a build that ended before its commit; they count as covered.
     """
 
     indexed: int
@@ -55,15 +58,14 @@ class RefreshResult:
     failures: tuple[Failure, ...] = ()
     dry_run: bool = False
     problems: Mapping[str, str] = field(default_factory=dict[str, str])
+    resumed: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class _Target:
     """One field of one definition that is to be indexed, and the slices that lack a record of it."""
 
-    definition: IndexDefinition
-    kind: IndexType
-    field: Field
+    target: Target
     missing: NDArray[np.bool_]
 
 
@@ -81,6 +83,7 @@ class Indexing:
         self._metadata = metadata
         self._segments = segments
         self._snapshot = snapshot
+        self._publisher = Publisher(source, metadata, segments)
 
     def create(
         self,
@@ -113,7 +116,7 @@ class Indexing:
         def add(state: State) -> State:
             nonlocal created
             created = not (if_not_exists and state.definition(name) is not None)
-            return self._of_this_table(state).with_definition(definition) if created else state
+            return self._publisher.of_this_table(state).with_definition(definition) if created else state
 
         self._metadata.commit(add)
         return created
@@ -133,34 +136,51 @@ class Indexing:
         self._metadata.commit(lambda newest: newest.without_definition(definition))
         return True
 
-    def refresh(self, only: str | None, *, dry_run: bool, progress: Progress | None) -> RefreshResult:
+    def refresh(
+        self,
+        only: str | None,
+        partitions: Sequence[str],
+        runner: Runner,
+        *,
+        dry_run: bool,
+        progress: Progress | None,
+    ) -> RefreshResult:
         """Index what is not covered, in one commit.
 
         Raises:
             IndexDefinitionError: there is no index of the name `only`.
-            ConflictError: an index was dropped while it was being built.
+            TableError: there is no partition of such a path.
+            ConflictError: an index was dropped while it was being built; the others were committed.
         """
-        state = self._of_this_table(self._metadata.state())
-        chosen = _chosen_definitions(state, only, self._source.root)
+        _chosen_definitions(self._metadata.state(), only, self._source.root)
         snapshot = self._snapshot()
-        targets = [t for definition in chosen for t in self._targets(state, definition, snapshot)]
+        in_scope = in_partitions(snapshot, partitions)
+        resumed = 0 if dry_run else self._publisher.take_up(snapshot)
+        state = self._publisher.of_this_table(self._metadata.state())
+        if dry_run:
+            state, resumed = self._publisher.waiting(state, snapshot)
+        chosen = _chosen_definitions(state, only, self._source.root)
+        targets = [t for definition in chosen for t in self._targets(state, definition, snapshot, in_scope)]
         to_read = np.zeros(len(snapshot), np.bool_)
         for target in targets:
             to_read |= target.missing
         counts = RefreshResult(
             indexed=0 if not dry_run else int(np.count_nonzero(to_read)),
-            already=int(np.count_nonzero(snapshot.coverable & ~to_read)),
-            uncoverable=int(np.count_nonzero(~snapshot.coverable)),
+            already=int(np.count_nonzero(in_scope & snapshot.coverable & ~to_read)),
+            uncoverable=int(np.count_nonzero(in_scope & ~snapshot.coverable)),
             files=int(np.count_nonzero(to_read)),
             bytes=int(snapshot.sizes[to_read].sum()),
             dry_run=dry_run,
             problems=dict(snapshot.problems),
+            resumed=resumed,
         )
         if dry_run or not to_read.any():
             return counts
-        return self._build(snapshot, targets, counts, progress)
+        return self._build(state, snapshot, targets, counts, runner, progress)
 
-    def _targets(self, state: State, definition: IndexDefinition, snapshot: Snapshot) -> list[_Target]:
+    def _targets(
+        self, state: State, definition: IndexDefinition, snapshot: Snapshot, in_scope: NDArray[np.bool_]
+    ) -> list[_Target]:
         kind = index_type(definition.using)
         if definition.record_version != kind.version:
             raise IndexDefinitionError(
@@ -173,61 +193,93 @@ class Indexing:
             for entry in state.segments_of(definition):
                 if entry.field == about.path:
                     covered[self._segments.recorded(state, entry, snapshot)] = True
-            targets.append(_Target(definition, kind, about, snapshot.coverable & ~covered))
+            request = BuildRequest(kind, about, definition.options, definition.name)
+            targets.append(_Target(Target(definition, request), in_scope & snapshot.coverable & ~covered))
         return targets
 
     def _build(
         self,
+        state: State,
         snapshot: Snapshot,
         targets: list[_Target],
         counts: RefreshResult,
+        runner: Runner,
         progress: Progress | None,
     ) -> RefreshResult:
-        """Run the kernel once for each set of targets that lack the same slices; write segments; commit once."""
-        groups: dict[bytes, list[_Target]] = {}
-        for target in targets:
-            if target.missing.any():
-                groups.setdefault(np.packbits(target.missing).tobytes(), []).append(target)
-        entries: list[SegmentEntry] = []
-        failures: list[Failure] = []
-        indexed = np.zeros(len(snapshot), np.bool_)
-        for group in groups.values():
-            ordinals = np.flatnonzero(group[0].missing)
-            requests = [BuildRequest(t.kind, t.field, t.definition.options, t.definition.name) for t in group]
-            result = build(self._source, snapshot, ordinals, requests, progress)
-            failures += result.failures
-            entries += self._write(snapshot, ordinals, group, result.records)
-            for records in result.records:
-                indexed[ordinals[np.unique(records.column("__slice").to_numpy())]] = True
-        self._metadata.commit(lambda newest: self._of_this_table(newest).with_segments(entries))
-        return replace(counts, indexed=int(np.count_nonzero(indexed)), failures=tuple(failures))
-
-    def _write(
-        self,
-        snapshot: Snapshot,
-        ordinals: NDArray[np.intp],
-        group: list[_Target],
-        records: Sequence[pa.Table],
-    ) -> list[SegmentEntry]:
-        batch = self._metadata.write_segment(FILES, batch_table(snapshot, ordinals))
-        entries = [batch]
-        for target, recorded in zip(group, records, strict=True):
-            if recorded.num_rows:
-                entries.append(
-                    self._metadata.write_segment(
-                        target.kind.name,
-                        recorded,
-                        definition=target.definition,
-                        field=target.field.path,
-                        batch=batch,
-                    )
-                )
-        return entries if len(entries) > 1 else []
-
-    def _of_this_table(self, state: State) -> State:
-        """The state without the coverage of a table that stood here before (R10)."""
+        """Run the kernel once for each slice, over all targets that lack it; commit once."""
         identity = self._source.identity()
-        return state if state.matches(identity) else state.without_coverage(identity)
+        built: list[Receipt] = []
+        failures: list[Failure] = []
+        done = 0
+        for ordinals, lacking in _alike(targets):
+            job = BuildJob(
+                self._metadata,
+                identity,
+                self._source.storage_options,
+                lacking,
+                work_table(snapshot, ordinals),
+            )
+            step = None if progress is None else partial(_advance, progress, done, counts.files)
+            built += runner.run(job, step)
+            done += len(ordinals)
+        failures += [Failure(*failure) for receipt in built for failure in receipt.failures]
+        now = snapshot if self._source.format == "hudi" else self._source.snapshot(snapshot)
+        if now is not snapshot:
+            failures += _changed(snapshot, now, targets)
+        dropped = self._publisher.publish(built, state, snapshot, now)
+        if dropped:
+            names = sorted(d.name for d in state.definitions if d.uuid in dropped)
+            raise ConflictError(
+                f"index {', '.join(names)} was dropped while it was being built; the other indexes were refreshed"
+            )
+        indexed = sum(receipt.indexed for receipt in built)
+        return replace(counts, indexed=indexed, failures=tuple(failures))
+
+
+def _advance(progress: Progress, before: int, total: int, done: int, _: int) -> None:
+    progress(before + done, total)
+
+
+def _alike(targets: list[_Target]) -> Iterator[tuple[NDArray[np.intp], tuple[Target, ...]]]:
+    """Slices that lack the same targets, with these targets: usually all slices lack all."""
+    missing = np.stack([target.missing for target in targets], axis=1)
+    ordinals = np.flatnonzero(missing.any(axis=1))
+    patterns, which = np.unique(np.packbits(missing[ordinals], axis=1), axis=0, return_inverse=True)
+    for number in range(len(patterns)):
+        alike = ordinals[which.reshape(-1) == number]
+        yield alike, tuple(t.target for t, lacks in zip(targets, missing[alike[0]], strict=True) if lacks)
+
+
+def _changed(snapshot: Snapshot, now: Snapshot, targets: list[_Target]) -> Iterator[Failure]:
+    """Name each slice that was read and is not in the table any more, in each index."""
+    gone = locate(now.keys, snapshot.keys) < 0
+    for each in {target.target.definition.uuid: target for target in targets}.values():
+        for ordinal in np.flatnonzero(each.missing & gone):
+            uri = snapshot.columns.column("base_file")[int(ordinal)].as_py()
+            reason = "the file changed while it was read: refresh the index again"
+            yield Failure(uri, each.target.definition.name, reason)
+
+
+def in_partitions(snapshot: Snapshot, wanted: Sequence[str]) -> NDArray[np.bool_]:
+    """Tell for each slice whether its partition path is one of these or below one; all of them when none is named.
+
+    Raises:
+        TableError: there is no partition of such a path.
+    """
+    if not wanted:
+        return np.ones(len(snapshot), np.bool_)
+    paths = cast("list[str]", snapshot.partitions.paths.to_pylist())
+    chosen = np.zeros(len(paths), np.bool_)
+    for text in wanted:
+        path = text.strip("/")
+        matching = np.array([each == path or each.startswith(path + "/") for each in paths], np.bool_)
+        if not matching.any():
+            known = ", ".join(repr(each) for each in paths[:5]) + (", …" if len(paths) > 5 else "")
+            raise TableError(
+                f"{snapshot.root} has no partition {text!r}: its partitions are {known or 'none'}"
+            )
+        chosen |= matching
+    return chosen[snapshot.partition_ordinals]
 
 
 def _chosen_fields(

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from threading import RLock
 from typing import TYPE_CHECKING
 
+from pruner.compaction import Compaction, CompactResult
 from pruner.errors import FormatError, PredicateError, StorageError
 from pruner.evidence import SegmentCache, SnapshotEvidence
 from pruner.expr.bind import bind
@@ -19,6 +20,7 @@ from pruner.expr.show import describe, show
 from pruner.expr.sql import parse_predicate
 from pruner.indexing import Indexing, RefreshResult
 from pruner.metadata.table import MetadataTable
+from pruner.pipeline.runners import LOCAL, runner_for
 from pruner.planner import Planner
 from pruner.status import TableStatus, index_status
 from pruner.storage import open_store
@@ -27,7 +29,8 @@ from pruner.tables.detect import open_source
 if TYPE_CHECKING:
     from pruner.metadata.definitions import IndexDefinition
     from pruner.metadata.state import State
-    from pruner.pipeline.local import Progress
+    from pruner.pipeline.requests import Progress
+    from pruner.pipeline.runners import Run
     from pruner.plan import Plan
     from pruner.schema import TableSchema
     from pruner.tables.snapshot import SliceSequence, Snapshot
@@ -210,6 +213,7 @@ class Table:
         options: Mapping[str, str] | None = None,
         if_not_exists: bool = False,
         build: bool = True,
+        run: Run = LOCAL,
         progress: Progress | None = None,
     ) -> RefreshResult | None:
         """Define an index and build it.
@@ -221,6 +225,7 @@ class Table:
             options: options of the type.
             if_not_exists: do nothing when an index of that name exists.
             build: False only registers the index; `refresh` builds it.
+            run: where it is built: see `refresh`.
             progress: called with what was done while building.
 
         Returns:
@@ -231,9 +236,10 @@ class Table:
             SchemaError: no such column.
             StorageError: the metadata table cannot be written.
         """
+        runner_for(run)  # what cannot run must not leave a definition behind
         created = self._indexing().create(name, on, using, dict(options or {}), if_not_exists=if_not_exists)
         self._forget()
-        return self.refresh(progress=progress, index=name) if created and build else None
+        return self.refresh(progress=progress, index=name, run=run) if created and build else None
 
     def drop_index(self, name: str, *, if_exists: bool = False) -> bool:
         """Drop an index; returns whether there was one.
@@ -246,23 +252,37 @@ class Table:
         return dropped
 
     def refresh(
-        self, *, index: str | None = None, dry_run: bool = False, progress: Progress | None = None
+        self,
+        *,
+        index: str | None = None,
+        partition: str | Sequence[str] = (),
+        run: Run = LOCAL,
+        dry_run: bool = False,
+        progress: Progress | None = None,
     ) -> RefreshResult:
         """Index every slice that is not covered yet.
 
         Args:
             index: only this index; all unless given.
+            partition: only these partitions and those below them, by their paths (`year=2024`); all unless given.
+            run: "local" for this machine, or a SparkSession, whose executors then do the work.
             dry_run: only count what would be read.
-            progress: called with what was done.
+            progress: called with what was done; with a SparkSession from another thread.
 
         Returns:
             Counts, and each slice that failed with one sentence (it stays uncovered; the others are committed).
 
         Raises:
             IndexDefinitionError: there is no such index.
+            TableError: there is no such partition.
+            ConflictError: an index was dropped while it was being built.
             StorageError: the metadata table cannot be written.
+            PrunerError: Spark's executors lack something, or the Spark job failed.
         """
-        result = self._indexing().refresh(index, dry_run=dry_run, progress=progress)
+        partitions = [partition] if isinstance(partition, str) else list(partition)
+        result = self._indexing().refresh(
+            index, partitions, runner_for(run), dry_run=dry_run, progress=progress
+        )
         self._forget()
         return result
 
@@ -286,6 +306,22 @@ class Table:
     def verify(self) -> list[str]:
         """Check every stored byte of the metadata table against its checksum; one sentence for each fault."""
         return self._metadata.verify()
+
+    def compact(self) -> CompactResult:
+        """Merge the small segments that many refreshes leave, and leave out slices that are gone from the table.
+
+        Readers are not disturbed: what was merged stays until `vacuum` finds it out of use for long enough. Plans
+        of past instants lose the evidence about slices that the newest snapshot does not have.
+
+        Raises:
+            ConflictError: another writer removed what was being merged; try again.
+            FormatError: a segment is damaged.
+            StorageError: the metadata table cannot be read or written.
+        """
+        identity = self._source.identity()
+        result = Compaction(self._metadata, self._segments, identity, self._fresh_snapshot).run()
+        self._forget()
+        return result
 
     def vacuum(self, *, grace_seconds: float = 7 * 24 * 3600) -> int:
         """Delete files that no live state names and that are older than the grace; returns how many."""

@@ -29,6 +29,7 @@ for name, command in {
     "status": indexes.status,
     "show-indexes": indexes.show_indexes,
     "verify": indexes.verify,
+    "compact": indexes.compact,
     "vacuum": indexes.vacuum,
     "uninstall": indexes.uninstall,
 }.items():

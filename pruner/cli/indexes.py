@@ -1,8 +1,9 @@
-"""The commands about a table's indexes: sql, refresh, status, show-indexes, verify, vacuum, uninstall."""
+"""The commands about a table's indexes: sql, refresh, status, show-indexes, verify, compact, vacuum, uninstall."""
 
 from __future__ import annotations
 
 import sys
+from contextlib import contextmanager
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -21,17 +22,39 @@ from pruner.cli.options import (
     pairs,
 )
 from pruner.cli.output import megabytes, print_columns, print_json, printable, progress_bar, write_line
+from pruner.cli.watch import follow
 
 if TYPE_CHECKING:
+    from collections.abc import Generator
+
     from pruner.ddl.execute import SqlResult
     from pruner.indexing import RefreshResult
+    from pruner.pipeline.runners import Run
     from pruner.status import IndexStatus, TableStatus
+    from pruner.table import Table
+
+WATCH_SEGMENTS = 256
+"""Segments of one index above which `refresh --watch` merges them."""
 
 StatementArgument = Annotated[
     str, typer.Argument(metavar="STATEMENT", help="CREATE INDEX, DROP INDEX, REFRESH INDEX or SHOW INDEXES.")
 ]
 IndexOption = Annotated[str | None, typer.Option("--index", metavar="NAME", help="Only this index.")]
 DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Only say what would be read.")]
+PartitionOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--partition", metavar="PATH", help="Only this partition and those below it (year=2024); repeatable."
+    ),
+]
+SparkOption = Annotated[
+    str | None,
+    typer.Option("--spark", metavar="MASTER", help="Build on Spark: local[2], yarn, spark://…, k8s://…"),
+]
+WatchOption = Annotated[bool, typer.Option("--watch", help="Follow the table until SIGINT or SIGTERM comes.")]
+IntervalOption = Annotated[
+    float, typer.Option("--interval", metavar="SECONDS", min=0.1, help="Pause between rounds of --watch.")
+]
 YesOption = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
 
 
@@ -59,26 +82,68 @@ def sql(
         _print_indexes(result.status)
     else:
         write_line(_done(result))
-    _fail_if_slices_failed(result.refresh)
+    fail_with(_complaints(result.refresh) if result.refresh else [])
 
 
-def refresh(
+def refresh(  # noqa: PLR0913, PLR0917 - each option of a command is an argument
     table: TableArgument,
     index: IndexOption = None,
+    partition: PartitionOption = None,
+    spark: SparkOption = None,
     dry_run: DryRunOption = False,
+    watch: WatchOption = False,
+    interval: IntervalOption = 10.0,
     index_uri: IndexUriOption = None,
     option: StorageOption = None,
     output: OutputOption = Output.TEXT,
 ) -> None:
     """Index what is not covered yet."""
+    if watch and dry_run:
+        raise typer.BadParameter("--watch refreshes: leave one of them out", param_hint="--dry-run")
     opened = open_table(table, index_uri, option)
-    with progress_bar("indexing") as progress:
-        result = opened.refresh(index=index, dry_run=dry_run, progress=progress)
-    if output is Output.JSON:
-        print_json({"table": opened.uri, "index": index, **_refresh_json(result)})
-    else:
-        write_line(_counts(result))
-    _fail_if_slices_failed(result)
+
+    def say(result: RefreshResult) -> None:
+        if output is Output.JSON:
+            print_json({"table": opened.uri, "index": index, **_refresh_json(result)})
+        else:
+            write_line(_counts(result))
+        sys.stdout.flush()
+
+    with _place_of(None if dry_run else spark) as run:
+
+        def once() -> RefreshResult:
+            with progress_bar("indexing") as progress:
+                return opened.refresh(
+                    index=index, partition=partition or (), run=run, dry_run=dry_run, progress=progress
+                )
+
+        if watch:
+            follow(lambda: _compacting(opened, once()), say, _complaints, interval)
+            return
+        result = once()
+    say(result)
+    fail_with(_complaints(result))
+
+
+@contextmanager
+def _place_of(master: str | None) -> Generator[Run]:
+    """Where to build: on this machine, or in a Spark session that ends with the command."""
+    from pruner.pipeline.runners import LOCAL
+
+    if master is None:
+        yield LOCAL
+        return
+    from pruner.pipeline.spark_session import spark_session
+
+    with spark_session(master) as session:
+        yield session
+
+
+def _compacting(table: Table, result: RefreshResult) -> RefreshResult:
+    """Keep the segments few while a table is followed: every round that indexes something leaves a batch."""
+    if result.indexed and max((each.segments for each in table.status().indexes), default=0) > WATCH_SEGMENTS:
+        table.compact()
+    return result
 
 
 def status(
@@ -127,6 +192,21 @@ def verify(
     elif not faults:
         write_line(f"{printable(opened.index_uri)}: no faults")
     fail_with(faults)
+
+
+def compact(
+    table: TableArgument,
+    index_uri: IndexUriOption = None,
+    option: StorageOption = None,
+    output: OutputOption = Output.TEXT,
+) -> None:
+    """Merge the small index files that many refreshes leave."""
+    opened = open_table(table, index_uri, option)
+    result = opened.compact()
+    if output is Output.JSON:
+        print_json({"table": opened.uri, "index_uri": opened.index_uri, **asdict(result)})
+    else:
+        write_line(f"{printable(opened.index_uri)}: {result.before:,} segments before, {result.after:,} now")
 
 
 def vacuum(
@@ -186,6 +266,7 @@ def _refresh_json(result: RefreshResult) -> dict[str, Any]:
         "bytes": result.bytes,
         "failures": [asdict(failure) for failure in result.failures],
         "problems": dict(result.problems),
+        "resumed": result.resumed,
     }
 
 
@@ -229,19 +310,19 @@ def _counts(result: RefreshResult) -> str:
     what = "to be indexed" if result.dry_run else "indexed"
     counts = f"{result.indexed:,} slices {what}, {result.already:,} were covered, {megabytes(result.bytes)} "
     counts += "to read" if result.dry_run else "read"
+    if result.resumed:
+        counts += f"; {result.resumed:,} had been indexed by a build that was cut off"
     if result.uncoverable:
         counts += f"; {result.uncoverable:,} cannot be indexed (log files, unsettled or unreadable)"
     return counts
 
 
-def _fail_if_slices_failed(result: RefreshResult | None) -> None:
-    if result is None:
-        return
+def _complaints(result: RefreshResult) -> list[str]:
     complaints = [f"not indexed: {_problem(place, sentence)}" for place, sentence in result.problems.items()]
     for failure in result.failures:
         index = f"index {failure.index}" if failure.index else "any index"
         complaints.append(f"not in {index}: {_problem(failure.slice, failure.reason)}")
-    fail_with(complaints)
+    return complaints
 
 
 def _problem(place: str, sentence: str) -> str:

@@ -26,7 +26,7 @@ GRACE_SECONDS = 7 * 24 * 3600.0
 KEPT_ENTRIES = 8
 """Log entries that always stay: a writer confirms its commit by the entry before it."""
 
-_OURS = re.compile(r"[a-z][a-z0-9_]*/[0-9a-f]{32}\.pidx|staging/[0-9a-f]{32}")
+_OURS = re.compile(r"[a-z][a-z0-9_]*/[0-9a-f]{32}\.pidx|staging/[0-9a-f]{32}|finished/[0-9a-f]{32}\.json")
 
 
 def unreferenced(table: MetadataTable) -> list[ObjectInfo]:

@@ -18,6 +18,8 @@ from pruner.metadata.log import checksum_of
 from pruner.metadata.state import FILES, FORMAT_VERSION, SegmentEntry
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import numpy as np
     from numpy.typing import NDArray
 
@@ -36,7 +38,7 @@ SEGMENT_UNPACKED_BYTES = 1 << 33
 ROW_GROUP_ROWS = 1 << 20
 """Rows of a row group: usually there is one."""
 
-_PARTITION = re.compile(r"(?!(log|staging)$)[a-z][a-z0-9_]{0,200}")
+_PARTITION = re.compile(r"(?!(log|staging|finished)$)[a-z][a-z0-9_]{0,200}")
 
 BATCH_SCHEMA = pa.schema(
     [
@@ -147,8 +149,16 @@ def _repeats(kind: pa.DataType) -> bool:
     return pa.types.is_string(kind) or pa.types.is_large_string(kind)
 
 
-def read_segment(store: Store, entry: SegmentEntry) -> pa.Table:
+def read_segment(
+    store: Store, entry: SegmentEntry, only: Sequence[str] | None = None, but: Sequence[str] = ()
+) -> pa.Table:
     """Return the records of a segment, verified against its entry before anything is parsed.
+
+    Args:
+        store: where the segment is.
+        entry: what the log says of it.
+        only: names of the columns to return; all unless given.
+        but: names of columns to leave out.
 
     Raises:
         NotFoundError: it is not there (any more).
@@ -169,7 +179,8 @@ def read_segment(store: Store, entry: SegmentEntry) -> pa.Table:
         )
         if file.metadata.num_rows != entry.rows or unpacked > SEGMENT_UNPACKED_BYTES:
             raise FormatError(f"the segment {where} does not hold the {entry.rows} rows that were committed")
-        table = file.read(use_threads=False).replace_schema_metadata(None)
+        names = [name for name in only or file.schema_arrow.names if name not in but]
+        table = file.read(columns=names, use_threads=False).replace_schema_metadata(None)
     except (pa.ArrowException, OSError):
         raise FormatError(
             f"the segment {where} is no Parquet file: drop the index and create it again"

@@ -17,7 +17,7 @@ from pruner.metadata.state import FORMAT_VERSION, State, refuse_newer
 from pruner.storage import NotFoundError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     import pyarrow as pa
 
@@ -225,14 +225,16 @@ class MetadataTable:
             self.store, partition, table, definition=definition, field=field, batch=batch
         )
 
-    def read_segment(self, entry: SegmentEntry) -> pa.Table:
-        """Return the records of a segment, verified.
+    def read_segment(
+        self, entry: SegmentEntry, only: Sequence[str] | None = None, but: Sequence[str] = ()
+    ) -> pa.Table:
+        """Return the records of a segment, verified: `only` some columns, or all `but` some.
 
         Raises:
             NotFoundError: it is not there (any more); the newest state may do without it.
             FormatError: its bytes are not those that were committed.
         """
-        return segments.read_segment(self.store, entry)
+        return segments.read_segment(self.store, entry, only, but)
 
     def unreferenced(self) -> list[ObjectInfo]:
         """What `maintenance.unreferenced` finds: files that the newest state does not refer to."""

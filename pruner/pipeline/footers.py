@@ -142,13 +142,23 @@ def storage_value(raw: Any, type_: pa.DataType) -> StorageValue | None:
 
 
 class FileReader:
-    """One base file: see `pruner.indexes.base.SliceReader`. Use as a context manager."""
+    """One base file: see `pruner.indexes.base.SliceReader`. Use as a context manager.
+
+    With `source` the content is read from there, and the URI is only its name.
+    """
+
+    has_logs = False
 
     def __init__(
-        self, uri: str, size: int | None = None, storage_options: Mapping[str, str] | None = None
+        self,
+        uri: str,
+        size: int | None = None,
+        storage_options: Mapping[str, str] | None = None,
+        *,
+        source: pa.NativeFile | None = None,
     ) -> None:
         self.name = uri
-        self._source = open_source(uri, size, storage_options or {})
+        self._source = open_source(uri, size, storage_options or {}) if source is None else source
         self._file = pq.ParquetFile(self._source)
         self.footer = Footer(self._file.metadata)
 

@@ -8,13 +8,15 @@ import numpy as np
 import pyarrow as pa
 
 from pruner.pipeline.footers import FileReader
+from pruner.pipeline.hudi_logs import log_rows
 from pruner.pipeline.requests import Failure
+from pruner.pipeline.unions import UnionReader
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from pruner.indexes.base import SliceReader
-    from pruner.pipeline.requests import BuildRequest
+    from pruner.pipeline.requests import BuildRequest, SliceFiles
 
 Recorded: TypeAlias = "pa.Table | tuple[Any, ...]"
 """The records of one slice: a table, or the one row of a `RowIndexType`."""
@@ -42,15 +44,26 @@ def _record(reader: SliceReader, request: BuildRequest) -> Recorded | Failure:
 
 
 def read_slice(
-    uri: str, size: int | None, storage_options: Mapping[str, str], requests: Sequence[BuildRequest]
+    files: SliceFiles, storage_options: Mapping[str, str], requests: Sequence[BuildRequest]
 ) -> list[Recorded | Failure]:
-    """Open the base file of a slice and run the kernel on it; a file that cannot be opened fails every request."""
+    """Open the files of a slice and run the kernel on it; a file that cannot be opened fails every request."""
     try:
-        reader = FileReader(uri, size, storage_options)
+        reader = _opened(files, storage_options, requests)
     except Exception as error:
-        return [_failure(uri, request, error) for request in requests]
+        return [_failure(files.name, request, error) for request in requests]
     with reader:
         return kernel(reader, requests)
+
+
+def _opened(
+    files: SliceFiles, storage_options: Mapping[str, str], requests: Sequence[BuildRequest]
+) -> FileReader | UnionReader:
+    base = None if files.base_file is None else FileReader(files.base_file, files.base_size, storage_options)
+    if not files.log_files and base is not None:
+        return base
+    logs = log_rows(files.log_files or [], files.log_size, files.log_instants, storage_options)
+    null_when_absent = {request.field.path: request.field.absent_is_null for request in requests}
+    return UnionReader(files.name, base, logs, null_when_absent)
 
 
 def _failure(uri: str, request: BuildRequest, error: Exception) -> Failure:

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from dataclasses import field as dataclass_field
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, cast
+
+import pyarrow as pa
 
 from pruner.indexes.base import RowIndexType
+from pruner.indexes.registry import index_type
+from pruner.schema import Field
+from pruner.tables.snapshot import READ_COLUMNS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    import pyarrow as pa
-
     from pruner.indexes.base import IndexType
-    from pruner.schema import Field
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,48 +48,102 @@ class Failure:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class BuildResult:
-    """One table of records for each request, in their order, and what failed.
-
-    `__slice` (int32) of a record is the position of its slice among the ordinals that were given.
-    """
-
-    records: tuple[pa.Table, ...]
-    failures: tuple[Failure, ...]
-
-
 Progress: TypeAlias = Callable[[int, int], None]
 """Called with the number of slices done and the number of all."""
 
 
+class SliceFiles(NamedTuple):
+    """What is to be read of one slice: its position among the slices of the run, then `READ_COLUMNS`."""
+
+    position: int
+    base_file: str | None
+    base_size: int | None
+    log_files: list[str] | None = None
+    log_size: int | None = None
+    log_instants: str | None = None
+
+    @property
+    def name(self) -> str:
+        """The URI of its base file, or of its first log file where it has none: for messages."""
+        return self.base_file or (self.log_files or [""])[0]
+
+
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """Consecutive slices: the position of the first, and of each the URI and size of its base file."""
+    """Consecutive slices that are objects at once: the position of the first, and `READ_COLUMNS` of each."""
 
     start: int
-    uris: list[str]
-    sizes: list[int | None]
+    slices: pa.Table
 
-    def __iter__(self) -> Iterator[tuple[int, str, int | None]]:
-        for offset, (uri, size) in enumerate(zip(self.uris, self.sizes, strict=True)):
-            yield self.start + offset, uri, size
+    def __len__(self) -> int:
+        return self.slices.num_rows
+
+    def __iter__(self) -> Iterator[SliceFiles]:
+        columns: list[Any] = [self.slices.column(name).to_pylist() for name in READ_COLUMNS]
+        for offset, values in enumerate(zip(*columns, strict=True)):
+            yield SliceFiles(self.start + offset, *values)
 
     def halves(self) -> list[Chunk]:
         """The chunk in two, or nothing when it has one slice."""
-        middle = len(self.uris) // 2
+        middle = len(self) // 2
         if middle == 0:
             return []
         return [
-            Chunk(self.start, self.uris[:middle], self.sizes[:middle]),
-            Chunk(self.start + middle, self.uris[middle:], self.sizes[middle:]),
+            Chunk(self.start, self.slices.slice(0, middle)),
+            Chunk(self.start + middle, self.slices.slice(middle)),
         ]
 
 
 @dataclass(frozen=True, slots=True)
 class ChunkResult:
-    """What came of a chunk: its number of slices, a table of records (or None) for each request, and failures."""
+    """What came of a chunk: the position of its first slice and their number, for each request a table of records
+    (or None), and failures.
 
+    `__slice` (int32) of a record is the position of its slice.
+    """
+
+    start: int
     slices: int
     tables: list[pa.Table | None]
     failures: list[Failure]
+
+
+def request_json(request: BuildRequest) -> dict[str, Any]:
+    """Write a request down for another process, which finds the index type by its name."""
+    field = asdict(request.field)
+    type_ = pa.schema([pa.field("", field.pop("type"))]).serialize()
+    return {
+        "kind": request.kind.name,
+        "name": request.name,
+        "options": dict(request.options),
+        "field": field,
+        "type": base64.b64encode(type_.to_pybytes()).decode(),
+    }
+
+
+def request_of(sent: Mapping[str, Any]) -> BuildRequest:
+    """Return the request that `request_json` wrote down.
+
+    Raises:
+        IndexDefinitionError: there is no index type of that name here.
+    """
+    schema = cast("Any", pa.ipc.read_schema(pa.py_buffer(base64.b64decode(sent["type"]))))
+    attributes: dict[str, Any] = {
+        **sent["field"],
+        "path": tuple(sent["field"]["path"]),
+        "type": schema.field(0).type,
+    }
+    return BuildRequest(index_type(sent["kind"]), Field(**attributes), sent["options"], sent["name"])
+
+
+def table_bytes(table: pa.Table) -> bytes:
+    """A table as an Arrow stream."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    return sink.getvalue().to_pybytes()
+
+
+def table_of(data: bytes) -> pa.Table:
+    """Return the table of an Arrow stream."""
+    return pa.ipc.open_stream(data).read_all()

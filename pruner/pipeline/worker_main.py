@@ -8,11 +8,9 @@ import sys
 from dataclasses import astuple
 from typing import IO
 
-import pyarrow as pa
-
-from pruner.pipeline.local import run_chunk
-from pruner.pipeline.requests import Chunk, ChunkResult
-from pruner.pipeline.workers import read_frame, request_of, write_frame
+from pruner.pipeline.requests import Chunk, ChunkResult, request_of, table_bytes, table_of
+from pruner.pipeline.slices import run_chunk
+from pruner.pipeline.workers import read_frame, write_frame
 
 
 def main() -> None:
@@ -31,8 +29,9 @@ def _serve(tasks: IO[bytes], answers: IO[bytes]) -> None:
     requests = [request_of(sent) for sent in hello["requests"]]
     write_frame(answers, b"ready")
     while True:
-        result = run_chunk(Chunk(*json.loads(read_frame(tasks))), hello["options"], requests)
-        _answer(answers, result)
+        start = json.loads(read_frame(tasks))
+        chunk = Chunk(start, table_of(read_frame(tasks)))
+        _answer(answers, run_chunk(chunk, hello["options"], requests))
 
 
 def _answer(answers: IO[bytes], result: ChunkResult) -> None:
@@ -43,7 +42,4 @@ def _answer(answers: IO[bytes], result: ChunkResult) -> None:
     write_frame(answers, json.dumps(about).encode())
     for table in result.tables:
         if table is not None:
-            sink = pa.BufferOutputStream()
-            with pa.ipc.new_stream(sink, table.schema) as writer:
-                writer.write_table(table)
-            write_frame(answers, memoryview(sink.getvalue()))
+            write_frame(answers, table_bytes(table))

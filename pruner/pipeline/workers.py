@@ -7,24 +7,20 @@ worker costs only that file: its chunk is halved and tried again until the file 
 
 from __future__ import annotations
 
-import base64
 import json
 import os
 import subprocess
 import sys
 from collections.abc import Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from dataclasses import asdict
-from typing import IO, TYPE_CHECKING, Any, cast
+from typing import IO, TYPE_CHECKING
 
-import pyarrow as pa
-
-from pruner.indexes.registry import index_type
-from pruner.pipeline.requests import BuildRequest, Chunk, ChunkResult, Failure
-from pruner.schema import Field
+from pruner.pipeline.requests import ChunkResult, Failure, request_json, table_bytes, table_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from pruner.pipeline.requests import BuildRequest, Chunk
 
     RunChunk = Callable[[Chunk, Mapping[str, str], Sequence[BuildRequest]], ChunkResult]
 
@@ -81,7 +77,7 @@ class Worker:
         self._options = options
         self._otherwise = otherwise
         self._hello = json.dumps(
-            {"options": dict(options), "requests": [_request_json(request) for request in requests]}
+            {"options": dict(options), "requests": [request_json(request) for request in requests]}
         ).encode()
         self._requests = requests
         self.process: subprocess.Popen[bytes] | None = None
@@ -102,13 +98,9 @@ class Worker:
             if halves:
                 return [result for half in halves for result in self.run(half)]
             reason = "the process that read it died: the file may be broken or too large for the memory"
-            return [
-                ChunkResult(
-                    1,
-                    [None] * len(self._requests),
-                    [Failure(chunk.uris[0], request.name, reason) for request in self._requests],
-                )
-            ]
+            (deadly,) = chunk
+            failures = [Failure(deadly.name, request.name, reason) for request in self._requests]
+            return [ChunkResult(chunk.start, 1, [None] * len(self._requests), failures)]
 
     def close(self) -> None:
         """End the process; a chunk that is running fails."""
@@ -126,15 +118,14 @@ class Worker:
         try:
             assert process.stdin is not None
             assert process.stdout is not None
-            write_frame(process.stdin, json.dumps([chunk.start, chunk.uris, chunk.sizes]).encode())
+            write_frame(process.stdin, json.dumps(chunk.start).encode())
+            write_frame(process.stdin, table_bytes(chunk.slices))
             answer = json.loads(read_frame(process.stdout))
-            tables = [
-                pa.ipc.open_stream(read_frame(process.stdout)).read_all() if there else None
-                for there in answer["tables"]
-            ]
+            tables = [table_of(read_frame(process.stdout)) if there else None for there in answer["tables"]]
         except (OSError, EOFError, ValueError) as error:
             raise WorkerDiedError from error
-        return ChunkResult(len(chunk.uris), tables, [Failure(*failure) for failure in answer["failures"]])
+        failures = [Failure(*failure) for failure in answer["failures"]]
+        return ChunkResult(chunk.start, len(chunk), tables, failures)
 
     def _started(self) -> subprocess.Popen[bytes]:
         if self._closed:
@@ -181,26 +172,3 @@ def read_frame(stream: IO[bytes]) -> bytes:
     if len(length) < _LENGTH_BYTES or len(data) < int.from_bytes(length, "little"):
         raise EOFError
     return data
-
-
-def _request_json(request: BuildRequest) -> dict[str, Any]:
-    field = asdict(request.field)
-    type_ = pa.schema([pa.field("", field.pop("type"))]).serialize()
-    return {
-        "kind": request.kind.name,
-        "name": request.name,
-        "options": dict(request.options),
-        "field": field,
-        "type": base64.b64encode(type_.to_pybytes()).decode(),
-    }
-
-
-def request_of(sent: dict[str, Any]) -> BuildRequest:
-    """Return the request that `_request_json` wrote down."""
-    schema = cast("Any", pa.ipc.read_schema(pa.py_buffer(base64.b64decode(sent["type"]))))
-    attributes: dict[str, Any] = {
-        **sent["field"],
-        "path": tuple(sent["field"]["path"]),
-        "type": schema.field(0).type,
-    }
-    return BuildRequest(index_type(sent["kind"]), Field(**attributes), sent["options"], sent["name"])

@@ -34,6 +34,11 @@ SLICE_COLUMNS = pa.schema(
 )
 """Columns of `Snapshot.columns`, in this order."""
 
+LOG_INSTANTS = "log_instants"
+READ_COLUMNS = ("base_file", "base_size", "log_files", "log_size", LOG_INSTANTS)
+"""What says what is to be read of a slice, wherever that happens: columns of `SLICE_COLUMNS`, and
+`Snapshot.log_instants` for the slices with log files."""
+
 SLICE_KEY_BYTES = 16
 """Length of a slice key: the XXH3-128 of everything that makes a slice unrepeatable (the slice id)."""
 
@@ -95,8 +100,10 @@ class Snapshot:
     `id` changes whenever the set of slices, their files or the schema may have changed. `columns` follows
     `SLICE_COLUMNS`; `keys` holds the slice keys (fixed_size_binary(16)), by which index records are joined.
     `problems` maps a URI to one sentence for each file that could not be read; every plan keeps its slice.
-    `file_schemas` is there where the listing had to read them anyway. `log_instants`
-    says whose blocks in log files count: the oldest instant of the timeline, then each completed one.
+    `file_schemas` is there where the listing had to read them anyway. `unsettled_because` counts the unsettled slices
+    by the reason, where the format knows one. `log_instants` says whose blocks in log files count when they are read
+    (rule R4): the oldest instant of the timeline, then each completed one, with spaces between; what is neither
+    completed nor older than all of them is unfinished, and everything is while it is None.
     """
 
     id: str
@@ -107,6 +114,7 @@ class Snapshot:
     root: str
     problems: dict[str, str] = field(default_factory=dict[str, str])
     file_schemas: FileSchemas | None = None
+    unsettled_because: dict[str, int] = field(default_factory=dict[str, int])
     log_instants: str | None = None
 
     def __len__(self) -> int:
@@ -129,10 +137,10 @@ class Snapshot:
 
     @cached_property
     def coverable(self) -> NDArray[np.bool_]:
-        """True for each slice that indexes may cover: settled, without logs, with a base file."""
+        """True for each slice that indexes may cover: settled, with a base file or log files (rule R5)."""
         unsettled = self.columns.column("unsettled").to_numpy(zero_copy_only=False)
         has_base = self.columns.column("base_file").is_valid().to_numpy(zero_copy_only=False)
-        return has_base & ~self.has_logs & ~unsettled
+        return (has_base | self.has_logs) & ~unsettled
 
     @cached_property
     def uncoverable(self) -> NDArray[np.bool_] | None:
@@ -149,6 +157,17 @@ class Snapshot:
     def slices(self) -> SliceSequence:
         """All slices, lazily."""
         return SliceSequence(self, None)
+
+    def to_read(self, ordinals: NDArray[np.intp]) -> pa.Table:
+        """What is to be read of some slices, in their order: columns as `READ_COLUMNS`."""
+        at = pa.array(ordinals.astype(np.int64, copy=False), pa.int64())
+        found = self.columns.select([name for name in READ_COLUMNS if name != LOG_INSTANTS]).take(at)
+        # The text is the same for all slices: as a dictionary it is there once.
+        logs: Any = found.column("log_files").combine_chunks()
+        codes: Any = pa.array(np.zeros(len(ordinals), np.int32), mask=np.asarray(logs.is_null()))
+        arrow: Any = pa  # whose stubs leave types open
+        instants = arrow.DictionaryArray.from_arrays(codes, pa.array([self.log_instants or ""]))
+        return found.append_column(LOG_INSTANTS, instants)
 
 
 class SliceSequence(Sequence[FileSlice]):

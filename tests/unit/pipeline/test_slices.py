@@ -1,12 +1,11 @@
-"""Running the kernel locally: the same records in process, in threads and in workers; failures; changed files."""
+"""Running the kernel on this machine: the same records in process, in threads and in workers; failures."""
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,14 +16,15 @@ import pytest
 
 from pruner.indexes.base import Evidence, SliceReader
 from pruner.indexes.column_stats import COLUMN_STATS
-from pruner.pipeline import local, workers
+from pruner.pipeline import slices, workers
 from pruner.pipeline.footers import FileReader
 from pruner.pipeline.kernel import kernel, read_slice
-from pruner.pipeline.local import build, run_chunk
-from pruner.pipeline.requests import BuildRequest, Chunk, Failure
+from pruner.pipeline.requests import BuildRequest, Chunk, ChunkResult, Failure, SliceFiles
+from pruner.pipeline.slices import cut, run_chunk, run_slices
 from pruner.schema import Field
 from pruner.storage import open_store
 from pruner.tables.parquet import ParquetSource
+from pruner.tables.snapshot import Snapshot
 
 X, S = Field(("x",), pa.int64()), Field(("s",), pa.string())
 
@@ -40,57 +40,85 @@ def write_table(root: Path, count: int) -> ParquetSource:
     return ParquetSource([str(root)])
 
 
-def all_of(source: ParquetSource) -> np.ndarray[Any, np.dtype[np.intp]]:
-    return np.arange(len(source.snapshot()))
+def files_of(snapshot: Snapshot, ordinals: Sequence[int]) -> pa.Table:
+    return snapshot.to_read(np.array(ordinals, np.intp))
 
 
-def test_records_carry_the_position_among_the_ordinals_given(tmp_path: Path) -> None:
+def files_at(uri: str, size: int | None = None) -> SliceFiles:
+    return SliceFiles(0, uri, size)
+
+
+def joined(results: Iterable[ChunkResult]) -> tuple[list[pa.Table | None], list[Failure]]:
+    """All records of each request in the order of slices, and all failures."""
+    ordered = sorted(results, key=lambda result: result.start)
+    tables = [
+        [table for table in each if table is not None]
+        for each in zip(*(r.tables for r in ordered), strict=True)
+    ]
+    return (
+        [pa.concat_tables(each).combine_chunks() if each else None for each in tables],
+        [failure for result in ordered for failure in result.failures],
+    )
+
+
+def build(
+    source: ParquetSource, snapshot: Snapshot, ordinals: Sequence[int], wanted: list[BuildRequest]
+) -> tuple[list[pa.Table | None], list[Failure]]:
+    return joined(run_slices(files_of(snapshot, ordinals), source.storage_options, wanted))
+
+
+def test_records_carry_the_position_among_the_slices_given(tmp_path: Path) -> None:
     source = write_table(tmp_path / "t", 6)
-    result = build(source, source.snapshot(), np.array([4, 1, 5]), requests(X, S))
-    assert result.failures == ()
-    x, s = result.records
+    (x, s), failures = build(source, source.snapshot(), [4, 1, 5], requests(X, S))
+    assert failures == []
+    assert x is not None
+    assert s is not None
     assert x.column("__slice").to_pylist() == [0, 1, 2]
     assert x.column("min_integer").to_pylist() == [4, 1, 5]
     assert s.column("min_bytes").to_pylist() == [b"v4", b"v1", b"v5"]
     assert x.schema.equals(COLUMN_STATS.record_schema.append(pa.field("__slice", pa.int32(), nullable=False)))
 
 
-def test_no_ordinals_no_records_of_the_same_columns(tmp_path: Path) -> None:
+def test_no_slices_no_results(tmp_path: Path) -> None:
     source = write_table(tmp_path / "t", 1)
-    result = build(source, source.snapshot(), np.array([], np.intp), requests(X))
-    assert result.records[0].num_rows == 0
-    assert result.records[0].schema.names == [*COLUMN_STATS.record_schema.names, "__slice"]
+    assert list(run_slices(files_of(source.snapshot(), []), {}, requests(X))) == []
+
+
+def test_parts_are_bounded_in_slices_and_bytes() -> None:
+    sizes = np.array([1, 1, 1, 1, 9, 1, 20, 1], np.int64)
+    assert list(cut(sizes, 3, 10)) == [(0, 3), (3, 5), (5, 6), (6, 7), (7, 8)]
+    assert list(cut(np.array([], np.int64), 3, 10)) == []
 
 
 @pytest.fixture
 def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(local, "CHUNK_SLICES", 7)
+    monkeypatch.setattr(slices, "CHUNK_SLICES", 7)
 
 
 @pytest.mark.usefixtures("small_chunks")
-def test_workers_give_the_same_records_in_the_same_order(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("place", ["workers by number", "workers by size", "threads"])
+def test_workers_and_threads_give_the_same_records(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str
 ) -> None:
     source = write_table(tmp_path / "t", 40)
     (tmp_path / "t" / "0011.parquet").unlink()
     snapshot = source.snapshot()
     (tmp_path / "t" / "0020.parquet").write_bytes(b"PAR1 nonsense PAR1")
-    in_process = build(source, snapshot, np.arange(len(snapshot)), requests(X, S))
-    monkeypatch.setattr(local, "WORKER_SLICES", 1)
-    seen: list[tuple[int, int]] = []
-    in_workers = build(
-        source,
-        snapshot,
-        np.arange(len(snapshot)),
-        requests(X, S),
-        lambda done, total: seen.append((done, total)),
-    )
-    for one, other in zip(in_process.records, in_workers.records, strict=True):
+    everything = range(len(snapshot))
+    one_by_one = build(source, snapshot, everything, requests(X, S))
+    setting = {
+        "workers by number": "WORKER_SLICES",
+        "workers by size": "WORKER_BYTES",
+        "threads": "LARGE_FILE_BYTES",
+    }
+    monkeypatch.setattr(slices, setting[place], 1)
+    otherwise = build(source, snapshot, everything, requests(X, S))
+    for one, other in zip(one_by_one[0], otherwise[0], strict=True):
+        assert one is not None
+        assert other is not None
         assert one.equals(other)
-    assert set(in_process.failures) == set(in_workers.failures)
-    assert {Path(failure.slice).name for failure in in_workers.failures} == {"0020.parquet"}
-    assert [done for done, _ in seen] == sorted(done for done, _ in seen)
-    assert seen[-1] == (39, 39)
+    assert set(one_by_one[1]) == set(otherwise[1])
+    assert {Path(failure.slice).name for failure in otherwise[1]} == {"0020.parquet"}
 
 
 def test_a_broken_file_is_named_and_the_rest_goes_on(tmp_path: Path) -> None:
@@ -98,49 +126,37 @@ def test_a_broken_file_is_named_and_the_rest_goes_on(tmp_path: Path) -> None:
     snapshot = source.snapshot()
     broken = tmp_path / "t" / "0001.parquet"
     broken.write_bytes(b"PAR1" + b"\0" * 100 + b"PAR1")
-    result = build(source, snapshot, np.arange(3), requests(X, S))
-    assert [table.column("__slice").to_pylist() for table in result.records] == [[0, 2], [0, 2]]
-    assert {(failure.slice, failure.index) for failure in result.failures} == {
+    records, failures = build(source, snapshot, range(3), requests(X, S))
+    assert [_slices(table) for table in records] == [[0, 2], [0, 2]]
+    assert {(failure.slice, failure.index) for failure in failures} == {
         (str(broken), "x_index"),
         (str(broken), "s_index"),
     }
-    assert all("\n" not in failure.reason for failure in result.failures)
+    assert all("\n" not in failure.reason for failure in failures)
+
+
+def _slices(table: pa.Table | None) -> list[Any]:
+    return [] if table is None else table.column("__slice").to_pylist()
 
 
 def test_a_file_that_vanished_is_named(tmp_path: Path) -> None:
     source = write_table(tmp_path / "t", 3)
     snapshot = source.snapshot()
     (tmp_path / "t" / "0002.parquet").unlink()
-    result = build(source, snapshot, np.arange(3), requests(X))
-    assert result.records[0].column("__slice").to_pylist() == [0, 1]
-    assert {Path(failure.slice).name for failure in result.failures} == {"0002.parquet"}
-
-
-def test_r4_a_file_that_changed_while_it_was_read_is_left_out(tmp_path: Path) -> None:
-    """Same size, same modification time (trap T16): only the look afterwards shows it."""
-    source = write_table(tmp_path / "t", 3)
-    snapshot = source.snapshot()
-    changed = tmp_path / "t" / "0001.parquet"
-    status = changed.stat()
-
-    def overwrite(done: int, total: int) -> None:
-        changed.write_bytes(changed.read_bytes())
-        os.utime(changed, ns=(status.st_atime_ns, status.st_mtime_ns))
-
-    result = build(source, snapshot, np.arange(3), requests(X), overwrite)
-    assert result.records[0].column("__slice").to_pylist() == [0, 2]
-    assert [(failure.slice, failure.index) for failure in result.failures] == [(str(changed), "x_index")]
-    assert "changed while it was read" in result.failures[0].reason
+    (x,), failures = build(source, snapshot, range(3), requests(X))
+    assert _slices(x) == [0, 1]
+    assert {Path(failure.slice).name for failure in failures} == {"0002.parquet"}
 
 
 def test_an_index_type_that_fails_does_not_fail_the_others(tmp_path: Path) -> None:
     source = write_table(tmp_path / "t", 2)
     both = [BuildRequest(_Tables(), X, {}, "tables"), BuildRequest(_Fails(), X, {}, "fails"), *requests(X)]
-    result = build(source, source.snapshot(), all_of(source), both)
-    assert result.records[0].to_pylist() == [{"value": v, "__slice": i} for i in range(2) for v in (i, i + 1)]
-    assert result.records[1].num_rows == 0
-    assert result.records[2].num_rows == 2
-    assert [(failure.index, failure.reason) for failure in result.failures] == [
+    (tables, fails, x), failures = build(source, source.snapshot(), range(2), both)
+    assert tables is not None
+    assert tables.to_pylist() == [{"value": v, "__slice": i} for i in range(2) for v in (i, i + 1)]
+    assert fails is None
+    assert _slices(x) == [0, 1]
+    assert [(failure.index, failure.reason) for failure in failures] == [
         ("fails", "x could not be read: out of patience")
     ] * 2
 
@@ -190,21 +206,20 @@ def test_remote_files_are_read_by_ranges(monkeypatch: pytest.MonkeyPatch, tmp_pa
     store = open_store("memory://pipeline-test")
     assert store.put_if_absent("folder/a b%20c.parquet", path.read_bytes())
     (f, x) = read_slice(
-        "memory://pipeline-test/folder/a b%20c.parquet",
-        path.stat().st_size,
+        files_at("memory://pipeline-test/folder/a b%20c.parquet", path.stat().st_size),
         {},
         requests(Field(("f",), pa.float64()), X),
     )
-    local_f, local_x = read_slice(str(path), None, {}, requests(Field(("f",), pa.float64()), X))
+    local_f, local_x = read_slice(files_at(str(path)), {}, requests(Field(("f",), pa.float64()), X))
     assert (f, x) == (local_f, local_x)
     assert not isinstance(f, Failure)
-    (missing,) = read_slice("memory://pipeline-test/none.parquet", 10, {}, requests(X))
+    (missing,) = read_slice(files_at("memory://pipeline-test/none.parquet", 10), {}, requests(X))
     assert isinstance(missing, Failure)
 
 
 def test_a_worker_that_dies_is_started_again(tmp_path: Path) -> None:
-    write_table(tmp_path / "t", 4)
-    chunk = Chunk(0, [str(tmp_path / "t" / f"{i:04}.parquet") for i in range(4)], [None] * 4)
+    snapshot = write_table(tmp_path / "t", 4).snapshot()
+    chunk = Chunk(0, files_of(snapshot, range(4)))
     worker = workers.Worker({}, requests(X), run_chunk)
     try:
         assert [result.slices for result in worker.run(chunk)] == [4]
@@ -236,7 +251,7 @@ def test_a_file_that_kills_its_worker_is_named_and_the_others_are_read(
         "kernel.FileReader = deadly\n"
     )
     monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
-    chunk = Chunk(0, [str(tmp_path / "t" / f"{i:04}.parquet") for i in range(4)], [None] * 4)
+    chunk = Chunk(0, files_of(ParquetSource([str(tmp_path / "t")]).snapshot(), range(4)))
     worker = workers.Worker({}, requests(X), run_chunk)
     try:
         results = worker.run(chunk)
@@ -252,12 +267,12 @@ def test_where_no_process_can_be_started_the_work_is_done_here(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source = write_table(tmp_path / "t", 3)
-    monkeypatch.setattr(local, "WORKER_SLICES", 1)
+    monkeypatch.setattr(slices, "WORKER_SLICES", 1)
     for executable in ("/bin/false", "/does/not/exist", ""):
         monkeypatch.setattr(sys, "executable", executable)
-        result = build(source, source.snapshot(), np.arange(3), requests(X))
-        assert result.failures == ()
-        assert result.records[0].column("__slice").to_pylist() == [0, 1, 2]
+        (x,), failures = build(source, source.snapshot(), range(3), requests(X))
+        assert failures == []
+        assert _slices(x) == [0, 1, 2]
 
 
 @pytest.mark.usefixtures("small_chunks")
@@ -266,15 +281,14 @@ def test_workers_need_no_main_guard_and_end_with_their_caller(tmp_path: Path) ->
     script = tmp_path / "script.py"
     script.write_text(
         "import numpy as np, pyarrow as pa\n"
-        "from pruner.pipeline import local, requests\n"
+        "from pruner.pipeline import requests, slices\n"
         "from pruner.tables.parquet import ParquetSource\n"
         "from pruner.indexes.column_stats import COLUMN_STATS\n"
         "from pruner.schema import Field\n"
-        "local.WORKER_SLICES = 1; local.CHUNK_SLICES = 7\n"
-        f"source = ParquetSource([{str(tmp_path / 't')!r}])\n"
-        "snapshot = source.snapshot()\n"
+        "slices.WORKER_SLICES = 1; slices.CHUNK_SLICES = 7\n"
+        f"files = ParquetSource([{str(tmp_path / 't')!r}]).snapshot().to_read(np.arange(30))\n"
         "request = requests.BuildRequest(COLUMN_STATS, Field(('x',), pa.int64()), {}, 'i')\n"
-        "print(local.build(source, snapshot, np.arange(30), [request]).records[0].num_rows)\n"
+        "print(sum(result.tables[0].num_rows for result in slices.run_slices(files, {}, [request])))\n"
     )
     run = subprocess.run(
         [sys.executable, str(script)], capture_output=True, text=True, check=True, timeout=120

@@ -1,0 +1,232 @@
+"""From the records of chunks to segments: gathers until there is enough for a batch, writes it, leaves a receipt.
+
+Batches are large, because each is one segment to every plan, and yet bounded in slices, bytes and time: memory stays
+bounded, and a build that is killed loses no more than the work since its last batch.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import astuple, dataclass, replace
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from pruner.indexes.base import DeferringIndexType
+from pruner.metadata import finished
+from pruner.metadata.finished import Receipt
+from pruner.metadata.segments import BATCH_SCHEMA, batch_table
+from pruner.metadata.state import FILES
+from pruner.pipeline.kernel import SLICE_COLUMN
+from pruner.pipeline.requests import BuildRequest, Failure
+from pruner.tables.snapshot import READ_COLUMNS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from numpy.typing import NDArray
+
+    from pruner.metadata.definitions import IndexDefinition
+    from pruner.metadata.state import SegmentEntry
+    from pruner.metadata.table import MetadataTable
+    from pruner.pipeline.requests import ChunkResult, Progress
+    from pruner.tables.snapshot import Snapshot
+
+BATCH_SLICES = 65_536
+"""Slices of a batch at most (but for the last chunk)."""
+
+BATCH_RECORD_BYTES = 256 * 1024**2
+"""Records of a batch in memory at most (but for the last chunk)."""
+
+BATCH_SECONDS = 60.0
+"""Time after which a batch is written, however small: what a killed build has to do again."""
+
+_READ_PREFIX = "read:"
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """One field of one index that is to be recorded."""
+
+    definition: IndexDefinition
+    request: BuildRequest
+
+
+@dataclass(frozen=True, slots=True)
+class BuildJob:
+    """Slices that all lack the same records, and where the records go.
+
+    `work` has a row for each slice: the columns of a slice batch, and behind the prefix `read:` those that say what is
+    to be read. `part` names the slices in receipts where they are a part of a larger job.
+    """
+
+    metadata: MetadataTable
+    identity: str
+    storage_options: Mapping[str, str]
+    targets: tuple[Target, ...]
+    work: pa.Table
+    part: str | None = None
+
+    def of_slices(self, work: pa.Table, part: str | None = None) -> BuildJob:
+        """The same job for other slices."""
+        return replace(self, work=work, part=part)
+
+    @property
+    def slices(self) -> pa.Table:
+        """`READ_COLUMNS` of each slice."""
+        return self.work.select([_READ_PREFIX + name for name in READ_COLUMNS]).rename_columns(
+            [*READ_COLUMNS]
+        )
+
+    @property
+    def requests(self) -> list[BuildRequest]:
+        """What is to be recorded of each slice."""
+        return [target.request for target in self.targets]
+
+
+class Runner(Protocol):
+    """Where a build runs."""
+
+    def run(self, job: BuildJob, progress: Progress | None) -> Iterable[Receipt]:
+        """Build and write the records of all slices of a job; a receipt for each batch.
+
+        Args:
+            job: what is to be recorded of which slices.
+            progress: called with the number of slices done and of all.
+
+        Raises:
+            PrunerError: the run failed as a whole; what it had finished is left for the next one.
+        """
+        ...
+
+
+def work_table(snapshot: Snapshot, ordinals: NDArray[np.intp]) -> pa.Table:
+    """Return `BuildJob.work` for some slices of a snapshot."""
+    table = batch_table(snapshot, ordinals)
+    to_read = snapshot.to_read(ordinals)
+    for name in READ_COLUMNS:
+        table = table.append_column(_READ_PREFIX + name, to_read.column(name))
+    return table
+
+
+def write_batches(
+    job: BuildJob,
+    results: Iterable[ChunkResult],
+    progress: Progress | None = None,
+    clock: Callable[[], float] = time.monotonic,
+) -> Iterator[Receipt]:
+    """Write the records of chunks, which come in any order, as batches; one receipt for each, left in the store too.
+
+    Args:
+        job: what the results are of.
+        results: what came of its chunks.
+        progress: called with the number of slices done and of all, from this thread.
+        clock: seconds.
+
+    Raises:
+        StorageError: a segment cannot be written.
+    """
+    done = 0
+    batch = _Batch(job, clock())
+    for result in results:
+        batch.add(result)
+        done += result.slices
+        if progress is not None:
+            progress(done, job.work.num_rows)
+        if batch.is_full(clock()):
+            yield batch.write()
+            batch = _Batch(job, clock())
+    if batch.slices:
+        yield batch.write()
+
+
+class _Batch:
+    """Results of chunks that become one batch."""
+
+    def __init__(self, job: BuildJob, started: float) -> None:
+        self._job = job
+        self._started = started
+        self._results: list[ChunkResult] = []
+        self._bytes = 0
+        self.slices = 0
+
+    def add(self, result: ChunkResult) -> None:
+        self._results.append(result)
+        self._bytes += sum(table.nbytes for table in result.tables if table is not None)
+        self.slices += result.slices
+
+    def is_full(self, now: float) -> bool:
+        return (
+            self.slices >= BATCH_SLICES
+            or self._bytes >= BATCH_RECORD_BYTES
+            or now - self._started >= BATCH_SECONDS
+        )
+
+    def write(self) -> Receipt:
+        """Write the slice batch, a segment for each target that has records, and the receipt."""
+        self._results.sort(key=lambda result: result.start)
+        metadata = self._job.metadata
+        batch = metadata.write_segment(FILES, self._slice_batch())
+        records: list[SegmentEntry] = []
+        indexed = np.zeros(self.slices, np.bool_)
+        for number, target in enumerate(self._job.targets):
+            table = self._records(number)
+            if table is None:
+                continue
+            kind = target.request.kind
+            if isinstance(kind, DeferringIndexType):
+                table = kind.arrange(table, target.request.field)
+            indexed[table.column(SLICE_COLUMN).to_numpy()] = True
+            field = target.request.field.path
+            records.append(
+                metadata.write_segment(
+                    target.definition.using, table, definition=target.definition, field=field, batch=batch
+                )
+            )
+        failures = tuple(_plain(failure) for result in self._results for failure in result.failures)
+        receipt = Receipt(
+            identity=self._job.identity,
+            batch=batch,
+            records=tuple(records),
+            indexed=int(np.count_nonzero(indexed)),
+            failures=failures,
+            part=self._job.part,
+        )
+        finished.put(metadata.store, receipt)
+        return receipt
+
+    def _slice_batch(self) -> pa.Table:
+        work = self._job.work.select(BATCH_SCHEMA.names)
+        return pa.concat_tables([work.slice(each.start, each.slices) for each in self._results]).cast(
+            BATCH_SCHEMA
+        )
+
+    def _records(self, number: int) -> pa.Table | None:
+        """The records of one target, `__slice` counted within the batch, in the order of slices."""
+        tables: list[pa.Table] = []
+        offset = 0
+        for result in self._results:
+            table = result.tables[number]
+            if table is not None and table.num_rows:
+                tables.append(_shifted(table, offset - result.start))
+            offset += result.slices
+        if not tables:
+            return None
+        request = self._job.targets[number].request
+        joined = pa.concat_tables(tables).combine_chunks()
+        kind = request.kind
+        return kind.arrange(joined, request.field) if isinstance(kind, DeferringIndexType) else joined
+
+
+def _shifted(table: pa.Table, by: int) -> pa.Table:
+    schema: Any = table.schema  # whose stubs leave types open
+    position = schema.get_field_index(SLICE_COLUMN)
+    ordinals = (table.column(position).to_numpy() + by).astype(np.int32)
+    return table.set_column(position, schema.field(position), pa.array(ordinals, pa.int32()))
+
+
+def _plain(failure: Failure) -> tuple[str, str, str]:
+    slice_, index, reason = astuple(failure)
+    return slice_, index, reason

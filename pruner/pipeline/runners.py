@@ -1,0 +1,30 @@
+"""Where a build runs, by what the caller gave."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from pruner.errors import PrunerError
+from pruner.pipeline.local import LocalRunner
+from pruner.pipeline.spark import SparkRunner
+
+if TYPE_CHECKING:
+    from pruner.pipeline.batches import Runner
+
+Run: TypeAlias = "str | Any"
+"""`"local"`, or a SparkSession (Spark's classes are not imported for its type)."""
+
+LOCAL = "local"
+
+
+def runner_for(run: Run) -> Runner:
+    """Return what runs a build.
+
+    Raises:
+        PrunerError: `run` is neither "local" nor a SparkSession.
+    """
+    if run == LOCAL:
+        return LocalRunner()
+    if isinstance(run, str) or not (hasattr(run, "range") and hasattr(run, "createDataFrame")):
+        raise PrunerError(f"run is 'local' or a SparkSession, not {run!r}")
+    return SparkRunner(run)

@@ -1,0 +1,163 @@
+"""Builds on Spark: the slices are cut into parts, executors run the kernel over them and write the segments.
+
+The session is the user's or one of ours; only its public interface is used, so pyspark is not imported here.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from threading import Event, Thread
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pruner.errors import PrunerError, StorageError
+from pruner.local_storage import STAGING
+from pruner.metadata import finished
+from pruner.metadata.finished import Receipt
+from pruner.metadata.segments import read_segment
+from pruner.pipeline.batches import BATCH_SLICES
+from pruner.pipeline.requests import table_bytes
+from pruner.pipeline.slices import CHUNK_BYTES, CHUNK_SLICES, cut, sizes_of
+from pruner.pipeline.spark_probe import check_executors, reason_of
+from pruner.pipeline.spark_worker import RESULT_COLUMNS, SparkJob, run_parts
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Sequence
+
+    from pruner.pipeline.batches import BuildJob
+    from pruner.pipeline.requests import Progress
+
+PARTS_PER_CORE = 3
+"""Parts for each core of the cluster, so that a slow one does not hold up the others."""
+
+PART_BYTES = 8 * 1024**3
+"""Bytes of files in a part at most (but for a single file)."""
+
+POLL_SECONDS = 1.0
+"""Time between two looks at what the executors have finished."""
+
+UNKNOWN_CORES = 16
+"""Cores that are assumed where the session does not tell (Spark Connect)."""
+
+
+class SparkRunner:
+    """Runs a build on the executors of a Spark session: see `pruner.pipeline.batches.Runner`."""
+
+    def __init__(self, session: Any) -> None:
+        self._session = session
+
+    def run(self, job: BuildJob, progress: Progress | None) -> Iterator[Receipt]:
+        """Build and write the records of all slices of a job on the executors; a receipt for each batch.
+
+        Where a task fails, the slices that are left are tried once more with the kernel in processes of its own: a file
+        that kills its reader is then named like one that cannot be read. `progress` is called from another thread.
+
+        Raises:
+            PrunerError: the executors lack something, or the job failed twice.
+            StorageError: the metadata table cannot be written.
+        """
+        total, before = job.work.num_rows, 0
+        for isolated in (False, True):
+            with self._staged(job) as parts:
+                sent = msgspec.json.encode(SparkJob.of(job, parts, isolated=isolated))
+                check_executors(
+                    self._session, sent, {t.request.kind.name: t.request.kind.version for t in job.targets}
+                )
+                try:
+                    with _watching(job, parts, progress, before, total):
+                        receipts = self._collect(sent, len(parts))
+                except Exception as error:
+                    if isolated:
+                        raise PrunerError(
+                            f"the Spark job failed: {reason_of(error)}; what it had finished is kept, and the next "
+                            "refresh takes it up"
+                        ) from error
+                    receipts = _left_by(job, parts)
+                    remaining = _without(job, receipts)
+                else:
+                    remaining = job.work.slice(0, 0)
+            yield from receipts
+            if not remaining.num_rows:
+                return
+            before = total - remaining.num_rows
+            job = job.of_slices(remaining)
+
+    def _collect(self, sent: bytes, count: int) -> list[Receipt]:
+        numbers = self._session.range(0, count, 1, count)
+        rows = numbers.mapInArrow(partial(run_parts, sent), RESULT_COLUMNS).collect()
+        return [msgspec.json.decode(bytes(row["receipt"]), type=Receipt) for row in rows]
+
+    @contextmanager
+    def _staged(self, job: BuildJob) -> Generator[tuple[str, ...]]:
+        """Write the slices of each part down where executors find them."""
+        store = job.metadata.store
+        parts: list[str] = []
+        try:
+            for start, stop in _parts(job.slices, self._cores()):
+                parts.append(f"{STAGING}/{uuid.uuid4().hex}")
+                store.put_new(parts[-1], table_bytes(job.work.slice(start, stop - start)))
+            yield tuple(parts)
+        finally:
+            store.delete(parts)
+
+    def _cores(self) -> int:
+        try:
+            return int(self._session.sparkContext.defaultParallelism)
+        # Spark Connect has no context; its error is a class of its own in each version.
+        except Exception:
+            return UNKNOWN_CORES
+
+
+def _parts(slices: pa.Table, cores: int) -> Iterator[tuple[int, int]]:
+    sizes = sizes_of(slices)
+    share = cores * PARTS_PER_CORE
+    most = min(max(len(sizes) // share, CHUNK_SLICES), BATCH_SLICES)
+    most_bytes = min(max(int(sizes.sum()) // share, CHUNK_BYTES), PART_BYTES)
+    return cut(sizes, most, most_bytes)
+
+
+def _left_by(job: BuildJob, parts: Sequence[str]) -> list[Receipt]:
+    return [each for each in finished.receipts(job.metadata.store) if each.part in parts]
+
+
+def _without(job: BuildJob, receipts: Sequence[Receipt]) -> pa.Table:
+    """The slices of a job that are in no batch of these receipts."""
+    if not receipts:
+        return job.work
+    batches = [read_segment(job.metadata.store, receipt.batch) for receipt in receipts]
+    done = pa.concat_tables(batches).column("slice_key").combine_chunks()
+    compute: Any = pc  # whose stubs leave types open
+    return job.work.filter(compute.invert(compute.is_in(job.work.column("slice_key"), value_set=done)))
+
+
+@contextmanager
+def _watching(
+    job: BuildJob, parts: Sequence[str], progress: Progress | None, before: int, total: int
+) -> Generator[None]:
+    """Show how far the executors are, by the receipts that they leave."""
+    if progress is None:
+        yield
+        return
+    ended = Event()
+
+    def watch() -> None:
+        while not ended.wait(POLL_SECONDS):
+            try:
+                progress(before + sum(each.batch.rows for each in _left_by(job, parts)), total)
+            except StorageError:
+                continue  # the next look may do better, and the build itself says what is wrong
+
+    watcher = Thread(target=watch, daemon=True)
+    watcher.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        watcher.join()
+    progress(total, total)

@@ -1,0 +1,51 @@
+"""A Spark session of our own, for `pruner refresh --spark MASTER`."""
+
+from __future__ import annotations
+
+import os
+import sys
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from pruner.errors import PrunerError
+from pruner.pipeline.spark_probe import reason_of
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+    from pyspark.sql import SparkSession
+
+_SETTINGS = {
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "1",
+}
+
+
+@contextmanager
+def spark_session(master: str) -> Generator[SparkSession]:
+    """Start a session at a master, with what `spark-defaults.conf` says of the rest, and stop it at the end.
+
+    Raises:
+        PrunerError: pyspark is not installed, or the session cannot be started.
+    """
+    try:
+        from pyspark.sql import SparkSession
+    except ImportError:
+        raise PrunerError("pyspark is not installed: pip install 'lake-pruner[spark]'") from None
+    # Executors on this machine must not take the system's Python, which lacks this package.
+    if master.startswith("local"):
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    builder = SparkSession.Builder().master(master).appName("pruner refresh")
+    for key, value in _SETTINGS.items():
+        builder = builder.config(key, value)
+    try:
+        session = builder.getOrCreate()
+    # The gateway raises what it likes: no Java, no such master, no memory.
+    except Exception as error:
+        raise PrunerError(f"Spark cannot be started at {master!r}: {reason_of(error)}") from error
+    session.sparkContext.setLogLevel("ERROR")
+    try:
+        yield session
+    finally:
+        session.stop()

@@ -1,0 +1,186 @@
+"""A slice with log files as one `SliceReader`: the rows of the base file and those of the log files, one after another.
+
+Nothing is merged (rule R5), so a column holds at least the values that any merged read finds in it. Which values of two
+columns stand in one row is not known from it, and neither is how many rows there are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from pruner.indexes.base import ChunkStatistics, LeafColumn
+
+if TYPE_CHECKING:
+    from pruner.pipeline.footers import FileReader
+    from pruner.pipeline.hudi_logs import LogRows
+
+Path = tuple[str, ...]
+
+_SPARK_VERSION = b"org.apache.spark.version"
+"""Names the calendar of a base file (Spark's DataSourceUtils). Log rows do not say theirs, so it is left out."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    reader: FileReader
+    left_out: Mapping[Path, str]
+
+    @property
+    def rows(self) -> int:
+        return self.reader.footer.row_count
+
+
+class UnionFooter:
+    """What the footers of all parts say together: see `pruner.indexes.base.ParquetFooter`."""
+
+    def __init__(self, parts: Sequence[_Part], null_when_absent: Mapping[Path, bool]) -> None:
+        self._parts = parts
+        self._null_when_absent = null_when_absent
+        self.row_count: int = sum(part.rows for part in parts)
+
+    @property
+    def created_by(self) -> str:
+        """The writer of the base file, which is the part whose footer may be wrong; "" where writers differ in kind."""
+        return self._parts[0].reader.footer.created_by if self._parts else ""
+
+    @property
+    def key_values(self) -> Mapping[bytes, bytes]:
+        """The key-value metadata of the base file, but for what would speak for the log rows as well."""
+        if not self._parts:
+            return {}
+        found = self._parts[0].reader.footer.key_values
+        return {key: value for key, value in found.items() if key != _SPARK_VERSION}
+
+    def leaf(self, path: Path) -> LeafColumn | None:
+        """The leaf column at exactly this path, None where no part has it; without type where the parts disagree."""
+        found = [self._own(part, path) for part in self._parts]
+        present = [leaf for leaf in found if leaf is not None]
+        left_out = [part.left_out[path] for part in self._parts if path in part.left_out]
+        if not present and not left_out:
+            return None
+        texts = sorted({leaf.type_text for leaf in present} | set(left_out))
+        widest = _common(present)
+        if left_out or widest is None:
+            return _unusable(path, present, " and ".join(texts))
+        if None in found and not self._null_when_absent.get(path, False):
+            return _unusable(path, present, f"{widest.type_text}, which some files of the slice lack,")
+        return widest
+
+    def alike(self, path: Path, field_id: int | None) -> tuple[LeafColumn, ...]:
+        """Leaf columns of any part that an engine may confuse with this one."""
+        found = [leaf for part in self._parts for leaf in part.reader.footer.alike(path, field_id)]
+        return tuple(dict.fromkeys(found))
+
+    def chunks(self, leaf: LeafColumn) -> Sequence[ChunkStatistics]:
+        """What the footers of all parts say of a leaf column; a part without it holds NULLs."""
+        found: list[ChunkStatistics] = []
+        for part in self._parts:
+            own = self._own(part, leaf.path)
+            if own is None:
+                found.append(ChunkStatistics(part.rows, part.rows, part.rows, None, None))
+            else:
+                found += part.reader.footer.chunks(own)
+        return found
+
+    def batches(self, leaf: LeafColumn) -> Iterator[pa.Array[Any]]:
+        """The values of all parts, each as the type of `leaf`."""
+        for part in self._parts:
+            own = self._own(part, leaf.path)
+            if own is None:
+                nothing: Any = pa.array([None], leaf.type)
+                yield nothing.take(pa.array(np.zeros(part.rows, np.int64)))
+                continue
+            for array in part.reader.batches(own):
+                yield array if array.type.equals(leaf.type) else array.cast(leaf.type)
+
+    @staticmethod
+    def _own(part: _Part, path: Path) -> LeafColumn | None:
+        return part.reader.footer.leaf(path)
+
+
+class UnionReader:
+    """A slice with log files: see `pruner.indexes.base.SliceReader`. Use as a context manager.
+
+    Args:
+        name: what the slice is called in messages.
+        base: its base file, None where there is none.
+        logs: its log rows.
+        null_when_absent: for the columns that will be asked for, whether a file without them reads as NULL.
+    """
+
+    has_logs = True
+
+    def __init__(
+        self,
+        name: str,
+        base: FileReader | None,
+        logs: Sequence[LogRows],
+        null_when_absent: Mapping[Path, bool],
+    ) -> None:
+        self.name = name
+        parts = [] if base is None else [_Part(base, {})]
+        parts += [_Part(rows.reader, rows.left_out) for rows in logs]
+        self._open = ExitStack()
+        for part in parts:
+            self._open.enter_context(part.reader)
+        self.footer = UnionFooter(parts, null_when_absent)
+
+    def __enter__(self) -> UnionReader:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._open.close()
+
+    def batches(self, leaf: LeafColumn) -> Iterator[pa.Array[Any]]:
+        """All values of a leaf column, part by part; NULL where a parent struct is.
+
+        Raises:
+            UndecodableError: a value has no place in the type.
+            ValueError: the column is one of a list or map, or of a type that no index supports.
+        """
+        if leaf.repeated or leaf.type is None:
+            raise ValueError(
+                f"column {'.'.join(leaf.path)} of type {leaf.type_text} has no single value for each row"
+            )
+        return self.footer.batches(leaf)
+
+
+def _common(leaves: Sequence[LeafColumn]) -> LeafColumn | None:
+    """The column whose type holds the values of all of them, exactly; None where no type of theirs does."""
+    first = leaves[0] if leaves else None
+    if first is None or all(_same(leaf, first) for leaf in leaves):
+        return first
+    integers = all(
+        leaf.type is not None and pa.types.is_signed_integer(leaf.type) and not leaf.repeated
+        for leaf in leaves
+    )
+    return max(leaves, key=_width) if integers else None
+
+
+def _same(one: LeafColumn, other: LeafColumn) -> bool:
+    return (
+        one.type is not None
+        and other.type is not None
+        and one.type.equals(other.type)
+        and one.int96 == other.int96
+        and not one.repeated
+        and not other.repeated
+    )
+
+
+def _width(leaf: LeafColumn) -> int:
+    assert leaf.type is not None
+    return leaf.type.bit_width
+
+
+def _unusable(path: Path, present: Sequence[LeafColumn], text: str) -> LeafColumn:
+    """A column that is there and of no type: it has no value that an index could record."""
+    if present:
+        return replace(present[0], type=None, type_text=text)
+    return LeafColumn(path, -1, None, text, None, repeated=False)
