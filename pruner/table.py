@@ -78,6 +78,11 @@ class _View:
     planner: Planner
 
 
+def switched_off() -> str | None:
+    """Tell that `PRUNER_DISABLED=1` is set, as the reason why nothing is pruned; None where it is not."""
+    return f"switched off by {DISABLED_VARIABLE}=1" if os.environ.get(DISABLED_VARIABLE) == "1" else None
+
+
 class PinnedSnapshot:
     """One snapshot of a table with the index state of the moment it was taken; plans on it never look again."""
 
@@ -116,8 +121,9 @@ class PinnedSnapshot:
             raise PredicateError(f"a predicate is SQL text or an expression, not {predicate!r}")
         expression = parse_predicate(predicate, rules) if from_text else predicate
         bound = bind(expression, self.schema, rules, strict=from_text)
-        if os.environ.get(DISABLED_VARIABLE) == "1":
-            bound = Unknown(describe(bound), f"switched off by {DISABLED_VARIABLE}=1")
+        disabled = switched_off()
+        if disabled is not None:
+            bound = Unknown(describe(bound), disabled)
         plan = self._view.planner.plan(bound, predicate if from_text else show(expression), rules)
         plan.fallbacks = (*self._fallbacks, *plan.fallbacks)
         return plan
@@ -171,15 +177,18 @@ class Table:
         """
         return self._metadata.state().definitions
 
-    def snapshot(self, as_of: str | None = None) -> PinnedSnapshot:
+    def snapshot(self, as_of: str | None = None, *, fresh: bool = False) -> PinnedSnapshot:
         """Take a snapshot and pin it.
 
         Args:
             as_of: an instant of a Hudi table to travel back to; the current one unless given.
+            fresh: look at the table now, whatever `max_staleness` allows.
 
         Raises:
             TableError: the listing cannot be read completely, or `as_of` is not possible.
         """
+        if fresh:
+            self._forget()
         if as_of is None:
             return self._pinned(self._current())
         past = self._source.snapshot_at(as_of)
@@ -211,6 +220,7 @@ class Table:
         using: str = "column_stats",
         *,
         options: Mapping[str, str] | None = None,
+        where: str | None = None,
         if_not_exists: bool = False,
         build: bool = True,
         run: Run = LOCAL,
@@ -223,6 +233,7 @@ class Table:
             on: a column path, a list of them (each by itself), or "*" for every column of a supported type.
             using: type of the index.
             options: options of the type.
+            where: predicate on partition columns; slices of other partitions are not indexed, and stay in every plan.
             if_not_exists: do nothing when an index of that name exists.
             build: False only registers the index; `refresh` builds it.
             run: where it is built: see `refresh`.
@@ -237,7 +248,9 @@ class Table:
             StorageError: the metadata table cannot be written.
         """
         runner_for(run)  # what cannot run must not leave a definition behind
-        created = self._indexing().create(name, on, using, dict(options or {}), if_not_exists=if_not_exists)
+        created = self._indexing().create(
+            name, on, using, dict(options or {}), if_not_exists=if_not_exists, where=where
+        )
         self._forget()
         return self.refresh(progress=progress, index=name, run=run) if created and build else None
 

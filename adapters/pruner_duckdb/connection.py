@@ -10,10 +10,10 @@ from typing import Any
 
 import duckdb
 
-from pruner_duckdb.predicates import Predicates
+from pruner_duckdb.predicates import Parameters, Predicates
 from pruner_duckdb.relation import LazyRelation
 from pruner_duckdb.rewrite import Rewriter
-from pruner_duckdb.runner import NOWHERE, Method, Runner, Scope
+from pruner_duckdb.runner import NOWHERE, LearnedViews, Method, Runner, Scope
 from pruner_duckdb.selftest import TESTED_VERSIONS, plan_format_problem
 from pruner_duckdb.shadow import Shadow
 from pruner_duckdb.tables import KnownTable, TableSpec
@@ -63,7 +63,7 @@ class Connection:
             PrunerError: a table cannot be listed completely, or not be read by this kind of statement.
             duckdb.Error: whatever DuckDB refuses.
         """
-        scope = Scope(_caller(inspect.currentframe()))
+        scope = self._scope(_caller(inspect.currentframe()))
         for text, values in self._runner.statements(query, parameters):
             self._runner.run(text, values, Method(self.native.execute, "parameters"), scope)
         return self
@@ -77,15 +77,15 @@ class Connection:
             PrunerError: a table cannot be listed completely, or not be read by this kind of statement.
             duckdb.Error: whatever DuckDB refuses.
         """
-        return self._sql(query, alias, params, Scope(_caller(inspect.currentframe())))
+        return self._sql(query, alias, params, self._scope(_caller(inspect.currentframe())))
 
     def query(self, query: Any, *, alias: str = "", params: Any = None) -> Any:
         """The same as `sql`."""
-        return self._sql(query, alias, params, Scope(_caller(inspect.currentframe())))
+        return self._sql(query, alias, params, self._scope(_caller(inspect.currentframe())))
 
     def from_query(self, query: Any, *, alias: str = "", params: Any = None) -> Any:
         """The same as `sql`."""
-        return self._sql(query, alias, params, Scope(_caller(inspect.currentframe())))
+        return self._sql(query, alias, params, self._scope(_caller(inspect.currentframe())))
 
     def table(self, table_name: str) -> Any:
         """Return a relation over one table by its name."""
@@ -99,6 +99,42 @@ class Connection:
         return Connection(Runner(self.native.cursor(), self._runner.rewriter, self.last_plans))
 
     duplicate = cursor
+
+    def executemany(self, query: Any, parameters: Any = None) -> Connection:
+        """Run a statement once for each set of parameters; the rows of the last run can be fetched.
+
+        Raises:
+            PrunerError: a table cannot be listed completely, or not be read by this kind of statement.
+            duckdb.Error: whatever DuckDB refuses.
+        """
+        scope = self._scope(_caller(inspect.currentframe()))
+        if parameters is None or not self._runner.reads_tables(
+            query, Method(self.native.execute, "parameters")
+        ):
+            self.native.executemany(query, parameters)
+            return self
+        for each in parameters:
+            for text, values in self._runner.statements(query, each):
+                self._runner.run(text, values, Method(self.native.execute, "parameters"), scope)
+        return self
+
+    def register(self, view_name: str, python_object: Any) -> Connection:
+        """Give a data frame or relation a name; a relation over pruned tables plans again whenever it is read."""
+        self.unregister(view_name)
+        if isinstance(python_object, LazyRelation):
+            self._runner.registered[view_name] = python_object
+        else:
+            self.native.register(view_name, python_object)
+        return self
+
+    def unregister(self, view_name: str) -> Connection:
+        """Forget what was registered under a name."""
+        if self._runner.registered.pop(view_name, None) is None:
+            self.native.unregister(view_name)
+        return self
+
+    def _scope(self, frame: FrameType | None) -> Scope:
+        return Scope(frame, self._runner.registered)
 
     def close(self) -> None:
         """Close DuckDB's connection."""
@@ -123,7 +159,7 @@ class Connection:
 
         return call
 
-    def _sql(self, query: Any, alias: str, params: Any, scope: Scope) -> LazyRelation | None:
+    def _sql(self, query: Any, alias: str, params: Any, scope: Scope) -> Any:
         runner = self._runner
         method = Method(self.native.sql, "params")
         *before, (text, values) = runner.statements(query, params)
@@ -131,22 +167,38 @@ class Connection:
             runner.run(each, None, method, scope)
         if alias:
             method = Method(self.native.sql, "params", {"alias": alias})
-        select = runner.select(text)
+        try:
+            return self._relation(text, values, method, scope)
+        except LearnedViews:
+            return self._relation(text, values, method, scope)
+
+    def _relation(
+        self, text: Any, values: Parameters, method: Method, scope: Scope
+    ) -> LazyRelation | duckdb.DuckDBPyRelation | None:
+        """A relation of one statement, lazy where DuckDB's own would keep to the files of now.
+
+        Raises:
+            LearnedViews: begin again.
+        """
+        runner = self._runner
+        if isinstance(text, str):
+            text = runner.written_out(text, method)
+        form = runner.form(text)
 
         def make() -> duckdb.DuckDBPyRelation:
             return runner.run(text, values, method, scope)
 
-        if select is None:
+        if form is None or not form.lazy:
             # DuckDB's relation would hold on to the files that a lazy relation in a variable reads now.
             variables = runner.lazy_variables(text, scope)
-            result = runner.run(text, values, method, scope)
+            result = runner.attempt(text, values, method, scope)
             scope.keep(variables)
             return LazyRelation(make, runner.told) if variables and result is not None else result
+        select = form.select
         scope.keep({each.path[-1] for each in select.references if len(each.path) == 1})
-
-        if not runner.rewriter.binds(select, values, runner.relation_of(scope)):
+        if form.literal or not runner.rewriter.binds(select, values, runner.relation_of(scope)):
             # A mistake is to be reported here, as DuckDB does.
-            runner.run(text, values, method, scope, record=False)
+            runner.attempt(text, values, method, scope, record=False)
         return LazyRelation(make, runner.told)
 
 

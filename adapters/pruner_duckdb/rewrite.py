@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -13,6 +12,8 @@ import duckdb
 from pruner.errors import PrunerError
 from pruner.expr.nodes import TRUE, Expr
 from pruner.expr.semantics import NanOrder, Semantics
+from pruner.table import switched_off
+from pruner_duckdb.forms import Form
 from pruner_duckdb.markers import Markers
 from pruner_duckdb.predicates import KEPT_TABLE_FUNCTIONS, Draft, Parameters, Predicates, Unpruned, shortened
 from pruner_duckdb.reading import Sources
@@ -23,6 +24,7 @@ from pruner_duckdb.session import Ask, SessionState, describe_relation, require_
 from pruner_duckdb.shadow import NotPlanned, Relation, Shadow, readable_plans
 from pruner_duckdb.statement import Reference, Select, Span
 from pruner_duckdb.types import quote
+from pruner_duckdb.views import Views
 
 if TYPE_CHECKING:
     from pruner.table import PinnedSnapshot
@@ -39,6 +41,7 @@ class Rewritten:
     parameters: dict[str, Any] | list[Any] | None
     scans: tuple[Scan, ...]
     sources: Sources = field(default_factory=Sources)
+    """What it reads besides files: DuckDB finds it under these names, as it finds data frames."""
 
 
 @dataclass
@@ -60,6 +63,8 @@ class Rewriter:
         self._tables = tables
         self.shadow = shadow
         self._predicates = predicates
+        self.views = Views(self)
+        self._homes: tuple[tuple[str, ...], ...] = ()
         self._zone = "UTC"  # of the session that ran the last statement
         self.plain_names = frozenset(path[0] for path in tables if len(path) == 1)
         """Names of tables that stand without a schema, in lower case."""
@@ -79,15 +84,27 @@ class Rewriter:
 
     def candidates(self, select: Select) -> list[Reference]:
         """References of a statement that bear the name of one of the tables."""
-        return [each for each in select.references if not each.function and _key(each) in self._tables]
+        return [each for each in select.references if self._known(each) is not None]
+
+    def _known(self, reference: Reference) -> KnownTable | None:
+        """The table that a reference names, perhaps by way of the database and schema that the connection
+        began with.
+        """
+        if reference.function:
+            return None
+        path = _lower(reference.path)
+        for home in ((), *self._homes):
+            if path[: len(home)] == home and path[len(home) :] in self._tables:
+                return self._tables[path[len(home) :]]
+        return None
 
     def rewrite(
-        self, select: Select, parameters: Parameters, ask: Ask, relation_of: RelationOf
+        self, form: Form, parameters: Parameters, ask: Ask, relation_of: RelationOf
     ) -> Rewritten | None:
         """Plan each scan and put the files to read in the place of the tables.
 
         Args:
-            select: the statement.
+            form: the statement taken apart.
             parameters: the user's.
             ask: runs a query in the user's session.
             relation_of: makes a relation of a query, seeing the variables that the user sees.
@@ -98,6 +115,7 @@ class Rewriter:
         Raises:
             PrunerError: a table cannot be listed completely, or cannot be read in this way.
         """
+        select = form.select
         candidates = self.candidates(select)
         if not candidates:
             return None
@@ -111,10 +129,26 @@ class Rewriter:
             _name_span(each)
         pinned = self._pin(chosen)
         expressions, reason = self._expressions(select, parameters, pinned, state, ask, relation_of)
-        return self._splice(select, parameters, pinned, expressions, reason, state.zone)
+        return self._splice(form, parameters, pinned, expressions, reason, state.zone)
+
+    def shapes_for(self, text: str, ask: Ask) -> list[tuple[tuple[str, ...], Relation]]:
+        """Paths and shapes of the tables that a text may read, as they are now.
+
+        Raises:
+            PrunerError: a table cannot be listed completely.
+        """
+        lowered = text.lower()
+        paths = [path for path in self._tables if path[-1].replace('"', '""') in lowered]
+        known = session_state(ask, self.shadow, sorted(paths)).known
+        tables = [self._tables[path] for path in paths if path not in known]
+        return [
+            (each.path, self.shadow.with_connection(partial(each.shape, each.snapshot())).relation)
+            for each in tables
+        ]
 
     def require_free_names(self, ask: Ask) -> None:
-        """Make sure that the session has no table or view under any of the names.
+        """Make sure that the session has no table or view under any of the names, and learn the names of its
+        database and schema.
 
         Raises:
             PrunerError: it has one.
@@ -122,6 +156,11 @@ class Rewriter:
         for path in session_state(ask, self.shadow, sorted(self._tables)).known:
             name = self._tables[path].name
             raise PrunerError(f"the database already has a table or view named {name}: choose another name")
+        database, schema = _lower(
+            ask("SELECT system.main.current_database(), system.main.current_schema()", [])
+        )
+        self._homes = ((schema,), (database,), (database, schema))
+        self.views.look(ask)
 
     def binds(self, select: Select, parameters: Parameters, relation_of: RelationOf) -> bool:
         """Tell whether a statement surely makes sense, judged by the tables' shapes as last read."""
@@ -155,7 +194,7 @@ class Rewriter:
         relations: dict[Reference, Relation] = {}
         ours: list[Reference] = []
         for reference in select.references:
-            known = None if reference.function else self._tables.get(_key(reference))
+            known = self._known(reference)
             if known is None and _stays(reference):
                 continue
             relation = describe(reference) if known is None else known.last_relation
@@ -169,13 +208,14 @@ class Rewriter:
     def _pin(self, chosen: Sequence[Reference]) -> dict[tuple[str, ...], _Pinned]:
         pinned: dict[tuple[str, ...], _Pinned] = {}
         for reference in chosen:
-            key = _key(reference)
-            if key not in pinned:
-                known = self._tables[key]
+            known = self._known(reference)
+            if known is None:
+                continue
+            if known.path not in pinned:
                 snapshot = known.snapshot()
                 shape = self.shadow.with_connection(partial(known.shape, snapshot))
-                pinned[key] = _Pinned(known, snapshot, shape)
-            pinned[key].references.append(reference)
+                pinned[known.path] = _Pinned(known, snapshot, shape)
+            pinned[known.path].references.append(reference)
         return pinned
 
     def _expressions(
@@ -188,9 +228,7 @@ class Rewriter:
         relation_of: RelationOf,
     ) -> tuple[dict[Reference, Expr], str | None]:
         """The predicate of each reference, or the reason why there is none for the whole statement."""
-        if os.environ.get("PRUNER_DISABLED") == "1":
-            return {}, "switched off by PRUNER_DISABLED=1"
-        problem = plan_format_problem(self.shadow)
+        problem = switched_off() or plan_format_problem(self.shadow)
         if problem is not None:
             return {}, problem
         try:
@@ -212,9 +250,10 @@ class Rewriter:
     ) -> Draft:
         relations: dict[Reference, Relation] = {}
         pruned: list[Reference] = []
+        by_reference = _by_reference(pinned)
         for reference in select.references:
-            table = pinned.get(_key(reference))
-            if table is not None and reference in table.references:
+            table = by_reference.get(reference)
+            if table is not None:
                 relations[reference] = table.shape.relation
                 pruned.append(reference)
             elif not _stays(reference):
@@ -223,26 +262,28 @@ class Rewriter:
 
     def _splice(
         self,
-        select: Select,
+        form: Form,
         parameters: Parameters,
         pinned: Mapping[tuple[str, ...], _Pinned],
         expressions: Mapping[Reference, Expr],
         reason: str | None,
         zone: str,
     ) -> Rewritten:
-        markers = Markers(select, parameters)
-        chosen = sorted((each for table in pinned.values() for each in table.references), key=_name_start)
+        select = form.select
+        markers = Markers(select, parameters, literal=form.literal)
+        by_reference = _by_reference(pinned)
+        chosen = sorted(by_reference, key=_name_start)
         edits = [*markers.edits(), *shortened(select, chosen)]
         scans: list[Scan] = []
         sources: Sources = {}
         for reference in chosen:
-            table = pinned[_key(reference)]
+            table = by_reference[reference]
             scan = _plan(table, expressions.get(reference, TRUE), reason, zone)
             scans.append(scan)
             alias = "" if reference.alias is not None else f" AS {quote(reference.path[-1])}"
             query = table.known.reader.sql(scan.plan, table.shape, markers.bind, select.may_read, sources)
             edits.append((_name_span(reference), f"({query}){alias}"))
-        return Rewritten(select.spliced(edits), markers.values, tuple(scans), sources)
+        return Rewritten(form.spliced(edits), markers.values, tuple(scans), sources)
 
 
 def _plan(table: _Pinned, expression: Expr, reason: str | None, zone: str) -> Scan:
@@ -297,5 +338,9 @@ def _described(select: Select, reference: Reference, relation_of: RelationOf) ->
     return describe_relation(relation_of, text)
 
 
-def _key(reference: Reference) -> tuple[str, ...]:
-    return tuple(part.lower() for part in reference.path)
+def _by_reference(pinned: Mapping[tuple[str, ...], _Pinned]) -> dict[Reference, _Pinned]:
+    return {reference: table for table in pinned.values() for reference in table.references}
+
+
+def _lower(path: Sequence[str]) -> tuple[str, ...]:
+    return tuple(part.lower() for part in path)

@@ -6,30 +6,37 @@ import builtins
 import re
 from collections import deque
 from collections.abc import Callable, Container, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from types import FrameType
 from typing import Any
 
 import duckdb
 
 from pruner.errors import PrunerError, TableError
-from pruner_duckdb.embedded import embedded_select, spelled_out
+from pruner_duckdb.forms import Form, form_of
 from pruner_duckdb.merging import TableChanged
 from pruner_duckdb.predicates import Parameters
+from pruner_duckdb.prepared import PreparedStatements
 from pruner_duckdb.reading import Sources
 from pruner_duckdb.relation import LazyRelation
 from pruner_duckdb.rewrite import Rewriter, Rewritten
 from pruner_duckdb.scans import Scan
-from pruner_duckdb.statement import NotSelect, Select
+from pruner_duckdb.session import Ask
+from pruner_duckdb.statement import NotSelect
+from pruner_duckdb.views import is_create_view
 
 _SCOPED_CALL = compile("__pruner_call(__pruner_sql, **__pruner_named)", "<pruner>", "eval")
 _MISSING_TABLE = re.compile(r"Table with name \"?(.+?)\"? does not exist")
 
 
 class Scope:
-    """The variables that the caller of `sql` or `execute` sees: DuckDB reads data frames from them."""
+    """The variables that the caller of `sql` or `execute` sees: DuckDB reads data frames from them.
 
-    def __init__(self, frame: FrameType | None) -> None:
+    A relation that was registered under a name stands before a variable of that name.
+    """
+
+    def __init__(self, frame: FrameType | None, registered: Mapping[str, LazyRelation] | None = None) -> None:
+        self._registered = registered or {}
         self._locals: Mapping[str, Any] = frame.f_locals if frame is not None else {}
         self._globals: Mapping[str, Any] = frame.f_globals if frame is not None else {}
 
@@ -40,7 +47,7 @@ class Scope:
 
     def lazy_names(self) -> set[str]:
         """Names of variables that hold a `LazyRelation`."""
-        names = (*self._globals.items(), *self._locals.items())
+        names = (*self._globals.items(), *self._locals.items(), *self._registered.items())
         return {name for name, value in names if isinstance(value, LazyRelation)}
 
     def call(
@@ -54,16 +61,24 @@ class Scope:
         """Call a method of DuckDB as from the caller's frame, with `sources` beside the caller's variables; no
         variable stands in for one of `tables`.
         """
+        every = {**self._globals, **self._locals, **self._registered}
+        lowered = str(sql).lower()
         variables = {
             key: value.native() if isinstance(value, LazyRelation) else value
-            for key, value in (*self._globals.items(), *self._locals.items())
-            if not key.startswith("__") and key.lower() not in tables
+            for key, value in every.items()
+            if not key.startswith("__")
+            and key.lower() not in tables
+            and (not isinstance(value, LazyRelation) or key.lower() in lowered)
         }
         internal = {"__pruner_call": function, "__pruner_sql": sql, "__pruner_named": named}
         return eval(_SCOPED_CALL, {"__builtins__": builtins}, {**variables, **internal, **(sources or {})})
 
 
 NOWHERE = Scope(None)
+
+
+class LearnedViews(Exception):  # noqa: N818 - never reaches a user
+    """The statement reads a view that was not known to read a table of pruner; now it is: begin again."""
 
 
 @dataclass(frozen=True)
@@ -84,6 +99,8 @@ class Runner:
         self.native = native
         self.rewriter = rewriter
         self.last_plans = last_plans
+        self.registered: dict[str, LazyRelation] = {}
+        self._prepared = PreparedStatements()
         self._sources: Sources = {}
 
     def run(
@@ -103,6 +120,23 @@ class Runner:
             duckdb.Error: whatever DuckDB refuses.
         """
         try:
+            return self.attempt(text, parameters, method, scope, record=record)
+        except LearnedViews:
+            return self.attempt(text, parameters, method, scope, record=record)
+
+    def attempt(
+        self, text: Any, parameters: Parameters, method: Method, scope: Scope, *, record: bool = True
+    ) -> Any:
+        """The same as `run`, except that a view may be met which has to be learned first.
+
+        Raises:
+            LearnedViews: begin again.
+        """
+        if isinstance(text, str):
+            if self._outlives(text, method, scope):
+                return None
+            text = self.written_out(text, method)
+        try:
             rewritten = self._rewritten(text, parameters, method, scope)
         except TableChanged:
             rewritten = self._rewritten(text, parameters, method, scope)
@@ -118,7 +152,7 @@ class Runner:
 
     def statements(self, query: Any, parameters: Parameters) -> Sequence[tuple[Any, Parameters]]:
         """The statements of a text one by one; only the last one takes parameters, as with DuckDB."""
-        if not isinstance(query, str) or ";" not in query or not self.rewriter.mentions_table(query):
+        if not isinstance(query, str) or ";" not in query or not self._concerns(query):
             return [(query, parameters)]
         try:
             parts = [str(each.query) for each in self.native.extract_statements(query)]
@@ -128,15 +162,42 @@ class Runner:
             return [(query, parameters)]
         return [*((part, None) for part in parts[:-1]), (parts[-1], parameters)]
 
-    def select(self, text: Any) -> Select | None:
-        """The statement taken apart, if it is a SELECT that may read one of the tables."""
+    def _concerns(self, text: str) -> bool:
+        """Tell cheaply whether a text may read a table, a view or a prepared statement of ours."""
+        rewriter = self.rewriter
+        return rewriter.mentions_table(text) or rewriter.views.mentioned_in(text) or self._prepared.any
+
+    def form(self, text: Any) -> Form | None:
+        """The statement taken apart, if it may read one of the tables and is of a kind that can."""
         if not isinstance(text, str) or not self.rewriter.mentions_table(text):
             return None
-        try:
-            select = self.rewriter.shadow.parse(spelled_out(text))
-        except NotSelect:
-            return None
-        return select if self.rewriter.candidates(select) else None
+        form = form_of(text, self.rewriter.shadow.parse)
+        return form if form is not None and self.rewriter.candidates(form.select) else None
+
+    def written_out(self, text: str, method: Method) -> str:
+        """Put what EXECUTE stands for, and the texts of views, into the place of their names.
+
+        Raises:
+            PrunerError: the arguments do not fit the statement, or a name in a view would mean another thing.
+        """
+        text = self._prepared.executed(text)
+        views = self.rewriter.views
+        return views.expanded(text, self._asking(method)) if views.mentioned_in(text) else text
+
+    def _outlives(self, text: str, method: Method, scope: Scope) -> bool:
+        """Run a statement that outlives its run, PREPARE or CREATE VIEW, if it reads one of the tables."""
+        rewriter = self.rewriter
+        ours = rewriter.mentions_table(text) or rewriter.views.mentioned_in(text)
+        if ours and is_create_view(text):
+            rewriter.views.create(lambda sql: _call(sql, None, method, scope), self._asking(method), text)
+            return True
+        return self._prepared.keep(text, lambda statement: self.reads_tables(statement, method))
+
+    def reads_tables(self, statement: Any, method: Method) -> bool:
+        """Tell whether a statement names one of the tables, itself or by way of a view or a prepared statement."""
+        if not isinstance(statement, str) or not self._concerns(statement):
+            return False
+        return self.form(self.written_out(statement, method)) is not None
 
     def lazy_variables(self, text: Any, scope: Scope) -> set[str]:
         """Names of the variables with a `LazyRelation` that a SELECT reads, as DuckDB reads data frames."""
@@ -157,26 +218,10 @@ class Runner:
         if not isinstance(text, str) or not self.rewriter.mentions_table(text):
             return None
 
-        def rewrite(select: Select) -> Rewritten | None:
-            return self.rewriter.rewrite(
-                select,
-                parameters,
-                lambda sql, values: self._ask(sql, values, method),
-                self.relation_of(scope),
-            )
-
-        parse = self.rewriter.shadow.parse
-        try:
-            return rewrite(parse(spelled_out(text)))
-        except NotSelect as refusal:
-            if refusal.syntax:
-                return None
-        found = embedded_select(text, parse)
-        if found is None:
+        form = self.form(text)
+        if form is None:
             return None
-        before, select, after = found
-        inner = rewrite(select)
-        return None if inner is None else replace(inner, sql=before + inner.sql + after)
+        return self.rewriter.rewrite(form, parameters, self._asking(method), self.relation_of(scope))
 
     def _call_rewritten(self, rewritten: Rewritten, method: Method, scope: Scope, record: bool) -> Any:
         for scan in rewritten.scans if record else ():
@@ -185,6 +230,9 @@ class Runner:
         self._sources = rewritten.sources
         try:
             return _call(rewritten.sql, rewritten.parameters, method, scope, sources=rewritten.sources)
+        except duckdb.CatalogException as error:
+            self._learn_views(error, rewritten.sql, method)
+            raise
         except duckdb.Error as error:
             raise self.told(error) from error.__cause__
 
@@ -204,14 +252,35 @@ class Runner:
         try:
             return _call(text, parameters, method, scope, self.rewriter.plain_names)
         except duckdb.CatalogException as error:
-            missing = _MISSING_TABLE.search(str(error))
-            name = self.rewriter.table_called(missing.group(1)) if missing else None
-            if name is None:
-                raise
-            raise PrunerError(
-                f"table {name} cannot be read in this kind of statement: only SELECT, DESCRIBE, EXPLAIN, "
-                "CREATE TABLE … AS, INSERT … SELECT and COPY (SELECT …) TO read it"
-            ) from error
+            self._learn_views(error, text, method)
+            raise
+
+    def _learn_views(self, error: duckdb.CatalogException, text: Any, method: Method) -> None:
+        """Find out why DuckDB misses one of the tables, if that is what the error says.
+
+        Raises:
+            LearnedViews: the statement reads it by way of a view.
+            PrunerError: the statement is of a kind that cannot read it.
+        """
+        missing = _MISSING_TABLE.search(str(error))
+        name = self.rewriter.table_called(missing.group(1)) if missing else None
+        if name is None:
+            return
+        views = self.rewriter.views
+        if not views.mentioned_in(str(text)):
+            try:
+                views.look(self._asking(method))
+            except duckdb.Error:  # the error ended the user's transaction
+                raise error from None
+            if views.mentioned_in(str(text)):
+                raise LearnedViews from None
+        raise PrunerError(
+            f"table {name} cannot be read in this kind of statement: use a query, a view, a prepared "
+            "statement, or CREATE TABLE … AS"
+        ) from error
+
+    def _asking(self, method: Method) -> Ask:
+        return lambda sql, values: self._ask(sql, values, method)
 
     def _ask(self, sql: str, parameters: list[object], method: Method) -> tuple[Any, ...]:
         # Through the statement's own method: the other one may meet a result not fetched to its end.

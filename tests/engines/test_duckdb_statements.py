@@ -43,6 +43,8 @@ def rows(connection: Any, case: Case, folder: Path) -> list[tuple[Any, ...]]:
     statements = [sql.replace("{folder}", str(folder)) for sql in case.statements]
     for sql in statements[:-1]:
         connection.execute(sql)
+        if connection.description is not None:
+            connection.fetchall()
     if case.parameters is None:
         # By way of Arrow: DuckDB fetches timestamps with a zone through a package that need not be there.
         table = connection.sql(statements[-1]).to_arrow_table()

@@ -83,9 +83,10 @@ def _read_line(case: Case, line: str, sql: str) -> str:
     """Add one line to a case; return the part of a statement that is not finished yet."""
     if line.startswith("=> ordered"):
         case.ordered = True
-    elif line.startswith("=> "):
-        named = _FOR_ENGINE.fullmatch(line[3:])
-        engine, text = named.groups() if named else ("every", line[3:])
+    elif line.startswith("=>"):
+        text = line.removeprefix("=>").strip()
+        named = _FOR_ENGINE.fullmatch(text)
+        engine, text = named.groups() if named else ("every", text)
         found = _SCAN.findall(text)
         case.expected[engine] = tuple(
             ExpectedScan(name, int(kept), int(total)) for name, kept, total in found
