@@ -100,12 +100,10 @@ class Planner:
 
     @cached_property
     def _uncoverable_notes(self) -> tuple[str, ...]:
-        with_logs = int(np.count_nonzero(self._snapshot.has_logs))
-        others = int(np.count_nonzero(~self._snapshot.coverable & ~self._snapshot.has_logs))
-        notes: list[str] = []
-        if with_logs:
-            notes.append(f"slices with log files, which are not indexed: {with_logs:,} kept")
-        if others:
+        reasons = self._snapshot.unsettled_because
+        others = int(np.count_nonzero(~self._snapshot.coverable)) - sum(reasons.values())
+        notes = [f"{reason}: {count:,} slices kept" for reason, count in reasons.items()]
+        if others > 0:
             notes.append(f"slices that are unsettled or unreadable: {others:,} kept")
         return tuple(notes)
 
@@ -151,7 +149,8 @@ class Planner:
         inquiry = Inquiry(self._snapshot, self._evidence, semantics, None)
         refuted = possible(predicate, Outcome.FALSE, inquiry.leaf, inquiry.count)
         refuted = refuted | possible(predicate, Outcome.NULL, inquiry.leaf, inquiry.count)
-        return ~refuted & self._snapshot.coverable
+        # Merging drops and combines rows, so nothing is claimed of all rows of a slice with log files.
+        return ~refuted & self._snapshot.coverable & ~self._snapshot.has_logs
 
 
 def _about(at: NDArray[np.intp] | None, answer: Mask, asked: NDArray[np.intp] | None) -> Mask:
