@@ -7,6 +7,7 @@ that has not completed is marked as unsettled (rule R4), whatever hudi-rs says.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -199,7 +200,7 @@ def _snapshot(
             pa.list_(pa.string()),
         ),
         "log_size": pa.array([sum(entry.log_sizes) if entry.logs else None for entry in slices], pa.int64()),
-        "unsettled": pa.array([entry.unsettled for entry in slices], pa.bool_()),
+        "unsettled": pa.array([bool(entry.unsettled) for entry in slices], pa.bool_()),
     }
     return Snapshot(
         id=id_,
@@ -211,5 +212,6 @@ def _snapshot(
         ),
         partitions=hudi_partitions(paths, timeline.properties, schema),
         root=root,
+        unsettled_because=dict(Counter(entry.unsettled for entry in slices if entry.unsettled)),
         log_instants=timeline.log_instants() if any(entry.logs for entry in slices) else None,
     )

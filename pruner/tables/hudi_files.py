@@ -26,12 +26,26 @@ _BASE_NAME = re.compile(
 _SHARED_LOGS_VERSION = 6
 """The table version in which running writes append to the log files that readers already list."""
 
-_LOG_WRITERS = frozenset({"compaction", "logcompaction", "deltacommit"})
+_LOG_WRITERS = frozenset({"compaction", "logcompaction", "deltacommit", "rollback", "restore"})
+
+OTHER_FORMAT = "the base file is no Parquet file"
+UNFINISHED = "a file is of an instant that has not completed or is not known"
+RUNNING_WRITE = (
+    "a write or service is pending in this table of version 6, which appends to log files that are listed"
+)
+OWN_CODE = "the merger or payload of the table can make values that stand in no file"
+OWN_CODE_REPLAYED = (
+    "Hudi replays older log files of version 6 by a merger or payload that can make values of its own"
+)
+"""Why a slice is unsettled (rules R4 to R6), as plans report it."""
 
 
 @dataclass(frozen=True, slots=True)
 class HudiSlice:
-    """One slice by the names of its files; sizes in bytes. `base` is "" without a base file."""
+    """One slice by the names of its files; sizes in bytes. `base` is "" without a base file.
+
+    `unsettled` is the reason why no index may cover the slice, "" where one may.
+    """
 
     partition: str
     file_id: str
@@ -40,7 +54,7 @@ class HudiSlice:
     base_size: int
     logs: tuple[str, ...]
     log_sizes: tuple[int, ...]
-    unsettled: bool = False
+    unsettled: str = ""
 
 
 def instant_of(name: str) -> str | None:
@@ -50,25 +64,29 @@ def instant_of(name: str) -> str | None:
 
 
 def mark_unsettled(slices: list[HudiSlice], timeline: Timeline) -> list[HudiSlice]:
-    """Mark the slices with a file of an instant that has not completed or is not known (rule R4)."""
-    return [replace(entry, unsettled=True) if not _is_settled(entry, timeline) else entry for entry in slices]
+    """Mark the slices that no index may cover with the reason (rules R4 and R5)."""
+    return [
+        entry if entry.unsettled else replace(entry, unsettled=_why_unsettled(entry, timeline))
+        for entry in slices
+    ]
 
 
-def _is_settled(entry: HudiSlice, timeline: Timeline) -> bool:
-    if entry.unsettled or (entry.base and not entry.base.endswith(".parquet")):
-        return False
+def _why_unsettled(entry: HudiSlice, timeline: Timeline) -> str:
+    if entry.base and not entry.base.endswith(".parquet"):
+        return OTHER_FORMAT
     properties = timeline.properties
-    if (
-        properties.version <= _SHARED_LOGS_VERSION
-        and properties.merge_on_read
-        and properties.merges_by_own_code
-    ):
-        # Hudi 1.2 merges the logs of earlier slices into a compacted base file once more. With the usual
-        # mergers that changes nothing, but with others the rows need not be those of the base file.
-        return False
+    # Hudi 1.2 merges the logs of earlier slices of version 6 into a compacted base file once more. Where the newest row
+    # wins that changes nothing, but with other mergers the rows need not be those of the base file.
+    replays = properties.version <= _SHARED_LOGS_VERSION and properties.merge_on_read
+    if replays and not properties.newest_row_wins:
+        return OWN_CODE_REPLAYED
+    if entry.logs and properties.merges_by_own_code:
+        return OWN_CODE
     names = (*((entry.base,) if entry.base else ()), *entry.logs)
     instants = [instant_of(name) for name in names]
-    return all(instant is not None and timeline.settled(instant) for instant in instants)
+    if not all(instant is not None and timeline.settled(instant) for instant in instants):
+        return UNFINISHED
+    return ""
 
 
 def misread_by_hudi_rs(timeline: Timeline) -> bool:
@@ -99,7 +117,7 @@ def attach_logs(slices: list[HudiSlice], files: list[ObjectInfo]) -> list[HudiSl
                 entry,
                 logs=tuple(log[3] for log in own),
                 log_sizes=tuple(log[4] for log in own),
-                unsettled=bool(own or entry.logs),
+                unsettled=RUNNING_WRITE if own or entry.logs else "",
             )
         )
     return found

@@ -25,9 +25,33 @@ _TIMELINE_MOVED = 8
 
 _ESCAPED = re.compile(r"\\(u[0-9A-Fa-f]{4}|.)", re.DOTALL)
 _LINE = re.compile(r"((?:\\.|[^\\=:\s])*)\s*[=:]?\s*(.*)", re.DOTALL)
-_PLAIN_PAYLOADS = frozenset(
+_NEWEST_ROW_WINS = frozenset(
     {"", "OverwriteWithLatestAvroPayload", "DefaultHoodieRecordPayload", "EventTimeAvroPayload"}
 )
+"""Payloads by which the one row or the other is read."""
+
+_COMBINING_PAYLOADS = frozenset(
+    {
+        "OverwriteNonDefaultsWithLatestAvroPayload",
+        "PartialUpdateAvroPayload",
+        "AWSDmsAvroPayload",
+        "MySqlDebeziumAvroPayload",
+        "PostgresDebeziumAvroPayload",
+    }
+)
+"""Payloads by which each column has the value of the one row or of the other (trap T12)."""
+
+_MERGE_MODES = frozenset({"", "EVENT_TIME_ORDERING", "COMMIT_TIME_ORDERING"})
+_MERGE_STRATEGIES = frozenset(
+    {
+        "",
+        "00000000-0000-0000-0000-000000000000",  # whatever the payload does
+        "ce9acb64-bde0-424c-9b91-f6ebba25356d",  # the last commit wins
+        "eeb8d96f-b1e4-49fd-bbf8-28ac514178e5",  # the greatest ordering value wins
+    }
+)
+_PARTIAL_UPDATE_MODES = frozenset({"", "NONE", "KEEP_VALUES", "IGNORE_DEFAULTS", "FILL_UNAVAILABLE"})
+"""Modes that fill a column from the older row; others may fill it with a value that stands in no file."""
 _CONTROL = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 _GENERATOR_CLASS = re.compile(r"([A-Za-z]+?)(?:Avro)?KeyGenerator$")
 _GENERATORS_BY_CLASS = {
@@ -88,11 +112,33 @@ class HudiProperties:
         return self._flag("hoodie.datasource.write.drop.partition.columns")
 
     @property
+    def newest_row_wins(self) -> bool:
+        """Whether merging takes one of the stored rows as it is."""
+        return (
+            not self.merges_by_own_code
+            and self._payload in _NEWEST_ROW_WINS
+            and self._partial_update_mode in ("", "NONE")
+        )
+
+    @property
     def merges_by_own_code(self) -> bool:
-        """Whether merging log rows into base rows may give values that neither of them has."""
-        payload = self.values.get("hoodie.compaction.payload.class", "").rpartition(".")[2]
-        custom = self.values.get("hoodie.record.merge.mode", "").upper() == "CUSTOM"
-        return custom or payload not in _PLAIN_PAYLOADS
+        """Whether merging may give a column a value that it has in none of the stored rows."""
+        strategies = ("hoodie.record.merge.strategy.id", "hoodie.compaction.record.merger.strategy")
+        return (
+            self.values.get("hoodie.record.merge.mode", "").strip().upper() not in _MERGE_MODES
+            or any(self.values.get(name, "").strip().lower() not in _MERGE_STRATEGIES for name in strategies)
+            or self._payload not in _NEWEST_ROW_WINS | _COMBINING_PAYLOADS
+            or self._partial_update_mode not in _PARTIAL_UPDATE_MODES
+        )
+
+    @property
+    def _partial_update_mode(self) -> str:
+        return self.values.get("hoodie.table.partial.update.mode", "").strip().upper()
+
+    @property
+    def _payload(self) -> str:
+        """The simple name of the payload class that merges now (`hoodie.legacy.payload.class` no longer does)."""
+        return self.values.get("hoodie.compaction.payload.class", "").strip().rpartition(".")[2]
 
     @property
     def timeline_path(self) -> str:

@@ -141,6 +141,78 @@ def mor_log_only(spark: SparkSession, path: Path, *, version: TableVersion) -> N
     table.insert(trips(spark, range(6, 9), fare=100))
 
 
+LATEST_WINS = {
+    "hoodie.datasource.write.payload.class": "org.apache.hudi.common.model.OverwriteWithLatestAvroPayload",
+    "hoodie.write.record.merge.mode": "COMMIT_TIME_ORDERING",
+}
+
+
+@fixture_table(*VERSIONS)
+def mor_commit_time(spark: SparkSession, path: Path, *, version: TableVersion) -> None:
+    """The last commit wins, whatever the ordering column says; a deleted row was written once more."""
+    table = HudiWriter(spark, path, version, "MERGE_ON_READ", options=LATEST_WINS)
+    table.insert(trips(spark, range(9), ts=5))
+    table.upsert(trips(spark, [0, 1], ts=9, fare=1000))
+    table.upsert(trips(spark, [0, 2], ts=1, fare=2000))
+    table.delete(trips(spark, [4], ts=1))
+    table.upsert(trips(spark, [4], ts=1, fare=3000))
+
+
+@fixture_table(*VERSIONS)
+def mor_partial_update(spark: SparkSession, path: Path, *, version: TableVersion) -> None:
+    """NULL in an update keeps the old value, so that rows are read that no file holds (trap T12)."""
+    partial = {
+        "hoodie.datasource.write.payload.class": "org.apache.hudi.common.model.PartialUpdateAvroPayload"
+    }
+    table = HudiWriter(spark, path, version, "MERGE_ON_READ", options=partial)
+    schema = "id INT, city STRING, seats INT, fare DOUBLE, ts BIGINT"
+    old = [(0, "berlin", 1, 1.0, 1), (1, "paris", 1, 1.0, 1), (2, "rome", None, None, 1)]
+    new = [(0, "berlin", 100, None, 2), (1, "paris", None, 100.0, 2)]
+    table.insert(rows_of(spark, old, schema))
+    table.upsert(rows_of(spark, new, schema))
+
+
+@fixture_table(8, 9)
+def mor_merge_into(spark: SparkSession, path: Path, *, version: TableVersion) -> None:
+    """MERGE INTO writes log blocks that hold the changed columns alone."""
+    HudiWriter(spark, path, version, "MERGE_ON_READ").insert(trips(spark, range(9), fare=10))
+    name = path.name
+    quiet = ("hoodie.write.auto.upgrade", "hoodie.clean.automatic", "hoodie.compact.inline")
+    for key in quiet:
+        spark.conf.set(key, "false")
+    try:
+        spark.sql(f"CREATE TABLE {name} USING hudi LOCATION '{path.as_uri()}'")
+        spark.sql(
+            f"MERGE INTO {name} t USING (SELECT 1 AS id, 'paris' AS city, 77 AS seats, 5L AS ts) s "
+            "ON t.id = s.id AND t.city = s.city WHEN MATCHED THEN UPDATE SET t.seats = s.seats, t.ts = s.ts"
+        )
+    finally:
+        spark.sql(f"DROP TABLE IF EXISTS {name}")
+        for key in quiet:
+            spark.conf.unset(key)
+
+
+CONCURRENT = {
+    "hoodie.write.concurrency.mode": "optimistic_concurrency_control",
+    "hoodie.clean.failed.writes.policy": "LAZY",
+    "hoodie.write.lock.provider": "org.apache.hudi.client.transaction.lock.InProcessLockProvider",
+}
+"""Write options: a write that is running is left alone by the next one."""
+
+
+@fixture_table(8, 9)
+def mor_late_delta(spark: SparkSession, path: Path, *, version: TableVersion) -> None:
+    """A delta commit was requested before a compaction and completed after it: its log belongs to the new slice."""
+    table = HudiWriter(spark, path, version, "MERGE_ON_READ", options=CONCURRENT)
+    table.insert(trips(spark, range(6)))
+    table.upsert(trips(spark, [1], ts=2, fare=1000))
+    late = completed(path)[-1]
+    content = late.file.read_bytes()
+    make_inflight(path, late)
+    table.upsert(trips(spark, [1, 2], ts=3, fare=2000), also=COMPACT)
+    complete_last(path, late, content)
+
+
 @fixture_table(6, 9)
 def cow_plain_partitions(spark: SparkSession, path: Path, *, version: TableVersion) -> None:
     """Partition folders are bare values, without `city=`."""

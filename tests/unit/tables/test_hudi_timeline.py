@@ -10,7 +10,14 @@ from hypothesis import strategies as st
 
 from pruner.errors import TableError
 from pruner.storage import open_store
-from pruner.tables.hudi_files import HudiSlice, instant_of, mark_unsettled, misread_by_hudi_rs
+from pruner.tables.hudi_files import (
+    OWN_CODE,
+    OWN_CODE_REPLAYED,
+    HudiSlice,
+    instant_of,
+    mark_unsettled,
+    misread_by_hudi_rs,
+)
 from pruner.tables.hudi_properties import HudiProperties, parse_properties, read_properties
 from pruner.tables.hudi_timeline import Timeline, read_timeline
 
@@ -91,7 +98,7 @@ def _slice(base: str = f"f_1_{T1}.parquet", *logs: str) -> HudiSlice:
 )
 def test_slices_with_files_of_running_or_unknown_writes_are_unsettled(entry: HudiSlice, unsettled: bool):
     state = timeline(f"{T1}_{T2}.commit", f"{T2}.inflight")
-    assert mark_unsettled([entry], state)[0].unsettled == unsettled
+    assert bool(mark_unsettled([entry], state)[0].unsettled) == unsettled
 
 
 def test_logs_merged_by_own_code_in_version_6_leave_nothing_settled():
@@ -99,7 +106,45 @@ def test_logs_merged_by_own_code_in_version_6_leave_nothing_settled():
     usual = "org.apache.hudi.common.model.DefaultHoodieRecordPayload"
     for payload, unsettled in ((usual, False), ("com.example.Sum", True)):
         state = timeline(f"{T1}.commit", version=6, compaction_payload_class=payload, **merge_on_read)
-        assert mark_unsettled([_slice()], state)[0].unsettled == unsettled
+        assert bool(mark_unsettled([_slice()], state)[0].unsettled) == unsettled
+
+
+PACKAGE = "org.apache.hudi.common.model."
+
+
+@pytest.mark.parametrize("version", [8, 9])
+@pytest.mark.parametrize(
+    ("properties", "known"),
+    [
+        ({}, True),
+        ({"record_merge_mode": "COMMIT_TIME_ORDERING"}, True),
+        ({"record_merge_mode": "EVENT_TIME_ORDERING", "table_partial_update_mode": "IGNORE_DEFAULTS"}, True),
+        ({"record_merge_mode": "EVENT_TIME_ORDERING", "table_partial_update_mode": "FILL_DEFAULTS"}, False),
+        ({"record_merge_mode": "CUSTOM"}, False),
+        ({"record_merge_mode": "SOMETHING_NEW"}, False),
+        ({"record_merge_strategy_id": "1897ef5f-18bc-4557-939c-9d6a8afd1519"}, False),
+        ({"compaction_payload_class": f"{PACKAGE}PartialUpdateAvroPayload"}, True),
+        ({"compaction_payload_class": "com.example.Sum"}, False),
+    ],
+)
+def test_logs_count_only_where_merging_makes_no_values(version: int, properties: dict[str, str], known: bool):
+    """R5: slices with logs are unsettled under mergers that could be anything; slices without never are."""
+    state = timeline(f"{T1}_{T2}.deltacommit", version=version, table_type="MERGE_ON_READ", **properties)
+    with_logs = _slice(f"f_1_{T1}.parquet", f".f_{T1}.log.1_0-1-1")
+    plain, logged = mark_unsettled([_slice(), with_logs], state)
+    assert not plain.unsettled
+    assert (logged.unsettled == OWN_CODE) is not known
+
+
+def test_the_rows_of_version_6_count_only_where_one_row_wins():
+    """Hudi replays logs over a compacted base file there: partial updates would then undo newer ones."""
+    state = timeline(
+        f"{T1}.commit",
+        version=6,
+        table_type="MERGE_ON_READ",
+        compaction_payload_class=f"{PACKAGE}PartialUpdateAvroPayload",
+    )
+    assert mark_unsettled([_slice()], state)[0].unsettled == OWN_CODE_REPLAYED
 
 
 @pytest.mark.parametrize(
