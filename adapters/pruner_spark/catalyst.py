@@ -8,6 +8,7 @@ versions of Spark. What is not understood is `Opaque`; nothing that happens here
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING, cast
 
 from pruner.expr.nodes import Column, Expr, Opaque, conjunction
@@ -17,6 +18,7 @@ from pruner_spark.catalyst_source import (
     JsonNode,
     NotUnderstood,
     Source,
+    column_metadata,
     expression_json,
     names_collation,
 )
@@ -29,6 +31,7 @@ _AND = "org.apache.spark.sql.catalyst.expressions.And"
 _CONJUNCTS = 64
 _COLUMNS_NAMED = 8
 _TEXT = 200
+_EXPRESSION_ID = re.compile(r"#\d+L?")
 
 
 def decode(expression: JavaObject, session: SessionState, schema: TableSchema | None = None) -> Expr:
@@ -71,13 +74,14 @@ def _decode(expression: JavaObject, session: SessionState, schema: TableSchema |
 def _decoded(expression: JavaObject, session: SessionState, schema: TableSchema | None) -> Expr:
     nodes = json.loads(expression_json(expression, session.list_threshold))
     collated = session.collates and names_collation(expression)
-    builder = Nodes(Source(expression), session, schema, collated=collated)
+    metadata = column_metadata(expression)
+    builder = Nodes(Source(expression), session, schema, metadata, collated=collated)
     return builder.build(cast("list[JsonNode]", nodes))
 
 
 def _opaque(expression: JavaObject, reason: str) -> Opaque:
     columns = expression.references().toSeq()
     named = [str(columns.apply(place).name()) for place in range(min(int(columns.size()), _COLUMNS_NAMED))]
-    text = str(expression.toString())
+    text = _EXPRESSION_ID.sub("", str(expression.toString()))
     shown = text if len(text) <= _TEXT else text[:_TEXT] + "…"
     return Opaque(tuple(Column((name,)) for name in named), shown, reason)

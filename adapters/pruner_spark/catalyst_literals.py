@@ -30,7 +30,6 @@ SETTLED_DAY: Final = day_number(datetime.date(1900, 1, 3))
 """From here on no calendar or zone of old changes which of two moments is the earlier one."""
 
 _DAY_MICROS: Final = 86_400_000_000
-_INTEGER = re.compile(r"-?\d{1,20}", re.ASCII)
 _NOT_FINITE: Final = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 _REPLACEMENT = "\ufffd"
 _BYTES = re.compile(r"X'([0-9A-Fa-f]*)'", re.ASCII)
@@ -67,7 +66,7 @@ def literal(node: JsonNode, place: int, data_type: pa.DataType, source: Source, 
     elif is_string(data_type) and _REPLACEMENT in text:
         value = _decoded(source.text_bytes(place))
     else:
-        value = _of_text(data_type)(text)
+        value = _parsed(text, data_type)
     made = Literal(value, data_type)
     _require_settled([made], rebased)
     return made
@@ -86,8 +85,11 @@ def set_literals(place: int, data_type: pa.DataType, source: Source, *, rebased:
     convert = _stored_moment(data_type) if is_temporal(data_type) else _of_text(data_type)
     if is_string(data_type) and any(_REPLACEMENT in text for text in texts):
         raise NotUnderstood("a list with text that may not be UTF-8")
-    ordered = sorted(texts, key=lambda text: (len(text), text))  # a set has no order: reports are to be alike
-    made = [Literal(convert(text), data_type) for text in ordered]
+    try:
+        # A set has no order of its own, and reports are to be alike.
+        made = [Literal(convert(text), data_type) for text in sorted(texts)]
+    except (ValueError, ArithmeticError):
+        raise NotUnderstood("a list of values in another form") from None
     _require_settled(made, rebased)
     return (*made, Literal(None, data_type)) if has_null else tuple(made)
 
@@ -102,13 +104,20 @@ def _byte_literals(sql: str, data_type: pa.DataType) -> tuple[Literal, ...]:
     return tuple(made)
 
 
+def _parsed(text: str, data_type: pa.DataType) -> LiteralValue:
+    try:
+        return _of_text(data_type)(text)
+    except (ValueError, ArithmeticError):
+        raise NotUnderstood("a value in another form") from None
+
+
 def _of_text(data_type: pa.DataType) -> Callable[[str], LiteralValue]:
     """How `toString` writes values of a type, backwards."""
     types = pa.types
     if types.is_boolean(data_type):
         return _truth
     if types.is_integer(data_type) or types.is_timestamp(data_type):
-        return _integer
+        return int
     if types.is_float32(data_type):
         return _single
     if types.is_float64(data_type):
@@ -121,19 +130,13 @@ def _of_text(data_type: pa.DataType) -> Callable[[str], LiteralValue]:
 
 
 def _stored_moment(data_type: pa.DataType) -> Callable[[str], LiteralValue]:
-    return (lambda text: _day(_integer(text))) if pa.types.is_date(data_type) else _integer
+    return (lambda text: _day(int(text))) if pa.types.is_date(data_type) else int
 
 
 def _truth(text: str) -> bool:
     if text not in ("true", "false"):
         raise NotUnderstood("a truth value in another form")
     return text == "true"
-
-
-def _integer(text: str) -> int:
-    if _INTEGER.fullmatch(text) is None:
-        raise NotUnderstood("a number in another form")
-    return int(text)
 
 
 def _single(text: str) -> float:

@@ -50,7 +50,7 @@ from pruner_spark.catalyst_source import JsonNode, NotUnderstood, Source
 from pruner_spark.catalyst_types import INSTANT, arrow_type, is_read_as
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from pruner.schema import TableSchema
     from pruner_spark.session import SessionState
@@ -76,12 +76,23 @@ _NUMBER_FUNCTIONS: Final = {
 
 
 class Nodes:
-    """Builds one expression from its nodes; with `collated` no text in it is compared by its bytes for certain."""
+    """Builds one expression from its nodes.
+
+    `metadata` is that of the columns, by name; with `collated` no text in the expression is compared by its bytes for
+    certain.
+    """
 
     def __init__(
-        self, source: Source, session: SessionState, schema: TableSchema | None, *, collated: bool = False
+        self,
+        source: Source,
+        session: SessionState,
+        schema: TableSchema | None,
+        metadata: Mapping[str, Mapping[str, Any]],
+        *,
+        collated: bool = False,
     ) -> None:
         self._source = source
+        self._metadata = metadata
         self._collated = collated
         self._session = session
         self._schema = schema
@@ -127,12 +138,15 @@ class Nodes:
 
     def attribute(self, node: JsonNode, _: int, __: list[Part]) -> Part:
         """A column of the relation."""
-        metadata: dict[str, Any] = node.get("metadata") or {}
+        name = str(node["name"])
+        metadata = self._metadata[name]
         if _METADATA_COLUMN in metadata:
             raise NotUnderstood("it is no column of the table")
         if self._session.by_field_id and _FIELD_ID in metadata:
             raise NotUnderstood("the column is looked up by its field id")
-        return self._column((str(node["name"]),), node["dataType"])
+        if _COLLATIONS in metadata:
+            raise NotUnderstood("text is compared by a collation")
+        return self._column((name,), node["dataType"])
 
     def field(self, node: JsonNode, _: int, children: list[Part]) -> Part:
         """A field of a struct, by its place among the fields that the child has."""

@@ -170,6 +170,8 @@ def opaque(node: JsonNode, children: Sequence[Part | Junction], reason: str) -> 
 
 def _text(node: JsonNode, parts: Sequence[Part]) -> str:
     name = str(node.get("class", "")).removeprefix(_CLASSES)
+    if name == "AttributeReference":
+        return str(node.get("name", ""))
     shown = [_shown(part) for part in parts[:_SHOWN]]
     if not parts and isinstance(node.get("value"), str):
         shown = [repr(node["value"])]

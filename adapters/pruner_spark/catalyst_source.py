@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import secrets
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 from weakref import WeakKeyDictionary
@@ -32,7 +33,8 @@ LISTED_OPTIONS: Final = 1_000
 
 _ASKING_TIMES = 3
 _PATTERNS = "org.apache.spark.sql.catalyst.trees.TreePattern"
-_heavy_patterns: MutableMapping[Any, dict[str, JavaObject]] = WeakKeyDictionary()
+_TYPE_UTILITIES = "org.apache.spark.sql.catalyst.types.DataTypeUtils"
+_by_machine: MutableMapping[Any, dict[str, JavaObject]] = WeakKeyDictionary()
 
 
 class NotUnderstood(Exception):  # noqa: N818 - never reaches a user
@@ -109,7 +111,7 @@ def expression_json(expression: JavaObject, list_threshold: int) -> str:
     Raises:
         NotUnderstood: it holds a subquery, too many nested cases, or too long a list of expressions.
     """
-    patterns = _patterns(expression)
+    patterns = _java(expression)
     if expression.containsAnyPattern(patterns["heavy"]):
         if expression.containsPattern(patterns["PLAN_EXPRESSION"]):
             raise NotUnderstood("it depends on a subquery")
@@ -131,16 +133,29 @@ def names_collation(expression: JavaObject) -> bool:
     return "collat" in str(expression.sql()).lower()
 
 
-def _patterns(expression: JavaObject) -> dict[str, JavaObject]:
-    """Return Spark's marks of what an expression contains, kept for each Java machine."""
+def column_metadata(expression: JavaObject) -> dict[str, dict[str, Any]]:
+    """Return the metadata of the columns in an expression by name; `toJSON` writes `{}` for it."""
+    struct = _java(expression)["fromAttributes"](expression.references().toSeq())
+    found: dict[str, dict[str, Any]] = {}
+    for field in json.loads(str(struct.json()))["fields"]:
+        found.setdefault(str(field["name"]), {}).update(field["metadata"])
+    return found
+
+
+def _java(expression: JavaObject) -> dict[str, JavaObject]:
+    """Return what is needed of Spark's classes, looked up once for each Java machine.
+
+    These are marks of what an expression contains, and the function from columns to a schema.
+    """
     from py4j.java_gateway import JavaClass  # pyright: ignore[reportMissingTypeStubs]
 
     client = expression._gateway_client
-    known = _heavy_patterns.get(client)
+    known = _by_machine.get(client)
     if known is None:
-        class_ = cast("Any", JavaClass(_PATTERNS, client))
-        known = {name: getattr(class_, name)() for name in ("PLAN_EXPRESSION", "CASE_WHEN", "IN")}
+        patterns = cast("Any", JavaClass(_PATTERNS, client))
+        known = {name: getattr(patterns, name)() for name in ("PLAN_EXPRESSION", "CASE_WHEN", "IN")}
         utilities = cast("Any", JavaClass("org.apache.spark.api.python.PythonUtils", client))
         known["heavy"] = utilities.toSeq([known["PLAN_EXPRESSION"], known["CASE_WHEN"]])
-        _heavy_patterns[client] = known
+        known["fromAttributes"] = cast("Any", JavaClass(_TYPE_UTILITIES, client)).fromAttributes
+        _by_machine[client] = known
     return known
