@@ -2,5 +2,6 @@
 
 from pruner_spark.reading import last_plans, prune, read, register
 from pruner_spark.scans import Scan
+from pruner_spark.statements import sql
 
-__all__ = ["Scan", "last_plans", "prune", "read", "register"]
+__all__ = ["Scan", "last_plans", "prune", "read", "register", "sql"]

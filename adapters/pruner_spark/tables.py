@@ -92,6 +92,17 @@ def indexed_behind(names: Sequence[str], roots: Sequence[str]) -> TableSettings 
     return settings if _has_index(settings) else None
 
 
+def settings_at(roots: Sequence[str]) -> TableSettings:
+    """Return how to open the table at some places: as `pruner.toml` says if it knows them.
+
+    Raises:
+        ConfigError: the configuration cannot be read.
+    """
+    places = _normalized(roots)
+    configured = None if places is None else _at(load(), places)
+    return configured or TableSettings(uris=tuple(roots))
+
+
 def _at(config: Config, places: tuple[str, ...]) -> TableSettings | None:
     """The configured table at these places."""
     for known in config.tables:

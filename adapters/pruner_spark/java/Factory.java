@@ -48,6 +48,16 @@ public final class Factory {
     return Relations.replace(plan, leaves, others);
   }
 
+  /** See Sources. */
+  public LogicalPlan source(LogicalPlan plan) {
+    return Sources.of(plan);
+  }
+
+  /** See Sources. */
+  public LogicalPlan withSource(LogicalPlan plan, LogicalPlan old, LogicalPlan source) {
+    return Sources.replace(plan, old, source);
+  }
+
   /** The places that an index lists, in lines. */
   public String roots(FileIndex index) {
     StringBuilder lines = new StringBuilder();

@@ -1,0 +1,47 @@
+package pruner.spark;
+
+import java.lang.reflect.Method;
+import org.apache.spark.sql.catalyst.plans.logical.Command;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.plans.logical.MergeIntoTable;
+
+/** The part of a statement that only reads: a query, or what INSERT, CREATE TABLE AS and MERGE write from. */
+final class Sources {
+  private Sources() {}
+
+  /** The part that reads; null for any other command, which is to run as it is. */
+  static LogicalPlan of(LogicalPlan plan) {
+    if (!(plan instanceof Command)) {
+      return plan;
+    }
+    Object merge = call(plan, "mergeInto");
+    if (merge instanceof MergeIntoTable) {
+      return ((MergeIntoTable) merge).sourceTable();
+    }
+    Object query = call(plan, "query");
+    return query instanceof LogicalPlan ? (LogicalPlan) query : null;
+  }
+
+  /** The same statement that reads something else. */
+  static LogicalPlan replace(LogicalPlan plan, LogicalPlan old, LogicalPlan source) {
+    if (plan == old) {
+      return source;
+    }
+    Object[] parts = new Object[plan.productArity()];
+    for (int k = 0; k < parts.length; k++) {
+      Object part = plan.productElement(k);
+      boolean merge = part instanceof MergeIntoTable && ((MergeIntoTable) part).sourceTable() == old;
+      parts[k] = part == old ? source : merge ? replace((LogicalPlan) part, old, source) : part;
+    }
+    return (LogicalPlan) plan.makeCopy(parts);
+  }
+
+  private static Object call(LogicalPlan plan, String name) {
+    try {
+      Method method = plan.getClass().getMethod(name, new Class[0]);
+      return method.invoke(plan, new Object[0]);
+    } catch (ReflectiveOperationException error) {
+      return null;
+    }
+  }
+}

@@ -1,0 +1,135 @@
+"""`pruner_spark.sql`: any statement of Spark's by the catalog's own names, and the statements about indexes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, cast
+
+from pruner.catalog import Catalog
+from pruner.ddl import execute, parse_statement
+from pruner.errors import TableError
+from pruner_spark.jvm import java_session, java_side
+from pruner_spark.reading import prune
+from pruner_spark.tables import opened, settings_at
+from pruner_spark.wrapping import PLANNING_SECONDS, Wrapper, table_behind
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from pruner.ddl import SqlResult
+    from pruner.table import Table
+
+_ABOUT_INDEXES = re.compile(
+    r"(?:\s|--[^\n]*(?:\n|$)|/\*.*?\*/)*"
+    r"(?:CREATE\s+(?:FUNCTION\s+)?INDEX|DROP\s+INDEX|REFRESH\s+INDEX|SHOW\s+INDEXES)\b",
+    re.IGNORECASE | re.DOTALL,
+)
+_INDEX_COLUMNS = (
+    "name STRING, using STRING, columns ARRAY<STRING>, covered LONG, coverable LONG, bytes LONG, "
+    "created_at STRING, refreshed_at STRING, usable BOOLEAN, note STRING"
+)
+_DONE_COLUMNS = "statement STRING, table STRING, index STRING, changed BOOLEAN, indexed LONG, failed LONG"
+
+
+def sql(
+    spark: SparkSession,
+    query: str,
+    args: dict[str, Any] | list[Any] | None = None,
+    *,
+    planning_seconds: float = PLANNING_SECONDS,
+) -> DataFrame:
+    """Run a statement; each scan of a table that has an index prunes itself.
+
+    Queries, and what INSERT, CREATE TABLE AS and MERGE read from, are pruned (see `prune` for how a table's
+    index is found); other commands run as in `spark.sql`. CREATE INDEX, DROP INDEX, REFRESH INDEX and SHOW
+    INDEXES are pruner's own (docs/statements.md), over a name of the catalog or of `pruner.toml`, or a place.
+
+    Args:
+        spark: the session.
+        query: one statement.
+        args: values of its parameters, as `spark.sql` takes them; a command with parameters runs unpruned.
+        planning_seconds: how long a scan waits for its plan before it runs unpruned.
+
+    Raises:
+        PrunerError: a statement about indexes cannot be done, or `pruner.toml` is wrong.
+        pyspark.errors.PySparkException: Spark refuses the statement.
+    """
+    if _ABOUT_INDEXES.match(query):
+        return _shown(spark, execute(parse_statement(query), _SparkTables(spark)))
+    plainly: Callable[..., DataFrame] = spark.sql  # pyright: ignore[reportUnknownMemberType]
+    if args:
+        return prune(plainly(query, args), planning_seconds=planning_seconds)
+    side = java_side(spark)
+    plan = side.analyzed(java_session(spark), query)
+    source = side.factory.source(plan)
+    if source is None:
+        return plainly(query)
+    wrapper = Wrapper(spark, side, planning_seconds)
+    wrapped = wrapper.wrap(source, partial(table_behind, side))
+    return (
+        plainly(query) if wrapped is source else wrapper.frame(side.factory.withSource(plan, source, wrapped))
+    )
+
+
+class _SparkTables:
+    """Finds the tables of statements about indexes: pruner's names and places first, then Spark's names."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self._spark = spark
+        self._catalog = Catalog()
+
+    def names(self) -> Sequence[str]:
+        """The names of `pruner.toml`; DROP INDEX without a table looks through them."""
+        return self._catalog.names()
+
+    def open(self, name: str) -> Table:
+        """Open a table by its name or place.
+
+        Raises:
+            TableError: there is no such table, or it does not lie in one place.
+        """
+        try:
+            return self._catalog.open(name)
+        except TableError:
+            roots = self._roots(name)
+            if roots is None:
+                raise
+            return opened(settings_at(roots))
+
+    def _roots(self, name: str) -> list[str] | None:
+        """The places of the one relation behind a name of Spark's; None without such a name."""
+        from pyspark.errors import AnalysisException, ParseException
+
+        side = java_side(self._spark)
+        try:
+            frame: Any = self._spark.table(name)
+        except (AnalysisException, ParseException):
+            return None
+        leaves = side.factory.relations(frame._jdf.queryExecution().analyzed())
+        if leaves.size() != 1:
+            raise TableError(f"{name} is not one table over files: name the table that is to be indexed")
+        return str(side.factory.roots(leaves.get(0).relation().location())).split("\n")
+
+
+def _shown(spark: SparkSession, result: SqlResult) -> DataFrame:
+    """What a statement about indexes did, as rows."""
+    if result.status is not None:
+        names = [column.split(" ")[0] for column in _INDEX_COLUMNS.split(", ")]
+        indexes = [tuple(_listed(row[name]) for name in names) for row in result.rows]
+        return spark.createDataFrame(indexes, _INDEX_COLUMNS)
+    built = result.refresh
+    row = (
+        result.statement,
+        result.table,
+        result.index,
+        result.changed,
+        None if built is None else built.indexed,
+        None if built is None else len(built.failures),
+    )
+    return spark.createDataFrame([row], _DONE_COLUMNS)
+
+
+def _listed(value: Any) -> Any:
+    return list(cast("tuple[str, ...]", value)) if isinstance(value, tuple) else value
