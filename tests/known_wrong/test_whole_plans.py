@@ -9,7 +9,6 @@ from pathlib import Path
 import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
-import pytest
 import xxhash
 
 import pruner
@@ -94,21 +93,6 @@ def test_n10_an_overwrite_of_the_table_keeps_the_definitions(tmp_path: Path) -> 
     assert _kept(table, "x = 9") == ["new.parquet", "other.parquet"]
     table.refresh()
     assert _kept(table, "x = 9") == ["other.parquet"]
-
-
-@pytest.mark.spark
-@pytest.mark.parametrize("version", [6, 8, 9])
-def test_t1_a_log_file_that_moves_a_value_into_a_group(
-    hudi_table: Callable[[str], Path], version: int
-) -> None:
-    """T1 (HUDI-8588, HUDI-6649): base statistics exclude a fare of 1000 that an update put into the log."""
-    table = pruner.open_table(str(hudi_table(f"mor_v{version}")))
-    table.create_index("stats", on="*")
-    slices = list(table.snapshot().slices)
-    with_logs = {entry.file_id for entry in slices if entry.log_files}
-    assert with_logs
-    assert with_logs < {entry.file_id for entry in slices}
-    assert {entry.file_id for entry in table.plan("fare = 1000", dialect="spark").slices} == with_logs
 
 
 def _rewrite_newest(table: pruner.Table, change: Callable[[dict[str, object]], None]) -> None:
