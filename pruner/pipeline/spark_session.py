@@ -15,11 +15,6 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-_SETTINGS = {
-    "spark.ui.showConsoleProgress": "false",
-    "spark.sql.execution.arrow.maxRecordsPerBatch": "1",
-}
-
 
 @contextmanager
 def spark_session(master: str) -> Generator[SparkSession]:
@@ -37,10 +32,8 @@ def spark_session(master: str) -> Generator[SparkSession]:
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     builder = SparkSession.Builder().master(master).appName("pruner refresh")
-    for key, value in _SETTINGS.items():
-        builder = builder.config(key, value)
     try:
-        session = builder.getOrCreate()
+        session = builder.config("spark.ui.showConsoleProgress", "false").getOrCreate()
     # The gateway raises what it likes: no Java, no such master, no memory.
     except Exception as error:
         raise PrunerError(f"Spark cannot be started at {master!r}: {reason_of(error)}") from error

@@ -1,0 +1,91 @@
+"""`pruner refresh --watch` as a process: it follows, says what went wrong, goes on, and stops when it is told to."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import pruner
+
+
+def write(root: Path, number: int) -> None:
+    pq.write_table(pa.table({"x": [number]}), root / f"{number}.parquet")
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> pruner.Table:
+    (tmp_path / "t").mkdir()
+    write(tmp_path / "t", 0)
+    table = pruner.open_table(tmp_path / "t")
+    table.create_index("i", on="x", build=False)
+    return table
+
+
+@contextmanager
+def watching(table: pruner.Table, *options: str) -> Iterator[subprocess.Popen[str]]:
+    command = [sys.executable, "-m", "pruner", "refresh", table.uri, "--watch", "--interval", "0.1", *options]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def until(done: Any) -> None:
+    end = time.monotonic() + 60
+    while not done():
+        assert time.monotonic() < end, "nothing happened for a minute"
+        time.sleep(0.05)
+
+
+@pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM])
+def test_follows_and_stops(table: pruner.Table, tmp_path: Path, stop: signal.Signals) -> None:
+    with watching(table, "--output", "json") as process:
+        until(lambda: table.plan("x = 9").kept == 0)
+        write(tmp_path / "t", 1)
+        assert table.plan("x = 1").kept == 1, "sound before the index has followed"
+        until(lambda: table.plan("x = 9").kept == 0)
+        process.send_signal(stop)
+        out, err = process.communicate(timeout=30)
+    assert (process.returncode, err) == (0, "")
+    rounds = [json.loads(line) for line in out.splitlines()]
+    # The second file is young at first; a round in which nothing happens says nothing.
+    assert [each["indexed"] for each in rounds if each["indexed"]] == [1, 1]
+    assert len(rounds) <= 3
+
+
+def test_a_round_that_fails_is_said_once_and_tried_again(table: pruner.Table, tmp_path: Path) -> None:
+    log = sorted((Path(table.index_uri) / "log").iterdir())[-1]
+    content = log.read_bytes()
+    log.write_bytes(content[:-9] + b"damaged!}")
+    with watching(table) as process:
+        assert process.stderr is not None
+        line = process.stderr.readline()
+        assert line.startswith("error: the log entry ")
+        assert line.endswith("trying again in 0.1 s\n")
+        time.sleep(0.5)
+        log.write_bytes(content)
+        until(lambda: table.plan("x = 9").kept == 0)
+        process.send_signal(signal.SIGTERM)
+        out, err = process.communicate(timeout=30)
+    assert (process.returncode, err) == (0, "")
+    assert "1 slices indexed" in out
+
+
+def test_watch_and_dry_run_exclude_each_other(table: pruner.Table) -> None:
+    command = [sys.executable, "-m", "pruner", "refresh", table.uri, "--watch", "--dry-run"]
+    ran = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert ran.returncode == 2
+    assert "--watch refreshes: leave one of them out" in ran.stderr
