@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     )
     from pruner.expr.semantics import NanOrder, Semantics
     from pruner.indexing import RefreshResult
+    from pruner.inspection import IndexEntry
     from pruner.plan import FunnelStep, Plan
     from pruner.status import IndexStatus, TableStatus
     from pruner.table import PinnedSnapshot, Table, open_table
@@ -44,6 +45,7 @@ __all__ = [
     "FormatError",
     "FunnelStep",
     "IndexDefinitionError",
+    "IndexEntry",
     "IndexStatus",
     "NanOrder",
     "PinnedSnapshot",
@@ -77,6 +79,7 @@ _HOMES = {
     ),
     "pruner.expr.semantics": ("NanOrder", "Semantics"),
     "pruner.indexing": ("RefreshResult",),
+    "pruner.inspection": ("IndexEntry",),
     "pruner.plan": ("FunnelStep", "Plan"),
     "pruner.status": ("IndexStatus", "TableStatus"),
     "pruner.table": ("PinnedSnapshot", "Table", "open_table"),

@@ -19,6 +19,7 @@ from pruner.expr.identifier import parse_column_path
 from pruner.indexes.registry import index_type
 from pruner.metadata.coverage import locate
 from pruner.metadata.definitions import FieldBinding, IndexDefinition, define
+from pruner.partial import check_where, slices_where
 from pruner.pipeline.batches import BuildJob, Target, work_table
 from pruner.pipeline.requests import BuildRequest, Failure
 from pruner.publishing import Publisher
@@ -93,6 +94,7 @@ class Indexing:
         options: dict[str, str],
         *,
         if_not_exists: bool,
+        where: str | None = None,
     ) -> bool:
         """Register an index; returns whether it is new.
 
@@ -103,12 +105,15 @@ class Indexing:
         kind = index_type(using)
         schema = self._snapshot().schema
         fields = _chosen_fields(schema, on, kind, options)
+        if where is not None:
+            check_where(where, schema)
         definition = define(
             name,
             kind.name,
             tuple(FieldBinding(f.path, str(f.type), f.field_id) for f in fields),
             all_columns=on == ALL_COLUMNS,
             options=options,
+            where=where,
             record_version=kind.version,
         )
         created = False
@@ -187,6 +192,8 @@ class Indexing:
                 f"index {definition.name!r} has records of version {definition.record_version} and this pruner writes "
                 f"version {kind.version}: use the pruner that made it, or drop it and create it anew"
             )
+        if definition.where is not None:
+            in_scope = in_scope & slices_where(definition.where, snapshot, self._segments)
         targets: list[_Target] = []
         for about in _fields_of(definition, snapshot.schema, kind):
             covered = np.zeros(len(snapshot), np.bool_)

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from pruner.expr.semantics import Semantics
+    from pruner.rows import RowPositions
     from pruner.schema import TableSchema
     from pruner.survivors import Survivors
     from pruner.tables.snapshot import Snapshot
@@ -50,7 +51,7 @@ class FunnelStep:
 class Plan:
     """Which slices a scan has to read, and why the others can hold no matching row."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - the parts of a value that the planner alone makes
         self,
         *,
         snapshot: Snapshot,
@@ -61,6 +62,7 @@ class Plan:
         fallbacks: tuple[str, ...],
         planning_seconds: float,
         all_match: Callable[[], NDArray[np.bool_]],
+        rows: Callable[[NDArray[np.intp]], RowPositions | None],
     ) -> None:
         self.snapshot = snapshot
         self.predicate = predicate
@@ -71,6 +73,7 @@ class Plan:
         self.planning_seconds = planning_seconds
         self._survivors = survivors
         self._all_match = all_match
+        self._rows = rows
 
     @property
     def total(self) -> int:
@@ -146,15 +149,19 @@ class Plan:
         """
         return FileSequence(self.files_arrow)
 
-    @property
-    def rows(self) -> None:
-        """Row positions by file; None, because none of the index types of this version settles single rows."""
-        return None
+    @cached_property
+    def rows(self) -> RowPositions | None:
+        """URI of each base file to read -> positions (0-based, ascending) of its rows that can match, lazily.
+
+        A file of which no index knows the rows has None: all of it is to be read. None instead of a mapping where that
+        goes for every file.
+        """
+        return self._rows(self.ordinals)
 
     @property
     def rows_exact(self) -> bool:
         """True if `rows` are exactly the matching rows."""
-        return False
+        return self.rows is not None and self.rows.exact
 
     @cached_property
     def all_match(self) -> NDArray[np.bool_]:

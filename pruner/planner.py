@@ -8,23 +8,24 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from pruner.expr.bind import conjuncts
 from pruner.expr.bound import BoundAnd, BoundNot, BoundOr, Unknown
+from pruner.expr.fields import unknowns
 from pruner.expr.nodes import Constant
 from pruner.expr.show import describe
 from pruner.inquiry import Inquiry
 from pruner.plan import FunnelStep, Plan
+from pruner.row_level import RowLevel
+from pruner.rows import RowPositions
 from pruner.survivors import Survivors
 from pruner.verdict import Outcome, possible
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from numpy.typing import NDArray
 
     from pruner.evidence import SnapshotEvidence
@@ -87,6 +88,9 @@ class Planner:
         progress = _Progress(Survivors(len(self._snapshot)), fallbacks=dict.fromkeys(self._uncoverable_notes))
         for clause in sorted(conjuncts(predicate), key=_evaluation_rank):
             self._apply(clause, semantics, progress)
+        rows = RowLevel(self._snapshot, self._evidence, semantics, predicate)
+        if rows.can_narrow and progress.survivors.left:
+            self._apply_rows(predicate, rows, progress)
         return Plan(
             snapshot=self._snapshot,
             predicate=text,
@@ -96,6 +100,7 @@ class Planner:
             fallbacks=tuple(progress.fallbacks),
             planning_seconds=time.perf_counter() - started,
             all_match=lambda: self._every_row_matches(predicate, semantics),
+            rows=partial(_row_positions, self._snapshot, rows),
         )
 
     @cached_property
@@ -139,10 +144,21 @@ class Planner:
             progress.skip(leaf, next(reversed(inquiry.notes)))
 
     def _apply_composite(self, clause: BoundExpr, inquiry: Inquiry, progress: _Progress) -> None:
-        for part in _unknowns(clause):
+        for part in unknowns(clause):
             progress.fallbacks[f"{part.text}: {part.reason}"] = None
         keep = possible(clause, Outcome.TRUE, inquiry.leaf, inquiry.count)
         progress.apply(clause, keep, inquiry.answered, inquiry.uncovered_among(progress.survivors))
+
+    def _apply_rows(self, predicate: BoundExpr, rows: RowLevel, progress: _Progress) -> None:
+        """Drop the slices in which no single row meets the whole predicate."""
+        left = progress.survivors.ordinals()
+        keep = rows.narrow(left)
+        if progress.survivors.at is None:
+            keep, narrowed = np.ones(len(self._snapshot), np.bool_), keep
+            keep[left] = narrowed
+        answered = {source.index: f"{source.using} (rows)" for source in rows.sources.values()}
+        progress.apply(predicate, keep, answered, int(np.count_nonzero(~rows.known(left))))
+        progress.fallbacks.update(rows.notes)
 
     def _every_row_matches(self, predicate: BoundExpr, semantics: Semantics) -> Mask:
         """Slices on which the predicate is proven neither false nor null; an empty slice counts as one."""
@@ -151,6 +167,13 @@ class Planner:
         refuted = refuted | possible(predicate, Outcome.NULL, inquiry.leaf, inquiry.count)
         # Merging drops and combines rows, so nothing is claimed of all rows of a slice with log files.
         return ~refuted & self._snapshot.coverable & ~self._snapshot.has_logs
+
+
+def _row_positions(snapshot: Snapshot, rows: RowLevel, ordinals: NDArray[np.intp]) -> RowPositions | None:
+    """The rows of slices that are to be read; None where they are known of none of them."""
+    if not rows.sources or (len(ordinals) and not rows.known(ordinals).any()):
+        return None
+    return RowPositions(snapshot, ordinals, rows.blocks)
 
 
 def _about(at: NDArray[np.intp] | None, answer: Mask, asked: NDArray[np.intp] | None) -> Mask:
@@ -171,16 +194,3 @@ def _evaluation_rank(clause: BoundExpr) -> int:
             return 4
         case _:
             return 1 if clause.field.partition else 2
-
-
-def _unknowns(predicate: BoundExpr) -> Iterator[Unknown]:
-    match predicate:
-        case Unknown():
-            yield predicate
-        case BoundAnd(operands) | BoundOr(operands):
-            for operand in operands:
-                yield from _unknowns(operand)
-        case BoundNot(operand):
-            yield from _unknowns(operand)
-        case _:
-            pass

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from threading import RLock
 from typing import TYPE_CHECKING
 
 from pruner.compaction import Compaction, CompactResult
-from pruner.errors import FormatError, PredicateError, StorageError
+from pruner.errors import FormatError, IndexDefinitionError, PredicateError, StorageError
 from pruner.evidence import SegmentCache, SnapshotEvidence
 from pruner.expr.bind import bind
 from pruner.expr.bound import Unknown
@@ -19,6 +19,7 @@ from pruner.expr.semantics import Semantics
 from pruner.expr.show import describe, show
 from pruner.expr.sql import parse_predicate
 from pruner.indexing import Indexing, RefreshResult
+from pruner.inspection import entries
 from pruner.metadata.table import MetadataTable
 from pruner.pipeline.runners import LOCAL, runner_for
 from pruner.planner import Planner
@@ -27,6 +28,7 @@ from pruner.storage import open_store
 from pruner.tables.detect import open_source
 
 if TYPE_CHECKING:
+    from pruner.inspection import IndexEntry
     from pruner.metadata.definitions import IndexDefinition
     from pruner.metadata.state import State
     from pruner.pipeline.requests import Progress
@@ -213,7 +215,7 @@ class Table:
         """
         return self.snapshot().plan(predicate, dialect=dialect, semantics=semantics)
 
-    def create_index(
+    def create_index(  # noqa: PLR0913 - one parameter for each clause of CREATE INDEX
         self,
         name: str,
         on: str | Sequence[str],
@@ -315,6 +317,24 @@ class Table:
             problems=dict(snapshot.problems),
             fallbacks=self._unreadable,
         )
+
+    def inspect(self, index: str, prefix: str = "", *, positions: int = 10) -> Iterator[IndexEntry]:
+        """Look into an index that keeps values: its entries of the table as it stands now, by key.
+
+        Args:
+            index: name of the index.
+            prefix: start of the keys `column$value$partition$file_group` (docs/bitmap.md).
+            positions: most row positions to show of an entry.
+
+        Raises:
+            IndexDefinitionError: there is no such index, or it is of a type that keeps no values.
+            FormatError: the metadata table is damaged.
+        """
+        view = self._current()
+        definition = view.state.definition(index) if view.state else None
+        if view.state is None or definition is None:
+            raise IndexDefinitionError(f"no index {index!r} on {self.uri} that could be read")
+        return entries(definition, view.state, view.snapshot, self._segments, prefix, positions)
 
     def verify(self) -> list[str]:
         """Check every stored byte of the metadata table against its checksum; one sentence for each fault."""

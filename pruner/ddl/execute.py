@@ -87,16 +87,12 @@ def _create(statement: CreateIndex, table: Table, progress: Progress | None) -> 
                 f"index {statement.name!r} is on the expression {_short(item.text)}, and indexes over "
                 "expressions are not supported by this version: name columns"
             )
-    if statement.where is not None:
-        raise IndexDefinitionError(
-            f"index {statement.name!r} has WHERE {_short(statement.where)}, and partial indexes are not "
-            "supported by this version: leave WHERE out"
-        )
     result = table.create_index(
         statement.name,
         [item.text for item in statement.items] or ALL_COLUMNS,
         statement.using,
         options=dict(statement.options),
+        where=statement.where,
         if_not_exists=statement.if_not_exists,
         progress=progress,
     )

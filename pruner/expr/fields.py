@@ -30,22 +30,26 @@ def leaves(predicate: BoundExpr) -> Iterator[Leaf]:
             yield predicate
 
 
+def unknowns(predicate: BoundExpr) -> Iterator[Unknown]:
+    """All parts of a predicate about which nothing is known, in order."""
+    match predicate:
+        case Unknown():
+            yield predicate
+        case BoundAnd(operands) | BoundOr(operands):
+            for operand in operands:
+                yield from unknowns(operand)
+        case BoundNot(operand):
+            yield from unknowns(operand)
+        case _:
+            pass
+
+
 def only_field(predicate: BoundExpr) -> Field | None:
     """The one field that a predicate is about; None where there are several or none, or something is not known."""
-    if _has_unknown(predicate):
+    if any(unknowns(predicate)):
         return None
     found = {leaf.field.path: leaf.field for leaf in leaves(predicate)}
     return next(iter(found.values())) if len(found) == 1 else None
-
-
-def _has_unknown(predicate: BoundExpr) -> bool:
-    match predicate:
-        case BoundAnd(operands) | BoundOr(operands):
-            return any(_has_unknown(operand) for operand in operands)
-        case BoundNot(operand):
-            return _has_unknown(operand)
-        case _:
-            return isinstance(predicate, Unknown)
 
 
 def grouped(predicate: BoundExpr) -> BoundExpr:

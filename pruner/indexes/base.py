@@ -213,6 +213,19 @@ class RowEvidence(Evidence, Protocol):
         ...
 
 
+@runtime_checkable
+class ListedEvidence(RowEvidence, Protocol):
+    """Row evidence whose entries can be shown to people."""
+
+    def texts(self) -> list[str | None]:
+        """Each entry's value as text, by position; None for NULL."""
+        ...
+
+    def holders(self, entry: int) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+        """The slices with rows of an entry, ascending, and the number of those rows in each."""
+        ...
+
+
 Fetch: TypeAlias = "Callable[[NDArray[np.int64]], pa.Table]"
 """Reads the deferred columns of the records at some positions, in that order. Raises FormatError or StorageError."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,12 +28,18 @@ class RandomTable:
     files: dict[str, dict[str, ColumnFacts]]
 
 
-def write_table(rng: random.Random, root: Path, file_count: int = 12, column_count: int = 6) -> RandomTable:
+def write_table(
+    rng: random.Random,
+    root: Path,
+    file_count: int = 12,
+    column_count: int = 6,
+    kinds: Sequence[Kind] = KINDS,
+) -> RandomTable:
     """Write a table of `file_count` files whose columns are mostly clustered, so that statistics can tell
     files apart.
     """
     root.mkdir(parents=True)
-    columns = {f"c{i} {kind.name}": kind for i, kind in enumerate(rng.sample(KINDS, column_count))}
+    columns = {f"c{i} {kind.name}": kind for i, kind in enumerate(rng.sample(kinds, column_count))}
     clustered = {name: rng.random() < 0.85 for name in columns}
     values: dict[str, list[Value]] = {name: [] for name in columns}
     files: dict[str, dict[str, ColumnFacts]] = {}
@@ -87,3 +94,18 @@ class DuckDBScan:
             f"SELECT filename, {columns} FROM read_parquet([{listed}], filename = true) GROUP BY filename"
         ).fetchall()
         return [{row[0] for row in rows if row[i + 1]} for i in range(len(predicates))]
+
+    def matching_rows(self, table: RandomTable, predicates: list[Predicate]) -> list[dict[str, list[int]]]:
+        """For each predicate the positions of the rows on which it is true, ascending, by file that has some."""
+        columns = ", ".join(f"({p.sql()}) AS p{i}" for i, p in enumerate(predicates))
+        listed = ", ".join("'" + name.replace("'", "''") + "'" for name in table.files)
+        read = f"read_parquet([{listed}], filename = true, file_row_number = true)"
+        rows = self.connection.execute(
+            f"SELECT filename, file_row_number, {columns} FROM {read} ORDER BY 1, 2"
+        ).fetchall()
+        found: list[dict[str, list[int]]] = [{} for _ in predicates]
+        for name, position, *outcomes in rows:
+            for matching, outcome in zip(found, outcomes, strict=True):
+                if outcome:
+                    matching.setdefault(name, []).append(position)
+        return found

@@ -28,7 +28,7 @@ LEAST_SHARE = 0.30
 SEMANTICS = pruner.Semantics(engine="duckdb", zone="UTC")
 
 
-def _seeds(config: pytest.Config) -> list[int]:
+def seeds(config: pytest.Config) -> list[int]:
     given = os.environ.get("PRUNER_SEED")
     if given:
         return [int(seed) for seed in given.split(",")]
@@ -42,7 +42,7 @@ def test_no_matching_row_is_lost_and_power_is_exact(
     scan = DuckDBScan()
     tally: Counter[tuple[str, str]] = Counter()
     telling: Counter[tuple[str, str]] = Counter()
-    for seed in _seeds(pytestconfig):
+    for seed in seeds(pytestconfig):
         rng = random.Random(seed)
         table = write_table(rng, tmp_path / str(seed))
         predicates = [draw_predicate(rng, table.columns, table.values) for _ in range(PREDICATES_PER_TABLE)]

@@ -102,11 +102,3 @@ def slices_in(rows: BitMap64) -> Iterator[int]:
         if following > last:
             return
         at = rows.next_set_bit(following)
-
-
-def rows_of(rows: BitMap64, number: int) -> NDArray[np.uint32]:
-    """The positions of one slice in a bitmap of many, ascending."""
-    first = number << 32
-    start = rows.rank(first) - (first in rows)
-    stop = rows.rank(first | MOST_ROWS)
-    return np.frombuffer(rows[start:stop].to_array(), np.uint64).astype(np.uint32)

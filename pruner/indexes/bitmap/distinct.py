@@ -133,10 +133,11 @@ def _ranked_integers(values: list[int], stored: pa.DataType) -> tuple[pa.Array[A
 
 
 def _ranked_floats(dictionary: pa.Array[Any]) -> tuple[pa.Array[Any], NDArray[np.int64]]:
-    numbers: Any = dictionary.to_numpy(zero_copy_only=False).astype(np.float64) + 0.0  # -0.0 becomes 0.0
+    plain: NDArray[np.float64] = dictionary.to_numpy(zero_copy_only=False).astype(np.float64)
+    numbers = plain + 0.0  # -0.0 becomes 0.0
     is_nan = np.isnan(numbers)
     distinct = np.unique(numbers[~is_nan])
-    ranks: NDArray[np.int64] = np.searchsorted(distinct, numbers)
+    ranks: NDArray[np.int64] = np.asarray(np.searchsorted(distinct, numbers), np.int64)
     ranks[is_nan] = len(distinct)
     return pa.array(distinct, pa.float64()), ranks
 

@@ -19,6 +19,7 @@ from pruner.expr.nodes import Operator
 from pruner.expr.semantics import BINARY_COLLATION, NanOrder
 from pruner.indexes.base import Entries, Rows
 from pruner.indexes.bitmap.blobs import all_rows, decode_many, is_sound
+from pruner.indexes.bitmap.texts import texts
 from pruner.indexes.bitmap.values import inside
 from pruner.indexes.columns.bounds import successor
 from pruner.indexes.columns.kinds import is_text
@@ -261,6 +262,15 @@ class BitmapEvidence:
         others = self._decoded(postings[~wanted], owners[~wanted])
         everything = all_rows(slices, self.row_counts[slices])
         return Rows(everything - others.rows, others.broken)
+
+    def texts(self) -> list[str | None]:
+        """Each entry's value as text: see `ListedEvidence`."""
+        return [*texts(self._p.distinct, self._field.type), "NaN", None]
+
+    def holders(self, entry: int) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+        """The slices with rows of an entry, and their number in each: see `ListedEvidence`."""
+        here = slice(self._p.starts[entry], self._p.starts[entry + 1])
+        return self._p.slices[here], self._p.sizes[here]
 
     def _postings_in(self, slices: NDArray[np.intp]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
         """The postings of some slices, slice by slice, and the slice of each."""

@@ -9,7 +9,7 @@ import pyarrow as pa
 from pruner.errors import IndexDefinitionError
 from pruner.indexes.bitmap.evidence import BitmapEvidence
 from pruner.indexes.bitmap.load import load_postings
-from pruner.indexes.bitmap.record import record_slice, value_column
+from pruner.indexes.bitmap.record import record_slice
 from pruner.indexes.columns.kinds import is_binary, kind_of
 
 if TYPE_CHECKING:
@@ -72,7 +72,8 @@ class Bitmap:
 
     def arrange(self, records: pa.Table, field: Field) -> pa.Table:
         """Order the records of many slices by entry and value, and by slice within each."""
-        by = ("entry", value_column(field.type), "__slice")
+        values = [name for name in records.column_names if name.startswith("value_")]
+        by = ("entry", *values, "__slice")
         return cast("Any", records).sort_by([(name, "ascending") for name in by])
 
     def load(self, records: pa.Table, count: int, field: Field) -> Evidence:

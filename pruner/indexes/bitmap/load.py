@@ -35,12 +35,14 @@ _compute: Any = pc  # whose stubs do not know all of it
 class Postings:
     """Which slices hold which entries: the values by their position in `values`, then NaN, then NULL.
 
-    The postings of entry e are those from `starts[e]` to `starts[e + 1]`, ascending by slice: `slices` has the slice of
-    each, `sizes` its number of rows and `records` the position of its record. `row_counts` is -1 for slices that
-    are not `covered`. `notes` tells why slices with records are not.
+    `distinct` holds the values as they are recorded. The postings of entry e are those from `starts[e]` to
+    `starts[e + 1]`, ascending by slice: `slices` has the slice of each, `sizes` its number of rows and `records` the
+    position of its record. `row_counts` is -1 for slices that are not `covered`. `notes` tells why slices with records
+    are not.
     """
 
     values: ValueList
+    distinct: pa.Array[Any]
     starts: Integers
     slices: NDArray[np.int32]
     sizes: Integers
@@ -103,7 +105,7 @@ def load_postings(records: pa.Table, count: int, field: Field) -> Postings:
     headers = _headers(_where(records, kinds == SLICE), slices[kinds == SLICE], count, field)
     rows = np.flatnonzero(kinds != SLICE)
     rows = rows[headers.usable[slices[rows]]]
-    values, codes, rows = _coded(records, rows, kinds, headers.codes[slices[rows]], headers, field)
+    values, distinct, codes, rows = _coded(records, rows, kinds, headers.codes[slices[rows]], headers, field)
     owners, sizes = slices[rows], _ints(records, "cardinality")[rows]
     trusted = _adding_up(codes, owners, sizes, headers, len(values))
     if not trusted.all():
@@ -112,7 +114,7 @@ def load_postings(records: pa.Table, count: int, field: Field) -> Postings:
         headers.notes.append(f"records of {len(broken):,} slices do not add up")
         kept = trusted[owners]
         codes, owners, sizes, rows = codes[kept], owners[kept], sizes[kept], rows[kept]
-    return _sorted(values, codes, owners, sizes, rows, headers)
+    return _sorted(values, distinct, codes, owners, sizes, rows, headers)
 
 
 def _headers(records: pa.Table, slices: Integers, count: int, field: Field) -> _Headers:
@@ -159,7 +161,7 @@ def _how(recorded: str, field: Field) -> Conversion | None:
 
 def _coded(
     records: pa.Table, rows: Integers, kinds: Integers, types: Integers, headers: _Headers, field: Field
-) -> tuple[ValueList, Integers, Integers]:
+) -> tuple[ValueList, pa.Array[Any], Integers, Integers]:
     """The distinct values, and for each record its entry; records come in another order than they were given."""
     stored = stored_type(field.type)
     arrays: list[Any] = []
@@ -182,12 +184,13 @@ def _coded(
     ranks[order] = np.arange(len(order))
     ranks[-1] = -1
     codes = ranks[encoded.indices.fill_null(len(order)).to_numpy()]
-    values = value_list(encoded.dictionary.take(pa.array(order, pa.int64())))
+    distinct = encoded.dictionary.take(pa.array(order, pa.int64()))
+    values = value_list(distinct)
     for kind, entry in ((NAN, len(values)), (NULL, len(values) + 1)):
         at = rows[kinds[rows] == kind]
         ordered.append(at)
         codes = np.concatenate([codes, np.full(len(at), entry, np.int64)])
-    return values, codes, np.concatenate(ordered)
+    return values, distinct, codes, np.concatenate(ordered)
 
 
 def _rescaled(values: pa.Array[Any], factor: int, stored: pa.DataType) -> pa.Array[Any]:
@@ -225,7 +228,13 @@ def _adding_up(codes: Integers, owners: Integers, sizes: Integers, headers: _Hea
 
 
 def _sorted(
-    values: ValueList, codes: Integers, owners: Integers, sizes: Integers, rows: Integers, headers: _Headers
+    values: ValueList,
+    distinct: pa.Array[Any],
+    codes: Integers,
+    owners: Integers,
+    sizes: Integers,
+    rows: Integers,
+    headers: _Headers,
 ) -> Postings:
     count = len(headers.usable)
     keys = codes * np.int64(max(count, 1)) + owners
@@ -236,6 +245,7 @@ def _sorted(
     open_calendar = headers.calendar_open & headers.usable
     return Postings(
         values=values,
+        distinct=distinct,
         starts=np.concatenate([np.zeros(1, np.int64), ends]),
         slices=owners.astype(np.int32),
         sizes=sizes,

@@ -1,0 +1,122 @@
+"""The rows of a plan: for each file to read the positions of the rows that can match."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+    from pyroaring import BitMap64
+
+    from pruner.tables.snapshot import Snapshot
+
+    Ordinals = NDArray[np.intp]
+    Positions = NDArray[np.uint32]
+
+
+_MOST_ROWS = (1 << 32) - 1
+
+
+def rows_of(rows: BitMap64, number: int) -> Positions:
+    """The positions of one slice in a bitmap of many (`ordinal << 32 | position`), ascending."""
+    first = number << 32
+    start = rows.rank(first) - (first in rows)
+    stop = rows.rank(first | _MOST_ROWS)
+    return np.frombuffer(rows[start:stop].to_array(), np.uint64).astype(np.uint32)
+
+
+class RowBlock(NamedTuple):
+    """The rows of some slices as `ordinal << 32 | position`; `exact` tells of each slice that all of them match."""
+
+    ordinals: Ordinals
+    rows: BitMap64
+    exact: NDArray[np.bool_]
+
+
+Blocks = Callable[["Ordinals"], Iterator[RowBlock]]
+"""Gives the rows of slices in ascending order; slices whose rows are not known are left out."""
+
+
+class RowPositions(Mapping[str, "Positions | None"]):
+    """URI of each base file to read -> 0-based positions of the rows that can match, ascending.
+
+    None stands for a file whose rows are not known one by one: all of it is to be read. Rows are worked out a bounded
+    number of files at a time, and those of the last files looked at are kept.
+    """
+
+    def __init__(self, snapshot: Snapshot, ordinals: Ordinals, blocks: Blocks) -> None:
+        self._snapshot = snapshot
+        has_file: NDArray[np.bool_] = snapshot.columns.column("base_file").is_valid().to_numpy()
+        self._ordinals = ordinals[has_file[ordinals]]
+        self._blocks = blocks
+        self._last: RowBlock | None = None
+        self._whole: list[RowBlock] | None = None
+
+    @cached_property
+    def exact(self) -> bool:
+        """True if the rows of every file are known, and each of them matches."""
+        known = 0
+        for block in self._all_blocks():
+            if not block.exact.all():
+                return False
+            known += len(block.ordinals)
+        return known == len(self._ordinals)
+
+    def __len__(self) -> int:
+        return len(self._ordinals)
+
+    def __iter__(self) -> Iterator[str]:
+        for start in range(0, len(self._ordinals), 4096):
+            yield from self._uris(self._ordinals[start : start + 4096])
+
+    def __getitem__(self, uri: str) -> Positions | None:
+        ordinal = self._by_uri[uri]
+        if self._last is None or not np.isin(ordinal, self._last.ordinals):
+            at = np.searchsorted(self._ordinals, ordinal)
+            self._last = next(self._blocks(self._ordinals[at : at + 1]), None)
+        if self._last is None:
+            return None
+        return rows_of(self._last.rows, ordinal)
+
+    def pairs(self) -> Iterator[tuple[str, Positions | None]]:
+        """All files with their rows; what `items` gives, faster."""
+        done = 0
+        for block in self._all_blocks():
+            # Files between the ordinals of a block are those whose rows are not known.
+            stop = int(np.searchsorted(self._ordinals, int(block.ordinals[-1]))) + 1
+            here = self._ordinals[done:stop]
+            known = np.isin(here, block.ordinals)
+            for uri, ordinal, is_known in zip(self._uris(here), here.tolist(), known.tolist(), strict=True):
+                yield uri, rows_of(block.rows, ordinal) if is_known else None
+            done = stop
+        for uri in self._uris(self._ordinals[done:]):
+            yield uri, None
+
+    def _all_blocks(self) -> Iterator[RowBlock]:
+        """The rows of all files; where they come in one block, it is kept."""
+        if self._whole is not None:
+            yield from self._whole
+            return
+        first: list[RowBlock] = []
+        number = 0
+        for number, block in enumerate(self._blocks(self._ordinals), 1):
+            first = [block] if number == 1 else []
+            yield block
+        if number < 2:
+            self._whole = first
+
+    @cached_property
+    def _by_uri(self) -> dict[str, int]:
+        return dict(zip(self, self._ordinals.tolist(), strict=True))
+
+    def _uris(self, ordinals: Ordinals) -> list[str]:
+        files: Any = self._snapshot.columns.column("base_file").take(pa.array(ordinals, pa.int64()))
+        return files.to_pylist()
+
+    def __repr__(self) -> str:
+        return f"<RowPositions of {len(self)} files>"

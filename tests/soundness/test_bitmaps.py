@@ -1,0 +1,87 @@
+"""Bitmaps keep exactly the files with a matching row, and tell exactly which rows match: random tables × predicates.
+
+`PRUNER_PAIRS` and `PRUNER_SEED` as in `test_parquet_tables`; a failure prints the command that repeats it.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import pruner
+from pruner.plan import Plan
+from tests.soundness.kinds import KINDS
+from tests.soundness.predicates import Predicate, draw_predicate
+from tests.soundness.tables import DuckDBScan, RandomTable, write_table
+from tests.soundness.test_parquet_tables import PREDICATES_PER_TABLE, SEMANTICS, seeds
+
+INDEXED = [kind for kind in KINDS if kind.name != "binary"]
+
+
+@pytest.mark.parametrize("mixed", [False, True], ids=["alone", "mixed"])
+def test_rows_of_bitmaps_are_those_of_a_scan(
+    tmp_path: Path,
+    pytestconfig: pytest.Config,
+    record_property: Callable[[str, object], None],
+    mixed: bool,
+) -> None:
+    """Alone: every column has a bitmap. Mixed: some have, all have statistics, so that rows may be a superset."""
+    scan = DuckDBScan()
+    tally: Counter[str] = Counter()
+    # Half of the pairs for each of the two ways.
+    for seed in seeds(pytestconfig)[mixed::2]:
+        rng = random.Random(f"{seed} {mixed}")
+        table = write_table(rng, tmp_path / str(seed), kinds=KINDS if mixed else INDEXED)
+        predicates = [draw_predicate(rng, table.columns, table.values) for _ in range(PREDICATES_PER_TABLE)]
+        opened = pruner.open_table(str(table.root))
+        _create_indexes(opened, rng, table, mixed)
+        pinned = opened.snapshot()
+        for predicate, matching in zip(predicates, scan.matching_rows(table, predicates), strict=True):
+            plan = pinned.plan(predicate.sql(), semantics=SEMANTICS)
+            _check(plan, matching, mixed, _repeat(seed, predicate))
+            tally["pairs"] += 1
+            tally["telling"] += 0 < len(matching) < len(table.files)
+            tally["exact"] += plan.rows_exact
+    record_property(
+        "figure", f"{tally['pairs']:,} pairs, rows exact in {tally['exact'] / tally['pairs']:.0%}"
+    )
+    assert tally["telling"] >= 0.3 * tally["pairs"]
+    assert tally["exact"] >= (0.2 if mixed else 1.0) * tally["pairs"]
+
+
+def _create_indexes(opened: pruner.Table, rng: random.Random, table: RandomTable, mixed: bool) -> None:
+    if mixed:
+        opened.create_index("stats", on="*")
+    names = [
+        name for name, kind in table.columns.items() if kind in INDEXED and (not mixed or rng.random() < 0.6)
+    ]
+    for name in names:
+        opened.create_index(f"rows of {name}", on=f'"{name}"', using="bitmap")
+
+
+def _check(plan: Plan, matching: dict[str, list[int]], mixed: bool, repeat: str) -> None:
+    kept = set(plan.files)
+    lost = set(matching) - kept
+    assert not lost, f"LOST {sorted(lost)}{repeat}"
+    if not mixed:
+        assert kept == set(matching), f"kept without need {sorted(kept - set(matching))}{repeat}"
+    rows = {} if plan.rows is None else dict(plan.rows.pairs())
+    for uri, positions in rows.items():
+        if positions is None:
+            continue
+        missing = set(matching.get(uri, [])) - set(positions.tolist())
+        assert not missing, f"LOST rows {sorted(missing)} of {uri}{repeat}"
+    if plan.rows_exact:
+        told = {uri: None if positions is None else positions.tolist() for uri, positions in rows.items()}
+        assert told == matching, f"rows differ from a scan's{repeat}"
+
+
+def _repeat(seed: int, predicate: Predicate) -> str:
+    return (
+        f"\npredicate: {predicate.sql()}\nrepeat: PRUNER_SEED={seed},{seed} .venv/bin/python -m pytest "
+        "tests/soundness/test_bitmaps.py"
+    )
