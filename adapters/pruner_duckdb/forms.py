@@ -37,6 +37,7 @@ _SELECT_STARTS = frozenset(["with", "select", "from", "values", "("])
 _ATTEMPTS = 8
 _PIVOTS = frozenset(["pivot", "pivot_wider"])
 _BEFORE_KIND = frozenset(["or", "replace", "temp", "temporary", "persistent", "local"])
+_DATA = (("with", "no", "data"), ("with", "data"))
 _WRITES = frozenset(["insert", "update", "delete", "merge"])
 
 
@@ -179,10 +180,13 @@ class _Other:
 
     def _tail(self, first: int) -> Form | None:
         """The SELECT at the end of CREATE TABLE AS and EXPLAIN."""
+        words = [token.text.lower() for token in self._top]
+        length = next((len(tail) for tail in _DATA if tuple(words[-len(tail) :]) == tail), 0)
+        stop = self._top[-length].start if length else self._end
         starts = [token for token in self._top[first:] if token.text.lower() in _SELECT_STARTS]
         for token in starts[:_ATTEMPTS]:
             try:
-                return self._whole([Span(token.start, self._end)])
+                return self._whole([Span(token.start, stop)])
             except NotSelect:
                 continue
         return None

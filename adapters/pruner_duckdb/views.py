@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import dropwhile, islice
 from typing import TYPE_CHECKING, Any
 
 import duckdb
@@ -130,10 +131,13 @@ class Views:
         """Run a CREATE VIEW with empty tables in the place of those of pruner.
 
         Raises:
-            PrunerError: a table cannot be opened.
+            PrunerError: a table cannot be listed completely, or the view has the name of a table that it reads.
             duckdb.Error: DuckDB refuses the view.
         """
         stubs = self._rewriter.shapes_for(self._with_queries(text, _list_views(ask)[0]), ask)
+        name = _created_name(text)
+        if any(path[-1] == name for path, _ in stubs):
+            raise PrunerError(f"view {name} would hide the table {name} that it reads: give it another name")
         own = _outside_transaction(ask)
         if own:
             run("BEGIN TRANSACTION")
@@ -156,6 +160,16 @@ def is_create_view(text: str) -> bool:
     words = [token.text.lower() for token, _ in zip(tokens(text.encode()), range(6), strict=False)]
     after = [word for word in words[1:] if word not in _CREATE_WORDS]
     return words[:1] == ["create"] and after[:1] == ["view"]
+
+
+def _created_name(text: str) -> str | None:
+    """The last part of the name of the view that a CREATE VIEW makes, in lower case."""
+    names = dropwhile(lambda token: token.text.lower() != "view", tokens(text.encode()))
+    found = [token for token in islice(names, 1, 9) if token.text.lower() not in ("if", "not", "exists")]
+    last = 0
+    while last + 2 < len(found) and found[last + 1].text == ".":
+        last += 2
+    return found[last].identifier if found else None
 
 
 def _list_views(ask: Ask) -> tuple[list[_View], tuple[str, str]]:
@@ -232,7 +246,8 @@ def _make_stub(run: Callable[[str], Any], ask: Ask, path: Sequence[str], shape: 
         if ask(known, [path[-2].lower()]) == (0,):
             run(f"CREATE SCHEMA {schema}")
             made.append(f"SCHEMA {schema}")
-    table = ".".join(quote(part) for part in path)
-    run(f"CREATE TABLE {table} ({shape.definition()})")
+    # A temporary one is no write to any database: a transaction may write to one alone.
+    table = ".".join(quote(part) for part in (path if schema else ("temp", "main", *path)))
+    run(f"CREATE {'' if schema else 'TEMP '}TABLE {table} ({shape.definition()})")
     made.append(f"TABLE {table}")
     return made
