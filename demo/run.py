@@ -6,24 +6,29 @@
 from __future__ import annotations
 
 import statistics
+import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import duckdb
 from rich.console import Console
-from rich.progress import Progress
 from rich.table import Table as Grid
 
 import pruner
 import pruner_duckdb
 from demo.tables import demo_tables
+from tools.spark import hudi_session
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from demo.tables import DemoTables
 
+INDEX = "flights_stats"
 RUNS = 7
 WIDTH = 132
 
@@ -106,25 +111,29 @@ def main() -> None:
 
 
 def _index(table: pruner.Table, console: Console) -> None:
-    """Create the index the first time; afterwards a refresh finds everything covered."""
-    with Progress(console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("indexing flights", total=None)
-
-        def advance(done: int, total: int) -> None:
-            bar.update(task, completed=done, total=total)
-
+    """Create the index with Spark the first time; afterwards everything is covered and no session is started."""
+    known = any(index.name == INDEX for index in table.indexes())
+    if known and not table.refresh(dry_run=True).files:
+        return
+    with tempfile.TemporaryDirectory() as folder, closing_session(Path(folder)) as spark:
         started = time.perf_counter()
-        known = any(index.name == "flights_stats" for index in table.indexes())
-        result = (
-            table.refresh(progress=advance)
-            if known
-            else table.create_index("flights_stats", on="*", progress=advance)
-        )
-    if result is not None:
-        console.print(
-            f"column_stats over every column: {result.indexed} slices indexed now, {result.already} covered before, "
-            f"{time.perf_counter() - started:.2f} s"
-        )
+        result = table.refresh(run=spark) if known else table.create_index(INDEX, on="*", run=spark)
+        seconds = time.perf_counter() - started
+    assert result is not None
+    console.print(
+        f"column_stats over every column, built by Spark {spark.version}: {result.indexed} slices indexed now, "
+        f"{result.already} covered before, {seconds:.2f} s"
+    )
+
+
+@contextmanager
+def closing_session(scratch: Path) -> Iterator[SparkSession]:
+    """A local Spark session that ends with the block."""
+    session = hudi_session(scratch)
+    try:
+        yield session
+    finally:
+        session.stop()
 
 
 def _introduction(table: pruner.Table) -> str:
