@@ -30,6 +30,11 @@ if TYPE_CHECKING:
 
 _GLOB_SIGNS = str.maketrans({"*": "[*]", "?": "[?]", "[": "[[]"})
 
+_NOT_PUSHED = "CASE WHEN file_index >= {} THEN system.main.error('no such file') ELSE {} END"
+"""An expression that could fail is no filter of a Parquet scan: with one over `file_index`, DuckDB 2.0 fails in
+`ORDER BY … LIMIT` ("Attempted to access index -9223372036854775806 within vector").
+"""
+
 _SHORT_LIST = 64
 """Longest list of partition values that is copied for each vector rather than read beside the scan."""
 
@@ -209,7 +214,7 @@ class _PartitionValues:
         values = self._bind([distinct[position] for position in self._positions])
         listed = f"{values}::VARCHAR[]::{data_type}[]"
         if not likely or len(self._positions) <= _SHORT_LIST:
-            return f"({listed})[file_index::BIGINT + 1]"
+            return _NOT_PUSHED.format(len(self._positions), f"({listed})[file_index::BIGINT + 1]")
         self._columns.append(f"{listed} AS {own}")
         return f"{own}[file_index::BIGINT + 1]"
 
