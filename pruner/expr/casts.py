@@ -1,7 +1,7 @@
 """Casts over a column that keep the order of its values, undone: `CAST(c AS T) < x` as a statement about `c`.
 
 Only casts that never fail and never lose the order qualify: integers to wider integers, to decimals with room
-for them and to double; float to double; decimals to wider ones and, while exact, to double; dates to
+for them and to double; float to double; decimals to wider ones and to double; dates to
 timestamps without zone; timestamps to finer units of the same kind. Everything else, narrowing casts above all
 (`CAST(4294967297 AS INT) = 1`), is not undone.
 """
@@ -17,8 +17,8 @@ import pyarrow as pa
 
 from pruner.expr.bound import Point, StorageValue
 from pruner.expr.clock import DAY, nanoseconds
-from pruner.expr.floats import Width, nearest, span
-from pruner.expr.numeric import preimage
+from pruner.expr.floats import Width, around, nearest, span
+from pruner.expr.numeric import CAST_SLACK, preimage
 from pruner.expr.semantics import Semantics
 from pruner.expr.types import (
     decimal_digits,
@@ -29,6 +29,9 @@ from pruner.expr.types import (
     is_string,
     unit_of,
 )
+
+_EXACT_DIGITS = 15
+"""Decimals of no more digits are cast to double by one exact division, which all engines round alike."""
 
 Undo: TypeAlias = Callable[[Point], Point]
 """Turns a point in the domain of the cast's result into one in the domain of the column."""
@@ -80,9 +83,9 @@ def _from_decimal(column: pa.DataType, target: pa.DataType) -> Undo | None:
         finer = target_scale - scale
         room = target_precision - target_scale >= precision - scale
         return _scaled(10**finer) if finer >= 0 and room else None
-    if pa.types.is_float64(target) and precision <= 15:
+    if pa.types.is_float64(target):
         largest = 10**precision - 1
-        return _rounded(scale, -largest, largest)
+        return _rounded(scale, -largest, largest, slack=0 if precision <= _EXACT_DIGITS else CAST_SLACK + 1)
     return None
 
 
@@ -99,8 +102,8 @@ def _scaled(factor: int) -> Undo:
     return undo
 
 
-def _rounded(scale: int, smallest: int, largest: int) -> Undo:
-    """Every value was divided by 10**scale and rounded to double."""
+def _rounded(scale: int, smallest: int, largest: int, slack: int = 0) -> Undo:
+    """Every value was divided by 10**scale and rounded to double, up to `slack` units in the last place wrong."""
 
     def rounded(unscaled: int) -> float:
         return nearest(Fraction(unscaled, 10**scale), Width.DOUBLE)
@@ -109,8 +112,9 @@ def _rounded(scale: int, smallest: int, largest: int) -> Undo:
         low, high = _number(point.low), _number(point.high)
         low = -math.inf if low is None else low
         high = math.inf if high is None else high
-        first, last = preimage(rounded, float(low), float(high), smallest, largest)
-        return Point(first, last, exact=point.exact or first > last)
+        below, above = around(float(low), Width.DOUBLE, slack)[0], around(float(high), Width.DOUBLE, slack)[1]
+        first, last = preimage(rounded, below, above, smallest, largest)
+        return Point(first, last, exact=(point.exact and not slack) or first > last)
 
     return undo
 

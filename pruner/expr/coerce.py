@@ -114,6 +114,9 @@ def _number_text(column: pa.DataType, text: str, semantics: Semantics) -> Coerce
         return NotComparable("only whole numbers in text are compared with number columns")
     value = int(text)
     misfit = NotComparable("the number in the text does not fit the column's type")
+    if pa.types.is_decimal(column) and semantics.engine == "spark":
+        # Spark casts both to double, in which decimals of many digits meet.
+        return coerce_number(column, Literal(nearest(value, Width.DOUBLE), pa.float64()), semantics)
     # The engine casts the text to the column's type: what does not fit fails there, or becomes NULL.
     if pa.types.is_integer(column):
         smallest, largest = integer_range(column)
