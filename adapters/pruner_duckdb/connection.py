@@ -193,13 +193,17 @@ class Connection:
             variables = runner.lazy_variables(text, scope)
             result = runner.attempt(text, values, method, scope)
             scope.keep(variables)
-            return LazyRelation(make, runner.told) if variables and result is not None else result
+            return (
+                LazyRelation(make, runner.told, runner.rewriter.look_again)
+                if variables and result is not None
+                else result
+            )
         select = form.select
         scope.keep({each.path[-1] for each in select.references if len(each.path) == 1})
         if form.literal or not runner.rewriter.binds(select, values, runner.relation_of(scope)):
             # A mistake is to be reported here, as DuckDB does.
             runner.attempt(text, values, method, scope, record=False)
-        return LazyRelation(make, runner.told)
+        return LazyRelation(make, runner.told, runner.rewriter.look_again)
 
 
 def _caller(frame: FrameType | None) -> FrameType | None:

@@ -104,6 +104,6 @@ def _column(batch: pa.RecordBatch, field: pa.Field[Any], names: Mapping[str, str
         return pa.repeat(True, batch.num_rows)
     position = batch.schema.get_field_index(names[field.name])
     if position < 0:
-        return pa.array([None] * batch.num_rows, field.type)
+        return cast("Any", pa).nulls(batch.num_rows, field.type)
     column = cast("Any", batch).column(position)
     return column if column.type.equals(field.type) else column.cast(field.type)

@@ -28,11 +28,19 @@ class LazyRelation:
     def __init__(
         self,
         make: Callable[[], duckdb.DuckDBPyRelation],
-        told: Callable[[duckdb.Error], Exception] = lambda error: error,
+        told: Callable[[duckdb.Error], Exception],
+        look_again: Callable[[], None],
     ) -> None:
-        """Hold what makes DuckDB's relation, and what tells the cause of an error when it runs."""
+        """Hold what is needed to run the statement whenever the relation runs.
+
+        Args:
+            make: makes DuckDB's relation.
+            told: tells the cause of an error of that relation.
+            look_again: lets `make` plan for the tables as they are then.
+        """
         self._make = make
         self._told = told
+        self._look_again = look_again
         self._rows: Iterator[tuple[Any, ...]] | None = None
 
     def native(self) -> duckdb.DuckDBPyRelation:
@@ -60,18 +68,22 @@ class LazyRelation:
                 f"{name} would keep to the files that the table has now and lose later ones: create a table "
                 "of the rows, or keep the relation itself"
             )
-        member = getattr(self._make(), name)
-        return self._wrapped(name, member) if callable(member) else member
+        if callable(getattr(duckdb.DuckDBPyRelation, name, None)):
+            return self._wrapped(name)
+        return getattr(self._make(), name)
 
-    def _wrapped(self, name: str, member: Callable[..., Any]) -> Callable[..., Any]:
+    def _wrapped(self, name: str) -> Callable[..., Any]:
         def call(*arguments: Any, **named: Any) -> Any:
             plain = tuple(_native(each) for each in arguments)
             try:
-                result = member(*plain, **{key: _native(each) for key, each in named.items()})
+                result = getattr(self._make(), name)(
+                    *plain, **{key: _native(each) for key, each in named.items()}
+                )
             except duckdb.Error as error:
                 if not self._may_succeed_later(error):
                     raise
                 # A file that a cleaner removed since the plan was made is met by planning again, once.
+                self._look_again()
                 result = self._again(name, arguments, named)
             if not isinstance(result, duckdb.DuckDBPyRelation):
                 return result
@@ -82,7 +94,7 @@ class LazyRelation:
                     *again, **{key: _native(each) for key, each in named.items()}
                 )
 
-            return LazyRelation(make, self._told)
+            return LazyRelation(make, self._told, self._look_again)
 
         return call
 

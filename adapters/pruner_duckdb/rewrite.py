@@ -162,6 +162,11 @@ class Rewriter:
         self._homes = ((schema,), (database,), (database, schema))
         self.views.look(ask)
 
+    def look_again(self) -> None:
+        """Let the next plans be made for the tables as they are then, whatever staleness they allow (rule R8)."""
+        for known in self._tables.values():
+            known.look_again()
+
     def binds(self, select: Select, parameters: Parameters, relation_of: RelationOf) -> bool:
         """Tell whether a statement surely makes sense, judged by the tables' shapes as last read."""
         try:

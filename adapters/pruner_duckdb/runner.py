@@ -139,12 +139,14 @@ class Runner:
         try:
             rewritten = self._rewritten(text, parameters, method, scope)
         except TableChanged:
+            self.rewriter.look_again()
             rewritten = self._rewritten(text, parameters, method, scope)
         if rewritten is None:
             return self._unchanged(text, parameters, method, scope)
         try:
             return self._call_rewritten(rewritten, method, scope, record)
         except (duckdb.IOException, TableError):
+            self.rewriter.look_again()
             again = self._rewritten(text, parameters, method, scope)
             if again is None or _snapshots(again) == _snapshots(rewritten):
                 raise
@@ -230,10 +232,9 @@ class Runner:
         self._sources = rewritten.sources
         try:
             return _call(rewritten.sql, rewritten.parameters, method, scope, sources=rewritten.sources)
-        except duckdb.CatalogException as error:
-            self._learn_views(error, rewritten.sql, method)
-            raise
         except duckdb.Error as error:
+            if isinstance(error, duckdb.CatalogException):
+                self._learn_views(error, rewritten.sql, method)
             raise self.told(error) from error.__cause__
 
     def told(self, error: duckdb.Error) -> Exception:

@@ -126,11 +126,15 @@ def scan_sql(
         shape: how they are read.
         bind: takes the list of files, and lists of partition values, as parameters.
         may_read: tells whether the statement may read a column; a wrong answer costs time alone.
+
+    Raises:
+        SchemaError: a column that may be read is nested in some of the files and is not in others.
     """
     base = snapshot.columns.column("base_file")
     ordinals = ordinals[base.is_valid().to_numpy()[ordinals]]
     if not len(ordinals):
         return shape.relation.empty_select()
+    _require_one_kind(snapshot, ordinals, may_read)
     files = [file_name(uri) for uri in base.take(pa.array(ordinals, pa.int64())).to_pylist() if uri]
     partitions = _PartitionValues(snapshot, ordinals, bind)
     selected: list[str] = []
@@ -175,6 +179,33 @@ _READ_WHOLE = "CASE WHEN file_index >= 0 THEN {} END"
 """Keeps DuckDB 2.0 from reading one field of a struct alone. In a file whose struct has other fields it takes the field
 by its position there, and in one without the struct it fails and takes the user's database with it.
 """
+
+
+def _require_one_kind(
+    snapshot: Snapshot, ordinals: NDArray[np.intp], may_read: Callable[[str], bool]
+) -> None:
+    """Refuse what DuckDB would fail on in the middle of a scan: a struct in one file, a number in the next.
+
+    Raises:
+        SchemaError: a column is so.
+    """
+    schemas = snapshot.file_schemas
+    mixed = [
+        field for field in snapshot.schema.columns if field.conflict is not None and may_read(field.path[0])
+    ]
+    if schemas is None or not mixed:
+        return
+    used: list[Any] = [schemas.distinct[n] for n in np.unique(schemas.ordinals[ordinals]).tolist() if n >= 0]
+    for field in mixed:
+        name = field.path[0]
+        types: set[Any] = {each.field(name).type for each in used if name in each.names}
+        types.add(field.type)
+        if len({type_.id if pa.types.is_nested(type_) else None for type_ in types}) > 1:
+            shown = " and ".join(sorted(map(str, types)))
+            raise SchemaError(
+                f"column {name!r} of {snapshot.root} cannot be read: the files to read hold {shown}; "
+                "leave the column out, or restrict the query to files of one kind"
+            )
 
 
 def _struct_varies(name: str, snapshot: Snapshot, ordinals: NDArray[np.intp]) -> bool:

@@ -40,6 +40,7 @@ class KnownTable:
         self._table: Table | None = spec if isinstance(spec, Table) else None
         self._shapes: dict[str, ScanShape] = {}
         self._reader: PlanReader | None = None
+        self._look_again = False
         self.as_of: str | None = self._options.get("as_of")
         self.read_optimized = bool(self._options.get("read_optimized"))
         self.last_relation: Relation | None = None
@@ -66,7 +67,12 @@ class KnownTable:
         Raises:
             TableError: it cannot be listed completely.
         """
-        return self.table.snapshot(self.as_of)
+        fresh, self._look_again = self._look_again, False
+        return self.table.snapshot(self.as_of, fresh=fresh)
+
+    def look_again(self) -> None:
+        """Let the next snapshot be taken of the table as it is then, whatever staleness it allows (rule R8)."""
+        self._look_again = True
 
     @property
     def reader(self) -> PlanReader:
