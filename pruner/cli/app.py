@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from pruner import __version__
-from pruner.cli import indexes, plans, queries
+from pruner.cli import indexes, inspecting, plans, queries, serve
 from pruner.cli.failures import PrunerGroup
 
 app = typer.Typer(
@@ -26,8 +26,10 @@ for name, command in {
     "plan": plans.plan,
     "explain": plans.explain,
     "query": queries.query,
+    "serve": serve.serve,
     "status": indexes.status,
     "show-indexes": indexes.show_indexes,
+    "inspect": inspecting.inspect,
     "verify": indexes.verify,
     "compact": indexes.compact,
     "vacuum": indexes.vacuum,

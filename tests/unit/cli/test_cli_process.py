@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import os
 import pty
+import re
 import select
 import shutil
 import signal
 import subprocess
 import sys
 import time
+import urllib.request
 from pathlib import Path
 
 import pytest
@@ -169,3 +171,31 @@ def _read_terminal(watcher: int, seconds: float = 60) -> bytes:
         shown += chunk
     os.close(watcher)
     return shown
+
+
+def test_the_service_serves_and_stops(flights: Path, tmp_path: Path) -> None:
+    """`pruner serve` says where it listens, answers there, and ends well when it is told to stop."""
+    (tmp_path / "pruner.toml").write_text(f'[tables.t]\nuri = "{flights}"\n')
+    command = command_line("serve", "--port", "0")
+    service = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=tmp_path)
+    try:
+        assert service.stdout is not None
+        url = re.search(r"http://[\d.:]+", service.stdout.readline())
+        assert url is not None
+        with urllib.request.urlopen(f"{url[0]}/v1/tables", timeout=30) as answer:
+            assert answer.read() == b'[{"name":"t","aliases":[]}]'
+        service.send_signal(signal.SIGTERM)
+        assert service.wait(30) in (0, -signal.SIGTERM)
+    finally:
+        service.kill()
+        service.communicate()
+
+
+def test_a_service_without_tables_or_beyond_this_machine_is_refused(
+    tmp_path: Path, flights: Path, run_process: Run
+) -> None:
+    """One sentence, and nothing listens."""
+    assert "no table to serve" in run_process("serve").err
+    (tmp_path / "pruner.toml").write_text(f'[tables.t]\nuri = "{flights}"\n')
+    refused = run_process("serve", "--host", "0.0.0.0")
+    assert (refused.code, "PRUNER_SERVICE_TOKEN" in refused.err) == (1, True)

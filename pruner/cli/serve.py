@@ -1,0 +1,77 @@
+"""`pruner serve`: the planner as a service."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from pruner.cli.output import write_line
+from pruner.errors import PrunerError
+
+HostOption = Annotated[str, typer.Option("--host", help="Address to listen on.")]
+PortOption = Annotated[int, typer.Option("--port", min=0, max=65535, help="Port; 0 takes a free one.")]
+CertificateOption = Annotated[
+    Path | None, typer.Option("--certificate", metavar="FILE", help="Certificate chain for TLS, PEM.")
+]
+PrivateKeyOption = Annotated[
+    Path | None, typer.Option("--private-key", metavar="FILE", help="Private key for TLS, PEM.")
+]
+InsecureOption = Annotated[
+    bool,
+    typer.Option("--insecure", help="Listen beyond this machine without TLS; the token is still asked for."),
+]
+
+
+def serve(
+    host: HostOption = "127.0.0.1",
+    port: PortOption = 8765,
+    certificate: CertificateOption = None,
+    private_key: PrivateKeyOption = None,
+    insecure: InsecureOption = False,
+) -> None:
+    """Answer plan requests over HTTP for the tables of pruner.toml."""
+    try:
+        import uvicorn
+
+        from pruner.service import Settings, create_app
+    except ImportError as error:
+        raise PrunerError("the service is not installed: pip install 'lake-pruner[service]'") from error
+    from pruner.catalog import Catalog
+    from pruner.config import load
+    from pruner.service.settings import TOKEN_VARIABLE
+
+    settings = Settings(
+        host=host,
+        port=port,
+        token=os.environ.get(TOKEN_VARIABLE) or None,
+        certificate=certificate,
+        private_key=private_key,
+        insecure=insecure,
+    )
+    config = load()
+    if not config.tables:
+        raise PrunerError("there is no table to serve: name tables in a pruner.toml (docs/configuration.md)")
+    app = create_app(config, Catalog(config=config), settings)
+    server = uvicorn.Config(
+        app,
+        host=host,
+        port=port,
+        ssl_certfile=certificate,
+        ssl_keyfile=private_key,
+        access_log=False,
+        log_level="warning",
+        server_header=False,
+        timeout_keep_alive=30,
+    )
+    listening = server.bind_socket()
+    listening.listen()  # from the line below on, clients may connect and wait
+    scheme = "http" if certificate is None else "https"
+    write_line(
+        f"serving {len(config.tables)} tables on {scheme}://{host}:{listening.getsockname()[1]}; stop with Ctrl-C"
+    )
+    sys.stdout.flush()
+    uvicorn.Server(server).run(sockets=[listening])

@@ -1,0 +1,198 @@
+"""The planner over HTTP: `POST /v1/plan` and what helps to run it (docs/service.md)."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.requests import ClientDisconnect
+from starlette.responses import Response
+from starlette.routing import Route
+
+from pruner.errors import PredicateError, PrunerError, SchemaError
+from pruner.report import report_json
+from pruner.service.answers import KeyCache, answer_of
+from pruner.service.guard import Guard, RefusedError, body_of, refusal
+from pruner.service.messages import decode_request, encode
+from pruner.service.metrics import CONTENT_TYPE, Metrics
+from pruner.service.openapi import description
+from pruner.service.planning import Planning, UnknownTableError
+from pruner.service.reports import Reports
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from starlette.requests import Request
+
+    from pruner.catalog import Catalog
+    from pruner.config import Config
+    from pruner.service.messages import PlanRequest
+    from pruner.service.planning import Planned
+    from pruner.service.settings import Settings
+
+    Handler = Callable[[Request], Awaitable[Response]]
+
+_log = logging.getLogger("pruner")
+
+
+def create_app(config: Config, catalog: Catalog, settings: Settings) -> Starlette:
+    """Return the ASGI application that plans over the tables of a configuration.
+
+    Raises:
+        ConfigError: the settings would let strangers in, or a table's configuration is wrong.
+    """
+    settings.check()
+    service = _Service(Planning(config, catalog), settings)
+    routes = [
+        service.route("/v1/plan", service.plan, "POST"),
+        service.route("/v1/plans/{id}", service.report, "GET"),
+        service.route("/v1/snapshots/{id}/keys", service.keys, "GET"),
+        service.route("/v1/tables", service.tables, "GET"),
+        service.route("/v1/openapi.json", service.openapi, "GET"),
+        service.route("/healthz", service.health, "GET"),
+        service.route("/metrics", service.figures, "GET"),
+    ]
+    guard = Middleware(Guard, token=settings.token, concurrent=settings.limits.concurrent)
+    return Starlette(routes=routes, middleware=[guard])
+
+
+class _Service:
+    """The routes and what they share."""
+
+    def __init__(self, planning: Planning, settings: Settings) -> None:
+        self._planning = planning
+        self._limits = settings.limits
+        self._metrics = Metrics()
+        self._reports = Reports()
+        self._keys = KeyCache()
+        # Threads end with their plan, not with the request that gave up on it, so their number is what bounds the work.
+        self._threads = ThreadPoolExecutor(settings.limits.concurrent, thread_name_prefix="pruner-plan")
+        self._free = asyncio.Semaphore(settings.limits.concurrent)
+
+    def route(self, path: str, handler: Handler, method: str) -> Route:
+        """A route whose failures become one sentence with a status, counted under the route's pattern."""
+
+        async def serve(request: Request) -> Response:
+            with self._metrics.in_flight.track_inprogress():
+                try:
+                    response = await handler(request)
+                except RefusedError as refused:
+                    response = refusal(refused.status, str(refused))
+                except ClientDisconnect:
+                    response = refusal(400, "the client went away")
+                except Exception as error:
+                    response = _failed(error)
+            self._metrics.served(path, response.status_code)
+            return response
+
+        return Route(path, serve, methods=[method])
+
+    async def plan(self, request: Request) -> Response:
+        """Plan one scan."""
+        started = time.perf_counter()
+        body = await body_of(request, self._limits)
+        asked = _decoded(body)
+        planned, answer = await self._in_thread(lambda: self._answer(asked, body))
+        self._metrics.planned(planned.table, planned.plan, time.perf_counter() - started)
+        _log.info(
+            "table %s: %d of %d slices kept%s",
+            planned.plan.snapshot.root,
+            planned.plan.kept,
+            planned.plan.total,
+            "".join(f"; {reason}" for reason in planned.plan.fallbacks),
+        )
+        return Response(answer, media_type="application/json")
+
+    def _answer(self, asked: PlanRequest, body: bytes) -> tuple[Planned, bytes]:
+        planned = self._planning.plan(asked)
+        plan_id = self._reports.remember(body, planned.plan.snapshot_id)
+        return planned, encode(answer_of(asked, planned, plan_id, self._keys))
+
+    async def report(self, request: Request) -> Response:
+        """The report of a past plan, made again from what was asked."""
+        asked = self._reports.asked(request.path_params["id"])
+        if asked is None:
+            raise RefusedError(404, "no such plan: it is unknown here, or was forgotten since")
+        planned = await self._in_thread(lambda: self._planning.plan(_decoded(asked.body)))
+        if planned.plan.snapshot_id != asked.snapshot_id:
+            raise RefusedError(410, "the table has changed since that plan: plan again")
+        return Response(report_json(planned.plan, "summary"), media_type="application/json")
+
+    async def keys(self, request: Request) -> Response:
+        """The keys of all slices of a snapshot that was planned on, as bytes."""
+        found = self._keys.known(request.path_params["id"])
+        if found is None:
+            raise RefusedError(404, "no plan was made on that snapshot lately: plan again")
+        return Response(found, media_type="application/octet-stream")
+
+    async def tables(self, _: Request) -> Response:
+        """The tables by name."""
+        return Response(encode(self._planning.tables), media_type="application/json")
+
+    async def openapi(self, _: Request) -> Response:
+        """The OpenAPI description."""
+        return Response(encode(description()), media_type="application/json")
+
+    async def health(self, _: Request) -> Response:
+        """Whether the service runs."""
+        return Response(b'{"status":"ok"}', media_type="application/json")
+
+    async def figures(self, _: Request) -> Response:
+        """What was counted, for Prometheus."""
+        return Response(self._metrics.text(), media_type=CONTENT_TYPE)
+
+    async def _in_thread(self, work: Callable[[], Any]) -> Any:
+        """Run planning in a thread.
+
+        Raises:
+            RefusedError: every thread is taken (429), or it takes too long (408).
+        """
+        if self._free.locked():
+            raise RefusedError(429, f"{self._limits.concurrent} plans are being made: try again")
+        await self._free.acquire()
+        running = asyncio.get_running_loop().run_in_executor(self._threads, work)
+        running.add_done_callback(lambda _: self._free.release())
+        try:
+            async with asyncio.timeout(self._limits.plan_seconds):
+                return await asyncio.shield(running)
+        except TimeoutError:
+            running.add_done_callback(_look_at)
+            raise RefusedError(
+                408, f"planning took longer than {self._limits.plan_seconds:g} seconds"
+            ) from None
+
+
+def _look_at(late: asyncio.Future[Any]) -> None:
+    """Take the exception of a plan that nobody waits for, or asyncio complains about it."""
+    if not late.cancelled():
+        late.exception()
+
+
+def _decoded(body: bytes) -> PlanRequest:
+    try:
+        return decode_request(body)
+    except RecursionError:
+        raise RefusedError(400, "the request is nested too deep") from None
+    except msgspec.MsgspecError as error:
+        raise RefusedError(400, f"the request cannot be read: {error}") from None
+
+
+def _failed(error: Exception) -> Response:
+    match error:
+        case UnknownTableError():
+            return refusal(404, str(error))
+        case PredicateError() | SchemaError():
+            return refusal(422, str(error))
+        case PrunerError():
+            # What stores say can hold places and keys: it goes to the log of whoever runs the service.
+            _log.warning("a plan failed: %s", error)
+            return refusal(503, "the table cannot be planned on now: the service's log says why")
+        case _:
+            _log.error("a request failed", exc_info=error)
+            return refusal(500, "the service failed: its log says why")

@@ -1,0 +1,97 @@
+"""What every request passes before it is served: the token, the number at once, the size and the time of its body."""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+from typing import TYPE_CHECKING
+
+from starlette.responses import Response
+
+from pruner.service.messages import Failure, encode
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from starlette.requests import Request
+    from starlette.types import ASGIApp, Receive, Scope, Send
+
+    from pruner.service.settings import Limits
+
+    Handler = Callable[[Request], Awaitable[Response]]
+
+OPEN_ROUTES = frozenset({"/healthz"})
+"""What may be asked without the token."""
+
+
+class RefusedError(Exception):
+    """A request that is not served: its status and one sentence."""
+
+    def __init__(self, status: int, sentence: str) -> None:
+        super().__init__(sentence)
+        self.status = status
+
+
+def refusal(status: int, sentence: str) -> Response:
+    """The answer to a request that is not served."""
+    return Response(encode(Failure(sentence)), status, media_type="application/json")
+
+
+class Guard:
+    """Asks for the token and bounds the number of requests at once."""
+
+    def __init__(self, app: ASGIApp, token: str | None, concurrent: int) -> None:
+        self._app = app
+        self._token = None if token is None else token.encode()
+        self._concurrent = concurrent
+        self._running = 0
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request, or refuse it."""
+        if scope["type"] != "http" or scope["path"] in OPEN_ROUTES:
+            await self._app(scope, receive, send)
+            return
+        if not self._allowed(scope):
+            await refusal(401, "send the service's token as 'Authorization: Bearer …'")(scope, receive, send)
+            return
+        if self._running >= self._concurrent:
+            await refusal(429, f"{self._concurrent} requests are being served: try again")(
+                scope, receive, send
+            )
+            return
+        self._running += 1
+        try:
+            await self._app(scope, receive, send)
+        finally:
+            self._running -= 1
+
+    def _allowed(self, scope: Scope) -> bool:
+        if self._token is None:
+            return True
+        sent = [value for name, value in scope["headers"] if name == b"authorization"]
+        scheme, _, token = (sent[0] if len(sent) == 1 else b"").partition(b" ")
+        # In constant time, whatever was sent.
+        same = hmac.compare_digest(token.strip(), self._token)
+        return same and scheme.lower() == b"bearer"
+
+
+async def body_of(request: Request, limits: Limits) -> bytes:
+    """Return the body of a request.
+
+    Raises:
+        RefusedError: it is larger (413) or comes slower (408) than the limits allow.
+    """
+    too_large = RefusedError(413, f"the body is larger than {limits.body_bytes:,} bytes")
+    declared = request.headers.get("content-length", "")
+    if declared.isdigit() and int(declared) > limits.body_bytes:
+        raise too_large
+    body = bytearray()
+    try:
+        async with asyncio.timeout(limits.body_seconds):
+            async for part in request.stream():
+                body += part
+                if len(body) > limits.body_bytes:
+                    raise too_large
+    except TimeoutError:
+        raise RefusedError(408, f"the body did not come within {limits.body_seconds:g} seconds") from None
+    return bytes(body)

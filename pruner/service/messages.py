@@ -1,0 +1,102 @@
+"""What the service takes and answers, as JSON (docs/service.md; `pruner.service.openapi` describes it to programs)."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, TypeAlias
+
+import msgspec
+
+from pruner.expr.wire import Node
+
+
+class SqlPredicate(msgspec.Struct, tag_field="form", tag="sql", forbid_unknown_fields=True):
+    """A predicate as SQL text in the dialect of the request's engine."""
+
+    text: str
+
+
+class ExpressionPredicate(msgspec.Struct, tag_field="form", tag="expression", forbid_unknown_fields=True):
+    """A predicate in the common expression form."""
+
+    expression: Node
+
+
+class EnginePredicate(msgspec.Struct, tag_field="form", tag="engine", forbid_unknown_fields=True):
+    """A predicate in the own form of the request's engine, which its adapter decodes (Trino: TupleDomain)."""
+
+    content: msgspec.Raw
+
+
+Predicate: TypeAlias = SqlPredicate | ExpressionPredicate | EnginePredicate
+
+
+class Session(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """Whose rules the predicate follows: the fields of `pruner.Semantics` that a client can know."""
+
+    engine: Literal["duckdb", "spark", "trino"]
+    version: str | None = None
+    zone: str | None = None
+    ansi: bool | None = None
+    timestamp_unit: Literal["s", "ms", "us", "ns"] | None = None
+    scan_mode: Literal["snapshot", "read_optimized"] = "snapshot"
+
+
+class PlanRequest(msgspec.Struct, forbid_unknown_fields=True):
+    """A scan to plan.
+
+    `table` is a name or an alias of the configuration, or the base path of a table that it names. `known_snapshot`
+    is the snapshot whose keys the client has already, so that they need not be sent again.
+    """
+
+    table: str
+    session: Session
+    predicate: Predicate
+    known_snapshot: str | None = None
+
+
+class PlanAnswer(msgspec.Struct):
+    """The slices that the scan may leave out, bound to one snapshot.
+
+    `drop` has a bit for each of `total` slices, set where the slice can hold no matching row: the bits of one byte
+    from the lowest up, compressed by zlib, in base64. `keys` says which file each ordinal stands for: 16 bytes for
+    each slice (`pruner.service.keys`), all in base64; null where the client knows the snapshot already or there are
+    so many that `GET /v1/snapshots/{id}/keys` should be asked once.
+    """
+
+    plan_id: str
+    table: str
+    snapshot_id: str
+    total: int
+    kept: int
+    drop: str
+    keys: str | None
+    planning_ms: float
+    fallbacks: list[str]
+
+
+class TableAnswer(msgspec.Struct):
+    """One table that the service plans for."""
+
+    name: str
+    aliases: list[str]
+
+
+class Failure(msgspec.Struct):
+    """Why a request was not served, in one sentence."""
+
+    error: str
+
+
+def decode_request(body: bytes) -> PlanRequest:
+    """Return the request in a body.
+
+    Raises:
+        msgspec.ValidationError, msgspec.DecodeError: it is none, with the place that is wrong.
+        RecursionError: it is nested too deep.
+    """
+    return msgspec.json.decode(body, type=PlanRequest)
+
+
+def encode(answer: Any) -> bytes:
+    """Return an answer as JSON."""
+    return msgspec.json.encode(answer)

@@ -1,0 +1,90 @@
+"""The description of the service for programs (OpenAPI 3.1), its schemas made from the very types that are decoded."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from pruner.service.messages import Failure, PlanAnswer, PlanRequest, TableAnswer
+from pruner.version import __version__
+
+_REFUSALS = {
+    "400": "The request cannot be read.",
+    "401": "The token is missing or wrong.",
+    "404": "There is no such table, plan or snapshot here.",
+    "408": "The body or the plan took too long.",
+    "410": "The table has changed since the plan.",
+    "413": "The body is too large.",
+    "422": "The predicate cannot be understood.",
+    "429": "Too many requests at once.",
+    "503": "The table cannot be planned on now.",
+}
+
+
+def description() -> dict[str, Any]:
+    """Return the OpenAPI document as plain values."""
+    types = (PlanRequest, PlanAnswer, TableAnswer, Failure)
+    _, components = msgspec.json.schema_components(types, ref_template="#/components/schemas/{name}")
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": "pruner", "version": __version__},
+        "components": {
+            "schemas": components,
+            "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
+        },
+        "security": [{"token": []}, {}],
+        "paths": {
+            "/v1/plan": {"post": _plan()},
+            "/v1/plans/{id}": {
+                "get": _get(
+                    "The report of a plan.", {"type": "object"}, ("404", "410", "408"), _id("plan id")
+                )
+            },
+            "/v1/snapshots/{id}/keys": {"get": _keys()},
+            "/v1/tables": {
+                "get": _get("The tables.", {"type": "array", "items": _reference("TableAnswer")}, ())
+            },
+            "/healthz": {"get": _get("Whether the service runs; needs no token.", {"type": "object"}, ())},
+        },
+    }
+
+
+def _plan() -> dict[str, Any]:
+    wrong = ("400", "404", "408", "413", "422", "503")
+    operation = _get("Plan one scan: which slices can be left out.", _reference("PlanAnswer"), wrong)
+    content = {"application/json": {"schema": _reference("PlanRequest")}}
+    return {**operation, "requestBody": {"required": True, "content": content}}
+
+
+def _keys() -> dict[str, Any]:
+    operation = _get("16 bytes for each slice of a snapshot.", {}, ("404",), _id("snapshot id"))
+    operation["responses"]["200"]["content"] = {
+        "application/octet-stream": {"schema": {"type": "string", "format": "binary"}}
+    }
+    return operation
+
+
+def _get(
+    summary: str, schema: dict[str, Any], wrong: tuple[str, ...], *parameters: dict[str, Any]
+) -> dict[str, Any]:
+    failure = {"application/json": {"schema": _reference("Failure")}}
+    refusals = {
+        status: {"description": _REFUSALS[status], "content": failure} for status in ("401", "429", *wrong)
+    }
+    answer = {"description": summary, "content": {"application/json": {"schema": schema}}}
+    return {"summary": summary, "parameters": list(parameters), "responses": {"200": answer, **refusals}}
+
+
+def _id(what: str) -> dict[str, Any]:
+    return {
+        "name": "id",
+        "in": "path",
+        "required": True,
+        "description": what,
+        "schema": {"type": "string"},
+    }
+
+
+def _reference(name: str) -> dict[str, str]:
+    return {"$ref": f"#/components/schemas/{name}"}

@@ -1,0 +1,118 @@
+"""From a request to a plan: only tables of the configuration, only predicates in forms that are understood."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from importlib.metadata import entry_points
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from pruner.errors import PredicateError, PrunerError, TableError
+from pruner.expr.semantics import Semantics
+from pruner.expr.wire import expression_of
+from pruner.service.keys import normal_path
+from pruner.service.messages import EnginePredicate, ExpressionPredicate, SqlPredicate, TableAnswer
+
+if TYPE_CHECKING:
+    from pruner.catalog import Catalog
+    from pruner.config import Config
+    from pruner.expr.nodes import Expr
+    from pruner.plan import Plan
+    from pruner.service.messages import PlanRequest, Predicate, Session
+    from pruner.table import PinnedSnapshot
+
+ADAPTERS = "pruner.adapters"
+"""Entry point group of the adapters; one whose engine sends predicates here offers `decode_request`."""
+
+
+class UnknownTableError(TableError):
+    """The service does not plan for such a table."""
+
+
+class Planned(NamedTuple):
+    """A plan, the name of its table in the configuration, and the snapshot that it was made on."""
+
+    table: str
+    plan: Plan
+    snapshot: PinnedSnapshot
+
+
+class Planning:
+    """Plans requests over the tables of a configuration. Threads may share it.
+
+    Raises:
+        ConfigError: a table of the configuration names an environment variable that is not set.
+    """
+
+    def __init__(self, config: Config, catalog: Catalog) -> None:
+        self._catalog = catalog
+        self.tables = tuple(
+            TableAnswer(table.name, list(table.aliases)) for table in config.tables if table.name is not None
+        )
+        self._names: dict[str, str] = {}
+        for table in self.tables:
+            settings = config.find(table.name)
+            places = settings.uris if settings else ()
+            for known in (table.name, *table.aliases):
+                self._names[known.casefold()] = table.name
+            for place in places:
+                self._names[_place(place)] = table.name
+
+    def plan(self, request: PlanRequest) -> Planned:
+        """Plan a request on the table as it stands now.
+
+        Raises:
+            UnknownTableError: the configuration has no such table.
+            PredicateError, SchemaError: the predicate cannot be understood.
+            TableError, StorageError: the table cannot be listed.
+        """
+        semantics = semantics_of(request.session)
+        predicate = _predicate(request.predicate, semantics)
+        name = self._name(request.table)
+        snapshot = self._catalog.open(name).snapshot()
+        return Planned(name, snapshot.plan(predicate, semantics=semantics), snapshot)
+
+    def _name(self, asked: str) -> str:
+        found = self._names.get(asked.casefold()) or self._names.get(_place(asked))
+        if found is None:
+            raise UnknownTableError(f"no table {asked[:200]!r} in the service's configuration")
+        return found
+
+
+def semantics_of(session: Session) -> Semantics:
+    """The rules that a client's session asks for."""
+    return replace(
+        Semantics.of(session.engine),
+        version=session.version,
+        zone=session.zone,
+        ansi=session.ansi,
+        timestamp_unit=session.timestamp_unit,
+        scan_mode=session.scan_mode,
+    )
+
+
+def _place(text: str) -> str:
+    return normal_path(text).rstrip("/")
+
+
+def _predicate(predicate: Predicate, semantics: Semantics) -> str | Expr:
+    match predicate:
+        case SqlPredicate(text):
+            return text
+        case ExpressionPredicate(expression):
+            return expression_of(expression)
+        case EnginePredicate(content):
+            return _decoder(semantics.engine)(bytes(content), semantics)
+
+
+def _decoder(engine: str) -> Any:
+    """What an engine's adapter offers for predicates in its own form."""
+    for found in entry_points(group=ADAPTERS, name=engine):
+        try:
+            adapter = found.load()
+        except ImportError as error:
+            raise PrunerError(f"the adapter of {engine} cannot be loaded: {error}") from error
+        if hasattr(adapter, "decode_request"):
+            return adapter.decode_request
+    raise PredicateError(
+        f"predicates of {engine} in its own form are not understood here: send SQL or the expression form"
+    )

@@ -1,0 +1,71 @@
+"""Limits and place of the service."""
+
+from __future__ import annotations
+
+import ipaddress
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from pruner.config import ConfigError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+TOKEN_VARIABLE = "PRUNER_SERVICE_TOKEN"
+"""Environment variable that holds the token which clients must send."""
+
+SHORTEST_TOKEN = 16
+"""Characters: a shorter token could be guessed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Bounds on what clients may ask: bytes of a body, seconds for it and for its answer, requests at once."""
+
+    body_bytes: int = 4 * 1024 * 1024
+    body_seconds: float = 5.0
+    plan_seconds: float = 10.0
+    concurrent: int = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Where the service listens, and who may ask. The token stays out of the repr."""
+
+    host: str = "127.0.0.1"
+    port: int = 8765
+    token: str | None = field(default=None, repr=False)
+    certificate: Path | None = None
+    private_key: Path | None = None
+    insecure: bool = False
+    limits: Limits = field(default_factory=Limits)
+
+    def check(self) -> None:
+        """Refuse what would let strangers in.
+
+        Raises:
+            ConfigError: it listens beyond this machine without a token or without TLS, or the token is too short.
+        """
+        if self.token is not None and len(self.token) < SHORTEST_TOKEN:
+            raise ConfigError(f"the token in {TOKEN_VARIABLE} is shorter than {SHORTEST_TOKEN} characters")
+        if (self.certificate is None) != (self.private_key is None):
+            raise ConfigError("TLS needs both --certificate and --private-key")
+        if _is_loopback(self.host):
+            return
+        if self.token is None:
+            raise ConfigError(
+                f"{self.host} is reachable from other machines: put a token into {TOKEN_VARIABLE}, "
+                "or listen on 127.0.0.1"
+            )
+        if self.certificate is None and not self.insecure:
+            raise ConfigError(
+                f"{self.host} is reachable from other machines: give --certificate and --private-key for TLS, "
+                "or --insecure where something in front of the service does that"
+            )
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
