@@ -10,9 +10,9 @@ import sys
 
 from rich.console import Console
 
-from benchmarks import build, evidence, plan, scan
+from benchmarks import bitmaps, build, evidence, plan, scan
 
-PARTS = {"plan": plan.run, "evidence": evidence.run, "scan": scan.run, "build": build.run}
+PARTS = {"plan": plan.run, "evidence": evidence.run, "scan": scan.run, "build": build.run, "bitmap": bitmaps.run}
 
 
 def main() -> None:

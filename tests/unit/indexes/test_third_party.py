@@ -1,0 +1,62 @@
+"""The index type of another distribution, as `examples/length_index` ships it: installed, found, built, asked."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.support.parquet_tables import write_file
+
+EXAMPLE = Path(__file__).parents[3] / "examples" / "length_index"
+
+SCRIPT = """
+import sys
+import pruner
+table = pruner.open_table(sys.argv[1])
+built = table.create_index("lengths", on="s", using="text_length")
+assert built.indexed == 3, built
+for where in ("s = 'LEX'", "s IN ('LEX', 'LEXX')", "s != 'LEX'", "s = 'LEX' OR x = 1", "NOT (s = 'LEX')"):
+    print(where, *sorted(uri.rsplit("/", 1)[1][0] for uri in table.plan(where).files))
+try:
+    table.create_index("other", on="x", using="text_length")
+except pruner.IndexDefinitionError as error:
+    print(error)
+"""
+
+
+def test_an_index_type_of_another_distribution(tmp_path: Path) -> None:
+    site = tmp_path / "site"
+    install = [
+        "-m",
+        "pip",
+        "install",
+        "-q",
+        "--no-deps",
+        "--no-build-isolation",
+        "--no-index",
+        "--target",
+        str(site),
+    ]
+    subprocess.run([sys.executable, *install, str(EXAMPLE)], check=True, capture_output=True, timeout=120)
+    root = tmp_path / "t"
+    write_file(root / "a.parquet", s=["LEX", "LAX"], x=[1, 2])
+    write_file(root / "b.parquet", s=["Lexington", "Boston"], x=[1, 2])
+    write_file(root / "c.parquet", s=["", "Lexi", None], x=[1, 2, 3])
+    done = subprocess.run(
+        [sys.executable, "-c", SCRIPT, str(root)],
+        check=True,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(site), *sys.path])},
+    )
+    assert done.stdout.splitlines() == [
+        "s = 'LEX' a c",
+        "s IN ('LEX', 'LEXX') a c",
+        "s != 'LEX' a b c",
+        "s = 'LEX' OR x = 1 a b c",
+        "NOT (s = 'LEX') a b c",
+        "text_length indexes columns of text without options, not 'x'",
+    ]
