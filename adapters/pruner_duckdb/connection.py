@@ -88,10 +88,18 @@ class Connection:
         return self._sql(query, alias, params, self._scope(_caller(inspect.currentframe())))
 
     def table(self, table_name: str) -> Any:
-        """Return a relation over one table by its name."""
-        if self._runner.rewriter.table_called(table_name, whole=True) is None:
-            return self.native.table(table_name)
-        path = ".".join(quote(part.strip('"')) for part in table_name.split("."))
+        """Return a relation over one table or view by its name."""
+        return self._named(table_name, self.native.table)
+
+    def view(self, view_name: str) -> Any:
+        """The same as `table`."""
+        return self._named(view_name, self.native.view)
+
+    def _named(self, name: str, native: Callable[[str], Any]) -> Any:
+        rewriter = self._runner.rewriter
+        if rewriter.table_called(name, whole=True) is None and not rewriter.views.mentioned_in(name):
+            return native(name)
+        path = ".".join(quote(part.strip('"')) for part in name.split("."))
         return self._sql(f"SELECT * FROM {path}", "", None, NOWHERE)
 
     def cursor(self) -> Connection:

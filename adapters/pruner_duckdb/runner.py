@@ -101,6 +101,7 @@ class Runner:
         self.last_plans = last_plans
         self.registered: dict[str, LazyRelation] = {}
         self._prepared = PreparedStatements()
+        self._recording = True
         self._sources: Sources = {}
 
     def run(
@@ -213,8 +214,16 @@ class Runner:
         return {names[each.path[0].lower()] for each in references if each.path[0].lower() in names}
 
     def relation_of(self, scope: Scope) -> Callable[[str], duckdb.DuckDBPyRelation]:
-        """Makes a relation of a query that sees the user's variables."""
-        return lambda sql: scope.call(self.native.sql, sql, {})
+        """Makes a relation of a query that sees the user's variables, to look at its shape: nothing is read."""
+
+        def relation(sql: str) -> duckdb.DuckDBPyRelation:
+            self._recording = False
+            try:
+                return scope.call(self.native.sql, sql, {})
+            finally:
+                self._recording = True
+
+        return relation
 
     def _rewritten(self, text: Any, parameters: Parameters, method: Method, scope: Scope) -> Rewritten | None:
         if not isinstance(text, str) or not self.rewriter.mentions_table(text):
@@ -226,7 +235,7 @@ class Runner:
         return self.rewriter.rewrite(form, parameters, self._asking(method), self.relation_of(scope))
 
     def _call_rewritten(self, rewritten: Rewritten, method: Method, scope: Scope, record: bool) -> Any:
-        for scan in rewritten.scans if record else ():
+        for scan in rewritten.scans if record and self._recording else ():
             self.last_plans.append(scan)
             scan.log()
         self._sources = rewritten.sources
