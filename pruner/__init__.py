@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from pruner.indexing import RefreshResult
     from pruner.inspection import IndexEntry
     from pruner.plan import FunnelStep, Plan
+    from pruner.row_reader import read_rows, row_groups
     from pruner.status import IndexStatus, TableStatus
     from pruner.table import PinnedSnapshot, Table, open_table
     from pruner.tables.snapshot import FileSlice
@@ -61,6 +62,8 @@ __all__ = [
     "TableStatus",
     "__version__",
     "open_table",
+    "read_rows",
+    "row_groups",
     "sql",
 ]
 
@@ -81,6 +84,7 @@ _HOMES = {
     "pruner.indexing": ("RefreshResult",),
     "pruner.inspection": ("IndexEntry",),
     "pruner.plan": ("FunnelStep", "Plan"),
+    "pruner.row_reader": ("read_rows", "row_groups"),
     "pruner.status": ("IndexStatus", "TableStatus"),
     "pruner.table": ("PinnedSnapshot", "Table", "open_table"),
     "pruner.tables.snapshot": ("FileSlice",),

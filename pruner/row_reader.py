@@ -1,0 +1,88 @@
+"""Reading the rows of a plan with pyarrow: the row groups that hold them, and the rows themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from pruner.errors import TableError
+from pruner.pipeline.source_files import open_source
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from pruner.plan import Plan
+
+    Positions = NDArray[np.uint32]
+
+
+def row_groups(
+    plan: Plan, storage_options: Mapping[str, str] | None = None
+) -> Iterator[tuple[str, list[int]]]:
+    """The row groups of each file to read that hold rows which can match; all of them where rows are not known.
+
+    Args:
+        plan: what is to be read.
+        storage_options: options of the store.
+
+    Raises:
+        TableError: a slice to read has log files, so that its base file alone is not the table's content.
+        StorageError: a file cannot be read.
+    """
+    for uri, positions in _rows(plan):
+        file = pq.ParquetFile(open_source(uri, None, storage_options or {}))
+        yield uri, [number for number, _ in _in_groups(file, positions)]
+
+
+def read_rows(
+    plan: Plan, columns: Sequence[str] | None = None, storage_options: Mapping[str, str] | None = None
+) -> Iterator[pa.Table]:
+    """The rows of a plan, a table for each row group that holds some; only those groups are read.
+
+    They are the matching rows where `plan.rows_exact`, and otherwise more: the predicate is to be applied again.
+    Columns are the files' own; what stands in paths alone is not among them.
+
+    Args:
+        plan: what is to be read.
+        columns: names of top-level columns; all unless given.
+        storage_options: options of the store.
+
+    Raises:
+        TableError: a slice to read has log files, so that its base file alone is not the table's content.
+        StorageError: a file cannot be read.
+    """
+    for uri, positions in _rows(plan):
+        file: Any = pq.ParquetFile(open_source(uri, None, storage_options or {}))
+        for number, within in _in_groups(file, positions):
+            group = file.read_row_group(number, columns=None if columns is None else list(columns))
+            yield group if within is None else group.take(pa.array(within, pa.int64()))
+
+
+def _rows(plan: Plan) -> Iterator[tuple[str, Positions | None]]:
+    if plan.has_logs and plan.semantics.scan_mode != "read_optimized":
+        raise TableError(
+            "some slices to read have log files, so their base files alone are not the table's content"
+        )
+    if plan.rows is not None:
+        yield from plan.rows.pairs()
+        return
+    for uri in plan.files:
+        yield uri, None
+
+
+def _in_groups(file: Any, positions: Positions | None) -> Iterator[tuple[int, NDArray[np.int64] | None]]:
+    """The row groups of a file with some of the positions, and those counted from the start of the group."""
+    start = 0
+    for number in range(file.metadata.num_row_groups):
+        stop = start + file.metadata.row_group(number).num_rows
+        if positions is None:
+            yield number, None
+        else:
+            first, last = np.searchsorted(positions, [start, stop])
+            if last > first:
+                yield number, positions[first:last].astype(np.int64) - start
+        start = stop
