@@ -86,7 +86,8 @@ class PrunedRelation:
         return scan
 
     def _apply(self, plan: Plan, java_scan: Any) -> Scan:
-        if plan.kept == plan.total:
+        # A Hudi relation can be older than the snapshot, which shows in files that the snapshot does not know.
+        if plan.kept == plan.total and self.table.format == "parquet":
             return Scan(self.name, plan)
         drop = np.packbits(~plan.kept_mask, bitorder="little").tobytes()
         answer = str(java_scan.drop(self._java_slices(plan.snapshot), drop))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
@@ -58,18 +58,18 @@ def sql(
     """
     if _ABOUT_INDEXES.match(query):
         return _shown(spark, execute(parse_statement(query), _SparkTables(spark)))
-    plainly: Callable[..., DataFrame] = spark.sql  # pyright: ignore[reportUnknownMemberType]
+    session: Any = spark
     if args:
-        return prune(plainly(query, args), planning_seconds=planning_seconds)
+        return prune(session.sql(query, args), planning_seconds=planning_seconds)
     side = java_side(spark)
     plan = side.analyzed(java_session(spark), query)
     source = side.factory.source(plan)
     if source is None:
-        return plainly(query)
+        return session.sql(query)
     wrapper = Wrapper(spark, side, planning_seconds)
     wrapped = wrapper.wrap(source, partial(table_behind, side))
     return (
-        plainly(query) if wrapped is source else wrapper.frame(side.factory.withSource(plan, source, wrapped))
+        session.sql(query) if wrapped is source else wrapper.frame(side.factory.withSource(plan, source, wrapped))
     )
 
 

@@ -1,0 +1,213 @@
+"""Hudi tables through `pruner_spark`: logs, time travel, read-optimized, and tables that change before the scan."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from py4j.protocol import Py4JJavaError
+
+import pruner
+import pruner_spark
+from tests.engines.spark_tables import files_scanned, new_scans, rows_of, unordered
+from tests.support.hudi_timeline import completed
+from tests.support.hudi_writer import CLEAN, COMPACT, HudiWriter, trips
+from tests.support.spark import UNPRUNED, spark_snapshot
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+pytestmark = pytest.mark.spark
+
+PREDICATES = (
+    "fare >= 1000",
+    "fare < 5",
+    "id = 4",
+    "fare IS NULL AND city = 'rome'",
+    "seats IN (0, 3) OR id > 20",
+)
+
+
+def _index(path: Path) -> pruner.Table:
+    table = pruner.open_table(path)
+    table.create_index("stats", on="*", if_not_exists=True)
+    table.refresh()
+    return table
+
+
+def _same(frame: DataFrame, expected: DataFrame, predicate: str) -> pruner_spark.Scan:
+    """Run a predicate on both, compare the rows, and return the one scan."""
+    spark = frame.sparkSession
+    before = pruner_spark.last_plans(spark)
+    chosen = frame.where(predicate).select("id", "city", "seats", "fare", "ts")
+    rows = unordered(rows_of(chosen))
+    wanted = expected.where(predicate).select("id", "city", "seats", "fare", "ts")
+    assert rows == unordered(rows_of(wanted)), predicate
+    (scan,) = new_scans(spark, before)
+    assert scan.reason is None, scan.reason
+    assert scan.kept is not None
+    (read,) = files_scanned(chosen)
+    assert read <= scan.kept, "more files were read than the plan keeps"
+    return scan
+
+
+@pytest.mark.parametrize("name", ["mor_v6", "mor_v8", "mor_v9", "mor_pending_compaction_v6"])
+def test_values_that_an_update_moved_into_logs_are_found(
+    spark: SparkSession, hudi_table: Callable[[str], Path], name: str
+) -> None:
+    path = hudi_table(name)
+    _index(path)
+    frame = pruner_spark.read(spark, path)
+    scans = [_same(frame, spark_snapshot(spark, path), predicate) for predicate in PREDICATES]
+    assert all(scan.total == len(pruner.open_table(path).snapshot().slices) for scan in scans)
+    # With a compaction pending in version 6 nothing is settled, so that nothing can be proved (rules R4 and R6).
+    assert any((scan.files_dropped or 0) > 0 for scan in scans) == ("pending" not in name)
+
+
+@pytest.mark.parametrize("name", ["cow_v6", "cow_v8", "cow_v9", "cow_special_values_v9"])
+def test_copy_on_write(spark: SparkSession, hudi_table: Callable[[str], Path], name: str) -> None:
+    path = hudi_table(name)
+    _index(path)
+    frame = pruner_spark.read(spark, path)
+    scans = [_same(frame, spark_snapshot(spark, path), predicate) for predicate in PREDICATES]
+    assert any((scan.files_dropped or 0) > 0 for scan in scans), "nothing was ever dropped"
+
+
+def test_read_optimized_reads_base_files(spark: SparkSession, hudi_table: Callable[[str], Path]) -> None:
+    path = hudi_table("mor_v9")
+    _index(path)
+    frame = pruner_spark.read(spark, path, read_optimized=True)
+    for predicate in PREDICATES:
+        _same(frame, spark_snapshot(spark, path, read_optimized=True), predicate)
+    assert pruner_spark.last_plans(spark)[-1].plan.semantics.scan_mode == "read_optimized"  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("name", ["cow_v9", "mor_v6"])
+def test_time_travel_does_not_use_what_came_later(
+    spark: SparkSession, hudi_table: Callable[[str], Path], name: str
+) -> None:
+    """Trap T4: before the upsert nothing had a fare of 1000."""
+    path = hudi_table(name)
+    _index(path)
+    for instant in completed(path, "commit", "deltacommit"):
+        frame = pruner_spark.read(spark, path, as_of=instant.requested)
+        for predicate in PREDICATES[:2]:
+            _same(frame, spark_snapshot(spark, path, as_of=instant.requested), predicate)
+
+
+def test_a_frame_older_than_the_table_keeps_its_rows_and_is_still_pruned(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """Trap T4: commits after the frame was resolved; it reads the old slices, by the evidence of those."""
+    writer = HudiWriter(spark, tmp_path / "t")
+    writer.insert(trips(spark, range(12)))
+    _index(writer.path)
+    frame = pruner_spark.read(spark, writer.path)
+    plain = spark_snapshot(spark, writer.path)
+    unordered(rows_of(plain))  # makes Hudi list now
+    writer.upsert(trips(spark, range(3), ts=2, fare=1000))
+    writer.insert(trips(spark, range(12, 24), fare=100))
+    for refreshed in (False, True):
+        if refreshed:
+            _index(writer.path)
+        old = _same(frame, plain, "fare < 1.5")
+        assert (old.kept, old.total) == (1, 3)
+        assert _same(frame, plain, "fare = 1000").kept == 0
+        new = pruner_spark.read(spark, writer.path)
+        assert _same(new, spark_snapshot(spark, writer.path), "fare = 1001").kept == (1 if refreshed else 6)
+
+
+def test_a_compaction_between_planning_and_running_loses_nothing(spark: SparkSession, tmp_path: Path) -> None:
+    writer = HudiWriter(spark, tmp_path / "t", 9, "MERGE_ON_READ")
+    writer.insert(trips(spark, range(12)))
+    writer.upsert(trips(spark, range(3), ts=2, fare=1000))
+    _index(writer.path)
+    frame = pruner_spark.read(spark, writer.path)
+    plain = spark_snapshot(spark, writer.path)
+    rows_of(plain)
+    writer.upsert(trips(spark, [6], ts=3, fare=5000), also=COMPACT)
+    _index(writer.path)
+    for predicate in PREDICATES:
+        _same(frame, plain, predicate)
+    assert (
+        _same(pruner_spark.read(spark, writer.path), spark_snapshot(spark, writer.path), "fare > 4000").kept
+        == 1
+    )
+
+
+@pytest.mark.parametrize("listed", [True, False])
+def test_a_clean_between_planning_and_running_loses_nothing(
+    spark: SparkSession, tmp_path: Path, listed: bool
+) -> None:
+    """Whether Hudi had listed the table before or not: what is gone is gone as it is without pruner."""
+    writer = HudiWriter(spark, tmp_path / "t")
+    writer.insert(trips(spark, range(12)))
+    _index(writer.path)
+    frame = pruner_spark.read(spark, writer.path)
+    plain = spark_snapshot(spark, writer.path)
+    if listed:
+        rows_of(plain)
+        rows_of(frame)
+    for round_ in range(3):
+        also = CLEAN if round_ == 2 else None
+        writer.upsert(trips(spark, range(0, 12, 3), ts=2 + round_, fare=1000), also=also)
+    for predicate in ("city = 'paris' AND fare > 3", "city = 'berlin' AND fare > 1", "fare IS NULL"):
+        assert _outcome(frame.where(predicate)) == _outcome(plain.where(predicate)), predicate
+
+
+def _outcome(frame: DataFrame) -> Any:
+    """The rows of a query, or that a file of it is gone."""
+    try:
+        return unordered(rows_of(frame.select("id", "fare")))
+    except Py4JJavaError as error:
+        if "FileNotFound" not in str(error):
+            raise
+        return "a file is gone"
+
+
+def test_rows_of_a_commit_after_the_index_are_found(spark: SparkSession, tmp_path: Path) -> None:
+    writer = HudiWriter(spark, tmp_path / "t", 9, "MERGE_ON_READ")
+    writer.insert(trips(spark, range(12)))
+    _index(writer.path)
+    writer.insert(trips(spark, range(12, 24), fare=100))
+    writer.upsert(trips(spark, [3], ts=2, fare=2000))
+    frame = pruner_spark.read(spark, writer.path)
+    for predicate in (*PREDICATES, "fare >= 2000", "fare > 100"):
+        _same(frame, spark_snapshot(spark, writer.path), predicate)
+
+
+def test_incremental_and_change_reads_pass_through(
+    spark: SparkSession, hudi_table: Callable[[str], Path]
+) -> None:
+    path = hudi_table("cow_v9")
+    _index(path)
+    first = completed(path, "commit")[0]
+    options = {
+        **UNPRUNED,
+        "hoodie.datasource.query.type": "incremental",
+        "hoodie.datasource.read.begin.instanttime": first.completed or first.requested,
+    }
+    frame = spark.read.format("hudi").options(**options).load(str(path))
+    before = pruner_spark.last_plans(spark)
+    rows = unordered(rows_of(pruner_spark.prune(frame).where("fare >= 1000").select("id")))
+    assert rows == unordered(rows_of(frame.where("fare >= 1000").select("id")))
+    assert rows
+    assert all(scan.plan is None and scan.reason for scan in new_scans(spark, before))
+
+
+def test_names_of_the_catalog_travel_in_time(spark: SparkSession, hudi_table: Callable[[str], Path]) -> None:
+    """Trap T4, in SQL: TIMESTAMP AS OF reads the slices of then."""
+    path = hudi_table("cow_v9")
+    _index(path)
+    spark.sql(f"CREATE TABLE travelled USING hudi LOCATION '{path.as_uri()}'")
+    try:
+        for instant in completed(path, "commit"):
+            query = f"SELECT id FROM travelled TIMESTAMP AS OF '{instant.requested}' WHERE fare >= 1000"
+            found = unordered(rows_of(pruner_spark.sql(spark, query)))
+            then: Any = spark_snapshot(spark, path, as_of=instant.requested)
+            assert found == unordered(rows_of(then.where("fare >= 1000").select("id")))
+            assert pruner_spark.last_plans(spark)[-1].reason is None
+    finally:
+        spark.sql("DROP TABLE travelled")
