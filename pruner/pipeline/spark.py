@@ -23,7 +23,7 @@ from pruner.metadata.finished import Receipt
 from pruner.metadata.segments import read_segment
 from pruner.pipeline.batches import BATCH_SLICES
 from pruner.pipeline.requests import table_bytes
-from pruner.pipeline.slices import CHUNK_BYTES, CHUNK_SLICES, cut, sizes_of
+from pruner.pipeline.slices import CHUNK_SLICES, cut, sizes_of
 from pruner.pipeline.spark_probe import check_executors, reason_of
 from pruner.pipeline.spark_worker import RESULT_COLUMNS, SparkJob, run_parts
 
@@ -35,6 +35,9 @@ if TYPE_CHECKING:
 
 PARTS_PER_CORE = 3
 """Parts for each core of the cluster, so that a slow one does not hold up the others."""
+
+LEAST_PART_BYTES = 64 * 1024**2
+"""Bytes of files that are worth a task of their own."""
 
 PART_BYTES = 8 * 1024**3
 """Bytes of files in a part at most (but for a single file)."""
@@ -118,7 +121,7 @@ def _parts(slices: pa.Table, cores: int) -> Iterator[tuple[int, int]]:
     sizes = sizes_of(slices)
     share = cores * PARTS_PER_CORE
     most = min(max(len(sizes) // share, CHUNK_SLICES), BATCH_SLICES)
-    most_bytes = min(max(int(sizes.sum()) // share, CHUNK_BYTES), PART_BYTES)
+    most_bytes = min(max(int(sizes.sum()) // share, LEAST_PART_BYTES), PART_BYTES)
     return cut(sizes, most, most_bytes)
 
 
