@@ -1,0 +1,139 @@
+"""Every kind of commit on real Hudi tables: plans stay sound before a refresh, and a refresh reads only what is new.
+
+The oracle is Spark's snapshot read with Hudi's own data skipping off. After each action, with the index still older
+than the table, every row that Spark reads must be planned for; the plan says how many slices no record covers; then
+one refresh indexes exactly the slices that are new, and the plans are those of an index built from nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+import pruner
+from tests.support.hudi_actions import LiveTable
+from tests.support.hudi_timeline import timeline
+from tests.support.spark import spark_snapshot
+
+if TYPE_CHECKING:
+    from pyspark.sql import Row, SparkSession
+
+    from tests.support.hudi_writer import TableType, TableVersion
+
+pytestmark = pytest.mark.spark
+
+SPARK = pruner.Semantics(engine="spark", zone="UTC")
+BOTH = ("insert", "upsert", "delete", "insert_overwrite", "cluster", "clean", "roll_back", "restore")
+ACTIONS = {
+    "COPY_ON_WRITE": (*BOTH, "drop_partition"),
+    "MERGE_ON_READ": (*BOTH, "compact", "log_compact", "drop_partition"),
+}
+
+
+class Checked:
+    """A table with an index, and the checks after each change of it."""
+
+    def __init__(self, live: LiveTable, index_uri: Path, scratch: Callable[[], Path]) -> None:
+        self.live = live
+        self._scratch = scratch
+        self._read: tuple[str, list[Row]] | None = None
+        self.table = pruner.open_table(str(live.path), index_uri=str(index_uri))
+
+    def plans_are_sound(self, what: str, as_of: str | None = None) -> None:
+        """Every row that Spark reads is planned for."""
+        pinned = self.table.snapshot(as_of=as_of)
+        if self._read is None or self._read[0] != pinned.id:
+            frame = spark_snapshot(self.live.spark, self.live.path, as_of=as_of)
+            self._read = (pinned.id, frame.collect())
+        rows = self._read[1]
+        for row in rows:
+            group = row["_hoodie_file_name"].split("_", maxsplit=1)[0]
+            texts = [f"id = {row['id']}", f"seats >= {row['seats']} AND ts = {row['ts']}"]
+            texts.append("fare IS NULL" if row["fare"] is None else f"fare = {row['fare']}D")
+            for text in texts:
+                kept = {entry.file_id for entry in pinned.plan(text, semantics=SPARK).slices}
+                assert group in kept, f"LOST {group} for {text} after {what} (as of {as_of})"
+
+    def uncovered(self) -> set[bytes]:
+        """The slices that could be covered and are not."""
+        pinned = self.table.snapshot()
+        plan = pinned.plan("id > 1000000", semantics=SPARK)
+        # Nothing holds such an id, so whatever is covered goes.
+        coverable = pinned.data.coverable
+        kept = {pinned.data.keys[int(i)].as_py() for i in plan.ordinals if coverable[int(i)]}
+        (step,) = plan.steps
+        assert step.uncovered == plan.kept, "a plan says what no record covers"
+        return kept
+
+    def refresh_reads_only_what_is_new(self, what: str) -> int:
+        """One refresh covers what was not covered, a second one finds nothing, and plans are those of a new index."""
+        missing = self.uncovered()
+        assert self.table.refresh(dry_run=True).files == len(missing)
+        result = self.table.refresh()
+        left_out = {failure.slice for failure in result.failures}
+        assert result.indexed == len(missing) - len(left_out), what
+        assert len(self.uncovered()) == len(left_out)
+        if not left_out:
+            assert self.table.refresh().indexed == 0
+        self.plans_are_those_of_a_new_index(what)
+        return result.indexed
+
+    def plans_are_those_of_a_new_index(self, what: str) -> None:
+        """As sharp as an index built from nothing."""
+        fresh = pruner.open_table(str(self.live.path), index_uri=str(self._scratch()))
+        fresh.create_index("stats", on="*")
+        texts = [f"id = {id_}" for id_ in range(0, self.live.next_id, 2)]
+        texts += ["fare > 1000", "fare IS NULL", "ts > 3 AND seats = 1", f"fare < {10 * self.live.ts}"]
+        mine, other = self.table.snapshot(), fresh.snapshot()
+        assert mine.id == other.id
+        for text in texts:
+            ours, theirs = mine.plan(text, semantics=SPARK), other.plan(text, semantics=SPARK)
+            assert ours.ordinals.tolist() == theirs.ordinals.tolist(), f"{text} after {what}"
+
+
+@pytest.mark.parametrize("version", [6, 8, 9])
+@pytest.mark.parametrize("table_type", ["COPY_ON_WRITE", "MERGE_ON_READ"])
+def test_refresh_follows_every_action(
+    table_type: TableType,
+    version: TableVersion,
+    spark: SparkSession,
+    tmp_path: Path,
+    record_property: Callable[[str, object], None],
+) -> None:
+    live = LiveTable(spark, tmp_path / f"live_v{version}", version, table_type)
+    live.insert(9)
+    numbers = iter(range(1000))
+    checked = Checked(live, tmp_path / "index", lambda: tmp_path / f"fresh{next(numbers)}")
+    checked.table.create_index("stats", on="*")
+    counts: list[str] = []
+    for action in ACTIONS[table_type]:
+        before = {instant.file.name for instant in timeline(live.path)}
+        getattr(live, action)()
+        done = {instant.action for instant in timeline(live.path) if instant.file.name not in before}
+        assert not LEAVES.get(action) or LEAVES[action] & done, f"{action} did nothing: {done}"
+        checked.plans_are_sound(action)
+        new = checked.refresh_reads_only_what_is_new(action)
+        after = len(checked.table.snapshot().slices)
+        assert new <= EXPECTED_NEW.get(action, 1), f"{action}: {new} slices of {after} were read"
+        counts.append(f"{action} {new} of {after}")
+        checked.plans_are_sound(f"{action} and refresh")
+    record_property("figure", f"slices read by a refresh, {table_type} v{version}: {', '.join(counts)}")
+
+
+EXPECTED_NEW = {"insert": 3, "cluster": 3, "insert_overwrite": 1, "compact": 3, "roll_back": 2}
+"""Most slices that are new after an action; one where not given."""
+
+LEAVES = {
+    "insert_overwrite": {"replacecommit"},
+    "cluster": {"replacecommit", "clustering"},
+    "clean": {"clean"},
+    "roll_back": {"rollback"},
+    "restore": {"restore"},
+    "compact": {"compaction"},
+    "log_compact": {"logcompaction"},
+    "drop_partition": {"replacecommit"},
+}
+"""What an action leaves in the timeline, one of these."""
