@@ -74,12 +74,14 @@ def test_every_environment_variable_is_documented(variable: str) -> None:
 
 
 def test_every_json_field_is_documented(run: Run, flights: Path) -> None:
+    run("sql", f"CREATE INDEX bits ON '{flights}' USING bitmap (delay)")
     outputs = {
         "sql": run("sql", f"CREATE INDEX stats ON '{flights}' (delay)", "--output", "json"),
         "refresh": run("refresh", flights, "--output", "json"),
         "query": run("query", "SELECT 1 AS one", "--output", "json"),
         "status": run("status", flights, "--output", "json"),
         "show-indexes": run("show-indexes", flights, "--output", "json"),
+        "inspect": run("inspect", flights, "bits", "--output", "json"),
         "verify": run("verify", flights, "--output", "json"),
         "vacuum": run("vacuum", flights, "--output", "json"),
         "uninstall": run("uninstall", flights, "--yes", "--output", "json"),
