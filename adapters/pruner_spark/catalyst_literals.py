@@ -26,10 +26,6 @@ from pruner_spark.catalyst_source import JsonNode, NotUnderstood, Source
 FIRST_DAY: Final = day_number(datetime.date.min)
 LAST_DAY: Final = day_number(datetime.date.max)
 
-SETTLED_DAY: Final = day_number(datetime.date(1900, 1, 3))
-"""From here on no calendar or zone of old changes which of two moments is the earlier one."""
-
-_DAY_MICROS: Final = 86_400_000_000
 _NOT_FINITE: Final = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 _REPLACEMENT = "\ufffd"
 _BYTES = re.compile(r"X'([0-9A-Fa-f]*)'", re.ASCII)
@@ -38,7 +34,7 @@ _BYTES_LIST = re.compile(
 )
 
 
-def literal(node: JsonNode, place: int, data_type: pa.DataType, source: Source, *, rebased: bool) -> Literal:
+def literal(node: JsonNode, place: int, data_type: pa.DataType, source: Source) -> Literal:
     """Return the literal of a node.
 
     Args:
@@ -46,10 +42,9 @@ def literal(node: JsonNode, place: int, data_type: pa.DataType, source: Source, 
         place: where it stands in the expression.
         data_type: its type.
         source: where its value is fetched from if the JSON does not have it.
-        rebased: columns of old dates and timestamps are rebased when they are read.
 
     Raises:
-        NotUnderstood: the value is none that the expression form has, or cannot be compared with what files hold.
+        NotUnderstood: the value is none that the expression form has.
     """
     text = node.get("value")
     if text is None:
@@ -67,12 +62,10 @@ def literal(node: JsonNode, place: int, data_type: pa.DataType, source: Source, 
         value = _decoded(source.text_bytes(place))
     else:
         value = _parsed(text, data_type)
-    made = Literal(value, data_type)
-    _require_settled([made], rebased)
-    return made
+    return Literal(value, data_type)
 
 
-def set_literals(place: int, data_type: pa.DataType, source: Source, *, rebased: bool) -> tuple[Literal, ...]:
+def set_literals(place: int, data_type: pa.DataType, source: Source) -> tuple[Literal, ...]:
     """Return the literals of an InSet over values of one type, NULL last.
 
     Raises:
@@ -90,7 +83,6 @@ def set_literals(place: int, data_type: pa.DataType, source: Source, *, rebased:
         made = [Literal(convert(text), data_type) for text in sorted(texts)]
     except (ValueError, ArithmeticError):
         raise NotUnderstood("a list of values in another form") from None
-    _require_settled(made, rebased)
     return (*made, Literal(None, data_type)) if has_null else tuple(made)
 
 
@@ -159,18 +151,3 @@ def _decoded(data: bytes) -> str:
         return data.decode()
     except UnicodeDecodeError:
         raise NotUnderstood("text that is not UTF-8") from None
-
-
-def _require_settled(literals: list[Literal], rebased: bool) -> None:
-    """Refuse moments of old where what is read from a file is not what statistics of the file say."""
-    if not rebased or not literals or not is_temporal(literals[0].type):
-        return
-    for each in literals:
-        value = each.value
-        if isinstance(value, datetime.date):
-            early = day_number(value) < SETTLED_DAY
-        else:
-            unit = 1 if pa.types.is_date(each.type) else _DAY_MICROS
-            early = isinstance(value, int) and value < SETTLED_DAY * unit
-        if early:
-            raise NotUnderstood("moments before 1900, which the session reads by the old calendar")

@@ -192,7 +192,7 @@ class Nodes:
     def literal(self, node: JsonNode, place: int, _: list[Part]) -> Part:
         """A constant."""
         data_type = self._type(node["dataType"], "a literal of a type that is not supported")
-        made = literal(node, place, data_type, self._source, rebased=self._session.legacy_calendar)
+        made = literal(node, place, data_type, self._source)
         return Part(made, data_type, null=Constant(made.value is None))
 
     def cast(self, node: JsonNode, place: int, children: list[Part]) -> Part:
@@ -292,8 +292,7 @@ class Nodes:
         [operand] = children
         if operand.type is None:
             raise NotUnderstood("a list of values of a type that is not supported")
-        rebased = self._session.legacy_calendar
-        literals = set_literals(place, operand.type, self._source, rebased=rebased)
+        literals = set_literals(place, operand.type, self._source)
         return self._in(operand.moment or operand, literals, children)
 
     def _in(self, operand: Part, literals: tuple[Literal, ...], children: list[Part]) -> Part:

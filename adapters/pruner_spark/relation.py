@@ -70,7 +70,7 @@ class PrunedRelation:
             PrunerError, Py4JError: planning is not possible; nothing was dropped.
         """
         predicate = java_scan.predicate()
-        state = SessionState.of(self._spark, dict(self.shape.options))
+        state = SessionState.of(self._spark)
         rules = state.semantics(self.shape.mode)
 
         def plan(snapshot: PinnedSnapshot) -> Plan:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -12,20 +11,15 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _BINARY_COLLATION = "UTF8_BINARY"
-_REBASE_MODES = {
-    "datetimeRebaseMode": "spark.sql.parquet.datetimeRebaseModeInRead",
-    "int96RebaseMode": "spark.sql.parquet.int96RebaseModeInRead",
-}
-"""Options of a relation, and the settings that hold without them (`ParquetOptions` of Spark)."""
 
 
 @dataclass(frozen=True, slots=True)
 class SessionState:
     """The session's rules, as they stood when they were asked for.
 
-    `legacy_calendar` tells that days before 1582 and moments before 1900 are rebased from the Julian calendar when
-    files are read that do not say which calendar they were written by; `by_field_id` that columns are looked up in
-    files by their Parquet field id; `list_threshold` is the length up to which IN lists arrive as expressions.
+    `by_field_id` tells that columns are looked up in files by their Parquet field id; `list_threshold` is the length
+    up to which IN lists arrive as expressions. Which calendar old dates are read by is not here: evidence about files
+    that leave that to the session never speaks of such dates to Spark.
     """
 
     version: str
@@ -33,37 +27,26 @@ class SessionState:
     ansi: bool
     case_sensitive: bool = False
     collation: str = BINARY_COLLATION
-    legacy_calendar: bool = False
     by_field_id: bool = False
     list_threshold: int = 10
 
     @classmethod
-    def of(cls, spark: SparkSession, options: Mapping[str, str] | None = None) -> SessionState:
-        """Ask a session for its rules.
-
-        Args:
-            spark: the session that runs the query.
-            options: options of the relation that is read; they go before the session's settings.
-        """
+    def of(cls, spark: SparkSession) -> SessionState:
+        """Ask the session that runs a query for its rules."""
         session: Any = spark._jsparkSession  # pyright: ignore[reportPrivateUsage, reportUnknownMemberType]
         settings: Any = session.sessionState().conf()
-        given = {name.lower(): value for name, value in (options or {}).items()}
 
         def setting(key: str, default: str) -> str:
             return str(settings.getConfString(key, default))
 
         version = str(spark.version)
         collation = setting("spark.sql.session.collation.default", _BINARY_COLLATION)
-        rebased = [
-            given.get(option.lower()) or setting(key, "EXCEPTION") for option, key in _REBASE_MODES.items()
-        ]
         return cls(
             version=version,
             zone=str(settings.sessionLocalTimeZone()),
             ansi=bool(settings.ansiEnabled()),
             case_sensitive=bool(settings.caseSensitiveAnalysis()),
             collation=BINARY_COLLATION if collation == _BINARY_COLLATION else collation,
-            legacy_calendar=any(mode.upper() == "LEGACY" for mode in rebased),
             by_field_id=setting("spark.sql.parquet.fieldId.read.enabled", "false") == "true",
             list_threshold=int(setting("spark.sql.optimizer.inSetConversionThreshold", "10")),
         )

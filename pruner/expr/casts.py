@@ -1,7 +1,7 @@
 """Casts over a column that keep the order of its values, undone: `CAST(c AS T) < x` as a statement about `c`.
 
 Only casts that never fail and never lose the order qualify: integers to wider integers, to decimals with room
-for them and to double; float to double; decimals to wider ones and to double; dates to
+for them, to float and to double; float to double; decimals to wider ones and to double; dates to
 timestamps without zone; timestamps to finer units of the same kind. Everything else, narrowing casts above all
 (`CAST(4294967297 AS INT) = 1`), is not undone.
 """
@@ -73,6 +73,10 @@ def _from_integer(column: pa.DataType, target: pa.DataType) -> Undo | None:
         return _scaled(10**scale) if precision - scale >= integer_digits(column) else None
     if pa.types.is_float64(target):
         return _rounded(0, smallest, largest)
+    if pa.types.is_float32(target):
+        # Some way round by double may miss the nearest float by one.
+        slack = 0 if largest <= Width.SINGLE.exact_integers else 1
+        return _rounded(0, smallest, largest, slack=slack, width=Width.SINGLE)
     return None
 
 
@@ -102,17 +106,17 @@ def _scaled(factor: int) -> Undo:
     return undo
 
 
-def _rounded(scale: int, smallest: int, largest: int, slack: int = 0) -> Undo:
-    """Every value was divided by 10**scale and rounded to double, up to `slack` units in the last place wrong."""
+def _rounded(scale: int, smallest: int, largest: int, slack: int = 0, width: Width = Width.DOUBLE) -> Undo:
+    """Every value was divided by 10**scale and rounded, up to `slack` units in the last place wrong."""
 
     def rounded(unscaled: int) -> float:
-        return nearest(Fraction(unscaled, 10**scale), Width.DOUBLE)
+        return nearest(Fraction(unscaled, 10**scale), width)
 
     def undo(point: Point) -> Point:
         low, high = _number(point.low), _number(point.high)
         low = -math.inf if low is None else low
         high = math.inf if high is None else high
-        below, above = around(float(low), Width.DOUBLE, slack)[0], around(float(high), Width.DOUBLE, slack)[1]
+        below, above = around(float(low), width, slack)[0], around(float(high), width, slack)[1]
         first, last = preimage(rounded, below, above, smallest, largest)
         return Point(first, last, exact=(point.exact and not slack) or first > last)
 

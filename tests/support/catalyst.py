@@ -9,7 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow.parquet as pq
 
+import pruner
 from pruner.schema import Field, TableSchema, flatten
+from pruner_spark.catalyst import decode
+from pruner_spark.session import SessionState
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -64,3 +67,21 @@ def counted_calls(spark: SparkSession) -> Iterator[list[str]]:
         yield sent
     finally:
         del client.send_command
+
+
+def matching_and_kept(spark: SparkSession, folder: Path, predicate: str) -> tuple[set[str], set[str]]:
+    """Names of the files with a matching row, by a full scan of Spark, and of those that its predicate's plan keeps.
+
+    The scan computes the predicate as a column, so that nothing of it is pushed down.
+    """
+    frame = spark.read.parquet(str(folder))
+    rows = frame.selectExpr("_metadata.file_name AS `in file`", f"({predicate}) AS matches").collect()
+    frame.createOrReplaceTempView("planned_by_catalyst")
+    left = condition(spark.sql(f"SELECT 1 FROM planned_by_catalyst WHERE {predicate}"))
+    assert left is not None, "Spark decided the predicate by itself"
+    table = pruner.open_table(str(folder))
+    if not table.indexes():
+        table.create_index("stats", on="*")
+    pinned, state = table.snapshot(), SessionState.of(spark)
+    plan = pinned.plan(decode(left, state, pinned.schema), semantics=state.semantics())
+    return {row[0] for row in rows if row[1]}, {Path(file).name for file in plan.files}
