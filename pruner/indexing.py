@@ -45,7 +45,7 @@ ALL_COLUMNS = "*"
 class RefreshResult:
     """What a refresh did, or with `dry_run` would do.
 
-    `indexed` slices got records, `already` were covered, `uncoverable` have log files, are not settled or
+    `indexed` slices got records, `already` were covered, `uncoverable` are not settled or
     cannot be read; `problems` names the last by the URI of the file, with one sentence each. `files` and
     `bytes` say what was to be read. Each failure names a slice that stays uncovered. `resumed` slices had
     been recorded by a build that ended before its commit; they count as covered.

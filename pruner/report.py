@@ -96,8 +96,6 @@ def _why(plan: Plan, ordinal: int, step: int) -> str:
     if step:
         dropped = plan.steps[step - 1]
         return f"dropped by {dropped.index}: no row can satisfy {dropped.clause}"
-    if plan.snapshot.has_logs[ordinal]:
-        return "kept: it has log files, which are not indexed"
     if not plan.snapshot.coverable[ordinal]:
         return "kept: it is unsettled or unreadable"
     blind = [s.clause for s in plan.steps if s.note is not None or s.uncovered == s.considered]

@@ -43,7 +43,7 @@ class IndexStatus:
 
 @dataclass(frozen=True, slots=True)
 class TableStatus:
-    """A table and its indexes; `coverable` slices are settled, readable and without log files."""
+    """A table and its indexes; `coverable` slices are settled and readable."""
 
     uri: str
     format: str

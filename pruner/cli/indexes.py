@@ -313,7 +313,7 @@ def _counts(result: RefreshResult) -> str:
     if result.resumed:
         counts += f"; {result.resumed:,} had been indexed by a build that was cut off"
     if result.uncoverable:
-        counts += f"; {result.uncoverable:,} cannot be indexed (log files, unsettled or unreadable)"
+        counts += f"; {result.uncoverable:,} cannot be indexed (unsettled or unreadable)"
     return counts
 
 
