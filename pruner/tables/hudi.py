@@ -6,13 +6,14 @@ that has not completed is marked as unsettled (rule R4), whatever hudi-rs says.
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from threading import RLock
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import hudi
 import pyarrow as pa
@@ -23,7 +24,7 @@ from pruner.storage import open_store
 from pruner.tables.hudi_files import HudiSlice, attach_logs, mark_unsettled, misread_by_hudi_rs
 from pruner.tables.hudi_partitions import hudi_partitions
 from pruner.tables.hudi_properties import read_properties
-from pruner.tables.hudi_schema import table_schema
+from pruner.tables.hudi_schema import as_it_was, table_schema
 from pruner.tables.hudi_timeline import Timeline, newest_schema_file, read_timeline
 from pruner.tables.snapshot import SLICE_COLUMNS, SLICE_KEY_BYTES, Snapshot
 
@@ -83,8 +84,8 @@ class HudiSource:
     def snapshot_at(self, instant: str) -> Snapshot:
         """List the table as of an instant of the timeline: see `TableSource`.
 
-        The schema is today's: columns that came later are absent from the files, and those that were renamed
-        or made anew since are in conflict and never serve pruning.
+        The schema is today's; columns that came later, had another type then, were renamed or made anew since are
+        in conflict and never serve pruning.
         """
         if _INSTANT.fullmatch(instant) is None:
             raise TableError(
@@ -121,6 +122,7 @@ class HudiSource:
             listed = table.get_file_slices(options.with_as_of_timestamp(as_of) if as_of else options)
             slices = [_slice(entry) for entry in listed]
             arrow, avro = table.get_schema_with_meta_fields(), table.get_schema_in_avro_str()
+            then = _schema_as_of(table, as_of) if as_of else avro
         for entry in slices:
             _refuse_escape(self.root, entry)
         if misread_by_hudi_rs(timeline):
@@ -130,6 +132,8 @@ class HudiSource:
         schema = table_schema(
             arrow, avro, newest_schema_file(self._store, timeline), timeline.properties, self.root
         )
+        if then != avro:
+            schema = as_it_was(schema, avro, then, self.root)
         id_ = timeline.id() if as_of is None else f"{timeline.id()}@{as_of}"
         return _snapshot(id_, self.root, slices, schema, timeline)
 
@@ -144,6 +148,26 @@ def _hudi_rs(root: str) -> Generator[None]:
     except BaseException as error:
         text = (str(error) or type(error).__name__).split("\n", 1)[0].rstrip(" .")
         raise TableError(f"cannot list the Hudi table {root} completely: {text}") from None
+
+
+def _schema_as_of(table: hudi.HudiTable, instant: str) -> str | None:
+    """Return the Avro schema that the newest write up to an instant was made with; None where no write tells it."""
+    timeline = table.get_timeline()
+    writes = [
+        *timeline.get_completed_commits(),
+        *timeline.get_completed_deltacommits(),
+        *timeline.get_completed_replacecommits(),
+        *timeline.get_completed_clustering_commits(),
+    ]
+    for write in sorted(writes, key=lambda entry: entry.timestamp, reverse=True):
+        if write.timestamp > instant:
+            continue
+        metadata: dict[str, Any] = json.loads(timeline.get_instant_metadata_in_json(write))
+        extra: dict[str, str] = metadata.get("extraMetadata") or {}
+        schema = extra.get("schema")
+        if schema:
+            return schema
+    return None
 
 
 def _slice(entry: hudi.HudiFileSlice) -> HudiSlice:

@@ -69,6 +69,69 @@ def table_schema(
     return TableSchema(tuple(_without_collisions(fields)))
 
 
+def as_it_was(schema: TableSchema, now: str, then: str | None, where: str) -> TableSchema:
+    """Put the fields in conflict that were not there, or had another type, when a snapshot was taken.
+
+    Spark reads a table as of an instant by the schema of that instant, so such a field must not prune there.
+
+    Args:
+        schema: the fields as they are now.
+        now: the table's Avro schema as it is now, without meta fields.
+        then: the same as of the instant; None when it is not known.
+        where: the table, for error messages.
+
+    Raises:
+        TableError: a schema cannot be understood.
+    """
+    if then is None:
+        reason = "the schema of the table at that instant is not known"
+        return TableSchema(
+            tuple(replace(field, conflict=field.conflict or reason) for field in schema.fields)
+        )
+    today, before = dict(_typed(_parse(now, where), ())), dict(_typed(_parse(then, where), ()))
+    fields = [
+        replace(field, conflict=field.conflict or _since(today[field.path], before.get(field.path)))
+        if field.path in today
+        else field
+        for field in schema.fields
+    ]
+    return TableSchema(tuple(fields))
+
+
+def _since(now: str, then: str | None) -> str | None:
+    if then is None:
+        return "the table did not have it at that instant"
+    return None if now == then else f"its type was {then} at that instant and is {now} now"
+
+
+def _typed(record: Mapping[str, Any], parent: Path) -> Iterator[tuple[Path, str]]:
+    """Yield path and type of the fields of an Avro record, in a spelling that names of types do not change."""
+    if len(parent) > _MAX_DEPTH:
+        return
+    for entry in _entries(record):
+        path = (*parent, str(entry.get("name")))
+        inner = _record_of(entry.get("type"))
+        yield (
+            path,
+            "record" if inner is not None else json.dumps(_nameless(entry.get("type")), sort_keys=True),
+        )
+        if inner is not None:
+            yield from _typed(inner, path)
+
+
+def _nameless(type_: object) -> object:
+    if isinstance(type_, list):
+        options = [_nameless(option) for option in cast("list[object]", type_)]
+        return sorted((option for option in options if option != "null"), key=str)
+    if isinstance(type_, dict):
+        entries = cast("dict[str, object]", type_)
+        return {key: _nameless(value) for key, value in entries.items() if key not in _NAMING}
+    return type_
+
+
+_NAMING = frozenset({"name", "namespace", "doc", "aliases", "default"})
+
+
 def _without_collisions(fields: list[Field]) -> Iterator[Field]:
     """Put fields whose paths differ in case alone in conflict: engines do not agree which one is meant."""
     seen: dict[Path, int] = {}

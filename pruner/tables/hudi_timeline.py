@@ -62,7 +62,7 @@ class Timeline:
         return instant in self.completed or (bool(self.oldest) and instant < self.oldest)
 
     def log_instants(self) -> str:
-        """Return whose blocks in log files count: the oldest instant, then those completed (`Snapshot.log_instants`)."""
+        """Return `Snapshot.log_instants`: the oldest instant, then the completed ones."""
         return " ".join([self.oldest, *sorted(self.completed)])
 
     def id(self) -> str:

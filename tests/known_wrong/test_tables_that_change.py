@@ -74,6 +74,26 @@ def test_t1_a_log_file_that_moves_a_value_into_a_group(
 
 
 @pytest.mark.spark
+@pytest.mark.parametrize("version", [6, 8, 9])
+def test_t4_time_travel_reads_by_the_schema_of_its_time(
+    tmp_path: Path, hudi_tables: HudiTables, version: int
+) -> None:
+    """T4 (HUDI-8570, hudi#4896): columns that changed since prune nothing in the past; the others do."""
+    path = hudi_tables.path(f"cow_widened_v{version}")
+    table = pruner.open_table(str(path), index_uri=str(tmp_path / "index"))
+    table.create_index("stats", on="*")
+    first, last = completed(path)
+    then, now = table.snapshot(as_of=first.requested), table.snapshot(as_of=last.requested)
+    changed = {field.name for field in then.schema if field.conflict}
+    assert changed == {"seats", "fare", "note"}
+    assert then.plan("id > 1000", semantics=SPARK).kept == 0
+    for text in ("seats > 1000", "note IS NOT NULL", "fare > 1000"):
+        assert then.plan(text, semantics=SPARK).kept == len(then.slices) > 0
+    assert not any(field.conflict for field in now.schema)
+    assert now.plan("seats > 4000000000", semantics=SPARK).kept == 0
+
+
+@pytest.mark.spark
 @pytest.mark.parametrize("version", [8, 9])
 def test_t5_records_of_a_write_that_failed_serve_nothing(
     hudi_table: Callable[[str], Path], version: int
