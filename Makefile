@@ -9,7 +9,8 @@ BIN := .venv/bin
 WORKERS ?= 2
 # One worker owns every test that needs Spark (tests/conftest.py), so one Java machine starts, beside the others.
 PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
-# Fuzzing: examples per property, and how long a soak repeats it.
+# Fuzzing: what is fuzzed, examples per property, and how long a soak repeats it.
+FUZZED := tests/soundness tests/engines/test_duckdb_random.py tests/engines/test_duckdb_sqlancer.py
 N ?= 2000
 MINUTES ?= 60
 
@@ -53,12 +54,12 @@ faults: $(READY) ## Put each fault of tests/faults/faults.txt into the code: the
 	@PRUNER_FAULTS=1000 $(BIN)/python -m pytest -p no:xdist -m faults tests/faults
 
 fuzz: $(READY) ## Property tests at N=2000 examples each
-	@PRUNER_TEST_PROFILE=fuzz PRUNER_FUZZ_N=$(N) $(PYTEST) tests/soundness
+	@PRUNER_TEST_PROFILE=fuzz PRUNER_FUZZ_N=$(N) $(PYTEST) $(FUZZED)
 
 soak: $(READY) ## Fuzz with new seeds again and again, for MINUTES=60
 	@end=$$(( $$(date +%s) + 60 * $(MINUTES) )); \
 	while [ "$$(date +%s)" -lt "$$end" ]; do \
-		PRUNER_TEST_PROFILE=soak PRUNER_FUZZ_N=$(N) $(PYTEST) tests/soundness || exit 1; done
+		PRUNER_TEST_PROFILE=soak PRUNER_FUZZ_N=$(N) $(PYTEST) $(FUZZED) || exit 1; done
 
 bench: $(READY) ## Measure planning and scanning
 	@$(BIN)/python -m benchmarks

@@ -10,9 +10,16 @@ import sys
 
 from rich.console import Console
 
-from benchmarks import bitmaps, build, evidence, plan, scan
+from benchmarks import bitmaps, build, evidence, overhead, plan, scan
 
-PARTS = {"plan": plan.run, "evidence": evidence.run, "scan": scan.run, "build": build.run, "bitmap": bitmaps.run}
+PARTS = {
+    "plan": plan.run,
+    "evidence": evidence.run,
+    "scan": scan.run,
+    "build": build.run,
+    "bitmap": bitmaps.run,
+    "overhead": overhead.run,
+}
 
 
 def main() -> None:

@@ -1,0 +1,145 @@
+"""Two of SQLancer's oracles over random statements, everything through the pruned connection.
+
+They need no second database: a statement is compared with others that must give the same rows.
+
+- Ternary logic partitioning: the rows for which a condition is true, false and NULL are together the rows
+  without it (Rigger and Su, "Finding Bugs in Database Systems via Query Partitioning", OOPSLA 2020).
+- A non-optimizing reference: as many rows pass a condition in WHERE as there are for which it is true in the
+  SELECT list, where no optimizer uses it (Rigger and Su, "Detecting Optimization Bugs in Database Engines via
+  Non-Optimizing Reference Engine Construction", ESEC/FSE 2020).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import pruner_duckdb
+from tests.engines.duckdb_tables import Rows, indexed
+from tests.engines.random_statements import Parts, filtered
+from tests.engines.random_tables import without_sign_of_zero, write_random_tables
+from tests.support import profiles
+
+PARTITIONED = 250
+COUNTED = 300
+SEEN: Counter[str] = Counter()
+
+
+@pytest.fixture(scope="module")
+def pruned(tmp_path_factory: pytest.TempPathFactory) -> pruner_duckdb.Connection:
+    roots = write_random_tables(tmp_path_factory.mktemp("sqlancer"))
+    return pruner_duckdb.connect({name: indexed(root) for name, root in roots.items()}, config={"threads": 1})
+
+
+def rows(connection: pruner_duckdb.Connection, sql: str) -> Rows:
+    found: Any = connection.execute(sql).fetchall()
+    return sorted((tuple(map(without_sign_of_zero, row)) for row in found), key=repr)
+
+
+def three_ways(condition: str) -> tuple[str, str, str]:
+    """The condition, its negation, and that it is NULL: one of them is true for each row."""
+    return f"({condition})", f"NOT ({condition})", f"({condition}) IS NULL"
+
+
+def where_partitions(parts: Parts, condition: str, shown: Sequence[str]) -> tuple[str, list[str], bool]:
+    """WHERE: as bags, the parts together are the whole."""
+    what = ", ".join(shown)
+    return parts.select(what), [parts.select(what, each) for each in three_ways(condition)], False
+
+
+def distinct_partitions(parts: Parts, condition: str, shown: Sequence[str]) -> tuple[str, list[str], bool]:
+    """DISTINCT: a row may stand in several parts."""
+    what = f"DISTINCT {', '.join(shown)}"
+    return parts.select(what), [parts.select(what, each) for each in three_ways(condition)], True
+
+
+def group_partitions(parts: Parts, condition: str, shown: Sequence[str]) -> tuple[str, list[str], bool]:
+    """GROUP BY without aggregates: as DISTINCT."""
+    what = ", ".join(shown)
+    tail = f" GROUP BY {what}"
+    return (
+        parts.select(what, None, tail),
+        [parts.select(what, each, tail) for each in three_ways(condition)],
+        True,
+    )
+
+
+def having_partitions(parts: Parts, condition: str, shown: Sequence[str]) -> tuple[str, list[str], bool]:
+    """HAVING: every group is in one part; a condition on rows becomes one on a group by way of bool_or."""
+    what = f"{shown[0]}, count(*)"
+    tail = f" GROUP BY {shown[0]}"
+    each = [f"{tail} HAVING {part}" for part in three_ways(f"bool_or({condition})")]
+    return parts.select(what, None, tail), [parts.select(what, None, having) for having in each], False
+
+
+PARTITIONINGS = (where_partitions, distinct_partitions, group_partitions, having_partitions)
+AGGREGATES = {"min": "min", "max": "max", "count": "sum", "sum": "sum"}
+"""Aggregates with what combines their values over parts."""
+
+
+@st.composite
+def cases(draw: st.DrawFn) -> tuple[Parts, str, list[str], Any]:
+    parts, condition = draw(filtered())
+    shown = draw(st.lists(st.sampled_from(parts.columns()), min_size=1, max_size=3, unique=True))
+    return parts, condition, shown, draw(st.sampled_from(PARTITIONINGS))
+
+
+@settings(max_examples=profiles.examples(PARTITIONED))
+@given(case=cases())
+def test_three_parts_are_the_whole(pruned: pruner_duckdb.Connection, case: tuple[Any, ...]) -> None:
+    parts, condition, shown, partitioning = case
+    pruned.last_plans.clear()
+    whole, each, as_set = partitioning(parts, condition, shown)
+    together = [row for part in each for row in rows(pruned, part)]
+    expected = rows(pruned, whole)
+    if as_set:
+        assert sorted(set(together), key=repr) == expected, each
+    else:
+        assert sorted(together, key=repr) == expected, each
+    SEEN["partitioned"] += 1
+    SEEN["partitioned, a part pruned"] += any(scan.kept < scan.total for scan in pruned.last_plans)
+
+
+@settings(max_examples=profiles.examples(PARTITIONED // 2))
+@given(case=cases(), name=st.sampled_from(sorted(AGGREGATES)))
+def test_aggregates_of_three_parts_make_that_of_the_whole(
+    pruned: pruner_duckdb.Connection, case: tuple[Any, ...], name: str
+) -> None:
+    parts, condition, *_ = case
+    pruned.last_plans.clear()
+    key = f"{parts.relations[0].alias}.{parts.relations[0].key}"
+    each = [f"({parts.select(f'{name}({key}) AS a', part)})" for part in three_ways(condition)]
+    whole = parts.select(f"{name}({key})")
+    assert rows(pruned, f"SELECT {AGGREGATES[name]}(a) FROM ({' UNION ALL '.join(each)})") == rows(
+        pruned, whole
+    )
+    SEEN["partitioned"] += 1
+    SEEN["partitioned, a part pruned"] += any(scan.kept < scan.total for scan in pruned.last_plans)
+
+
+@settings(max_examples=profiles.examples(COUNTED))
+@given(case=filtered())
+def test_where_counts_as_the_select_list_does(
+    pruned: pruner_duckdb.Connection, case: tuple[Parts, str]
+) -> None:
+    parts, condition = case
+    pruned.last_plans.clear()
+    counted = rows(pruned, parts.select("count(*)", condition))
+    SEEN["counted"] += 1
+    SEEN["counted, pruned"] += any(scan.kept < scan.total for scan in pruned.last_plans)
+    holds = parts.select(f"({condition}) IS TRUE AS holds")
+    assert counted == rows(pruned, f"SELECT coalesce(sum(holds::INTEGER), 0)::BIGINT FROM ({holds})"), (
+        condition
+    )
+
+
+def test_the_compared_statements_do_prune(record_property: Callable[[str, object], None]) -> None:
+    """Guards the properties above against passing because nothing is ever left out."""
+    record_property("figure", f"SQLancer's oracles through the pruned connection: {dict(SEEN)}")
+    assert SEEN["partitioned, a part pruned"] > 0.3 * SEEN["partitioned"], SEEN
+    assert SEEN["counted, pruned"] > 0.3 * SEEN["counted"], SEEN
