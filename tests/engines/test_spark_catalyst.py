@@ -25,6 +25,7 @@ from pruner.expr.show import show
 from pruner_spark.catalyst import decode
 from pruner_spark.session import SessionState
 from tests.support.catalyst import condition, counted_calls, parquet_schema, settings
+from tests.support.losses import indexed, write_files
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -289,3 +290,32 @@ def test_whatever_goes_wrong_is_an_opaque_predicate(spark: SparkSession) -> None
     expression = decode(object(), SessionState.of(spark))
     assert isinstance(expression, Opaque)
     assert "while decoding it" in expression.reason
+
+
+@pytest.mark.parametrize(
+    ("predicate", "found", "kept"),
+    [
+        ("c = 'ab'", {"ab   "}, 3),
+        ("c IN ('zz', 'b')", {"zz   "}, 3),
+        ("c LIKE 'ab%'", {"ab   "}, 3),
+        ("c <> 'ab'", {"zz   "}, 3),
+        ("c = 'ab' AND v >= 'y'", set[str](), 1),
+        ("v = 'ab'", {"ab   "}, 1),
+        ("v = 'ab   '", {"ab   "}, 1),
+    ],
+)
+def test_char_is_read_through_padding(
+    spark: SparkSession, tmp_path: Path, predicate: str, found: set[str], kept: int
+) -> None:
+    """A CHAR column is padded where it is read, so that 'ab' as stored equals 'ab   ': its bounds decide nothing."""
+    stored = ("ab", "ab   ", "zz")
+    folder = write_files(tmp_path / "t", *(pa.table({"c": [text], "v": [text]}) for text in stored))
+    spark.sql(f"CREATE TABLE chars (c CHAR(5), v VARCHAR(5)) USING parquet LOCATION '{folder}'")
+    try:
+        left = condition(spark.sql(f"SELECT 1 FROM chars WHERE {predicate}"))
+        expression = decode(left, SessionState.of(spark), parquet_schema(folder / "0.parquet"))
+        assert {row[0] for row in spark.sql(f"SELECT c FROM chars WHERE {predicate}").collect()} == found
+    finally:
+        spark.sql("DROP TABLE chars")
+    plan = indexed(folder).plan(expression, semantics=SessionState.of(spark).semantics())
+    assert plan.kept == kept
