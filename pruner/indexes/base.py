@@ -99,7 +99,12 @@ class ParquetFooter(Protocol):
 
 
 class SliceReader(Protocol):
-    """What the kernel offers an index type of one slice (a base file without logs)."""
+    """What the kernel offers an index type of one slice.
+
+    Of a slice with log files that is the union of the rows of the base file and of each log file, none of them merged
+    (rule R5): one column of it bounds what any read of the slice finds there. Positions of rows, their number, and
+    which values stand in one row mean something without log files alone, and planners ask for them only there.
+    """
 
     @property
     def name(self) -> str:

@@ -147,8 +147,6 @@ class FileReader:
     With `source` the content is read from there, and the URI is only its name.
     """
 
-    has_logs = False
-
     def __init__(
         self,
         uri: str,

@@ -114,8 +114,6 @@ class UnionReader:
         null_when_absent: for the columns that will be asked for, whether a file without them reads as NULL.
     """
 
-    has_logs = True
-
     def __init__(
         self,
         name: str,
