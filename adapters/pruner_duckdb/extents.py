@@ -20,6 +20,11 @@ _OTHER_SPACES = re.compile("[\u00a0\u1680\u2000-\u200b\u202f\u205f\u3000\ufeff]"
 """Spaces that DuckDB replaces before it counts bytes."""
 
 
+def has_lengths(serialized: str) -> bool:
+    """Tell whether a serialized parse tree has the lengths of its nodes."""
+    return f'"{LENGTH}":' in serialized  # inside a text of the statement the quotes would be escaped
+
+
 def add_lengths(root: Node, text: bytes) -> None:
     """Give the nodes of a parse tree the lengths, and parameters the places, that they lack; in place.
 
@@ -27,9 +32,9 @@ def add_lengths(root: Node, text: bytes) -> None:
         root: `json_serialize_sql`'s tree of one statement.
         text: the statement.
     """
-    located = [node for node in nodes_below(root) if LOCATION in node]
-    if any(LENGTH in node for node in located) or _OTHER_SPACES.search(text.decode(errors="replace")):
+    if _OTHER_SPACES.search(text.decode(errors="replace")):
         return
+    located = [node for node in nodes_below(root) if LOCATION in node]
     found = _Tokens(text)
     for node in located:
         stop = found.end_of(node)

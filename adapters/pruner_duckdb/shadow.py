@@ -3,7 +3,7 @@ push to each scan.
 
 Its tables are empty and native, because only those are serialized by DuckDB 2.0. Of the optimizers only
 those run that move predicates: with the others on, an empty table collapses or scalar subqueries fail to
-serialize. The setting is global to an instance, hence an instance of our own.
+serialize. The setting is global to an instance, hence instances of our own, one for each set of optimizers.
 """
 
 from __future__ import annotations
@@ -12,9 +12,8 @@ import json
 import re
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from enum import Enum
 from typing import Any, TypeVar
 
 import duckdb
@@ -94,30 +93,44 @@ class LruCache:
         return value
 
 
-class _Mode(Enum):
-    """Which optimizers run."""
+class _Instance:
+    """A DuckDB database in memory; calls are serialized by its lock."""
 
-    AS_SHIPPED = "all"
-    REWRITTEN = "those that move or rewrite predicates"
-    AS_WRITTEN = "those that move predicates"
+    def __init__(self) -> None:
+        self.connection = duckdb.connect(":memory:", config={"threads": 1})
+        self.lock = threading.RLock()
+        self._zone: str | None = None
+
+    def keep_optimizers(self, kept: Collection[str]) -> None:
+        """Let no other optimizers run."""
+        every = [row[0] for row in self.connection.execute("FROM duckdb_optimizers()").fetchall()]
+        disabled = ",".join(name for name in every if name not in kept)
+        self.connection.execute(f"SET disabled_optimizers = '{disabled}'")
+
+    def ask(self, sql: str, text: str, zone: str | None = None) -> str:
+        """The one value of a query with one parameter, in a time zone where it matters."""
+        with self.lock:
+            if zone is not None and zone != self._zone:
+                self.connection.execute("SET TimeZone = ?", [zone])
+                self._zone = zone
+            row = self.connection.execute(sql, [text]).fetchone()
+        return str(row[0]) if row else ""
 
 
 class Shadow:
-    """The private instance. One per process serves every connection; calls are serialized by a lock."""
+    """The private instances. One object per process serves every connection, from any thread."""
 
     def __init__(self) -> None:
-        self._connection = duckdb.connect(":memory:", config={"threads": 1})
-        self._lock = threading.RLock()
-        every = [row[0] for row in self._connection.execute("FROM duckdb_optimizers()").fetchall()]
-        self._disabled = {
-            _Mode.AS_SHIPPED: "",
-            _Mode.REWRITTEN: ",".join(name for name in every if name not in KEPT_OPTIMIZERS),
-            _Mode.AS_WRITTEN: ",".join(name for name in every if name not in KEPT_OPTIMIZERS - REWRITING),
-        }
-        self._mode = _Mode.AS_SHIPPED
+        self._shipped = _Instance()
+        self._moving = {True: _Instance(), False: _Instance()}
+        """Those that move predicates, by whether they keep the form of them."""
+        self._moving[True].keep_optimizers(KEPT_OPTIMIZERS - REWRITING)
+        self._moving[False].keep_optimizers(KEPT_OPTIMIZERS)
+        self._lock = self._shipped.lock
+        self._connection = self._shipped.connection
         known = self._connection.execute("SELECT lower(name) FROM duckdb_settings()").fetchall()
         self._settings = frozenset(row[0] for row in known)
-        self._zone: str | None = None
+        self._tables_lock = threading.Lock()
         self._tables: OrderedDict[tuple[Relation, int], str] = OrderedDict()
         self._created = 0
         self._cache = LruCache()
@@ -141,7 +154,7 @@ class Shadow:
         return parsed
 
     def _parse(self, text: str) -> Select | NotSelect:
-        serialized = self._scalar("SELECT json_serialize_sql(?)", text)
+        serialized = self._ask(self._shipped, "SELECT json_serialize_sql(?)", text)
         try:
             return parse_select(text, serialized)
         except NotSelect as refusal:
@@ -157,8 +170,7 @@ class Shadow:
 
     def _bound_plan(self, text: str, zone: str) -> str:
         # Even the plan before optimization differs with the set of optimizers (for RIGHT JOIN, say).
-        self._set_up(zone, _Mode.AS_SHIPPED)
-        return self._scalar("SELECT json_serialize_plan(?)", text)
+        return self._ask(self._shipped, "SELECT json_serialize_plan(?)", text, zone)
 
     def known_settings(self, names: Sequence[str]) -> tuple[str, ...]:
         """Those of the names that are settings of the running version."""
@@ -187,19 +199,19 @@ class Shadow:
         Raises:
             NotPlanned: DuckDB refuses the statement, or its plan is not readable (NaN).
         """
-        with self._lock:
-            self._set_up(zone, _Mode.AS_WRITTEN if keep_form else _Mode.REWRITTEN)
-            serialized = self._scalar("SELECT json_serialize_plan(?, optimize := true)", text)
-        return readable_plans(serialized)
+        instance = self._moving[keep_form]
+        return readable_plans(
+            self._ask(instance, "SELECT json_serialize_plan(?, optimize := true)", text, zone)
+        )
 
     def with_connection(self, use: Callable[[duckdb.DuckDBPyConnection], _Value]) -> _Value:
-        """Let `use` run something on the private instance."""
+        """Let `use` run something on the instance with all optimizers."""
         with self._lock:
             return use(self._connection)
 
     def table_names(self, relations: Sequence[Relation]) -> list[str]:
         """Return a shadow table for each relation; two of the same shape get two tables."""
-        with self._lock:
+        with self._tables_lock:
             counts: dict[Relation, int] = {}
             names: list[str] = []
             for relation in relations:
@@ -215,7 +227,7 @@ class Shadow:
             name = f"pruner_shadow_{self._created}"
             self._created += 1
             try:
-                self._connection.execute(f"CREATE TABLE {name} ({relation.definition()})")
+                self._everywhere(f"CREATE TABLE {name} ({relation.definition()})")
             except duckdb.Error as error:
                 raise NotPlanned(
                     f"the shadow database cannot hold the table's schema ({_first_line(error)})"
@@ -227,19 +239,15 @@ class Shadow:
     def _forget_tables(self, keep: int) -> None:
         while len(self._tables) > max(keep, CACHE_ENTRIES):
             _, name = self._tables.popitem(last=False)
-            self._connection.execute(f"DROP TABLE {name}")
+            self._everywhere(f"DROP TABLE {name}")
 
-    def _set_up(self, zone: str, mode: _Mode) -> None:
-        if zone != self._zone:
-            self._connection.execute("SET TimeZone = ?", [zone])
-            self._zone = zone
-        if mode is not self._mode:
-            self._connection.execute(f"SET disabled_optimizers = '{self._disabled[mode]}'")
-            self._mode = mode
+    def _everywhere(self, statement: str) -> None:
+        for instance in self._moving.values():
+            with instance.lock:
+                instance.connection.execute(statement)
 
-    def _scalar(self, sql: str, text: str) -> str:
-        row = self._connection.execute(sql, [text]).fetchone()
-        return str(row[0]) if row else ""
+    def _ask(self, instance: _Instance, sql: str, text: str, zone: str | None = None) -> str:
+        return instance.ask(sql, text, zone)
 
 
 def readable_plans(serialized: str) -> list[dict[str, Any]]:

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, TypeAlias, cast
 
-from pruner_duckdb.extents import add_lengths
+from pruner_duckdb.extents import add_lengths, has_lengths
 from pruner_duckdb.functions import SESSION_VALUES
 
 Node: TypeAlias = dict[str, Any]
@@ -141,7 +141,8 @@ def parse_select(text: str, serialized: str) -> Select:
     if len(tree["statements"]) != 1:
         raise NotSelect("several statements", syntax=False)
     root = tree["statements"][0]["node"]
-    add_lengths(root, text.encode())
+    if not has_lengths(serialized):
+        add_lengths(root, text.encode())
     return _Walk(text.encode()).select(root)
 
 

@@ -11,6 +11,7 @@ import sys
 import warnings
 from collections import deque
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import pytest
@@ -38,8 +39,8 @@ class Doctored(Shadow):
         self._words = re.compile("|".join(map(re.escape, words)))
         self._others = words
 
-    def _scalar(self, sql: str, text: str) -> str:
-        written = super()._scalar(sql, text)
+    def _ask(self, instance: Any, sql: str, text: str, zone: str | None = None) -> str:
+        written = super()._ask(instance, sql, text, zone)
         if self._function not in sql:
             return written
         return self._words.sub(lambda found: self._others[found.group()], written)
