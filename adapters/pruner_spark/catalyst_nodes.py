@@ -63,16 +63,8 @@ _METADATA_COLUMN = "__metadata_col"
 _FIELD_ID = "parquet.field.id"
 _COLLATIONS = "__COLLATIONS"
 _BRANCHES = 32
-_STRING_FUNCTIONS: Final = {"Upper": "upper", "Lower": "lower", "Substring": "substring", "Concat": "concat"}
-_NUMBER_FUNCTIONS: Final = {
-    "Length": "length",
-    "Year": "year",
-    "Month": "month",
-    "DayOfMonth": "day",
-    "Hour": "hour",
-    "Minute": "minute",
-    "Second": "second",
-}
+_TEXT_FUNCTIONS: Final = ("Upper", "Lower", "Substring", "Concat")
+_NUMBER_FUNCTIONS: Final = ("Length", "Year", "Month", "Hour", "Minute", "Second")
 
 
 class Nodes:
@@ -406,6 +398,7 @@ _HANDLERS: Final[dict[str, Handler]] = {
     "CaseWhen": Nodes.case,
     "DateFormatClass": _function("date_format", pa.string()),
     "TruncTimestamp": _function("date_trunc", INSTANT),
-    **{class_: _function(name, pa.string()) for class_, name in _STRING_FUNCTIONS.items()},
-    **{class_: _function(name, pa.int32()) for class_, name in _NUMBER_FUNCTIONS.items()},
+    "DayOfMonth": _function("day", pa.int32()),
+    **{class_: _function(class_.lower(), pa.string()) for class_ in _TEXT_FUNCTIONS},
+    **{class_: _function(class_.lower(), pa.int32()) for class_ in _NUMBER_FUNCTIONS},
 }
