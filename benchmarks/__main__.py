@@ -10,7 +10,7 @@ import sys
 
 from rich.console import Console
 
-from benchmarks import bitmaps, build, evidence, overhead, plan, scan
+from benchmarks import bitmaps, build, evidence, merged, overhead, plan, scan
 
 PARTS = {
     "plan": plan.run,
@@ -19,6 +19,7 @@ PARTS = {
     "build": build.run,
     "bitmap": bitmaps.run,
     "overhead": overhead.run,
+    "merged": merged.run,
 }
 
 

@@ -23,6 +23,7 @@ from pruner_duckdb.selftest import plan_format_problem
 from pruner_duckdb.session import Ask, SessionState, describe_relation, require_same_meaning, session_state
 from pruner_duckdb.shadow import NotPlanned, Relation, Shadow, readable_plans
 from pruner_duckdb.statement import Reference, Select, Span
+from pruner_duckdb.stores import grant
 from pruner_duckdb.types import quote
 from pruner_duckdb.views import Views
 
@@ -128,6 +129,8 @@ class Rewriter:
         for each in chosen:
             _name_span(each)
         pinned = self._pin(chosen)
+        for table in pinned.values():
+            grant(ask, table.known.name, table.snapshot.data.root, table.known.table.storage_options)
         expressions, reason = self._expressions(select, parameters, pinned, state, ask, relation_of)
         return self._splice(form, parameters, pinned, expressions, reason, state.zone)
 

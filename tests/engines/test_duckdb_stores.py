@@ -1,0 +1,64 @@
+"""Options of a table's store on their way to DuckDB's secrets; httpfs itself need not be there."""
+
+from __future__ import annotations
+
+import duckdb
+import pytest
+
+from pruner.errors import StorageError
+from pruner_duckdb.stores import grant, secret_sql
+
+
+def test_options_become_a_secret_for_the_root_alone() -> None:
+    options = {
+        "aws_access_key_id": "me",
+        "AWS_SECRET_ACCESS_KEY": "it's",
+        "region": "eu-1",
+        "endpoint": "http://store:9000",
+        "allow_http": "true",
+    }
+    text = secret_sql("s3://lake/flights", options)
+    assert text.startswith("CREATE TEMPORARY SECRET IF NOT EXISTS pruner_")
+    assert text.split(" (", 1)[1] == (
+        "TYPE s3, SCOPE 's3://lake/flights', USE_SSL false, URL_STYLE 'path', "
+        "ENDPOINT 'store:9000', KEY_ID 'me', REGION 'eu-1', SECRET 'it''s')"
+    )
+
+
+def test_other_options_and_roots_are_other_secrets() -> None:
+    names = {
+        secret_sql(root, options).split()[6]
+        for root in ("s3://a/t", "s3://b/t")
+        for options in ({"region": "x"}, {"region": "y"}, {})
+    }
+    assert len(names) == 6
+
+
+def test_local_roots_and_the_sessions_own_secrets_need_nothing() -> None:
+    asked: list[str] = []
+
+    def ask(sql: str, values: list[object]) -> tuple[object, ...]:
+        asked.append(sql)
+        return (True,)
+
+    grant(ask, "t", "/data/t", {"region": "x"})
+    grant(ask, "t", "s3://lake/t", {})
+    assert asked == []
+
+
+def test_a_duckdb_without_httpfs_is_refused_in_one_sentence() -> None:
+    # A place without extensions and no installing: as on a machine without a network.
+    con = duckdb.connect(
+        config={"autoinstall_known_extensions": "false", "autoload_known_extensions": "false"}
+    )
+
+    def ask(sql: str, values: list[object]) -> tuple[object, ...]:
+        return con.execute(sql, values).fetchall()[0]
+
+    with pytest.raises(
+        StorageError, match="table t: DuckDB cannot read s3://lake/t without its extension"
+    ) as told:
+        grant(ask, "t", "s3://lake/t", {"region": "eu-1"})
+    assert "\n" not in str(told.value)
+    with pytest.raises(StorageError, match="gs://lake/t"):
+        grant(ask, "t", "gs://lake/t", {"region": "x"})
