@@ -235,3 +235,37 @@ def test_a_copy_reads_like_the_original(spark: SparkSession, hudi_tables: HudiTa
     copy = hudi_tables.copy("mor_v9", tmp_path)
     assert spark_slices(spark, copy) == spark_slices(spark, original)
     assert fares(spark_snapshot(spark, copy)) == fares(spark_snapshot(spark, original))
+
+
+@pytest.mark.parametrize("name", table_names("mor_commit_time_.*"))
+def test_the_last_commit_wins(spark: SparkSession, hudi_tables: HudiTables, name: str):
+    found = fares(spark_snapshot(spark, hudi_tables.path(name)))
+    assert (found[0], found[1], found[2], found[4]) == (None, 1001.0, 2002.0, 3004.0)
+
+
+@pytest.mark.parametrize("name", table_names("mor_partial_update_.*"))
+def test_partial_updates_read_rows_that_no_file_holds(
+    spark: SparkSession, hudi_tables: HudiTables, name: str
+):
+    rows = spark_snapshot(spark, hudi_tables.path(name)).collect()
+    assert {(row["seats"], row["fare"]) for row in rows} == {(100, 1.0), (1, 100.0), (None, None)}
+
+
+@pytest.mark.parametrize("name", table_names("mor_merge_into_.*"))
+def test_merge_into_writes_the_changed_columns_alone(spark: SparkSession, hudi_tables: HudiTables, name: str):
+    table = hudi_tables.path(name)
+    rows = {row["id"]: (row["seats"], row["fare"]) for row in spark_snapshot(spark, table).collect()}
+    assert rows[1] == (77, 11.0)
+    (log,) = [file for file in table.glob("*/.*.log.*") if not file.name.endswith(".crc")]
+    content = log.read_bytes()
+    assert b'"seats"' in content
+    assert b'"fare"' not in content
+
+
+@pytest.mark.parametrize("name", table_names("mor_late_delta_.*"))
+def test_a_late_delta_commit_belongs_to_the_compacted_slice(
+    spark: SparkSession, hudi_tables: HudiTables, name: str
+):
+    (with_log,) = [entry for entry in spark_slices(spark, hudi_tables.path(name)) if entry.log_files]
+    (log,) = with_log.log_files
+    assert log.split("_")[1].split(".")[0] < with_log.base_instant

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.spark
 
 STEPS = 8
-USUAL_HISTORIES = 4
+USUAL_HISTORIES = 3
 FUZZ_EXAMPLES_A_HISTORY = 100
 """Histories take seconds where examples of other properties take milliseconds: fuzzing runs fewer of them."""
 

@@ -34,7 +34,7 @@ SEMANTICS = pruner.Semantics(engine="spark", zone="UTC")
 
 MODES = [
     *((name, False) for name in table_names(".*")),
-    *((name, True) for name in table_names("mor_.*")),
+    *((name, True) for name in table_names("mor_(v|compacted_v|partial_update_v)[69]|mor_late_delta_v9")),
 ]
 
 
@@ -89,14 +89,18 @@ def test_slices_with_logs_prune_by_what_their_files_hold(
         if not coverable or {entry.base_file, *entry.log_files} & failed
     }
     assert name in PARTLY_COVERED or not unknown, built
-    contents = {entry.file_id: union_rows(path, entry) for entry in data.slices}
+    known = [entry for entry in data.slices if entry.file_id not in unknown]
+    if not known:
+        assert table.plan("id > 1000000", semantics=SEMANTICS).kept == len(data)
+        return
+    contents = {entry.file_id: union_rows(path, entry) for entry in known}
     checked = 0
     for column in ("id", "seats", "fare", "ts"):
         bounds = {group: _bounds(rows, column) for group, rows in contents.items()}
         values = sorted(
             {row[column] for rows in contents.values() for row in rows if row[column] is not None}
         )
-        for value in (values[0] - 1, *values, values[-1] + 1):
+        for value in (-1, *values, 10**6):
             expectations = {
                 f"{column} = {value}": lambda b, v=value: b is not None and b[0] <= v <= b[1],
                 f"{column} < {value}": lambda b, v=value: b is not None and b[0] < v,
@@ -107,13 +111,13 @@ def test_slices_with_logs_prune_by_what_their_files_hold(
                 assert {
                     entry.file_id for entry in table.plan(text, semantics=SEMANTICS).slices
                 } == expected, text
-                checked += len(expected) < len(contents)
+                checked += len(expected) < len(data)
         nulls = {group for group, rows in contents.items() if any(row[column] is None for row in rows)}
         kept = {entry.file_id for entry in table.plan(f"{column} IS NULL", semantics=SEMANTICS).slices}
         assert nulls | unknown <= kept
         # hudi-rs fills what a block of MERGE INTO does not hold with NULL, too.
         assert kept == nulls | unknown
-    assert checked or len(unknown) == len(contents), "nothing was pruned"
+    assert checked, "nothing was pruned"
 
 
 PARTLY_COVERED = {
@@ -131,7 +135,7 @@ def _bounds(rows: list[dict[str, Any]], column: str) -> tuple[Any, Any] | None:
     return (min(values), max(values)) if values else None
 
 
-@pytest.mark.parametrize("name", table_names("mor_.*"))
+@pytest.mark.parametrize("name", table_names("mor_(v|compacted_v|commit_time_v|late_delta_v).*"))
 def test_time_travel_plans_are_sound(
     name: str, spark: SparkSession, hudi_tables: HudiTables, tmp_path: Path
 ) -> None:
