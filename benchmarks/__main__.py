@@ -10,13 +10,14 @@ import sys
 
 from rich.console import Console
 
-from benchmarks import bitmaps, build, evidence, merged, overhead, plan, scan
+from benchmarks import bitmaps, build, evidence, merged, overhead, plan, scan, spark
 
 PARTS = {
     "plan": plan.run,
     "evidence": evidence.run,
     "scan": scan.run,
     "build": build.run,
+    "spark": spark.run,
     "bitmap": bitmaps.run,
     "overhead": overhead.run,
     "merged": merged.run,

@@ -20,6 +20,7 @@ from rich.table import Table as Grid
 
 import pruner
 import pruner_duckdb
+from demo.spark import spark_grid
 from demo.tables import demo_tables
 from tools.spark import hudi_session
 
@@ -106,7 +107,9 @@ def main() -> None:
     console.print(_grid(outcomes))
     console.print(f"\n[bold]pruner explain[/bold] {QUERIES[0].shows}\n")
     console.print(_explain(connection), highlight=False)
-    if not all(outcome.equal for outcome in outcomes):
+    grid, equal_in_spark = spark_grid(tables)
+    console.print(grid)
+    if not equal_in_spark or not all(outcome.equal for outcome in outcomes):
         raise SystemExit("the answers differ: this must never happen")
 
 

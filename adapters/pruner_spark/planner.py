@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections import OrderedDict
+from dataclasses import replace
 from threading import Lock
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -59,8 +61,9 @@ class Planner:
         if failure:
             self._log.add(relation.session, Scan(relation.name, None, failure))
             return
+        started = time.perf_counter()
         try:
-            scan = relation.prune(message)
+            scan = replace(relation.prune(message), seconds=time.perf_counter() - started)
         except TooLateError:
             return  # Java has said already that it waited too long
         except BaseException as error:  # panics of Rust code are no Exceptions

@@ -39,6 +39,8 @@ class Scan:
     files_listed: int | None = None
     files_unknown: int | None = None
     files_dropped: int | None = None
+    seconds: float = 0.0
+    """From when Spark asked until it had its answer."""
 
     @property
     def kept(self) -> int | None:
