@@ -15,7 +15,7 @@ import numpy as np
 from pyroaring import BitMap64
 
 from pruner.expr.bound import BoundAnd, BoundNot, BoundOr, Unknown
-from pruner.expr.fields import conjoins, grouped, leaves, only_field
+from pruner.expr.fields import conjoins, grouped, leaves, only_field, parts
 from pruner.expr.nodes import Constant
 from pruner.indexes.base import Entries
 from pruner.indexes.bitmap.blobs import all_rows, slices_in
@@ -96,7 +96,9 @@ class RowLevel:
     def narrow(self, at: Ordinals) -> Mask:
         """Tell for each of some slices (ascending) whether it can hold a matching row."""
         keep = self._by_entries(at)
-        if len(self.sources) < 2 or not conjoins(self._grouped):
+        # One part by itself is settled by its entries; parts about the same column may still exclude each other.
+        told = sum(field.path in self.sources for field in parts(self._grouped))
+        if told < 2 or not conjoins(self._grouped):
             return keep
         left = at[keep]
         known = left[self._counts(left) >= 0]

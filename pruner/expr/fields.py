@@ -52,6 +52,22 @@ def only_field(predicate: BoundExpr) -> Field | None:
     return next(iter(found.values())) if len(found) == 1 else None
 
 
+def parts(predicate: BoundExpr) -> Iterator[Field]:
+    """The fields of the largest parts that are about one field each, in order; a field may come several times."""
+    field = only_field(predicate)
+    if field is not None:
+        yield field
+        return
+    match predicate:
+        case BoundAnd(operands) | BoundOr(operands):
+            for operand in operands:
+                yield from parts(operand)
+        case BoundNot(operand):
+            yield from parts(operand)
+        case _:
+            pass
+
+
 def grouped(predicate: BoundExpr) -> BoundExpr:
     """The same predicate with those operands of each AND and OR put together that are about one and the same field."""
     match predicate:

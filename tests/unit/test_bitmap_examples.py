@@ -73,6 +73,18 @@ def test_rfc_92_query_keeps_the_groups_in_which_one_row_has_both(tmp_path: Path)
     assert [rows.tolist() for _, rows in negated.rows.pairs()] == [[0, 1], [1], [0]]  # type: ignore[union-attr]
 
 
+def test_one_column_in_several_parts_of_a_predicate(tmp_path: Path) -> None:
+    """Found by random predicates: the parts about `a` exclude each other though another column stands between them."""
+    root = tmp_path / "t"
+    write_file(root / "a.parquet", a=[1, None], b=[5, 6])
+    write_file(root / "b.parquet", a=[7, None], b=[5, 6])
+    table = pruner.open_table(str(root))
+    table.create_index("bits", on="a", using="bitmap")
+    assert table.plan("a IS NULL AND (a > 6 OR (a < 3 AND b = 5))").kept == 0
+    plan = table.plan("a IS NOT NULL AND (a > 6 OR (a < 0 AND b = 5))")
+    assert [uri.rsplit("/", 1)[1] for uri in plan.files] == ["b.parquet"]
+
+
 @pytest.mark.parametrize(
     ("where", "rows"),
     [
