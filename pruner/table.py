@@ -112,6 +112,12 @@ class PinnedSnapshot:
         """The snapshot as Arrow columns."""
         return self._view.snapshot
 
+    @property
+    def has_expression_indexes(self) -> bool:
+        """Whether some index is over an expression: then the form of a predicate matters, not only its meaning."""
+        state = self._view.state
+        return state is not None and any(each.expression is not None for each in state.definitions)
+
     def plan(
         self, predicate: str | Expr, *, dialect: str | None = None, semantics: Semantics | None = None
     ) -> Plan:

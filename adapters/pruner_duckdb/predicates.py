@@ -138,29 +138,42 @@ class Predicates:
             self._shadow.aggregates,
         )
 
-    def of(self, draft: Draft, zone: str) -> list[Expr]:
+    def of(self, draft: Draft, zone: str, *, as_written: bool = True) -> list[Expr]:
         """Return the predicate of each pruned reference of a statement, TRUE for one that is not scanned.
+
+        Args:
+            draft: the statement.
+            zone: the session's time zone.
+            as_written: whether to look for the form in which predicates were written, too. Without an index
+                over an expression there is nothing that the rewritten form does not say as well.
 
         Raises:
             Unpruned: nothing can be said, with the reason.
         """
+        forms = (True, False) if as_written else (False,)
         try:
             names = self._shadow.table_names(list(draft.relations.values()))
             by_reference = dict(zip(draft.relations, names, strict=True))
             text = draft.shadow_text(by_reference, self._shadow.aggregates)
             with self._lock:
+                # The same text may read tables of pruner at other places: others of the session hide them.
+                pruned = tuple(by_reference[reference] for reference in draft.pruned)
                 return self._cache.get(
-                    (text, zone), len(text), lambda: self._plan(draft, text, zone, by_reference)
+                    (text, zone, forms, pruned),
+                    len(text),
+                    lambda: self._plan(draft, text, zone, by_reference, forms),
                 )
         except NotPlanned as reason:
             raise Unpruned(f"the shadow database {reason}") from reason
         except UnknownPlanFormat as reason:
             raise Unpruned(str(reason)) from reason
 
-    def _plan(self, draft: Draft, text: str, zone: str, names: Mapping[Reference, str]) -> list[Expr]:
+    def _plan(
+        self, draft: Draft, text: str, zone: str, names: Mapping[Reference, str], forms: Sequence[bool]
+    ) -> list[Expr]:
         passes = [
             scan_predicates(self._shadow.optimized_plans(text, zone, keep_form=keep_form))
-            for keep_form in (True, False)
+            for keep_form in forms
         ]
         return [_both(each.get(names[reference], TRUE) for each in passes) for reference in draft.pruned]
 

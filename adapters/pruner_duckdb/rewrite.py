@@ -243,7 +243,9 @@ class Rewriter:
             draft = self._draft(select, parameters, pinned, relation_of)
             comparison = None if select.plain else self._predicates.comparison_text(draft)
             require_same_meaning(state, self.shadow, ask, comparison)
-            return dict(zip(draft.pruned, self._predicates.of(draft, state.zone), strict=True)), None
+            as_written = any(each.snapshot.has_expression_indexes for each in pinned.values())
+            expressions = self._predicates.of(draft, state.zone, as_written=as_written)
+            return dict(zip(draft.pruned, expressions, strict=True)), None
         except Unpruned as reason:
             return {}, str(reason)
         except Exception as error:  # planning must never fail the query

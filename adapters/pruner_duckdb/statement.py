@@ -270,13 +270,13 @@ class _Walk:
 
 
 def _children(node: Node) -> Iterable[Any]:
-    """What is below a node, CTEs aside; a table function's own call is part of the reference, its arguments
-    are not.
+    """Lists and objects below a node, CTEs aside; a table function's own call is part of the reference, its
+    arguments are not.
     """
     for key, child in node.items():
         if key == "function" and node.get("type") == "TABLE_FUNCTION":
             yield child.get("arguments") or child.get("children")
-        elif key != "cte_map":
+        elif key != "cte_map" and isinstance(child, dict | list):
             yield child
 
 

@@ -25,6 +25,7 @@ from pruner.expr.nodes import (
     Or,
 )
 from pruner_duckdb.gets import scan_predicates
+from pruner_duckdb.predicates import Draft, Predicates
 from pruner_duckdb.shadow import Relation, Shadow
 
 RELATION = Relation(
@@ -169,6 +170,7 @@ def test_a_nan_literal_is_read(shadow: Shadow) -> None:
     values = {part.left: part.right.value for part in comparisons if isinstance(part.right, Literal)}
     assert values[S] == 'NAN: \\ " NAN'
     assert isinstance(values[X], float)
+    assert isinstance(found.right.value, float)
     assert math.isnan(values[X])
 
 
@@ -179,6 +181,21 @@ def test_a_date_reaches_back_before_christ(shadow: Shadow) -> None:
     assert isinstance(found.right, Literal)
     assert isinstance(found.right.value, int)
     assert found.right.value < days
+
+
+def test_the_form_as_written_is_looked_for_where_it_is_wanted(shadow: Shadow) -> None:
+    """An index over an expression needs the user's form; a range of the column follows without it."""
+    select = shadow.parse("SELECT 1 FROM t WHERE date_trunc('month', ts) = TIMESTAMP '2024-03-01'")
+    (reference,) = select.references
+    draft = Draft(select, {reference: RELATION}, (reference,), None)
+    predicates = Predicates(shadow)
+    (rewritten,) = predicates.of(draft, "UTC", as_written=False)
+    (both,) = predicates.of(draft, "UTC", as_written=True)
+    assert isinstance(rewritten, And)
+    assert isinstance(both, And)
+    assert set(rewritten.operands) < set(both.operands)
+    kept = [each.left for each in both.operands if isinstance(each, Compare)]
+    assert any(isinstance(each, Call) and each.function == "date_trunc" for each in kept)
 
 
 def test_two_shapes_get_two_tables_and_the_same_shape_twice_gets_two(shadow: Shadow) -> None:
