@@ -23,7 +23,7 @@ from pruner.expr.nodes import Operator
 from pruner.indexes.column_stats import COLUMN_STATS
 from pruner.indexes.column_stats.record import ColumnRecord
 from pruner.pipeline.kernel import read_slice
-from pruner.pipeline.requests import BuildRequest, Failure
+from pruner.pipeline.requests import BuildRequest, Failure, SliceFiles
 from pruner.schema import Field
 from tests.support.column_stats import (
     DUCKDB,
@@ -422,7 +422,7 @@ def test_s16_a_base_file_of_another_format_is_not_covered(tmp_path: Path) -> Non
     path = tmp_path / "0.orc"
     orc.write_table(pa.table({"x": [1]}), path)
     request = BuildRequest(COLUMN_STATS, field(pa.int64()), {}, "i")
-    (result,) = read_slice(str(path), None, {}, [request])
+    (result,) = read_slice(SliceFiles(0, str(path), None), {}, [request])
     assert isinstance(result, Failure)
     assert (result.slice, result.index) == (str(path), "i")
 
