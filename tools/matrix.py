@@ -15,10 +15,12 @@ from pathlib import Path
 from tools.cache import appearing, cache_dir, fingerprint, say
 
 ROOT = Path(__file__).resolve().parent.parent
-TESTS = (
-    *sorted((ROOT / "tests/engines").glob("test_duckdb_*.py")),
-    *sorted((ROOT / "tests/known_wrong").glob("test_*duckdb*.py")),
+TESTS = tuple(
+    path
+    for path in sorted((ROOT / "tests").rglob("test_*.py"))
+    if "import pruner_duckdb" in (text := path.read_text(encoding="utf-8")) or "from pruner_duckdb" in text
 )
+"""Every file of tests that uses the adapter."""
 
 
 def python_with(lock: Path) -> Path:

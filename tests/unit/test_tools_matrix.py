@@ -20,4 +20,9 @@ def test_every_lock_pins_one_tested_version_and_names_no_host() -> None:
 
 def test_the_tests_of_the_adapter_are_found() -> None:
     names = {path.name for path in TESTS}
-    assert {"test_duckdb_queries.py", "test_duckdb_random.py", "test_duckdb_traps.py"} <= names
+    assert {
+        "test_duckdb_queries.py",
+        "test_duckdb_random.py",
+        "test_duckdb_traps.py",
+        "test_found_top_rows.py",
+    } <= names
