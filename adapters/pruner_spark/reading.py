@@ -69,7 +69,8 @@ def read(
                 f"{table.uri} is a {table.format} table, which has no earlier snapshots: leave as_of out"
             )
         reader = reader.option("as.of.instant", as_of)
-    frame = reader.load(list(settings.uris) if len(settings.uris) > 1 else settings.uris[0])
+    first, *others = settings.uris
+    frame = reader.load([first, *others] if others else first)
     return _wrapped(frame, partial(_always, settings), planning_seconds)
 
 
