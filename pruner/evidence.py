@@ -114,7 +114,9 @@ class SnapshotEvidence:
             found.usable = [from_path, *(found.usable if about.in_file else ())]
         elif evidence is not None and about.path in partitions.shared:
             from_path = Source.of(PARTITION_SOURCE, "partition_values", evidence)
-            found.usable = [replace(source, alternative=from_path) for source in found.usable]
+            either = [replace(source, alternative=from_path) for source in found.usable]
+            readers = partitions.path_readers
+            found.usable = [replace(from_path, only_for=readers), *either] if readers else either
         else:
             # Some engines read the path instead of the file, and what they make of it is not known.
             found.usable = [replace(source, only_for=partitions.file_readers) for source in found.usable]

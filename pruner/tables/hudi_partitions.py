@@ -3,6 +3,10 @@
 A path is trusted to be the very value of a column only where the key generator writes the value itself
 (simple and complex ones) and the text has one reading in the column's type. Timestamp and custom generators
 round or rewrite values (trap N3): theirs say nothing here.
+
+Where the files hold the column, too, a row's value there can be another one: with a global index and
+`update.partition.path=false` Hudi updates a row that moves to another partition where it was. Spark and Trino show
+the path's value then, DuckDB the file's.
 """
 
 from __future__ import annotations
@@ -26,11 +30,11 @@ if TYPE_CHECKING:
 
 _PLAIN_GENERATORS = frozenset({"SIMPLE", "COMPLEX"})
 
-_FILE_READERS = frozenset({"duckdb", "spark"})
-"""Engines that take a partition column's value from the file; Trino takes it from the path."""
+_FILE_READERS = frozenset({"duckdb"})
+"""Engines that take a partition column's value from the file."""
 
-_FILE_READERS_OF_REWRITTEN = frozenset({"duckdb"})
-"""The same where the path rewrites the value: Spark then gives the column another type (trap N3)."""
+_PATH_READERS = frozenset({"spark", "trino"})
+"""Engines that take it from the path, where the key generator writes the value itself."""
 
 
 def hudi_partitions(paths: list[str], properties: HudiProperties, schema: TableSchema) -> Partitions:
@@ -44,16 +48,22 @@ def hudi_partitions(paths: list[str], properties: HudiProperties, schema: TableS
     values: dict[tuple[str, ...], pa.Array[Any]] = {}
     names = properties.partition_fields
     columns = {entry.path[0].lower(): entry for entry in schema.columns}
-    plain = properties.key_generator in _PLAIN_GENERATORS
-    if plain:
+    if properties.key_generator in _PLAIN_GENERATORS:
         for position, name in enumerate(names):
             about = columns.get(name.lower())
             texts = [_text(path, position, names, properties) for path in paths]
             column = None if about is None else _column(texts, about)
             if about is not None and column is not None:
                 values[about.path] = column
-    readers = _FILE_READERS if plain else _FILE_READERS_OF_REWRITTEN
-    return Partitions(pa.array(paths, pa.string()), values, frozenset(values), file_readers=readers)
+    shared = frozenset(path for path in values if columns[path[0].lower()].in_file)
+    return Partitions(
+        pa.array(paths, pa.string()),
+        values,
+        trusted=frozenset(values) - shared,
+        shared=shared,
+        file_readers=_FILE_READERS,
+        path_readers=_PATH_READERS,
+    )
 
 
 def _text(path: str, position: int, names: tuple[str, ...], properties: HudiProperties) -> str | None:

@@ -64,8 +64,9 @@ class Partitions:
     the columns whose path value is known to be the very value that every row of the partition has, whichever
     engine reads it; `duckdb_only` names those of which that is known for DuckDB alone (`month=01` is text
     there and a number in Spark). `shared` names columns that files hold as well and whose path value every
-    engine reads alike: a row has the one value or the other. Values of other columns prove nothing.
-    `file_readers` are the engines known to read partition columns from the files that hold them.
+    engine reads alike: a row has the one value or the other, and in `path_readers` the path's. Values of other
+    columns prove nothing. `file_readers` are the engines known to read partition columns from the files that hold
+    them.
     """
 
     paths: pa.Array[Any]
@@ -76,6 +77,7 @@ class Partitions:
     duckdb_only: frozenset[tuple[str, ...]] = frozenset()
     shared: frozenset[tuple[str, ...]] = frozenset()
     file_readers: frozenset[str] = frozenset()
+    path_readers: frozenset[str] = frozenset()
 
     def trusts(self, path: tuple[str, ...], engine: str) -> bool:
         """Tell whether the path values of a column are what the rows have when `engine` reads them."""

@@ -131,7 +131,7 @@ def test_a_schema_that_is_no_json_is_refused():
 
 def values(paths: list[str], about: HudiProperties) -> dict[str, list[Any]]:
     found = hudi_partitions(paths, about, table_schema(ARROW, avro(), None, about, "t"))
-    assert found.trusted == set(found.values)
+    assert found.shared == set(found.values)
     return {path[0]: array.to_pylist() for path, array in found.values.items()}
 
 
