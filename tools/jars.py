@@ -77,7 +77,7 @@ def _resolve(jar: Jar, folder: Path, java: Java) -> None:
     with tempfile.TemporaryDirectory() as scratch:
         settings = Path(scratch) / "ivysettings.xml"
         settings.write_text(SETTINGS.format(scratch=scratch), encoding="utf-8")
-        command = [java.executable, *java.options, f"-Divy.home={scratch}", "-jar", _ivy_jar()]
+        command = [java.executable, *java.options, f"-Divy.home={scratch}", "-jar", ivy_jar()]
         command += ["-settings", settings, "-dependency", jar.group, jar.artifact, jar.version]
         command += ["-retrieve", f"{folder}/[artifact]-[revision].[ext]"]
         run = subprocess.run(command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
@@ -93,7 +93,7 @@ def _check(jar: Jar, path: Path) -> None:
         raise FetchError(f"{jar.file_name} has SHA-256 {found}, expected {jar.sha256}; nothing was kept")
 
 
-def _ivy_jar() -> Path:
+def ivy_jar() -> Path:
     """Return the Ivy jar inside the installed pyspark, without importing pyspark."""
     spec = find_spec("pyspark")
     if spec is None or spec.origin is None:

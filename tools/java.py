@@ -1,6 +1,6 @@
-"""Finds a Java runtime that Spark 3.5 runs on, and fetches one only when the machine has none.
+"""Finds the Java that Spark 3.5 runs on, fetched only when the machine has none, and the full JDK 25 of Trino.
 
-A system Java comes first because it knows the machine's certificates. The fetched runtime is a wheel at a
+For Spark, a system Java comes first because it knows the machine's certificates. The fetched runtime is a wheel at a
 pinned version with hashes (`requirements-java.lock`), installed into the cache folder: a virtual environment
 would hold only one version, and other engines want another.
 """
@@ -20,6 +20,11 @@ from tools.cache import appearing, cache_dir, fingerprint, say
 
 FITTING = (17, 11)
 """The Java versions that Spark 3.5 supports, best first."""
+
+TRINO_NEEDS = 25
+"""The Java version that Trino 483 starts on."""
+VECTORS = "jdk.incubator.vector"
+"""A module that Trino asks for; small runtimes are built without it."""
 
 LOCK_FILE = Path(__file__).resolve().parent.parent / "requirements-java.lock"
 SYSTEM_TRUST_STORES = (
@@ -50,6 +55,15 @@ class Java:
         """The `java` command."""
         return self.home / "bin" / "java"
 
+    @property
+    def compiler(self) -> Path:
+        """The `javac` command, which a full JDK has."""
+        return self.home / "bin" / "javac"
+
+
+class MissingJavaError(RuntimeError):
+    """No Java of this machine fits, and none can be fetched."""
+
 
 def spark_java() -> Java:
     """Return a Java runtime for Spark, fetching one into the cache folder if there is none."""
@@ -64,6 +78,22 @@ def installed_java() -> Java | None:
         if version is not None:
             by_version.setdefault(version, home)
     return next((Java(by_version[version]) for version in FITTING if version in by_version), None)
+
+
+def trino_java() -> Java:
+    """Return a full JDK 25.
+
+    Raises:
+        MissingJavaError: there is none; the sentence says how to get one.
+    """
+    for home in _candidate_homes():
+        java = Java(home)
+        if java.compiler.is_file() and _major_version(home) == TRINO_NEEDS and _has_module(home, VECTORS):
+            return java
+    raise MissingJavaError(
+        f"Trino needs a full JDK {TRINO_NEEDS}, and this machine has none: install one "
+        f"(a package such as temurin-{TRINO_NEEDS}-jdk or openjdk-{TRINO_NEEDS}-jdk) or point JAVA_HOME at one"
+    )
 
 
 def fetched_java() -> Java:
@@ -101,6 +131,17 @@ def _major_version(home: Path) -> int | None:
         run = subprocess.run([executable, "-version"], capture_output=True, text=True, check=False)
         found = re.search(r'version "(?:1\.)?(\d+)', run.stderr)
     return int(found.group(1)) if found else None
+
+
+def _has_module(home: Path, module: str) -> bool:
+    """Tell whether the Java in `home` was built with a module, by the list in its `release` file."""
+    release = home / "release"
+    found = (
+        re.search(r'^MODULES="([^"]*)"', release.read_text(errors="replace"), re.MULTILINE)
+        if release.is_file()
+        else None
+    )
+    return found is not None and module in found.group(1).split()
 
 
 def _pip_install_into(folder: Path) -> None:

@@ -1,0 +1,31 @@
+package lakepruner.trino;
+
+import java.util.LinkedHashMap;
+import java.util.Map;
+import java.util.Optional;
+
+/** Keys of the snapshots that were planned on lately; 20 bytes a slice. */
+final class KeyCache {
+    private static final long SLICES = 8_000_000;
+
+    private final Map<String, SnapshotKeys> snapshots = new LinkedHashMap<>(16, 0.75f, true);
+    private long slices;
+
+    synchronized boolean has(String snapshotId) {
+        return snapshots.containsKey(snapshotId);
+    }
+
+    synchronized Optional<SnapshotKeys> get(String snapshotId) {
+        return Optional.ofNullable(snapshots.get(snapshotId));
+    }
+
+    synchronized void put(SnapshotKeys keys) {
+        SnapshotKeys before = snapshots.put(keys.snapshotId(), keys);
+        slices += keys.count() - (before == null ? 0 : before.count());
+        var oldest = snapshots.entrySet().iterator();
+        while (slices > SLICES && snapshots.size() > 1) {
+            slices -= oldest.next().getValue().count();
+            oldest.remove();
+        }
+    }
+}

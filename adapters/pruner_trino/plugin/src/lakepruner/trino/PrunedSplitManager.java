@@ -1,0 +1,41 @@
+package lakepruner.trino;
+
+import io.trino.spi.connector.ConnectorSession;
+import io.trino.spi.connector.ConnectorSplitManager;
+import io.trino.spi.connector.ConnectorSplitSource;
+import io.trino.spi.connector.ConnectorTableHandle;
+import io.trino.spi.connector.Constraint;
+import java.lang.reflect.Method;
+import java.util.Optional;
+
+/** Lets the wrapped connector list a scan's splits, and puts the filter around them. */
+final class PrunedSplitManager extends Forwarding<ConnectorSplitManager> {
+    private final Pruning pruning;
+
+    private PrunedSplitManager(ConnectorSplitManager wrapped, Pruning pruning) {
+        super(wrapped);
+        this.pruning = pruning;
+    }
+
+    static ConnectorSplitManager over(ConnectorSplitManager wrapped, Pruning pruning) {
+        return new PrunedSplitManager(wrapped, pruning).as(ConnectorSplitManager.class);
+    }
+
+    /**
+     * Filters {@code getSplits(transaction, session, table, dynamic filter, constraint)}. The fourth is a {@code DynamicFilter}
+     * up to version 476; later its values come with each batch. Splits of table functions have three arguments and pass.
+     */
+    @Override
+    protected Object call(Method method, Object[] arguments) throws Throwable {
+        Object result = forward(method, arguments);
+        if (!method.getName().equals("getSplits")
+                || arguments.length != 5
+                || !(arguments[4] instanceof Constraint constraint)) {
+            return result;
+        }
+        ConnectorSplitSource source = (ConnectorSplitSource) result;
+        Optional<Scan> scan = pruning.scan(
+                (ConnectorSession) arguments[1], (ConnectorTableHandle) arguments[2], constraint, arguments[3]);
+        return scan.map(found -> PrunedSplitSource.over(source, found)).orElse(source);
+    }
+}

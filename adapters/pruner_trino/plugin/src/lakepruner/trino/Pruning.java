@@ -1,0 +1,52 @@
+package lakepruner.trino;
+
+import io.trino.spi.connector.ConnectorSession;
+import io.trino.spi.connector.ConnectorTableHandle;
+import io.trino.spi.connector.Constraint;
+import java.util.Optional;
+import java.util.logging.Level;
+import java.util.logging.Logger;
+
+/** What the scans of one catalog share, and the decision which of them are pruned at all. Never fails a query. */
+record Pruning(Settings settings, PlannerClient planner, Counters counters, String connector, String trinoVersion) {
+    static final String LOGGER = "lakepruner";
+
+    private static final Logger LOG = Logger.getLogger(LOGGER);
+
+    /** A scan that may be pruned; empty, with the reason counted, where its splits must pass as they are. */
+    Optional<Scan> scan(
+            ConnectorSession session, ConnectorTableHandle table, Constraint constraint, Object dynamicFilter) {
+        try {
+            if (!session.getProperty(PrunedConnector.SWITCH, Boolean.class)) {
+                counters.unpruned("switched off");
+                return Optional.empty();
+            }
+            ScannedTable scanned = ScannedTable.of(table);
+            if (scanned.bypass().isPresent()) {
+                counters.unpruned(scanned.bypass().get());
+                return Optional.empty();
+            }
+            return Optional.of(new Scan(this, session, scanned, constraint, dynamicFilter));
+        } catch (RuntimeException | LinkageError error) {
+            failed("the scan is of a form that is not known", String.valueOf(table), error);
+            return Optional.empty();
+        }
+    }
+
+    /** Counts and logs why a scan is read whole. */
+    void failed(String reason, String table, Throwable error) {
+        counters.unpruned(reason);
+        LOG.log(Level.WARNING, "table {0} is read whole: {1}: {2}", new Object[] {table, reason, error});
+    }
+
+    void finished(String table, long listed, long dropped, String plan) {
+        counters.finished(listed, dropped);
+        LOG.log(Level.INFO, "table {0}: {1} of {2} splits kept; {3}", new Object[] {
+            table, Long.toString(listed - dropped), Long.toString(listed), plan
+        });
+    }
+
+    void close() {
+        planner.close();
+    }
+}

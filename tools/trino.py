@@ -1,0 +1,158 @@
+"""Puts a Trino server together from the jars of `tools/trino.lock`; they are fetched once into the cache folder.
+
+The whole server's archive is ten times as large, and nothing newer than 476 is published that way. Trino needs a
+full JDK 25 (`tools.java.trino_java`); the resolver runs on the same one.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import tempfile
+import zipfile
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from xml.sax.saxutils import quoteattr
+
+from tools.cache import appearing, cache_dir, fingerprint, say, sha256_of
+from tools.jars import SETTINGS, FetchError, ivy_jar, without_hosts
+from tools.java import Java, trino_java
+
+VERSION = "483"
+LOCK_FILE = Path(__file__).with_name("trino.lock")
+LAUNCHER = Path(__file__).with_name("TrinoLauncher.java")
+
+PLUGINS = ("io.trino.plugin.hive.HivePlugin", "io.trino.plugin.hudi.HudiPlugin")
+"""What Trino's own plugin folders name in a jar of their own, which is not published by itself."""
+
+_PATTERN = "[artifact]-[revision](-[classifier]).[ext]"
+
+
+@dataclass(frozen=True, slots=True)
+class LockedJar:
+    """One line of the lock file."""
+
+    folder: str
+    group: str
+    artifact: str
+    version: str
+    classifier: str | None
+    sha256: str
+
+    @property
+    def file_name(self) -> str:
+        """The name under which Maven repositories keep it."""
+        suffix = f"-{self.classifier}" if self.classifier else ""
+        return f"{self.artifact}-{self.version}{suffix}.jar"
+
+
+@dataclass(frozen=True, slots=True)
+class TrinoHome:
+    """Folders of an assembled server."""
+
+    root: Path
+
+    @property
+    def lib(self) -> Path:
+        """Jars of the server itself."""
+        return self.root / "lib"
+
+    @property
+    def plugin(self) -> Path:
+        """Jars of the Hive and the Hudi connector, one plugin folder."""
+        return self.root / "plugin"
+
+    @property
+    def launcher(self) -> Path:
+        """The compiled class `TrinoLauncher`."""
+        return self.root / "launcher"
+
+    def jar(self, artifact: str) -> Path:
+        """Return the server's jar of an artifact, for a compiler's class path."""
+        found = next(jar for jar in locked_jars() if jar.folder == "lib" and jar.artifact == artifact)
+        return self.lib / found.file_name
+
+
+def locked_jars() -> list[LockedJar]:
+    """Return the jars of the lock file, in its order."""
+    jars: list[LockedJar] = []
+    for line in LOCK_FILE.read_text(encoding="utf-8").splitlines():
+        if line.startswith("#"):
+            continue
+        folder, coordinates, sha256 = line.split()
+        group, artifact, version, *classifier = coordinates.split(":")
+        jars.append(LockedJar(folder, group, artifact, version, next(iter(classifier), None), sha256))
+    return jars
+
+
+def trino_home() -> TrinoHome:
+    """Return the assembled server, fetching what it is made of the first time (about 180 MB)."""
+    target = cache_dir() / f"trino-{VERSION}-{fingerprint(LOCK_FILE, LAUNCHER, *PLUGINS)}"
+    if not target.is_dir():
+        java = trino_java()
+        say(f"Fetching Trino {VERSION} into {target} (about 180 MB)")
+        with appearing(target) as scratch:
+            _assemble(TrinoHome(scratch), java)
+    return TrinoHome(target)
+
+
+def _assemble(home: TrinoHome, java: Java) -> None:
+    """Fetch and check all jars, compile the launcher, name the plugins."""
+    jars = locked_jars()
+    for folder in (home.lib, home.plugin):
+        chosen = [jar for jar in jars if jar.folder == folder.name]
+        _retrieve(chosen, folder, java)
+        _check(chosen, folder)
+    with zipfile.ZipFile(home.plugin / "services.jar", "w") as services:
+        services.writestr("META-INF/services/io.trino.spi.Plugin", "".join(f"{name}\n" for name in PLUGINS))
+    command = [java.compiler, "-d", home.launcher, "-cp", f"{home.lib}/*", LAUNCHER]
+    subprocess.run(command, check=True, stdin=subprocess.DEVNULL)
+
+
+def _retrieve(jars: Sequence[LockedJar], folder: Path, java: Java) -> None:
+    """Run Ivy over a list of jars; a folder at a time, since two versions of one jar do not live in one call."""
+    with tempfile.TemporaryDirectory() as scratch:
+        settings, ivy_file = Path(scratch) / "ivysettings.xml", Path(scratch) / "ivy.xml"
+        settings.write_text(SETTINGS.format(scratch=scratch), encoding="utf-8")
+        ivy_file.write_text(_ivy_file(jars), encoding="utf-8")
+        command = [java.executable, *java.options, f"-Divy.home={scratch}", "-jar", ivy_jar()]
+        command += ["-settings", settings, "-ivy", ivy_file, "-retrieve", f"{folder}/{_PATTERN}"]
+        run = subprocess.run(command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
+    missing = [jar.file_name for jar in jars if not (folder / jar.file_name).is_file()]
+    if run.returncode != 0 or missing:
+        tail = "\n".join(without_hosts(run.stdout + run.stderr).splitlines()[-15:])
+        raise FetchError(
+            f"{len(missing)} jars of Trino could not be fetched; the resolver's last words:\n{tail}"
+        )
+
+
+def _ivy_file(jars: Sequence[LockedJar]) -> str:
+    """Return Ivy's list of exactly these jars, nothing that they depend on."""
+    lines = [
+        '<ivy-module version="2.0" xmlns:m="http://ant.apache.org/ivy/maven">',
+        '<info organisation="pruner" module="trino"/><configurations><conf name="default"/></configurations>',
+        '<dependencies defaultconf="default->*">',
+    ]
+    for jar in jars:
+        classifier = f" m:classifier={quoteattr(jar.classifier)}" if jar.classifier else ""
+        lines.append(
+            f"<dependency org={quoteattr(jar.group)} name={quoteattr(jar.artifact)} rev={quoteattr(jar.version)} "
+            f'transitive="false"><artifact name={quoteattr(jar.artifact)} type="jar" ext="jar"{classifier}/>'
+            "</dependency>"
+        )
+    return "\n".join([*lines, "</dependencies></ivy-module>"])
+
+
+def _check(jars: Sequence[LockedJar], folder: Path) -> None:
+    """Refuse the folder when any jar's content is not the pinned one, or one is there that nobody named."""
+    with ThreadPoolExecutor(2) as pool:
+        found = list(pool.map(lambda jar: sha256_of(folder / jar.file_name), jars))
+    wrong = [jar.file_name for jar, sha256 in zip(jars, found, strict=True) if jar.sha256 != sha256]
+    others = {path.name for path in folder.iterdir()} - {jar.file_name for jar in jars}
+    if wrong or others:
+        raise FetchError(f"not what {LOCK_FILE.name} names: {', '.join([*wrong, *sorted(others)])}")
+
+
+if __name__ == "__main__":
+    print(trino_home().root)
