@@ -47,6 +47,7 @@ from pruner.expr.nodes import (
     Or,
 )
 from pruner.expr.patterns import split_pattern
+from pruner.expr.readings import undo_reading
 from pruner.expr.semantics import BINARY_COLLATION, NanOrder, Semantics
 from pruner.expr.show import show
 from pruner.expr.types import is_string, is_temporal
@@ -221,10 +222,14 @@ class _Binder:
     def _is_null(self, node: IsNull) -> BoundExpr:
         if isinstance(node.operand, Literal):
             return Constant(node.operand.value is None)
-        if not isinstance(node.operand, Column):
-            self._check_columns(node.operand)
+        operand = node.operand
+        if isinstance(operand, Call) and operand.function == "read_as":
+            target = self._target(operand, node)
+            return target if isinstance(target, Unknown) else IsNullLeaf(target.field)
+        if not isinstance(operand, Column):
+            self._check_columns(operand)
             return _unknown(node, "whether an expression is null is not known")
-        field = self._field(node.operand, node)
+        field = self._field(operand, node)
         if isinstance(field, Unknown):
             return field
         if pa.types.is_nested(field.type):
@@ -271,6 +276,10 @@ class _Binder:
                 if undo is None or (function == "try_cast" and is_temporal(data_type)):
                     return _unknown(node, f"the cast to {data_type} may lose or reorder values")
                 return _Target(field, data_type, undo)
+            case Call("read_as", (Column() as column,), pa.DataType() as data_type):
+                return self._reading(column, data_type, node)
+            case Call("cast", (Call("read_as", (Column() as column,), pa.DataType() as read),), data_type):
+                return self._cast_of_reading(self._reading(column, read, node), data_type, node)
             case Call(function):
                 self._check_columns(subject)
                 return _unknown(node, f"the function {function} is not known to any index")
@@ -278,6 +287,27 @@ class _Binder:
                 return _unknown(node, reason)
             case _:
                 return _unknown(node, "it does not speak of a column")
+
+    def _reading(self, column: Column, data_type: pa.DataType, node: Expr) -> _Target | Unknown:
+        """A column that the engine reads as a type of its own."""
+        field = self._field(column, node)
+        if isinstance(field, Unknown):
+            return field
+        found = undo_reading(field.type, data_type, self._semantics)
+        if found is None:
+            return _unknown(node, f"what the engine reads of {field.type} as {data_type} is not certain")
+        return _Target(field, *found)
+
+    def _cast_of_reading(
+        self, read: _Target | Unknown, data_type: pa.DataType | None, node: Expr
+    ) -> _Target | Unknown:
+        if isinstance(read, Unknown):
+            return read
+        outer = None if data_type is None else undo_cast(read.type, data_type, self._semantics)
+        if data_type is None or outer is None:
+            return _unknown(node, f"the cast to {data_type} may lose or reorder values")
+        inner = read.undo
+        return _Target(read.field, data_type, outer if inner is None else lambda point: inner(outer(point)))
 
     def _field(self, column: Column, node: Expr) -> Field | Unknown:
         try:

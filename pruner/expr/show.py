@@ -124,6 +124,8 @@ def _expression_parts(node: Expr) -> Sequence[_Part]:
 def _call_parts(node: Call) -> Sequence[_Part]:
     if node.function in ("cast", "try_cast") and len(node.arguments) == 1:
         return (f"{node.function.upper()}(", node.arguments[0], f" AS {node.type or 'unknown'})")
+    if node.function == "read_as" and len(node.arguments) == 1:
+        return (node.arguments[0],)
     return (f"{node.function}(", *_joined(node.arguments, ", ", ()), ")")
 
 

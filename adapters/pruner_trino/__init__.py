@@ -1,0 +1,5 @@
+"""Trino over pruned tables: its predicates decoded for the service, and a preview of what would be pruned."""
+
+from pruner_trino.decode import decode_request
+
+__all__ = ["decode_request"]

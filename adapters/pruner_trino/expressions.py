@@ -1,0 +1,275 @@
+"""Trino's connector expressions as predicates of the expression form.
+
+The list of functions is closed. What is not in it, or is there in another shape, becomes `Opaque` with the columns
+below it: nothing is guessed and nothing inside an OR or a NOT is left out.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from pruner.expr.build import any_of, predicate
+from pruner.expr.nodes import (
+    NULL,
+    Call,
+    Column,
+    Compare,
+    Expr,
+    IsNull,
+    Literal,
+    Not,
+    Opaque,
+    Operator,
+    conjunction,
+)
+from pruner_trino.comparing import Part, compare, equals_any
+from pruner_trino.messages import (
+    CallNode,
+    ColumnNode,
+    ConstantNode,
+    FieldNode,
+    Node,
+    OpaqueNode,
+    ScanColumn,
+    survey,
+)
+from pruner_trino.text import text_like
+from pruner_trino.types import BIGINT, BOOLEAN, TrinoType, trino_type
+from pruner_trino.values import NotUnderstood, literal
+
+DEEPEST = 100
+"""Levels of an expression; deeper ones are opaque."""
+
+LARGEST = 100_000
+"""Nodes of an expression; one with more is opaque."""
+
+_COLUMNS_NAMED = 8
+_TEXT = 200
+
+_OPERATORS: Final = {
+    "$equal": Operator.EQ,
+    "$not_equal": Operator.NE,
+    "$less_than": Operator.LT,
+    "$less_than_or_equal": Operator.LE,
+    "$greater_than": Operator.GT,
+    "$greater_than_or_equal": Operator.GE,
+}
+_TEXT_FUNCTIONS: Final = ("concat", "length", "lower", "substring", "upper")
+_TIME_FUNCTIONS: Final = ("date_trunc", "day", "hour", "minute", "month", "second", "year")
+_FUNCTIONS: Final = frozenset(("abs", "$coalesce", "$nullif", *_TEXT_FUNCTIONS, *_TIME_FUNCTIONS))
+"""Functions that keep their names in the expression form: the built-in ones of Trino."""
+
+
+class Expressions:
+    """Decodes the expressions and columns of one scan."""
+
+    def __init__(self, columns: Mapping[str, ScanColumn]) -> None:
+        self._columns = columns
+
+    def predicate(self, node: Node) -> Expr:
+        """Return a truth value of Trino's as a predicate; what is not understood is `Opaque`."""
+        columns, count = survey(node)
+        if count > LARGEST:
+            return self.opaque(columns, "the expression", f"it has more than {LARGEST:,} parts")
+        try:
+            return _predicate(self._part(node, 0))
+        except NotUnderstood as reason:
+            return self.opaque(columns, _summary(node, self._columns), str(reason))
+
+    def column(self, name: str) -> Part:
+        """Return the column with this id.
+
+        Raises:
+            NotUnderstood: it is no column of the table, or its type is not supported.
+        """
+        column = self._columns[name]
+        if column.kind == "hidden":
+            raise NotUnderstood(f"{column.path[0]} is no column of the table")
+        return self._stored(
+            Column(tuple(column.path)), trino_type(column.type), partition=column.kind == "partition"
+        )
+
+    def name(self, column: str) -> str:
+        """The name of a column, for reports."""
+        return ".".join(self._columns[column].path)
+
+    def opaque(self, columns: Sequence[str], text: str, reason: str) -> Opaque:
+        """Return the `Opaque` for something over these columns."""
+        named = tuple(Column(tuple(self._columns[name].path)) for name in columns[:_COLUMNS_NAMED])
+        return Opaque(named, text if len(text) <= _TEXT else text[:_TEXT] + "…", reason)
+
+    def _stored(self, column: Column, kind: TrinoType | None, *, partition: bool = False) -> Part:
+        """A column as the connector reads it; of a type that is not known only whether it is NULL can matter, and
+        structs, lists and maps do not tell that either.
+        """
+        if kind is None:
+            return Part(column, None, stored=True)
+        # A number in a path is what its digits say, in whatever integer type it is read.
+        read = BIGINT if partition and kind.name in ("tinyint", "smallint", "integer") else kind
+        return Part(Call("read_as", (column,), read.arrow), kind, stored=True)
+
+    def _part(self, node: Node, depth: int) -> Part:
+        try:
+            if depth > DEEPEST:
+                raise NotUnderstood(f"it is nested more than {DEEPEST} deep")
+            return self._understand(node, depth)
+        except NotUnderstood as reason:
+            kind = trino_type(node.type)
+            return Part(self.opaque(survey(node)[0], _summary(node, self._columns), str(reason)), kind)
+
+    def _understand(self, node: Node, depth: int) -> Part:
+        match node:
+            case ColumnNode(name):
+                return self.column(name)
+            case ConstantNode(type_name, value):
+                kind = trino_type(type_name)
+                if kind is None:
+                    raise NotUnderstood(f"a constant of type {type_name[:60]}")
+                return Part(literal(value, kind), kind)
+            case FieldNode(target, _, name, type_name):
+                parent = self._part(target, depth + 1)
+                if not isinstance(parent.expr, Column) or not name:
+                    raise NotUnderstood("a field without a name, or of something that is no column")
+                return self._stored(Column((*parent.expr.path, name)), trino_type(type_name))
+            case CallNode(schema=str()):
+                raise NotUnderstood(f"the function {node.function[:60]} is not built in")
+            case CallNode():
+                return self._call(node, depth)
+            case OpaqueNode():
+                raise NotUnderstood("the plugin has no form for it")
+
+    def _call(self, node: CallNode, depth: int) -> Part:
+        name = node.function
+        if name == "$in":
+            return Part(self._in(node, depth), BOOLEAN)
+        parts = [self._part(argument, depth + 1) for argument in node.arguments]
+        match name, parts:
+            case "$and", [_, _, *_]:
+                return Part(conjunction(tuple(_predicate(part) for part in parts)), BOOLEAN)
+            case "$or", [_, _, *_]:
+                return Part(any_of(tuple(_predicate(part) for part in parts)), BOOLEAN)
+            case "$not", [operand]:
+                return Part(Not(_predicate(operand)), BOOLEAN)
+            case "$is_null", [operand]:
+                return Part(IsNull(_known(operand)), BOOLEAN)
+            case "$identical", [left, right]:
+                return Part(_identical(left, right), BOOLEAN)
+            case "$like", [value, *patterns]:
+                return Part(_like(value, patterns), BOOLEAN)
+            case "$cast" | "$try_cast", [operand]:
+                return _cast(name.removeprefix("$"), operand, trino_type(node.type))
+            case _, [left, right] if name in _OPERATORS:
+                return Part(_compare(_OPERATORS[name], left, right), BOOLEAN)
+            case _ if name in _FUNCTIONS:
+                kind = trino_type(node.type)
+                arguments = tuple(part.expr for part in parts)
+                return Part(Call(name.removeprefix("$"), arguments, kind and kind.arrow), kind)
+            case _:
+                raise NotUnderstood(f"{name[:60]} of {len(parts)} arguments is not understood")
+
+    def _in(self, node: CallNode, depth: int) -> Expr:
+        match node.arguments:
+            case [operand, CallNode(function="$array", arguments=[_, *_] as listed, schema=None)]:
+                value = self._part(operand, depth + 1)
+            case _:
+                raise NotUnderstood("$in without a list")
+        options = [self._part(option, depth + 1) for option in listed]
+        literals = [option.expr for option in options if isinstance(option.expr, Literal)]
+        if len(literals) == len(options) and all(_one_kind(value, option) for option in options):
+            return (
+                equals_any(value, literals) if len(literals) > 1 else _compare(Operator.EQ, value, options[0])
+            )
+        return any_of(tuple(_compare(Operator.EQ, value, option) for option in options))
+
+
+def _known(part: Part) -> Expr:
+    """The value of a part whose type is known; a part that is itself opaque says why."""
+    if not isinstance(part.expr, Opaque):
+        _ = part.known
+    return part.expr
+
+
+def _predicate(part: Part) -> Expr:
+    if isinstance(part.expr, Column) or part.type not in (None, BOOLEAN):
+        raise NotUnderstood("something that is no truth value")
+    if isinstance(part.expr, Call) and part.expr.function == "read_as":
+        return Compare(Operator.EQ, part.expr, Literal(True, BOOLEAN.arrow))
+    return predicate(part.expr)
+
+
+def _compare(operator: Operator, left: Part, right: Part) -> Expr:
+    if isinstance(left.expr, Literal) and not isinstance(right.expr, Literal):
+        left, right, operator = right, left, operator.mirrored
+    if not isinstance(right.expr, Literal):
+        return Compare(operator, left.expr, right.expr)
+    if right.expr.value is None:
+        return NULL
+    if not _one_kind(left, right):
+        raise NotUnderstood("a comparison of values of different types")
+    return compare(operator, left, right.expr)
+
+
+def _one_kind(left: Part, right: Part) -> bool:
+    """Tell whether two values have one type; the engine compares no others, so more would be a misunderstanding."""
+    return left.type is not None and right.type is not None and left.type.name == right.type.name
+
+
+def _identical(left: Part, right: Part) -> Expr:
+    """IS NOT DISTINCT FROM a constant: never NULL, and NaN is the same as NaN."""
+    if isinstance(left.expr, Literal):
+        left, right = right, left
+    if not isinstance(right.expr, Literal):
+        raise NotUnderstood("IS DISTINCT FROM between two columns")
+    value = right.expr.value
+    if value is None:
+        return IsNull(_known(left))
+    if isinstance(value, float) and math.isnan(value):
+        raise NotUnderstood("IS DISTINCT FROM NaN")
+    return conjunction((_compare(Operator.EQ, left, right), Not(IsNull(_known(left)))))
+
+
+def _like(value: Part, patterns: Sequence[Part]) -> Expr:
+    texts = [part.expr.value for part in patterns if isinstance(part.expr, Literal)]
+    match texts:
+        case [str() as pattern] if len(patterns) == 1:
+            escape = None
+        case [str() as pattern, str() as escape] if len(patterns) == 2:
+            pass
+        case _:
+            raise NotUnderstood("a pattern that is no constant")
+    if not value.known.is_text or not value.stored:
+        raise NotUnderstood("LIKE on something that is no text column")
+    return text_like(value.expr, value.known, pattern, escape)
+
+
+def _cast(function: str, operand: Part, target: TrinoType | None) -> Part:
+    source = operand.known
+    if target is None:
+        raise NotUnderstood("a cast to a type that is not supported")
+    if isinstance(operand.expr, Literal):
+        raise NotUnderstood("a cast of a constant")
+    if source.is_text or target.is_text:
+        if source.name != "varchar" or target.name != "varchar" or not operand.stored:
+            raise NotUnderstood("a cast between text and another type")
+        lengths = [length for length in (source.length, target.length) if length is not None]
+        # Cutting to one length and then to another is cutting to the shorter one.
+        return Part(operand.expr, TrinoType("varchar", target.arrow, min(lengths, default=None)), stored=True)
+    return Part(Call(function, (operand.expr,), target.arrow), target)
+
+
+def _summary(node: Node, columns: Mapping[str, ScanColumn]) -> str:
+    """A short text of an expression, for reports."""
+    match node:
+        case ColumnNode(name):
+            return ".".join(columns[name].path)
+        case ConstantNode(type_, _):
+            return f"a {type_}"
+        case FieldNode(_, index, name, _):
+            return f"field {name or index}"
+        case OpaqueNode(_, text, _):
+            return text
+        case CallNode(function):
+            below = ", ".join(".".join(columns[name].path) for name in survey(node)[0][:_COLUMNS_NAMED])
+            return f"{function}({below})"

@@ -1,0 +1,176 @@
+"""What the plugin sends of a scan's predicate, as JSON; docs/trino-predicates.md has the words for each key.
+
+Content of another shape is refused as a whole: a key that is not known here may change what the others mean.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, TypeAlias
+
+import msgspec
+
+from pruner.errors import PredicateError
+from pruner.limits import PREDICATE_TEXT_BYTES
+
+Path: TypeAlias = Annotated[list[str], msgspec.Meta(min_length=1)]
+
+
+class ScanColumn(msgspec.Struct, forbid_unknown_fields=True):
+    """A column of the scan: its path, Trino's name of its type, and where its values come from."""
+
+    path: Path
+    type: str
+    kind: Literal["regular", "partition", "hidden"]
+
+
+class Bound(msgspec.Struct, forbid_unknown_fields=True):
+    """One end of a range."""
+
+    value: Any
+    inclusive: bool
+
+
+class Range(msgspec.Struct, forbid_unknown_fields=True):
+    """An interval; an end that is None is open."""
+
+    low: Bound | None
+    high: Bound | None
+
+
+class AllValues(msgspec.Struct, tag_field="kind", tag="all", forbid_unknown_fields=True):
+    """Every value that is not NULL."""
+
+
+class NoValues(msgspec.Struct, tag_field="kind", tag="none", forbid_unknown_fields=True):
+    """No value that is not NULL."""
+
+
+class RangeValues(msgspec.Struct, tag_field="kind", tag="ranges", forbid_unknown_fields=True):
+    """The values in one of some ranges."""
+
+    ranges: list[Range]
+
+
+class DiscreteValues(msgspec.Struct, tag_field="kind", tag="discrete", forbid_unknown_fields=True):
+    """These values, or with `inclusive` false all others."""
+
+    inclusive: bool
+    values: list[Any]
+
+
+class OpaqueValues(msgspec.Struct, tag_field="kind", tag="opaque", forbid_unknown_fields=True):
+    """Nothing can be said of the values."""
+
+    text: str
+
+
+Values: TypeAlias = AllValues | NoValues | RangeValues | DiscreteValues | OpaqueValues
+
+
+class ColumnDomain(msgspec.Struct, forbid_unknown_fields=True):
+    """What a column's values may be."""
+
+    column: str
+    null_allowed: bool
+    values: Values
+
+
+class TupleDomain(msgspec.Struct, forbid_unknown_fields=True):
+    """What all columns may be; with `none` no row can match."""
+
+    none: bool
+    columns: list[ColumnDomain]
+
+
+class ColumnNode(msgspec.Struct, tag_field="node", tag="column", forbid_unknown_fields=True):
+    """A column by its id."""
+
+    column: str
+    type: str
+
+
+class ConstantNode(msgspec.Struct, tag_field="node", tag="constant", forbid_unknown_fields=True):
+    """A constant; None is NULL."""
+
+    type: str
+    value: Any
+
+
+class CallNode(msgspec.Struct, tag_field="node", tag="call", forbid_unknown_fields=True):
+    """A function; one with a `schema` is not built in."""
+
+    function: str
+    type: str
+    arguments: list[Node]
+    schema: str | None = None
+
+
+class FieldNode(msgspec.Struct, tag_field="node", tag="field", forbid_unknown_fields=True):
+    """A field of a struct."""
+
+    target: Node
+    index: int
+    name: str | None
+    type: str
+
+
+class OpaqueNode(msgspec.Struct, tag_field="node", tag="opaque", forbid_unknown_fields=True):
+    """What has no form on the wire."""
+
+    type: str
+    text: str
+    columns: list[str]
+
+
+Node: TypeAlias = ColumnNode | ConstantNode | CallNode | FieldNode | OpaqueNode
+
+
+class Content(msgspec.Struct, forbid_unknown_fields=True):
+    """A scan's whole predicate: all of `domains` hold and `expression` is true."""
+
+    version: Literal[1]
+    connector: Literal["hive", "hudi"]
+    columns: dict[str, ScanColumn]
+    domains: list[TupleDomain]
+    expression: Node | None = None
+
+
+def read_content(data: bytes) -> Content:
+    """Return the content of a request.
+
+    Raises:
+        PredicateError: it is not of the shape that docs/trino-predicates.md has, too long, or nested too deep.
+    """
+    if len(data) > PREDICATE_TEXT_BYTES:
+        raise PredicateError(
+            f"the predicate is longer than {PREDICATE_TEXT_BYTES:,} bytes: send a shorter one"
+        )
+    try:
+        return msgspec.json.decode(data, type=Content)
+    except (msgspec.MsgspecError, UnicodeError) as error:
+        raise PredicateError(
+            f"the predicate is not in Trino's form (docs/trino-predicates.md): {error}"
+        ) from error
+    except RecursionError:
+        raise PredicateError("the predicate is nested too deep: simplify it") from None
+
+
+def survey(node: Node) -> tuple[list[str], int]:
+    """Return the ids of the columns in a tree, each once, in order, and the number of its nodes."""
+    found: dict[str, None] = {}
+    pending: list[Node] = [node]
+    count = 0
+    while pending:
+        count += 1
+        match pending.pop():
+            case ColumnNode(column):
+                found[column] = None
+            case CallNode(arguments=arguments):
+                pending.extend(reversed(arguments))
+            case FieldNode(target):
+                pending.append(target)
+            case OpaqueNode(columns=columns):
+                found.update(dict.fromkeys(columns))
+            case ConstantNode():
+                pass
+    return list(found), count

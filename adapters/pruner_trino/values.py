@@ -1,0 +1,119 @@
+"""Constants as the plugin sends them, as literals of the expression form."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import datetime
+import math
+import re
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any, Final, cast
+
+import pyarrow as pa
+
+from pruner.expr.clock import date_of, day_number
+from pruner.expr.floats import Width, nearest
+from pruner.expr.nodes import Literal
+from pruner.expr.types import decimal_digits, integer_range, is_instant, timestamp
+from pruner_trino.types import TrinoType
+
+_NOT_FINITE: Final = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
+_FLOATING = re.compile(r"-?\d{1,40}(\.\d{1,40})?([eE][+-]?\d{1,3})?", re.ASCII)
+_DECIMAL = re.compile(r"-?\d{1,38}(?:\.(\d{1,38}))?", re.ASCII)
+_FIRST_DAY: Final = day_number(datetime.date.min)
+_LAST_DAY: Final = day_number(datetime.date.max)
+_PICOS_PER_MICRO = 1_000_000
+_PICOS_PER_NANO = 1_000
+
+
+class NotUnderstood(Exception):  # noqa: N818 - never reaches a user
+    """A part that has no exact counterpart in the expression form; `str()` is the reason."""
+
+
+def literal(value: Any, kind: TrinoType) -> Literal:
+    """Return the literal of a value; None is NULL.
+
+    Raises:
+        NotUnderstood: it is none that docs/trino-predicates.md has for the type.
+    """
+    if value is None:
+        return Literal(None, kind.arrow)
+    match kind.name:
+        case "boolean" if isinstance(value, bool):
+            return Literal(value, kind.arrow)
+        case "tinyint" | "smallint" | "integer" | "bigint":
+            return Literal(_integer(value, *integer_range(kind.arrow)), kind.arrow)
+        case "real" | "double" if isinstance(value, str):
+            return Literal(_floating(value, kind), kind.arrow)
+        case "decimal" if isinstance(value, str):
+            return Literal(_decimal(value, kind.arrow), kind.arrow)
+        case "varchar" | "char" if isinstance(value, str):
+            return Literal(_text(value, kind), kind.arrow)
+        case "varbinary" if isinstance(value, str):
+            return Literal(_binary(value), kind.arrow)
+        case "date":
+            day = _integer(value, -(2**31), 2**31 - 1)
+            return Literal(date_of(day) if _FIRST_DAY <= day <= _LAST_DAY else day, kind.arrow)
+        case "timestamp":
+            return _moment(value, instant=is_instant(kind.arrow))
+        case _:
+            raise NotUnderstood(f"a constant of type {kind.name} in another form")
+
+
+def _integer(value: Any, smallest: int, largest: int) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or not smallest <= value <= largest:
+        raise NotUnderstood("a whole number out of its type's range, or in another form")
+    return value
+
+
+def _floating(text: str, kind: TrinoType) -> float:
+    known = _NOT_FINITE.get(text)
+    if known is not None:
+        return known
+    if _FLOATING.fullmatch(text) is None:
+        raise NotUnderstood("a floating-point number in another form")
+    if kind.name == "double":
+        return float(text)
+    rounded = nearest(Fraction(text), Width.SINGLE)
+    return -rounded if text.startswith("-") and rounded == 0 else rounded
+
+
+def _decimal(text: str, type_: pa.DataType) -> Decimal:
+    match = _DECIMAL.fullmatch(text)
+    precision, scale = decimal_digits(type_)
+    if match is None or len(match[1] or "") != scale:
+        raise NotUnderstood("a decimal in another form")
+    value = Decimal(text)
+    if len(value.as_tuple().digits) > precision:
+        raise NotUnderstood("a decimal with more digits than its type has")
+    return value
+
+
+def _text(text: str, kind: TrinoType) -> str:
+    text = text.rstrip(" ") if kind.name == "char" else text
+    if kind.length is not None and len(text) > kind.length:
+        raise NotUnderstood("a text that is longer than its type allows")
+    return text
+
+
+def _binary(text: str) -> bytes:
+    try:
+        return base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError):
+        raise NotUnderstood("bytes that are not in base64") from None
+
+
+def _moment(value: Any, *, instant: bool) -> Literal:
+    """Microseconds and picoseconds of a timestamp; Arrow has nothing below nanoseconds."""
+    if not isinstance(value, dict) or set(cast("dict[Any, Any]", value)) != {"micros", "picos"}:
+        raise NotUnderstood("a timestamp in another form")
+    parts = cast("dict[str, Any]", value)
+    micros = _integer(parts["micros"], -(2**63), 2**63 - 1)
+    picos = _integer(parts["picos"], 0, _PICOS_PER_MICRO - 1)
+    if not picos:
+        return Literal(micros, timestamp("us", instant=instant))
+    if picos % _PICOS_PER_NANO:
+        raise NotUnderstood("a timestamp with parts of a nanosecond")
+    return Literal(micros * 1000 + picos // _PICOS_PER_NANO, timestamp("ns", instant=instant))
