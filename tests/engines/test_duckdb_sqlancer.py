@@ -15,8 +15,9 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import duckdb
 import pytest
-from hypothesis import given, settings
+from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 
 import pruner_duckdb
@@ -37,7 +38,11 @@ def pruned(tmp_path_factory: pytest.TempPathFactory) -> pruner_duckdb.Connection
 
 
 def rows(connection: pruner_duckdb.Connection, sql: str) -> Rows:
-    found: Any = connection.execute(sql).fetchall()
+    try:
+        found: Any = connection.execute(sql).fetchall()
+    except duckdb.NotImplementedException:
+        # DuckDB 1.5 does not join to the right of a lateral subquery; SQLancer passes over such errors as well.
+        reject()
     return sorted((tuple(map(without_sign_of_zero, row)) for row in found), key=repr)
 
 
