@@ -170,6 +170,8 @@ class Connection:
     def _sql(self, query: Any, alias: str, params: Any, scope: Scope) -> Any:
         runner = self._runner
         method = Method(self.native.sql, "params")
+        # A relation runs later, with the values of now.
+        params = dict(params) if isinstance(params, Mapping) else params and list(params)
         *before, (text, values) = runner.statements(query, params)
         for each, _ in before:
             runner.run(each, None, method, scope)

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pruner_duckdb.statement import NotSelect, Select, Span, splice
 from pruner_duckdb.tokens import CLOSING, OPENING, Token, tokens
@@ -47,7 +47,7 @@ class Form:
     (start in the probe, start in the statement, length), in bytes.
 
     `lazy` tells that DuckDB's relation of such a statement reads the tables only when it runs; `literal`, that
-    the statement takes no parameters.
+    the statement takes no parameters; `target`, where the name of the table stands that it changes.
     """
 
     text: bytes
@@ -55,6 +55,12 @@ class Form:
     pieces: tuple[tuple[int, int, int], ...]
     lazy: bool = False
     literal: bool = False
+    target: Span | None = None
+
+    def changes(self, span: Span) -> bool:
+        """Tell whether a part of the probe is the table that the statement changes."""
+        outer = self._outer(span)
+        return self.target is not None and self.target.start <= outer.start and outer.stop <= self.target.stop
 
     def spliced(self, edits: Iterable[tuple[Span, str]]) -> str:
         """Return the statement with edits of the probe put where they belong."""
@@ -183,13 +189,35 @@ class _Other:
         words = [token.text.lower() for token in self._top]
         length = next((len(tail) for tail in _DATA if tuple(words[-len(tail) :]) == tail), 0)
         stop = self._top[-length].start if length else self._end
-        starts = [token for token in self._top[first:] if token.text.lower() in _SELECT_STARTS]
-        for token in starts[:_ATTEMPTS]:
+        return self._ending(first, stop, [])
+
+    def _ending(self, first: int, stop: int, ctes: Sequence[Span]) -> Form | None:
+        """The longest end of the statement that is a SELECT, behind `ctes`.
+
+        What stands before it may be a WITH that cannot be taken apart: its names hide those of tables.
+        """
+        top = self._top
+        starts = [n for n in range(first, len(top)) if top[n].text.lower() in _SELECT_STARTS]
+        for start in starts[:_ATTEMPTS]:
+            before = top[first:start]
             try:
-                return self._whole([Span(token.start, stop)])
+                form = self._whole([*ctes, Span(top[start].start, stop)], literal=self._pivots(first, start))
             except NotSelect:
                 continue
+            with_ = next((n for n, token in enumerate(before) if token.text.lower() == "with"), len(before))
+            hidden = {token.identifier for token in before[with_:]}
+            read = tuple(each for each in form.select.references if each.path[0].lower() not in hidden)
+            return replace(form, select=replace(form.select, references=read))
         return None
+
+    def _pivots(self, first: int, start: int) -> bool:
+        """Tell whether a PIVOT stands in a part of the statement: one that finds its values itself makes
+        several statements of it, which take no parameters.
+        """
+        part = Span(self._top[first].start, self._top[start].start)
+        return any(
+            part.start <= token.start < part.stop and token.text.lower() in _PIVOTS for token in self._all
+        )
 
     def _insert(self, first: int, ctes: list[Span]) -> Form | None:
         """INSERT INTO t SELECT …, without ON CONFLICT and RETURNING, which read nothing but t."""
@@ -199,13 +227,7 @@ class _Other:
         stop = min((self._top[n].start for n in tails), default=self._end)
         if _has_select(self._all, stop, self._end):
             return None
-        starts = [token for token in self._top[first:] if token.text.lower() in _SELECT_STARTS]
-        for token in starts[:_ATTEMPTS]:
-            try:
-                return self._whole([*ctes, Span(token.start, stop)])
-            except NotSelect:
-                continue
-        return None
+        return self._ending(first, stop, ctes)
 
     def _update(self, first: int, ctes: list[Span]) -> Form | None:
         parts = self._clauses(first, ("set", "from", "where", "returning"))
@@ -217,7 +239,7 @@ class _Other:
             read += [", ", parts["from"]]
         if "where" in parts:
             read += [" WHERE ", parts["where"]]
-        return self._whole(read)
+        return self._whole(read, target=parts[""])
 
     def _delete(self, first: int, ctes: list[Span]) -> Form | None:
         if first + 1 >= len(self._top) or self._top[first + 1].text.lower() != "from":
@@ -234,7 +256,7 @@ class _Other:
             read += [", ", parts["using"]]
         if "where" in parts:
             read += [" WHERE ", parts["where"]]
-        return self._whole(read)
+        return self._whole(read, target=parts[""])
 
     def _merge(self, first: int, ctes: list[Span]) -> Form | None:
         """Every row of the source counts, whether it has a match or not: the target is joined from the left."""
@@ -253,7 +275,8 @@ class _Other:
         target = Span(top[first + 1].stop, top[uses[0]].start)
         source = Span(top[uses[0]].stop, top[match].start)
         condition = Span(top[match].start, top[when].start)
-        return self._whole([*ctes, "SELECT * FROM ", source, " LEFT JOIN ", target, " ", condition])
+        read: list[Span | str] = [*ctes, "SELECT * FROM ", source, " LEFT JOIN ", target, " ", condition]
+        return self._whole(read, target=target)
 
     def _pivot(self, first: int, ctes: list[Span]) -> Form | None:
         parts = self._clauses(first, ("on", "using", "group", "order", "limit"))
@@ -303,7 +326,14 @@ class _Other:
             if name in parts and _has_select(self._all, parts[name].start, parts[name].stop):
                 yield from (", ", parts[name])
 
-    def _whole(self, parts: Sequence[Span | str], *, lazy: bool = False, literal: bool = False) -> Form:
+    def _whole(
+        self,
+        parts: Sequence[Span | str],
+        *,
+        lazy: bool = False,
+        literal: bool = False,
+        target: Span | None = None,
+    ) -> Form:
         """Put a probe together.
 
         Raises:
@@ -318,7 +348,7 @@ class _Other:
                 piece = self._text[part.start : part.stop]
                 pieces.append((len(text), part.start, len(piece)))
                 text += piece
-        return Form(self._text, self._parse(text.decode()), tuple(pieces), lazy, literal)
+        return Form(self._text, self._parse(text.decode()), tuple(pieces), lazy, literal, target)
 
 
 def _depth_change(token: Token) -> int:

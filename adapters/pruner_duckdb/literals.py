@@ -39,11 +39,18 @@ def sql_literal(value: object) -> str:
         case datetime.datetime() if value.tzinfo is None:
             return f"('{value.isoformat(' ')}'::TIMESTAMP)"
         case datetime.datetime():
-            return f"('{value.astimezone(datetime.UTC).isoformat(' ')}'::TIMESTAMPTZ)"
+            return f"('{_in_utc(value).isoformat(' ')}'::TIMESTAMPTZ)"
         case datetime.date():
             return f"('{value.isoformat()}'::DATE)"
         case _:
             raise NoLiteral(f"a parameter of type {type(value).__name__}")
+
+
+def _in_utc(value: datetime.datetime) -> datetime.datetime:
+    try:
+        return value.astimezone(datetime.UTC)
+    except OverflowError:
+        raise NoLiteral("a moment before the year 1 or after the year 9999") from None
 
 
 def _integer_type(value: int) -> str:

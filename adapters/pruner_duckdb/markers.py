@@ -25,13 +25,16 @@ class Markers:
         self._select = select
         self._literal = literal
         self._named: dict[str, Any] | None = None
-        self._numbered: list[Any] = []
+        self._numbered: dict[int, Any] = {}
+        numbers = [int(each.identifier) for each in select.parameters if each.identifier.isdecimal()]
         if isinstance(parameters, Mapping):
             self._named = dict(parameters)
-        elif parameters:
-            self._numbered = list(parameters)
+        elif parameters or numbers:
+            self._numbered = dict(enumerate(parameters or (), 1))
         else:
             self._named = {}
+        self._last = max([*numbers, *self._numbered], default=0)
+        """Highest number of the user's: one without a value stays free, so that DuckDB misses it."""
 
     def bind(self, value: Any) -> str:
         """Add a parameter and return its marker.
@@ -47,8 +50,9 @@ class Markers:
                 name += "_"
             self._named[name] = value
             return f"${name}"
-        self._numbered.append(value)
-        return f"${len(self._numbered)}"
+        self._last += 1
+        self._numbered[self._last] = value
+        return f"${self._last}"
 
     def edits(self) -> list[tuple[Span, str]]:
         """Replacements that give each question mark its number."""
@@ -62,9 +66,11 @@ class Markers:
     @property
     def values(self) -> dict[str, Any] | list[Any] | None:
         """All parameters, for DuckDB."""
-        if self._named is None:
-            return self._numbered
-        return self._named or None
+        if self._named is not None:
+            return self._named or None
+        if len(self._numbered) == self._last:
+            return list(self._numbered.values())
+        return {str(number): value for number, value in self._numbered.items()}
 
 
 def _written_out(value: Any) -> str:

@@ -1,6 +1,6 @@
 """PREPARE, EXECUTE and DEALLOCATE of statements over tables of pruner: their text is kept, never a list of files.
 
-Each EXECUTE becomes the statement itself with the arguments in the place of its parameters.
+Each EXECUTE becomes the statement itself with the values of its arguments in the place of its parameters.
 """
 
 from __future__ import annotations
@@ -49,9 +49,13 @@ class PreparedStatements:
             return self.texts.pop(str(names[1]), None) is not None
         return False
 
-    def executed(self, text: str) -> str:
+    def executed(self, text: str, value_of: Callable[[str], str]) -> str:
         """Write out what an EXECUTE of one of the statements stands for, perhaps behind EXPLAIN; other text
         stays.
+
+        Args:
+            text: any statement.
+            value_of: turns an expression into a literal of its value, which is the same for all rows.
 
         Raises:
             PrunerError: the arguments do not fit the statement.
@@ -70,13 +74,13 @@ class PreparedStatements:
         name = found[start + 1].identifier if start + 1 < len(found) else None
         if name not in self.texts:
             return text
-        values = _arguments(encoded, found[start + 2 :])
+        values = _arguments(encoded, found[start + 2 :], value_of)
         before = encoded[: found[start].start].decode()
         return before + _with_arguments(str(name), self.texts[str(name)], values)
 
 
-def _arguments(text: bytes, found: Sequence[Token]) -> dict[str, str]:
-    """The arguments of an EXECUTE by name or number."""
+def _arguments(text: bytes, found: Sequence[Token], value_of: Callable[[str], str]) -> dict[str, str]:
+    """The arguments of an EXECUTE by name or number, literals as they stand."""
     groups: list[list[Token]] = [[]]
     depth = 0
     for token in found[1:-1]:
@@ -92,8 +96,14 @@ def _arguments(text: bytes, found: Sequence[Token]) -> dict[str, str]:
         named = len(group) > 2 and signs[:2] in (":=", "=>")
         first = group[3 if named else 0] if len(group) > 3 or not named else group[-1]
         key = group[0].text.lower() if named else str(number)
-        values[key] = text[first.start : group[-1].stop].decode()
+        value = text[first.start : group[-1].stop].decode()
+        literal = all(_is_literal(token) for token in group if token.start >= first.start)
+        values[key] = value if literal else value_of(value)
     return values
+
+
+def _is_literal(token: Token) -> bool:
+    return token.kind != "name" or token.text.lower() in ("null", "true", "false")
 
 
 def _with_arguments(name: str, text: str, values: dict[str, str]) -> str:

@@ -127,7 +127,11 @@ class Rewriter:
         if not chosen:
             return None
         for each in chosen:
-            _name_span(each)
+            if form.changes(_name_span(each)):
+                raise PrunerError(
+                    f"table {'.'.join(each.path)} is read-only here: change its files with the engine that "
+                    "writes them"
+                )
         pinned = self._pin(chosen)
         for table in pinned.values():
             grant(ask, table.known.name, table.snapshot.data.root, table.known.table.storage_options)

@@ -23,6 +23,7 @@ from pruner_duckdb.rewrite import Rewriter, Rewritten
 from pruner_duckdb.scans import Scan
 from pruner_duckdb.session import Ask
 from pruner_duckdb.statement import NotSelect
+from pruner_duckdb.types import quote_text
 from pruner_duckdb.views import is_create_view
 
 _SCOPED_CALL = compile("__pruner_call(__pruner_sql, **__pruner_named)", "<pruner>", "eval")
@@ -183,9 +184,19 @@ class Runner:
         Raises:
             PrunerError: the arguments do not fit the statement, or a name in a view would mean another thing.
         """
-        text = self._prepared.executed(text)
+        text = self._prepared.executed(text, lambda value: self._value_of(value, method))
         views = self.rewriter.views
         return views.expanded(text, self._asking(method)) if views.mentioned_in(text) else text
+
+    def _value_of(self, expression: str, method: Method) -> str:
+        """A literal of an expression's value, with its type."""
+        data_type, value = self._ask(
+            "SELECT system.main.typeof(pruner_value), pruner_value::VARCHAR FROM "
+            f"(SELECT ({expression}) AS pruner_value)",
+            [],
+            method,
+        )
+        return f"{'NULL' if value is None else quote_text(value)}::{data_type}"
 
     def _outlives(self, text: str, method: Method, scope: Scope) -> bool:
         """Run a statement that outlives its run, PREPARE or CREATE VIEW, if it reads one of the tables."""
@@ -285,8 +296,8 @@ class Runner:
             if views.mentioned_in(str(text)):
                 raise LearnedViews from None
         raise PrunerError(
-            f"table {name} cannot be read in this kind of statement: use a query, a view, a prepared "
-            "statement, or CREATE TABLE … AS"
+            f"table {name} cannot be read in this kind of statement, nor changed by any: use a query, a view, "
+            "a prepared statement, or CREATE TABLE … AS"
         ) from error
 
     def _asking(self, method: Method) -> Ask:

@@ -152,7 +152,7 @@ def scan_sql(
             value = partitions.value(partition, data_type, own, likely=may_read(name))
             selected.append(f"{value} AS {quote(name)}")
     schema = f", schema = MAP {{{', '.join(described)}}}" if described else ""
-    read = f"read_parquet({bind(files)}{schema}, hive_partitioning = false)"
+    read = f"read_parquet({bind(files)}{schema}, hive_partitioning = false, binary_as_string = false)"
     return f"{partitions.before()}SELECT {', '.join(selected)} FROM {read}{partitions.beside()}"
 
 

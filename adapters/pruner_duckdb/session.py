@@ -25,6 +25,8 @@ MEANING_SETTINGS = (
 )
 """Settings, the time zone aside, that change what a comparison, a cast or an arithmetic operation means."""
 
+_NO_PLAN = '{"error":true'
+
 _SETTING = "system.main.current_setting('{}')::VARCHAR"
 
 Ask = Callable[[str, "list[object]"], "tuple[Any, ...]"]
@@ -108,12 +110,13 @@ def require_same_meaning(state: SessionState, shadow: Shadow, ask: Ask, comparis
     if theirs is None:
         theirs = ask("SELECT system.main.json_serialize_plan(?)", [comparison])[0]
     ours = shadow.bound_plan(comparison, state.zone)
-    if theirs != ours:
+    if theirs != ours or ours.startswith(_NO_PLAN):
+        # Two equal errors say nothing about what stands behind the place of the error.
         raise Unpruned(_difference(theirs, ours))
 
 
 def _difference(theirs: str, ours: str) -> str:
-    """Why two plans of one text differ."""
+    """Why two plans of one text differ, or are none."""
     for whose, plan in (("the session", theirs), ("the shadow database", ours)):
         try:
             readable_plans(plan)

@@ -29,9 +29,13 @@ if TYPE_CHECKING:
 _DEEPEST = 16
 _LIST_VIEWS = (
     "SELECT system.main.current_database(), system.main.current_schema(), system.main.list({"
-    "'database': database_name, 'schema': schema_name, 'name': view_name, 'sql': sql}) "
-    "FROM system.main.duckdb_views() WHERE NOT internal"
+    "'database': database_name, 'schema': schema_name, 'name': view_name, 'sql': sql}) FROM ("
+    "SELECT database_name, schema_name, view_name, sql FROM system.main.duckdb_views() WHERE NOT internal "
+    "UNION ALL SELECT database_name, schema_name, table_name, NULL FROM system.main.duckdb_tables() "
+    "WHERE temporary)"
 )
+"""Temporary tables are among them, since they hide views of their names."""
+
 _CREATE_WORDS = frozenset(["or", "replace", "temp", "temporary"])
 
 
@@ -41,6 +45,7 @@ class _View:
     schema: str
     name: str
     query: str
+    """Empty for a temporary table, and for a text that is not understood."""
     columns: str
     """Names of the columns in brackets, or nothing."""
 
@@ -53,7 +58,9 @@ class _View:
         if not front:
             return database == "temp" or (database, schema) == home
         if len(front) == 1:
-            return front[0] in (database, schema) and (front[0] == database or database == home[0])
+            if front[0] == schema and database in (home[0], "temp"):
+                return True
+            return front[0] == database and schema == "main"
         return tuple(front) == (database, schema)
 
 
@@ -101,7 +108,7 @@ class Views:
         replaced: list[Reference] = []
         for reference in form.select.references:
             view = _view_called(reference, views, home)
-            if view is None or reference.name is None:
+            if view is None or not view.query or reference.name is None:
                 continue
             query = self._expanded(view.query, views, home, depth - 1)
             inner = self._select(query)
@@ -175,14 +182,13 @@ def _created_name(text: str) -> str | None:
 def _list_views(ask: Ask) -> tuple[list[_View], tuple[str, str]]:
     database, schema, rows = ask(_LIST_VIEWS, [])
     views = [
-        _View(row["database"], row["schema"], row["name"], *definition)
+        _View(row["database"], row["schema"], row["name"], *_definition(row["sql"] or ""))
         for row in rows or ()
-        if (definition := _definition(row["sql"])) is not None
     ]
     return views, (str(database).lower(), str(schema).lower())
 
 
-def _definition(sql: str) -> tuple[str, str] | None:
+def _definition(sql: str) -> tuple[str, str]:
     """The query of a CREATE VIEW and its column names in brackets, as DuckDB writes it."""
     text = sql.encode()
     columns = Span(0, 0)
@@ -194,7 +200,7 @@ def _definition(sql: str) -> tuple[str, str] | None:
         elif token.text.lower() == "as":
             query = text[token.stop :].decode().strip().removesuffix(";")
             return query, text[columns.start : columns.stop].decode()
-    return None
+    return "", ""
 
 
 def _view_called(reference: Reference, views: Sequence[_View], home: tuple[str, str]) -> _View | None:
