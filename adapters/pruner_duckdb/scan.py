@@ -35,7 +35,7 @@ _NOT_PUSHED = "CASE WHEN file_index >= {} THEN system.main.error('no such file')
 `ORDER BY … LIMIT` ("Attempted to access index -9223372036854775806 within vector").
 """
 
-_SHORT_LIST = 64
+_SHORT_LIST = 512
 """Longest list of partition values that is copied for each vector rather than read beside the scan."""
 
 Bind = Callable[[Any], str]
@@ -54,6 +54,27 @@ class ScanShape:
     def relation(self) -> Relation:
         """The columns as every scan of this snapshot shows them."""
         return Relation(tuple((name, data_type) for name, data_type, _ in self.columns))
+
+    def require_names(self, table: str, may_read: Callable[[str], bool]) -> None:
+        """Make sure that DuckDB can tell the columns apart.
+
+        Args:
+            table: the table's name, for errors.
+            may_read: tells whether the statement may read a column.
+
+        Raises:
+            SchemaError: it cannot.
+        """
+        seen: dict[str, str] = {}
+        for name, _, _ in self.columns:
+            if not name:
+                raise SchemaError(f"table {table}: a column has an empty name, which SQL cannot write")
+            other = seen.setdefault(name.lower(), name)
+            if other is not name and may_read(name):
+                raise SchemaError(
+                    f"table {table}: DuckDB cannot tell the columns {other!r} and {name!r} apart: leave both "
+                    "out of the statement"
+                )
 
 
 def scan_shape(snapshot: Snapshot, table_format: str, run: duckdb.DuckDBPyConnection, name: str) -> ScanShape:
