@@ -126,6 +126,16 @@ class SliceReader(Protocol):
         """
         ...
 
+    def encoded(self, leaf: LeafColumn) -> Iterator[pa.DictionaryArray[Any, Any]]:
+        """The values of `batches`, dictionary-encoded, where files have them so without being decoded.
+
+        Each part has its own dictionary, in any order; entries of it may stand for no row.
+
+        Raises:
+            UndecodableError: a value has no place in that type.
+        """
+        ...
+
 
 class Evidence(Protocol):
     """What the records of one index say about leaf predicates, for `count` slices at once (local ordinals)."""

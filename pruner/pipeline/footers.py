@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from pruner.indexes.base import ChunkStatistics, UndecodableError
+from pruner.pipeline.dictionaries import dictionary_pages, read_encoded
 from pruner.pipeline.parquet_types import leaf_columns
 from pruner.pipeline.source_files import open_source
 
@@ -181,6 +182,30 @@ class FileReader:
             return self._int96(leaf)
         return (_plain(array, leaf.type) for array in self._read(self._file, leaf))
 
+    def encoded(self, leaf: LeafColumn) -> Iterator[Any]:
+        """The values of `batches`, dictionary-encoded: see `pruner.indexes.base.SliceReader`.
+
+        Raises:
+            UndecodableError, ValueError: as `batches` does.
+        """
+        # From a store the header of every dictionary page would be one more request.
+        local = isinstance(self._source, str)
+        if not local or leaf.repeated or leaf.int96 or len(leaf.path) > 1 or leaf.type != pa.string():
+            return (cast("Any", array).dictionary_encode() for array in self.batches(leaf))
+        name = leaf.path[0]
+        reopened = pq.ParquetFile(self._source, metadata=self._file.metadata, read_dictionary=[name])
+
+        def plain(group: int) -> Iterator[pa.Array[Any]]:
+            return (_plain(array, pa.string()) for array in self._read(self._file, leaf, [group]))
+
+        return read_encoded(
+            reopened,
+            dictionary_pages(str(self._source), self._file, leaf),
+            pa.string(),
+            lambda file, group: self._read(file, leaf, [group]),
+            plain,
+        )
+
     def _int96(self, leaf: LeafColumn) -> Iterator[pa.Array[Any]]:
         # A decoder given too fine a unit wraps around without a word, so the range is looked at in seconds first.
         for array in self._read(self._reopened("s"), leaf):
@@ -195,10 +220,13 @@ class FileReader:
     def _reopened(self, unit: str) -> pq.ParquetFile:
         return pq.ParquetFile(self._source, metadata=self._file.metadata, coerce_int96_timestamp_unit=unit)
 
-    def _read(self, file: pq.ParquetFile, leaf: LeafColumn) -> Iterator[pa.Array[Any]]:
+    def _read(
+        self, file: pq.ParquetFile, leaf: LeafColumn, groups: list[int] | None = None
+    ) -> Iterator[pa.Array[Any]]:
         # pyarrow picks columns by dotted names, which can name several; the right one is then found by its real path.
         reader = cast("Any", file)
-        for batch in reader.iter_batches(BATCH_ROWS, columns=[".".join(leaf.path)], use_threads=False):
+        name = ".".join(leaf.path)
+        for batch in reader.iter_batches(BATCH_ROWS, row_groups=groups, columns=[name], use_threads=False):
             array = batch.column(_only(batch.schema.names, leaf.path[0]))
             for part in leaf.path[1:]:
                 position = _only([array.type.field(i).name for i in range(array.type.num_fields)], part)

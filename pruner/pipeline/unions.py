@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import pyarrow as pa
@@ -147,6 +147,14 @@ class UnionReader:
                 f"column {'.'.join(leaf.path)} of type {leaf.type_text} has no single value for each row"
             )
         return self.footer.batches(leaf)
+
+    def encoded(self, leaf: LeafColumn) -> Iterator[Any]:
+        """The values of `batches`, dictionary-encoded: see `pruner.indexes.base.SliceReader`.
+
+        Raises:
+            UndecodableError, ValueError: as `batches` does.
+        """
+        return (cast("Any", array).dictionary_encode() for array in self.batches(leaf))
 
 
 def _common(leaves: Sequence[LeafColumn]) -> LeafColumn | None:

@@ -41,12 +41,21 @@ def encode(positions: array[int]) -> bytes:
     return BitMap(positions).serialize()
 
 
+def encode_runs(starts: list[int], ends: list[int]) -> bytes:
+    """Return the blob of runs of rows, each from its start to before its end."""
+    found = BitMap()
+    for start, end in zip(starts, ends, strict=True):
+        found.add_range(start, end)
+    found.run_optimize()
+    return found.serialize()
+
+
 def encode_all(rows: int) -> bytes:
     """Return the blob of the positions 0 to `rows` - 1."""
     return BitMap(range(rows)).serialize()
 
 
-def checksum(blob: bytes) -> int:
+def checksum(blob: bytes | memoryview) -> int:
     """XXH3-64 of a blob."""
     return xxhash.xxh3_64_intdigest(blob)
 

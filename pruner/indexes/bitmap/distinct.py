@@ -55,11 +55,11 @@ class Values:
         return cls(pa.array([], stored), np.ones(rows, np.uint16))
 
 
-def distinct_values(batches: Iterable[pa.Array[Any]], stored: pa.DataType, factor: int, most: int) -> Values:
+def distinct_values(batches: Iterable[Any], stored: pa.DataType, factor: int, most: int) -> Values:
     """Find the distinct values of a column.
 
     Args:
-        batches: the column in row order, a part at a time.
+        batches: the column in row order, a part at a time; entries of a dictionary may stand for no row.
         stored: the type of `Values.distinct`.
         factor: by which integers and unscaled decimals are multiplied to become values of the table.
         most: largest number of distinct values.
@@ -69,35 +69,57 @@ def distinct_values(batches: Iterable[pa.Array[Any]], stored: pa.DataType, facto
         ValueError: a value leaves the stored type when it is multiplied.
     """
     encoded: list[Any] = []
-    for batch in batches:
-        part = cast("Any", batch).dictionary_encode()
-        if len(part.dictionary) > most + 2:
+    for part in batches:
+        # Besides the values that are recorded, NaN and -0.0 may stand in a dictionary.
+        if len(part.dictionary) > most + 2 and np.count_nonzero(_held(part)) > most + 2:
             raise TooManyValuesError(most)
         encoded.append(part)
     if not encoded:
         return Values.all_null(stored, 0)
-    rows = sum(len(part) for part in encoded)
     if pa.types.is_null(encoded[0].dictionary.type):
-        return Values.all_null(stored, rows)
-    unified: Any = encoded[0] if len(encoded) == 1 else None
-    if unified is None:
-        chunks: Any = pa.chunked_array(encoded).unify_dictionaries()
-        indices = pa.chunked_array([chunk.indices for chunk in chunks.chunks]).combine_chunks()
-        dictionary = chunks.chunk(0).dictionary
-    else:
-        indices, dictionary = unified.indices, unified.dictionary
-    distinct, ranks = _ranked(dictionary, stored, factor)
+        return Values.all_null(stored, sum(len(part) for part in encoded))
+    positions, dictionary = _joined(encoded)
+    held = np.bincount(positions, minlength=len(dictionary) + 1)[:-1] > 0
+    kept = dictionary if held.all() else dictionary.filter(pa.array(held))
+    distinct, ranks = _ranked(kept, stored, factor)
     if len(distinct) > most:
         raise TooManyValuesError(most)
-    return Values(distinct, _codes(indices, ranks, len(distinct) + 1))
+    # The narrowest type: its sort is the fastest.
+    null_code = len(distinct) + 1
+    lookup = np.full(len(dictionary) + 1, null_code, np.uint16 if null_code < 1 << 16 else np.uint32)
+    lookup[:-1][held] = ranks
+    return Values(distinct, lookup[positions])
 
 
-def _codes(indices: Any, ranks: NDArray[np.int64], null_code: int) -> NDArray[np.integer[Any]]:
-    """The code of each row, in the narrowest type: 16-bit integers are sorted by radix."""
-    narrow = np.uint16 if null_code < 1 << 16 else np.uint32
-    lookup = np.append(ranks, null_code).astype(narrow)
-    filled = indices.fill_null(len(ranks)) if indices.null_count else indices
-    return lookup[filled.to_numpy(zero_copy_only=False)]
+def _held(part: Any) -> NDArray[np.bool_]:
+    """Which entries of a dictionary some row has."""
+    found = np.zeros(len(part.dictionary) + 1, np.bool_)
+    found[_positions(part)] = True
+    return found[:-1]
+
+
+def _positions(part: Any) -> NDArray[np.integer[Any]]:
+    """The position of each row's value in the dictionary; that behind the last stands for NULL."""
+    indices = part.indices
+    filled = indices.fill_null(len(part.dictionary)) if indices.null_count else indices
+    return filled.to_numpy(zero_copy_only=False)
+
+
+def _joined(encoded: list[Any]) -> tuple[NDArray[np.integer[Any]], Any]:
+    """Positions in one dictionary, as `_positions` gives them, and that dictionary."""
+    first = encoded[0].dictionary
+    if all(part.dictionary is first or part.dictionary.equals(first) for part in encoded[1:]):
+        return np.concatenate([_positions(part) for part in encoded]), first
+    chunks: list[Any] = pa.chunked_array(encoded).unify_dictionaries().chunks
+    # Its chunks have the same dictionary, or the beginning of the last one's.
+    dictionary = max((chunk.dictionary for chunk in chunks), key=len)
+    positions = np.concatenate([_positions(chunk).astype(np.int64) for chunk in chunks])
+    before = np.cumsum([0, *(len(chunk) for chunk in chunks)])
+    for chunk, start in zip(chunks, before, strict=False):
+        if chunk.indices.null_count and len(chunk.dictionary) < len(dictionary):
+            part = positions[start : start + len(chunk)]
+            part[part == len(chunk.dictionary)] = len(dictionary)
+    return positions, dictionary
 
 
 def _ranked(

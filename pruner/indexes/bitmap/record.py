@@ -6,16 +6,17 @@ those of the table's type when the slice was indexed; `type` says which, and a r
 
 from __future__ import annotations
 
-from array import array
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import pyarrow as pa
 
 from pruner.indexes.base import UndecodableError
-from pruner.indexes.bitmap.blobs import MOST_ROWS, checksum, encode, encode_all
+from pruner.indexes.bitmap.blobs import MOST_ROWS, checksum
 from pruner.indexes.bitmap.distinct import TooManyValuesError, Values, distinct_values
+from pruner.indexes.bitmap.packing import pack_rows
 from pruner.indexes.columns.doubt import doubt
 from pruner.indexes.columns.kinds import INT96, Conversion, Kind, conversion, kind_of
 from pruner.indexes.columns.trust import Calendar, calendar, calendars_agree_from
@@ -98,7 +99,7 @@ def record_slice(reader: SliceReader, field: Field, max_cardinality: int) -> pa.
     how = conversion(leaf.type_text, field.type)
     assert how is not None
     try:
-        values = distinct_values(reader.batches(leaf), stored_type(field.type), how.factor, max_cardinality)
+        values = distinct_values(reader.encoded(leaf), stored_type(field.type), how.factor, max_cardinality)
     except TooManyValuesError as error:
         return _table(field, _About(rows, field_id, str(error)), None)
     except UndecodableError as error:
@@ -140,47 +141,43 @@ def _calendar_doubt(
 
 def _table(field: Field, about: _About, values: Values | None) -> pa.Table:
     """The records of one slice: the slice's own first, then NULL, NaN, and values in their order."""
-    entries, cardinalities, blobs = [], [], []
-    if values is not None:
-        entries, cardinalities, blobs = _entries(values)
-    count = len(entries)
-    usable = values is not None
-    has_value = np.array(entries, np.int8) == VALUE
     schema: Any = record_schema(field.type)
-    without_value: Any = pa.array([None] * (1 + count - int(has_value.sum())), stored_type(field.type))
-    listed: list[Any] = [] if values is None else [values.distinct]
-    columns: dict[str, Any] = {
-        "entry": pa.array([SLICE, *entries], pa.int8()),
-        value_column(field.type): pa.concat_arrays([without_value, *listed]),
-        "cardinality": pa.array([None, *cardinalities], pa.int64()),
-        "rows": pa.array([None, *blobs], pa.binary()),
-        "checksum": pa.array([None, *map(checksum, blobs)], pa.uint64()),
-    }
     header = {
+        "entry": SLICE,
         "row_count": about.row_count,
         "type": str(field.type),
         "field_id": about.field_id,
-        "usable": usable,
+        "usable": values is not None,
         "absent": about.absent,
         "calendar_open": about.calendar_open,
         "note": about.note,
     }
-    for name, value in header.items():
-        columns[name] = pa.array([value, *[None] * count], schema.field(name).type)
+    listed = {} if values is None else _entries(values, value_column(field.type))
+    count = len(listed["entry"]) if listed else 0
+    columns: list[pa.Array[Any]] = []
+    for column in schema:
+        first = pa.array([header.get(column.name)], column.type)
+        rest = listed[column.name] if column.name in listed else pa.nulls(count, column.type)
+        columns.append(pa.concat_arrays([first, rest]))
     return pa.table(columns, schema=schema)
 
 
-def _entries(values: Values) -> tuple[list[int], list[int], list[bytes]]:
-    """Kind, number of rows and blob of NULL and NaN, where rows have them, and of each value."""
+def _entries(values: Values, value_name: str) -> dict[str, pa.Array[Any]]:
+    """Kind, value, number of rows, blob and checksum: of NULL and NaN, where rows have them, and of each value."""
     count = len(values.distinct)
     sizes = np.bincount(values.codes, minlength=count + 2)
-    wanted = [code for code in (values.null_code, values.nan_code) if sizes[code]] + list(range(count))
-    if len(wanted) == 1 and sizes[wanted[0]]:
-        blobs = [encode_all(len(values.codes))]
-    else:
-        order = array("I")
-        order.frombytes(np.argsort(values.codes, kind="stable").astype(np.uint32).tobytes())
-        ends = np.cumsum(sizes).tolist()
-        blobs = [encode(order[ends[code] - int(sizes[code]) : ends[code]]) for code in wanted]
+    others = [code for code in (values.null_code, values.nan_code) if sizes[code]]
     kinds = {values.null_code: NULL, values.nan_code: NAN}
-    return [kinds.get(code, VALUE) for code in wanted], [int(sizes[code]) for code in wanted], blobs
+    codes = [*others, *range(count)]
+    blobs = pack_rows(values.codes, sizes, codes)
+    content = memoryview(cast("Any", blobs.buffers()[2]) or b"")
+    ends = np.frombuffer(cast("Any", blobs.buffers()[1]), np.int32)[blobs.offset :][: len(codes) + 1].tolist()
+    sums = [checksum(content[start:end]) for start, end in pairwise(ends)]
+    without: Any = pa.nulls(len(others), values.distinct.type)
+    return {
+        "entry": pa.array([kinds.get(code, VALUE) for code in codes], pa.int8()),
+        value_name: pa.concat_arrays([without, values.distinct]),
+        "cardinality": pa.array(sizes[codes], pa.int64()),
+        "rows": blobs,
+        "checksum": pa.array(sums, pa.uint64()),
+    }
