@@ -131,7 +131,7 @@ def _write_settings(folder: Path, catalogs: Catalogs, port: int) -> None:
     }
     _write_properties(folder / "config.properties", settings)
     _write_properties(
-        folder / "log.properties", {"io.trino": "WARN", "io.airlift": "WARN", "lakepruner": "INFO"}
+        folder / "log.properties", {"": "WARN", "lakepruner": "INFO"}
     )
 
 

@@ -5,7 +5,7 @@ import java.util.BitSet;
 /**
  * The files that a scan may leave out, by their keys.
  *
- * @param askedMillis the service's clockless "now": files modified later than just before this are never left out
+ * @param askedMillis when the service was asked; a file that was modified since, or just before, is never left out
  */
 record Dropped(SnapshotKeys keys, BitSet ordinals, long askedMillis) {
     /** Files younger than this when the service was asked are read: stores round times down to the second. */

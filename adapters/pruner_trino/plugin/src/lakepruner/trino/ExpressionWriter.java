@@ -9,16 +9,19 @@ import io.trino.spi.expression.ConnectorExpression;
 import io.trino.spi.expression.Constant;
 import io.trino.spi.expression.FieldDereference;
 import io.trino.spi.expression.FunctionName;
+import io.trino.spi.expression.StandardFunctions;
 import io.trino.spi.expression.Variable;
 import io.trino.spi.type.RowType;
 import java.util.ArrayDeque;
 import java.util.Deque;
+import java.util.List;
 import java.util.Optional;
 import java.util.Set;
 import java.util.TreeSet;
 
 /** An expression as a tree of JSON nodes; a part that is too large or has no form becomes `opaque` with its columns. */
 final class ExpressionWriter {
+    private static final String RESTATEMENT = "$engine_expression";
     private static final int NODES = 10_000;
     private static final int LEVELS = 200;
     private static final int TEXT = 200;
@@ -31,7 +34,27 @@ final class ExpressionWriter {
     }
 
     ObjectNode node(ConnectorExpression expression) {
-        return node(expression, 0);
+        return node(withoutRestatement(expression), 0);
+    }
+
+    /**
+     * Leaves out what newer versions of Trino add: the whole predicate once more, serialized for its own evaluator.
+     * It stands beside the predicate in this form under an AND, so nothing that is needed goes; alone it becomes opaque.
+     */
+    private static ConnectorExpression withoutRestatement(ConnectorExpression expression) {
+        if (!(expression instanceof Call call) || !call.getFunctionName().equals(StandardFunctions.AND_FUNCTION_NAME)) {
+            return expression;
+        }
+        List<ConnectorExpression> others =
+                call.getArguments().stream().filter(argument -> !isRestatement(argument)).toList();
+        if (others.isEmpty() || others.size() == call.getArguments().size()) {
+            return expression;
+        }
+        return others.size() == 1 ? others.getFirst() : new Call(call.getType(), call.getFunctionName(), others);
+    }
+
+    private static boolean isRestatement(ConnectorExpression expression) {
+        return expression instanceof Call call && call.getFunctionName().getName().equals(RESTATEMENT);
     }
 
     private ObjectNode node(ConnectorExpression expression, int level) {
@@ -66,6 +89,9 @@ final class ExpressionWriter {
     }
 
     private ObjectNode call(Call call, int level) {
+        if (isRestatement(call)) {
+            return opaque(call, "what only Trino itself can evaluate");
+        }
         FunctionName name = call.getFunctionName();
         ObjectNode node = started("call", call).put("function", name.getName());
         name.getCatalogSchema()

@@ -4,7 +4,6 @@ import io.trino.spi.connector.ConnectorSession;
 import io.trino.spi.connector.ConnectorTableHandle;
 import io.trino.spi.connector.Constraint;
 import java.util.Optional;
-import java.util.logging.Level;
 import java.util.logging.Logger;
 
 /** What the scans of one catalog share, and the decision which of them are pruned at all. Never fails a query. */
@@ -36,14 +35,12 @@ record Pruning(Settings settings, PlannerClient planner, Counters counters, Stri
     /** Counts and logs why a scan is read whole. */
     void failed(String reason, String table, Throwable error) {
         counters.unpruned(reason);
-        LOG.log(Level.WARNING, "table {0} is read whole: {1}: {2}", new Object[] {table, reason, error});
+        LOG.warning("table " + table + " is read whole: " + reason + ": " + error.getMessage());
     }
 
     void finished(String table, long listed, long dropped, String plan) {
         counters.finished(listed, dropped);
-        LOG.log(Level.INFO, "table {0}: {1} of {2} splits kept; {3}", new Object[] {
-            table, Long.toString(listed - dropped), Long.toString(listed), plan
-        });
+        LOG.info("table " + table + ": " + (listed - dropped) + " of " + listed + " splits kept; " + plan);
     }
 
     void close() {
