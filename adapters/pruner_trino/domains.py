@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import datetime
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
+from pruner.expr.clock import day_number
 from pruner.expr.nodes import (
     FALSE,
     TRUE,
     Expr,
     IsNull,
+    Literal,
     Not,
     Operator,
     conjunction,
@@ -70,34 +73,32 @@ def _inside(column: Part, values: Values, kind: TrinoType) -> Expr | None:
 class _End:
     """One end of a range; its value is no NULL and no NaN."""
 
-    value: Any
+    value: Literal
     inclusive: bool
 
 
 @dataclass(frozen=True, slots=True)
 class _Span:
-    """A range with its values decoded."""
+    """A range with its values decoded; both ends of one that holds a single value are the same object."""
 
     low: _End | None
     high: _End | None
 
     @classmethod
     def of(cls, given: Range, kind: TrinoType) -> _Span:
-        low, high = (
-            None if end is None else _End(_value(end.value, kind), end.inclusive)
-            for end in (given.low, given.high)
-        )
+        low = None if given.low is None else _End(_value(given.low.value, kind), given.low.inclusive)
+        if given.low == given.high and low is not None and low.inclusive:
+            return cls(low, low)
+        high = None if given.high is None else _End(_value(given.high.value, kind), given.high.inclusive)
         return cls(low, high)
 
     @property
-    def only_value(self) -> Any:
+    def only_value(self) -> Literal | None:
         """The literal of a range that holds one value; None for others."""
-        low, high = self.low, self.high
-        single = low and high and low.inclusive and high.inclusive and low.value == high.value
-        return low.value if low and single else None
+        return self.low.value if self.low is not None and self.low is self.high else None
 
 
-def _value(value: Any, kind: TrinoType) -> Any:
+def _value(value: Any, kind: TrinoType) -> Literal:
     found = literal(value, kind)
     if found.value is None or (isinstance(found.value, float) and math.isnan(found.value)):
         raise NotUnderstood("a domain with NULL or NaN among its values")
@@ -128,16 +129,24 @@ def _between(before: _Span, after: _Span) -> _Span | None:
     low, high = before.high, after.low
     if low is None or high is None or low.value.type != high.value.type:
         return None
-    below = low.value.value < high.value.value
-    touching = low.value.value == high.value.value and not low.inclusive and not high.inclusive
-    ordered = before.low is None or before.low.value.value <= low.value.value
-    if not ordered or not (below or touching):
+    start, end = _order(low.value), _order(high.value)
+    first = start if before.low is None else _order(before.low.value)
+    touching = start == end and not low.inclusive and not high.inclusive
+    if first > start or not (start < end or touching):
         return None
+    if touching:
+        point = _End(low.value, inclusive=True)
+        return _Span(point, point)
     return _Span(_End(low.value, not low.inclusive), _End(high.value, not high.inclusive))
 
 
+def _order(found: Literal) -> Any:
+    """What the values of one type are ordered by; days that Python's dates do not reach are numbers."""
+    return day_number(found.value) if isinstance(found.value, datetime.date) else found.value
+
+
 def _in_some(column: Part, spans: Sequence[_Span]) -> Expr:
-    points = [span.only_value for span in spans if span.only_value is not None]
+    points = [point for span in spans if (point := span.only_value) is not None]
     ranges = [_in_range(column, span) for span in spans if span.only_value is None]
     return disjunction((*((equals_any(column, points),) if points else ()), *ranges))
 

@@ -20,6 +20,12 @@ from pruner.expr.types import decimal_digits, integer_range, is_instant, timesta
 from pruner_trino.types import TrinoType
 
 _NOT_FINITE: Final = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
+_INTEGERS: Final = {
+    "tinyint": integer_range(pa.int8()),
+    "smallint": integer_range(pa.int16()),
+    "integer": integer_range(pa.int32()),
+    "bigint": integer_range(pa.int64()),
+}
 _FLOATING = re.compile(r"-?\d{1,40}(\.\d{1,40})?([eE][+-]?\d{1,3})?", re.ASCII)
 _DECIMAL = re.compile(r"-?\d{1,38}(?:\.(\d{1,38}))?", re.ASCII)
 _FIRST_DAY: Final = day_number(datetime.date.min)
@@ -44,7 +50,7 @@ def literal(value: Any, kind: TrinoType) -> Literal:
         case "boolean" if isinstance(value, bool):
             return Literal(value, kind.arrow)
         case "tinyint" | "smallint" | "integer" | "bigint":
-            return Literal(_integer(value, *integer_range(kind.arrow)), kind.arrow)
+            return Literal(_integer(value, *_INTEGERS[kind.name]), kind.arrow)
         case "real" | "double" if isinstance(value, str):
             return Literal(_floating(value, kind), kind.arrow)
         case "decimal" if isinstance(value, str):
