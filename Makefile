@@ -7,7 +7,7 @@ export PRUNER_CACHE
 
 BIN := .venv/bin
 WORKERS ?= 2
-# One worker owns every test that needs Spark (tests/conftest.py), so one Java machine starts, beside the others.
+# One worker owns every test that needs Spark, one every test that needs Trino (tests/conftest.py): one Java machine each.
 PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
 # Fuzzing: what is fuzzed, examples per property, and how long a soak repeats it.
 FUZZED := tests/soundness tests/engines/test_duckdb_random.py tests/engines/test_duckdb_sqlancer.py
@@ -24,7 +24,7 @@ COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --gen
 	--no-emit-index-url --no-emit-find-links --no-annotate --no-header
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo quick check check-matrix test faults fuzz soak bench lock clean
+.PHONY: help setup demo quick check check-matrix test faults fuzz soak bench trino-plugin lock clean
 
 help: ## Show the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1|/p' $(MAKEFILE_LIST) | while IFS='|' read -r name text; do \
@@ -36,7 +36,7 @@ demo: $(READY) ## Index a real Hudi table and query it in DuckDB, pruned and not
 	@$(BIN)/python -m demo.run
 
 quick: $(READY) ## Tests without a Java machine and with fewer random examples, under two minutes
-	@PRUNER_TEST_PROFILE=quick $(PYTEST) -m "not spark and not faults"
+	@PRUNER_TEST_PROFILE=quick $(PYTEST) -m "not spark and not trino and not faults"
 
 check: $(READY) ## Lint, formatting, types and the import contracts
 	@$(BIN)/ruff check
@@ -44,7 +44,7 @@ check: $(READY) ## Lint, formatting, types and the import contracts
 	@$(BIN)/pyright --pythonpath $(BIN)/python
 	@$(BIN)/lint-imports
 
-check-matrix: $(READY) ## The DuckDB adapter's tests over the other versions of DuckDB that it serves
+check-matrix: $(READY) ## The adapters' tests over the other versions of DuckDB and Spark that they serve
 	@$(BIN)/python -m tools.matrix -n $(WORKERS) --dist loadfile
 
 test: $(READY) ## All tests
@@ -64,10 +64,14 @@ soak: $(READY) ## Fuzz with new seeds again and again, for MINUTES=60
 bench: $(READY) ## Measure planning and scanning
 	@$(BIN)/python -m benchmarks
 
+trino-plugin: $(READY) ## Build the jar of the Trino plugin; needs a full JDK 25
+	@$(BIN)/python -m tools.trino_plugin
+
 lock: $(READY) ## Renew the lock files from pyproject.toml, keeping versions that still fit
 	@$(COMPILE) --group build --output-file requirements-build.lock
 	@$(COMPILE) --group java --output-file requirements-java.lock
 	@$(COMPILE) --group duckdb-1-5 --output-file requirements-duckdb-1.5.lock
+	@$(COMPILE) --group spark-4 --output-file requirements-spark-4.lock
 	@$(COMPILE) --all-extras --group dev --output-file requirements.lock pyproject.toml
 
 clean: ## Delete .venv and the caches of tools; what was fetched stays in the cache folder

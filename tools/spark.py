@@ -10,6 +10,7 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -85,20 +86,18 @@ def _output_to(file: Path) -> Iterator[None]:
 
 
 def _settings(scratch: Path, memory: str, jvm_options: str) -> dict[str, str]:
-    """Return the configuration: Hudi's, a fixed session zone, and no work that a tiny table does not need."""
-    return {
+    """Return the configuration: a fixed session zone, and no work that a tiny table does not need; Hudi's,
+    where there is a bundle for the installed Spark.
+    """
+    hudi = _hudi_settings() if version("pyspark").startswith("3.5.") else {}
+    return hudi | {
         "spark.driver.memory": memory,
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.extraJavaOptions": jvm_options,
-        "spark.jars": str(hudi_bundle()),
         "spark.jars.ivy": str(scratch / "ivy"),
         "spark.local.dir": str(scratch / "local"),
         "spark.sql.warehouse.dir": str(scratch / "warehouse"),
-        "spark.serializer": "org.apache.spark.serializer.KryoSerializer",
-        "spark.kryo.registrator": "org.apache.spark.HoodieSparkKryoRegistrar",
-        "spark.sql.extensions": "org.apache.spark.sql.hudi.HoodieSparkSessionExtension",
-        "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.hudi.catalog.HoodieCatalog",
         "spark.sql.catalogImplementation": "in-memory",
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.shuffle.partitions": "2",
@@ -107,4 +106,14 @@ def _settings(scratch: Path, memory: str, jvm_options: str) -> dict[str, str]:
         "spark.ui.showConsoleProgress": "false",
         "spark.eventLog.enabled": "false",
         "spark.python.worker.reuse": "true",
+    }
+
+
+def _hudi_settings() -> dict[str, str]:
+    return {
+        "spark.jars": str(hudi_bundle()),
+        "spark.serializer": "org.apache.spark.serializer.KryoSerializer",
+        "spark.kryo.registrator": "org.apache.spark.HoodieSparkKryoRegistrar",
+        "spark.sql.extensions": "org.apache.spark.sql.hudi.HoodieSparkSessionExtension",
+        "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.hudi.catalog.HoodieCatalog",
     }

@@ -13,7 +13,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from pruner.errors import PrunerError
-from pruner_spark.planner import Planner
+from pruner_spark.planner import Planner, sentence
 from pruner_spark.scans import ScanLog
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ class JavaSide:
             nothing = self.gateway.new_array(jvm.java.lang.Class, 0)
             return class_.getConstructor(nothing).newInstance(self.gateway.new_array(jvm.java.lang.Object, 0))
         except Py4JError as error:
-            raise PrunerError(f"the file index does not fit this version of Spark: {error}") from None
+            raise PrunerError(f"the file index does not fit this Spark: {sentence(error)}") from None
 
     @cached_property
     def file_keys(self) -> Any:
@@ -148,7 +148,13 @@ _lock = Lock()
 
 
 def java_side(spark: SparkSession) -> JavaSide:
-    """Return the compiled classes of the Java machine behind a session."""
+    """Return the compiled classes of the Java machine behind a session.
+
+    Raises:
+        PrunerError: there is none behind a session of Spark Connect.
+    """
+    if ".connect." in type(spark).__module__:
+        raise PrunerError("Spark Connect shows no plans to its clients: use pruner_spark.connect_read")
     gateway: Any = spark.sparkContext._gateway  # pyright: ignore[reportPrivateUsage]
     with _lock:
         known = _sides.get(id(gateway))

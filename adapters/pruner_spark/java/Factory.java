@@ -33,9 +33,10 @@ public final class Factory {
     return new SliceKeys();
   }
 
-  /** Keys of Hudi's slices; only where Hudi's classes are. */
-  public SliceKeys hudiKeys() {
-    return new HudiSliceKeys();
+  /** Keys of Hudi's slices. The class is named in a text, as it cannot be compiled where Hudi is not. */
+  public SliceKeys hudiKeys() throws ReflectiveOperationException {
+    Class keys = getClass().getClassLoader().loadClass("pruner.spark.HudiSliceKeys");
+    return (SliceKeys) keys.getConstructor(new Class[0]).newInstance(new Object[0]);
   }
 
   /** See Relations. */
@@ -70,6 +71,6 @@ public final class Factory {
 
   /** Options with one of them set. */
   public Map withOption(Map options, String key, String value) {
-    return options.$plus(new Tuple2(key, value));
+    return (Map) options.$plus(new Tuple2(key, value));
   }
 }
