@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections import deque
 from collections.abc import Callable, Mapping
+from copy import copy
 from types import FrameType
 from typing import Any
 
@@ -171,7 +172,7 @@ class Connection:
         runner = self._runner
         method = Method(self.native.sql, "params")
         # A relation runs later, with the values of now.
-        params = dict(params) if isinstance(params, Mapping) else params and list(params)
+        params = copy(params)
         *before, (text, values) = runner.statements(query, params)
         for each, _ in before:
             runner.run(each, None, method, scope)

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from pruner_duckdb.statement import NotSelect, Select, Span, splice
-from pruner_duckdb.tokens import CLOSING, OPENING, Token, tokens
+from pruner_duckdb.tokens import CLOSING, OPENING, Token, tokens, with_plain_spaces
 
 Parse = Callable[[str], Select]
 
@@ -97,7 +97,7 @@ def form_of(text: str, parse: Parse) -> Form | None:
     Returns:
         None for a statement that is none, that outlives its run, or whose parts are not understood.
     """
-    text = spelled_out(text)
+    text = spelled_out(with_plain_spaces(text))
     try:
         select = parse(text)
         return Form(select.text, select, ((0, 0, len(select.text)),), lazy=True)

@@ -55,9 +55,11 @@ class PlanReader:
             sources: takes what the query reads besides files.
 
         Raises:
+            SchemaError: DuckDB cannot tell columns of the table apart.
             TableError: slices with log files cannot be merged as Hudi does.
             TableChanged: the table changed since the snapshot was taken.
         """
+        shape.require_names(self._name, may_read)
         snapshot, ordinals = plan.snapshot, plan.ordinals
         to_merge = self._to_merge(plan, may_read)
         files, merged = ordinals[~to_merge], ordinals[to_merge]

@@ -154,6 +154,7 @@ class _Walk:
         self._parameters: list[Parameter] = []
         self._qualified: list[tuple[tuple[str, ...], Span]] = []
         self._columns: set[str] = set()
+        self._last_names: set[str] = set()
         self._ctes: set[str] = set()
         self._every_column = False
         self._plain = True
@@ -170,6 +171,8 @@ class _Walk:
                 if inner.get("cte_map"):
                     visible = self._enter_ctes(inner["cte_map"]["map"], visible, pending)
                 pending.extend((child, visible) for child in _children(inner))
+        # The name of a table, as a column, means all of its columns.
+        whole_row = any(each.shown_as.lower() in self._last_names for each in self._references)
         return Select(
             text=self._text,
             references=tuple(sorted(self._references, key=_position)),
@@ -178,7 +181,7 @@ class _Walk:
             qualified=tuple(self._qualified),
             columns=frozenset(self._columns),
             ctes=frozenset(self._ctes),
-            every_column=self._every_column,
+            every_column=self._every_column or whole_row,
             plain=self._plain,
         )
 
@@ -218,7 +221,7 @@ class _Walk:
                     self._parameters.append(Parameter(str(node["identifier"]), span))
             case "OPERATOR_CAST":
                 self._plain = False
-            case "STAR":
+            case "STAR" | "PIVOT" | "POSITIONAL_REFERENCE":
                 self._every_column = True
             case "JOIN":
                 self._every_column |= node.get("ref_type") == "NATURAL"
@@ -230,6 +233,7 @@ class _Walk:
         path = _path(node)
         if len(path) == 1 and path[0].lower() in visible:
             return
+        self._every_column |= bool(node.get("column_name_alias"))
         whole = self._span(node)
         name = None if whole is None else self._name_span(whole, path)
         self._references.append(
@@ -243,6 +247,7 @@ class _Walk:
         span = self._span(node)
         self._plain = self._plain and len(names) == 1
         self._columns.update(name.lower() for name in names)
+        self._last_names.add(names[-1].lower())
         if len(names) == 1 and names[0].lower() in SESSION_VALUES:
             self._functions.append(FunctionUse(names[0].lower(), span))
         elif len(names) > 2 and span is not None:

@@ -6,11 +6,16 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+_SPACE = "\u00a0\u2000-\u200b\u202f\u205f\u2060\u3000\ufeff"
+_OTHER_SPACES = re.compile(f"[{_SPACE}]")
+"""What DuckDB reads as a space besides those of ASCII: it replaces them before it counts bytes."""
+
+_SPACE_BYTES = rb"\xc2\xa0|\xe2\x80[\x80-\x8b\xaf]|\xe2\x81[\x9f\xa0]|\xe3\x80\x80|\xef\xbb\xbf"
 _TOKENS = re.compile(
-    rb"(?P<gap>\s+|--[^\r\n]*)"
+    rb"(?P<gap>(?:\s|" + _SPACE_BYTES + rb")+|--[^\r\n]*)"
     rb"|(?P<comment>/\*)"
     rb"|(?P<text>[eE]'(?:[^'\\]|\\.|'')*'|'(?:[^']|'')*'|\$(?P<tag>(?:[A-Za-z_]\w*)?)\$.*?\$(?P=tag)\$)"
-    rb"|(?P<name>\"(?:[^\"]|\"\")*\"|[A-Za-z_\x80-\xff][\w$\x80-\xff]*)"
+    rb"|(?P<name>\"(?:[^\"]|\"\")*\"|[A-Za-z_\x80-\xff](?:(?!" + _SPACE_BYTES + rb")[\w$\x80-\xff])*)"
     rb"|(?P<mark>\?\d*|\$\w+)"
     rb"|(?P<number>\d[\w.]*)"
     rb"|(?P<sign>.)",
@@ -49,6 +54,22 @@ def tokens(text: bytes) -> Iterator[Token]:
         position = _comment_end(text, found.end()) if kind == "comment" else found.end()
         if kind not in ("gap", "comment"):
             yield Token(kind, found.start(), position, found.group().decode(errors="replace"))
+
+
+def with_plain_spaces(text: str) -> str:
+    """Put spaces of ASCII in the place of those others that DuckDB reads as spaces; quoted text stays."""
+    if not _OTHER_SPACES.search(text):
+        return text
+    encoded = text.encode()
+    parts: list[str] = []
+    position = 0
+    for token in tokens(encoded):
+        if token.kind == "text" or token.text.startswith('"'):
+            parts.append(_OTHER_SPACES.sub(" ", encoded[position : token.start].decode()))
+            parts.append(encoded[token.start : token.stop].decode())
+            position = token.stop
+    parts.append(_OTHER_SPACES.sub(" ", encoded[position:].decode()))
+    return "".join(parts)
 
 
 def _comment_end(text: bytes, position: int) -> int:

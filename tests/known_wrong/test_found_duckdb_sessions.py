@@ -11,7 +11,8 @@ import pyarrow as pa
 import pytest
 
 import pruner_duckdb
-from pruner.errors import PrunerError
+from pruner.errors import PrunerError, SchemaError
+from pruner_duckdb.shadow import Shadow
 from tests.support.losses import indexed, write_files
 
 
@@ -173,3 +174,53 @@ def test_found_tables_are_read_only(con: pruner_duckdb.Connection, sql: str) -> 
     """DuckDB told of a syntax error in a text that the user had not written."""
     with pytest.raises(PrunerError, match="table (main[.])?t is read-only here"):
         con.execute(sql)
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT\u00a0x FROM t WHERE x = ?",
+        "SELECT x FROM\u2003t WHERE s = lower(?) OR\u00a0s = 'V1\u00a0'",
+        "/*\u00a0*/ SELECT x /*\u3000*/ FROM t -- \u00a0\nWHERE x = ?",
+        '\ufeffSELECT x AS "\u00a0" FROM t WHERE\u200bx = $1',
+    ],
+)
+def test_found_spaces_that_are_not_ascii(con: pruner_duckdb.Connection, sql: str) -> None:
+    """DuckDB replaces them before it counts bytes, so that everything behind one stood elsewhere."""
+    assert rows(con, sql, ["v1" if "lower" in sql else 1]) == [(1,)]
+    assert kept(con) == 1
+
+
+def test_found_spaces_inside_of_quotes_stay(con: pruner_duckdb.Connection) -> None:
+    """Only those outside of quotes are spaces."""
+    found = rows(con, "SELECT\u00a0'\u00a0', $a$\u00a0$a$ FROM t WHERE x = 1")
+    assert found == [("\u00a0", "\u00a0")]
+
+
+@pytest.mark.parametrize("sql", ["SELECT * FROM t", "SELECT A FROM t", "SELECT t FROM t"])
+def test_found_columns_that_differ_in_case_alone(tmp_path: Path, sql: str) -> None:
+    """Both showed the values of the first one."""
+    root = write_files(tmp_path / "t", pa.table({"A": [1], "a": [5], "k": [0]}))
+    with pruner_duckdb.connect({"t": indexed(root)}) as connection:
+        assert rows(connection, "SELECT k FROM t") == [(0,)]
+        with pytest.raises(SchemaError, match="cannot tell the columns 'A' and 'a' apart"):
+            connection.execute(sql)
+
+
+@pytest.mark.parametrize(
+    ("sql", "read"),
+    [
+        ("SELECT k FROM t", False),
+        ("SELECT t.k FROM t", False),
+        ("SELECT k FROM t AS d2", False),
+        ("SELECT t FROM t", True),
+        ("SELECT to_json(x) FROM main.t AS x", True),
+        ("SELECT #2 FROM t", True),
+        ("SELECT b FROM t AS x(a, b)", True),
+        ("SELECT k FROM (PIVOT t ON k IN (1, 2) USING count(*))", True),
+        ("SELECT COLUMNS('d') FROM t", True),
+    ],
+)
+def test_found_columns_that_are_read_by_no_name_of_theirs(sql: str, read: bool) -> None:
+    """Files that hold `float` for such a double were read by DuckDB's own widening (trap S19)."""
+    assert Shadow().parse(sql).may_read("d") is read
