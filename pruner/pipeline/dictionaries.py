@@ -26,6 +26,12 @@ _HEADER_BYTES = 128
 _LENGTH_BYTES = 4
 """What stands in front of each plain string."""
 
+_LENGTH, _DICTIONARY = 2, 7
+"""Fields of a page header: its length when unpacked, and what is said of dictionary pages alone."""
+
+_ENTRIES = 1
+"""Field of the latter."""
+
 _I32, _STRUCT = 5, 12
 _BOOLEANS = (1, 2)
 
@@ -62,12 +68,9 @@ def parse_header(data: bytes) -> DictionaryPage | None:
         IndexError, ValueError: it is none.
     """
     header, _ = _struct(data, 0, depth=0)
-    about = header.get(7)
-    length = header.get(2)
-    if not isinstance(about, dict) or not isinstance(length, int):
-        return None
-    entries = about.get(1)
-    return DictionaryPage(entries, length) if isinstance(entries, int) else None
+    length, about = header.get(_LENGTH), header.get(_DICTIONARY)
+    entries = cast("dict[int, Any]", about).get(_ENTRIES) if isinstance(about, dict) else None
+    return DictionaryPage(entries, length) if isinstance(entries, int) and isinstance(length, int) else None
 
 
 def _struct(data: bytes, at: int, depth: int) -> tuple[dict[int, Any], int]:

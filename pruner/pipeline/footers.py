@@ -190,9 +190,9 @@ class FileReader:
         """
         # From a store the header of every dictionary page would be one more request.
         local = isinstance(self._source, str)
-        if not local or leaf.repeated or leaf.int96 or len(leaf.path) > 1 or leaf.type != pa.string():
+        (name, *below) = leaf.path
+        if not local or leaf.repeated or leaf.int96 or below or leaf.type != pa.string():
             return (cast("Any", array).dictionary_encode() for array in self.batches(leaf))
-        name = leaf.path[0]
         reopened = pq.ParquetFile(self._source, metadata=self._file.metadata, read_dictionary=[name])
 
         def plain(group: int) -> Iterator[pa.Array[Any]]:

@@ -33,11 +33,12 @@ class TooManyValuesError(ValueError):
 class Values:
     """`distinct` ascends and holds neither NULL nor NaN; `codes` has the position in it of each row's value.
 
-    The two codes behind the last position stand for NaN and NULL.
+    The two codes behind the last position stand for NaN and NULL. `sizes` has the number of rows of each code.
     """
 
     distinct: pa.Array[Any]
     codes: NDArray[np.integer[Any]]
+    sizes: NDArray[np.int64]
 
     @property
     def nan_code(self) -> int:
@@ -52,7 +53,7 @@ class Values:
     @classmethod
     def all_null(cls, stored: pa.DataType, rows: int) -> Values:
         """The values of a column that is NULL in every row."""
-        return cls(pa.array([], stored), np.ones(rows, np.uint16))
+        return cls(pa.array([], stored), np.ones(rows, np.uint16), np.array([0, rows], np.int64))
 
 
 def distinct_values(batches: Iterable[Any], stored: pa.DataType, factor: int, most: int) -> Values:
@@ -79,7 +80,8 @@ def distinct_values(batches: Iterable[Any], stored: pa.DataType, factor: int, mo
     if pa.types.is_null(encoded[0].dictionary.type):
         return Values.all_null(stored, sum(len(part) for part in encoded))
     positions, dictionary = _joined(encoded)
-    held = np.bincount(positions, minlength=len(dictionary) + 1)[:-1] > 0
+    counts = np.bincount(positions, minlength=len(dictionary) + 1)
+    held = counts[:-1] > 0
     kept = dictionary if held.all() else dictionary.filter(pa.array(held))
     distinct, ranks = _ranked(kept, stored, factor)
     if len(distinct) > most:
@@ -88,7 +90,9 @@ def distinct_values(batches: Iterable[Any], stored: pa.DataType, factor: int, mo
     null_code = len(distinct) + 1
     lookup = np.full(len(dictionary) + 1, null_code, np.uint16 if null_code < 1 << 16 else np.uint32)
     lookup[:-1][held] = ranks
-    return Values(distinct, lookup[positions])
+    sizes = np.zeros(null_code + 1, np.int64)
+    np.add.at(sizes, lookup, counts)
+    return Values(distinct, np.take(lookup, positions), sizes)
 
 
 def _held(part: Any) -> NDArray[np.bool_]:
@@ -98,14 +102,14 @@ def _held(part: Any) -> NDArray[np.bool_]:
     return found[:-1]
 
 
-def _positions(part: Any) -> NDArray[np.integer[Any]]:
+def _positions(part: Any) -> NDArray[np.int64]:
     """The position of each row's value in the dictionary; that behind the last stands for NULL."""
     indices = part.indices
     filled = indices.fill_null(len(part.dictionary)) if indices.null_count else indices
-    return filled.to_numpy(zero_copy_only=False)
+    return filled.to_numpy(zero_copy_only=False).astype(np.int64)
 
 
-def _joined(encoded: list[Any]) -> tuple[NDArray[np.integer[Any]], Any]:
+def _joined(encoded: list[Any]) -> tuple[NDArray[np.int64], Any]:
     """Positions in one dictionary, as `_positions` gives them, and that dictionary."""
     first = encoded[0].dictionary
     if all(part.dictionary is first or part.dictionary.equals(first) for part in encoded[1:]):
@@ -113,7 +117,7 @@ def _joined(encoded: list[Any]) -> tuple[NDArray[np.integer[Any]], Any]:
     chunks: list[Any] = pa.chunked_array(encoded).unify_dictionaries().chunks
     # Its chunks have the same dictionary, or the beginning of the last one's.
     dictionary = max((chunk.dictionary for chunk in chunks), key=len)
-    positions = np.concatenate([_positions(chunk).astype(np.int64) for chunk in chunks])
+    positions = np.concatenate([_positions(chunk) for chunk in chunks])
     before = np.cumsum([0, *(len(chunk) for chunk in chunks)])
     for chunk, start in zip(chunks, before, strict=False):
         if chunk.indices.null_count and len(chunk.dictionary) < len(dictionary):

@@ -154,7 +154,9 @@ def _packed(containers: _Containers, firsts: Integers, behinds: Integers) -> pa.
     offsets = 2 * (starts - at[of_blob])
     out[where], out[where + 1] = offsets & 0xFFFF, offsets >> 16
     _fill(out, containers, chosen, counts, starts)
-    buffers: Any = [None, pa.py_buffer((2 * blob_starts).astype(np.int32)), pa.py_buffer(out)]
+    ends_in_bytes: Any = (2 * blob_starts).astype(np.int32)
+    content: Any = out
+    buffers: Any = [None, pa.py_buffer(ends_in_bytes), pa.py_buffer(content)]
     return pa.Array.from_buffers(pa.binary(), len(counts), buffers)
 
 

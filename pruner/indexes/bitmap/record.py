@@ -154,18 +154,18 @@ def _table(field: Field, about: _About, values: Values | None) -> pa.Table:
     }
     listed = {} if values is None else _entries(values, value_column(field.type))
     count = len(listed["entry"]) if listed else 0
-    columns: list[pa.Array[Any]] = []
+    columns: list[Any] = []
     for column in schema:
-        first = pa.array([header.get(column.name)], column.type)
-        rest = listed[column.name] if column.name in listed else pa.nulls(count, column.type)
-        columns.append(pa.concat_arrays([first, rest]))
+        parts: list[Any] = [pa.array([header.get(column.name)], column.type)]
+        parts.append(listed[column.name] if column.name in listed else pa.nulls(count, column.type))
+        columns.append(pa.concat_arrays(parts))
     return pa.table(columns, schema=schema)
 
 
 def _entries(values: Values, value_name: str) -> dict[str, pa.Array[Any]]:
     """Kind, value, number of rows, blob and checksum: of NULL and NaN, where rows have them, and of each value."""
     count = len(values.distinct)
-    sizes = np.bincount(values.codes, minlength=count + 2)
+    sizes = values.sizes
     others = [code for code in (values.null_code, values.nan_code) if sizes[code]]
     kinds = {values.null_code: NULL, values.nan_code: NAN}
     codes = [*others, *range(count)]
@@ -173,10 +173,10 @@ def _entries(values: Values, value_name: str) -> dict[str, pa.Array[Any]]:
     content = memoryview(cast("Any", blobs.buffers()[2]) or b"")
     ends = np.frombuffer(cast("Any", blobs.buffers()[1]), np.int32)[blobs.offset :][: len(codes) + 1].tolist()
     sums = [checksum(content[start:end]) for start, end in pairwise(ends)]
-    without: Any = pa.nulls(len(others), values.distinct.type)
+    without: list[Any] = [pa.nulls(len(others), values.distinct.type), values.distinct]
     return {
         "entry": pa.array([kinds.get(code, VALUE) for code in codes], pa.int8()),
-        value_name: pa.concat_arrays([without, values.distinct]),
+        value_name: pa.concat_arrays(without),
         "cardinality": pa.array(sizes[codes], pa.int64()),
         "rows": blobs,
         "checksum": pa.array(sums, pa.uint64()),
