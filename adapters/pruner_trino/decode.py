@@ -41,10 +41,11 @@ def _domain(domain: TupleDomain, decoder: Expressions) -> Iterator[Expr]:
     if domain.none:
         yield FALSE
     for each in domain.columns:
-        yield _column(each, decoder)
+        yield decode_domain(each, decoder)
 
 
-def _column(domain: ColumnDomain, decoder: Expressions) -> Expr:
+def decode_domain(domain: ColumnDomain, decoder: Expressions) -> Expr:
+    """Decode the domain of one column; one that is not understood is an `Opaque`."""
     try:
         column = decoder.column(domain.column)
         return column_domain(column, domain.values, null_allowed=domain.null_allowed)

@@ -1,0 +1,258 @@
+"""The text of a scan's filter, as EXPLAIN shows it, as the nodes that the plugin would send.
+
+The text is for people: constants are not escaped, and forms that are not known here may stand anywhere. What cannot be
+read is an opaque node over the columns in it; a text in which quotes cannot be told apart is opaque as a whole.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
+
+from pruner.expr.clock import DAY, parse_iso
+from pruner_trino.messages import CallNode, ColumnNode, ConstantNode, Node, OpaqueNode
+
+_DEEPEST = 60
+_TEXT = 200
+_TOKEN = re.compile(
+    r"""\s*(?:
+      (?P<type>[A-Za-z]\w*(?:\(\d+(?:,\ ?\d+)?\))?(?:\ with\ time\ zone)?)\ '(?P<value>.*?)'(?=[\s),]|$)
+    | (?P<null>null::[a-z]+(?:\(\d+(?:,\ ?\d+)?\))?(?:\ with\ time\ zone)?)
+    | (?P<name>[$A-Za-z_][\w$]*)
+    | (?P<sign><=|>=|<>|[=<>≡(),])
+    )""",
+    re.VERBOSE | re.DOTALL,
+)
+_OPERATORS: Final = {
+    "=": "$equal",
+    "<>": "$not_equal",
+    "<": "$less_than",
+    "<=": "$less_than_or_equal",
+    ">": "$greater_than",
+    ">=": "$greater_than_or_equal",
+    "≡": "$identical",
+}
+_PATTERN = re.compile(r"\[(.*?)\](?:\[(.)\])?", re.DOTALL)
+_TYPE = re.compile(r"[a-z]+(?:\(\d+(?:,\d+)?\))?(?: with time zone)?")
+_INTEGER = re.compile(r"-?\d{1,20}", re.ASCII)
+_BASE_TYPE = re.compile(r"[a-z]+")
+_UNKNOWN_TYPE = "unknown"
+
+
+class _UnreadableError(Exception):
+    """A form that is not known here; never leaves this module."""
+
+
+class _Token(NamedTuple):
+    kind: str
+    text: str
+    value: str
+    start: int
+    end: int
+
+
+def read_filter(text: str, types: Mapping[str, str]) -> Node:
+    """Return the node of a filter's text.
+
+    Args:
+        text: `filterPredicate` of a scan in EXPLAIN's JSON.
+        types: Trino's types of the columns by the symbols that stand for them there.
+    """
+    return _Reader(text, types).whole()
+
+
+class _Reader:
+    def __init__(self, text: str, types: Mapping[str, str]) -> None:
+        self._text = text
+        self._types = types
+        self._tokens = list(_tokens(text))
+        self._position = 0
+
+    def whole(self) -> Node:
+        read = self._tokens[-1].end if self._tokens else 0
+        if read < len(self._text.rstrip()):
+            return self._opaque(0, len(self._tokens))
+        try:
+            node = self._expression(0)
+        except _UnreadableError:
+            return self._opaque(0, len(self._tokens))
+        return node if self._position == len(self._tokens) else self._opaque(0, len(self._tokens))
+
+    def _expression(self, depth: int) -> Node:
+        token = self._next()
+        if depth > _DEEPEST:
+            raise _UnreadableError
+        match token.kind:
+            case "type":
+                return _constant(token)
+            case "null":
+                return ConstantNode(token.text.removeprefix("null::"), None)
+            case "sign" if token.text == "(":
+                return self._group(depth)
+            case "name" if self._sees("("):
+                return self._call(token, depth)
+            case "name" if token.text in self._types:
+                return ColumnNode(token.text, self._types[token.text])
+            case _:
+                raise _UnreadableError
+
+    def _group(self, depth: int) -> Node:
+        """What stands in parentheses, behind the first."""
+        start = self._position
+        try:
+            node = self._joined(depth)
+            self._take(")")
+        except _UnreadableError:
+            return self._skipped(start)
+        return node
+
+    def _joined(self, depth: int) -> Node:
+        left = self._expression(depth + 1)
+        if self._sees(")"):
+            return left
+        token = self._next()
+        if token.text in _OPERATORS:
+            return self._function(_OPERATORS[token.text], left, self._expression(depth + 1))
+        match token.text:
+            case "AND" | "OR" as word:
+                operands = [left, self._expression(depth + 1)]
+                while self._sees(word):
+                    self._next()
+                    operands.append(self._expression(depth + 1))
+                return self._function(f"${word.lower()}", *operands)
+            case "IS":
+                self._take("NULL")
+                return self._function("$is_null", left)
+            case "IN":
+                self._take("(")
+                options = self._list(depth)
+                return self._function("$in", left, CallNode("$array", "array", options))
+            case _:
+                raise _UnreadableError
+
+    def _call(self, name: _Token, depth: int) -> Node:
+        self._take("(")
+        start = self._position
+        try:
+            if name.text in ("CAST", "TRY_CAST"):
+                operand = self._expression(depth + 1)
+                return CallNode(f"${name.text.lower()}", self._cast_type(), [operand])
+            arguments = self._list(depth)
+        except _UnreadableError:
+            return self._skipped(start)
+        if name.text == "$like":
+            return _like(arguments)
+        built_in = name.text.startswith("$not")
+        return CallNode(name.text, "boolean" if built_in else _UNKNOWN_TYPE, arguments)
+
+    def _cast_type(self) -> str:
+        self._take("AS")
+        match = _TYPE.match(self._text, self._tokens[self._position].start if self._left else len(self._text))
+        if match is None:
+            raise _UnreadableError
+        while self._left and self._tokens[self._position].start < match.end():
+            self._position += 1
+        self._take(")")
+        return match[0]
+
+    def _list(self, depth: int) -> list[Node]:
+        """Expressions up to the closing parenthesis."""
+        found: list[Node] = []
+        while not self._sees(")"):
+            if found:
+                self._take(",")
+            found.append(self._expression(depth + 1))
+        self._take(")")
+        return found
+
+    def _skipped(self, start: int) -> Node:
+        """Whatever stands up to the parenthesis that closes the one before `start`."""
+        open_ = 1
+        self._position = start
+        while open_:
+            token = self._next()
+            open_ += (token.text == "(") - (token.text == ")") if token.kind == "sign" else 0
+        return self._opaque(start, self._position - 1)
+
+    def _opaque(self, start: int, end: int) -> OpaqueNode:
+        tokens = self._tokens[start:end]
+        columns = dict.fromkeys(token.text for token in tokens if token.text in self._types)
+        text = self._text[tokens[0].start : tokens[-1].end] if tokens else self._text
+        return OpaqueNode("boolean", text[:_TEXT].strip(), list(columns))
+
+    @property
+    def _left(self) -> bool:
+        return self._position < len(self._tokens)
+
+    def _sees(self, text: str) -> bool:
+        if not self._left:
+            return False
+        token = self._tokens[self._position]
+        return token.text == text and token.kind in ("sign", "name")
+
+    def _take(self, text: str) -> None:
+        if not self._sees(text):
+            raise _UnreadableError
+        self._position += 1
+
+    def _next(self) -> _Token:
+        if not self._left:
+            raise _UnreadableError
+        self._position += 1
+        return self._tokens[self._position - 1]
+
+    @staticmethod
+    def _function(name: str, *arguments: Node) -> CallNode:
+        return CallNode(name, "boolean", list(arguments))
+
+
+def _tokens(text: str) -> list[_Token]:
+    found: list[_Token] = []
+    position = 0
+    while (match := _TOKEN.match(text, position)) is not None:
+        kind = str(match.lastgroup)
+        kind = "type" if kind == "value" else kind
+        found.append(_Token(kind, match[kind], match["value"] or "", match.start(kind), match.end()))
+        position = match.end()
+    return found
+
+
+def _constant(token: _Token) -> Node:
+    value = value_of_text(token.text, token.value)
+    if value is None:
+        return OpaqueNode(token.text, f"{token.text} '{token.value[:_TEXT]}'", [])
+    return ConstantNode(token.text, value)
+
+
+def value_of_text(type_: str, text: str) -> Any:
+    """Return a value that EXPLAIN shows as the plugin would send it; None for one whose text says too little."""
+    base = _BASE_TYPE.match(type_)
+    match base[0] if base else "":
+        case "tinyint" | "smallint" | "integer" | "bigint" if _INTEGER.fullmatch(text):
+            return int(text)
+        case "boolean" if text in ("true", "false"):
+            return text == "true"
+        case "real" | "double" | "decimal" | "varchar" | "char" | "varbinary":
+            return text
+        case "date" | "timestamp" as moment if "zone" not in type_:
+            iso = parse_iso(text)
+            if iso is None or iso.offset is not None:
+                return None
+            micros, rest = divmod(iso.wall, 1000)
+            return iso.wall // DAY if moment == "date" else {"micros": micros, "picos": rest * 1000}
+        case _:
+            return None
+
+
+def _like(arguments: list[Node]) -> Node:
+    """`$like(value, LikePattern '[pattern][escape]')`."""
+    match arguments:
+        case [value, OpaqueNode(text=shown)] if shown.startswith("LikePattern '"):
+            pattern = _PATTERN.fullmatch(shown.removeprefix("LikePattern '").removesuffix("'"))
+        case _:
+            pattern, value = None, None
+    if pattern is None or value is None:
+        return CallNode("$like", "boolean", arguments)
+    texts: list[Node] = [ConstantNode("varchar", text) for text in pattern.groups() if text is not None]
+    return CallNode("$like", "boolean", [value, *texts])
