@@ -33,6 +33,7 @@ class TextLength:
     """See `pruner.indexes.base.IndexType`."""
 
     name = "text_length"
+    partition = "text_length"
     version = 1
 
     def check(self, field: Field, options: Mapping[str, str]) -> None:

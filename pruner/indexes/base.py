@@ -254,6 +254,11 @@ class IndexType(Protocol):
         ...
 
     @property
+    def partition(self) -> str:
+        """The partition of the metadata table that holds its records: a folder name, in small letters."""
+        ...
+
+    @property
     def version(self) -> int:
         """Version of the records: a reader ignores records of a version that it does not know."""
         ...

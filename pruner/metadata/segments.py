@@ -94,7 +94,7 @@ def write_segment(
     Raises:
         StorageError: it is larger than readers accept, or the store failed.
     """
-    if not _PARTITION.fullmatch(partition):
+    if not _PARTITION.fullmatch(partition) or (partition == FILES) is not (definition is None):
         raise StorageError(f"{partition!r} cannot be a partition of the metadata table")
     identifier = uuid.uuid4().hex
     path = f"{partition}/{identifier}{SUFFIX}"

@@ -214,7 +214,7 @@ class MetadataTable:
         """Write a segment and return its entry; it is invisible until a commit adds the entry to the state.
 
         Args:
-            partition: "files", "column_stats", …
+            partition: "files", "column_stats", "bitmap_index", …
             table: the records.
             definition: the index that they belong to; None in "files" alone.
             field: path of the field that was indexed; None in "files" alone.

@@ -182,7 +182,7 @@ class _Batch:
             field = target.request.field.path
             records.append(
                 metadata.write_segment(
-                    target.definition.using, table, definition=target.definition, field=field, batch=batch
+                    kind.partition, table, definition=target.definition, field=field, batch=batch
                 )
             )
         failures = tuple(_plain(failure) for result in self._results for failure in result.failures)

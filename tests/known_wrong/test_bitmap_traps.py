@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pyarrow import csv, feather, orc
 
 import pruner
 from pruner.expr.semantics import Semantics
@@ -242,3 +243,33 @@ def test_too_many_values_leave_a_slice_uncovered_with_the_reason(tmp_path: Path,
     assert [Path(uri).name for uri in plan.files] == ([] if limit == 4 else ["many.parquet"])
     said = "1 slices are not indexed: the slice has more than max_cardinality = 3 distinct values"
     assert any(said in reason for reason in plan.fallbacks) is (limit == 3)
+
+
+@pytest.mark.parametrize("file_format", ["orc", "csv", "feather"])
+def test_s16_files_that_are_not_parquet_stay_and_are_named(tmp_path: Path, file_format: str) -> None:
+    """Hudi's base files can be ORC; whatever the name says, a file that is no Parquet has no bitmaps."""
+    root = tmp_path / "t"
+    root.mkdir()
+    columns = pa.table({"s": ["a", "b"]})
+    pq.write_table(columns, root / "good.parquet")
+    other = root / "other.parquet"
+    {"orc": orc.write_table, "csv": csv.write_csv, "feather": feather.write_feather}[file_format](
+        columns, str(other)
+    )
+    table = pruner.open_table(str(root))
+    table.create_index("bits", on="s", using="bitmap")
+    (status,) = table.status().indexes
+    assert status.covered == 1
+    plan = table.plan("s = 'nowhere'")
+    assert list(plan.files) == [str(other)]
+    assert plan.rows is None or dict(plan.rows) == {str(other): None}
+    assert list(table.refresh().problems) == [str(other)]
+
+
+def test_records_stand_in_the_partition_of_their_name(tmp_path: Path) -> None:
+    """The documents call the partitions of the metadata table column_stats and bitmap_index."""
+    table = _table(tmp_path / "t", {"a.parquet": {"s": ["x"]}}, ["s"])
+    table.create_index("stats", on="s")
+    index = Path(table.index_uri.removeprefix("file://"))
+    folders = {path.parent.name for path in index.rglob("*.pidx")}
+    assert folders == {"files", "bitmap_index", "column_stats"}

@@ -34,6 +34,7 @@ class Bitmap:
     """See `pruner.indexes.base.DeferringIndexType`: a record for each value and slice, with the rows as a bitmap."""
 
     name = "bitmap"
+    partition = "bitmap_index"
     version = 1
     deferred = ("rows", "checksum")
 

@@ -28,6 +28,7 @@ class ColumnStats:
     """See `pruner.indexes.base.RowIndexType`: one record of each slice and field."""
 
     name = "column_stats"
+    partition = "column_stats"
     version = 1
     record_schema = RECORD_SCHEMA
 
