@@ -7,17 +7,13 @@ after sees one form. A part that is not written as its node says gets no length:
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
-from pruner_duckdb.tokens import CLOSING, OPENING, Token, tokens
+from pruner_duckdb.tokens import CLOSING, OPENING, Token, tokens, with_plain_spaces
 from pruner_duckdb.trees import Node, nodes_below
 
 LENGTH = "query_location_length"
 LOCATION = "query_location"
-
-_OTHER_SPACES = re.compile("[\u00a0\u1680\u2000-\u200b\u202f\u205f\u3000\ufeff]")
-"""Spaces that DuckDB replaces before it counts bytes."""
 
 
 def has_lengths(serialized: str) -> bool:
@@ -32,8 +28,9 @@ def add_lengths(root: Node, text: bytes) -> None:
         root: `json_serialize_sql`'s tree of one statement.
         text: the statement.
     """
-    if _OTHER_SPACES.search(text.decode(errors="replace")):
-        return
+    shown = text.decode(errors="replace")
+    if with_plain_spaces(shown) != shown:
+        return  # DuckDB counted the bytes of another text
     located = [node for node in nodes_below(root) if LOCATION in node]
     found = _Tokens(text)
     for node in located:
