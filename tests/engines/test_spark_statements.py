@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.spark
 
-EVERY_CASE = ("parquet", "mor_v9")
+EVERY_CASE = ("parquet",)
 """Variants on which every statement runs; the others run one of each category."""
 
 
