@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Generator, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +17,9 @@ from tests.support.spark import start_spark
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from tests.support.scheduling import SparkInOneWorker
+    from tests.support.scheduling import OneWorkerForEachEngine
+    from tests.support.trino import Trino
+    from tests.support.trino_tables import TrinoTables
 
 profiles.load()
 
@@ -34,11 +37,11 @@ def pytest_report_header(config: pytest.Config) -> str:
 
 
 @pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> SparkInOneWorker:
-    """Send every Spark test to one worker: a second Java machine costs more than it saves on two cores."""
-    from tests.support.scheduling import SparkInOneWorker
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> OneWorkerForEachEngine:
+    """Send every Spark test to one worker, every Trino test to one: more Java machines cost more than they save."""
+    from tests.support.scheduling import OneWorkerForEachEngine
 
-    return SparkInOneWorker(config, log)
+    return OneWorkerForEachEngine(config, log)
 
 
 @pytest.hookimpl(wrapper=True)
@@ -83,6 +86,29 @@ def start_session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable
 def spark(start_session: Callable[[], SparkSession]) -> SparkSession:
     """The Spark session with Hudi that all tests of this process share."""
     return start_session()
+
+
+@pytest.fixture(scope="session")
+def trino(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Trino]:
+    """The Trino server with the plugin that all tests of this process share."""
+    from tests.support.trino import start
+    from tools.java import MissingJavaError
+
+    try:
+        running = start(tmp_path_factory.mktemp("trino"))
+    except MissingJavaError as missing:
+        pytest.fail(str(missing), pytrace=False)
+    yield running
+    running.stop()
+
+
+@pytest.fixture
+def trino_tables(trino: Trino) -> Iterator[TrinoTables]:
+    """Registers single tables with Trino and with a service that ends with the test."""
+    from tests.support.trino_tables import TrinoTables
+
+    with ExitStack() as services:
+        yield TrinoTables(trino, services)
 
 
 @pytest.fixture(scope="session")

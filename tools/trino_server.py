@@ -130,9 +130,7 @@ def _write_settings(folder: Path, catalogs: Catalogs, port: int) -> None:
         "query.min-schedule-split-batch-size": "10",
     }
     _write_properties(folder / "config.properties", settings)
-    _write_properties(
-        folder / "log.properties", {"": "WARN", "lakepruner": "INFO"}
-    )
+    _write_properties(folder / "log.properties", {"": "WARN", "lakepruner": "INFO"})
 
 
 def _write_properties(path: Path, properties: Mapping[str, str]) -> None:

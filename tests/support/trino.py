@@ -8,15 +8,14 @@ fail while the server keeps its settings.
 from __future__ import annotations
 
 import json
+import os
 import threading
 import time
-import urllib.error
 import urllib.request
 from collections import Counter
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -29,6 +28,7 @@ import pruner
 from pruner.catalog import Catalog
 from pruner.config import load
 from pruner.service import Settings, create_app
+from tests.support.gate import Gate
 from tests.support.statement_tables import DEFINITIONS, TABLES
 from tools.trino_plugin import plugin_jar
 from tools.trino_server import TrinoServer, local_catalog, start_trino
@@ -40,12 +40,16 @@ HIVE_SETTINGS = {
     "hive.security": "allow-all",
     "hive.non-managed-table-writes-enabled": "true",
 }
+STATIC = {"enable_dynamic_filtering": "false"}
+"""Session in which scans read what their plans say, whatever the other side of a join finds meanwhile."""
+MILLISECONDS = {**HIVE_SETTINGS, "hive.timestamp-precision": "MILLISECONDS"}
+"""Trino's own default: it rounds what it reads."""
 _HOODIE_FORMAT = {
     "serde": "org.apache.hadoop.hive.ql.io.parquet.serde.ParquetHiveSerDe",
     "inputFormat": "org.apache.hudi.hadoop.HoodieParquetInputFormat",
     "outputFormat": "org.apache.hadoop.hive.ql.io.parquet.MapredParquetOutputFormat",
 }
-_HIVE_TYPES: Mapping[pa.DataType, str] = {
+HIVE_TYPES: Mapping[pa.DataType, str] = {
     pa.bool_(): "boolean",
     pa.int8(): "tinyint",
     pa.int16(): "smallint",
@@ -65,7 +69,7 @@ def hive_type(arrow: pa.DataType) -> str:
     """Return what the Hive metastore calls a type."""
     if pa.types.is_decimal(arrow):
         return f"decimal({arrow.precision},{arrow.scale})"
-    return _HIVE_TYPES[arrow]
+    return HIVE_TYPES[arrow]
 
 
 @dataclass(frozen=True)
@@ -80,17 +84,27 @@ class Metastore:
         content = {"writerVersion": "483", "ownerName": "tests", "ownerType": "USER", "parameters": {}}
         _write_json(self.folder / f".{name}.trinoSchema", content)
 
+    def ensure_schema(self, name: str) -> None:
+        """Make a schema unless it is there."""
+        if not (self.folder / name).is_dir():
+            self.add_schema(name)
+
     def add_table(
         self,
         schema: str,
         name: str,
-        location: Path,
+        root: Path,
         columns: Mapping[str, str],
         *,
+        location: str | None = None,
         partition_by: str = "",
         hudi: bool = False,
     ) -> None:
-        """Register a table with all partitions that its folder has; a partition that is not registered has no rows."""
+        """Register a table with all partitions that its folder has; a partition that is not registered has no rows.
+
+        `location` is another way to write the place than `local:///…`.
+        """
+        location = location or f"local://{root}"
         folder = self.folder / schema / name
         folder.mkdir()
         data = [_column(key, kind) for key, kind in columns.items() if key != partition_by]
@@ -102,14 +116,14 @@ class Metastore:
             "tableType": "EXTERNAL_TABLE",
             "dataColumns": data,
             "partitionColumns": [_column(partition_by, columns[partition_by])] if partition_by else [],
-            "externalLocation": f"local://{location}",
+            "externalLocation": location,
             **common,
         }
         _write_json(folder / ".trinoSchema", table)
-        for place in sorted(location.glob(f"{partition_by}=*")) if partition_by else ():
+        for place in sorted(root.glob(f"{partition_by}=*")) if partition_by else ():
             partition = folder / place.name
             partition.mkdir()
-            content = {"columns": data, "externalLocation": f"local://{place}", **common}
+            content = {"columns": data, "externalLocation": f"{location}/{place.name}", **common}
             _write_json(partition / ".trinoSchema", content)
 
 
@@ -132,98 +146,13 @@ def register_statement_tables(metastore: Metastore, schema: str, root: Path, *, 
         )
 
 
-class Gate:
-    """Stands between Trino and the service: passes requests on, or does to them what `behaviour` says."""
-
-    def __init__(self) -> None:
-        gate = self
-
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-
-            def do_POST(self) -> None:
-                gate.serve(self, self.rfile.read(int(self.headers["Content-Length"])))
-
-            def do_GET(self) -> None:
-                gate.serve(self, None)
-
-            def log_message(self, format: str, *args: Any) -> None:
-                """Nothing reads it."""
-
-        self.target = ""
-        self.behaviour: Behaviour = Behaviour()
-        self.requests: list[Any] = []
-        self.answers: list[Any] = []
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._server.daemon_threads = True
-        threading.Thread(target=self._server.serve_forever, daemon=True).start()
-
-    @property
-    def url(self) -> str:
-        """What the catalogs name as `pruner.url`."""
-        return f"http://127.0.0.1:{self._server.server_port}"
-
-    def serve(self, handler: BaseHTTPRequestHandler, body: bytes | None) -> None:
-        """Answer one request."""
-        behaviour = self.behaviour
-        if body is not None:
-            self.requests.append(json.loads(body))
-        if behaviour.cut:
-            handler.close_connection = True
-            handler.connection.close()
-            return
-        time.sleep(behaviour.seconds)
-        status, answer = self._passed_on(handler, body) if behaviour.body is None else (200, behaviour.body)
-        if behaviour.changed and status == 200 and body is not None:
-            answer = json.dumps({**json.loads(answer), **behaviour.changed}).encode()
-        if body is not None and status == 200 and behaviour == Behaviour():
-            self.answers.append(json.loads(answer))
-        handler.send_response(behaviour.status or status)
-        handler.send_header("Content-Length", str(len(answer)))
-        handler.end_headers()
-        handler.wfile.write(answer)
-
-    def _passed_on(self, handler: BaseHTTPRequestHandler, body: bytes | None) -> tuple[int, bytes]:
-        wanted = {key: handler.headers[key] for key in ("Authorization", "Content-Type") if key in handler.headers}
-        request = urllib.request.Request(self.target + handler.path, body, wanted)
-        try:
-            with urllib.request.urlopen(request, timeout=30) as response:
-                return response.status, response.read()
-        except urllib.error.HTTPError as refused:
-            with refused:
-                return refused.code, refused.read()
-
-    @contextmanager
-    def behaving(self, behaviour: Behaviour) -> Iterator[None]:
-        """Misbehave for a while."""
-        self.behaviour = behaviour
-        try:
-            yield
-        finally:
-            self.behaviour = Behaviour()
-
-    def close(self) -> None:
-        """Stop listening."""
-        self._server.shutdown()
-        self._server.server_close()
-
-
-@dataclass(frozen=True)
-class Behaviour:
-    """How a gate treats requests; the default passes them on."""
-
-    seconds: float = 0.0
-    cut: bool = False
-    status: int | None = None
-    body: bytes | None = None
-    changed: Mapping[str, Any] = field(default_factory=dict[str, Any])
-
-
 @contextmanager
 def running_service(config: Path) -> Generator[str]:
     """Run the service for a `pruner.toml` in a thread; gives its URL."""
     tables = load(config)
-    server = uvicorn.Config(create_app(tables, Catalog(config=tables), Settings()), log_level="warning", port=0)
+    server = uvicorn.Config(
+        create_app(tables, Catalog(config=tables), Settings()), log_level="warning", port=0
+    )
     listening = server.bind_socket()
     serving = uvicorn.Server(server)
     thread = threading.Thread(target=serving.run, kwargs={"sockets": [listening]})
@@ -253,6 +182,11 @@ class Trino:
     server: TrinoServer
     metastore: Metastore
     gate: Gate
+
+    def stop(self) -> None:
+        """End the server and the gate."""
+        self.server.stop()
+        self.gate.close()
 
     NO_NODE: ClassVar[str] = "NO_NODES_AVAILABLE"
 
@@ -308,12 +242,35 @@ def start(folder: Path, *, others: Mapping[str, Mapping[str, str]] | None = None
     catalogs = {
         "hive": local_catalog("hive", metastore.folder, **HIVE_SETTINGS),
         "pruned_hive": local_catalog("pruned_hive", metastore.folder, **HIVE_SETTINGS, **asking),
+        "pruned_hasty": local_catalog(
+            "pruned_hive", metastore.folder, **HIVE_SETTINGS, **asking, **{"pruner.timeout": "400ms"}
+        ),
+        "pruned_alone": local_catalog(
+            "pruned_hive", metastore.folder, **HIVE_SETTINGS, **{"pruner.url": "http://127.0.0.1:1"}
+        ),
+        "pruned_waiting": local_catalog(
+            "pruned_hive",
+            metastore.folder,
+            **HIVE_SETTINGS,
+            **asking,
+            **{"pruner.dynamic-filter-wait": "10s"},
+        ),
+        "hive_millis": local_catalog("hive", metastore.folder, **MILLISECONDS),
+        "pruned_millis": local_catalog("pruned_hive", metastore.folder, **MILLISECONDS, **asking),
         "hudi": local_catalog("hudi", metastore.folder),
         "pruned_hudi": local_catalog("pruned_hudi", metastore.folder, **asking),
         **(others or {}),
     }
     server = start_trino(folder / "server", catalogs, plugin_jars=[plugin_jar()])
     return Trino(server, metastore, gate)
+
+
+def aged(root: Path) -> Path:
+    """Date all files below a folder back by an hour: the plugin reads files that are seconds old in any case."""
+    before = time.time() - 3600
+    for path in root.rglob("*.parquet"):
+        os.utime(path, (before, before))
+    return root
 
 
 def index_all(root: Path, tables: Sequence[str] = TABLES) -> None:

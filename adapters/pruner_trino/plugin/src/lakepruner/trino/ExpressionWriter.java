@@ -53,6 +53,11 @@ final class ExpressionWriter {
         return others.size() == 1 ? others.getFirst() : new Call(call.getType(), call.getFunctionName(), others);
     }
 
+    /** Whether an expression is only that, of a predicate without columns: it is there for scans without a predicate. */
+    static boolean restatesNothing(ConnectorExpression expression) {
+        return isRestatement(expression) && expression.getChildren().stream().allMatch(Constant.class::isInstance);
+    }
+
     private static boolean isRestatement(ConnectorExpression expression) {
         return expression instanceof Call call && call.getFunctionName().getName().equals(RESTATEMENT);
     }

@@ -24,7 +24,7 @@ final class PredicateWriter {
 
     /** The whole predicate; empty when it holds for every row. */
     Optional<ObjectNode> content(List<TupleDomain<ColumnHandle>> domains, ConnectorExpression expression) {
-        boolean says = expression != null && !isTrue(expression);
+        boolean says = expression != null && !isTrue(expression) && !ExpressionWriter.restatesNothing(expression);
         if (domains.isEmpty() && !says) {
             return Optional.empty();
         }
