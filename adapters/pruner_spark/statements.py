@@ -69,7 +69,9 @@ def sql(
     wrapper = Wrapper(spark, side, planning_seconds)
     wrapped = wrapper.wrap(source, partial(table_behind, side))
     return (
-        session.sql(query) if wrapped is source else wrapper.frame(side.factory.withSource(plan, source, wrapped))
+        session.sql(query)
+        if wrapped is source
+        else wrapper.frame(side.factory.withSource(plan, source, wrapped))
     )
 
 
