@@ -138,6 +138,7 @@ def scan_sql(
     shape: ScanShape,
     bind: Bind,
     may_read: Callable[[str], bool],
+    positions: NDArray[np.uint32] | None = None,
 ) -> str:
     """Return a query over the base files of some slices.
 
@@ -147,6 +148,7 @@ def scan_sql(
         shape: how they are read.
         bind: takes the list of files, and lists of partition values, as parameters.
         may_read: tells whether the statement may read a column; a wrong answer costs time alone.
+        positions: of the rows to read of each file; all rows unless given.
 
     Raises:
         SchemaError: a column that may be read is nested in some of the files and is not in others.
@@ -174,7 +176,13 @@ def scan_sql(
             selected.append(f"{value} AS {quote(name)}")
     schema = f", schema = MAP {{{', '.join(described)}}}" if described else ""
     read = f"read_parquet({bind(files)}{schema}, hive_partitioning = false, binary_as_string = false)"
-    return f"{partitions.before()}SELECT {', '.join(selected)} FROM {read}{partitions.beside()}"
+    where = "" if positions is None else f" WHERE {_stands_at(positions)}"
+    return f"{partitions.before()}SELECT {', '.join(selected)} FROM {read}{partitions.beside()}{where}"
+
+
+def _stands_at(positions: NDArray[np.uint32]) -> str:
+    """Only a list of constants lets DuckDB leave out row groups."""
+    return f"file_row_number IN ({', '.join(map(str, positions.tolist()))})" if len(positions) else "false"
 
 
 def merged_sql(snapshot: Snapshot, shape: ScanShape, source: str) -> str:
@@ -205,7 +213,8 @@ by its position there, and in one without the struct it fails and takes the user
 def _require_one_kind(
     snapshot: Snapshot, ordinals: NDArray[np.intp], may_read: Callable[[str], bool]
 ) -> None:
-    """Refuse what DuckDB would fail on in the middle of a scan: a struct in one file, a number in the next.
+    """Refuse what DuckDB would fail on in the middle of a scan or read as something else: a struct in one file and a
+    number in the next, fractions where the first file has integers.
 
     Raises:
         SchemaError: a column is so.
@@ -221,12 +230,26 @@ def _require_one_kind(
         name = field.path[0]
         types: set[Any] = {each.field(name).type for each in used if name in each.names}
         types.add(field.type)
-        if len({type_.id if pa.types.is_nested(type_) else None for type_ in types}) > 1:
+        if len(types) > 1 and not _one_family(types):
             shown = " and ".join(sorted(map(str, types)))
             raise SchemaError(
                 f"column {name!r} of {snapshot.root} cannot be read: the files to read hold {shown}; "
                 "leave the column out, or restrict the query to files of one kind"
             )
+
+
+_FAMILIES: tuple[Callable[[Any], bool], ...] = (
+    pa.types.is_signed_integer,
+    pa.types.is_floating,
+    pa.types.is_struct,
+    pa.types.is_list,
+    pa.types.is_map,
+)
+
+
+def _one_family(types: set[Any]) -> bool:
+    """Tell whether DuckDB reads all these types as the widest of them, value by value."""
+    return any(all(map(kind, types)) for kind in _FAMILIES)
 
 
 def _struct_varies(name: str, snapshot: Snapshot, ordinals: NDArray[np.intp]) -> bool:
