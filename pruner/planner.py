@@ -173,7 +173,7 @@ def _row_positions(snapshot: Snapshot, rows: RowLevel, ordinals: NDArray[np.intp
     """The rows of slices that are to be read; None where they are known of none of them."""
     if not rows.sources or (len(ordinals) and not rows.known(ordinals).any()):
         return None
-    return RowPositions(snapshot, ordinals, rows.blocks)
+    return RowPositions(snapshot, ordinals, rows.blocks, rows.most_rows)
 
 
 def _about(at: NDArray[np.intp] | None, answer: Mask, asked: NDArray[np.intp] | None) -> Mask:

@@ -122,6 +122,29 @@ class RowLevel:
             found = self._rows(block)
             yield RowBlock(block, found.rows, found.exact)
 
+    def most_rows(self, at: Ordinals) -> int:
+        """How many rows of some slices (ascending) can match at most, judged without reading bitmaps."""
+        counts = self._counts(at)
+        known = at[counts >= 0]
+        total = int(counts.clip(0).sum())
+
+        def most(of: BoundExpr) -> int:
+            field = only_field(of)
+            source = None if field is None else self.sources.get(field.path)
+            if source is not None:
+                evidence = _by_row(source)
+                entries = self._entries(of, Outcome.TRUE, evidence)
+                return min(total, evidence.row_total(entries.mask, known))
+            match of:
+                case BoundAnd(operands):
+                    return min(map(most, operands))
+                case BoundOr(operands):
+                    return min(total, sum(map(most, operands)))
+                case _:
+                    return total
+
+        return most(self._grouped)
+
     def known(self, at: Ordinals) -> Mask:
         """Tell for each of some slices whether an index knows its rows."""
         return self._counts(at) >= 0

@@ -49,8 +49,11 @@ class RowPositions(Mapping[str, "Positions | None"]):
     number of files at a time, and those of the last files looked at are kept.
     """
 
-    def __init__(self, snapshot: Snapshot, ordinals: Ordinals, blocks: Blocks) -> None:
+    def __init__(
+        self, snapshot: Snapshot, ordinals: Ordinals, blocks: Blocks, most: Callable[[Ordinals], int]
+    ) -> None:
         self._snapshot = snapshot
+        self._most = most
         has_file: NDArray[np.bool_] = snapshot.columns.column("base_file").is_valid().to_numpy()
         self._ordinals = ordinals[has_file[ordinals]]
         self._blocks = blocks
@@ -66,6 +69,21 @@ class RowPositions(Mapping[str, "Positions | None"]):
                 return False
             known += len(block.ordinals)
         return known == len(self._ordinals)
+
+    def few(self, ordinals: Ordinals, most: int) -> Positions | None:
+        """The distinct positions that can match in any of some files (ascending ordinals), which are to be read.
+
+        None where the rows of one of them are not known, or where there are more than `most` positions; that is mostly
+        known before any row is looked at.
+        """
+        if self._most(ordinals) > most:
+            return None
+        blocks = list(self._blocks(ordinals))
+        if sum(len(block.ordinals) for block in blocks) < len(ordinals):
+            return None
+        parts = [np.frombuffer(block.rows.to_array(), np.uint64).astype(np.uint32) for block in blocks]
+        found = np.unique(np.concatenate([np.zeros(0, np.uint32), *parts]))
+        return found if len(found) <= most else None
 
     def __len__(self) -> int:
         return len(self._ordinals)

@@ -12,6 +12,7 @@ import numpy as np
 from pruner.tables.snapshot import SliceSequence
 from pruner_duckdb.merged_rows import MergedRows
 from pruner_duckdb.merging import SliceMerger
+from pruner_duckdb.positions import positions_to_read
 from pruner_duckdb.scan import Bind, ScanShape, merged_sql, scan_sql
 from pruner_duckdb.widened import FileTypes
 
@@ -64,7 +65,7 @@ class PlanReader:
         to_merge = self._to_merge(plan, may_read)
         files, merged = ordinals[~to_merge], ordinals[to_merge]
         if not len(merged):
-            return scan_sql(snapshot, files, shape, bind, may_read)
+            return scan_sql(snapshot, files, shape, bind, may_read, positions_to_read(plan, files))
         merger = self._merger(snapshot)
         slices = SliceSequence(snapshot, merged)
         merger.require_mergeable(slices)
@@ -73,7 +74,8 @@ class PlanReader:
         query = merged_sql(snapshot, shape, name)
         if not len(files):
             return query
-        return f"({scan_sql(snapshot, files, shape, bind, may_read)}) UNION ALL ({query})"
+        scan = scan_sql(snapshot, files, shape, bind, may_read, positions_to_read(plan, files))
+        return f"({scan}) UNION ALL ({query})"
 
     def _to_merge(self, plan: Plan, may_read: Callable[[str], bool]) -> NDArray[np.bool_]:
         """Tell for each slice to read whether its rows come from hudi-rs."""

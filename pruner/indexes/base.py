@@ -223,6 +223,10 @@ class RowEvidence(Evidence, Protocol):
         """Tell for each slice (of `at`, or of all) whether it can hold a row of the entries; True where not settled."""
         ...
 
+    def row_total(self, entries: Mask, slices: NDArray[np.intp]) -> int:
+        """Number of rows of the entries in some covered slices (ascending), without looking at the rows."""
+        ...
+
     def rows(self, entries: Mask, slices: NDArray[np.intp]) -> Rows:
         """The rows of the entries in some covered slices, which ascend."""
         ...

@@ -252,6 +252,12 @@ class BitmapEvidence:
             )
         ]
 
+    def row_total(self, entries: Mask, slices: NDArray[np.intp]) -> int:
+        """Number of rows of the entries in some slices: see `RowEvidence`."""
+        postings, _ = self._postings_in(slices)
+        codes = np.searchsorted(self._p.starts, postings, side="right") - 1
+        return int(self._p.sizes[postings[entries[codes]]].sum())
+
     def rows(self, entries: Mask, slices: NDArray[np.intp]) -> Rows:
         """The rows of the entries in some slices, which must be covered, ascending."""
         postings, owners = self._postings_in(slices)

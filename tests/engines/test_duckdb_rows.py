@@ -1,0 +1,123 @@
+"""Few rows of big files are read by their positions: the same results as without, and no doubtful positions."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import pruner
+import pruner_duckdb
+from pruner_duckdb import positions
+from tests.support.hudi_tables import HudiTables
+
+ROWS = 400
+
+
+def _write(root: Path) -> pruner.Table:
+    """Three files; `k` is never NULL, `v` and `name` are at times; the same positions hold different values."""
+    root.mkdir()
+    rng = np.random.default_rng(3)
+    for number in range(3):
+        names = [f"n{value}" if value else None for value in rng.integers(0, 60, ROWS).tolist()]
+        columns = {
+            "k": pa.array(rng.integers(0, 150, ROWS)),
+            "v": pa.array([float(v) if v else None for v in rng.integers(0, 90, ROWS).tolist()]),
+            "name": pa.array(names),
+            "file_row_number": pa.array([number] * ROWS),
+        }
+        pq.write_table(pa.table(columns), root / f"part-{number}.parquet", row_group_size=50)
+    table = pruner.open_table(str(root))
+    table.create_index("bits", on=["k", "v", "name"], using="bitmap")
+    return table
+
+
+STATEMENTS = [
+    "SELECT * FROM t WHERE k = 17 ORDER BY ALL",
+    "SELECT count(*), sum(v), min(file_row_number) FROM t WHERE k = 17 AND name = 'n5'",
+    "SELECT k, name FROM t WHERE name = 'n7' AND v > 80 ORDER BY ALL",
+    "SELECT count(*) FROM t WHERE k = 3 AND NOT (v < 40)",
+    "SELECT count(*) FROM t WHERE k = 3 AND v IS NULL",
+    "SELECT count(*) FROM t WHERE k IN (1, 149) AND name LIKE 'n1%'",
+    "SELECT count(*) FROM t WHERE k = 17 OR (k = 18 AND v = 3)",
+    "SELECT a.k, b.name FROM t a JOIN t b ON a.k = b.k AND b.name = 'n5' WHERE a.name = 'n7' ORDER BY ALL",
+    "SELECT a.k, b.v FROM t a LEFT JOIN t b ON a.k = b.k AND b.name = 'n5' WHERE a.k = 17 ORDER BY ALL",
+    "SELECT a.k FROM t a ANTI JOIN t b ON a.k = b.k AND b.name = 'n5' ORDER BY ALL",
+    "SELECT k, row_number() OVER (ORDER BY v, k, name) FROM t WHERE k = 20 ORDER BY ALL",
+    "SELECT name, v FROM t WHERE k = 20 ORDER BY v DESC NULLS LAST, name LIMIT 2",
+    "SELECT (SELECT max(v) FROM t WHERE k = 17) AS m, count(*) FROM t WHERE k = 4 AND v > 10",
+    "SELECT count(*) FROM (SELECT * FROM t WHERE k = 8 UNION ALL SELECT * FROM t WHERE name = 'n9')",
+]
+
+
+@pytest.mark.parametrize("statement", STATEMENTS)
+def test_results_are_those_of_whole_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, statement: str
+) -> None:
+    table = _write(tmp_path / "t")
+    plain = duckdb.connect()
+    plain.execute(f"CREATE VIEW t AS FROM read_parquet('{tmp_path}/t/*.parquet')")
+    expected = plain.execute(statement).fetchall()
+    whole = pruner_duckdb.connect({"t": table}).sql(statement).fetchall()
+    monkeypatch.setattr(positions, "LEAST_BYTES", 0)
+    by_position = pruner_duckdb.connect({"t": table})
+    assert by_position.sql(statement).fetchall() == whole == expected
+    shown = by_position.sql("EXPLAIN SELECT v FROM t WHERE k = 17 AND name = 'n5'").fetchall()
+    assert "file_row_number" in str(shown)
+
+
+def test_positions_are_given_only_for_few_rows_of_few_big_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = _write(tmp_path / "t")
+    rare = table.plan("k = 17 AND name = 'n5'")
+    assert positions.positions_to_read(rare, rare.ordinals) is None, "the files are small"
+    monkeypatch.setattr(positions, "LEAST_BYTES", 0)
+    found = positions.positions_to_read(rare, rare.ordinals)
+    assert found is not None
+    assert rare.rows is not None
+    assert found.tolist() == sorted({row for rows in rare.rows.values() if rows is not None for row in rows})
+    dense = table.plan("k >= 17")
+    assert positions.positions_to_read(dense, dense.ordinals) is None, "too many rows"
+    unknown = table.plan("file_row_number = 1")
+    assert positions.positions_to_read(unknown, unknown.ordinals) is None, (
+        "no index knows rows of that column"
+    )
+    monkeypatch.setattr(positions, "MOST_FILES", 0)
+    assert positions.positions_to_read(rare, rare.ordinals) is None, "too many files"
+
+
+def test_a_file_whose_rows_are_not_known_is_read_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Trap T8: a file written after the index was built stands in the same list as those with positions."""
+    table = _write(tmp_path / "t")
+    monkeypatch.setattr(positions, "LEAST_BYTES", 0)
+    late = pa.table({"k": [5, 17], "v": [1.0, 2.0], "name": ["n5", "n5"], "file_row_number": [9, 9]})
+    pq.write_table(late, tmp_path / "t/part-9.parquet")
+    pruned = pruner_duckdb.connect({"t": table})
+    assert pruned.sql("SELECT v FROM t WHERE k = 17 AND file_row_number = 9").fetchall() == [(2.0,)]
+    # The same name with other content: positions of the file that was indexed mean nothing there.
+    pq.write_table(late, tmp_path / "t/part-0.parquet")
+    assert pruned.sql("SELECT v FROM t WHERE k = 17 AND file_row_number = 9").fetchall() == [(2.0,), (2.0,)]
+
+
+def test_slices_with_log_files_have_no_positions(
+    hudi_tables: HudiTables, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Trap T12: rows of a slice with log files are merged, so positions in the base file are none of the slice."""
+    monkeypatch.setattr(positions, "LEAST_BYTES", 0)
+    path = hudi_tables.path("mor_pending_compaction_v6")
+    table = pruner.open_table(str(path), index_uri=str(tmp_path / "index"))
+    column = next(
+        f.name for f in table.snapshot().schema.columns if f.in_file and pa.types.is_integer(f.type)
+    )
+    table.create_index("bits", on=column, using="bitmap")
+    plan = table.plan(f"{column} >= 0")
+    with_logs = plan.snapshot.has_logs[plan.ordinals]
+    assert with_logs.any()
+    assert positions.positions_to_read(plan, plan.ordinals[with_logs]) is None
