@@ -31,9 +31,13 @@ SUITES = (
     "tests/unit/indexes",
     "tests/unit/expr",
     "tests/known_wrong",
+    "tests/unit/test_bitmap_examples.py",
+    "tests/unit/test_row_reader.py",
+    "tests/engines/test_duckdb_rows.py",
     "tests/soundness/test_parquet_tables.py",
+    "tests/soundness/test_bitmaps.py",
 )
-COPIED = ("pruner", "adapters", "tools", "tests", "pyproject.toml")
+COPIED = ("pruner", "adapters", "tools", "tests", "examples", "pyproject.toml")
 
 
 @dataclass(frozen=True)
