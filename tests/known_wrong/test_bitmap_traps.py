@@ -78,7 +78,7 @@ def test_s2_nan_is_greatest_or_unordered(tmp_path: Path) -> None:
 
 def test_l3_null_is_neither_equal_nor_different(tmp_path: Path) -> None:
     """L3 (lance#4756, ClickHouse#9034, iceberg#7886, trino#30087): !=, NOT IN and NOT with NULLs, NULL in a list."""
-    files: dict[str, Columns] = {
+    files: dict[str, Any] = {
         "a.parquet": {"x": [1, None, 2], "y": [1, 1, None]},
         "b.parquet": {"x": [1, 1], "y": [2, None]},
         "c.parquet": {"x": pa.array([None, None], pa.int64()), "y": [1, 2]},
@@ -118,7 +118,7 @@ def test_i2_files_without_values_or_rows(tmp_path: Path) -> None:
 def test_i3_a_changed_blob_is_not_believed(tmp_path: Path) -> None:
     """I3 (measured): 12.8 % of random changes decode as another set; every one of them must be noticed."""
     rng = np.random.default_rng(3)
-    pq.write_table(pa.table({"x": rng.integers(0, 3, 5000)}), tmp_path / "a.parquet")
+    pq.write_table(pa.table({"x": pa.array(rng.integers(0, 3, 5000))}), tmp_path / "a.parquet")
     field = Field(("x",), pa.int64())
     with FileReader(str(tmp_path / "a.parquet")) as reader:
         records = BITMAP.record(reader, field, {})

@@ -134,7 +134,7 @@ def _flight(number: int, i: int, key: int, before: bool) -> Row:
 
 
 def _carriers(before: bool) -> Files:
-    rows = [(*carrier, 1) for carrier in _CARRIERS]
+    rows: list[tuple[Any, ...]] = [(*carrier, 1) for carrier in _CARRIERS]
     if before:
         rows[6] = (*rows[6][:3], 140, *rows[6][4:])
     else:

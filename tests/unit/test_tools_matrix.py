@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from tools.matrix import ROOT, TESTS
+from tools.matrix import ENGINES, ROOT
 
 LOCKS = sorted(ROOT.glob("requirements-duckdb-*.lock"))
 
@@ -19,7 +19,9 @@ def test_every_lock_pins_one_tested_version_and_names_no_host() -> None:
 
 
 def test_the_tests_of_the_adapter_are_found() -> None:
-    names = {path.name for path in TESTS}
+    names = {
+        test.rpartition("/")[2] for engine in ENGINES if engine.package == "duckdb" for test in engine.tests
+    }
     assert {
         "test_duckdb_queries.py",
         "test_duckdb_random.py",

@@ -48,8 +48,8 @@ def _larger(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
         st.builds(nodes.IsNull, inner),
         st.builds(nodes.Like, inner, st.text(), st.none() | st.text(max_size=1)),
         st.builds(nodes.In, inner, st.lists(_INTEGERS.map(_long), max_size=3).map(tuple)),
-        several.map(lambda parts: nodes.conjunction(nodes.conjunction(parts).operands)),
-        several.map(lambda parts: nodes.disjunction(nodes.disjunction(parts).operands)),
+        several.map(nodes.conjunction),
+        several.map(nodes.disjunction),
         st.builds(nodes.Not, inner),
     )
 
