@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 _ASSIGNMENT = re.compile(r"(\S+) := (\S+?):.*:(REGULAR|PARTITION_KEY|SYNTHESIZED)")
 _PARTITIONED_BY = re.compile(r"(?:\S+ := )?(\S+?):.*:PARTITION_KEY")
 _OTHER_FORM = (KeyError, TypeError, AttributeError, IndexError)
-_TABLE = re.compile(r"([^:\s]+):([^:\s]+):(\S+)(?: constraint on .*)?", re.DOTALL)
+# Hive writes catalog:schema:table, Hudi catalog:schema.table.
+_TABLE = re.compile(r"([^:\s]+):([^:.\s]+)[:.]([^:\s]+)(?: constraint on .*)?", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)

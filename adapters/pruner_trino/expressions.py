@@ -154,6 +154,9 @@ class Expressions:
                 return Part(Not(_predicate(operand)), BOOLEAN)
             case "$is_null", [operand]:
                 return Part(IsNull(_known(operand)), BOOLEAN)
+            case "$between", [value, low, high]:
+                ends = (_compare(Operator.GE, value, low), _compare(Operator.LE, value, high))
+                return Part(conjunction(ends), BOOLEAN)
             case "$identical", [left, right]:
                 return Part(_identical(left, right), BOOLEAN)
             case "$like", [value, *patterns]:

@@ -71,13 +71,16 @@ class _Reader:
 
     def whole(self) -> Node:
         read = self._tokens[-1].end if self._tokens else 0
-        if read < len(self._text.rstrip()):
-            return self._opaque(0, len(self._tokens))
         try:
+            if read < len(self._text.rstrip()):
+                raise _UnreadableError
             node = self._expression(0)
+            if self._left:
+                raise _UnreadableError
         except _UnreadableError:
-            return self._opaque(0, len(self._tokens))
-        return node if self._position == len(self._tokens) else self._opaque(0, len(self._tokens))
+            columns = self._opaque(0, len(self._tokens)).columns
+            return OpaqueNode("boolean", self._text[:_TEXT], columns)
+        return node
 
     def _expression(self, depth: int) -> Node:
         token = self._next()
@@ -124,6 +127,10 @@ class _Reader:
             case "IS":
                 self._take("NULL")
                 return self._function("$is_null", left)
+            case "BETWEEN":
+                low = self._expression(depth + 1)
+                self._take("AND")
+                return self._function("$between", left, low, self._expression(depth + 1))
             case "IN":
                 self._take("(")
                 options = self._list(depth)
