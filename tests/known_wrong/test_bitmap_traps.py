@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import math
 from collections.abc import Callable
 from pathlib import Path
@@ -273,3 +274,40 @@ def test_records_stand_in_the_partition_of_their_name(tmp_path: Path) -> None:
     index = Path(table.index_uri.removeprefix("file://"))
     folders = {path.parent.name for path in index.rglob("*.pidx")}
     assert folders == {"files", "bitmap_index", "column_stats"}
+
+
+def test_a_file_in_which_every_row_matches_has_no_null(tmp_path: Path) -> None:
+    """N5: a predicate that is NULL on some row is not true on all of them, and NOT of it neither."""
+    files: dict[str, Columns] = {
+        "all.parquet": {"x": [1, 2, 3]},
+        "null.parquet": {"x": [1, 2, None]},
+        "five.parquet": {"x": [1, 5, 2]},
+    }
+    table = _table(tmp_path / "t", files, ["x"])
+    expected = {
+        "x != 5": ["all"],
+        "NOT (x = 5)": ["all"],
+        "x < 9": ["all", "five"],
+        "x NOT IN (5, 9)": ["all"],
+        "x IN (1, 2, 3, NULL)": ["all"],
+        "x IS NOT NULL": ["all", "five"],
+    }
+    for predicate, whole in expected.items():
+        plan = table.plan(predicate)
+        uris = plan.snapshot.columns.column("base_file").to_pylist()
+        found = [Path(str(uri)).stem for uri, every in zip(uris, plan.all_match, strict=True) if every]
+        assert sorted(found) == whole, predicate
+
+
+def test_a_literal_that_may_mean_several_instants_drops_what_none_of_them_can_match(tmp_path: Path) -> None:
+    """L3: without the session's zone a time of day is known to within some hours."""
+    first = datetime.datetime(2024, 1, 1, tzinfo=datetime.UTC)
+    files: dict[str, Columns] = {
+        f"{hours:02}.parquet": {"ts": [first + datetime.timedelta(hours=hours)]} for hours in (2, 14, 80)
+    }
+    table = _table(tmp_path / "t", files, ["ts"])
+    expected = {"<": ["02", "14"], ">": ["14", "80", "02"], "=": ["02", "14"], "!=": ["02", "14", "80"]}
+    for operator, kept in expected.items():
+        plan = table.plan(f"ts {operator} TIMESTAMP '2024-01-01 12:00:00'")
+        assert sorted(Path(uri).stem for uri in plan.files) == sorted(kept), operator
+        assert not plan.rows_exact
