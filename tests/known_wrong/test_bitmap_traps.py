@@ -311,3 +311,15 @@ def test_a_literal_that_may_mean_several_instants_drops_what_none_of_them_can_ma
         plan = table.plan(f"ts {operator} TIMESTAMP '2024-01-01 12:00:00'")
         assert sorted(Path(uri).stem for uri in plan.files) == sorted(kept), operator
         assert not plan.rows_exact
+
+
+def test_s17_old_dates_of_an_unknown_calendar_settle_nothing_for_spark(tmp_path: Path) -> None:
+    """A setting of the session decides which days Spark reads; DuckDB reads them as they stand."""
+    old = [datetime.date(1500, 1, 1)]
+    files: dict[str, Columns] = {"old.parquet": {"d": old}, "new.parquet": {"d": [datetime.date(2000, 1, 1)]}}
+    table = _table(tmp_path / "t", files, ["d"])
+    predicate = "d = DATE '1700-01-01'"
+    assert table.plan(predicate, dialect="duckdb").kept == 0
+    plan = table.plan(predicate, dialect="spark")
+    assert [Path(uri).stem for uri in plan.files] == ["old"]
+    assert not plan.rows_exact
