@@ -44,6 +44,20 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> OneWorkerFor
     return OneWorkerForEachEngine(config, log)
 
 
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """End Trino tests with one line where the machine has no Java for them."""
+    if item.get_closest_marker("trino") is not None:
+        from tools.java import MissingJavaError, trino_java
+
+        why = None
+        try:
+            trino_java()
+        except MissingJavaError as missing:
+            why = str(missing)
+        if why is not None:
+            pytest.fail(why, pytrace=False)
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Add the one command that repeats a failed property to its report."""
@@ -92,12 +106,8 @@ def spark(start_session: Callable[[], SparkSession]) -> SparkSession:
 def trino(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Trino]:
     """The Trino server with the plugin that all tests of this process share."""
     from tests.support.trino import start
-    from tools.java import MissingJavaError
 
-    try:
-        running = start(tmp_path_factory.mktemp("trino"))
-    except MissingJavaError as missing:
-        pytest.fail(str(missing), pytrace=False)
+    running = start(tmp_path_factory.mktemp("trino"))
     yield running
     running.stop()
 

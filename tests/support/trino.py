@@ -96,15 +96,11 @@ class Metastore:
         root: Path,
         columns: Mapping[str, str],
         *,
-        location: str | None = None,
         partition_by: str = "",
         hudi: bool = False,
     ) -> None:
-        """Register a table with all partitions that its folder has; a partition that is not registered has no rows.
-
-        `location` is another way to write the place than `local:///…`.
-        """
-        location = location or f"local://{root}"
+        """Register a table with all partitions that its folder has; a partition that is not registered has no rows."""
+        location = f"local://{root}"
         folder = self.folder / schema / name
         folder.mkdir()
         data = [_column(key, kind) for key, kind in columns.items() if key != partition_by]

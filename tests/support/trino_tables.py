@@ -50,7 +50,6 @@ class TrinoTables:
         root: Path,
         columns: Mapping[str, str],
         *,
-        location: str | None = None,
         partition_by: str = "",
         hudi: bool = False,
     ) -> Registered:
@@ -61,9 +60,7 @@ class TrinoTables:
         name = f"t{time.monotonic_ns()}"
         pruner.open_table(aged(root)).create_index("stats", on="*")
         self.trino.metastore.ensure_schema(SCHEMA)
-        self.trino.metastore.add_table(
-            SCHEMA, name, root, columns, location=location, partition_by=partition_by, hudi=hudi
-        )
+        self.trino.metastore.add_table(SCHEMA, name, root, columns, partition_by=partition_by, hudi=hudi)
         aliases = ", ".join(f'"{catalog}.{SCHEMA}.{name}"' for catalog in CATALOGS)
         config = root.with_name(f"{name}.toml")
         config.write_text(f'[tables.{name}]\nuri = "{root}"\naliases = [{aliases}]\n', encoding="utf-8")

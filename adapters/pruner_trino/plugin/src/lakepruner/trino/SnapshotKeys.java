@@ -72,7 +72,8 @@ final class SnapshotKeys {
         return low;
     }
 
-    private static byte[] key(SplitFile file) {
+    /** The digest whose first 16 bytes are a file's key (docs/service.md). */
+    static byte[] key(SplitFile file) {
         try {
             MessageDigest digest = MessageDigest.getInstance("SHA-256");
             return digest.digest((file.normalPath() + "\0" + file.size()).getBytes(StandardCharsets.UTF_8));
