@@ -323,3 +323,26 @@ def test_s17_old_dates_of_an_unknown_calendar_settle_nothing_for_spark(tmp_path:
     plan = table.plan(predicate, dialect="spark")
     assert [Path(uri).stem for uri in plan.files] == ["old"]
     assert not plan.rows_exact
+
+
+def test_i3_rows_whose_bitmaps_are_gone_are_all_possible(tmp_path: Path) -> None:
+    """The values are known, the segment with the rows is lost meanwhile: nothing is dropped, the plan says so."""
+    files: dict[str, Columns] = {
+        "together.parquet": {"a": [1, 1, 2, 3], "b": [1, 2, 2, 3]},
+        "apart.parquet": {"a": [1, 2, 3], "b": [2, 1, 3]},
+    }
+    root = tmp_path / "t"
+    built = _table(root, files, ["a", "b"])
+    predicate = "a = 1 AND b = 1"
+    assert [Path(uri).name for uri in built.plan(predicate).files] == ["together.parquet"]
+    pinned = pruner.open_table(str(root)).snapshot()
+    assert pinned.plan("a = 9 OR b = 9").kept == 0
+    for segment in Path(built.index_uri.removeprefix("file://")).glob("bitmap_index/*.pidx"):
+        segment.unlink()
+    plan = pinned.plan(predicate)
+    assert sorted(Path(uri).name for uri in plan.files) == ["apart.parquet", "together.parquet"]
+    assert any("damaged" in note for note in plan.fallbacks)
+    assert not plan.rows_exact
+    assert plan.rows is not None
+    told = {Path(uri).name: rows for uri, rows in plan.rows.items()}
+    assert told["together.parquet"] is None or told["together.parquet"].tolist() == [0, 1, 2, 3]
