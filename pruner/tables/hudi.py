@@ -7,26 +7,26 @@ that has not completed is marked as unsettled (rule R4), whatever hudi-rs says.
 from __future__ import annotations
 
 import json
+import logging
 import re
-from collections import Counter
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from threading import RLock
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import hudi
-import pyarrow as pa
-import xxhash
 
-from pruner.errors import TableError
+from pruner.errors import StorageError, TableError
 from pruner.storage import open_store
+from pruner.tables.hudi_columns import HudiColumns
 from pruner.tables.hudi_files import HudiSlice, attach_logs, mark_unsettled, misread_by_hudi_rs
+from pruner.tables.hudi_following import NotFollowedError, follow
 from pruner.tables.hudi_partitions import hudi_partitions
 from pruner.tables.hudi_properties import read_properties
 from pruner.tables.hudi_schema import as_it_was, table_schema
 from pruner.tables.hudi_timeline import Timeline, newest_schema_file, read_timeline
-from pruner.tables.snapshot import SLICE_COLUMNS, SLICE_KEY_BYTES, Snapshot
+from pruner.tables.snapshot import Snapshot
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -37,13 +37,29 @@ if TYPE_CHECKING:
 ATTEMPTS = 5
 """How often a table that changes while it is listed is listed again."""
 
+_log = logging.getLogger("pruner")
 _INSTANT = re.compile(r"[0-9]{14}(?:[0-9]{3})?")
 
 
 @dataclass(frozen=True, slots=True)
+class _Known:
+    """The slices at some moment, from which a later one can be followed."""
+
+    timeline: Timeline
+    columns: HudiColumns
+
+
+@dataclass(frozen=True, slots=True)
 class _Look:
+    """One look at the table; `columns` is None where the snapshot came from another source of the same table."""
+
     timeline: Timeline
     snapshot: Snapshot
+    columns: HudiColumns | None
+
+    @property
+    def known(self) -> _Known | None:
+        return None if self.columns is None else _Known(self.timeline, self.columns)
 
 
 class HudiSource:
@@ -58,6 +74,7 @@ class HudiSource:
         self._store = open_store(root, self.storage_options)
         self._lock = RLock()
         self._last: _Look | None = None
+        self._known: _Known | None = None
         if ".hoodie" in root.split("/"):
             raise TableError(f"{root} belongs to the inside of a Hudi table: open the table's root instead")
         read_properties(self._store)
@@ -73,10 +90,10 @@ class HudiSource:
             last = self._last
             if last is None or last.timeline != timeline:
                 if previous is not None and previous.root == self.root and previous.id == timeline.id():
-                    last = _Look(timeline, previous)
+                    last = _Look(timeline, previous, None)
                 else:
                     last = self._take(timeline, None)
-                self._last = last
+                self._last, self._known = last, last.known or self._known
             if previous is not None and previous.id == last.snapshot.id:
                 return previous
             return last.snapshot
@@ -106,36 +123,59 @@ class HudiSource:
     def _take(self, timeline: Timeline, as_of: str | None) -> _Look:
         """List the slices, again if the table changed meanwhile: what is returned is of one moment."""
         for _ in range(ATTEMPTS):
-            snapshot = self._list(timeline, as_of)
+            look = self._look(timeline, as_of)
             now = read_timeline(self._store)
             if now == timeline:
-                return _Look(timeline, snapshot)
+                return look
             timeline = now
         raise TableError(
             f"{self.root} changed {ATTEMPTS} times while it was listed: try again when writers rest"
         )
 
-    def _list(self, timeline: Timeline, as_of: str | None) -> Snapshot:
+    def _look(self, timeline: Timeline, as_of: str | None) -> _Look:
         with _hudi_rs(self.root):
             table = hudi.HudiTable(self.root, self.storage_options)
-            options = hudi.HudiReadOptions()
-            listed = table.get_file_slices(options.with_as_of_timestamp(as_of) if as_of else options)
-            slices = [_slice(entry) for entry in listed]
             arrow, avro = table.get_schema_with_meta_fields(), table.get_schema_in_avro_str()
             then = _schema_as_of(table, as_of) if as_of else avro
-        for entry in slices:
-            _refuse_escape(self.root, entry)
-        if misread_by_hudi_rs(timeline):
-            partitions = sorted({entry.partition for entry in slices})
-            slices = attach_logs(slices, [info for path in partitions for info in self._store.list(path)])
-        slices = sorted(mark_unsettled(slices, timeline), key=lambda entry: (entry.partition, entry.file_id))
         schema = table_schema(
             arrow, avro, newest_schema_file(self._store, timeline), timeline.properties, self.root
         )
         if then != avro:
             schema = as_it_was(schema, avro, then, self.root)
+        columns = self._followed(timeline) if as_of is None else None
+        if columns is None:
+            columns = HudiColumns.of(self.root, self._list(table, timeline, as_of))
         id_ = timeline.id() if as_of is None else f"{timeline.id()}@{as_of}"
-        return _snapshot(id_, self.root, slices, schema, timeline)
+        return _Look(timeline, _snapshot(id_, columns, schema, timeline), columns)
+
+    def _followed(self, timeline: Timeline) -> HudiColumns | None:
+        """The slices by what was known and what commits did since; None where that is not the same as listing them."""
+        if self._known is None:
+            return None
+        before, columns = self._known.timeline, self._known.columns
+        if before == timeline:
+            return columns
+        try:
+            changes = follow(self._store, before, timeline, columns.slice_of)
+            for entry in changes.values():
+                _refuse_escape(self.root, entry)
+            return columns.changed(changes, before)
+        except (NotFollowedError, StorageError) as reason:
+            _log.debug("%s is listed in full: %s", self.root, reason)
+            return None
+
+    def _list(self, table: hudi.HudiTable, timeline: Timeline, as_of: str | None) -> list[HudiSlice]:
+        """List the slices by hudi-rs, in the order of `HudiColumns`."""
+        with _hudi_rs(self.root):
+            options = hudi.HudiReadOptions()
+            listed = table.get_file_slices(options.with_as_of_timestamp(as_of) if as_of else options)
+            slices = [_slice(entry) for entry in listed]
+        for entry in slices:
+            _refuse_escape(self.root, entry)
+        if misread_by_hudi_rs(timeline):
+            partitions = sorted({entry.partition for entry in slices})
+            slices = attach_logs(slices, [info for path in partitions for info in self._store.list(path)])
+        return sorted(mark_unsettled(slices, timeline), key=lambda entry: (entry.partition, entry.file_id))
 
 
 @contextmanager
@@ -182,7 +222,9 @@ def _slice(entry: hudi.HudiFileSlice) -> HudiSlice:
     )
 
 
-def _refuse_escape(root: str, entry: HudiSlice) -> None:
+def _refuse_escape(root: str, entry: HudiSlice | None) -> None:
+    if entry is None:
+        return
     names = (entry.base, *entry.logs)
     if any(part in (".", "..") for part in entry.partition.split("/")) or any("/" in name for name in names):
         raise TableError(
@@ -190,52 +232,14 @@ def _refuse_escape(root: str, entry: HudiSlice) -> None:
         )
 
 
-def slice_key(entry: HudiSlice) -> bytes:
-    """Return the slice key: names and sizes of all files, with lengths in front so that no two are alike.
-
-    Names hold instants and write tokens and are never used twice, so the key needs no times and survives a
-    copy.
-    """
-    digest = xxhash.xxh3_128()
-    sizes = (entry.base_size, *entry.log_sizes)
-    for text in (entry.partition, entry.file_id, entry.instant, *map(str, sizes), entry.base, *entry.logs):
-        data = text.encode()
-        digest.update(b"%d:" % len(data) + data)
-    return digest.digest()
-
-
-def _snapshot(
-    id_: str, root: str, slices: list[HudiSlice], schema: TableSchema, timeline: Timeline
-) -> Snapshot:
-    paths = sorted({entry.partition for entry in slices})
-    ordinals = {path: position for position, path in enumerate(paths)}
-    folders = {path: f"{root}/{path}/" if path else f"{root}/" for path in paths}
-    columns = {
-        "partition": pa.array([ordinals[entry.partition] for entry in slices], pa.int32()),
-        "file_id": pa.array([entry.file_id for entry in slices], pa.string()),
-        "base_file": pa.array(
-            [folders[entry.partition] + entry.base if entry.base else None for entry in slices], pa.string()
-        ),
-        "base_size": pa.array([entry.base_size if entry.base else None for entry in slices], pa.int64()),
-        "base_version": pa.array([entry.instant if entry.base else None for entry in slices], pa.string()),
-        "base_instant": pa.array([entry.instant for entry in slices], pa.string()),
-        "log_files": pa.array(
-            [[folders[entry.partition] + name for name in entry.logs] or None for entry in slices],
-            pa.list_(pa.string()),
-        ),
-        "log_size": pa.array([sum(entry.log_sizes) if entry.logs else None for entry in slices], pa.int64()),
-        "unsettled": pa.array([bool(entry.unsettled) for entry in slices], pa.bool_()),
-    }
+def _snapshot(id_: str, columns: HudiColumns, schema: TableSchema, timeline: Timeline) -> Snapshot:
     return Snapshot(
         id=id_,
         schema=schema,
-        columns=pa.table([columns[name] for name in SLICE_COLUMNS.names], schema=SLICE_COLUMNS),
-        keys=cast(
-            "pa.FixedSizeBinaryArray",
-            pa.array([slice_key(entry) for entry in slices], pa.binary(SLICE_KEY_BYTES)),
-        ),
-        partitions=hudi_partitions(paths, timeline.properties, schema),
-        root=root,
-        unsettled_because=dict(Counter(entry.unsettled for entry in slices if entry.unsettled)),
-        log_instants=timeline.log_instants() if any(entry.logs for entry in slices) else None,
+        columns=columns.columns,
+        keys=columns.keys,
+        partitions=hudi_partitions(list(columns.paths), timeline.properties, schema),
+        root=columns.root,
+        unsettled_because=dict(columns.unsettled),
+        log_instants=timeline.log_instants() if columns.any_logs else None,
     )

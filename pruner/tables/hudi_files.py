@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from pruner.storage import ObjectInfo
@@ -61,6 +61,31 @@ def instant_of(name: str) -> str | None:
     """Return the instant in the name of a base or log file, or None when it is neither."""
     match = _LOG_NAME.fullmatch(name) or _BASE_NAME.fullmatch(name)
     return match.group("instant") if match else None
+
+
+class LogName(NamedTuple):
+    """The parts of a log file's name; log files sort by instant, version and write token."""
+
+    name: str
+    file_id: str
+    instant: str
+    version: int
+    token: str
+
+
+def log_name(name: str) -> LogName | None:
+    """Take the name of a log file apart; None when it is not one."""
+    match = _LOG_NAME.fullmatch(name)
+    if match is None:
+        return None
+    file_id, instant, version, token = match.group("file_id", "instant", "version", "token")
+    return LogName(name, file_id, instant, int(version), token or "")
+
+
+def group_of(name: str) -> str | None:
+    """Return the file id in the name of a base or log file, or None when it is neither."""
+    match = _LOG_NAME.fullmatch(name) or _BASE_NAME.fullmatch(name)
+    return match.group("file_id") if match else None
 
 
 def mark_unsettled(slices: list[HudiSlice], timeline: Timeline) -> list[HudiSlice]:

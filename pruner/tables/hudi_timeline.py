@@ -19,6 +19,8 @@ from pruner.errors import StorageError, TableError
 from pruner.tables.hudi_properties import HudiProperties, read_properties
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from pruner.storage import Store
 
 SCHEMA_PATH = ".hoodie/.schema"
@@ -31,6 +33,18 @@ _FILE_NAME = re.compile(
 _COMPLETION_TIMES = 8
 """The table version from which the name of a completed instant holds its completion time."""
 
+_RUNNING = ("inflight", "requested")
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """One completed instant: when it was requested and completed ("" where no name tells), its file's name."""
+
+    requested: str
+    completed: str
+    action: str
+    name: str
+
 
 @dataclass(frozen=True)
 class Timeline:
@@ -40,6 +54,12 @@ class Timeline:
     names: tuple[str, ...]
     history: tuple[str, ...]
     schemas: tuple[str, ...]
+
+    @cached_property
+    def finished(self) -> dict[str, Finished]:
+        """The completed instants of the active timeline, in the order of their requests."""
+        found = [Finished(*entry) for entry in self._finished()]
+        return {each.requested: each for each in sorted(found, key=lambda each: each.requested)}
 
     @cached_property
     def completed(self) -> dict[str, str]:
@@ -72,6 +92,18 @@ class Timeline:
             digest.update(("\0" + "\0".join(names) + "\0\0").encode())
         return digest.hexdigest()
 
+    def _finished(self) -> Iterator[tuple[str, str, str, str]]:
+        for name in self.names:
+            match = _FILE_NAME.fullmatch(name)
+            if (
+                match is not None
+                and match.group("requested") in self.completed
+                and match.group("state") is None
+            ):
+                requested, completed, action = match.group("requested", "completed", "action")
+                if action not in _RUNNING:
+                    yield requested, completed or "", action, name
+
     def _instants(self) -> list[tuple[str, str, bool]]:
         """Return (time of the request, action, whether that file says completed) for each file."""
         has_times = self.properties.version >= _COMPLETION_TIMES
@@ -81,7 +113,7 @@ class Timeline:
             if match is None:
                 continue
             action, state = match.group("action"), match.group("state")
-            if action in ("inflight", "requested"):  # a running commit is called `<instant>.inflight`
+            if action in _RUNNING:  # a running commit is called `<instant>.inflight`
                 action, state = "commit", action
             done = state is None and (match.group("completed") is not None) == has_times
             found.append((match.group("requested"), action, done))

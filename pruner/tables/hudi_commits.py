@@ -1,0 +1,105 @@
+"""What the commits of a Hudi table say they did, from the files of its timeline.
+
+Table version 6 writes commits as JSON and cleans as Avro, versions 8 and 9 everything as Avro object files (Hudi
+technical specification, "Timeline"; avro-idl of `HoodieCommitMetadata`, `HoodieReplaceCommitMetadata` and
+`HoodieCleanMetadata`).
+"""
+
+from __future__ import annotations
+
+import io
+from typing import Any, TypeVar
+
+import fastavro
+import msgspec
+
+COMMIT_BYTES = 16 * 1024 * 1024
+"""Largest commit that is read: larger ones change so many slices that a listing costs no more."""
+
+_AVRO_MAGIC = b"Obj\x01"
+_T = TypeVar("_T")
+
+
+class UnreadCommitError(ValueError):
+    """A commit that cannot be understood; the text is a clause."""
+
+
+class WriteStat(msgspec.Struct, frozen=True, rename="camel"):
+    """One file that a commit wrote. `path` is relative to the table's root, `file_size_in_bytes` is of that file."""
+
+    file_id: str | None = None
+    path: str | None = None
+    prev_commit: str | None = None
+    file_size_in_bytes: int | None = None
+    log_files: list[str] | None = None
+    cdc_stats: dict[str, Any] | None = None
+
+
+class Commit(msgspec.Struct, frozen=True, rename="camel"):
+    """A commit, delta commit or replace commit: what it wrote and replaced, by partition path."""
+
+    partition_to_write_stats: dict[str, list[WriteStat]] | None = None
+    partition_to_replace_file_ids: dict[str, list[str]] | None = None
+    operation_type: str | None = None
+
+
+class CleanedPartition(msgspec.Struct, frozen=True, rename="camel"):
+    """The files that a cleaner deleted, or tried to delete, in one partition, by name."""
+
+    delete_path_patterns: list[str] | None = None
+    success_delete_files: list[str] | None = None
+    failed_delete_files: list[str] | None = None
+
+
+class Clean(msgspec.Struct, frozen=True, rename="camel"):
+    """What a cleaner did."""
+
+    partition_metadata: dict[str, CleanedPartition] | None = None
+    bootstrap_partition_metadata: dict[str, CleanedPartition] | None = None
+
+
+def read_commit(data: bytes) -> Commit:
+    """Parse a completed commit, delta commit or replace commit.
+
+    Raises:
+        UnreadCommitError: it is in another form.
+    """
+    return _read(data, Commit)
+
+
+def read_clean(data: bytes) -> Clean:
+    """Parse a completed clean.
+
+    Raises:
+        UnreadCommitError: it is in another form.
+    """
+    return _read(data, Clean)
+
+
+def _read(data: bytes, kind: type[_T]) -> _T:
+    try:
+        if not data.startswith(_AVRO_MAGIC):
+            return msgspec.json.decode(data, type=kind)
+        return msgspec.convert(_record(data), kind)
+    except msgspec.MsgspecError as error:
+        raise UnreadCommitError(f"is not understood ({error})") from None
+
+
+def _record(data: bytes) -> object:
+    """The one record of an Avro object file."""
+    avro: Any = fastavro  # whose stubs leave types open
+    try:
+        reader = avro.reader(io.BytesIO(data))
+        # Packed files, which Hudi does not write here, could unpack to any size.
+        if reader.codec != "null":
+            raise UnreadCommitError(f"is packed with {reader.codec}")
+        records = [record for record, _ in zip(reader, range(2), strict=False)]
+    except UnreadCommitError:
+        raise
+    except (
+        Exception
+    ) as error:  # fastavro raises what its parts raise: a damaged file must only not be believed
+        raise UnreadCommitError(f"is no Avro file that can be read ({type(error).__name__})") from None
+    if len(records) != 1:
+        raise UnreadCommitError("does not hold one record")
+    return records[0]
