@@ -188,7 +188,7 @@ def _records(field: Field, values: np.ndarray[Any, np.dtype[np.int64]]) -> pa.Ta
         stored = names.take(stored)
     total = count * each
     owners = np.concatenate([np.arange(count), np.repeat(np.arange(count), each)]).astype(np.int32)
-    turns = pa.array(np.tile(np.arange(each), count))
+    turns: Any = pa.array(np.tile(np.arange(each), count))
     schema = record_schema(field.type)
     header: dict[str, Any] = {"row_count": ROWS, "type": str(field.type), "usable": True, "absent": False}
     columns: dict[str, Any] = {

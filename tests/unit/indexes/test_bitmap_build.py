@@ -95,7 +95,7 @@ def test_records_are_what_the_rows_say(
 ) -> None:
     file = tmp_path_factory.mktemp("build") / "f.parquet"
     type_ = pa.float64() if any(isinstance(value, float) for value in values) else pa.string()
-    column = pa.chunked_array([pa.array(values, type_)])
+    column: Any = pa.chunked_array([pa.array(values, type_)])
     pq.write_table(
         pa.table({"s": column}),
         file,
@@ -134,7 +134,7 @@ def test_entries_of_a_dictionary_that_no_row_has_are_no_values(tmp_path: Path) -
     """Also where there are more of them than `max_cardinality`."""
     file = tmp_path / "f.parquet"
     names = pa.array([f"v{number:03}" for number in range(300)])
-    column = pa.chunked_array([pa.DictionaryArray.from_arrays(pa.array([7, 3, 7], pa.int32()), names)])
+    column: Any = pa.chunked_array([pa.DictionaryArray.from_arrays(pa.array([7, 3, 7], pa.int32()), names)])
     pq.write_table(pa.table({"s": column}), file)
     assert len(_file_dictionary(file)) == 300
     records = _recorded(file, pa.string(), max_cardinality="2")
@@ -152,7 +152,7 @@ def test_a_dictionary_page_with_an_entry_twice_is_read_as_values(tmp_path: Path)
     """Arrow drops the second one and gives the rows behind it other values."""
     file = tmp_path / "f.parquet"
     values = ["aa", "bb", "cc", "dd"]
-    pq.write_table(pa.table({"s": values * 3}), file, compression="NONE")
+    pq.write_table(pa.table({"s": values * 3}), file, compression="none")
     content = file.read_bytes()
     entries = b"".join(len(value).to_bytes(4, "little") + value.encode() for value in values)
     assert content.count(entries) == 1
@@ -189,6 +189,7 @@ def test_runs_are_neighbours() -> None:
     rows = [0, 1, 2, 3, 4, 9, 10, 11, 12, 70_000]
     codes = np.ones(70_001, np.uint16)
     codes[rows] = 0
+    found: Any
     (found,) = pack_rows(codes, np.bincount(codes), [0]).to_pylist()
     assert list(BitMap.deserialize(found)) == rows
     assert all(one < other for one, other in pairwise(rows))

@@ -165,6 +165,7 @@ class _Tables:
     """An index type with several records of a slice, as a package of somebody else may have it."""
 
     name = "tables"
+    partition = "tables"
     version = 1
 
     def check(self, field: Field, options: Mapping[str, str]) -> None:
