@@ -20,6 +20,7 @@ from pruner.expr.show import describe, show
 from pruner.expr.sql import parse_predicate
 from pruner.indexing import Indexing, RefreshResult
 from pruner.inspection import entries
+from pruner.last_snapshot import LastSnapshot
 from pruner.metadata.table import MetadataTable
 from pruner.pipeline.runners import LOCAL, runner_for
 from pruner.planner import Planner
@@ -149,6 +150,8 @@ class Table:
         self._segments = SegmentCache(lambda: metadata)
         self._lock = RLock()
         self._view: _View | None = None
+        self._last_snapshot = LastSnapshot(source, metadata)
+        self._resumed = False
         self._looked_at = float("-inf")
         self._unreadable: tuple[str, ...] = ()
         self.index_uri = index_uri
@@ -304,6 +307,8 @@ class Table:
         result = self._indexing().refresh(
             index, partitions, runner_for(run), dry_run=dry_run, progress=progress
         )
+        if not dry_run:
+            self._last_snapshot.keep()
         self._forget()
         return result
 
@@ -376,7 +381,13 @@ class Table:
 
     def _fresh_snapshot(self) -> Snapshot:
         with self._lock:
-            return self._source.snapshot(self._view.snapshot if self._view else None)
+            return self._look()
+
+    def _look(self) -> Snapshot:
+        if not self._resumed:
+            self._resumed = True
+            self._last_snapshot.resume()
+        return self._source.snapshot(self._view.snapshot if self._view else None)
 
     def _forget(self) -> None:
         with self._lock:
@@ -391,7 +402,7 @@ class Table:
             if self._view is not None and time.monotonic() - self._looked_at < self._max_staleness:
                 return self._view
             started = time.monotonic()
-            snapshot = self._source.snapshot(self._view.snapshot if self._view else None)
+            snapshot = self._look()
             state = self._read_state()
             if self._view is None or self._view.snapshot is not snapshot or self._view.state is not state:
                 evidence = SnapshotEvidence(snapshot, state, self._segments)

@@ -35,7 +35,7 @@ def unreferenced(table: MetadataTable) -> list[ObjectInfo]:
     Raises:
         FormatError: the newest log entry cannot be read, so nothing is known about what is needed.
     """
-    return _leftovers(table, {entry.path for entry in table.state().segments})
+    return _leftovers(table, {entry.path for entry in table.state().stored()})
 
 
 def vacuum(table: MetadataTable, grace_seconds: float = GRACE_SECONDS) -> int:
@@ -54,7 +54,7 @@ def vacuum(table: MetadataTable, grace_seconds: float = GRACE_SECONDS) -> int:
     in_use: set[str] = set()
     for version, _ in entries[superseded:]:
         state, _ = log.read(table.store, version)
-        in_use.update(entry.path for entry in state.segments)
+        in_use.update(entry.path for entry in state.stored())
     leftovers = [info for info in _leftovers(table, in_use) if info.mtime_ns <= limit]
     expired = entries[: max(0, min(superseded, len(entries) - KEPT_ENTRIES))]
     # Oldest first, so that a vacuum that is interrupted leaves no gap.
@@ -130,6 +130,11 @@ def _store_time_ns(table: MetadataTable) -> int:
 def _segment_problems(table: MetadataTable, state: State) -> list[str]:
     problems: list[str] = []
     batch_rows: dict[str, int] = {}
+    if state.last_snapshot is not None:
+        try:
+            segments.read_saved(table.store, state.last_snapshot.segment)
+        except (FormatError, StorageError) as error:
+            problems.append(str(error))
     for entry in sorted(state.segments, key=lambda entry: entry.partition != FILES):
         try:
             records = segments.read_segment(table.store, entry)

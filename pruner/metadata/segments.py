@@ -35,6 +35,8 @@ SEGMENT_BYTES = 1 << 31
 """Largest segment that a reader accepts, as a file."""
 SEGMENT_UNPACKED_BYTES = 1 << 33
 """Largest segment that a reader accepts, after decompression."""
+OWN_METADATA = b"pruner."
+"""How the keys of a table's metadata begin that are stored with it."""
 ROW_GROUP_ROWS = 1 << 20
 """Rows of a row group: usually there is one."""
 
@@ -107,7 +109,8 @@ def write_segment(
         "field": field,
         "batch": batch.id if batch else None,
     }
-    data = _to_parquet(table.replace_schema_metadata({b"pruner.segment": msgspec.json.encode(about)}))
+    own = {key: value for key, value in (table.schema.metadata or {}).items() if key.startswith(OWN_METADATA)}
+    data = _to_parquet(table.replace_schema_metadata({**own, b"pruner.segment": msgspec.json.encode(about)}))
     if len(data) > SEGMENT_BYTES:
         raise StorageError(f"a segment of {partition} has {len(data)} bytes, more than readers accept")
     store.put_new(path, data)
@@ -164,6 +167,18 @@ def read_segment(
         NotFoundError: it is not there (any more).
         FormatError: its bytes are not those that were committed.
     """
+    table = _read(store, entry, only, but).replace_schema_metadata(None)
+    if entry.partition == FILES:
+        _check_batch(table, f"{store.uri}/{entry.path}")
+    return table
+
+
+def read_saved(store: Store, entry: SegmentEntry) -> pa.Table:
+    """Return a saved snapshot, verified, with the metadata of its schema: raises as `read_segment` does."""
+    return _read(store, entry, None, ())
+
+
+def _read(store: Store, entry: SegmentEntry, only: Sequence[str] | None, but: Sequence[str]) -> pa.Table:
     where = f"{store.uri}/{entry.path}"
     if entry.size > SEGMENT_BYTES:
         raise FormatError(
@@ -180,13 +195,11 @@ def read_segment(
         if file.metadata.num_rows != entry.rows or unpacked > SEGMENT_UNPACKED_BYTES:
             raise FormatError(f"the segment {where} does not hold the {entry.rows} rows that were committed")
         names = [name for name in only or file.schema_arrow.names if name not in but]
-        table = file.read(columns=names, use_threads=False).replace_schema_metadata(None)
+        table: pa.Table = file.read(columns=names, use_threads=False)
     except (pa.ArrowException, OSError):
         raise FormatError(
             f"the segment {where} is no Parquet file: drop the index and create it again"
         ) from None
-    if entry.partition == FILES:
-        _check_batch(table, where)
     return table
 
 

@@ -53,6 +53,13 @@ class SegmentEntry(msgspec.Struct, frozen=True, kw_only=True):
     created_at: str = ""
 
 
+class SavedSnapshot(msgspec.Struct, frozen=True, kw_only=True):
+    """The table as a writer last saw it: `id` is that of the snapshot, `segment` holds it, in the partition `files`."""
+
+    id: str
+    segment: SegmentEntry
+
+
 class State(msgspec.Struct, frozen=True, kw_only=True):
     """Everything that the metadata table knows, as one log entry holds it.
 
@@ -72,6 +79,7 @@ class State(msgspec.Struct, frozen=True, kw_only=True):
     table_identity: str = ""
     definitions: tuple[IndexDefinition, ...] = ()
     segments: tuple[SegmentEntry, ...] = ()
+    last_snapshot: SavedSnapshot | None = None
 
     def matches(self, identity: str) -> bool:
         """Tell whether the records are about the table of this identity."""
@@ -81,6 +89,10 @@ class State(msgspec.Struct, frozen=True, kw_only=True):
         """Return the index of that name (case does not matter), or None."""
         wanted = name.casefold()
         return next((entry for entry in self.definitions if entry.name.casefold() == wanted), None)
+
+    def stored(self) -> tuple[SegmentEntry, ...]:
+        """Everything that is stored outside the log: the segments and the last snapshot."""
+        return self.segments if self.last_snapshot is None else (*self.segments, self.last_snapshot.segment)
 
     def batches(self) -> tuple[SegmentEntry, ...]:
         """The slice batches, oldest first."""
@@ -148,8 +160,12 @@ class State(msgspec.Struct, frozen=True, kw_only=True):
         return result
 
     def without_coverage(self, identity: str) -> State:
-        """Return the state for a table of this identity: definitions stay, records of another table go."""
-        return msgspec.structs.replace(self, table_identity=identity, segments=())
+        """Return the state for a table of this identity: definitions stay, what is about another table goes."""
+        return msgspec.structs.replace(self, table_identity=identity, segments=(), last_snapshot=None)
+
+    def with_snapshot(self, saved: SavedSnapshot) -> State:
+        """Return the state with another last snapshot."""
+        return msgspec.structs.replace(self, last_snapshot=saved)
 
     def check(self) -> None:
         """Check what must hold in every state.
@@ -159,8 +175,8 @@ class State(msgspec.Struct, frozen=True, kw_only=True):
         """
         names = [entry.name.casefold() for entry in self.definitions]
         uuids = [entry.uuid for entry in self.definitions]
-        ids = [entry.id for entry in self.segments]
-        paths = [entry.path for entry in self.segments]
+        ids = [entry.id for entry in self.stored()]
+        paths = [entry.path for entry in self.stored()]
         for what, values in (("index name", names), ("index UUID", uuids), ("segment", ids), ("path", paths)):
             if len(set(values)) != len(values):
                 raise FormatError(f"version {self.version} of the metadata table holds one {what} twice")

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from pruner.metadata.definitions import IndexDefinition
-    from pruner.metadata.state import SegmentEntry
+    from pruner.metadata.state import SavedSnapshot, SegmentEntry
     from pruner.storage import ObjectInfo, Store
 
 COMMIT_ATTEMPTS = 50
@@ -131,8 +131,8 @@ class MetadataTable:
 
     def _check_segments(self, base: State, following: State) -> None:
         """Check that the segments which a commit adds are still there: a vacuum takes old leftovers."""
-        known = {entry.id for entry in base.segments}
-        added = [entry for entry in following.segments if entry.id not in known]
+        known = {entry.id for entry in base.stored()}
+        added = [entry for entry in following.stored() if entry.id not in known]
         stored: dict[str, int] = {}
         for partition in {entry.partition for entry in added}:
             stored.update((info.path, info.size) for info in self.store.list(partition))
@@ -235,6 +235,15 @@ class MetadataTable:
             FormatError: its bytes are not those that were committed.
         """
         return segments.read_segment(self.store, entry, only, but)
+
+    def read_saved(self, saved: SavedSnapshot) -> pa.Table:
+        """Return the last snapshot, verified, with the metadata of its schema.
+
+        Raises:
+            NotFoundError: it is not there (any more).
+            FormatError: its bytes are not those that were committed.
+        """
+        return segments.read_saved(self.store, saved.segment)
 
     def unreferenced(self) -> list[ObjectInfo]:
         """What `maintenance.unreferenced` finds: files that the newest state does not refer to."""

@@ -24,6 +24,7 @@ from pruner.tables.hudi_files import HudiSlice, attach_logs, mark_unsettled, mis
 from pruner.tables.hudi_following import NotFollowedError, follow
 from pruner.tables.hudi_partitions import hudi_partitions
 from pruner.tables.hudi_properties import read_properties
+from pruner.tables.hudi_saving import load, save
 from pruner.tables.hudi_schema import as_it_was, table_schema
 from pruner.tables.hudi_timeline import Timeline, newest_schema_file, read_timeline
 from pruner.tables.snapshot import Snapshot
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from pruner.schema import TableSchema
-    from pruner.tables.source import KnownSchema
+    from pruner.tables.source import SavedLook
 
 ATTEMPTS = 5
 """How often a table that changes while it is listed is listed again."""
@@ -83,7 +84,20 @@ class HudiSource:
         """Return what a table of another name, type or key has not: see `HudiProperties.identity`."""
         return f"hudi-{read_properties(self._store).identity()}"
 
-    def snapshot(self, previous: Snapshot | None = None, known_schema: KnownSchema | None = None) -> Snapshot:
+    def saved(self) -> SavedLook | None:
+        """Return the slices of the last look and its timeline: see `TableSource`."""
+        with self._lock:
+            known = self._known
+        return None if known is None else save(known.timeline, known.columns)
+
+    def resume(self, saved: SavedLook) -> None:
+        """Take up slices and timeline of another process: see `TableSource`."""
+        found = load(saved, self.root)
+        with self._lock:
+            if self._known is None and found is not None:
+                self._known = _Known(*found)
+
+    def snapshot(self, previous: Snapshot | None = None) -> Snapshot:
         """Read the timeline and list the slices if it changed: see `TableSource`; no footer is ever read."""
         with self._lock:
             timeline = read_timeline(self._store)

@@ -25,6 +25,7 @@ from pruner.tables.file_schemas import (
     distinct,
 )
 from pruner.tables.listing import Fact, Lister, open_lister, settle
+from pruner.tables.parquet_saving import load, save
 from pruner.tables.partitions import HivePartitions, hive_partitions
 from pruner.tables.snapshot import SLICE_COLUMNS, SLICE_KEY_BYTES, FileSchemas, Partitions, Snapshot
 from pruner.tables.unify import unify
@@ -32,7 +33,7 @@ from pruner.tables.unify import unify
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from pruner.tables.source import KnownSchema
+    from pruner.tables.source import SavedLook
 
 PARQUET_SUFFIXES = (".parquet", ".parq", ".pq")
 """Endings by which a file says that it is Parquet; one that is not after all is a broken one."""
@@ -74,6 +75,7 @@ class ParquetSource:
         self._reader = SchemaReader()
         self._lock = RLock()
         self._last: _Look | None = None
+        self._known: dict[bytes, pa.Schema] = {}
 
     def check(self) -> None:
         """Look whether this is a table at all, as cheaply as can be.
@@ -95,7 +97,18 @@ class ParquetSource:
             f"{self.root} is a Parquet table, which has no time travel: no snapshot as of {instant!r}"
         )
 
-    def snapshot(self, previous: Snapshot | None = None, known_schema: KnownSchema | None = None) -> Snapshot:
+    def saved(self) -> SavedLook | None:
+        """Return the schema of each file of the last look by slice key: see `TableSource`."""
+        with self._lock:
+            snapshot = self._last.snapshot if self._last else None
+        return None if snapshot is None else save(snapshot)
+
+    def resume(self, saved: SavedLook) -> None:
+        """Take up the schemas of files that another process read; the files are listed all the same."""
+        with self._lock:
+            self._known = {key: self._reader.intern(schema) for key, schema in load(saved).items()}
+
+    def snapshot(self, previous: Snapshot | None = None) -> Snapshot:
         """List all roots; return `previous` itself when nothing changed: see `TableSource`."""
         with self._lock:
             facts = [lister.facts() for lister in self._listers]
@@ -103,13 +116,13 @@ class ParquetSource:
             if last is not None and last.settled and last.facts == facts:
                 # Nothing was derived from the listing up to here: this is what a look at a quiet table costs.
                 return previous if previous is not None and previous.id == last.snapshot.id else last.snapshot
-            look = self._look(facts, known_schema)
+            look = self._look(facts)
             if previous is not None and previous.id == look.snapshot.id:
                 look.snapshot = previous
-            self._last = look
+            self._last, self._known = look, {}
             return look.snapshot
 
-    def _look(self, facts: list[list[Fact]], known_schema: KnownSchema | None) -> _Look:
+    def _look(self, facts: list[list[Fact]]) -> _Look:
         young: list[set[str]] = []
         for position, lister in enumerate(self._listers):
             facts[position], too_young = settle(lister, facts[position])
@@ -119,7 +132,7 @@ class ParquetSource:
             for position, lister in enumerate(self._listers)
             for file in _files(position, lister, sorted(facts[position]))
         ]
-        schemas = self._schemas(files, known_schema)
+        schemas = self._schemas(files)
         files = [file for file in files if not isinstance(schemas[file.key], _NotDataError)]
         if not files:
             raise self._empty()
@@ -132,9 +145,7 @@ class ParquetSource:
         places = ", ".join(self.roots)
         return TableError(f"{places} is not a table: there are no Parquet files in it, and no .hoodie folder")
 
-    def _schemas(
-        self, files: list[_File], known_schema: KnownSchema | None
-    ) -> dict[bytes, pa.Schema | BrokenFileError]:
+    def _schemas(self, files: list[_File]) -> dict[bytes, pa.Schema | BrokenFileError]:
         """Return each file's schema by its key, reading the footers of files that were not there before."""
         before = self._last.schemas if self._last else {}
         schemas: dict[bytes, pa.Schema | BrokenFileError] = {}
@@ -143,9 +154,8 @@ class ParquetSource:
             found = before.get(file.key)
             if isinstance(found, UnreadableFileError):
                 found = None
-            if found is None and known_schema is not None:
-                told = known_schema(file.key)
-                found = None if told is None else self._reader.intern(told)
+            if found is None:
+                found = self._known.get(file.key)
             if found is None:
                 missing[file.root].append(file)
             else:

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Protocol, TypeAlias
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import pyarrow as pa
 
 if TYPE_CHECKING:
     from pruner.tables.snapshot import Snapshot
 
-KnownSchema: TypeAlias = Callable[[bytes], pa.Schema | None]
-"""Gives the schema of a file by its slice key where somebody has read its footer before, else None."""
+SAVED_METADATA = b"pruner.snapshot"
+"""Key of the metadata of `SavedLook.table` under which a format keeps what is no column."""
+
+
+class SavedLook(NamedTuple):
+    """A look at a table in a form that can be stored: the id of the snapshot, and what the format makes of it."""
+
+    id: str
+    table: pa.Table
 
 
 class TableSource(Protocol):
@@ -46,12 +53,23 @@ class TableSource(Protocol):
         """
         ...
 
-    def snapshot(self, previous: Snapshot | None = None, known_schema: KnownSchema | None = None) -> Snapshot:
+    def saved(self) -> SavedLook | None:
+        """Return the last look in a form from which `resume` can start; None where there was none."""
+        ...
+
+    def resume(self, saved: SavedLook) -> None:
+        """Start from a look that another process saved: the next one reads only what is new.
+
+        Snapshots are the same with it or without. One of another version of pruner, or that is not understood, is
+        not used.
+        """
+        ...
+
+    def snapshot(self, previous: Snapshot | None = None) -> Snapshot:
         """Look at the table now.
 
         Args:
             previous: an earlier snapshot of this source; returned itself when nothing has changed.
-            known_schema: asked before a file's footer is read.
 
         Raises:
             TableError: the table is gone or cannot be listed completely.

@@ -1,0 +1,61 @@
+"""The last snapshot in the metadata table: writers keep it there, and whoever opens the table starts from it.
+
+It never decides anything: a source that starts from it comes to the same snapshot as one that lists the whole table,
+and where it is missing, damaged or of another version the table is listed.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from pruner.errors import FormatError, StorageError
+from pruner.metadata.state import FILES, SavedSnapshot
+from pruner.tables.source import SavedLook
+
+if TYPE_CHECKING:
+    from pruner.metadata.state import State
+    from pruner.metadata.table import MetadataTable
+    from pruner.tables.source import TableSource
+
+_log = logging.getLogger("pruner")
+
+
+class LastSnapshot:
+    """Brings the snapshot of one table into its metadata table and out of it."""
+
+    def __init__(self, source: TableSource, metadata: MetadataTable) -> None:
+        self._source = source
+        self._metadata = metadata
+
+    def resume(self) -> None:
+        """Let the source start from what a writer kept, if it can be read."""
+        try:
+            state = self._metadata.state()
+            saved = state.last_snapshot
+            if saved is not None and state.matches(self._source.identity()):
+                self._source.resume(SavedLook(saved.id, self._metadata.read_saved(saved)))
+        except (FormatError, StorageError) as error:
+            _log.debug("%s is looked at from nothing: %s", self._source.root, error)
+
+    def keep(self) -> None:
+        """Put the source's last look into the metadata table, unless it is there; nothing without indexes.
+
+        Raises:
+            FormatError: the metadata table is damaged.
+            StorageError: it cannot be written.
+            ConflictError: other writers kept changing it.
+        """
+        look = self._source.saved()
+        if look is None or not self._lacks(self._metadata.state(), look.id):
+            return
+        segment = self._metadata.write_segment(FILES, look.table)
+        saved = SavedSnapshot(id=look.id, segment=segment)
+        self._metadata.commit(
+            lambda newest: newest.with_snapshot(saved) if self._lacks(newest, look.id) else newest
+        )
+
+    def _lacks(self, state: State, snapshot_id: str) -> bool:
+        if not state.definitions or not state.matches(self._source.identity()):
+            return False
+        return state.last_snapshot is None or state.last_snapshot.id != snapshot_id
