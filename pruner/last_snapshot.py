@@ -46,16 +46,28 @@ class LastSnapshot:
             StorageError: it cannot be written.
             ConflictError: other writers kept changing it.
         """
-        look = self._source.saved()
-        if look is None or not self._lacks(self._metadata.state(), look.id):
-            return
-        segment = self._metadata.write_segment(FILES, look.table)
-        saved = SavedSnapshot(id=look.id, segment=segment)
-        self._metadata.commit(
-            lambda newest: newest.with_snapshot(saved) if self._lacks(newest, look.id) else newest
-        )
+        state = self._metadata.state()
+        if state.definitions and state.matches(self._source.identity()):
+            saved = self.written(state)
+            if saved is not None:
+                self._metadata.commit(lambda newest: with_snapshot(newest, saved))
 
-    def _lacks(self, state: State, snapshot_id: str) -> bool:
-        if not state.definitions or not state.matches(self._source.identity()):
-            return False
-        return state.last_snapshot is None or state.last_snapshot.id != snapshot_id
+    def written(self, state: State) -> SavedSnapshot | None:
+        """Write the source's last look for a commit to come; None where the state of this table has it.
+
+        Raises:
+            StorageError: it cannot be written.
+        """
+        look = self._source.saved()
+        if look is None or (state.last_snapshot is not None and state.last_snapshot.id == look.id):
+            return None
+        return SavedSnapshot(id=look.id, segment=self._metadata.write_segment(FILES, look.table))
+
+
+def with_snapshot(state: State, saved: SavedSnapshot | None) -> State:
+    """The state with a last snapshot, if there is one, it is new there, and there are indexes to serve."""
+    if saved is None or not state.definitions:
+        return state
+    if state.last_snapshot is not None and state.last_snapshot.id == saved.id:
+        return state
+    return state.with_snapshot(saved)

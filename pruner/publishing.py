@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from pruner.errors import FormatError, StorageError
+from pruner.last_snapshot import LastSnapshot, with_snapshot
 from pruner.metadata import finished
 from pruner.metadata.coverage import locate
 
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
     from pruner.evidence import SegmentCache
     from pruner.metadata.finished import Receipt
-    from pruner.metadata.state import SegmentEntry, State
+    from pruner.metadata.state import SavedSnapshot, SegmentEntry, State
     from pruner.metadata.table import MetadataTable
     from pruner.tables.snapshot import Snapshot
     from pruner.tables.source import TableSource
@@ -38,6 +39,7 @@ class Publisher:
         self._source = source
         self._metadata = metadata
         self._segments = segments
+        self._last_snapshot = LastSnapshot(source, metadata)
 
     def of_this_table(self, state: State) -> State:
         """The state without the coverage of a table that stood here before (R10)."""
@@ -89,7 +91,8 @@ class Publisher:
         settled = built if now is snapshot else [self._settled(each, base, now) for each in built]
         disjoint = {entry.id for entry in base.segments}
         disjoint.update(entry.id for each in settled for entry in each.records)
-        state = self._commit(settled, snapshot, disjoint)
+        saved = self._last_snapshot.written(self.of_this_table(self._metadata.state()))
+        state = self._commit(settled, snapshot, disjoint, saved)
         finished.discard(self._metadata.store, built)
         alive = {definition.uuid for definition in state.definitions}
         return (
@@ -97,11 +100,17 @@ class Publisher:
             - alive
         )
 
-    def _commit(self, receipts: Sequence[Receipt], snapshot: Snapshot, disjoint: Set[str]) -> State:
+    def _commit(
+        self,
+        receipts: Sequence[Receipt],
+        snapshot: Snapshot,
+        disjoint: Set[str],
+        saved: SavedSnapshot | None = None,
+    ) -> State:
         def add(newest: State) -> State:
             state = self.of_this_table(newest)
             entries = self._additions(state, receipts, snapshot, disjoint)
-            return state.with_segments(entries) if entries else newest
+            return with_snapshot(state.with_segments(entries), saved) if entries else newest
 
         return self._metadata.commit(add)
 
