@@ -27,8 +27,9 @@ from pruner.expr.bind import bind, conjuncts
 from pruner.expr.semantics import Semantics
 from pruner.expr.sql import parse_predicate
 from pruner.metadata.table import MetadataTable
+from pruner.pinned import PinnedSnapshot
 from pruner.storage import open_store
-from pruner.table import PinnedSnapshot, Table
+from pruner.table import Table
 from pruner.verdict import Outcome
 
 FILE_COUNTS = (10_000, 100_000, 1_000_000)

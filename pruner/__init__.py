@@ -36,7 +36,8 @@ if TYPE_CHECKING:
     from pruner.plan import FunnelStep, Plan
     from pruner.row_reader import read_rows, row_groups
     from pruner.status import IndexStatus, TableStatus
-    from pruner.table import PinnedSnapshot, Table, open_table
+    from pruner.pinned import PinnedSnapshot
+    from pruner.table import Table, open_table
     from pruner.tables.snapshot import FileSlice
 
 __all__ = [
@@ -86,7 +87,8 @@ _HOMES = {
     "pruner.plan": ("FunnelStep", "Plan"),
     "pruner.row_reader": ("read_rows", "row_groups"),
     "pruner.status": ("IndexStatus", "TableStatus"),
-    "pruner.table": ("PinnedSnapshot", "Table", "open_table"),
+    "pruner.pinned": ("PinnedSnapshot",),
+    "pruner.table": ("Table", "open_table"),
     "pruner.tables.snapshot": ("FileSlice",),
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}

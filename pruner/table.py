@@ -5,23 +5,17 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from threading import RLock
 from typing import TYPE_CHECKING
 
 from pruner.compaction import Compaction, CompactResult
-from pruner.errors import FormatError, IndexDefinitionError, PredicateError, StorageError
+from pruner.errors import FormatError, IndexDefinitionError, StorageError
 from pruner.evidence import SegmentCache, SnapshotEvidence
-from pruner.expr.bind import bind
-from pruner.expr.bound import Unknown
-from pruner.expr.nodes import Expr
-from pruner.expr.semantics import Semantics
-from pruner.expr.show import describe, show
-from pruner.expr.sql import parse_predicate
 from pruner.indexing import Indexing, RefreshResult
 from pruner.inspection import entries
 from pruner.last_snapshot import LastSnapshot
 from pruner.metadata.table import MetadataTable
+from pruner.pinned import PinnedSnapshot, View
 from pruner.pipeline.runners import LOCAL, runner_for
 from pruner.planner import Planner
 from pruner.status import TableStatus, index_status
@@ -29,6 +23,8 @@ from pruner.storage import open_store
 from pruner.tables.detect import open_source
 
 if TYPE_CHECKING:
+    from pruner.expr.nodes import Expr
+    from pruner.expr.semantics import Semantics
     from pruner.inspection import IndexEntry
     from pruner.metadata.definitions import IndexDefinition
     from pruner.metadata.state import State
@@ -36,11 +32,8 @@ if TYPE_CHECKING:
     from pruner.pipeline.runners import Run
     from pruner.plan import Plan
     from pruner.schema import TableSchema
-    from pruner.tables.snapshot import SliceSequence, Snapshot
+    from pruner.tables.snapshot import Snapshot
     from pruner.tables.source import TableSource
-
-DISABLED_VARIABLE = "PRUNER_DISABLED"
-"""Environment variable that, set to 1, makes every plan keep everything."""
 
 METADATA_SUFFIX = ".pruner"
 """What is appended to the first root to get the place of the metadata table: beside the table, never inside it."""
@@ -72,72 +65,6 @@ def open_table(
     return Table(source, MetadataTable(open_store(place, options)), place, max_staleness)
 
 
-@dataclass(frozen=True, slots=True)
-class _View:
-    """One look at the table and at its metadata table, with the planner for both."""
-
-    snapshot: Snapshot
-    state: State | None
-    planner: Planner
-
-
-def switched_off() -> str | None:
-    """Tell that `PRUNER_DISABLED=1` is set, as the reason why nothing is pruned; None where it is not."""
-    return f"switched off by {DISABLED_VARIABLE}=1" if os.environ.get(DISABLED_VARIABLE) == "1" else None
-
-
-class PinnedSnapshot:
-    """One snapshot of a table with the index state of the moment it was taken; plans on it never look again."""
-
-    def __init__(self, view: _View, fallbacks: tuple[str, ...]) -> None:
-        self._view = view
-        self._fallbacks = fallbacks
-
-    @property
-    def id(self) -> str:
-        """Identity of the snapshot: changes when files, pending services or the schema may have changed."""
-        return self._view.snapshot.id
-
-    @property
-    def schema(self) -> TableSchema:
-        """Schema of the whole snapshot."""
-        return self._view.snapshot.schema
-
-    @property
-    def slices(self) -> SliceSequence:
-        """All slices, lazily."""
-        return self._view.snapshot.slices
-
-    @property
-    def data(self) -> Snapshot:
-        """The snapshot as Arrow columns."""
-        return self._view.snapshot
-
-    @property
-    def has_expression_indexes(self) -> bool:
-        """Whether some index is over an expression: then the form of a predicate matters, not only its meaning."""
-        state = self._view.state
-        return state is not None and any(each.expression is not None for each in state.definitions)
-
-    def plan(
-        self, predicate: str | Expr, *, dialect: str | None = None, semantics: Semantics | None = None
-    ) -> Plan:
-        """Plan a scan of this snapshot: see `Table.plan`."""
-        rules = semantics or Semantics.of(dialect or "duckdb")
-        from_text = isinstance(predicate, str)
-        # For callers that no type checker warns.
-        if not isinstance(predicate, str | Expr):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise PredicateError(f"a predicate is SQL text or an expression, not {predicate!r}")
-        expression = parse_predicate(predicate, rules) if from_text else predicate
-        bound = bind(expression, self.schema, rules, strict=from_text)
-        disabled = switched_off()
-        if disabled is not None:
-            bound = Unknown(describe(bound), disabled)
-        plan = self._view.planner.plan(bound, predicate if from_text else show(expression), rules)
-        plan.fallbacks = (*self._fallbacks, *plan.fallbacks)
-        return plan
-
-
 class Table:
     """A table of Hudi or Parquet files and the indexes over it. Threads may share it."""
 
@@ -149,7 +76,7 @@ class Table:
         self._max_staleness = max_staleness
         self._segments = SegmentCache(lambda: metadata)
         self._lock = RLock()
-        self._view: _View | None = None
+        self._view: View | None = None
         self._last_snapshot = LastSnapshot(source, metadata)
         self._resumed = False
         self._looked_at = float("-inf")
@@ -205,7 +132,7 @@ class Table:
         past = self._source.snapshot_at(as_of)
         state = self._read_state()
         evidence = SnapshotEvidence(past, state, self._segments)
-        return self._pinned(_View(past, state, Planner(past, evidence)))
+        return self._pinned(View(past, state, Planner(past, evidence)))
 
     def plan(
         self, predicate: str | Expr, *, dialect: str | None = None, semantics: Semantics | None = None
@@ -393,10 +320,10 @@ class Table:
         with self._lock:
             self._looked_at = float("-inf")
 
-    def _pinned(self, view: _View) -> PinnedSnapshot:
+    def _pinned(self, view: View) -> PinnedSnapshot:
         return PinnedSnapshot(view, self._unreadable)
 
-    def _current(self) -> _View:
+    def _current(self) -> View:
         """The newest view, made again only where a look at the table or at the log shows a change."""
         with self._lock:
             if self._view is not None and time.monotonic() - self._looked_at < self._max_staleness:
@@ -406,7 +333,7 @@ class Table:
             state = self._read_state()
             if self._view is None or self._view.snapshot is not snapshot or self._view.state is not state:
                 evidence = SnapshotEvidence(snapshot, state, self._segments)
-                self._view = _View(snapshot, state, Planner(snapshot, evidence))
+                self._view = View(snapshot, state, Planner(snapshot, evidence))
             self._looked_at = started
             return self._view
 

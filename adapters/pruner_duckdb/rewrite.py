@@ -12,7 +12,7 @@ import duckdb
 from pruner.errors import PrunerError
 from pruner.expr.nodes import TRUE, Expr
 from pruner.expr.semantics import NanOrder, Semantics
-from pruner.table import switched_off
+from pruner.pinned import switched_off
 from pruner_duckdb.forms import Form
 from pruner_duckdb.markers import Markers
 from pruner_duckdb.predicates import KEPT_TABLE_FUNCTIONS, Draft, Parameters, Predicates, Unpruned, shortened
@@ -28,7 +28,7 @@ from pruner_duckdb.types import quote
 from pruner_duckdb.views import Views
 
 if TYPE_CHECKING:
-    from pruner.table import PinnedSnapshot
+    from pruner.pinned import PinnedSnapshot
     from pruner_duckdb.tables import KnownTable
 
 RelationOf = Callable[[str], duckdb.DuckDBPyRelation]

@@ -21,9 +21,10 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from pruner.expr.semantics import ScanMode
+    from pruner.pinned import PinnedSnapshot
     from pruner.plan import Plan
     from pruner.schema import TableSchema
-    from pruner.table import PinnedSnapshot, Table
+    from pruner.table import Table
     from pruner.tables.snapshot import Snapshot
     from pruner_spark.jvm import JavaSide
 

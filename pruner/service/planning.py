@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from pruner.catalog import Catalog
     from pruner.config import Config
     from pruner.expr.nodes import Expr
+    from pruner.pinned import PinnedSnapshot
     from pruner.plan import Plan
     from pruner.service.messages import PlanRequest, Predicate, Session
-    from pruner.table import PinnedSnapshot
 
 ADAPTERS = "pruner.adapters"
 """Entry point group of the adapters; one whose engine sends predicates here offers `decode_request`."""

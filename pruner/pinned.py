@@ -1,0 +1,91 @@
+"""A snapshot with the index state of one moment, and plans over it."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pruner.errors import PredicateError
+from pruner.expr.bind import bind
+from pruner.expr.bound import Unknown
+from pruner.expr.nodes import Expr
+from pruner.expr.semantics import Semantics
+from pruner.expr.show import describe, show
+from pruner.expr.sql import parse_predicate
+
+if TYPE_CHECKING:
+    from pruner.metadata.state import State
+    from pruner.plan import Plan
+    from pruner.planner import Planner
+    from pruner.schema import TableSchema
+    from pruner.tables.snapshot import SliceSequence, Snapshot
+
+DISABLED_VARIABLE = "PRUNER_DISABLED"
+"""Environment variable that, set to 1, makes every plan keep everything."""
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """One look at the table and at its metadata table, with the planner for both."""
+
+    snapshot: Snapshot
+    state: State | None
+    planner: Planner
+
+
+def switched_off() -> str | None:
+    """Tell that `PRUNER_DISABLED=1` is set, as the reason why nothing is pruned; None where it is not."""
+    return f"switched off by {DISABLED_VARIABLE}=1" if os.environ.get(DISABLED_VARIABLE) == "1" else None
+
+
+class PinnedSnapshot:
+    """One snapshot of a table with the index state of the moment it was taken; plans on it never look again."""
+
+    def __init__(self, view: View, fallbacks: tuple[str, ...]) -> None:
+        self._view = view
+        self._fallbacks = fallbacks
+
+    @property
+    def id(self) -> str:
+        """Identity of the snapshot: changes when files, pending services or the schema may have changed."""
+        return self._view.snapshot.id
+
+    @property
+    def schema(self) -> TableSchema:
+        """Schema of the whole snapshot."""
+        return self._view.snapshot.schema
+
+    @property
+    def slices(self) -> SliceSequence:
+        """All slices, lazily."""
+        return self._view.snapshot.slices
+
+    @property
+    def data(self) -> Snapshot:
+        """The snapshot as Arrow columns."""
+        return self._view.snapshot
+
+    @property
+    def has_expression_indexes(self) -> bool:
+        """Whether some index is over an expression: then the form of a predicate matters, not only its meaning."""
+        state = self._view.state
+        return state is not None and any(each.expression is not None for each in state.definitions)
+
+    def plan(
+        self, predicate: str | Expr, *, dialect: str | None = None, semantics: Semantics | None = None
+    ) -> Plan:
+        """Plan a scan of this snapshot: see `pruner.table.Table.plan`."""
+        rules = semantics or Semantics.of(dialect or "duckdb")
+        from_text = isinstance(predicate, str)
+        # For callers that no type checker warns.
+        if not isinstance(predicate, str | Expr):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise PredicateError(f"a predicate is SQL text or an expression, not {predicate!r}")
+        expression = parse_predicate(predicate, rules) if from_text else predicate
+        bound = bind(expression, self.schema, rules, strict=from_text)
+        disabled = switched_off()
+        if disabled is not None:
+            bound = Unknown(describe(bound), disabled)
+        plan = self._view.planner.plan(bound, predicate if from_text else show(expression), rules)
+        plan.fallbacks = (*self._fallbacks, *plan.fallbacks)
+        return plan
