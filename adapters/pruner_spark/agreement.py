@@ -63,10 +63,18 @@ class SparkColumn:
 
 
 def spark_columns(
-    data_schema: Mapping[str, Any], partition_schema: Mapping[str, Any]
+    data_schema: Mapping[str, Any], partition_schema: Mapping[str, Any], *, catalogued: bool = False
 ) -> tuple[SparkColumn, ...]:
-    """Return the columns of a relation from the JSON of its two schemas; partition columns win over data's."""
-    partitions = [SparkColumn(entry["name"], _type(entry), True) for entry in partition_schema["fields"]]
+    """Return the columns of a relation from the JSON of its two schemas; partition columns win over data's.
+
+    With `catalogued` the values of partitions are those of Spark's catalog, where a partition can have any place
+    (`ALTER TABLE … ADD PARTITION (p=5) LOCATION '…/p=7'`). Spark lists no other partitions, so nothing is lost
+    by not planning with them.
+    """
+    partitions = [
+        SparkColumn(entry["name"], "catalogued" if catalogued else _type(entry), True)
+        for entry in partition_schema["fields"]
+    ]
     taken = {column.name.lower() for column in partitions}
     data = [
         SparkColumn(entry["name"], _type(entry), False)
@@ -77,8 +85,17 @@ def spark_columns(
 
 
 def _type(entry: Mapping[str, Any]) -> Any:
-    """The type of a field; one with a collation (Spark 4 keeps it beside the type) is no plain string."""
-    return "collated" if "__COLLATIONS" in entry.get("metadata", {}) else entry["type"]
+    """The type of a field, or a name for what makes it none of the index's: its values are not those in files.
+
+    Spark 4 keeps a collation beside the type. A default that came with ALTER TABLE is what Spark reads from files
+    without the column (`ResolveDefaultColumns`), where the index has NULL.
+    """
+    metadata = entry.get("metadata", {})
+    if "__COLLATIONS" in metadata:
+        return "collated"
+    if metadata.get("EXISTS_DEFAULT", "NULL").upper() != "NULL":
+        return "defaulted"
+    return entry["type"]
 
 
 def differing(columns: Iterable[SparkColumn], schema: TableSchema, *, paths_matter: bool) -> frozenset[str]:

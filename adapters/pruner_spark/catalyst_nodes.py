@@ -134,10 +134,7 @@ class Nodes:
         metadata = self._metadata[name]
         if _METADATA_COLUMN in metadata:
             raise NotUnderstood("it is no column of the table")
-        if self._session.by_field_id and _FIELD_ID in metadata:
-            raise NotUnderstood("the column is looked up by its field id")
-        if _COLLATIONS in metadata:
-            raise NotUnderstood("text is compared by a collation")
+        self._require_by_name(metadata)
         return self._column((name,), node["dataType"])
 
     def field(self, node: JsonNode, _: int, children: list[Part]) -> Part:
@@ -146,9 +143,15 @@ class Nodes:
         if not parent.path or not parent.fields:
             raise NotUnderstood("a field of something that is no column")
         field = parent.fields[int(node["ordinal"])]
-        if _COLLATIONS in (field.get("metadata") or {}):
-            raise NotUnderstood("text is compared by a collation")
+        self._require_by_name(field.get("metadata") or {})
         return self._column((*parent.path, str(field["name"])), field["type"])
+
+    def _require_by_name(self, metadata: Mapping[str, Any]) -> None:
+        """Refuse a column or field that is another thing in files, by its metadata, than what has its name."""
+        if self._session.by_field_id and _FIELD_ID in metadata:
+            raise NotUnderstood("the column is looked up by its field id")
+        if _COLLATIONS in metadata:
+            raise NotUnderstood("text is compared by a collation")
 
     def _column(self, path: tuple[str, ...], described: Any) -> Part:
         column = Column(path)

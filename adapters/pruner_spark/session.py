@@ -47,7 +47,7 @@ class SessionState:
             ansi=bool(settings.ansiEnabled()),
             case_sensitive=bool(settings.caseSensitiveAnalysis()),
             collation=BINARY_COLLATION if collation == _BINARY_COLLATION else collation,
-            by_field_id=setting("spark.sql.parquet.fieldId.read.enabled", "false") == "true",
+            by_field_id=bool(settings.parquetFieldIdReadEnabled()),
             list_threshold=int(setting("spark.sql.optimizer.inSetConversionThreshold", "10")),
         )
 

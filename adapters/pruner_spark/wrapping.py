@@ -24,7 +24,8 @@ PLANNING_SECONDS = 30.0
 """How long a scan waits for its plan before it runs unpruned."""
 
 _DATASOURCES = "org.apache.spark.sql.execution.datasources"
-_PARQUET_INDEXES = (f"{_DATASOURCES}.InMemoryFileIndex", f"{_DATASOURCES}.CatalogFileIndex")
+_CATALOG_INDEX = f"{_DATASOURCES}.CatalogFileIndex"
+_PARQUET_INDEXES = (f"{_DATASOURCES}.InMemoryFileIndex", _CATALOG_INDEX)
 _PARQUET_FORMAT = f"{_DATASOURCES}.parquet.ParquetFileFormat"
 _HUDI_INDEX = "org.apache.hudi.HoodieFileIndex"
 _PRUNED_INDEX = "pruner.spark.PrunedFileIndex"
@@ -108,7 +109,9 @@ class Wrapper:
         optimized = hudi and str(index.getQueryType().name()) == "READ_OPTIMIZED"
         return Shape(
             columns=spark_columns(
-                json.loads(relation.dataSchema().json()), json.loads(relation.partitionSchema().json())
+                json.loads(relation.dataSchema().json()),
+                json.loads(relation.partitionSchema().json()),
+                catalogued=str(index.getClass().getName()) == _CATALOG_INDEX,
             ),
             mode="read_optimized" if optimized else "snapshot",
             as_of=None if as_of is None else self._side.hudi_instant(as_of),
