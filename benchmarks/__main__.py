@@ -10,7 +10,7 @@ import sys
 
 from rich.console import Console
 
-from benchmarks import bitmaps, build, evidence, merged, overhead, plan, scan, spark
+from benchmarks import bitmaps, build, commits, evidence, merged, overhead, plan, scan, spark
 
 PARTS = {
     "plan": plan.run,
@@ -21,6 +21,7 @@ PARTS = {
     "bitmap": bitmaps.run,
     "overhead": overhead.run,
     "merged": merged.run,
+    "commits": commits.run,
 }
 
 
