@@ -113,7 +113,7 @@ def _reader(schema: str) -> _Reader:
     if not isinstance(parsed, dict) or cast("dict[str, Any]", parsed).get("type") != "record":
         raise ValueError("the schema of a block is not that of a record")
     record = cast("dict[str, Any]", parsed)
-    named: dict[str, dict[str, Any]] = {}
+    named: dict[str, dict[str, Any] | None] = {}
     _collect(record, "", named, 0)
     columns: dict[str, tuple[pa.DataType, Change]] = {}
     left_out: dict[Path, str] = {}
@@ -132,17 +132,19 @@ def _fields(record: Mapping[str, Any]) -> list[dict[str, Any]]:
     return cast("list[dict[str, Any]]", found)
 
 
-def _collect(schema: AvroType, namespace: str, named: dict[str, dict[str, Any]], depth: int) -> None:
-    """Gather the named types, which later fields may refer to by name."""
+def _collect(schema: AvroType, namespace: str, named: dict[str, dict[str, Any] | None], depth: int) -> None:
+    """Gather the named types, which later fields may refer to by name; None for a name that several types have."""
     if depth > _MAX_DEPTH:
         raise ValueError("the schema of a block is nested too deep")
     if isinstance(schema, list):
         for option in schema:
             _collect(option, namespace, named, depth + 1)
     elif isinstance(schema, dict):
-        namespace = schema.get("namespace", namespace)
         if "name" in schema and schema.get("type") in ("record", "fixed", "enum"):
-            named[schema["name"]] = named[f"{namespace}.{schema['name']}"] = schema
+            before, _, name = str(schema["name"]).rpartition(".")
+            namespace = before or schema.get("namespace", namespace)
+            for known_as in {name, f"{namespace}.{name}"}:
+                named[known_as] = schema if named.get(known_as, schema) == schema else None
         for entry in _fields(schema):
             _collect(entry["type"], namespace, named, depth + 1)
         for inner in ("items", "values", "type"):
@@ -165,7 +167,11 @@ def _stripped(schema: Any) -> Any:
 
 
 def _column(
-    path: Path, schema: AvroType, named: Mapping[str, dict[str, Any]], left_out: dict[Path, str], depth: int
+    path: Path,
+    schema: AvroType,
+    named: Mapping[str, dict[str, Any] | None],
+    left_out: dict[Path, str],
+    depth: int,
 ) -> tuple[pa.DataType, Change] | None:
     """Return Arrow type and change of values of a field; None, with its leaves in `left_out`, when it is not read."""
     try:
@@ -181,7 +187,7 @@ def _column(
 def _struct(
     path: Path,
     record: dict[str, Any],
-    named: Mapping[str, dict[str, Any]],
+    named: Mapping[str, dict[str, Any] | None],
     left_out: dict[Path, str],
     depth: int,
 ) -> tuple[pa.DataType, Change] | None:
@@ -205,7 +211,7 @@ def _struct(
     return pa.struct([pa.field(name, type_) for name, (type_, _) in parts.items()]), pick
 
 
-def _resolved(schema: AvroType, named: Mapping[str, dict[str, Any]]) -> AvroType:
+def _resolved(schema: AvroType, named: Mapping[str, dict[str, Any] | None]) -> AvroType:
     """Take off a union with null, names of types, and `{"type": {...}}`."""
     for _ in range(_MAX_DEPTH):
         if isinstance(schema, list):
@@ -213,8 +219,11 @@ def _resolved(schema: AvroType, named: Mapping[str, dict[str, Any]]) -> AvroType
             if len(options) != 1:
                 raise _LeftOutError(f"a union of {len(options)} types")
             schema = options[0]
-        elif isinstance(schema, str) and schema in named:
-            schema = named[schema]
+        elif isinstance(schema, str) and schema in named and schema not in _PLAIN:
+            found = named[schema]
+            if found is None:
+                raise _LeftOutError(f"a type {schema}, of which there are several,")
+            schema = found
         elif isinstance(schema, dict) and isinstance(schema.get("type"), (dict, list)):
             schema = schema["type"]
         else:

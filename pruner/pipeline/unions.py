@@ -61,7 +61,9 @@ class UnionFooter:
         """The leaf column at exactly this path, None where no part has it; without type where the parts disagree."""
         found = [self._own(part, path) for part in self._parts]
         present = [leaf for leaf in found if leaf is not None]
-        left_out = [part.left_out[path] for part in self._parts if path in part.left_out]
+        # Where a struct was left out as a whole, so was what stands inside it.
+        above = [path[:length] for length in range(1, len(path) + 1)]
+        left_out = [part.left_out[each] for part in self._parts for each in above if each in part.left_out]
         if not present and not left_out:
             return None
         texts = sorted({leaf.type_text for leaf in present} | set(left_out))

@@ -155,17 +155,21 @@ def _parse(text: str | bytes, where: str) -> Mapping[str, Any]:
     return cast("Mapping[str, Any]", parsed)
 
 
-def _defaulted(record: Mapping[str, Any], parent: Path) -> Iterator[Path]:
-    """Yield the fields of an Avro record with a default: a file without them does not read as NULL."""
+def _defaulted(record: Mapping[str, Any], parent: Path, *, within: bool = False) -> Iterator[Path]:
+    """Yield the fields of an Avro record with a default: a file without them does not read as NULL.
+
+    The default of a record gives all fields inside it a value (`within`).
+    """
     if len(parent) > _MAX_DEPTH:
         return
     for entry in _entries(record):
         path = (*parent, str(entry.get("name")))
-        if entry.get("default") is not None:
+        filled = within or entry.get("default") is not None
+        if filled:
             yield path
         inner = _record_of(entry.get("type"))
         if inner is not None:
-            yield from _defaulted(inner, path)
+            yield from _defaulted(inner, path, within=filled)
 
 
 def _record_of(type_: object) -> Mapping[str, Any] | None:

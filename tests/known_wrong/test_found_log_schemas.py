@@ -1,0 +1,64 @@
+"""Log files whose schemas say more than a look at names by themselves shows: records that claimed what no row holds."""
+
+from __future__ import annotations
+
+import json
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from pruner.indexes.column_stats.index import COLUMN_STATS
+from pruner.pipeline.avro_rows import read_rows
+from pruner.pipeline.kernel import read_slice
+from pruner.pipeline.requests import BuildRequest, Failure, SliceFiles
+from pruner.schema import Field
+from pruner.tables.hudi_properties import HudiProperties
+from pruner.tables.hudi_schema import table_schema
+from tests.unit.pipeline.test_hudi_logs import DONE, data_block, encoded
+
+
+def _decimal(namespace: str, scale: int) -> dict[str, Any]:
+    about = {"type": "fixed", "name": "fixed", "namespace": namespace, "size": 5}
+    return about | {"logicalType": "decimal", "precision": 10, "scale": scale}
+
+
+def _record(name: str, *fields: tuple[str, Any]) -> dict[str, Any]:
+    return {"type": "record", "name": name, "fields": [{"name": n, "type": t} for n, t in fields]}
+
+
+def test_found_two_types_of_one_short_name() -> None:
+    """Avro 1.11, "Names": a name counts within its namespace. 7.50 was recorded as 0.0750, by another type's scale."""
+    inner = _record("s", ("y", _decimal("m", 4)))
+    outer = _record("r", ("a", _decimal("n", 2)), ("s", inner), ("b", "fixed")) | {"namespace": "n"}
+    row = {"a": Decimal("1.25"), "s": {"y": Decimal("1.0000")}, "b": Decimal("7.50")}
+    schema = json.dumps(outer)
+    found = read_rows(schema, map(memoryview, encoded(schema, [row])))
+    assert found.table.to_pylist() == [{"a": row["a"], "s": row["s"]}]
+    assert set(found.left_out) == {("b",)}
+
+
+def test_found_a_struct_of_log_rows_that_is_left_out_as_a_whole(tmp_path: Path) -> None:
+    """A field of a struct that log rows hold in a form that is not read was recorded as NULL in all of them."""
+    path = tmp_path / "base.parquet"
+    pq.write_table(pa.table({"s": [{"x": 1}]}), path)
+    one, other = _record("p", ("x", "long")), _record("q", ("x", "long"), ("y", "long"))
+    log = tmp_path / "log"
+    log.write_bytes(data_block([("s", ["null", one, other])], [{"s": {"x": 7, "y": 8}}]))
+    field = Field(("s", "x"), pa.int64())
+    files = SliceFiles(0, str(path), path.stat().st_size, [str(log)], log.stat().st_size, DONE)
+    (found,) = read_slice(files, {}, [BuildRequest(COLUMN_STATS, field, {}, "i")])
+    assert isinstance(found, tuple)
+    assert not isinstance(found, Failure)
+    assert not found[0], "trusted"
+
+
+def test_found_the_default_of_a_struct_is_that_of_its_fields() -> None:
+    """Avro 1.11, "Complex Types": a record's default has a value for each field. Files without it were read as NULL."""
+    place = _record("p", ("zip", "int"))
+    avro = _record("t") | {"fields": [{"name": "place", "type": place, "default": {"zip": 5}}]}
+    arrow = pa.schema({"place": pa.struct([("zip", pa.int32())])})
+    schema = table_schema(arrow, json.dumps(avro), None, HudiProperties({}, b""), "t")
+    assert not schema.find(("place", "zip")).absent_is_null
