@@ -62,8 +62,7 @@ def _opened(
     if not files.log_files and base is not None:
         return base
     logs = log_rows(files.log_files or [], files.log_size, files.log_instants, storage_options)
-    null_when_absent = {request.field.path: request.field.absent_is_null for request in requests}
-    return UnionReader(files.name, base, logs, null_when_absent)
+    return UnionReader(files.name, base, logs, {request.field.path: request.field for request in requests})
 
 
 def _failure(uri: str, request: BuildRequest, error: Exception) -> Failure:

@@ -19,6 +19,7 @@ from pruner.indexes.base import ChunkStatistics, LeafColumn
 if TYPE_CHECKING:
     from pruner.pipeline.footers import FileReader
     from pruner.pipeline.hudi_logs import LogRows
+    from pruner.schema import Field
 
 Path = tuple[str, ...]
 
@@ -39,9 +40,9 @@ class _Part:
 class UnionFooter:
     """What the footers of all parts say together: see `pruner.indexes.base.ParquetFooter`."""
 
-    def __init__(self, parts: Sequence[_Part], null_when_absent: Mapping[Path, bool]) -> None:
+    def __init__(self, parts: Sequence[_Part], fields: Mapping[Path, Field]) -> None:
         self._parts = parts
-        self._null_when_absent = null_when_absent
+        self._fields = fields
         self.row_count: int = sum(part.rows for part in parts)
 
     @property
@@ -68,9 +69,10 @@ class UnionFooter:
             return None
         texts = sorted({leaf.type_text for leaf in present} | set(left_out))
         widest = _common(present)
-        if left_out or widest is None:
+        field = self._fields.get(path)
+        if left_out or widest is None or (field is not None and _of_another_unit(widest, field)):
             return _unusable(path, present, " and ".join(texts))
-        if None in found and not self._null_when_absent.get(path, False):
+        if None in found and not (field is not None and field.absent_is_null):
             return _unusable(path, present, f"{widest.type_text}, which some files of the slice lack,")
         return widest
 
@@ -113,7 +115,7 @@ class UnionReader:
         name: what the slice is called in messages.
         base: its base file, None where there is none.
         logs: its log rows.
-        null_when_absent: for the columns that will be asked for, whether a file without them reads as NULL.
+        fields: the columns that will be asked for, by path.
     """
 
     def __init__(
@@ -121,7 +123,7 @@ class UnionReader:
         name: str,
         base: FileReader | None,
         logs: Sequence[LogRows],
-        null_when_absent: Mapping[Path, bool],
+        fields: Mapping[Path, Field],
     ) -> None:
         self.name = name
         parts = [] if base is None else [_Part(base, {})]
@@ -129,7 +131,7 @@ class UnionReader:
         self._open = ExitStack()
         for part in parts:
             self._open.enter_context(part.reader)
-        self.footer = UnionFooter(parts, null_when_absent)
+        self.footer = UnionFooter(parts, fields)
 
     def __enter__(self) -> UnionReader:
         return self
@@ -179,6 +181,17 @@ def _same(one: LeafColumn, other: LeafColumn) -> bool:
         and one.int96 == other.int96
         and not one.repeated
         and not other.repeated
+    )
+
+
+def _of_another_unit(leaf: LeafColumn, field: Field) -> bool:
+    """Tell whether readers may differ about log rows: some convert such timestamps, some relabel them (S12)."""
+    types = pa.types
+    return (
+        leaf.type is not None
+        and types.is_timestamp(leaf.type)
+        and types.is_timestamp(field.type)
+        and leaf.type.unit != field.type.unit
     )
 
 

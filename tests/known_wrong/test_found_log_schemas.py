@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -62,3 +63,17 @@ def test_found_the_default_of_a_struct_is_that_of_its_fields() -> None:
     arrow = pa.schema({"place": pa.struct([("zip", pa.int32())])})
     schema = table_schema(arrow, json.dumps(avro), None, HudiProperties({}, b""), "t")
     assert not schema.find(("place", "zip")).absent_is_null
+
+
+def test_found_log_timestamps_of_another_unit_than_the_tables(tmp_path: Path) -> None:
+    """S12: whether milliseconds in log rows become microseconds of the table or are taken for them is the reader's."""
+    log = tmp_path / "log"
+    millis = {"type": "long", "logicalType": "timestamp-millis"}
+    log.write_bytes(data_block([("at", millis)], [{"at": datetime(2026, 1, 1, tzinfo=UTC)}]))
+    files = SliceFiles(0, None, None, [str(log)], log.stat().st_size, DONE)
+    for type_, trusted in ((pa.timestamp("ms", "UTC"), True), (pa.timestamp("us", "UTC"), False)):
+        field = Field(("at",), type_)
+        (found,) = read_slice(files, {}, [BuildRequest(COLUMN_STATS, field, {}, "i")])
+        assert isinstance(found, tuple)
+        assert not isinstance(found, Failure)
+        assert found[0] is trusted
