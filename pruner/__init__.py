@@ -33,10 +33,10 @@ if TYPE_CHECKING:
     from pruner.expr.semantics import NanOrder, Semantics
     from pruner.indexing import RefreshResult
     from pruner.inspection import IndexEntry
+    from pruner.pinned import PinnedSnapshot
     from pruner.plan import FunnelStep, Plan
     from pruner.row_reader import read_rows, row_groups
     from pruner.status import IndexStatus, TableStatus
-    from pruner.pinned import PinnedSnapshot
     from pruner.table import Table, open_table
     from pruner.tables.snapshot import FileSlice
 

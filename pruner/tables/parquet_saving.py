@@ -46,7 +46,10 @@ def save(snapshot: Snapshot) -> SavedLook | None:
     if schemas is None:
         return None
     kept = np.flatnonzero((schemas.ordinals >= 0) & snapshot.coverable)
-    columns = {"slice_key": snapshot.keys.take(pa.array(kept, pa.int64())), "schema": pa.array(schemas.ordinals[kept])}
+    columns = {
+        "slice_key": snapshot.keys.take(pa.array(kept, pa.int64())),
+        "schema": pa.array(schemas.ordinals[kept]),
+    }
     texts = tuple(b64encode(schema.serialize().to_pybytes()).decode() for schema in schemas.distinct)
     about = {SAVED_METADATA: msgspec.json.encode(_About(_writer(), texts))}
     return SavedLook(snapshot.id, pa.table(columns, schema=STORED_COLUMNS).replace_schema_metadata(about))
