@@ -89,7 +89,7 @@ def test_n1_hudi_partitions_with_special_characters(name: str, hudi_tables: Hudi
         held = pq.read_table(entry.base_file or "", columns=["city", "_hoodie_partition_path"]).to_pydict()
         assert set(held["_hoodie_partition_path"]) == {entry.partition_path}
     # A NULL partition holds empty strings as well, so the path says nothing; the files' own statistics do.
-    assert ("city",) not in snapshot.partitions.trusted
+    assert ("city",) not in snapshot.partitions.values
 
 
 def test_n2_texts_that_look_like_other_types_stay_texts(tmp_path: Path):
@@ -149,9 +149,10 @@ def test_n3_a_rounding_key_generator_says_nothing(name: str, hudi_tables: HudiTa
 
 @pytest.mark.spark
 def test_n3_a_simple_key_generator_prunes(hudi_tables: HudiTables):
-    """N3: the other side: where the generator writes the value itself, the path is every row's value."""
+    """N3: the other side: where the generator writes the value itself, Spark and Trino read the path's value."""
     snapshot = open_source([str(hudi_tables.path("cow_two_partition_columns_v9"))]).snapshot()
-    assert snapshot.partitions.trusted == {("city",), ("seats",)}
+    assert snapshot.partitions.shared == {("city",), ("seats",)}
+    assert snapshot.partitions.path_readers == {"spark", "trino"}
     cities, seats = path_values(snapshot, "city"), path_values(snapshot, "seats")
     for file in cities:
         held = pq.read_table(file, columns=["city", "seats"]).to_pydict()
