@@ -45,10 +45,10 @@ ALL_COLUMNS = "*"
 class RefreshResult:
     """What a refresh did, or with `dry_run` would do.
 
-    `indexed` slices got records, `already` were covered, `uncoverable` are not settled or
-    cannot be read; `problems` names the last by the URI of the file, with one sentence each. `files` and
-    `bytes` say what was to be read. Each failure names a slice that stays uncovered. `resumed` slices had
-    been recorded by a build that ended before its commit; they count as covered.
+    `indexed` slices got records, `already` were covered by every index that takes them (a WHERE leaves slices out),
+    `uncoverable` are not settled or cannot be read; `problems` names the last by the URI of the file, with one
+    sentence each. `files` and `bytes` say what was to be read. Each failure names a slice that stays uncovered.
+    `resumed` slices had been recorded by a build that ended before its commit; they count as covered.
     """
 
     indexed: int
@@ -64,9 +64,10 @@ class RefreshResult:
 
 @dataclass(frozen=True, slots=True)
 class _Target:
-    """One field of one definition that is to be indexed, and the slices that lack a record of it."""
+    """One field of one definition that is to be indexed, its slices, and those of them that lack a record of it."""
 
     target: Target
+    taken: NDArray[np.bool_]
     missing: NDArray[np.bool_]
 
 
@@ -166,12 +167,13 @@ class Indexing:
             state, resumed = self._publisher.waiting(state, snapshot)
         chosen = _chosen_definitions(state, only, self._source.root)
         targets = [t for definition in chosen for t in self._targets(state, definition, snapshot, in_scope)]
-        to_read = np.zeros(len(snapshot), np.bool_)
+        to_read, taken = np.zeros(len(snapshot), np.bool_), np.zeros(len(snapshot), np.bool_)
         for target in targets:
             to_read |= target.missing
+            taken |= target.taken
         counts = RefreshResult(
             indexed=0 if not dry_run else int(np.count_nonzero(to_read)),
-            already=int(np.count_nonzero(in_scope & snapshot.coverable & ~to_read)),
+            already=int(np.count_nonzero(taken & ~to_read)),
             uncoverable=int(np.count_nonzero(in_scope & ~snapshot.coverable)),
             files=int(np.count_nonzero(to_read)),
             bytes=int(snapshot.sizes[to_read].sum()),
@@ -186,7 +188,7 @@ class Indexing:
     def _targets(
         self, state: State, definition: IndexDefinition, snapshot: Snapshot, in_scope: NDArray[np.bool_]
     ) -> list[_Target]:
-        kind = index_type(definition.using)
+        kind = _type_to_refresh(definition)
         if definition.record_version != kind.version:
             raise IndexDefinitionError(
                 f"index {definition.name!r} has records of version {definition.record_version} and this pruner writes "
@@ -201,7 +203,8 @@ class Indexing:
                 if entry.field == about.path:
                     covered[self._segments.recorded(state, entry, snapshot)] = True
             request = BuildRequest(kind, about, definition.options, definition.name)
-            targets.append(_Target(Target(definition, request), in_scope & snapshot.coverable & ~covered))
+            taken = in_scope & snapshot.coverable
+            targets.append(_Target(Target(definition, request), taken, taken & ~covered))
         return targets
 
     def _build(
@@ -241,6 +244,16 @@ class Indexing:
             )
         indexed = sum(receipt.indexed for receipt in built)
         return replace(counts, indexed=indexed, failures=tuple(failures))
+
+
+def _type_to_refresh(definition: IndexDefinition) -> IndexType:
+    try:
+        return index_type(definition.using)
+    except IndexDefinitionError as error:
+        raise IndexDefinitionError(
+            f"index {definition.name!r} cannot be refreshed: {error}; install what brings the type or drop the index, "
+            "or refresh the others one by one, by their names"
+        ) from error
 
 
 def _advance(progress: Progress, before: int, total: int, done: int, _: int) -> None:

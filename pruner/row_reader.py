@@ -9,13 +9,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from pruner.errors import TableError
+from pruner.errors import SchemaError, TableError
 from pruner.pipeline.source_files import open_source
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from pruner.plan import Plan
+    from pruner.schema import Field
 
     Positions = NDArray[np.uint32]
 
@@ -44,7 +45,8 @@ def read_rows(
     """The rows of a plan, a table for each row group that holds some; only those groups are read.
 
     They are the matching rows where `plan.rows_exact`, and otherwise more: the predicate is to be applied again.
-    Columns are the files' own; what stands in paths alone is not among them.
+    Without `columns` they are each file's own. Named ones have the names of the table; a file that lacks one gives
+    NULL, of the table's type. What stands in paths alone is not among them.
 
     Args:
         plan: what is to be read.
@@ -52,14 +54,40 @@ def read_rows(
         storage_options: options of the store.
 
     Raises:
+        SchemaError: the table has no such column, only its paths have it, or a file lacks it where NULL is not certain.
         TableError: a slice to read has log files, so that its base file alone is not the table's content.
         StorageError: a file cannot be read.
     """
+    wanted = None if columns is None else [_stored(plan, name) for name in columns]
+    if wanted == []:
+        raise SchemaError("no columns are named: name some, or leave `columns` out for all of them")
+    return _read(plan, wanted, storage_options or {})
+
+
+def _stored(plan: Plan, name: str) -> Field:
+    found = plan.schema.find((name,))
+    if not found.in_file:
+        raise SchemaError(f"column {found.name!r} stands in the paths of the files alone: take it from there")
+    return found
+
+
+def _read(plan: Plan, wanted: list[Field] | None, options: Mapping[str, str]) -> Iterator[pa.Table]:
+    names = None if wanted is None else [field.name for field in wanted]
     for uri, positions in _rows(plan):
-        file: Any = pq.ParquetFile(open_source(uri, None, storage_options or {}))
+        file: Any = pq.ParquetFile(open_source(uri, None, options))
+        absent = [field for field in wanted or () if field.name not in file.schema_arrow.names]
+        for field in absent:
+            if field.conflict is not None or not field.absent_is_null:
+                raise SchemaError(
+                    f"column {field.name!r} is not in {uri} by that name, and may not be NULL there"
+                )
         for number, within in _in_groups(file, positions):
-            group = file.read_row_group(number, columns=None if columns is None else list(columns))
-            yield group if within is None else group.take(pa.array(within, pa.int64()))
+            group: Any = file.read_row_group(number, columns=names)
+            for field in absent:
+                nulls: Any = pa.array([None] * group.num_rows, field.type)
+                group = group.append_column(field.name, nulls)
+            chosen: pa.Table = group if names is None else group.select(names)
+            yield chosen if within is None else chosen.take(pa.array(within, pa.int64()))
 
 
 def _rows(plan: Plan) -> Iterator[tuple[str, Positions | None]]:

@@ -25,12 +25,14 @@ class IndexStatus:
     """One index: `covered` of `coverable` slices have records for every column of it.
 
     `bytes` is the size of its segments, the times are ISO 8601 in UTC (`refreshed_at` None before the first build),
-    `note` says why the index is not `usable`.
+    `where` is the predicate on partition columns outside of which nothing is recorded (None: everything is), `note`
+    says why the index is not `usable`.
     """
 
     name: str
     using: str
     columns: tuple[str, ...]
+    where: str | None
     covered: int
     coverable: int
     segments: int
@@ -73,6 +75,7 @@ def index_status(
         name=definition.name,
         using=definition.using,
         columns=tuple(columns),
+        where=definition.where,
         covered=int(np.count_nonzero(covered)),
         coverable=int(np.count_nonzero(snapshot.coverable)),
         segments=len(entries),

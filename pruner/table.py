@@ -157,7 +157,7 @@ class Table:
         on: str | Sequence[str],
         using: str = "column_stats",
         *,
-        options: Mapping[str, str] | None = None,
+        options: Mapping[str, str | int] | None = None,
         where: str | None = None,
         if_not_exists: bool = False,
         build: bool = True,
@@ -187,7 +187,12 @@ class Table:
         """
         runner_for(run)  # what cannot run must not leave a definition behind
         created = self._indexing().create(
-            name, on, using, dict(options or {}), if_not_exists=if_not_exists, where=where
+            name,
+            on,
+            using,
+            {key: str(value) for key, value in (options or {}).items()},
+            if_not_exists=if_not_exists,
+            where=where,
         )
         self._forget()
         return self.refresh(progress=progress, index=name, run=run) if created and build else None

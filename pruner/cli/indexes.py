@@ -339,6 +339,10 @@ def _print_indexes(found: TableStatus) -> None:
     for index in found.indexes:
         if index.note:
             write_line(f"note: {printable(index.note)}")
+        if index.where is not None:
+            write_line(
+                f"note: index {printable(index.name)} takes partitions with {printable(index.where)} alone"
+            )
     for reason in found.fallbacks:
         write_line(f"note: {printable(reason)}")
     for place, sentence in found.problems.items():

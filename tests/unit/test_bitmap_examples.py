@@ -121,14 +121,27 @@ def test_an_index_for_some_partitions(tmp_path: Path, where: str) -> None:
     root = tmp_path / "users"
     for region in (1, 2, 3):
         write_file(root / f"regionkey={region}" / "a.parquet", gender=["female", "male"])
-    pruner.sql(f"create index idx using bitmap on users (gender) where {where}", tables={"users": str(root)})
+    made = pruner.sql(
+        f"create index idx using bitmap on users (gender) where {where}", tables={"users": str(root)}
+    )
     table = pruner.open_table(str(root))
     (status,) = table.status().indexes
     wanted = {1} if "=" in where else {1, 3}
+    assert made.refresh is not None
+    assert (made.refresh.indexed, made.refresh.already) == (len(wanted), 0)
+    assert status.where == where
     assert (status.covered, status.coverable) == (len(wanted), 3)
     kept = {uri.split("/")[-2] for uri in table.plan("gender = 'other'").files}
     assert kept == {f"regionkey={region}" for region in {1, 2, 3} - wanted}
-    assert table.refresh().indexed == 0
+    again = table.refresh()
+    assert (again.indexed, again.already) == (0, len(wanted))
+
+
+def test_options_may_be_numbers(tmp_path: Path) -> None:
+    write_file(tmp_path / "t" / "a.parquet", gender=["female", "male"])
+    table = pruner.open_table(str(tmp_path / "t"))
+    table.create_index("few", on="gender", using="bitmap", options={"max_cardinality": 1})
+    assert any("max_cardinality = 1" in reason for reason in table.plan("gender = 'x'").fallbacks)
 
 
 TYPES = {

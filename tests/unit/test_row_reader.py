@@ -40,3 +40,27 @@ def test_files_without_known_rows_are_read_whole(table: pruner.Table) -> None:
 
 def test_nothing_is_read_where_nothing_matches(table: pruner.Table) -> None:
     assert list(pruner.read_rows(table.plan("x = 99"))) == []
+
+
+def test_columns_that_are_not_there_are_refused_and_never_lose_rows(table: pruner.Table) -> None:
+    plan = table.plan("x = 7")
+    with pytest.raises(pruner.SchemaError, match="no column 'nope': the table has x, id"):
+        pruner.read_rows(plan, columns=["id", "nope"])
+    with pytest.raises(pruner.SchemaError, match="no columns are named"):
+        pruner.read_rows(plan, columns=[])
+
+
+def test_a_file_without_a_column_gives_null(tmp_path: Path) -> None:
+    root = tmp_path / "t" / "day=1"
+    root.mkdir(parents=True)
+    pq.write_table(pa.table({"x": [1, 2, 1]}), root / "old.parquet")
+    pq.write_table(pa.table({"x": [1, 3], "added": ["a", "b"]}), root / "new.parquet")
+    table = pruner.open_table(str(root.parent))
+    table.create_index("bits", on="x", using="bitmap")
+    plan = table.plan("x = 1")
+    assert plan.rows_exact
+    read = pa.concat_tables(pruner.read_rows(plan, columns=["ADDED"]))
+    assert read.schema == pa.schema({"added": pa.string()})
+    assert read.column("added").to_pylist() == ["a", None, None]
+    with pytest.raises(pruner.SchemaError, match="'day' stands in the paths of the files alone"):
+        pruner.read_rows(plan, columns=["day"])

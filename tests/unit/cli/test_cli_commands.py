@@ -105,6 +105,10 @@ def test_a_million_values_in_a_file_are_planned(run: Run, flights: Path, tmp_pat
     assert ran.out.startswith("1 of 4 slices")
 
 
+def test_nothing_counts_as_covered_where_there_is_no_index(run: Run, flights: Path) -> None:
+    assert run("refresh", flights).out.startswith("0 slices indexed, 0 were covered")
+
+
 def test_refresh_covers_new_files(run: Run, flights: Path) -> None:
     created(run, flights)
     shutil.copy2(flights / "part-0.parquet", flights / "part-9.parquet")

@@ -7,6 +7,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+import pruner
 from tests.support.parquet_tables import write_file
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "length_index"
@@ -60,3 +63,13 @@ def test_an_index_type_of_another_distribution(tmp_path: Path) -> None:
         "NOT (s = 'LEX') a b c",
         "text_length indexes columns of text without options, not 'x'",
     ]
+
+    # Where the package is missing, its index is left alone and named; the others can be refreshed by their names.
+    table = pruner.open_table(str(root))
+    table.create_index("stats", on="x")
+    write_file(root / "d.parquet", s=["Lexi"], x=[9])
+    with pytest.raises(
+        pruner.IndexDefinitionError, match="index 'lengths' cannot be refreshed: no index type"
+    ):
+        table.refresh()
+    assert table.refresh(index="stats").indexed == 1
