@@ -75,7 +75,8 @@ def test_a_running_compaction_hides_its_base_files(
     assert listed(snapshot) == from_spark(spark_slices(spark, path))
     with_logs = snapshot.has_logs
     assert with_logs.any()
-    assert not snapshot.coverable[with_logs].any()
+    # From version 8 on a log file tells by its name which slice it belongs to, whatever becomes of the compaction.
+    assert snapshot.coverable[with_logs].any() == (not name.endswith("_v6"))
 
 
 @pytest.mark.parametrize("name", table_names("cow_v.|cow_late_commit_after_v.|cow_clustered_v.|mor_v[89]"))
