@@ -94,6 +94,10 @@ _HOMES = {
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 
 
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
+
 def __getattr__(name: str) -> object:
     """Import a public name when it is first used: `pruner --help` must not wait for Arrow."""
     if name not in _HOME_OF:

@@ -11,6 +11,7 @@ from typing import Any
 
 import duckdb
 
+from pruner.errors import TableError
 from pruner_duckdb.predicates import Parameters, Predicates
 from pruner_duckdb.relation import LazyRelation
 from pruner_duckdb.rewrite import Rewriter
@@ -257,7 +258,18 @@ def attach(con: duckdb.DuckDBPyConnection, tables: Mapping[str, TableSpec]) -> C
     Raises:
         PrunerError: the database has a table of one of the names, or an option is unknown.
     """
-    known = [KnownTable(name, spec) for name, spec in tables.items()]
-    rewriter = Rewriter({each.path: each for each in known}, *_shadow_and_predicates())
+    rewriter = Rewriter(_known(tables), *_shadow_and_predicates())
     rewriter.require_free_names(lambda sql, values: tuple(con.execute(sql, values).fetchall()[0]))
     return Connection(Runner(con, rewriter, deque(maxlen=KEPT_PLANS)))
+
+
+def _known(tables: Mapping[str, TableSpec]) -> dict[tuple[str, ...], KnownTable]:
+    known: dict[tuple[str, ...], KnownTable] = {}
+    for name, spec in tables.items():
+        table = KnownTable(name, spec)
+        if table.path in known:
+            raise TableError(
+                f"tables {known[table.path].name} and {name} have one name: DuckDB tells no letters by case"
+            )
+        known[table.path] = table
+    return known

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -67,11 +68,22 @@ def serve(
         server_header=False,
         timeout_keep_alive=30,
     )
-    listening = server.bind_socket()
-    listening.listen()  # from the line below on, clients may connect and wait
+    # From the line below on, clients may connect and wait.
+    listening = _listening(host, port)
     scheme = "http" if certificate is None else "https"
     write_line(
         f"serving {len(config.tables)} tables on {scheme}://{host}:{listening.getsockname()[1]}; stop with Ctrl-C"
     )
     sys.stdout.flush()
     uvicorn.Server(server).run(sockets=[listening])
+
+
+def _listening(host: str, port: int) -> socket.socket:
+    try:
+        return socket.create_server(
+            (host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET, backlog=2048
+        )
+    except OSError as error:
+        raise PrunerError(
+            f"cannot listen on {host}:{port}: {error.strerror}; choose another --host or --port"
+        ) from error

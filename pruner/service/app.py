@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import ClientDisconnect
 from starlette.responses import Response
@@ -59,7 +60,17 @@ def create_app(config: Config, catalog: Catalog, settings: Settings) -> Starlett
         service.route("/metrics", service.figures, "GET"),
     ]
     guard = Middleware(Guard, token=settings.token, concurrent=settings.limits.concurrent)
-    return Starlette(routes=routes, middleware=[guard])
+    return Starlette(routes=routes, middleware=[guard], exception_handlers={HTTPException: _no_route})
+
+
+async def _no_route(request: Request, error: Exception) -> Response:
+    """A path or a method that no route has, refused in the form of every other refusal."""
+    status = error.status_code if isinstance(error, HTTPException) else 404
+    answer = refusal(
+        status, f"no route for {request.method} {request.url.path[:200]}: /v1/openapi.json lists them"
+    )
+    answer.headers.update(getattr(error, "headers", None) or {})
+    return answer
 
 
 class _Service:

@@ -73,6 +73,11 @@ def test_options_that_do_not_exist_are_refused(flights: Path) -> None:
         pruner_duckdb.connect({"flights": {"as_of": "1"}})
 
 
+def test_names_that_differ_in_case_alone_are_refused(flights: Path) -> None:
+    with pytest.raises(TableError, match="tables flights and Flights have one name"):
+        pruner_duckdb.connect({"flights": str(flights), "Flights": str(flights)})
+
+
 def test_tables_are_opened_when_first_read(tmp_path: Path) -> None:
     con = pruner_duckdb.connect({"absent": str(tmp_path / "absent")})
     assert con.execute("SELECT 1").fetchall() == [(1,)]

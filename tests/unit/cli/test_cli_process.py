@@ -9,6 +9,7 @@ import re
 import select
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -189,6 +190,15 @@ def test_the_service_serves_and_stops(flights: Path, tmp_path: Path) -> None:
     finally:
         service.kill()
         service.communicate()
+
+
+def test_a_port_that_is_taken_is_one_sentence(tmp_path: Path, flights: Path, run_process: Run) -> None:
+    (tmp_path / "pruner.toml").write_text(f'[tables.t]\nuri = "{flights}"\n')
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        refused = run_process("serve", "--port", str(port))
+    assert (refused.code, refused.out) == (1, "")
+    assert refused.err.startswith(f"error: cannot listen on 127.0.0.1:{port}: Address already in use")
 
 
 def test_a_service_without_tables_or_beyond_this_machine_is_refused(

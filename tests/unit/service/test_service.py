@@ -127,6 +127,12 @@ def test_bad_requests_get_one_sentence(client: Client, body: Any, status: int, s
     assert "Traceback" not in answer.json["error"]
 
 
+def test_what_has_no_route_is_refused_like_everything_else(client: Client) -> None:
+    for answer, status in ((client.get("/v1/plan"), 405), (client.get("/nothing"), 404)):
+        assert answer.status == status
+        assert answer.json["error"].startswith("no route for GET /")
+
+
 def test_without_the_token_nothing_is_told(serve: Callable[[Settings], Client]) -> None:
     """Only the health check is open."""
     client = serve(Settings(token=TOKEN))
