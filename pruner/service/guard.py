@@ -11,14 +11,10 @@ from starlette.responses import Response
 from pruner.service.messages import Failure, encode
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-
     from starlette.requests import Request
     from starlette.types import ASGIApp, Receive, Scope, Send
 
     from pruner.service.settings import Limits
-
-    Handler = Callable[[Request], Awaitable[Response]]
 
 OPEN_ROUTES = frozenset({"/healthz"})
 """What may be asked without the token."""

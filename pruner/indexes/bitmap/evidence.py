@@ -10,24 +10,21 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, assert_never
 
 import numpy as np
-import pyarrow as pa
 from pyroaring import BitMap64
 
 from pruner.errors import FormatError, StorageError
 from pruner.expr.bound import CompareLeaf, InLeaf, IsNullLeaf, NotNullLeaf, PrefixLeaf
 from pruner.expr.nodes import Operator
-from pruner.expr.semantics import BINARY_COLLATION, NanOrder
+from pruner.expr.semantics import NanOrder
 from pruner.indexes.base import Entries, Rows
 from pruner.indexes.bitmap.blobs import all_rows, decode_many, is_sound
 from pruner.indexes.bitmap.texts import texts
 from pruner.indexes.bitmap.values import inside
 from pruner.indexes.columns.bounds import successor
-from pruner.indexes.columns.kinds import is_text
+from pruner.indexes.columns.questions import is_answerable
 from pruner.verdict import Outcome
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from numpy.typing import NDArray
 
     from pruner.expr.bound import Leaf, Point
@@ -37,8 +34,6 @@ if TYPE_CHECKING:
     from pruner.schema import Field
 
     Mask = NDArray[np.bool_]
-
-_FINENESS = {"s": 0, "ms": 1, "us": 2, "ns": 3}
 
 _ONE_BY_ONE = 16
 """Looking up a slice in the postings of an entry costs about as much as marking this many slices."""
@@ -77,7 +72,7 @@ class BitmapEvidence:
         """The entries whose rows can make `leaf` come to `outcome`; None where nothing can be said."""
         if isinstance(leaf, IsNullLeaf | NotNullLeaf):
             return self._without_values(leaf, outcome)
-        if not self._understands(leaf, semantics):
+        if not is_answerable(leaf, self._field.type, self._p.values.serves, semantics):
             return None
         if outcome is Outcome.NULL:
             return self._null_of(leaf, semantics)
@@ -90,30 +85,6 @@ class BitmapEvidence:
                 return self._prefix(leaf, outcome)
             case _:
                 assert_never(leaf)
-
-    def _understands(self, leaf: CompareLeaf | InLeaf | PrefixLeaf, semantics: Semantics) -> bool:
-        type_ = self._field.type
-        if is_text(type_) and semantics.collation != BINARY_COLLATION:
-            return False
-        # An engine that rounds what it reads compares other values than those that were recorded (trap S18).
-        rounds_to = semantics.timestamp_unit
-        if pa.types.is_timestamp(type_) and rounds_to and _FINENESS[rounds_to] < _FINENESS[type_.unit]:
-            return False
-        match leaf:
-            case PrefixLeaf():
-                return is_text(type_)
-            case CompareLeaf(point=point):
-                return self._serves([point])
-            case InLeaf(points=points):
-                return self._serves(points)
-
-    def _serves(self, points: Sequence[Point]) -> bool:
-        floating = pa.types.is_floating(self._field.type)
-        serves = self._p.values.serves
-        return all(
-            floating if p.nan else (p.low is None or serves(p.low)) and (p.high is None or serves(p.high))
-            for p in points
-        )
 
     def _none(self) -> Mask:
         return np.zeros(self.entry_count, np.bool_)

@@ -9,19 +9,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, assert_never
 
 import numpy as np
-import pyarrow as pa
 
 from pruner.expr.bound import CompareLeaf, InLeaf, IsNullLeaf, NotNullLeaf, PrefixLeaf
 from pruner.expr.nodes import Operator
-from pruner.expr.semantics import BINARY_COLLATION, NanOrder
+from pruner.expr.semantics import NanOrder
 from pruner.indexes.column_stats.intervals import Intervals, also
 from pruner.indexes.column_stats.runs import Runs
 from pruner.indexes.columns.bounds import successor
-from pruner.indexes.columns.kinds import is_text
+from pruner.indexes.columns.questions import is_answerable
 from pruner.verdict import Outcome
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
 
     from numpy.typing import NDArray
 
@@ -31,8 +30,6 @@ if TYPE_CHECKING:
     from pruner.schema import Field
 
     Mask = NDArray[np.bool_]
-
-_FINENESS = {"s": 0, "ms": 1, "us": 2, "ns": 3}
 
 
 class ColumnStatsEvidence:
@@ -54,7 +51,7 @@ class ColumnStatsEvidence:
             case IsNullLeaf() | NotNullLeaf():
                 return self._answer(semantics, at).without_values(leaf, outcome)
             case CompareLeaf() | InLeaf() | PrefixLeaf():
-                if not self._understands(leaf, semantics):
+                if not is_answerable(leaf, self._field.type, self._statistics.order.serves, semantics):
                     return None
                 return self._answer(semantics, at).of_values(leaf, outcome)
             case _:
@@ -62,30 +59,6 @@ class ColumnStatsEvidence:
 
     def _answer(self, semantics: Semantics, at: NDArray[np.intp] | None) -> _Answer:
         return _Answer(self._statistics, self._runs, semantics, self._all_hold_numbers, at)
-
-    def _understands(self, leaf: CompareLeaf | InLeaf | PrefixLeaf, semantics: Semantics) -> bool:
-        type_ = self._field.type
-        if is_text(type_) and semantics.collation != BINARY_COLLATION:
-            return False
-        # An engine that rounds what it reads compares other values than those that were recorded (trap S18).
-        rounds_to = semantics.timestamp_unit
-        if pa.types.is_timestamp(type_) and rounds_to and _FINENESS[rounds_to] < _FINENESS[type_.unit]:
-            return False
-        match leaf:
-            case PrefixLeaf():
-                return is_text(type_)
-            case CompareLeaf(point=point):
-                return self._serves([point])
-            case InLeaf(points=points):
-                return self._serves(points)
-
-    def _serves(self, points: Iterable[Point]) -> bool:
-        floating = pa.types.is_floating(self._field.type)
-        serves = self._statistics.order.serves
-        return all(
-            floating if p.nan else (p.low is None or serves(p.low)) and (p.high is None or serves(p.high))
-            for p in points
-        )
 
 
 class _Answer:
