@@ -34,6 +34,7 @@ class LeafColumn:
     `position` is its ordinal among the leaf columns. `type` is the Arrow type of its values by the Parquet schema alone
     (what engines read, whatever Arrow schema a writer stored beside it), None for types that no index supports. `int96`
     tells the deprecated timestamps, whose `type` is timestamp[us]. `repeated` is set inside lists and maps.
+    `partly_absent` tells that some files of a slice lack it, and that NULL is counted for their rows.
     """
 
     path: tuple[str, ...]
@@ -43,6 +44,7 @@ class LeafColumn:
     field_id: int | None
     repeated: bool
     int96: bool = False
+    partly_absent: bool = False
 
 
 class ChunkStatistics(NamedTuple):

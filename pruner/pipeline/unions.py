@@ -74,7 +74,7 @@ class UnionFooter:
             return _unusable(path, present, " and ".join(texts))
         if None in found and not (field is not None and field.absent_is_null):
             return _unusable(path, present, f"{widest.type_text}, which some files of the slice lack,")
-        return widest
+        return replace(widest, partly_absent=True) if None in found else widest
 
     def alike(self, path: Path, field_id: int | None) -> tuple[LeafColumn, ...]:
         """Leaf columns of any part that an engine may confuse with this one."""

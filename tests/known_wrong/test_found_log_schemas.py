@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 
+from pruner.expr.bound import CompareLeaf, Point
+from pruner.expr.nodes import Operator
+from pruner.expr.semantics import Semantics
+from pruner.indexes.bitmap.index import BITMAP
 from pruner.indexes.column_stats.index import COLUMN_STATS
 from pruner.pipeline.avro_rows import read_rows
 from pruner.pipeline.kernel import read_slice
@@ -18,7 +24,13 @@ from pruner.pipeline.requests import BuildRequest, Failure, SliceFiles
 from pruner.schema import Field
 from pruner.tables.hudi_properties import HudiProperties
 from pruner.tables.hudi_schema import table_schema
+from pruner.verdict import Outcome
 from tests.unit.pipeline.test_hudi_logs import DONE, data_block, encoded
+
+if TYPE_CHECKING:
+    from pruner.indexes.base import IndexType
+
+SEMANTICS = Semantics(engine="spark", zone="UTC")
 
 
 def _decimal(namespace: str, scale: int) -> dict[str, Any]:
@@ -77,3 +89,55 @@ def test_found_log_timestamps_of_another_unit_than_the_tables(tmp_path: Path) ->
         assert isinstance(found, tuple)
         assert not isinstance(found, Failure)
         assert found[0] is trusted
+
+
+def _partly_absent(folder: Path, column: str) -> SliceFiles:
+    """A slice whose base file lacks a column that its log rows have."""
+    base, log = folder / "base.parquet", folder / "log"
+    pq.write_table(pa.table({"x": pa.array([1, 2], pa.int64())}), base)
+    log.write_bytes(data_block([("x", "long"), (column, "long")], [{"x": 2, column: 9}]))
+    return SliceFiles(0, str(base), base.stat().st_size, [str(log)], log.stat().st_size, DONE)
+
+
+def _recorded(files: SliceFiles, kind: IndexType, field: Field) -> pa.Table:
+    (found,) = read_slice(files, {}, [BuildRequest(kind, field, {}, "i")])
+    assert not isinstance(found, Failure)
+    if not isinstance(found, tuple):
+        return found
+    names = COLUMN_STATS.record_schema.names
+    return pa.Table.from_pylist([dict(zip(names, found, strict=True))], COLUMN_STATS.record_schema)
+
+
+def _covered(records: pa.Table, kind: IndexType, field: Field) -> bool:
+    slices = pa.array([0] * records.num_rows, pa.int32())
+    evidence = kind.load(records.append_column("__slice", slices), 1, field)
+    leaf = CompareLeaf(field, Operator.EQ, Point(5, 5))
+    held = evidence.possible(leaf, Outcome.TRUE, SEMANTICS, None)
+    assert held is not None
+    assert bool(evidence.covered[0]) is not bool(held[0]), "covered slices do not hold 5, the others may"
+    return bool(evidence.covered[0])
+
+
+@pytest.mark.parametrize("kind", [COLUMN_STATS, BITMAP], ids=lambda kind: kind.name)
+@pytest.mark.parametrize("missing_in", ["base file", "no file"])
+def test_found_a_later_default_of_a_column_that_some_files_lack(
+    kind: IndexType, missing_in: str, tmp_path: Path
+) -> None:
+    """T3: counted as NULL, rows of the files without the column read as the default that the table gave it later."""
+    field = Field(("later" if missing_in == "base file" else "x",), pa.int64())
+    files = _partly_absent(tmp_path, "later")
+    found = _recorded(files, kind, field)
+    assert _covered(found, kind, field), "while absent means NULL, its bounds are 9 and NULL"
+    defaulted = replace(field, absent_is_null=False)
+    assert _covered(found, kind, defaulted) is (missing_in == "no file")
+
+
+@pytest.mark.parametrize("kind", [COLUMN_STATS, BITMAP], ids=lambda kind: kind.name)
+def test_records_that_do_not_say_whether_some_files_lack_a_column(kind: IndexType, tmp_path: Path) -> None:
+    """Records of before count as such where it matters: where the column has a default, and the slice has NULLs."""
+    files = _partly_absent(tmp_path, "later")
+    for name, has_nulls in (("later", True), ("x", False)):
+        field = Field((name,), pa.int64())
+        old = _recorded(files, kind, field).drop_columns(["partly_absent"])
+        assert _covered(old, kind, field)
+        assert _covered(old, kind, replace(field, absent_is_null=False)) is not has_nulls

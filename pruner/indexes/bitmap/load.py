@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 
 from pruner.indexes.bitmap.record import NAN, NULL, SLICE, VALUE, stored_type
 from pruner.indexes.bitmap.values import ValueList, value_list
+from pruner.indexes.columns.doubt import partly_absent
 from pruner.indexes.columns.kinds import Conversion, conversion, kind_of, parse_type
 
 if TYPE_CHECKING:
@@ -102,7 +103,8 @@ def load_postings(records: pa.Table, count: int, field: Field) -> Postings:
     records = records.combine_chunks()
     slices = _ints(records, "__slice")
     kinds = _ints(records, "entry")
-    headers = _headers(_where(records, kinds == SLICE), slices[kinds == SLICE], count, field)
+    with_nulls = np.isin(slices[kinds == SLICE], slices[kinds == NULL])
+    headers = _headers(_where(records, kinds == SLICE), slices[kinds == SLICE], with_nulls, count, field)
     rows = np.flatnonzero(kinds != SLICE)
     rows = rows[headers.usable[slices[rows]]]
     values, distinct, codes, rows = _coded(records, rows, kinds, headers.codes[slices[rows]], headers, field)
@@ -117,7 +119,7 @@ def load_postings(records: pa.Table, count: int, field: Field) -> Postings:
     return _sorted(values, distinct, codes, owners, sizes, rows, headers)
 
 
-def _headers(records: pa.Table, slices: Integers, count: int, field: Field) -> _Headers:
+def _headers(records: pa.Table, slices: Integers, with_nulls: Mask, count: int, field: Field) -> _Headers:
     row_counts = _ints(records, "row_count", -1)
     encoded = cast("Any", records.column("type").combine_chunks()).dictionary_encode()
     types: list[str] = encoded.dictionary.to_pylist()
@@ -127,6 +129,9 @@ def _headers(records: pa.Table, slices: Integers, count: int, field: Field) -> _
     usable = _flags(records, "usable") & (row_counts >= 0) & fits[codes] & (~absent | field.absent_is_null)
     if field.conflict is not None:
         usable &= False
+    if not field.absent_is_null:
+        # NULLs that were counted for files without the column read as something else by now (trap T3).
+        usable &= ~partly_absent(records, with_nulls)
     if field.field_id is not None:
         ids = _ints(records, "field_id", field.field_id)
         usable &= ids == field.field_id

@@ -66,6 +66,7 @@ def record_schema(type_: pa.DataType) -> pa.Schema:
             pa.field("absent", pa.bool_()),
             pa.field("calendar_open", pa.bool_()),
             pa.field("note", pa.string()),
+            pa.field("partly_absent", pa.bool_()),  # not in the first records: there it is not known
         ]
     )
 
@@ -79,6 +80,7 @@ class _About:
     note: str | None = None
     absent: bool = False
     calendar_open: bool = False
+    partly_absent: bool = False
 
 
 def record_slice(reader: SliceReader, field: Field, max_cardinality: int) -> pa.Table:
@@ -107,7 +109,8 @@ def record_slice(reader: SliceReader, field: Field, max_cardinality: int) -> pa.
     if len(values.codes) != rows:
         raise ValueError(f"its column has {len(values.codes)} values for {rows} rows")
     note, is_open = _calendar_doubt(reader, leaf, values, how)
-    return _table(field, _About(rows, field_id, note, calendar_open=is_open), None if note else values)
+    about = _About(rows, field_id, note, calendar_open=is_open, partly_absent=leaf.partly_absent)
+    return _table(field, about, None if note else values)
 
 
 def _no_bitmap(leaf: LeafColumn | None, field: Field, rows: int) -> str | None:
@@ -151,6 +154,7 @@ def _table(field: Field, about: _About, values: Values | None) -> pa.Table:
         "absent": about.absent,
         "calendar_open": about.calendar_open,
         "note": about.note,
+        "partly_absent": about.partly_absent,
     }
     listed = {} if values is None else _entries(values, value_column(field.type))
     count = len(listed["entry"]) if listed else 0

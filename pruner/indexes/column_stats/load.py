@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from pruner.indexes.column_stats.convert import Bounds, bounds_in
+from pruner.indexes.columns.doubt import partly_absent
 from pruner.indexes.columns.kinds import INT96, Kind, conversion, kind_of, parse_type
 
 if TYPE_CHECKING:
@@ -101,6 +102,9 @@ def _checked_rows(records: pa.Table, field: Field) -> _Rows:
         usable &= False
     fits = np.array([conversion(text, field.type) is not None for text in types] + [False])
     usable &= np.where(absent, field.absent_is_null, fits[codes])
+    if not field.absent_is_null:
+        # NULLs that were counted for files without the column read as something else by now (trap T3).
+        usable &= ~partly_absent(records, ~nulls_known | (null_count > 0))
     if field.field_id is not None:
         ids, ids_known = _ints(records, "field_id")
         usable &= ~ids_known | (ids == field.field_id)

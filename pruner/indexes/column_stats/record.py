@@ -25,8 +25,9 @@ class ColumnRecord(NamedTuple):
 
     Bounds stand in the columns of the file type's kind (`kinds.Kind`), in the file's own unit and scale; they leave out
     NULL and NaN. `trusted` is False where it is not known what an engine reads from this file; then nothing but
-    the row count means anything. `absent` tells that the file does not have the column. `calendar_open` tells that a
-    setting of the Spark session decides how the oldest dates or timestamps are read.
+    the row count means anything. `absent` tells that the file does not have the column, `partly_absent` that some files
+    of the slice do not (None where that is not known). `calendar_open` tells that a setting of the Spark session
+    decides how the oldest dates or timestamps are read.
     """
 
     trusted: bool
@@ -50,6 +51,7 @@ class ColumnRecord(NamedTuple):
     calendar_open: bool = False
     from_data: bool = False
     note: str | None = None
+    partly_absent: bool | None = False
 
 
 _BOUND = {
@@ -75,6 +77,7 @@ RECORD_SCHEMA = pa.schema(
         pa.field("calendar_open", pa.bool_(), nullable=False),
         pa.field("from_data", pa.bool_(), nullable=False),
         pa.field("note", pa.string()),
+        pa.field("partly_absent", pa.bool_()),  # not in the first records: there it is not known
     ]
 )
 """Columns of the records, the same for every field, so that segments of different ages always go together."""
@@ -104,7 +107,14 @@ def record_column(reader: SliceReader, field: Field) -> ColumnRecord:
     try:
         summary = summarize(reader, leaf)
     except UndecodableError as error:
-        return ColumnRecord(True, footer.row_count, leaf.type_text, leaf.field_id, note=str(error))
+        return ColumnRecord(
+            True,
+            footer.row_count,
+            leaf.type_text,
+            leaf.field_id,
+            note=str(error),
+            partly_absent=leaf.partly_absent,
+        )
     return _record(footer, leaf, summary)
 
 
@@ -128,6 +138,7 @@ def _record(footer: ParquetFooter, leaf: LeafColumn, summary: Summary) -> Column
         calendar_open=is_open,
         from_data=summary.from_data,
         note=note,
+        partly_absent=leaf.partly_absent,
     )
     if low is None or high is None or leaf.type is None:
         return bounds

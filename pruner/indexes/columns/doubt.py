@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from pruner.indexes.columns.kinds import conversion
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+    from numpy.typing import NDArray
+
     from pruner.indexes.base import LeafColumn, ParquetFooter
     from pruner.schema import Field
 
@@ -29,3 +34,16 @@ def doubt(footer: ParquetFooter, leaf: LeafColumn | None, field: Field) -> str |
     if leaf.type is None or conversion(leaf.type_text, field.type) is None:
         return f"values of type {leaf.type_text} in the file do not settle values of type {field.type} in the table"
     return None
+
+
+def partly_absent(records: pa.Table, can_be_null: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Tell of which records some file of the slice may lack the column, whose rows then count as NULL (trap T3).
+
+    Args:
+        records: records of slices, whose column `partly_absent` is null, or missing, where that was not recorded yet.
+        can_be_null: whether NULLs were recorded: without any, no file with rows lacks the column.
+    """
+    if "partly_absent" not in records.column_names:
+        return can_be_null
+    column: Any = records.column("partly_absent").combine_chunks()
+    return np.where(np.asarray(column.is_null()), can_be_null, np.asarray(column.fill_null(False)))
