@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from pruner.version import __version__
 
 if TYPE_CHECKING:
+    from pruner.catalog import open_table
     from pruner.compaction import CompactResult
     from pruner.ddl import sql
     from pruner.errors import (
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
     from pruner.plan import FunnelStep, Plan
     from pruner.row_reader import read_rows, row_groups
     from pruner.status import IndexStatus, TableStatus
-    from pruner.table import Table, open_table
+    from pruner.table import Table
     from pruner.tables.snapshot import FileSlice
 
 __all__ = [
@@ -69,6 +70,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "pruner.catalog": ("open_table",),
     "pruner.compaction": ("CompactResult",),
     "pruner.ddl": ("sql",),
     "pruner.errors": (
@@ -88,7 +90,7 @@ _HOMES = {
     "pruner.row_reader": ("read_rows", "row_groups"),
     "pruner.status": ("IndexStatus", "TableStatus"),
     "pruner.pinned": ("PinnedSnapshot",),
-    "pruner.table": ("Table", "open_table"),
+    "pruner.table": ("Table",),
     "pruner.tables.snapshot": ("FileSlice",),
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}

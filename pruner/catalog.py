@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeAlias, Union
 
 from pruner.config import Config, ConfigError, TableSettings, load, settings_of
@@ -15,11 +16,61 @@ TableLike: TypeAlias = Union["Table", str, "os.PathLike[str]", "Sequence[str]", 
 """An open table, its place, its places, or its options (the keys of docs/configuration.md)."""
 
 
+def settings_given(
+    uri: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+    *,
+    storage_options: Mapping[str, str] | None = None,
+    index_uri: str | None = None,
+    max_staleness: float | None = None,
+) -> TableSettings:
+    """Return how to open a table that a program names by its name, place or places; see `open_table`.
+
+    Raises:
+        TableError: it is neither a known name nor a place.
+        ConfigError: its configuration is wrong.
+    """
+    if isinstance(uri, (str, os.PathLike)):
+        settings = load().resolve(os.fspath(uri))
+    else:
+        uris = tuple(os.fspath(each) for each in uri)
+        settings = load().find_at(uris) or TableSettings(uris=uris)
+    settings = settings.with_overrides(index_uri, storage_options or {})
+    return settings if max_staleness is None else replace(settings, max_staleness=max_staleness)
+
+
+def open_table(
+    uri: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+    *,
+    storage_options: Mapping[str, str] | None = None,
+    index_uri: str | None = None,
+    max_staleness: float | None = None,
+) -> Table:
+    """Open a table of Hudi or Parquet files; the format is detected.
+
+    What is not given is taken from `pruner.toml` (docs/configuration.md) where that knows the table.
+
+    Args:
+        uri: path or URI of the table's root, several roots of one Parquet table, or a name in `pruner.toml`.
+        storage_options: options of the store (keys as `obstore` knows them).
+        index_uri: place of the metadata table; `<first root>.pruner` unless given.
+        max_staleness: age in seconds up to which a look at the table may be reused; 0, the default, looks
+            before every plan.
+
+    Raises:
+        TableError: there is no such name or path, it is not a table, or its format is not supported.
+        StorageError: the store refuses to be read.
+        ConfigError: `pruner.toml` is wrong.
+    """
+    return settings_given(
+        uri, storage_options=storage_options, index_uri=index_uri, max_staleness=max_staleness
+    ).open()
+
+
 def open_given(value: TableLike, where: str) -> Table:
     """Open what a program handed over as a table.
 
     Args:
-        value: a table, a path or URI, several of them, or a mapping of options.
+        value: a table, a path, URI or name in `pruner.toml`, several places, or a mapping of options.
         where: what the program calls it, for errors.
 
     Raises:
@@ -29,11 +80,17 @@ def open_given(value: TableLike, where: str) -> Table:
     """
     match value:
         case str() | os.PathLike():
-            return TableSettings(uris=(os.fspath(value),)).open()
+            return open_table(value)
         case Mapping():
-            return settings_of(value, where).open()
+            options = settings_of(value, where)
+            return open_table(
+                options.uris[0] if len(options.uris) == 1 else options.uris,
+                storage_options=options.storage_options,
+                index_uri=options.index_uri,
+                max_staleness=options.max_staleness if "max_staleness" in value else None,
+            )
         case Sequence():
-            return settings_of({"uri": value}, where).open()
+            return open_table(value)
         case _:
             return value
 

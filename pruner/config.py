@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from pruner.errors import PrunerError, TableError
 from pruner.limits import CONFIG_BYTES
+from pruner.storage import normalize_uri
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -69,9 +70,9 @@ class TableSettings:
 
     def open(self) -> Table:
         """Open the table: see `pruner.open_table`."""
-        from pruner.table import open_table
+        from pruner.table import open_places
 
-        return open_table(
+        return open_places(
             self.uris[0] if len(self.uris) == 1 else self.uris,
             storage_options=self.storage_options,
             index_uri=self.index_uri,
@@ -108,8 +109,27 @@ class Config:
                 return self._filled_in(table)
         return None
 
+    def find_at(self, uris: Sequence[str]) -> TableSettings | None:
+        """Return the table at these places, in whatever order and spelling; None without one.
+
+        Raises:
+            ConfigError: a value of it names an environment variable that is not set.
+
+        """
+        places = _normalized(uris)
+        for table in self.tables:
+            try:
+                known = _normalized(self._places_of(table))
+            except ConfigError:
+                continue  # where this table is cannot be known without a variable that is not set
+            if places is not None and places == known:
+                return self._filled_in(table)
+        return None
+
     def resolve(self, name_or_uri: str) -> TableSettings:
         """Return the table with this name or alias or, when there is none, at this URI or path.
+
+        A place that the file knows is opened as the file says, with its `index_uri` and options.
 
         Raises:
             ConfigError: a value of it names an environment variable that is not set.
@@ -120,7 +140,7 @@ class Config:
         if found is not None:
             return found
         if is_place(name_or_uri):
-            return TableSettings(uris=(name_or_uri,))
+            return self.find_at((name_or_uri,)) or TableSettings(uris=(name_or_uri,))
         known = self._known_names(name_or_uri)
         raise TableError(f"no table {name_or_uri!r}: there is no such path, and {known}")
 
@@ -131,13 +151,21 @@ class Config:
         close = difflib.get_close_matches(wanted, known, n=3) or known[:10]
         return f"{self.path} names {', '.join(close) if close else 'no table'}"
 
+    @property
+    def _folder(self) -> Path:
+        return self.path.parent if self.path else Path()
+
+    def _places_of(self, table: TableSettings) -> tuple[str, ...]:
+        where = f"{self.path}: tables.{table.name}.uri"
+        return tuple(_place(_fill_in(uri, where), self._folder) for uri in table.uris)
+
     def _filled_in(self, table: TableSettings) -> TableSettings:
         where = f"{self.path}: tables.{table.name}"
-        folder = self.path.parent if self.path else Path()
+        index_uri = table.index_uri
         return replace(
             table,
-            uris=tuple(_place(_fill_in(uri, f"{where}.uri"), folder) for uri in table.uris),
-            index_uri=table.index_uri and _place(_fill_in(table.index_uri, f"{where}.index_uri"), folder),
+            uris=self._places_of(table),
+            index_uri=index_uri and _place(_fill_in(index_uri, f"{where}.index_uri"), self._folder),
             storage_options={
                 key: _fill_in(value, f"{where}.storage_options.{key}")
                 for key, value in table.storage_options.items()
@@ -163,16 +191,6 @@ def load(path: str | os.PathLike[str] | None = None) -> Config:
     if chosen is None:
         return Config()
     return Config(chosen, _tables(chosen, _read(chosen)))
-
-
-def resolve(name_or_uri: str) -> TableSettings:
-    """Find a table by name, alias or place: see `Config.resolve`."""
-    return load().resolve(name_or_uri)
-
-
-def open_named(name_or_uri: str) -> Table:
-    """Open a table by name, alias or place: see `Config.resolve` and `pruner.open_table`."""
-    return resolve(name_or_uri).open()
 
 
 def is_place(text: str) -> bool:
@@ -205,6 +223,14 @@ def settings_of(entry: Mapping[str, Any], where: str) -> TableSettings:
         aliases=_strings(entry.get("aliases", ()), f"{where}.aliases"),
         max_staleness=_seconds(entry.get("max_staleness", 0), f"{where}.max_staleness"),
     )
+
+
+def _normalized(uris: Sequence[str]) -> tuple[str, ...] | None:
+    """The places in pruner's spelling; None where the kind of store is not known."""
+    try:
+        return tuple(sorted(normalize_uri(uri) for uri in uris))
+    except PrunerError:
+        return None
 
 
 def _exists(text: str) -> bool:

@@ -39,14 +39,14 @@ METADATA_SUFFIX = ".pruner"
 """What is appended to the first root to get the place of the metadata table: beside the table, never inside it."""
 
 
-def open_table(
+def open_places(
     uri: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
     *,
     storage_options: Mapping[str, str] | None = None,
     index_uri: str | None = None,
     max_staleness: float = 0.0,
 ) -> Table:
-    """Open a table of Hudi or Parquet files; the format is detected.
+    """Open a table of Hudi or Parquet files by its place alone, whatever `pruner.toml` says of it.
 
     Args:
         uri: path or URI of the table's root, or several roots of one Parquet table.

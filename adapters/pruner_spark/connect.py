@@ -10,10 +10,11 @@ import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from pruner.catalog import settings_given
 from pruner.errors import PredicateError, SchemaError, TableError
 from pruner.expr.semantics import Semantics
 from pruner_spark.scans import LOGGER
-from pruner_spark.tables import opened, settings_for
+from pruner_spark.tables import opened
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -54,7 +55,7 @@ def connect_read(
         ConfigError: `pruner.toml` is wrong.
         pyspark.errors.PySparkException: Spark refuses the predicate or cannot read the table.
     """
-    settings = settings_for(uri, index_uri, storage_options, None)
+    settings = settings_given(uri, index_uri=index_uri, storage_options=storage_options)
     table = opened(settings)
     first, *others = settings.uris
     if table.format != "parquet" or others:

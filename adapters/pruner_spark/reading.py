@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from pruner.catalog import settings_given
 from pruner.errors import TableError
-from pruner_spark.jvm import java_side, session_id
-from pruner_spark.tables import opened, settings_for
+from pruner_spark.jvm import java_side
+from pruner_spark.tables import opened
 from pruner_spark.wrapping import PLANNING_SECONDS, Chooser, Wrapper, table_behind
 
 if TYPE_CHECKING:
@@ -57,7 +58,9 @@ def read(
         ConfigError: `pruner.toml` or an option is wrong.
         pyspark.errors.PySparkException: Spark cannot read it.
     """
-    settings = settings_for(uri, index_uri, storage_options, max_staleness)
+    settings = settings_given(
+        uri, index_uri=index_uri, storage_options=storage_options, max_staleness=max_staleness
+    )
     table = opened(settings)
     reader = spark.read.format(table.format)
     if read_optimized:
@@ -99,7 +102,7 @@ def prune(frame: DataFrame, *, planning_seconds: float = PLANNING_SECONDS) -> Da
 
 def last_plans(spark: SparkSession) -> list[Scan]:
     """Return the newest scans of a session (64 at most), oldest first."""
-    return java_side(spark).log.scans(session_id(spark))
+    return java_side(spark).scans(spark)
 
 
 def _always(settings: TableSettings, _: Any) -> TableSettings:

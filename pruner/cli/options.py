@@ -15,6 +15,7 @@ from pruner.limits import PREDICATE_TEXT_BYTES
 
 if TYPE_CHECKING:
     from pruner.catalog import Catalog
+    from pruner.config import TableSettings
     from pruner.table import Table
 
 
@@ -89,15 +90,16 @@ def open_table(name: str, index_uri: str | None, options: list[str] | None) -> T
 def catalog(tables: dict[str, str], index_uri: str | None, options: list[str] | None) -> Catalog:
     """The tables of the command line and of the configuration, opened with the command line's options."""
     from pruner.catalog import Catalog
-    from pruner.config import TableSettings, load
+    from pruner.config import load
 
     storage_options = pairs(options, "--option")
 
     def override(settings: TableSettings) -> TableSettings:
         return settings.with_overrides(index_uri, storage_options)
 
-    given = {name: override(TableSettings(uris=(uri,))).open() for name, uri in tables.items()}
-    return Catalog(given, load(), override)
+    config = load()
+    given = {name: override(config.resolve(uri)).open() for name, uri in tables.items()}
+    return Catalog(given, config, override)
 
 
 def pairs(texts: list[str] | None, option: str) -> dict[str, str]:

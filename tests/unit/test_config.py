@@ -5,8 +5,12 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
+import pruner
+from pruner.catalog import open_given
 from pruner.config import FILE_NAME, FILE_VARIABLE, Config, ConfigError, TableSettings, load, settings_of
 from pruner.errors import TableError
 from pruner.limits import CONFIG_BYTES
@@ -228,3 +232,51 @@ def test_options_from_a_program_are_checked_as_well() -> None:
     # Programs get their secrets from wherever they like.
     settings = settings_of({"uri": "/f", "storage_options": {"token": "t"}}, "flights")
     assert settings.storage_options == {"token": "t"}
+
+
+@pytest.fixture
+def configured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A working directory whose `pruner.toml` keeps the index of a small table elsewhere."""
+    pq.write_table(pa.table({"x": [1, 2]}), _made(tmp_path / "data") / "a.parquet")
+    write(tmp_path, '[tables.events]\nuri = "data"\nindex_uri = "index"\naliases = ["hive.web.events"]')
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def _made(folder: Path) -> Path:
+    folder.mkdir()
+    return folder
+
+
+@pytest.mark.parametrize("given", ["events", "hive.web.EVENTS", "data", "./data/", ["data"]])
+def test_a_table_is_opened_as_the_file_says_however_a_program_names_it(
+    configured: Path, given: str | list[str]
+) -> None:
+    for table in (
+        pruner.open_table(given),
+        open_given(given, "tables['t']"),
+        open_given({"uri": given}, "tables['t']"),
+    ):
+        assert table.uri == str(configured / "data")
+        assert table.index_uri == str(configured / "index")
+
+
+def test_what_a_program_says_of_a_table_comes_before_the_file(configured: Path) -> None:
+    assert pruner.open_table("events", index_uri=str(configured / "mine")).index_uri == str(
+        configured / "mine"
+    )
+
+
+def test_an_unset_variable_of_the_table_itself_is_an_error_and_of_another_table_is_not(
+    configured: Path,
+) -> None:
+    write(configured, '[tables.other]\nuri = "${PRUNER_TEST_UNSET}/x"\n[tables.t]\nuri = "data"')
+    assert pruner.open_table("data").uri == str(configured / "data")
+    write(configured, '[tables.t]\nuri = "data"\nindex_uri = "${PRUNER_TEST_UNSET}/i"')
+    with pytest.raises(ConfigError, match="PRUNER_TEST_UNSET is not set"):
+        pruner.open_table("data")
+
+
+def test_a_name_that_nobody_knows_says_which_are_known(configured: Path) -> None:
+    with pytest.raises(TableError, match="names events"):
+        pruner.open_table("event")

@@ -50,17 +50,27 @@ def until(done: Any) -> None:
         time.sleep(0.05)
 
 
+def said_until_indexed(process: subprocess.Popen[str]) -> list[dict[str, Any]]:
+    """What the rounds say up to the first one that indexed something."""
+    assert process.stdout is not None
+    rounds: list[dict[str, Any]] = []
+    while not rounds or not rounds[-1]["indexed"]:
+        rounds.append(json.loads(process.stdout.readline()))
+    return rounds
+
+
 @pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM])
 def test_follows_and_stops(table: pruner.Table, tmp_path: Path, stop: signal.Signals) -> None:
     with watching(table, "--output", "json") as process:
-        until(lambda: table.plan("x = 9").kept == 0)
+        rounds = said_until_indexed(process)
+        assert table.plan("x = 9").kept == 0
         write(tmp_path / "t", 1)
         assert table.plan("x = 1").kept == 1, "sound before the index has followed"
-        until(lambda: table.plan("x = 9").kept == 0)
+        rounds += said_until_indexed(process)
+        assert table.plan("x = 9").kept == 0
         process.send_signal(stop)
         out, err = process.communicate(timeout=30)
-    assert (process.returncode, err) == (0, "")
-    rounds = [json.loads(line) for line in out.splitlines()]
+    assert (process.returncode, out, err) == (0, "", "")
     # The second file is young at first; a round in which nothing happens says nothing.
     assert [each["indexed"] for each in rounds if each["indexed"]] == [1, 1]
     assert len(rounds) <= 3
