@@ -48,7 +48,8 @@ class RefreshResult:
     `indexed` slices got records, `already` were covered by every index that takes them (a WHERE leaves slices out),
     `uncoverable` are not settled or cannot be read; `problems` names the last by the URI of the file, with one
     sentence each. `files` and `bytes` say what was to be read. Each failure names a slice that stays uncovered.
-    `resumed` slices had been recorded by a build that ended before its commit; they count as covered.
+    `resumed` slices had been recorded by a build that ended before its commit; they count as covered. `refused` has one
+    sentence for each index, by its name, that this pruner cannot refresh; the others were.
     """
 
     indexed: int
@@ -60,6 +61,7 @@ class RefreshResult:
     dry_run: bool = False
     problems: Mapping[str, str] = field(default_factory=dict[str, str])
     resumed: int = 0
+    refused: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +156,7 @@ class Indexing:
         """Index what is not covered, in one commit.
 
         Raises:
-            IndexDefinitionError: there is no index of the name `only`.
+            IndexDefinitionError: there is no index of the name `only`, or this pruner cannot refresh it.
             TableError: there is no partition of such a path.
             ConflictError: an index was dropped while it was being built; the others were committed.
         """
@@ -165,8 +167,15 @@ class Indexing:
         state = self._publisher.of_this_table(self._metadata.state())
         if dry_run:
             state, resumed = self._publisher.waiting(state, snapshot)
-        chosen = _chosen_definitions(state, only, self._source.root)
-        targets = [t for definition in chosen for t in self._targets(state, definition, snapshot, in_scope)]
+        targets: list[_Target] = []
+        refused: dict[str, str] = {}
+        for definition in _chosen_definitions(state, only, self._source.root):
+            try:
+                targets += self._targets(state, definition, snapshot, in_scope)
+            except IndexDefinitionError as error:
+                if only is not None:
+                    raise
+                refused[definition.name] = str(error)
         to_read, taken = np.zeros(len(snapshot), np.bool_), np.zeros(len(snapshot), np.bool_)
         for target in targets:
             to_read |= target.missing
@@ -180,6 +189,7 @@ class Indexing:
             dry_run=dry_run,
             problems=dict(snapshot.problems),
             resumed=resumed,
+            refused=refused,
         )
         if dry_run or not to_read.any():
             return counts
@@ -251,8 +261,7 @@ def _type_to_refresh(definition: IndexDefinition) -> IndexType:
         return index_type(definition.using)
     except IndexDefinitionError as error:
         raise IndexDefinitionError(
-            f"index {definition.name!r} cannot be refreshed: {error}; install what brings the type or drop the index, "
-            "or refresh the others one by one, by their names"
+            f"index {definition.name!r} cannot be refreshed: {error}; install what brings the type or drop the index"
         ) from error
 
 

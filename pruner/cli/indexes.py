@@ -267,6 +267,7 @@ def _refresh_json(result: RefreshResult) -> dict[str, Any]:
         "failures": [asdict(failure) for failure in result.failures],
         "problems": dict(result.problems),
         "resumed": result.resumed,
+        "refused": dict(result.refused),
     }
 
 
@@ -322,7 +323,7 @@ def _complaints(result: RefreshResult) -> list[str]:
     for failure in result.failures:
         index = f"index {failure.index}" if failure.index else "any index"
         complaints.append(f"not in {index}: {_problem(failure.slice, failure.reason)}")
-    return complaints
+    return complaints + list(result.refused.values())
 
 
 def _problem(place: str, sentence: str) -> str:

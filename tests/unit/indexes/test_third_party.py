@@ -64,12 +64,21 @@ def test_an_index_type_of_another_distribution(tmp_path: Path) -> None:
         "text_length indexes columns of text without options, not 'x'",
     ]
 
-    # Where the package is missing, its index is left alone and named; the others can be refreshed by their names.
+    # Where the package is missing, its index is left alone and named; the others are refreshed.
     table = pruner.open_table(str(root))
     table.create_index("stats", on="x")
     write_file(root / "d.parquet", s=["Lexi"], x=[9])
     with pytest.raises(
         pruner.IndexDefinitionError, match="index 'lengths' cannot be refreshed: no index type"
     ):
-        table.refresh()
-    assert table.refresh(index="stats").indexed == 1
+        table.refresh(index="lengths")
+    result = table.refresh()
+    assert result.indexed == 1
+    assert list(result.refused) == ["lengths"]
+    assert result.refused["lengths"].startswith(
+        "index 'lengths' cannot be refreshed: no index type 'text_length'"
+    )
+    assert table.plan("x = 9").kept == 1
+    assert table.plan("s = 'nothing'").total == table.plan("s = 'nothing'").kept == 4, (
+        "an unknown type proves nothing"
+    )
