@@ -24,7 +24,7 @@ COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --gen
 	--no-emit-index-url --no-emit-find-links --no-annotate --no-header
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo quick check check-matrix test faults fuzz soak bench trino-plugin lock clean
+.PHONY: help setup demo demo-trino quick check check-matrix test faults fuzz soak bench trino-plugin lock clean
 
 help: ## Show the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1|/p' $(MAKEFILE_LIST) | while IFS='|' read -r name text; do \
@@ -34,6 +34,9 @@ setup: $(READY) ## Make .venv with everything at the locked versions
 
 demo: $(READY) ## Index a real Hudi table and query it in DuckDB, pruned and not pruned
 	@$(BIN)/python -m demo.run
+
+demo-trino: $(READY) ## The same on a real Trino, plain and pruned catalogs; needs a full JDK 25
+	@$(BIN)/python -m demo.trino
 
 quick: $(READY) ## Tests without a Java machine and with fewer random examples, under two minutes
 	@PRUNER_TEST_PROFILE=quick $(PYTEST) -m "not spark and not trino and not faults"

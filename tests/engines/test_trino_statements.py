@@ -14,13 +14,13 @@ from tests.support.statement_tables import TABLES, statement_tables, write_parqu
 from tests.support.statements import Case, portable_cases
 from tests.support.trino import (
     STATIC,
-    Rows,
     Trino,
     aged,
     index_all,
     register_statement_tables,
     running_service,
 )
+from tools.trino_client import Rows
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
