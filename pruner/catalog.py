@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeAlias, Union
 
 from pruner.config import Config, ConfigError, TableSettings, load, settings_of
+from pruner.errors import TableError
 
 if TYPE_CHECKING:
     from pruner.table import Table
@@ -32,10 +33,19 @@ def settings_given(
     if isinstance(uri, (str, os.PathLike)):
         settings = load().resolve(os.fspath(uri))
     else:
-        uris = tuple(os.fspath(each) for each in uri)
+        uris = _places(uri)
         settings = load().find_at(uris) or TableSettings(uris=uris)
     settings = settings.with_overrides(index_uri, storage_options or {})
     return settings if max_staleness is None else replace(settings, max_staleness=max_staleness)
+
+
+def _places(uris: Sequence[str | os.PathLike[str]]) -> tuple[str, ...]:
+    try:
+        return tuple(os.fspath(each) for each in uris)
+    except TypeError:
+        raise TableError(
+            f"a table is given by a path, a URI, a name or a list of places, not by {uris!r}"
+        ) from None
 
 
 def open_table(

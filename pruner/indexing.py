@@ -140,7 +140,7 @@ class Indexing:
         if definition is None:
             if if_exists:
                 return False
-            raise IndexDefinitionError(f"no index {name!r} on {self._source.root}: it has {_names(state)}")
+            raise IndexDefinitionError(f"no index {name!r} on {self._source.root}: it has {names_of(state)}")
         self._metadata.commit(lambda newest: newest.without_definition(definition))
         return True
 
@@ -359,9 +359,10 @@ def _chosen_definitions(state: State, only: str | None, where: str) -> tuple[Ind
         return state.definitions
     definition = state.definition(only)
     if definition is None:
-        raise IndexDefinitionError(f"no index {only!r} on {where}: it has {_names(state)}")
+        raise IndexDefinitionError(f"no index {only!r} on {where}: it has {names_of(state)}")
     return (definition,)
 
 
-def _names(state: State) -> str:
+def names_of(state: State) -> str:
+    """The names of the indexes, for sentences."""
     return ", ".join(definition.name for definition in state.definitions) or "no index"

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from pruner.errors import PredicateError
 from pruner.expr.bind import bind
 from pruner.expr.bound import Unknown
+from pruner.expr.clock import is_known_zone
 from pruner.expr.nodes import Expr
 from pruner.expr.semantics import Semantics
 from pruner.expr.show import describe, show
@@ -87,5 +88,11 @@ class PinnedSnapshot:
         if disabled is not None:
             bound = Unknown(describe(bound), disabled)
         plan = self._view.planner.plan(bound, predicate if from_text else show(expression), rules)
-        plan.fallbacks = (*self._fallbacks, *plan.fallbacks)
+        plan.fallbacks = (*self._fallbacks, *_about_zone(rules.zone), *plan.fallbacks)
         return plan
+
+
+def _about_zone(zone: str | None) -> tuple[str, ...]:
+    if zone is None or is_known_zone(zone):
+        return ()
+    return (f"no time zone {zone!r} is known here: comparisons that depend on the zone hold for every zone",)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from pruner.compaction import Compaction, CompactResult
 from pruner.errors import FormatError, IndexDefinitionError, StorageError
 from pruner.evidence import SegmentCache, SnapshotEvidence
-from pruner.indexing import Indexing, RefreshResult
+from pruner.indexing import Indexing, RefreshResult, names_of
 from pruner.inspection import entries
 from pruner.last_snapshot import LastSnapshot
 from pruner.metadata.table import MetadataTable
@@ -276,7 +276,8 @@ class Table:
         view = self._current()
         definition = view.state.definition(index) if view.state else None
         if view.state is None or definition is None:
-            raise IndexDefinitionError(f"no index {index!r} on {self.uri} that could be read")
+            known = names_of(view.state) if view.state else "no index that could be read"
+            raise IndexDefinitionError(f"no index {index!r} on {self.uri}: it has {known}")
         return entries(definition, view.state, view.snapshot, self._segments, prefix, positions)
 
     def verify(self) -> list[str]:
@@ -303,10 +304,15 @@ class Table:
         """Delete files that no live state names and that are older than the grace; returns how many."""
         return self._metadata.vacuum(grace_seconds)
 
-    def uninstall(self) -> None:
-        """Delete the metadata table with all indexes; the table's own files are never touched."""
-        self._metadata.uninstall()
+    def uninstall(self) -> bool:
+        """Delete the metadata table with all indexes; the table's own files are never touched.
+
+        Returns:
+            Whether there was something to delete.
+        """
+        deleted = self._metadata.uninstall()
         self._forget()
+        return deleted > 0
 
     def _indexing(self) -> Indexing:
         return Indexing(self._source, self._metadata, self._segments, self._fresh_snapshot)

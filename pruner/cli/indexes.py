@@ -160,6 +160,8 @@ def status(
     write_line(f"table     {printable(found.uri)} ({found.format})")
     write_line(f"snapshot  {printable(found.snapshot_id)}")
     write_line(f"slices    {found.slices:,}, of which {found.coverable:,} can be indexed")
+    for reason, count in found.uncoverable.items():
+        write_line(f"          {count:,} cannot: {printable(reason)}")
     write_line("")
     _print_indexes(found)
 
@@ -237,11 +239,11 @@ def uninstall(
         if not sys.stdin.isatty():
             raise typer.BadParameter("nobody can be asked here: confirm with --yes", param_hint="--yes")
         typer.confirm(f"Delete all indexes in {printable(opened.index_uri)}?", abort=True, err=True)
-    opened.uninstall()
+    deleted = opened.uninstall()
     if output is Output.JSON:
-        print_json({"table": opened.uri, "index_uri": opened.index_uri, "deleted": True})
+        print_json({"table": opened.uri, "index_uri": opened.index_uri, "deleted": deleted})
     else:
-        write_line(f"{printable(opened.index_uri)}: deleted")
+        write_line(f"{printable(opened.index_uri)}: {'deleted' if deleted else 'nothing is there'}")
 
 
 def _statement_json(result: SqlResult) -> dict[str, Any]:
@@ -277,6 +279,7 @@ def _status_json(found: TableStatus) -> dict[str, Any]:
         "snapshot_id": found.snapshot_id,
         "slices": found.slices,
         "coverable": found.coverable,
+        "uncoverable": found.uncoverable,
         **_indexes_json(found),
         "problems": found.problems,
     }

@@ -6,7 +6,7 @@ import sys
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
+from zoneinfo import available_timezones
 
 import typer
 
@@ -117,16 +117,11 @@ def pairs(texts: list[str] | None, option: str) -> dict[str, str]:
 
 def check_zone(zone: str) -> None:
     """Refuse what is no time zone, as far as this machine knows zones at all."""
-    from pruner.expr.clock import fixed_offset
+    from pruner.expr.clock import is_known_zone
 
-    if fixed_offset(zone) is not None:
-        return
-    try:
-        ZoneInfo(zone)
-    except (ZoneInfoNotFoundError, ValueError, OSError) as error:
-        if available_timezones():
-            advice = "give a name such as Europe/Berlin or an offset such as +02:00"
-            raise typer.BadParameter(f"{zone!r} is no time zone: {advice}", param_hint="--zone") from error
+    if not is_known_zone(zone) and available_timezones():
+        advice = "give a name such as Europe/Berlin or an offset such as +02:00"
+        raise typer.BadParameter(f"{zone!r} is no time zone: {advice}", param_hint="--zone")
 
 
 def predicate_text(where: str) -> str:

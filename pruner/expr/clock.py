@@ -105,6 +105,11 @@ def fixed_offset(zone: str) -> int | None:
     return -offset if sign == "-" else offset
 
 
+def is_known_zone(zone: str) -> bool:
+    """Tell whether a text names a time zone that this machine knows, or a fixed offset."""
+    return fixed_offset(zone) is not None or _rules(zone) is not None
+
+
 def offsets_near(zone: str | None, moment: int) -> tuple[int, int]:
     """Smallest and largest offset from UTC (nanoseconds east) that hold in `zone` within two days of
     `moment`.

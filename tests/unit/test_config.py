@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -280,3 +281,11 @@ def test_an_unset_variable_of_the_table_itself_is_an_error_and_of_another_table_
 def test_a_name_that_nobody_knows_says_which_are_known(configured: Path) -> None:
     with pytest.raises(TableError, match="names events"):
         pruner.open_table("event")
+
+
+@pytest.mark.parametrize("given", [5, [5], [None]])
+def test_what_names_no_table(given: Any) -> None:
+    with pytest.raises(
+        TableError, match="a table is given by a path, a URI, a name or a list of places, not by"
+    ):
+        pruner.open_table(given)

@@ -239,5 +239,6 @@ def test_verify_vacuum_and_uninstall(run: Run, flights: Path, tmp_path: Path) ->
     refused = run("uninstall", flights)
     assert (refused.code, Path(place).exists()) == (2, True)
     assert run("uninstall", flights, "--yes").out == f"{place}: deleted\n"
+    assert run("uninstall", flights, "--yes").out == f"{place}: nothing is there\n"
     assert not Path(place).exists()
     assert len(list(flights.iterdir())) == 4
