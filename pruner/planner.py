@@ -105,12 +105,8 @@ class Planner:
 
     @cached_property
     def _uncoverable_notes(self) -> tuple[str, ...]:
-        reasons = self._snapshot.unsettled_because
-        others = int(np.count_nonzero(~self._snapshot.coverable)) - sum(reasons.values())
-        notes = [f"{reason}: {count:,} slices kept" for reason, count in reasons.items()]
-        if others > 0:
-            notes.append(f"slices that are unsettled or unreadable: {others:,} kept")
-        return tuple(notes)
+        reasons = self._snapshot.uncoverable_because
+        return tuple(f"{reason}: {count:,} slices kept" for reason, count in reasons.items())
 
     def _apply(self, clause: BoundExpr, semantics: Semantics, progress: _Progress) -> None:
         """Drop the slices on which one conjunct is proven never true."""

@@ -45,13 +45,14 @@ class IndexStatus:
 
 @dataclass(frozen=True, slots=True)
 class TableStatus:
-    """A table and its indexes; `coverable` slices are settled and readable."""
+    """A table and its indexes; `coverable` slices are settled and readable, `uncoverable` are the others by reason."""
 
     uri: str
     format: str
     snapshot_id: str
     slices: int
     coverable: int
+    uncoverable: dict[str, int]
     indexes: tuple[IndexStatus, ...]
     problems: dict[str, str]
     fallbacks: tuple[str, ...]

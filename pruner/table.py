@@ -254,6 +254,7 @@ class Table:
             snapshot_id=snapshot.id,
             slices=len(snapshot),
             coverable=int(snapshot.coverable.sum()),
+            uncoverable=dict(snapshot.uncoverable_because),
             indexes=()
             if state is None
             else tuple(index_status(each, state, snapshot, self._segments) for each in state.definitions),

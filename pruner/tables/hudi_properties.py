@@ -42,10 +42,13 @@ _COMBINING_PAYLOADS = frozenset(
 """Payloads by which each column has the value of the one row or of the other (trap T12)."""
 
 _MERGE_MODES = frozenset({"", "EVENT_TIME_ORDERING", "COMMIT_TIME_ORDERING"})
+_MERGED_BY_PAYLOAD = "00000000-0000-0000-0000-000000000000"
+"""The strategy by which the payload merges; version 8 gives it, with the mode CUSTOM, to payloads that combine rows."""
+
 _MERGE_STRATEGIES = frozenset(
     {
         "",
-        "00000000-0000-0000-0000-000000000000",  # whatever the payload does
+        _MERGED_BY_PAYLOAD,
         "ce9acb64-bde0-424c-9b91-f6ebba25356d",  # the last commit wins
         "eeb8d96f-b1e4-49fd-bbf8-28ac514178e5",  # the greatest ordering value wins
     }
@@ -123,10 +126,13 @@ class HudiProperties:
     @property
     def merges_by_own_code(self) -> bool:
         """Whether merging may give a column a value that it has in none of the stored rows."""
-        strategies = ("hoodie.record.merge.strategy.id", "hoodie.compaction.record.merger.strategy")
+        names = ("hoodie.record.merge.strategy.id", "hoodie.compaction.record.merger.strategy")
+        strategies = [self.values.get(name, "").strip().lower() for name in names]
+        mode = self.values.get("hoodie.record.merge.mode", "").strip().upper()
+        by_payload = mode == "CUSTOM" and strategies[0] == _MERGED_BY_PAYLOAD and self._payload != ""
         return (
-            self.values.get("hoodie.record.merge.mode", "").strip().upper() not in _MERGE_MODES
-            or any(self.values.get(name, "").strip().lower() not in _MERGE_STRATEGIES for name in strategies)
+            not (mode in _MERGE_MODES or by_payload)
+            or any(strategy not in _MERGE_STRATEGIES for strategy in strategies)
             or self._payload not in _NEWEST_ROW_WINS | _COMBINING_PAYLOADS
             or self._partial_update_mode not in _PARTIAL_UPDATE_MODES
         )

@@ -150,6 +150,13 @@ class Snapshot:
         return None if self.coverable.all() else ~self.coverable
 
     @cached_property
+    def uncoverable_because(self) -> dict[str, int]:
+        """The number of slices that no index may cover by the reason."""
+        others = int(np.count_nonzero(~self.coverable)) - sum(self.unsettled_because.values())
+        rest = {"slices that are unsettled or unreadable": others} if others > 0 else {}
+        return {**self.unsettled_because, **rest}
+
+    @cached_property
     def sizes(self) -> NDArray[np.int64]:
         """Size of each slice in bytes, log files included."""
         base = self.columns.column("base_size").fill_null(pa.scalar(0, pa.int64())).to_numpy()

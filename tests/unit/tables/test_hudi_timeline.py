@@ -110,6 +110,11 @@ def test_logs_merged_by_own_code_in_version_6_leave_nothing_settled():
 
 
 PACKAGE = "org.apache.hudi.common.model."
+BY_PAYLOAD = {
+    "record_merge_mode": "CUSTOM",
+    "record_merge_strategy_id": "00000000-0000-0000-0000-000000000000",
+}
+"""What version 8 stores for payloads that combine rows, and for those that are unknown."""
 
 
 @pytest.mark.parametrize("version", [8, 9])
@@ -121,6 +126,18 @@ PACKAGE = "org.apache.hudi.common.model."
         ({"record_merge_mode": "EVENT_TIME_ORDERING", "table_partial_update_mode": "IGNORE_DEFAULTS"}, True),
         ({"record_merge_mode": "EVENT_TIME_ORDERING", "table_partial_update_mode": "FILL_DEFAULTS"}, False),
         ({"record_merge_mode": "CUSTOM"}, False),
+        (BY_PAYLOAD, False),
+        ({**BY_PAYLOAD, "compaction_payload_class": f"{PACKAGE}PartialUpdateAvroPayload"}, True),
+        ({**BY_PAYLOAD, "compaction_payload_class": f"{PACKAGE}PostgresDebeziumAvroPayload"}, True),
+        ({**BY_PAYLOAD, "compaction_payload_class": "com.example.Sum"}, False),
+        (
+            {
+                "record_merge_mode": "CUSTOM",
+                "record_merge_strategy_id": "1897ef5f-18bc-4557-939c-9d6a8afd1519",
+                "compaction_payload_class": f"{PACKAGE}PartialUpdateAvroPayload",
+            },
+            False,
+        ),
         ({"record_merge_mode": "SOMETHING_NEW"}, False),
         ({"record_merge_strategy_id": "1897ef5f-18bc-4557-939c-9d6a8afd1519"}, False),
         ({"compaction_payload_class": f"{PACKAGE}PartialUpdateAvroPayload"}, True),
