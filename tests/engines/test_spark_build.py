@@ -107,7 +107,7 @@ HUDI_TABLES = [
     "mor_log_only_v9",
     "mor_merge_into_v9",
 ]
-"""Copy-on-write; logs with updates and deletes, with a pending compaction, without a base file, with partial updates."""
+"""Copy-on-write; log files with updates and deletes, a pending compaction, no base file, partial updates."""
 
 
 @pytest.mark.parametrize("name", HUDI_TABLES)

@@ -57,14 +57,16 @@ class Histories(RuleBasedStateMachine):
     scratch: Path
     numbers: Iterator[int]
 
-    @initialize(version=VERSIONS, kind=KINDS)
-    def make(self, version: TableVersion, kind: TableType) -> None:
+    @initialize(version=VERSIONS, kind=KINDS, using=st.sampled_from(("column_stats", "bitmap")))
+    def make(self, version: TableVersion, kind: TableType, using: str) -> None:
         root = self.scratch / f"h{next(self.numbers)}"
         root.mkdir()
         self.live = LiveTable(self.spark, root / "table", version, kind)
         self.live.insert(6)
-        self.checked = Checked(self.live, root / "index", lambda: self.scratch / f"fresh{next(self.numbers)}")
-        self.checked.table.create_index("stats", on="*")
+        self.checked = Checked(
+            self.live, root / "index", lambda: self.scratch / f"fresh{next(self.numbers)}", using
+        )
+        self.checked.create_index()
         self.checked.plans_are_sound("the first insert")
 
     def _after(self, what: str) -> None:
@@ -117,6 +119,25 @@ class Histories(RuleBasedStateMachine):
             self.live.upsert(self.live.ids[1:2])
             self._after("rollback")
 
+    @precondition(lambda self: self.live.ids and not self.live.is_waiting)
+    @rule(
+        service=st.sampled_from(("log_compact", "restore", "insert_overwrite", "drop_partition")),
+    )
+    def serve(self, service: str) -> None:
+        if service != "log_compact" or self.live.merge_on_read:
+            getattr(self.live, service)()
+            self._after(service)
+
+    @rule(version=VERSIONS)
+    def make_table_anew(self, version: TableVersion) -> None:
+        """Identity is that of the name, type and key, so the index goes on; slices are new ones."""
+        self.live.make_anew(version)
+        self._after("a table made anew")
+
+    @rule()
+    def read_base_files_alone(self) -> None:
+        self.checked.plans_are_sound("read_optimized", read_optimized=True)
+
     @rule()
     def refresh(self) -> None:
         if self.checked.table.indexes():
@@ -130,7 +151,7 @@ class Histories(RuleBasedStateMachine):
 
     @rule()
     def create_index(self) -> None:
-        self.checked.table.create_index("stats", on="*", if_not_exists=True)
+        self.checked.create_index()
         self._after("create index")
 
     @rule(number=st.integers(0, 99))

@@ -34,7 +34,10 @@ SEMANTICS = pruner.Semantics(engine="spark", zone="UTC")
 
 MODES = [
     *((name, False) for name in table_names(".*")),
-    *((name, True) for name in table_names("mor_(v|compacted_v|partial_update_v)[69]|mor_late_delta_v9")),
+    *(
+        (name, True)
+        for name in table_names("mor_(v|compacted_v)[69]|mor_partial_update_v[689]|mor_late_delta_v9")
+    ),
 ]
 
 
@@ -124,7 +127,6 @@ PARTLY_COVERED = {
     "mor_inflight_v6",
     "mor_pending_compaction_v6",
     "mor_partial_update_v6",
-    "mor_partial_update_v8",
     "mor_rolled_back_v6",
 }
 """Where slices stay uncovered: version 6 with a pending write or a rolled-back one, mergers that are code."""

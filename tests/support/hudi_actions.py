@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import shutil
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -103,6 +104,12 @@ class LiveTable:
         """Update twice, then merge the log files of each slice into one log file."""
         self.upsert()
         self.upsert(also=LOG_COMPACT)
+
+    def make_anew(self, version: TableVersion, count: int = 6) -> None:
+        """Delete the table and write another one in its place, with the same keys."""
+        shutil.rmtree(self.path)
+        self.version, self.next_id, self.ids = version, 0, []
+        self.insert(count)
 
     def roll_back(self) -> None:
         """Update, let that writer die, and write again: the next writer rolls the first back."""
