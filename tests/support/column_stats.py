@@ -10,7 +10,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from pruner.expr.bound import Leaf
+from pruner.expr.bound import CompareLeaf, Leaf, Point, StorageValue
+from pruner.expr.nodes import Operator
 from pruner.expr.semantics import Semantics
 from pruner.indexes.base import Evidence, SliceReader
 from pruner.indexes.column_stats import COLUMN_STATS
@@ -74,3 +75,20 @@ def kept(evidence: Evidence, leaf: Leaf, semantics: Semantics = DUCKDB) -> list[
     """The slices that can hold a row for which the leaf is true; all of them where the evidence says nothing."""
     mask = evidence.possible(leaf, Outcome.TRUE, semantics, None)
     return list(range(evidence.count)) if mask is None else np.flatnonzero(mask).tolist()
+
+
+def field_of_x(type_: pa.DataType) -> Field:
+    """The only column of the files that `files_of` writes."""
+    return Field(("x",), type_)
+
+
+def compare_x(type_: pa.DataType, operator: Operator, value: StorageValue | Point) -> CompareLeaf:
+    """A comparison of that column with a value that is exact in its storage type, or with a point."""
+    return CompareLeaf(
+        field_of_x(type_), operator, value if isinstance(value, Point) else Point(value, value)
+    )
+
+
+def files_of(folder: Path, *columns: pa.Array[Any], **options: Any) -> list[Path]:
+    """Write one file for each column, in order."""
+    return [write_column(folder / f"{i}.parquet", column, **options) for i, column in enumerate(columns)]
