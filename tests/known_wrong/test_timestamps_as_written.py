@@ -1,10 +1,12 @@
 """Statistics of days and timestamps that cannot be believed as written (S10, S12, S14, S17).
 
-The files are as such systems write them. Every test shows that no file with a matching row is dropped and that files without one are.
+The files are as such systems write them. Every test shows that no file with a matching row is dropped and that
+files without one are.
 """
 
 from __future__ import annotations
 
+import datetime
 import struct
 from pathlib import Path
 
