@@ -1,9 +1,10 @@
 """The containers of Roaring bitmaps for every value of a slice: the rows of one value with the same upper 16 bits.
 
 A container is the lower 16 bits of up to 4,096 rows, ascending, or 65,536 bits for more rows (RoaringFormatSpec.md).
-Two ways lead to them. The rows of most values are brought together by one sort. A value that a sixteenth of all rows or
-more have is looked for by itself, one comparison of all rows: its containers are mostly bits, for which nothing needs
-to be sorted.
+Two ways lead to them. A value that a sixteenth of all rows or more have is looked for by itself, one comparison of all
+rows: its containers are mostly bits, for which nothing needs to be sorted. The rows of the others are brought together
+by sorts of 65,536 rows each. Memory that is touched for the first time costs more than what is done with it, so
+temporary arrays are small or used again.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+import pyarrow as pa
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
 
     Codes = NDArray[np.integer[Any]]
     Integers = NDArray[np.int64]
+    Mask = NDArray[np.bool_]
     Units = NDArray[np.uint16]
 
 _BITS = 16
@@ -39,21 +42,13 @@ class Runs(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Containers:
-    """Containers by code and upper bits; `content` has `units` of 16 bits of each, one behind the other.
-
-    The rows of the codes in `runs` are there alone.
-    """
+    """Containers by code and upper bits, and what each holds; the rows of the codes in `runs` are there alone."""
 
     codes: Integers
     uppers: Integers
     cardinalities: Integers
-    content: Units
+    contents: pa.Array[Any]
     runs: Sequence[Runs]
-
-    @property
-    def units(self) -> Integers:
-        """Units of 16 bits of each container."""
-        return np.minimum(self.cardinalities, SPARSE_ROWS)
 
 
 def frequent_codes(sizes: Integers, rows: int) -> Integers:
@@ -61,117 +56,172 @@ def frequent_codes(sizes: Integers, rows: int) -> Integers:
     return np.flatnonzero((sizes > SPARSE_ROWS) & (sizes * (_ROWS // SPARSE_ROWS) >= rows))
 
 
+def binary_parts(content: NDArray[np.uint16], ends: Integers) -> pa.Array[Any]:
+    """Units of 16 bits as binary values, none of which is copied; `ends` begins with 0.
+
+    Raises:
+        ValueError: they are more than an Arrow array of binary values holds.
+    """
+    if 2 * int(ends[-1]) > np.iinfo(np.int32).max:
+        raise ValueError("its bitmaps have more than 2 GiB")
+    offsets: Any = (2 * ends).astype(np.int32)
+    units: Any = content
+    buffers: Any = [None, pa.py_buffer(offsets), pa.py_buffer(units)]
+    return pa.Array.from_buffers(pa.binary(), len(ends) - 1, buffers)
+
+
 def found_containers(codes: Codes, wanted: Integers) -> Containers:
     """The containers of ascending codes, each of which is looked for among all rows."""
     chunks = np.arange(0, len(codes), _ROWS)
     cardinalities = np.zeros((len(wanted), len(chunks)), np.int64)
-    pieces: list[Units] = []
-    runs: list[Runs] = []
-    for number, code in enumerate(wanted):
-        holds = codes == code
-        begins = np.empty(len(holds), np.bool_)
+    pieces: list[Units] = [np.empty(0, "<u2")]
+    in_runs: list[int] = []
+    holds, begins = np.empty(len(codes), np.bool_), np.empty(len(codes), np.bool_)
+    for number, code in enumerate(wanted.tolist()):
+        np.equal(codes, code, out=holds)
         begins[0] = holds[0]
         np.greater(holds[1:], holds[:-1], out=begins[1:])
         sizes = _counts(holds, chunks)
         # A run that goes on in the next container begins there once more.
-        starts = _counts(begins, chunks) + (holds[chunks] & ~begins[chunks])
-        if _shorter_as_runs(starts, sizes).any():
-            runs.append(Runs(int(code), np.flatnonzero(begins), _ends(holds)))
+        runs = _counts(begins, chunks) + (holds[chunks] & ~begins[chunks])
+        if _shorter_as_runs(runs, sizes).any():
+            in_runs.append(code)
         else:
             cardinalities[number] = sizes
             pieces += _pieces(holds, sizes)
     present = cardinalities.ravel() > 0
+    ends = np.cumsum([0, *map(len, pieces[1:])])
     return Containers(
         codes=np.repeat(wanted, len(chunks))[present],
         uppers=np.tile(np.arange(len(chunks)), len(wanted))[present],
         cardinalities=cardinalities.ravel()[present],
-        content=np.concatenate([np.empty(0, np.uint16), *pieces]),
-        runs=runs,
+        contents=binary_parts(np.concatenate(pieces), ends),
+        runs=_runs(codes, in_runs),
     )
 
 
-def _counts(flags: NDArray[np.bool_], chunks: Integers) -> Integers:
+def _counts(flags: Mask, chunks: Integers) -> Integers:
     """How many flags are set in each chunk."""
     return np.array([np.count_nonzero(flags[start : start + _ROWS]) for start in chunks.tolist()], np.int64)
 
 
-def _ends(holds: NDArray[np.bool_]) -> Integers:
-    """The row behind each run."""
-    ends = np.flatnonzero(holds[:-1] > holds[1:]) + 1
-    return np.append(ends, len(holds)) if holds[-1] else ends
+def _pieces(holds: Mask, sizes: Integers) -> list[Units]:
+    """What the containers of one value hold, of those with rows."""
+    found: list[Units] = []
+    for chunk, size in enumerate(sizes.tolist()):
+        flags = holds[chunk * _ROWS : (chunk + 1) * _ROWS]
+        if size > SPARSE_ROWS:
+            found.append(_bits(flags))
+        elif size:
+            found.append(np.flatnonzero(flags).astype("<u2"))
+    return found
 
 
-def _pieces(holds: NDArray[np.bool_], sizes: Integers) -> list[Units]:
-    """What the containers of one value hold."""
-    bits = np.zeros(len(sizes) * _ROWS // 8, np.uint8)
-    packed = np.packbits(holds, bitorder="little")
-    bits[: len(packed)] = packed
-    whole = bits.view("<u2").reshape(len(sizes), SPARSE_ROWS)
-    return [
-        whole[chunk]
-        if size > SPARSE_ROWS
-        else np.flatnonzero(holds[chunk * _ROWS : (chunk + 1) * _ROWS]).astype("<u2")
-        for chunk, size in enumerate(sizes.tolist())
-    ]
+def _bits(flags: Mask) -> Units:
+    """A container as bits."""
+    packed = np.packbits(flags, bitorder="little")
+    if len(packed) < 2 * SPARSE_ROWS:
+        packed = np.pad(packed, (0, 2 * SPARSE_ROWS - len(packed)))
+    return packed.view("<u2")
 
 
-def _shorter_as_runs(runs: Integers, rows: Integers) -> NDArray[np.bool_]:
+def _shorter_as_runs(runs: Integers, rows: Integers) -> Mask:
     """Containers that are shorter as runs: two bytes and four for each run, against two for each row or 8,192."""
     return 2 + 4 * runs < 2 * np.minimum(rows, SPARSE_ROWS)
 
 
+def _runs(codes: Codes, wanted: Sequence[int]) -> list[Runs]:
+    """The runs of ascending codes."""
+    if not len(wanted):
+        return []
+    starts = np.concatenate([[0], np.flatnonzero(codes[1:] != codes[:-1]) + 1])
+    behinds = np.append(starts[1:], len(codes))
+    owners = codes[starts]
+    chosen = np.flatnonzero(np.isin(owners, wanted))
+    chosen = chosen[np.argsort(owners[chosen], kind="stable")]
+    cuts = np.flatnonzero(np.diff(owners[chosen])) + 1
+    return [
+        Runs(code, starts[part], behinds[part])
+        for code, part in zip(wanted, np.split(chosen, cuts), strict=True)
+    ]
+
+
 def sorted_containers(codes: Codes, count: int, others: Integers) -> Containers:
-    """The containers of all codes below `count` but the `others`, from one sort of their rows."""
-    rows = len(codes)
-    shift = max(_BITS, rows.bit_length())
-    dtype: Any = np.uint32 if shift + count.bit_length() <= 32 else np.uint64
-    keys = codes.astype(dtype)
-    keys <<= dtype(shift)
-    keys |= np.arange(rows, dtype=dtype)
-    if len(others):
-        chosen = np.ones(count, np.bool_)
-        chosen[others] = False
-        keys = keys[chosen[codes]]
-    keys.sort()
-    belongs = keys >> dtype(_BITS)
-    changes = np.flatnonzero(belongs[1:] != belongs[:-1]) + 1
-    starts = np.concatenate([np.zeros(min(len(keys), 1), np.int64), changes])
-    ends = np.append(starts, len(keys))[1:]
-    first = keys[starts].astype(np.int64)
-    owners, mask = first >> shift, (1 << shift) - 1
-    uppers, cardinalities = (first & mask) >> _BITS, ends - starts
-    followed = np.flatnonzero(keys[1:] - keys[:-1] == 1)
-    joined = np.searchsorted(followed, ends - 1) - np.searchsorted(followed, starts)
-    in_runs = np.unique(owners[_shorter_as_runs(cardinalities - joined, cardinalities)])
-    runs = [_runs_of(code, keys, shift) for code in in_runs.tolist()]
-    lower: Units = keys.astype("<u2")
-    if runs:
-        kept = ~np.isin(owners, in_runs)
-        lower = lower[np.repeat(kept, cardinalities)]
-        owners, uppers, cardinalities = owners[kept], uppers[kept], cardinalities[kept]
-    return Containers(owners, uppers, cardinalities, _with_bits(lower, cardinalities), runs)
+    """The containers of all codes below `count` but the `others`, from sorts of their rows."""
+    sorter = _Sorter(codes, count, others)
+    parts = [sorter.part(start) for start in range(0, len(codes), _ROWS)]
+    owners = np.concatenate([part.codes for part in parts])
+    cardinalities = np.concatenate([part.sizes for part in parts])
+    uppers = np.repeat(np.arange(len(parts)), [len(part.codes) for part in parts])
+    shorter = _shorter_as_runs(np.concatenate([part.runs for part in parts]), cardinalities)
+    in_runs = np.unique(owners[shorter])
+    order = np.argsort(owners, kind="stable")
+    if len(in_runs):
+        order = order[~np.isin(owners[order], in_runs)]
+    units = np.minimum(cardinalities, SPARSE_ROWS)
+    contents: Any = binary_parts(sorter.content, np.concatenate([[0], np.cumsum(units)]))
+    return Containers(
+        codes=owners[order],
+        uppers=uppers[order],
+        cardinalities=cardinalities[order],
+        contents=contents.take(pa.array(order)),
+        runs=_runs(codes, in_runs.tolist()),
+    )
 
 
-def _runs_of(code: int, keys: NDArray[Any], shift: int) -> Runs:
-    dtype: Any = keys.dtype.type
-    first, behind = np.searchsorted(keys, [dtype(code << shift), dtype((code + 1 << shift) - 1)])
-    rows = (keys[first:behind] & dtype((1 << shift) - 1)).astype(np.int64)
-    breaks = np.flatnonzero(np.diff(rows) != 1)
-    starts = rows[np.concatenate([[0], breaks + 1])]
-    lasts = rows[np.concatenate([breaks, [len(rows) - 1]])]
-    return Runs(code, starts, lasts + 1)
+class _Part(NamedTuple):
+    """The containers of the rows with the same upper bits, by code."""
+
+    codes: Integers
+    sizes: Integers
+    runs: Integers
 
 
-def _with_bits(lower: Units, cardinalities: Integers) -> Units:
-    """Replace the rows of containers that are too many for a list by bits."""
-    ends = np.cumsum(cardinalities)
-    pieces: list[Units] = []
-    done = 0
-    for number in np.flatnonzero(cardinalities > SPARSE_ROWS).tolist():
-        end = int(ends[number])
-        start = end - int(cardinalities[number])
-        holds = np.zeros(_ROWS, np.bool_)
-        holds[lower[start:end]] = True
-        pieces += [lower[done:start], np.packbits(holds, bitorder="little").view("<u2")]
-        done = end
-    return np.concatenate([*pieces, lower[done:]]) if pieces else lower
+class _Sorter:
+    """Sorts 65,536 rows at a time; `content` has what their containers hold, one behind the other."""
+
+    def __init__(self, codes: Codes, count: int, others: Integers) -> None:
+        dtype: Any = np.uint32 if count <= _ROWS else np.uint64
+        self._codes = codes
+        self._type = dtype
+        self._keys = np.empty(min(len(codes), _ROWS), dtype)
+        self._positions = np.arange(len(self._keys), dtype=dtype)
+        self._chosen: Mask | None = None
+        if len(others):
+            self._chosen = np.ones(count, np.bool_)
+            self._chosen[others] = False
+        self.content: Units = np.empty(len(codes), "<u2")
+        self._filled = 0
+
+    def part(self, start: int) -> _Part:
+        """Sort the rows from a multiple of 65,536 on, and add what their containers hold."""
+        codes = self._codes[start : start + _ROWS]
+        keys = self._keys[: len(codes)]
+        keys[:] = codes
+        keys <<= self._type(_BITS)
+        keys |= self._positions[: len(codes)]
+        if self._chosen is not None:
+            keys = keys[self._chosen[codes]]
+        keys.sort()
+        owners = keys >> self._type(_BITS)
+        starts = np.concatenate([np.zeros(min(len(keys), 1), np.int64), np.flatnonzero(np.diff(owners)) + 1])
+        ends = np.append(starts, len(keys))[1:]
+        followed = np.flatnonzero(np.diff(keys) == 1)
+        joined = np.searchsorted(followed, ends - 1) - np.searchsorted(followed, starts)
+        part = _Part(owners[starts].astype(np.int64), ends - starts, ends - starts - joined)
+        self._add(codes, keys.astype("<u2"), part)
+        return part
+
+    def _add(self, codes: Codes, lower: Units, part: _Part) -> None:
+        """Add the rows of the containers, as bits where they are too many for a list."""
+        done = 0
+        ends = np.cumsum(part.sizes)
+        for number in np.flatnonzero(part.sizes > SPARSE_ROWS).tolist():
+            self._append(lower[done : int(ends[number] - part.sizes[number])])
+            self._append(_bits(codes == int(part.codes[number])))
+            done = int(ends[number])
+        self._append(lower[done:])
+
+    def _append(self, units: Units) -> None:
+        self.content[self._filled : self._filled + len(units)] = units
+        self._filled += len(units)

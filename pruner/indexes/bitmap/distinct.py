@@ -21,6 +21,12 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    Positions = NDArray[np.integer[Any]]
+
+
+_STRIDE = 1 << 14
+"""Rows that are counted and looked up at a time, at least: NumPy makes 64-bit integers of their positions."""
+
 
 class TooManyValuesError(ValueError):
     """A slice has more distinct values than the index is to hold of one slice."""
@@ -79,8 +85,12 @@ def distinct_values(batches: Iterable[Any], stored: pa.DataType, factor: int, mo
         return Values.all_null(stored, 0)
     if pa.types.is_null(encoded[0].dictionary.type):
         return Values.all_null(stored, sum(len(part) for part in encoded))
-    positions, dictionary = _joined(encoded)
-    counts = np.bincount(positions, minlength=len(dictionary) + 1)
+    parts, dictionary = _joined(encoded)
+    stride = max(_STRIDE, len(dictionary))
+    positions = [part[start : start + stride] for part in parts for start in range(0, len(part), stride)]
+    counts = np.zeros(len(dictionary) + 1, np.int64)
+    for part in positions:
+        counts += np.bincount(part, minlength=len(counts))
     held = counts[:-1] > 0
     kept = dictionary if held.all() else dictionary.filter(pa.array(held))
     distinct, ranks = _ranked(kept, stored, factor)
@@ -88,42 +98,47 @@ def distinct_values(batches: Iterable[Any], stored: pa.DataType, factor: int, mo
         raise TooManyValuesError(most)
     # The narrowest type: its sort is the fastest.
     null_code = len(distinct) + 1
-    lookup = np.full(len(dictionary) + 1, null_code, np.uint16 if null_code < 1 << 16 else np.uint32)
+    lookup = np.full(len(counts), null_code, np.uint16 if null_code < 1 << 16 else np.uint32)
     lookup[:-1][held] = ranks
     sizes = np.zeros(null_code + 1, np.int64)
     np.add.at(sizes, lookup, counts)
-    return Values(distinct, np.take(lookup, positions), sizes)
+    return Values(distinct, _taken(lookup, positions), sizes)
+
+
+def _taken(lookup: NDArray[np.integer[Any]], positions: list[Positions]) -> NDArray[np.integer[Any]]:
+    codes = np.empty(sum(map(len, positions)), lookup.dtype)
+    done = 0
+    for part in positions:
+        # They have been counted, so each is one of the lookup; nothing is clipped, and nothing copied for a check.
+        np.take(lookup, part, out=codes[done : done + len(part)], mode="clip")
+        done += len(part)
+    return codes
 
 
 def _held(part: Any) -> NDArray[np.bool_]:
     """Which entries of a dictionary some row has."""
     found = np.zeros(len(part.dictionary) + 1, np.bool_)
-    found[_positions(part)] = True
+    found[_positions(part, len(part.dictionary))] = True
     return found[:-1]
 
 
-def _positions(part: Any) -> NDArray[np.int64]:
-    """The position of each row's value in the dictionary; that behind the last stands for NULL."""
+def _positions(part: Any, null: int) -> Positions:
+    """The position of each row's value in the dictionary; `null` stands for NULL."""
     indices = part.indices
-    filled = indices.fill_null(len(part.dictionary)) if indices.null_count else indices
-    return filled.to_numpy(zero_copy_only=False).astype(np.int64)
+    if indices.null_count:
+        indices = indices.cast(pa.int64()).fill_null(null)
+    return indices.to_numpy(zero_copy_only=False)
 
 
-def _joined(encoded: list[Any]) -> tuple[NDArray[np.int64], Any]:
-    """Positions in one dictionary, as `_positions` gives them, and that dictionary."""
+def _joined(encoded: list[Any]) -> tuple[list[Positions], Any]:
+    """Positions of each part in one dictionary, and that dictionary; the position behind its last stands for NULL."""
     first = encoded[0].dictionary
     if all(part.dictionary is first or part.dictionary.equals(first) for part in encoded[1:]):
-        return np.concatenate([_positions(part) for part in encoded]), first
+        return [_positions(part, len(first)) for part in encoded], first
     chunks: list[Any] = pa.chunked_array(encoded).unify_dictionaries().chunks
     # Its chunks have the same dictionary, or the beginning of the last one's.
     dictionary = max((chunk.dictionary for chunk in chunks), key=len)
-    positions = np.concatenate([_positions(chunk) for chunk in chunks])
-    before = np.cumsum([0, *(len(chunk) for chunk in chunks)])
-    for chunk, start in zip(chunks, before, strict=False):
-        if chunk.indices.null_count and len(chunk.dictionary) < len(dictionary):
-            part = positions[start : start + len(chunk)]
-            part[part == len(chunk.dictionary)] = len(dictionary)
-    return positions, dictionary
+    return [_positions(chunk, len(dictionary)) for chunk in chunks], dictionary
 
 
 def _ranked(

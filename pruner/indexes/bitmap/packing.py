@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pruner.indexes.bitmap.blobs import encode_all, encode_runs
-from pruner.indexes.bitmap.containers import found_containers, frequent_codes, sorted_containers
+from pruner.indexes.bitmap.containers import binary_parts, found_containers, frequent_codes, sorted_containers
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -26,9 +26,6 @@ _MAGIC = 12346
 _HEADER_UNITS = 4
 _ENTRY_UNITS = 4
 """Of one container in the header: upper bits, number of rows, and two for where it starts."""
-
-_MOST_BYTES = (1 << 31) - 1
-"""Most bytes of one Arrow array of binary values."""
 
 
 def pack_rows(codes: Codes, sizes: Integers, wanted: list[int]) -> pa.Array[Any]:
@@ -49,21 +46,19 @@ def pack_rows(codes: Codes, sizes: Integers, wanted: list[int]) -> pa.Array[Any]
     if int(sizes[frequent].sum()) < len(codes):
         parts.append(sorted_containers(codes, len(sizes), frequent))
     made: list[int] = []
-    blobs: list[Any] = [pa.array([], pa.binary())]
-    runs = [found for part in parts for found in part.runs]
-    if sum(2 * len(part.content) for part in parts) > _MOST_BYTES:
-        raise ValueError("its bitmaps have more than 2 GiB")
+    blobs: list[Any] = []
     for part in parts:
         owners, packed = _packed(part)
         made += owners.tolist()
         blobs.append(packed)
+    runs = [found for part in parts for found in part.runs]
     made += [found.code for found in runs]
-    blobs.append(
-        pa.array([encode_runs(found.starts.tolist(), found.behinds.tolist()) for found in runs], pa.binary())
-    )
+    others = [encode_runs(found.starts.tolist(), found.behinds.tolist()) for found in runs]
     empty = [code for code in wanted if not sizes[code]]
-    blobs.append(pa.array([encode_all(0)] * len(empty), pa.binary()))
-    return _reordered(pa.concat_arrays(blobs), made + empty, wanted)
+    others += [encode_all(0)] * len(empty)
+    if others or not blobs:
+        blobs.append(pa.array(others, pa.binary()))
+    return _reordered(blobs[0] if len(blobs) == 1 else pa.concat_arrays(blobs), made + empty, wanted)
 
 
 def _reordered(blobs: pa.Array[Any], codes: list[int], wanted: list[int]) -> pa.Array[Any]:
@@ -76,13 +71,14 @@ def _reordered(blobs: pa.Array[Any], codes: list[int], wanted: list[int]) -> pa.
 def _packed(containers: Containers) -> tuple[Integers, pa.Array[Any]]:
     """Codes, ascending, and the blob of each."""
     owners, firsts, counts = np.unique(containers.codes, return_index=True, return_counts=True)
-    units = containers.units
-    starts = np.cumsum(units) - units
-    ends = np.append(starts[firsts], len(containers.content))
-    headers = _headers(containers, starts - np.repeat(ends[:-1], counts), counts)
+    ends = np.frombuffer(cast("Any", containers.contents.buffers()[1]), np.int32).astype(np.int64) // 2
+    ends = ends[: len(containers.codes) + 1]
+    blob_ends = ends[np.append(firsts, len(containers.codes))]
+    headers = _headers(containers, ends[:-1] - np.repeat(blob_ends[:-1], counts), counts)
     header_ends = np.concatenate([[0], np.cumsum(_HEADER_UNITS + _ENTRY_UNITS * counts)])
+    content = np.frombuffer(cast("Any", containers.contents.buffers()[2]), "<u2")
     join: Any = cast("Any", pc).binary_join_element_wise
-    return owners, join(_binary(headers, header_ends), _binary(containers.content, ends), b"")
+    return owners, join(binary_parts(headers, header_ends), binary_parts(content, blob_ends), b"")
 
 
 def _headers(containers: Containers, offsets: Integers, counts: Integers) -> NDArray[np.uint16]:
@@ -91,7 +87,7 @@ def _headers(containers: Containers, offsets: Integers, counts: Integers) -> NDA
     within = np.arange(len(of_blob)) - np.repeat(np.cumsum(counts) - counts, counts)
     lengths = _HEADER_UNITS + _ENTRY_UNITS * counts
     at = np.cumsum(lengths) - lengths
-    out = np.zeros(int(lengths.sum()), np.dtype("<u2"))
+    out = np.zeros(int(lengths.sum()), "<u2")
     out[at] = _MAGIC
     out[at + 2], out[at + 3] = counts & 0xFFFF, counts >> 16
     entry = at[of_blob] + _HEADER_UNITS + 2 * within
@@ -100,12 +96,3 @@ def _headers(containers: Containers, offsets: Integers, counts: Integers) -> NDA
     positions = 2 * (lengths[of_blob] + offsets)
     out[where], out[where + 1] = positions & 0xFFFF, positions >> 16
     return out
-
-
-def _binary(content: NDArray[np.uint16], ends: Integers) -> pa.Array[Any]:
-    """Parts of some units as binary values; `ends` begins with 0."""
-    offsets: Any = (2 * ends).astype(np.int32)
-    values: Any = np.ascontiguousarray(content)
-    return pa.Array.from_buffers(
-        pa.binary(), len(ends) - 1, cast("Any", [None, pa.py_buffer(offsets), pa.py_buffer(values)])
-    )

@@ -156,14 +156,17 @@ def _table(field: Field, about: _About, values: Values | None) -> pa.Table:
         "note": about.note,
         "partly_absent": about.partly_absent,
     }
-    listed = {} if values is None else _entries(values, value_column(field.type))
-    count = len(listed["entry"]) if listed else 0
-    columns: list[Any] = []
-    for column in schema:
-        parts: list[Any] = [pa.array([header.get(column.name)], column.type)]
-        parts.append(listed[column.name] if column.name in listed else pa.nulls(count, column.type))
-        columns.append(pa.concat_arrays(parts))
-    return pa.table(columns, schema=schema)
+    about_slice = pa.table(
+        [pa.array([header.get(column.name)], column.type) for column in schema], schema=schema
+    )
+    if values is None:
+        return about_slice
+    listed = _entries(values, value_column(field.type))
+    count = len(listed["entry"])
+    columns: list[Any] = [
+        listed[column.name] if column.name in listed else pa.nulls(count, column.type) for column in schema
+    ]
+    return pa.concat_tables([about_slice, pa.table(columns, schema=schema)])
 
 
 def _entries(values: Values, value_name: str) -> dict[str, pa.Array[Any]]:
