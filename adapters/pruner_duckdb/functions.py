@@ -55,6 +55,14 @@ ALLOWED_FUNCTIONS = _OPERATORS | _TEXT | _NUMBERS | _TIME | _OTHERS
 FOLDABLE = ALLOWED_FUNCTIONS | _VOLATILE
 """Functions that the shadow may be given as they stand."""
 
+VALUE_BLIND = _names(
+    "+ - * / // % || abs lower upper coalesce ifnull nullif year month day hour",
+    "count count_star sum avg min max",
+)
+"""Functions of DuckDB that look at the types of their arguments alone when a statement is bound: a macro of such
+a name cannot pass for the function with one constant and be something else with another.
+"""
+
 SESSION_VALUES = _names(
     "current_catalog current_date current_schema current_role current_time current_timestamp",
     "current_user localtime localtimestamp session_user user",

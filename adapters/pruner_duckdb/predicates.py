@@ -9,11 +9,12 @@ from functools import cached_property
 
 from pruner.expr.nodes import TRUE, And, Expr
 from pruner_duckdb.decode import all_of
-from pruner_duckdb.functions import FOLDABLE
+from pruner_duckdb.functions import FOLDABLE, VALUE_BLIND
 from pruner_duckdb.gets import UnknownPlanFormat, scan_predicates
 from pruner_duckdb.literals import NoLiteral, sql_literal
 from pruner_duckdb.shadow import LruCache, NotPlanned, Relation, Shadow
 from pruner_duckdb.statement import Parameter, Reference, Select, Span, outermost, splice
+from pruner_duckdb.tokens import with_typical_integers
 from pruner_duckdb.types import quote
 
 KEPT_TABLE_FUNCTIONS = frozenset(["unnest", "range", "generate_series"])
@@ -102,6 +103,23 @@ class Draft:
         return splice(part, edits)
 
 
+def comparison_texts(select: Select, text: str) -> tuple[str, ...]:
+    """What to compare to learn whether a session understands a statement: the first one that it understands is
+    enough.
+
+    The values of integers cannot matter where no function of the statement looks at a value before rows are
+    read, so that a text is tried first which many statements share.
+
+    Args:
+        select: the statement.
+        text: a statement of the same meaning that any session can plan.
+    """
+    table_functions = any(each.function for each in select.references)
+    if table_functions or not all(use.name in VALUE_BLIND for use in select.functions):
+        return (text,)
+    return tuple(dict.fromkeys((with_typical_integers(text), text)))
+
+
 def shortened(select: Select, replaced: Sequence[Reference]) -> list[tuple[Span, str]]:
     """Edits from `schema.table.column` to `table.column` for tables that become subqueries, which have no
     schema.
@@ -134,7 +152,10 @@ class Predicates:
             Unpruned: some part cannot be carried over.
         """
         return draft.shadow_text(
-            {reference: f"({relation.empty_select()})" for reference, relation in draft.relations.items()},
+            {
+                reference: f"({relation.narrowed(draft.select.may_read).empty_select()})"
+                for reference, relation in draft.relations.items()
+            },
             self._shadow.aggregates,
         )
 

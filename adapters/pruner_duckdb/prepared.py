@@ -5,6 +5,7 @@ Each EXECUTE becomes the statement itself with the values of its arguments in th
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
@@ -12,6 +13,8 @@ from itertools import islice
 from pruner.errors import PrunerError
 from pruner_duckdb.statement import Span, splice
 from pruner_duckdb.tokens import CLOSING, OPENING, Token, tokens
+
+_CONCERNED = re.compile("prepare|deallocate", re.IGNORECASE)
 
 
 @dataclass
@@ -35,6 +38,8 @@ class PreparedStatements:
         Returns:
             False for a text that is left to DuckDB.
         """
+        if not _CONCERNED.search(text):
+            return False
         found = list(islice(tokens(text.encode()), 4))
         words = [token.text.lower() for token in found]
         if words[:1] == ["prepare"] and words[2:3] == ["as"]:

@@ -44,7 +44,14 @@ class PlanReader:
         self._mergers: dict[str, SliceMerger] = {}
 
     def sql(
-        self, plan: Plan, shape: ScanShape, bind: Bind, may_read: Callable[[str], bool], sources: Sources
+        self,
+        plan: Plan,
+        shape: ScanShape,
+        bind: Bind,
+        may_read: Callable[[str], bool],
+        sources: Sources,
+        *,
+        narrow: bool = False,
     ) -> str:
         """Return a query over the slices to read, each row once.
 
@@ -54,6 +61,8 @@ class PlanReader:
             bind: takes a value as one more parameter of the statement.
             may_read: tells whether the statement may read a column; a wrong answer costs time alone.
             sources: takes what the query reads besides files.
+            narrow: whether `may_read` can be relied on, so that the query need not show other columns: DuckDB
+                takes a while to read the text of each.
 
         Raises:
             SchemaError: DuckDB cannot tell columns of the table apart.
@@ -65,6 +74,7 @@ class PlanReader:
         to_merge = self._to_merge(plan, may_read)
         files, merged = ordinals[~to_merge], ordinals[to_merge]
         if not len(merged):
+            shape = shape.narrowed(may_read) if narrow else shape
             return scan_sql(snapshot, files, shape, bind, may_read, positions_to_read(plan, files))
         merger = self._merger(snapshot)
         slices = SliceSequence(snapshot, merged)

@@ -15,7 +15,15 @@ from pruner.expr.semantics import NanOrder, Semantics
 from pruner.pinned import switched_off
 from pruner_duckdb.forms import Form
 from pruner_duckdb.markers import Markers
-from pruner_duckdb.predicates import KEPT_TABLE_FUNCTIONS, Draft, Parameters, Predicates, Unpruned, shortened
+from pruner_duckdb.predicates import (
+    KEPT_TABLE_FUNCTIONS,
+    Draft,
+    Parameters,
+    Predicates,
+    Unpruned,
+    comparison_texts,
+    shortened,
+)
 from pruner_duckdb.reading import Sources
 from pruner_duckdb.scan import ScanShape
 from pruner_duckdb.scans import Scan
@@ -188,7 +196,10 @@ class Rewriter:
     def _likely_comparison(self, select: Select, parameters: Parameters) -> str | None:
         """The comparison text that `_expressions` will want unless a shape changed; None where it will not."""
         try:
-            return None if select.plain else self._as_last_read(select, parameters, lambda _: None)
+            if select.plain:
+                return None
+            text = self._as_last_read(select, parameters, lambda _: None)
+            return None if text is None else comparison_texts(select, text)[0]
         except Exception:  # `_expressions` meets it again and reports it
             return None
 
@@ -245,8 +256,8 @@ class Rewriter:
             return {}, problem
         try:
             draft = self._draft(select, parameters, pinned, relation_of)
-            comparison = None if select.plain else self._predicates.comparison_text(draft)
-            require_same_meaning(state, self.shadow, ask, comparison)
+            text = "" if select.plain else self._predicates.comparison_text(draft)
+            require_same_meaning(state, self.shadow, ask, comparison_texts(select, text) if text else ())
             as_written = any(each.snapshot.has_expression_indexes for each in pinned.values())
             expressions = self._predicates.of(draft, state.zone, as_written=as_written)
             return dict(zip(draft.pruned, expressions, strict=True)), None
@@ -290,12 +301,16 @@ class Rewriter:
         edits = [*markers.edits(), *shortened(select, chosen)]
         scans: list[Scan] = []
         sources: Sources = {}
+        # Only of a SELECT whose every function is known is it known which columns it reads.
+        narrow = form.lazy and reason is None
         for reference in chosen:
             table = by_reference[reference]
             scan = _plan(table, expressions.get(reference, TRUE), reason, zone)
             scans.append(scan)
             alias = "" if reference.alias is not None else f" AS {quote(reference.path[-1])}"
-            query = table.known.reader.sql(scan.plan, table.shape, markers.bind, select.may_read, sources)
+            query = table.known.reader.sql(
+                scan.plan, table.shape, markers.bind, select.may_read, sources, narrow=narrow
+            )
             edits.append((_name_span(reference), f"({query}){alias}"))
         return Rewritten(form.spliced(edits), markers.values, tuple(scans), sources)
 

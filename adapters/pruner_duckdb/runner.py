@@ -303,7 +303,7 @@ class Runner:
     def _asking(self, method: Method) -> Ask:
         return lambda sql, values: self._ask(sql, values, method)
 
-    def _ask(self, sql: str, parameters: list[object], method: Method) -> tuple[Any, ...]:
+    def _ask(self, sql: str | duckdb.Statement, parameters: list[object], method: Method) -> tuple[Any, ...]:
         # Through the statement's own method: the other one may meet a result not fetched to its end.
         rows = _call(sql, parameters or None, Method(method.call, method.parameters_name), NOWHERE).fetchall()
         return tuple(rows[0])

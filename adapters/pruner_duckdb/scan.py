@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import duckdb
@@ -54,6 +55,10 @@ class ScanShape:
     def relation(self) -> Relation:
         """The columns as every scan of this snapshot shows them."""
         return Relation(tuple((name, data_type) for name, data_type, _ in self.columns))
+
+    def narrowed(self, may_read: Callable[[str], bool]) -> ScanShape:
+        """The same with the columns alone that a statement may read, but never without any column."""
+        return ScanShape(tuple(each for each in self.columns if may_read(each[0])) or self.columns[:1])
 
     def require_names(self, table: str, may_read: Callable[[str], bool]) -> None:
         """Make sure that DuckDB can tell the columns apart.
@@ -153,12 +158,13 @@ def scan_sql(
     Raises:
         SchemaError: a column that may be read is nested in some of the files and is not in others.
     """
-    base = snapshot.columns.column("base_file")
-    ordinals = ordinals[base.is_valid().to_numpy()[ordinals]]
+    base = snapshot.columns.column("base_file").take(pa.array(ordinals, pa.int64()))
+    if base.null_count:
+        ordinals = ordinals[base.is_valid().to_numpy()]
     if not len(ordinals):
         return shape.relation.empty_select()
     _require_one_kind(snapshot, ordinals, may_read)
-    files = [file_name(uri) for uri in base.take(pa.array(ordinals, pa.int64())).to_pylist() if uri]
+    files = [file_name(uri) for uri in base.to_pylist() if uri]
     partitions = _PartitionValues(snapshot, ordinals, bind)
     selected: list[str] = []
     described: list[str] = []
@@ -277,19 +283,27 @@ class _PartitionValues:
 
     def __init__(self, snapshot: Snapshot, ordinals: NDArray[np.intp], bind: Bind) -> None:
         self._values = snapshot.partitions.values
-        self._used, self._positions = np.unique(snapshot.partition_ordinals[ordinals], return_inverse=True)
+        self._ordinals = snapshot, ordinals
         self._bind = bind
         self._columns: list[str] = []
 
+    @cached_property
+    def _used(self) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+        """The partitions, and for each file which of them is its own."""
+        snapshot, ordinals = self._ordinals
+        used, positions = np.unique(snapshot.partition_ordinals[ordinals], return_inverse=True)
+        return used.astype(np.intp), positions
+
     def value(self, path: tuple[str, ...], data_type: str, own: str, *, likely: bool) -> str:
         """The value of one column as an expression of the scan."""
-        distinct = _parameter_values(self._values[path].take(pa.array(self._used, pa.int64())))
+        used, positions = self._used
+        distinct = _parameter_values(self._values[path].take(pa.array(used, pa.int64())))
         if len(distinct) == 1:
             return f"{self._bind(distinct[0])}::{data_type}"
-        values = self._bind([distinct[position] for position in self._positions])
+        values = self._bind([distinct[position] for position in positions])
         listed = f"{values}::VARCHAR[]::{data_type}[]"
-        if not likely or len(self._positions) <= _SHORT_LIST:
-            return _NOT_PUSHED.format(len(self._positions), f"({listed})[file_index::BIGINT + 1]")
+        if not likely or len(positions) <= _SHORT_LIST:
+            return _NOT_PUSHED.format(len(positions), f"({listed})[file_index::BIGINT + 1]")
         self._columns.append(f"{listed} AS {own}")
         return f"{own}[file_index::BIGINT + 1]"
 

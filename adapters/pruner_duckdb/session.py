@@ -12,7 +12,7 @@ from typing import Any
 import duckdb
 
 from pruner_duckdb.predicates import Unpruned
-from pruner_duckdb.shadow import NotPlanned, Relation, Shadow, readable_plans
+from pruner_duckdb.shadow import NotPlanned, Relation, Shadow, readable_plans, setting_text
 from pruner_duckdb.trees import nodes_below
 from pruner_duckdb.types import quote, quote_text
 
@@ -27,9 +27,12 @@ MEANING_SETTINGS = (
 
 _NO_PLAN = '{"error":true'
 
-_SETTING = "system.main.current_setting('{}')::VARCHAR"
+_FEW_PROBES = 8
+"""Up to so many probes a question of its own form is kept."""
 
-Ask = Callable[[str, "list[object]"], "tuple[Any, ...]"]
+_SETTING = "system.main.current_setting('{}')"
+
+Ask = Callable[["str | duckdb.Statement", "list[object]"], "tuple[Any, ...]"]
 """Runs a query with parameters in the user's session and returns its only row."""
 
 
@@ -70,11 +73,14 @@ def _session_state(
     settings = ", ".join(_SETTING.format(name) for name in ("TimeZone", *wanted))
     probes = ", system.main.json_serialize_plan(?)" * (len(names) + len(texts))
     selects = [f"SELECT 1 FROM {'.'.join(quote(part) for part in name)}" for name in names]
-    zone, *rest = ask(f"SELECT {settings}{probes}", [*selects, *texts])
+    question = f"SELECT {settings}{probes}"
+    # Views and schemas of many tables are asked for once.
+    asked = shadow.question(question) if len(selects) + len(texts) <= _FEW_PROBES else question
+    zone, *rest = ask(asked, [*selects, *texts])
     answers = rest[len(wanted) : len(wanted) + len(names)]
     known = frozenset(name for name, answer in zip(names, answers, strict=True) if _exists(answer))
     plans = dict(zip(texts, rest[len(wanted) + len(names) :], strict=True))
-    return SessionState(str(zone), dict(zip(wanted, rest, strict=False)), known, plans)
+    return SessionState(str(zone), dict(zip(wanted, map(setting_text, rest), strict=False)), known, plans)
 
 
 def _exists(answer: str) -> bool:
@@ -86,15 +92,15 @@ def _exists(answer: str) -> bool:
     return not (told.get("error") and told.get("error_type") == "catalog")
 
 
-def require_same_meaning(state: SessionState, shadow: Shadow, ask: Ask, comparison: str | None) -> None:
+def require_same_meaning(state: SessionState, shadow: Shadow, ask: Ask, comparisons: Sequence[str]) -> None:
     """Make sure that the session understands a statement as the shadow does.
 
     Args:
         state: the session's settings.
         shadow: what it is compared with.
         ask: runs a query in the session.
-        comparison: a text of the same meaning that reads no table; None where nothing in it could be
-        redefined.
+        comparisons: texts that read no table; that one of them means the same is enough. None where nothing
+            in the statement could be redefined.
 
     Raises:
         Unpruned: it does not, with the reason.
@@ -104,15 +110,18 @@ def require_same_meaning(state: SessionState, shadow: Shadow, ask: Ask, comparis
     ):
         if value != ours:
             raise Unpruned(f"the session's {name} is {value!r}")
-    if comparison is None:
-        return
-    theirs = state.plans.get(comparison)
-    if theirs is None:
-        theirs = ask("SELECT system.main.json_serialize_plan(?)", [comparison])[0]
-    ours = shadow.bound_plan(comparison, state.zone)
-    if theirs != ours or ours.startswith(_NO_PLAN):
+    difference: tuple[str, str] | None = None
+    for text in comparisons:
+        theirs = state.plans.get(text)
+        if theirs is None:
+            theirs = ask("SELECT system.main.json_serialize_plan(?)", [text])[0]
+        ours = shadow.bound_plan(text, state.zone)
         # Two equal errors say nothing about what stands behind the place of the error.
-        raise Unpruned(_difference(theirs, ours))
+        if theirs == ours and not ours.startswith(_NO_PLAN):
+            return
+        difference = theirs, ours
+    if difference is not None:
+        raise Unpruned(_difference(*difference))
 
 
 def _difference(theirs: str, ours: str) -> str:

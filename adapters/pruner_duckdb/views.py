@@ -7,6 +7,7 @@ does not exist; a statement that comes through the adapter has the view's text p
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import dropwhile, islice
@@ -36,6 +37,7 @@ _LIST_VIEWS = (
 )
 """Temporary tables are among them, since they hide views of their names."""
 
+_CREATES = re.compile("create", re.IGNORECASE)
 _CREATE_WORDS = frozenset(["or", "replace", "temp", "temporary"])
 
 
@@ -164,6 +166,8 @@ class Views:
 
 def is_create_view(text: str) -> bool:
     """Tell whether a text is a CREATE VIEW."""
+    if not _CREATES.search(text):
+        return False
     words = [token.text.lower() for token, _ in zip(tokens(text.encode()), range(6), strict=False)]
     after = [word for word in words[1:] if word not in _CREATE_WORDS]
     return words[:1] == ["create"] and after[:1] == ["view"]
