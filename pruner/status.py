@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from pruner.errors import PrunerError
 from pruner.evidence import usable_type
 from pruner.expr.identifier import render_column_path
+from pruner.indexes.base import RefusingIndexType
+from pruner.metadata.coverage import locate
+from pruner.metadata.segments import SLICE_COLUMN
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -22,8 +28,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class IndexStatus:
-    """One index: `covered` of `coverable` slices have records for every column of it.
+    """One index: `covered` of `coverable` slices have records for every column of it that tell what is in them.
 
+    `refused` counts the slices whose records say that they could not be indexed, by the reason they give.
     `bytes` is the size of its segments, the times are ISO 8601 in UTC (`refreshed_at` None before the first build),
     `where` is the predicate on partition columns outside of which nothing is recorded (None: everything is), `note`
     says why the index is not `usable`.
@@ -41,6 +48,7 @@ class IndexStatus:
     refreshed_at: str | None
     usable: bool
     note: str | None
+    refused: dict[str, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +74,11 @@ def index_status(
     kind = usable_type(definition)
     note = kind if isinstance(kind, str) else None
     covered = np.zeros(len(snapshot), np.bool_)
+    refused: Counter[str] = Counter()
     try:
         covered = _covered(entries, state, snapshot, segments)
+        if isinstance(kind, RefusingIndexType):
+            covered &= ~_refused(kind, entries, state, snapshot, segments, refused)
     except PrunerError as error:
         note = note or str(error)
     columns = {render_column_path(entry.field): None for entry in entries if entry.field}
@@ -85,6 +96,7 @@ def index_status(
         refreshed_at=max((entry.created_at for entry in entries), default=None),
         usable=note is None,
         note=note,
+        refused=dict(refused),
     )
 
 
@@ -100,3 +112,27 @@ def _covered(
     for mask in by_field.values():
         everywhere &= mask
     return everywhere & snapshot.coverable
+
+
+def _refused(
+    kind: RefusingIndexType,
+    entries: tuple[SegmentEntry, ...],
+    state: State,
+    snapshot: Snapshot,
+    segments: SegmentCache,
+    reasons: Counter[str],
+) -> NDArray[np.bool_]:
+    """Slices of which some record says that they could not be indexed; counts them by reason."""
+    usable, reason = kind.refusal
+    compute: Any = pc  # whose stubs leave types open
+    found = np.zeros(len(snapshot), np.bool_)
+    for entry in entries:
+        records: Any = segments.read(entry, only=(SLICE_COLUMN, usable, reason))
+        refused = records.filter(compute.equal(records.column(usable), False))
+        batch = segments.read(segments.entry(state, entry.batch or ""))
+        locations = locate(snapshot.keys, batch.column("slice_key").combine_chunks())
+        ordinals = locations[refused.column(SLICE_COLUMN).to_numpy()]
+        here = (ordinals >= 0) & snapshot.coverable[ordinals]
+        found[ordinals[here]] = True
+        reasons.update(text for text in refused.filter(pa.array(here)).column(reason).to_pylist() if text)
+    return found

@@ -314,6 +314,19 @@ class RowIndexType(IndexType, Protocol):
 
 
 @runtime_checkable
+class RefusingIndexType(IndexType, Protocol):
+    """An index type that records of a slice that it could not index that it could not, and why.
+
+    Such a slice is not covered, and a refresh would not change that.
+    """
+
+    @property
+    def refusal(self) -> tuple[str, str]:
+        """The columns that say so: a boolean that is false there (true or null elsewhere), and one sentence."""
+        ...
+
+
+@runtime_checkable
 class DeferringIndexType(IndexType, Protocol):
     """An index type with many records of each slice, some of whose columns are read only when rows are asked for."""
 

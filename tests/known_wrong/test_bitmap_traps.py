@@ -244,6 +244,10 @@ def test_too_many_values_leave_a_slice_uncovered_with_the_reason(tmp_path: Path,
     assert [Path(uri).name for uri in plan.files] == ([] if limit == 4 else ["many.parquet"])
     said = "1 slices are not indexed: the slice has more than max_cardinality = 3 distinct values"
     assert any(said in reason for reason in plan.fallbacks) is (limit == 3)
+    (status,) = table.status().indexes
+    assert (status.covered, status.coverable) == (1 + (limit == 4), 2)
+    assert status.refused == ({said.removeprefix("1 slices are not indexed: "): 1} if limit == 3 else {})
+    assert (table.refresh().indexed, table.refresh().already) == (0, 2)
 
 
 @pytest.mark.parametrize("file_format", ["orc", "csv", "feather"])

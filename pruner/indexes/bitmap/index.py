@@ -31,12 +31,16 @@ _SUPPORTED = (
 
 
 class Bitmap:
-    """See `pruner.indexes.base.DeferringIndexType`: a record for each value and slice, with the rows as a bitmap."""
+    """A record for each value and slice, with the rows as a bitmap.
+
+    See `DeferringIndexType` and `RefusingIndexType` in `pruner.indexes.base`.
+    """
 
     name = "bitmap"
     partition = "bitmap_index"
     version = 1
     deferred = ("rows", "checksum")
+    refusal = ("usable", "note")
 
     def check(self, field: Field, options: Mapping[str, str]) -> None:
         """Refuse what cannot be indexed.
