@@ -19,8 +19,12 @@ from pruner_spark.scans import ScanLog
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from pruner_spark.scans import Scan
+
 PACKAGE = "pruner.spark"
 _SEQ = "$SEQ$"
+_PATIENCE = 1_000
+"""Milliseconds that Spark has to tell of the queries that have ended."""
 
 
 class JavaSide:
@@ -79,7 +83,20 @@ class JavaSide:
         """Slice keys of Hudi's slices."""
         return self.factory.hudiKeys()
 
-    def list(self) -> Any:
+    def index(self, base: Any, table: str, keys: Any, patience: int, spark: SparkSession) -> Any:
+        """Return a file index that prunes itself; see java/PrunedFileIndex.java."""
+        return self.factory.index(base, table, keys, patience, java_session(spark).sparkContext())
+
+    def scans(self, spark: SparkSession) -> list[Scan]:
+        """Return the newest scans of a session, oldest first, with what they read as far as Spark has told."""
+        session = session_id(spark)
+        if self.log.open_scans(session):
+            told = str(self.factory.filesRead(java_session(spark).sparkContext(), _PATIENCE))
+            lines = (line.split("\t") for line in told.splitlines())
+            self.log.read({int(number): (int(left), int(read)) for number, left, read in lines})
+        return self.log.scans(session)
+
+    def new_list(self) -> Any:
         """A new list of Java's."""
         return self.gateway.jvm.java.util.ArrayList()
 

@@ -52,23 +52,24 @@ class Planner:
             LOGGER.warning("a scan is not pruned: %s", sentence(error))
 
     def _answer(self, message: Any) -> None:
-        name, failure = str(message.head()).split("\t", 1)
+        name, number, failure = str(message.head()).split("\t", 2)
         with self._lock:
             if name not in self._relations:
                 raise PrunerError(f"its relation was forgotten, as more than {KNOWN_RELATIONS:,} were read")
             self._relations.move_to_end(name)
             relation = self._relations[name][1]
         if failure:
-            self._log.add(relation.session, Scan(relation.name, None, failure))
+            self._log.add(relation.session, Scan(relation.name, None, failure, number=int(number)))
             return
         started = time.perf_counter()
         try:
-            scan = replace(relation.prune(message), seconds=time.perf_counter() - started)
+            scan = relation.prune(message)
         except TooLateError:
             return  # Java has said already that it waited too long
         except BaseException as error:  # panics of Rust code are no Exceptions
             scan = Scan(relation.name, None, f"planning failed: {sentence(error)}")
-        self._log.add(relation.session, scan)
+        finished = replace(scan, seconds=time.perf_counter() - started, number=int(number))
+        self._log.add(relation.session, finished)
 
     class Java:
         """What py4j is to take the object for."""

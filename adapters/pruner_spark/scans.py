@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import logging
 from collections import OrderedDict, deque
+from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import chain
 from threading import Lock
 from typing import TYPE_CHECKING
 
@@ -23,7 +25,7 @@ LOGGED_REASONS = 1024
 """Reasons that are remembered as logged, so that each is logged once."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class Scan:
     """One scan of a table that has an index.
 
@@ -31,6 +33,11 @@ class Scan:
     None where all went well. `files_listed` counts the files that Spark or Hudi listed after its own pruning
     by partitions, `files_unknown` those among them that the plan's snapshot does not hold (they stay) and
     `files_dropped` those that were left out; all three are None where the plan keeps everything.
+
+    `files_left` is the number of files that the scan got, and `files_read` the number that it read: fewer where
+    dynamic partition pruning dropped some when the query ran. `last_plans` fills both in from Spark's own metrics
+    (`staticFilesNum` and `numFiles`) once the query has ended. They stay None where it failed, and where Spark does
+    not show the plan that ran (CREATE TABLE AS SELECT, MERGE INTO).
     """
 
     table: str
@@ -41,6 +48,10 @@ class Scan:
     files_dropped: int | None = None
     seconds: float = 0.0
     """From when Spark asked until it had its answer."""
+    number: int | None = None
+    """Running number in the Java machine; None of a relation that was found to be not prunable before any scan."""
+    files_left: int | None = None
+    files_read: int | None = None
 
     @property
     def kept(self) -> int | None:
@@ -81,6 +92,17 @@ class ScanLog:
         """The newest scans of a session, oldest first."""
         with self._lock:
             return list(self._scans.get(session, ()))
+
+    def open_scans(self, session: str) -> bool:
+        """Tell whether there is a scan of the session of which it is not known what it has read."""
+        return any(scan.number is not None and scan.files_read is None for scan in self.scans(session))
+
+    def read(self, counts: Mapping[int, tuple[int, int]]) -> None:
+        """Take over how many files were left to scans, by their numbers, and how many of them they read."""
+        with self._lock:
+            for scan in chain.from_iterable(self._scans.values()):
+                if scan.number is not None and scan.number in counts:
+                    scan.files_left, scan.files_read = counts[scan.number]
 
     def add(self, session: str, scan: Scan) -> None:
         """Remember a scan and write its log record; a warning comes once for each table and reason."""

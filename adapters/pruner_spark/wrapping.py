@@ -61,7 +61,7 @@ class Wrapper:
         wrapped = [(leaf, other) for leaf in leaves if (other := self._wrapped(leaf, choose)) is not None]
         if not wrapped:
             return plan
-        originals, others = self._side.list(), self._side.list()
+        originals, others = self._side.new_list(), self._side.new_list()
         for leaf, other in wrapped:
             originals.add(leaf)
             others.add(other)
@@ -97,10 +97,12 @@ class Wrapper:
         index = _without_own_skipping(relation.location(), self._side) if hudi else relation.location()
         shape = self._shape(relation, index, hudi)
         session = session_id(self._spark)
-        pruned = PrunedRelation(_name(settings), table, shape, self._spark, session, self._side)
-        number = self._side.planner.name_of((session, identity(settings), repr(shape)), pruned)
+        reader = relation.sparkSession()
+        pruned = PrunedRelation(_name(settings), table, shape, reader, session, self._side)
+        key = (session, str(reader.sessionUUID()), identity(settings), repr(shape))
+        number = self._side.planner.name_of(key, pruned)
         keys = self._side.hudi_keys if hudi else self._side.file_keys
-        return self._side.leaf_with(leaf, self._side.factory.index(index, number, keys, self._patience))
+        return self._side.leaf_with(leaf, self._side.index(index, number, keys, self._patience, self._spark))
 
     def _shape(self, relation: Any, index: Any, hudi: bool) -> Shape:
         options = relation.options()

@@ -1,8 +1,10 @@
 package pruner.spark;
 
 import java.util.List;
+import java.util.WeakHashMap;
 import java.util.function.Function;
 import org.apache.hadoop.fs.Path;
+import org.apache.spark.SparkContext;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.execution.datasources.FileIndex;
 import scala.Tuple2;
@@ -11,6 +13,7 @@ import scala.collection.immutable.Map;
 
 /** Makes what Python needs of this package, whose class loader Python's names do not reach. */
 public final class Factory {
+  private final WeakHashMap executions = new WeakHashMap();
   private Function planner;
 
   /** The planner, in Python, of all file indexes: given once, so that Python keeps one object for Java. */
@@ -19,8 +22,24 @@ public final class Factory {
   }
 
   /** See PrunedFileIndex. */
-  public FileIndex index(FileIndex base, String table, SliceKeys keys, long patience) {
-    return new PrunedFileIndex(base, planner, table, keys, patience);
+  public FileIndex index(
+      FileIndex base, String table, SliceKeys keys, long patience, SparkContext context) {
+    return new PrunedFileIndex(base, planner, table, keys, patience, context, executions(context));
+  }
+
+  /** See Executions; `patience` is in milliseconds. */
+  public String filesRead(SparkContext context, long patience) {
+    return executions(context).take(context, patience);
+  }
+
+  private synchronized Executions executions(SparkContext context) {
+    Executions known = (Executions) executions.get(context);
+    if (known == null) {
+      known = new Executions();
+      context.addSparkListener(known);
+      executions.put(context, known);
+    }
+    return known;
   }
 
   /** See Slices. */

@@ -2,16 +2,14 @@ package pruner.spark;
 
 /** Tells the planner why a scan ran unpruned although it had been asked. */
 public final class Failure {
-  private final String table;
-  private final String reason;
+  private final String head;
 
-  Failure(String table, String reason) {
-    this.table = table;
-    this.reason = reason;
+  Failure(String head) {
+    this.head = head;
   }
 
-  /** The relation's name with the planner, and the reason. */
+  /** As in Scan, and the reason. */
   public String head() {
-    return table + "\t" + reason;
+    return head;
   }
 }

@@ -1,5 +1,6 @@
 package pruner.spark;
 
+import java.util.ArrayList;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.Future;
 import java.util.concurrent.RejectedExecutionException;
@@ -7,7 +8,10 @@ import java.util.concurrent.SynchronousQueue;
 import java.util.concurrent.ThreadPoolExecutor;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
+import java.util.concurrent.atomic.AtomicLong;
 import java.util.function.Function;
+import org.apache.spark.SparkContext;
+import org.apache.spark.api.python.PythonUtils;
 import org.apache.spark.sql.execution.datasources.FileIndex;
 import org.apache.spark.sql.types.StructType;
 import org.slf4j.Logger;
@@ -21,6 +25,7 @@ public final class PrunedFileIndex implements FileIndex {
   private static final int MOST_THREADS = 64;
   private static final ThreadPoolExecutor THREADS =
       new ThreadPoolExecutor(0, MOST_THREADS, 30L, TimeUnit.SECONDS, new SynchronousQueue(), new Daemons());
+  private static final AtomicLong SCANS = new AtomicLong();
   private static final Logger LOGGER = LoggerFactory.getLogger("pruner");
 
   private final FileIndex base;
@@ -28,14 +33,25 @@ public final class PrunedFileIndex implements FileIndex {
   private final String table;
   private final SliceKeys keys;
   private final long patience;
+  private final SparkContext context;
+  private final Executions executions;
 
   /** `table` is the planner's name for what is read and how; `patience` is in milliseconds. */
-  public PrunedFileIndex(FileIndex base, Function planner, String table, SliceKeys keys, long patience) {
+  PrunedFileIndex(
+      FileIndex base,
+      Function planner,
+      String table,
+      SliceKeys keys,
+      long patience,
+      SparkContext context,
+      Executions executions) {
     this.base = base;
     this.planner = planner;
     this.table = table;
     this.keys = keys;
     this.patience = patience;
+    this.context = context;
+    this.executions = executions;
   }
 
   public FileIndex base() {
@@ -44,7 +60,9 @@ public final class PrunedFileIndex implements FileIndex {
 
   public $SEQ$ listFiles($SEQ$ partitionFilters, $SEQ$ dataFilters) {
     $SEQ$ listing = base.listFiles(partitionFilters, dataFilters);
-    Scan scan = new Scan(table, base, keys, listing, Predicates.all(partitionFilters, dataFilters));
+    long number = SCANS.incrementAndGet();
+    Scan scan = new Scan(table, number, base, keys, listing, Predicates.all(partitionFilters, dataFilters));
+    executions.listed(context, new Listing(number, this, partitionFilters, dataFilters));
     try {
       plan(scan);
       return scan.close();
@@ -73,7 +91,7 @@ public final class PrunedFileIndex implements FileIndex {
     scan.abandon();
     LOGGER.warn("scan of {} is not pruned: {}", base, reason);
     try {
-      THREADS.submit(new Call(planner, new Failure(table, reason)));
+      THREADS.submit(new Call(planner, new Failure(scan.head() + reason)));
     } catch (RejectedExecutionException error) {
       LOGGER.warn("the planner cannot be told");
     }
@@ -91,7 +109,15 @@ public final class PrunedFileIndex implements FileIndex {
     base.refresh();
   }
 
+  /**
+   * What joins are planned by. Hudi's index knows its size only once it has listed its files, and says 0 before,
+   * by which every table would be broadcast; for relations of its own Hudi has a rule that lists them in time.
+   */
   public long sizeInBytes() {
+    if (base.sizeInBytes() == 0L) {
+      $SEQ$ nothing = PythonUtils.toSeq(new ArrayList());
+      base.listFiles(nothing, nothing);
+    }
     return base.sizeInBytes();
   }
 

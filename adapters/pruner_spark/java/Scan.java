@@ -12,6 +12,7 @@ import scala.collection.Iterator;
 /** One listing on its way to a scan: the planner asks for the predicate and says what to drop, once. */
 public final class Scan {
   private final String table;
+  private final long number;
   private final FileIndex base;
   private final SliceKeys keys;
   private final Expression predicate;
@@ -21,17 +22,18 @@ public final class Scan {
   private int unknown;
   private int dropped;
 
-  Scan(String table, FileIndex base, SliceKeys keys, $SEQ$ listing, Expression predicate) {
+  Scan(String table, long number, FileIndex base, SliceKeys keys, $SEQ$ listing, Expression predicate) {
     this.table = table;
+    this.number = number;
     this.base = base;
     this.keys = keys;
     this.listing = listing;
     this.predicate = predicate;
   }
 
-  /** The relation's name with the planner, and no failure. */
+  /** The relation's name with the planner, the scan's number, and no failure. */
   public String head() {
-    return table + "\t";
+    return table + "\t" + number + "\t";
   }
 
   public FileIndex base() {
