@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, assert_never
 
 import numpy as np
+import pyarrow as pa
 from pyroaring import BitMap64
 
 from pruner.errors import FormatError, StorageError
@@ -21,6 +22,7 @@ from pruner.indexes.bitmap.blobs import all_rows, decode_many, is_sound
 from pruner.indexes.bitmap.texts import texts
 from pruner.indexes.bitmap.values import inside
 from pruner.indexes.columns.bounds import successor
+from pruner.indexes.columns.moments import is_rounded, may_overflow
 from pruner.indexes.columns.questions import is_answerable
 from pruner.verdict import Outcome
 
@@ -52,6 +54,7 @@ class BitmapEvidence:
         self.entry_count = postings.entry_count
         self.notes = postings.notes
         self._all_covered = bool(postings.covered.all())
+        self._overflows = [_overflows(postings, rounded=rounded) for rounded in (False, True)]
 
     def possible(
         self, leaf: Leaf, outcome: Outcome, semantics: Semantics, at: NDArray[np.intp] | None
@@ -73,6 +76,8 @@ class BitmapEvidence:
         if isinstance(leaf, IsNullLeaf | NotNullLeaf):
             return self._without_values(leaf, outcome)
         if not is_answerable(leaf, self._field.type, self._p.values.serves, semantics):
+            return None
+        if self._overflows[is_rounded(self._field.type, semantics)] and semantics.engine == "trino":
             return None
         if outcome is Outcome.NULL:
             return self._null_of(leaf, semantics)
@@ -281,6 +286,15 @@ class BitmapEvidence:
                 return Rows(BitMap64(), np.unique(owners))
             found |= decoded
         return Rows(found, broken)
+
+
+def _overflows(postings: Postings, *, rounded: bool) -> bool:
+    """Tell whether some value is one that Trino reads as another."""
+    distinct = postings.distinct
+    if not pa.types.is_timestamp(distinct.type):
+        return False
+    values = np.asarray(distinct.view(pa.int64()))
+    return may_overflow(values, values, distinct.type, rounded=rounded) is not None
 
 
 def _nan_makes_true(operator: Operator, point: Point, semantics: Semantics) -> bool:

@@ -16,6 +16,7 @@ from pruner.expr.semantics import NanOrder
 from pruner.indexes.column_stats.intervals import Intervals, also
 from pruner.indexes.column_stats.runs import Runs
 from pruner.indexes.columns.bounds import successor
+from pruner.indexes.columns.moments import is_rounded, may_overflow
 from pruner.indexes.columns.questions import is_answerable
 from pruner.verdict import Outcome
 
@@ -42,6 +43,10 @@ class ColumnStatsEvidence:
         self.covered = statistics.covered
         self._all_hold_numbers = bool(statistics.can_hold_numbers.all())
         self._runs = (Runs.of(statistics.low), Runs.of(statistics.high))
+        self._overflowing = tuple(
+            may_overflow(statistics.low, statistics.high, field.type, rounded=rounded)
+            for rounded in (False, True)
+        )
 
     def possible(
         self, leaf: Leaf, outcome: Outcome, semantics: Semantics, at: NDArray[np.intp] | None
@@ -58,7 +63,9 @@ class ColumnStatsEvidence:
                 assert_never(leaf)
 
     def _answer(self, semantics: Semantics, at: NDArray[np.intp] | None) -> _Answer:
-        return _Answer(self._statistics, self._runs, semantics, self._all_hold_numbers, at)
+        overflowing = self._overflowing[is_rounded(self._field.type, semantics)]
+        unread = _unread_bounds(self._statistics, semantics, overflowing)
+        return _Answer(self._statistics, self._runs, semantics, self._all_hold_numbers, at, unread)
 
 
 class _Answer:
@@ -71,6 +78,7 @@ class _Answer:
         semantics: Semantics,
         all_hold_numbers: bool,
         at: NDArray[np.intp] | None,
+        unread: Mask | None,
     ) -> None:
         self._s = statistics
         self._nan_is_greatest = semantics.nan_order is NanOrder.GREATEST
@@ -78,7 +86,7 @@ class _Answer:
         self._at = at
         self._low_runs, self._high_runs = runs if at is None else (None, None)
         self._count = statistics.count if at is None else len(at)
-        self._unread = _unread_bounds(statistics, semantics)
+        self._unread = unread
 
     def without_values(self, leaf: IsNullLeaf | NotNullLeaf, outcome: Outcome) -> Mask:
         """The outcomes that depend on NULL alone."""
@@ -239,7 +247,7 @@ class _Answer:
         return None if mask is None else self._pick(mask)
 
 
-def _unread_bounds(statistics: Statistics, semantics: Semantics) -> Mask | None:
+def _unread_bounds(statistics: Statistics, semantics: Semantics, overflowing: Mask | None) -> Mask | None:
     """Slices whose bounds are not about the values that this engine reads (R2), over all slices; None for none.
 
     Old dates and timestamps in a file that does not name its calendar: a setting of the Spark session decides. INT96 is
@@ -248,6 +256,8 @@ def _unread_bounds(statistics: Statistics, semantics: Semantics) -> Mask | None:
     unread = None
     if semantics.engine == "spark":
         unread = statistics.calendar_open
+    if semantics.engine == "trino":
+        unread = overflowing
     if statistics.int96 is not None and semantics.engine not in statistics.int96_engines:
         unread = statistics.int96 if unread is None else unread | statistics.int96
     return unread

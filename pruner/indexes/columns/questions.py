@@ -9,14 +9,13 @@ import pyarrow as pa
 from pruner.expr.bound import CompareLeaf, InLeaf, PrefixLeaf
 from pruner.expr.semantics import BINARY_COLLATION
 from pruner.indexes.columns.kinds import is_text
+from pruner.indexes.columns.moments import is_rounded
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from pruner.expr.bound import Point, StorageValue
     from pruner.expr.semantics import Semantics
-
-_FINENESS = {"s": 0, "ms": 1, "us": 2, "ns": 3}
 
 
 def is_answerable(
@@ -25,7 +24,9 @@ def is_answerable(
     serves: Callable[[StorageValue], bool],
     semantics: Semantics,
 ) -> bool:
-    """Tell whether a leaf compares the very values that were recorded, in the order in which they were.
+    """Tell whether a leaf compares the values that were recorded, in the order in which they were.
+
+    They are the very values that the engine compares, or the leaf allows for its rounding.
 
     Args:
         leaf: a leaf on the column.
@@ -35,9 +36,8 @@ def is_answerable(
     """
     if is_text(type_) and semantics.collation != BINARY_COLLATION:
         return False
-    # An engine that rounds what it reads compares other values than those that were recorded (trap S18).
-    rounds_to = semantics.timestamp_unit
-    if pa.types.is_timestamp(type_) and rounds_to and _FINENESS[rounds_to] < _FINENESS[type_.unit]:
+    # Such an engine compares other values than those that were recorded.
+    if is_rounded(type_, semantics) and not _are_widened(leaf):
         return False
     match leaf:
         case PrefixLeaf():
@@ -46,6 +46,20 @@ def is_answerable(
             return _all_serve([point], type_, serves)
         case InLeaf(points=points):
             return _all_serve(points, type_, serves)
+
+
+def _are_widened(leaf: CompareLeaf | InLeaf | PrefixLeaf) -> bool:
+    """Tell whether every point spans what may be rounded to the literal, as `pruner.expr.temporal` makes them.
+
+    Values in such a span count as less, equal and greater at once, so neither the leaf nor its NOT loses a row.
+    """
+    match leaf:
+        case PrefixLeaf():
+            return False
+        case CompareLeaf(point=point):
+            return not point.exact
+        case InLeaf(points=points):
+            return not any(point.exact for point in points)
 
 
 def _all_serve(points: Iterable[Point], type_: pa.DataType, serves: Callable[[StorageValue], bool]) -> bool:

@@ -119,10 +119,21 @@ def test_a_collation_that_is_not_binary_says_nothing_about_order() -> None:
     assert kept(evidence, IsNullLeaf(field), nocase) == []
 
 
-def test_an_engine_that_rounds_timestamps_gets_no_answer_about_them() -> None:
+def test_an_engine_that_rounds_timestamps_gets_answers_to_widened_points_alone() -> None:
+    """Trap S18: a point that allows for the rounding may be answered, by its span; an exact one may not."""
     field = Field(("x",), pa.timestamp("us"))
     evidence = evidence_of([THREE._replace(type="timestamp[us]")], field)
-    assert kept(evidence, equals(1000, field), Semantics(engine="trino", timestamp_unit="ms")) == [0]
+    rounding = Semantics(engine="trino", timestamp_unit="ms")
+    exact, far, near = Point(1000, 1000), Point(5000, 7000, exact=False), Point(-500, 1500, exact=False)
+    for leaf, dropped in (
+        (CompareLeaf(field, Operator.EQ, exact), False),
+        (CompareLeaf(field, Operator.EQ, far), True),
+        (CompareLeaf(field, Operator.EQ, near), False),
+        (CompareLeaf(field, Operator.NE, near), False),
+        (InLeaf(field, (far, far)), True),
+        (InLeaf(field, (far, exact)), False),
+    ):
+        assert kept(evidence, leaf, rounding) == ([] if dropped else [0]), leaf
     assert kept(evidence, equals(1000, field), Semantics(engine="trino", timestamp_unit="us")) == []
 
 

@@ -261,6 +261,14 @@ def provable(values: list[Value], leaf: Leaf, order: NanOrder) -> set[str]:
     return found
 
 
+def _overflows_in_trino(type_: pa.DataType, values: list[Value], semantics: Semantics) -> bool:
+    """Tell whether Trino, which counts microseconds in 64 bits, shows some values as others; nothing is proved then."""
+    if semantics.engine != "trino" or not pa.types.is_timestamp(type_) or type_.unit not in ("s", "ms"):
+        return False
+    micros = {"s": 10**6, "ms": 1000}[type_.unit]
+    return any(isinstance(value, int) and not -(2**63) <= value * micros < 2**63 for value in values)
+
+
 def _check(
     domain: Domain, files: list[list[Value]], asked: list[Leaf], semantics: Semantics, folder: Path
 ) -> None:
@@ -276,7 +284,8 @@ def _check(
         for values, answer in zip(files, answers, strict=True):
             had = {o for value in values for o in row_outcomes(value, leaf, semantics.nan_order)}
             assert had <= answer, f"LOST {had - answer} of {leaf} on {values}"
-            assert answer == provable(values, leaf, semantics.nan_order), f"{leaf} on {values}: {answer}"
+            if not _overflows_in_trino(domain.type, values, semantics):
+                assert answer == provable(values, leaf, semantics.nan_order), f"{leaf} on {values}: {answer}"
         some = np.arange(len(files))[::-2]
         assert outcomes(evidence, leaf, semantics, some) == [
             outcomes(evidence, leaf, semantics)[i] for i in some
