@@ -11,7 +11,8 @@ from typing import Any
 
 import duckdb
 
-from pruner.errors import TableError
+from pruner.errors import PrunerError, TableError
+from pruner_duckdb.filtering import with_condition
 from pruner_duckdb.predicates import Parameters, Predicates
 from pruner_duckdb.relation import LazyRelation
 from pruner_duckdb.rewrite import Rewriter
@@ -215,7 +216,35 @@ class Connection:
         if form.literal or not runner.rewriter.binds(select, values, runner.relation_of(scope)):
             # A mistake is to be reported here, as DuckDB does.
             runner.attempt(text, values, method, scope, record=False)
-        return LazyRelation(make, runner.told, runner.rewriter.look_again)
+
+        def filtered(native: duckdb.DuckDBPyRelation, *arguments: Any, **named: Any) -> LazyRelation | None:
+            (condition,) = (*arguments, *named.values())
+            return self._filtered(text, values, method, scope, native, condition)
+
+        return LazyRelation(make, runner.told, runner.rewriter.look_again, filtered)
+
+    def _filtered(
+        self,
+        text: str,
+        values: Parameters,
+        method: Method,
+        scope: Scope,
+        native: duckdb.DuckDBPyRelation,
+        condition: object,
+    ) -> LazyRelation | None:
+        """A relation whose statement has a condition in it; None where it would not be the same as `native`."""
+        if not isinstance(condition, str):
+            return None
+        whole = with_condition(text, condition, native.alias)
+        if whole is None:
+            return None
+        try:
+            relation = self._relation(whole, values, method, scope)
+            found = self._runner.attempt(whole, values, method, scope, record=False)
+        except (duckdb.Error, PrunerError, LearnedViews):
+            return None
+        same = (found.columns, found.types) == (native.columns, native.types)
+        return relation if same and isinstance(relation, LazyRelation) else None
 
 
 def _caller(frame: FrameType | None) -> FrameType | None:

@@ -18,6 +18,9 @@ from pruner.errors import PrunerError, TableError
 _FREEZING = frozenset(["create_view", "to_view"])
 """Methods whose result outlives the run with the list of files that it had."""
 
+Filtered = Callable[..., "LazyRelation | None"]
+"""Takes DuckDB's own filtered relation and what `filter` was given; None where it must stay as it is."""
+
 
 class LazyRelation:
     """Looks like `duckdb.DuckDBPyRelation`: its methods work, those that return relations give this kind.
@@ -30,6 +33,7 @@ class LazyRelation:
         make: Callable[[], duckdb.DuckDBPyRelation],
         told: Callable[[duckdb.Error], Exception],
         look_again: Callable[[], None],
+        filtered: Filtered | None = None,
     ) -> None:
         """Hold what is needed to run the statement whenever the relation runs.
 
@@ -37,10 +41,12 @@ class LazyRelation:
             make: makes DuckDB's relation.
             told: tells the cause of an error of that relation.
             look_again: lets `make` plan for the tables as they are then.
+            filtered: makes a condition part of the statement.
         """
         self._make = make
         self._told = told
         self._look_again = look_again
+        self._filtered = filtered
         self._rows: Iterator[tuple[Any, ...]] | None = None
 
     def native(self) -> duckdb.DuckDBPyRelation:
@@ -87,6 +93,11 @@ class LazyRelation:
                 result = self._again(name, arguments, named)
             if not isinstance(result, duckdb.DuckDBPyRelation):
                 return result
+            if name == "filter" and self._filtered is not None:
+                # DuckDB took it: the condition makes sense, and the result is known.
+                one = self._filtered(result, *arguments, **named)
+                if one is not None:
+                    return one
 
             def make() -> duckdb.DuckDBPyRelation:
                 again = tuple(_native(each) for each in arguments)

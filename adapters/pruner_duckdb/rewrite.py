@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -38,6 +39,9 @@ from pruner_duckdb.views import Views
 if TYPE_CHECKING:
     from pruner.pinned import PinnedSnapshot
     from pruner_duckdb.tables import KnownTable
+
+_PLACES = re.compile(r"\b(by|distinct|dec|decimal|numeric)\b", re.IGNORECASE)
+"""Words behind which an integer can be a mistake by its value."""
 
 RelationOf = Callable[[str], duckdb.DuckDBPyRelation]
 
@@ -188,6 +192,8 @@ class Rewriter:
             text = self._as_last_read(select, parameters, lambda each: _described(select, each, relation_of))
             if text is None:
                 return False
+            if not _PLACES.search(text):
+                text = comparison_texts(select, text)[0]
             readable_plans(self.shadow.bound_plan(text, self._zone))
         except (Unpruned, NotPlanned):
             return False
