@@ -87,6 +87,10 @@ class Expressions:
         column = self._columns[name]
         if column.kind == "hidden":
             raise NotUnderstood(f"{column.path[0]} is no column of the table")
+        if column.kind == "displaced":
+            raise NotUnderstood(
+                f"the catalog has values of {column.path[0]} that are not where its files are"
+            )
         return self._stored(
             Column(tuple(column.path)), trino_type(column.type), partition=column.kind == "partition"
         )

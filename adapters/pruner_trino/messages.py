@@ -20,7 +20,7 @@ class ScanColumn(msgspec.Struct, forbid_unknown_fields=True):
 
     path: Path
     type: str
-    kind: Literal["regular", "partition", "hidden"]
+    kind: Literal["regular", "partition", "hidden", "displaced"]
 
 
 class Bound(msgspec.Struct, forbid_unknown_fields=True):

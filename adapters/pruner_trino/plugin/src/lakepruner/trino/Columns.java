@@ -7,16 +7,19 @@ import io.trino.spi.type.Type;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 
 /** The columns that a predicate names, each with an id; those of Hive's and Hudi's connector are of one class. */
 final class Columns {
     private final ObjectNode node;
     private final Map<String, ColumnHandle> assignments;
+    private final Set<String> displaced;
     private final Map<ColumnHandle, String> ids = new HashMap<>();
 
-    Columns(ObjectNode node, Map<String, ColumnHandle> assignments) {
+    Columns(ObjectNode node, Map<String, ColumnHandle> assignments, Set<String> displaced) {
         this.node = node;
         this.assignments = assignments;
+        this.displaced = displaced;
     }
 
     String id(ColumnHandle handle) {
@@ -33,12 +36,13 @@ final class Columns {
         String id = Integer.toString(ids.size());
         ObjectNode column = node.putObject(id);
         ArrayNode path = column.putArray("path");
-        path.add((String) Reflection.get(handle, "getBaseColumnName"));
+        String name = (String) Reflection.get(handle, "getBaseColumnName");
+        path.add(name);
         Reflection.find(handle, "getHiveColumnProjectionInfo")
                 .ifPresent(fields -> ((List<?>) Reflection.get(fields, "getDereferenceNames"))
-                        .forEach(name -> path.add((String) name)));
+                        .forEach(field -> path.add((String) field)));
         column.put("type", ((Type) Reflection.get(handle, "getType")).getDisplayName());
-        column.put("kind", kind(handle));
+        column.put("kind", displaced.contains(name) ? "displaced" : kind(handle));
         return id;
     }
 

@@ -1,21 +1,30 @@
 package lakepruner.trino;
 
 import java.util.BitSet;
+import java.util.Set;
 
 /**
  * The files that a scan may leave out, by their keys.
  *
  * @param askedMillis when the service was asked; a file that was modified since, or just before, is never left out
+ * @param placement where the plan takes values from; a file for which they are somewhere else is never left out
  */
-record Dropped(SnapshotKeys keys, BitSet ordinals, long askedMillis) {
+record Dropped(SnapshotKeys keys, BitSet ordinals, long askedMillis, Placement placement) {
     /** Files younger than this when the service was asked are read: stores round times down to the second. */
     static final long YOUNG_MILLIS = 2_000;
 
-    static final Dropped NOTHING = new Dropped(SnapshotKeys.EMPTY, new BitSet(), 0);
+    static final Dropped NOTHING = new Dropped(SnapshotKeys.EMPTY, new BitSet(), 0, Placement.NONE);
 
     boolean contains(SplitFile file) {
         return !ordinals.isEmpty()
                 && file.modifiedMillis() < askedMillis - YOUNG_MILLIS
+                && !file.isCut()
+                && displaced(file).isEmpty()
                 && keys.allIn(ordinals, file);
+    }
+
+    /** Columns of the plan whose values are somewhere else for this file. */
+    Set<String> displaced(SplitFile file) {
+        return placement.displaced(file);
     }
 }

@@ -6,7 +6,7 @@ import java.util.Optional;
 
 /** Keys of the snapshots that were planned on lately; 20 bytes a slice. */
 final class KeyCache {
-    private static final long SLICES = 8_000_000;
+    static final int SLICES = 8_000_000;
 
     private final Map<String, SnapshotKeys> snapshots = new LinkedHashMap<>(16, 0.75f, true);
     private long slices;

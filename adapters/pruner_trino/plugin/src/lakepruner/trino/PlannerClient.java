@@ -18,6 +18,7 @@ import java.util.Optional;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.TimeUnit;
+import java.util.function.Function;
 import java.util.zip.DataFormatException;
 import java.util.zip.Inflater;
 
@@ -26,8 +27,11 @@ final class PlannerClient implements AutoCloseable {
     /** The service takes bodies up to 4 MiB. */
     private static final int BODY_BYTES = 4 * 1024 * 1024 - 4096;
 
-    /** Far more slices than any table has; an answer that says more is not believed. */
-    private static final int SLICES = 50_000_000;
+    /** As many as the keys of one snapshot may be kept of; an answer that says more is not believed. */
+    private static final int SLICES = KeyCache.SLICES;
+
+    /** An answer has at most a bit for each slice, the keys of few, and reasons. */
+    private static final long ANSWER_BYTES = 16 * 1024 * 1024;
 
     private static final int KNOWN_TABLES = 10_000;
 
@@ -63,7 +67,8 @@ final class PlannerClient implements AutoCloseable {
         // What goes wrong before the request is sent belongs into the future as well: it must not fail the query.
         return CompletableFuture.completedFuture(Math.max(at, 0))
                 .thenCompose(from -> answer(names, from, session, content))
-                .thenCompose(answer -> dropped(names.getFirst(), answer, asked))
+                .thenCompose(answer ->
+                        dropped(names.getFirst(), answer, asked, Placement.of(content.get("columns"))))
                 .orTimeout(settings.timeout().toMillis(), TimeUnit.MILLISECONDS);
     }
 
@@ -72,9 +77,13 @@ final class PlannerClient implements AutoCloseable {
     /** Asks by one name after the other as long as the service knows no such table. */
     private CompletableFuture<Named> answer(List<String> names, int at, ObjectNode session, ObjectNode content) {
         String name = names.get(at);
-        return send(request(name, known.get(names.getFirst()), session, content)).thenCompose(response -> {
+        return send(request(name, known.get(names.getFirst()), session, content), ANSWER_BYTES).thenCompose(response -> {
             if (response.statusCode() == 404 && at + 1 < names.size()) {
                 return answer(names, at + 1, session, content);
+            }
+            if (response.statusCode() == 404) {
+                // Its configuration may have changed; the next scan asks by all names again.
+                known.remove(names.getFirst());
             }
             if (response.statusCode() != 200) {
                 throw refused(response);
@@ -106,7 +115,7 @@ final class PlannerClient implements AutoCloseable {
                 .build();
     }
 
-    private CompletableFuture<Answer> dropped(String table, Named named, long asked) {
+    private CompletableFuture<Answer> dropped(String table, Named named, long asked, Placement placement) {
         JsonNode answer = named.answer();
         String snapshotId = text(answer, "snapshot_id");
         int total = answer.path("total").asInt(-1);
@@ -124,7 +133,7 @@ final class PlannerClient implements AutoCloseable {
                 known.clear();
             }
             known.put(table, new Known(named.name(), snapshotId));
-            return new Answer(new Dropped(found, drop, asked), System.currentTimeMillis() - asked, summary);
+            return new Answer(new Dropped(found, drop, asked, placement), System.currentTimeMillis() - asked, summary);
         });
     }
 
@@ -138,7 +147,7 @@ final class PlannerClient implements AutoCloseable {
             return CompletableFuture.completedFuture(kept(snapshotId, base64(inline), total));
         }
         String path = "/v1/snapshots/" + URLEncoder.encode(snapshotId, StandardCharsets.UTF_8) + "/keys";
-        return send(to(path).GET().build()).thenApply(response -> {
+        return send(to(path).GET().build(), (long) total * SnapshotKeys.BYTES).thenApply(response -> {
             if (response.statusCode() != 200) {
                 throw refused(response);
             }
@@ -206,8 +215,12 @@ final class PlannerClient implements AutoCloseable {
         }
     }
 
-    private CompletableFuture<HttpResponse<byte[]>> send(HttpRequest request) {
-        return http.sendAsync(request, HttpResponse.BodyHandlers.ofByteArray());
+    /** The answer, whole and in time; the request's own time-out ends with the answer's first bytes. */
+    private CompletableFuture<HttpResponse<byte[]>> send(HttpRequest request, long bytes) {
+        CompletableFuture<HttpResponse<byte[]>> exchange = http.sendAsync(request, BoundedBody.upTo(Math.max(bytes, 4096)));
+        return exchange.thenApply(Function.identity())
+                .orTimeout(settings.timeout().toMillis(), TimeUnit.MILLISECONDS)
+                .whenComplete((answer, error) -> exchange.cancel(true));
     }
 
     private HttpRequest.Builder to(String path) {

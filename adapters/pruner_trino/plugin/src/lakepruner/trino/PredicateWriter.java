@@ -10,16 +10,18 @@ import io.trino.spi.predicate.TupleDomain;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
+import java.util.Set;
 
 /** Writes the predicate of a scan in the form of docs/trino-predicates.md. */
 final class PredicateWriter {
     private final ObjectNode content = JsonNodeFactory.instance.objectNode();
     private final Columns columns;
 
-    PredicateWriter(String connector, Map<String, ColumnHandle> assignments) {
+    /** @param displaced names of columns whose values are not where the planner looks for them */
+    PredicateWriter(String connector, Map<String, ColumnHandle> assignments, Set<String> displaced) {
         content.put("version", 1);
         content.put("connector", connector);
-        columns = new Columns(content.putObject("columns"), assignments);
+        columns = new Columns(content.putObject("columns"), assignments, displaced);
     }
 
     /** The whole predicate; empty when it holds for every row. */

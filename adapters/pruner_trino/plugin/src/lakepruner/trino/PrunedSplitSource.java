@@ -4,6 +4,7 @@ import io.trino.spi.connector.ConnectorSplitSource;
 import java.lang.reflect.Method;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.CompletionException;
 
 /** Splits of one scan without those of files that hold no matching row. Nothing is listed before the plan is there. */
 final class PrunedSplitSource extends Forwarding<ConnectorSplitSource> {
@@ -22,8 +23,8 @@ final class PrunedSplitSource extends Forwarding<ConnectorSplitSource> {
     protected Object call(Method method, Object[] arguments) throws Throwable {
         switch (method.getName()) {
             case "getNextBatch":
-                return scan.plan(arguments.length > 1 ? arguments[1] : null)
-                        .thenCompose(dropped -> batch(method, arguments).thenApply(batch -> filtered(batch, dropped)));
+                return withPlainErrors(scan.plan(arguments.length > 1 ? arguments[1] : null)
+                        .thenCompose(dropped -> batch(method, arguments).thenCompose(batch -> filtered(batch, dropped))));
             case "getRequestedDynamicFilterWaitTimeoutMillis":
                 return Math.max((long) forward(method, arguments), scan.dynamicFilterWaitMillis());
             case "close":
@@ -43,13 +44,27 @@ final class PrunedSplitSource extends Forwarding<ConnectorSplitSource> {
     }
 
     /** A batch is a list of splits; up to version 476 an object that holds one and says whether it is the last. */
-    private Object filtered(Object batch, Dropped dropped) {
+    private CompletableFuture<?> filtered(Object batch, Dropped dropped) {
         if (batch instanceof List<?> splits) {
             return scan.filtered(splits, dropped);
         }
         List<?> splits = (List<?>) Reflection.get(batch, "getSplits");
         Object last = Reflection.get(batch, "isNoMoreSplits");
-        return Reflection.create(
-                batch.getClass(), List.class, boolean.class, scan.filtered(splits, dropped), (boolean) last);
+        return scan.filtered(splits, dropped)
+                .thenApply(kept -> Reflection.create(batch.getClass(), List.class, boolean.class, kept, (boolean) last));
+    }
+
+    /** Errors of the wrapped connector as it made them; each step of a future wraps what it passes on. */
+    private static CompletableFuture<Object> withPlainErrors(CompletableFuture<?> steps) {
+        CompletableFuture<Object> plain = new CompletableFuture<>();
+        steps.whenComplete((found, error) -> {
+            if (error == null) {
+                plain.complete(found);
+            } else {
+                boolean wrapped = error instanceof CompletionException && error.getCause() != null;
+                plain.completeExceptionally(wrapped ? error.getCause() : error);
+            }
+        });
+        return plain;
     }
 }

@@ -3,12 +3,17 @@ package lakepruner.trino;
 import io.trino.spi.connector.ConnectorSession;
 import io.trino.spi.connector.ConnectorTableHandle;
 import io.trino.spi.connector.Constraint;
+import java.util.Map;
 import java.util.Optional;
 import java.util.logging.Logger;
 
 /** What the scans of one catalog share, and the decision which of them are pruned at all. Never fails a query. */
 record Pruning(Settings settings, PlannerClient planner, Counters counters, String connector, String trinoVersion) {
     static final String LOGGER = "lakepruner";
+
+    /** Session properties that say that files' columns are found by their names, as the planner finds them. */
+    private static final Map<String, String> BY_NAME =
+            Map.of("hive", "parquet_use_column_names", "hudi", "use_parquet_column_names");
 
     private static final Logger LOG = Logger.getLogger(LOGGER);
 
@@ -18,6 +23,10 @@ record Pruning(Settings settings, PlannerClient planner, Counters counters, Stri
         try {
             if (!session.getProperty(PrunedConnector.SWITCH, Boolean.class)) {
                 counters.unpruned("switched off");
+                return Optional.empty();
+            }
+            if (!session.getProperty(BY_NAME.get(connector), Boolean.class)) {
+                counters.unpruned("columns are read by their position");
                 return Optional.empty();
             }
             ScannedTable scanned = ScannedTable.of(table);

@@ -8,12 +8,15 @@ import io.trino.spi.connector.Constraint;
 import io.trino.spi.expression.ConnectorExpression;
 import io.trino.spi.predicate.TupleDomain;
 import java.util.ArrayList;
+import java.util.HashSet;
 import java.util.List;
 import java.util.Optional;
+import java.util.Set;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionException;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicLong;
+import java.util.stream.IntStream;
 
 /** One scan: asks for its plan before its first split, again when dynamic filters have more to say, and counts. */
 final class Scan {
@@ -31,6 +34,7 @@ final class Scan {
     private final AtomicBoolean finished = new AtomicBoolean();
 
     private CompletableFuture<Dropped> latest = CompletableFuture.completedFuture(Dropped.NOTHING);
+    private final Set<String> displaced = new HashSet<>();
     private TupleDomain<ColumnHandle> dynamic;
     private int plans;
     private volatile String report = "nothing to prune by";
@@ -51,21 +55,31 @@ final class Scan {
 
     /** The files to leave out by what is known now; never fails. */
     synchronized CompletableFuture<Dropped> plan(Object dynamicSnapshot) {
-        TupleDomain<ColumnHandle> current = current(dynamicSnapshot);
-        if (plans == PLANS || current.equals(dynamic)) {
-            return latest;
-        }
-        dynamic = current;
-        Optional<ObjectNode> content;
         try {
-            content = content(current);
+            TupleDomain<ColumnHandle> current = current(dynamicSnapshot);
+            if (!current.equals(dynamic)) {
+                dynamic = current;
+                ask();
+            }
         } catch (RuntimeException | LinkageError error) {
             pruning.failed("the predicate is of a form that is not known", name(), error);
             plans = PLANS;
-            return latest;
         }
+        return latest;
+    }
+
+    /** Plans again where columns have turned out to have their values somewhere else. */
+    private synchronized CompletableFuture<Dropped> planWithout(Set<String> columns) {
+        if (displaced.addAll(columns)) {
+            ask();
+        }
+        return latest;
+    }
+
+    private void ask() {
+        Optional<ObjectNode> content = plans == PLANS ? Optional.empty() : content(dynamic);
         if (content.isEmpty()) {
-            return latest;
+            return;
         }
         plans++;
         CompletableFuture<Dropped> before = latest;
@@ -73,7 +87,6 @@ final class Scan {
                 .plan(names, session(content.get()), content.get())
                 .thenApply(this::answered)
                 .exceptionallyCompose(error -> failed(error, before));
-        return latest;
     }
 
     private TupleDomain<ColumnHandle> current(Object snapshot) {
@@ -93,7 +106,7 @@ final class Scan {
         domains.removeIf(TupleDomain::isAll);
         // Version 476 has neither the expression of a scan nor names for its columns.
         ConnectorExpression expression = constraint.getExpression();
-        return new PredicateWriter(pruning.connector(), constraint.getAssignments())
+        return new PredicateWriter(pruning.connector(), constraint.getAssignments(), displaced)
                 .content(domains.stream().distinct().toList(), expression);
     }
 
@@ -122,15 +135,32 @@ final class Scan {
         return before;
     }
 
-    List<?> filtered(List<?> splits, Dropped dropped) {
+    /** The splits to read of a batch; never fails. */
+    CompletableFuture<List<?>> filtered(List<?> splits, Dropped dropped) {
         listed.addAndGet(splits.size());
-        List<?> kept = splits.stream().filter(split -> !isDropped(split, dropped)).toList();
-        left.addAndGet(splits.size() - kept.size());
-        return kept;
+        if (dropped.ordinals().isEmpty()) {
+            return CompletableFuture.completedFuture(splits);
+        }
+        try {
+            List<Optional<SplitFile>> files = splits.stream().map(SplitFile::of).toList();
+            Set<String> elsewhere = new HashSet<>();
+            files.forEach(file -> file.map(dropped::displaced).ifPresent(elsewhere::addAll));
+            CompletableFuture<Dropped> plan =
+                    elsewhere.isEmpty() ? CompletableFuture.completedFuture(dropped) : planWithout(elsewhere);
+            return plan.thenApply(found -> kept(splits, files, found));
+        } catch (RuntimeException | LinkageError error) {
+            pruning.failed("a split is of a form that is not known", name(), error);
+            return CompletableFuture.completedFuture(splits);
+        }
     }
 
-    private static boolean isDropped(Object split, Dropped dropped) {
-        return SplitFile.of(split).filter(dropped::contains).isPresent();
+    private List<?> kept(List<?> splits, List<Optional<SplitFile>> files, Dropped dropped) {
+        List<?> kept = IntStream.range(0, splits.size())
+                .filter(at -> files.get(at).filter(dropped::contains).isEmpty())
+                .mapToObj(splits::get)
+                .toList();
+        left.addAndGet(splits.size() - kept.size());
+        return kept;
     }
 
     void finish() {

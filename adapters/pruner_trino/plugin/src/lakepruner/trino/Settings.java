@@ -34,6 +34,7 @@ record Settings(
             "pruner.dynamic-filter-wait",
             "pruner.enabled",
             "pruner.catalog");
+    private static final Pattern TOKEN = Pattern.compile("[\\x21-\\x7e]+");
     private static final Pattern DURATION = Pattern.compile("(\\d{1,9})\\s*(ms|s|m)");
 
     static Settings of(Map<String, String> properties, String catalogName) {
@@ -42,10 +43,14 @@ record Settings(
         if (!unknown.isEmpty()) {
             throw new IllegalArgumentException("unknown properties " + unknown + "; known are " + new TreeSet<>(KEYS));
         }
+        Duration timeout = duration(properties, "pruner.timeout", "2s");
+        if (timeout.isZero()) {
+            throw new IllegalArgumentException("pruner.timeout must be above 0: pruner.enabled=false switches pruning off");
+        }
         return new Settings(
                 url(properties.get("pruner.url")),
                 token(properties.get("pruner.token-file")),
-                duration(properties, "pruner.timeout", "2s"),
+                timeout,
                 duration(properties, "pruner.dynamic-filter-wait", "0s"),
                 enabled(properties.getOrDefault("pruner.enabled", "true")),
                 properties.getOrDefault("pruner.catalog", catalogName));
@@ -65,13 +70,24 @@ record Settings(
 
     private static Optional<String> token(String file) {
         if (file == null) {
-            return Optional.ofNullable(System.getenv(TOKEN_VARIABLE)).filter(text -> !text.isBlank());
+            return Optional.ofNullable(System.getenv(TOKEN_VARIABLE))
+                    .map(String::strip)
+                    .filter(text -> !text.isEmpty())
+                    .map(text -> sendable(text, TOKEN_VARIABLE));
         }
         try {
-            return Optional.of(Files.readString(Path.of(file)).strip());
+            return Optional.of(sendable(Files.readString(Path.of(file)).strip(), file));
         } catch (IOException error) {
             throw new IllegalArgumentException("pruner.token-file cannot be read: " + file, error);
         }
+    }
+
+    /** What cannot stand in a header is refused here, for the client's own error would show the token. */
+    private static String sendable(String token, String source) {
+        if (!TOKEN.matcher(token).matches()) {
+            throw new IllegalArgumentException("the token in " + source + " must be one line of printable ASCII without blanks");
+        }
+        return token;
     }
 
     private static boolean enabled(String text) {

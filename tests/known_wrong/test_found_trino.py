@@ -1,0 +1,111 @@
+"""Rows that the Trino plugin lost, or secrets and memory that it could have, through a real Trino.
+
+Expected rows are those of the plain catalog of the same server with `parquet_ignore_statistics`: Trino's own pruning
+takes the table's type for the files'.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from tests.support.trino_tables import Registered, TrinoTables, write_plain
+
+pytestmark = pytest.mark.trino
+
+
+def _check(table: Registered, expected: Mapping[str, tuple[int, int]], **session: str) -> None:
+    """Compare rows and splits of predicates with what is expected, rows also with the plain catalog's."""
+    session = {"parquet_ignore_statistics": "true", **session}
+    for where, (rows, splits) in expected.items():
+        found = table.run(where, **{f"pruned_hive.{key}": value for key, value in session.items()})
+        plain = table.run(where, "hive", **{f"hive.{key}": value for key, value in session.items()})
+        assert found.rows == plain.rows == [(rows,)], where
+        assert table.splits(found) == splits, where
+
+
+def _change_partitions(table: Registered, change: Callable[[str, Any], None]) -> None:
+    """Change what the metastore has about each partition of a table, by the name of its folder."""
+    for folder in (table.trino.metastore.folder / table.schema / table.name).glob("*=*"):
+        file = folder / ".trinoSchema"
+        content = json.loads(file.read_text(encoding="utf-8"))
+        change(folder.name, content)
+        file.write_text(json.dumps(content), encoding="utf-8")
+
+
+def test_columns_that_are_read_by_position(trino_tables: TrinoTables, tmp_path: Path) -> None:
+    """A session that finds columns by their place in the files takes `a` for `b`: nothing is known of them by name."""
+    for number in range(4):
+        rows = pa.table({"a": pa.array([number], pa.int64()), "b": pa.array([number * 10], pa.int64())})
+        write_plain(tmp_path / "lake" / f"part-{number}.parquet", rows)
+    table = trino_tables.register(tmp_path / "lake", {"b": "bigint", "a": "bigint"})
+    _check(table, {"b = 20": (1, 1), "a = 20": (0, 1)})
+    table.trino.gate.forget()
+    _check(table, {"b = 2": (1, 4), "a = 20": (1, 4)}, parquet_use_column_names="false")
+    assert table.trino.gate.requests == []
+
+
+def _partitioned(tables: TrinoTables, root: Path) -> Registered:
+    """Four folders `p=0` to `p=3`, each with its number as `n`."""
+    for number in range(4):
+        rows = pa.table({"n": pa.array([number], pa.int64())})
+        write_plain(root / f"p={number}" / "part.parquet", rows)
+    return tables.register(root, {"n": "bigint", "p": "bigint"}, partition_by="p")
+
+
+def test_partitions_that_lie_somewhere_else(trino_tables: TrinoTables, tmp_path: Path) -> None:
+    """The metastore says what a partition's value is, whatever its folder is named; files still prune."""
+    table = _partitioned(trino_tables, tmp_path / "lake")
+    _check(table, {"p = 2 OR n = 3": (2, 2), "p > 1 AND n < 3": (1, 1)})
+
+    def move(folder: str, content: Any) -> None:
+        place = (int(folder.removeprefix("p=")) + 1) % 4
+        content["externalLocation"] = f"local://{table.root}/p={place}"
+
+    _change_partitions(table, move)
+    # With p = 1 comes n = 2, and so on.
+    _check(
+        table,
+        {"p = 2": (1, 1), "p = 2 OR n = 2": (2, 4), "p > 0 AND n = 3": (1, 1), "p = 0 AND n = 0": (0, 1)},
+    )
+
+
+def test_columns_of_files_in_folders_of_their_name(trino_tables: TrinoTables, tmp_path: Path) -> None:
+    """A column that the metastore takes from the files is NULL in files without it, whatever the folders are named."""
+    table = _partitioned(trino_tables, tmp_path / "lake")
+    folder = table.trino.metastore.folder / table.schema / table.name
+    content = json.loads((folder / ".trinoSchema").read_text(encoding="utf-8"))
+    content["dataColumns"].append(content["partitionColumns"].pop() | {"name": "p"})
+    content["partitionColumns"].append({"name": "q", "type": "bigint", "properties": {}})
+    (folder / ".trinoSchema").write_text(json.dumps(content), encoding="utf-8")
+
+    def columns(_: str, partition: Any) -> None:
+        partition["columns"] = content["dataColumns"]
+
+    _change_partitions(table, columns)
+    for number in range(4):
+        (folder / f"p={number}").rename(folder / f"q={number}")
+    _check(table, {"p IS NULL": (4, 4), "p IS NULL AND n = 2": (1, 1), "q = 1 AND n = 1": (1, 1)})
+
+
+def test_text_that_a_partition_cuts(trino_tables: TrinoTables, tmp_path: Path) -> None:
+    """A partition that declares `varchar(2)` cuts its text before the table's type is applied; integers only widen."""
+    for number, text in enumerate(("abcdef", "ab", "zz")):
+        rows = pa.table({"x": pa.array([text]), "n": pa.array([number], pa.int32())})
+        write_plain(tmp_path / "lake" / f"p={number}" / "part.parquet", rows)
+    columns = {"x": "string", "n": "bigint", "p": "bigint"}
+    table = trino_tables.register(tmp_path / "lake", columns, partition_by="p")
+    _check(table, {"x = 'ab'": (1, 1)})
+
+    def declare(column: int, type_: str) -> Callable[[str, Any], None]:
+        return lambda _, content: content["columns"][column].update(type=type_)
+
+    _change_partitions(table, declare(1, "int"))
+    _check(table, {"x = 'ab'": (1, 1), "n = 1": (1, 1)})
+    _change_partitions(table, declare(0, "varchar(2)"))
+    _check(table, {"x = 'ab'": (2, 3), "x = 'zz'": (1, 3)})
