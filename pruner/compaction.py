@@ -15,9 +15,11 @@ import pyarrow as pa
 from pruner.errors import ConflictError
 from pruner.evidence import usable_type
 from pruner.indexes.base import DeferringIndexType
+from pruner.indexes.registry import index_type
 from pruner.metadata.coverage import locate
 from pruner.metadata.segments import SLICE_COLUMN, batch_table
 from pruner.metadata.state import FILES, refuse_newer
+from pruner.partition_stats import SliceBatch, write_records
 from pruner.pipeline.batches import BATCH_SLICES
 
 if TYPE_CHECKING:
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from pruner.evidence import SegmentCache
+    from pruner.indexes.base import IndexType
     from pruner.metadata.definitions import IndexDefinition
     from pruner.metadata.state import SegmentEntry, State
     from pruner.metadata.table import MetadataTable
@@ -103,20 +106,17 @@ class Compaction:
         ordinals = ordinals[ordinals >= 0]
         if not len(ordinals):
             return
-        batch = self._metadata.write_segment(FILES, batch_table(snapshot, ordinals))
+        slices = batch_table(snapshot, ordinals)
+        batch = self._metadata.write_segment(FILES, slices)
         yield batch
+        about = SliceBatch(batch, slices, ordinals)
         local = {name: np.where(at >= 0, np.searchsorted(ordinals, at), -1) for name, at in located.items()}
         for definition, entries in _by_index(group, state):
             records = self._joined(entries, local, len(ordinals))
-            field = entries[0].field
+            field, kind = entries[0].field or (), index_type(definition.using)
             if records.num_rows:
-                yield self._metadata.write_segment(
-                    entries[0].partition,
-                    _arranged(records, definition, field, snapshot),
-                    definition=definition,
-                    field=field,
-                    batch=batch,
-                )
+                records = _arranged(records, kind, field, snapshot)
+                yield write_records(self._metadata, kind, records, about, definition, field)
 
     def _joined(
         self, entries: Sequence[SegmentEntry], local: dict[str, NDArray[np.int64]], count: int
@@ -186,10 +186,7 @@ def _by_index(group: _Group, state: State) -> Iterator[tuple[IndexDefinition, li
         yield definitions[uuid], entries
 
 
-def _arranged(
-    records: pa.Table, definition: IndexDefinition, field: tuple[str, ...] | None, snapshot: Snapshot
-) -> pa.Table:
-    kind = usable_type(definition)
-    if isinstance(kind, DeferringIndexType) and field is not None:
+def _arranged(records: pa.Table, kind: IndexType, field: tuple[str, ...], snapshot: Snapshot) -> pa.Table:
+    if isinstance(kind, DeferringIndexType):
         return kind.arrange(records, snapshot.schema.find(field, case_sensitive=True))
     return records

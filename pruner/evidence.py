@@ -7,7 +7,6 @@ reason is recorded.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from threading import Lock
 from typing import TYPE_CHECKING
@@ -16,11 +15,12 @@ import numpy as np
 import pyarrow as pa
 
 from pruner.errors import FormatError, IndexDefinitionError, StorageError
+from pruner.first_cut import FirstCut, first_cut
 from pruner.indexes.base import DeferringIndexType, RowEvidence
 from pruner.indexes.registry import index_type
-from pruner.metadata.coverage import locate
-from pruner.metadata.segments import SLICE_COLUMN
 from pruner.partition_evidence import partition_evidence
+from pruner.placement import Part, Placement, newest_of_each_slice
+from pruner.segment_cache import SegmentCache
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -28,9 +28,10 @@ if TYPE_CHECKING:
     from pruner.indexes.base import Evidence, IndexType
     from pruner.metadata.definitions import IndexDefinition
     from pruner.metadata.state import SegmentEntry, State
-    from pruner.metadata.table import MetadataTable
     from pruner.schema import Field
     from pruner.tables.snapshot import Snapshot
+
+__all__ = ["PARTITION_SOURCE", "SegmentCache", "SnapshotEvidence", "Source", "Sources", "usable_type"]
 
 PARTITION_SOURCE = "partition"
 """Name under which reports show evidence from partition values, which no index had to be built for."""
@@ -50,10 +51,22 @@ class Source:
     alternative: Source | None = None
     only_for: frozenset[str] | None = None
     """Engines that read the value this is about; None for all."""
-    uncovered: NDArray[np.bool_] | None = None
-    """True for each slice without a usable record; None where there is none."""
+    never_covered: NDArray[np.bool_] | None = None
+    """True for each slice without a usable record, where that is known beforehand; None where there is none."""
+    first_cut: FirstCut | None = None
+    """The evidence, where it reads records when they are asked for."""
     by_row: RowEvidence | None = None
     """The evidence, where it knows single rows."""
+
+    @property
+    def uncovered(self) -> NDArray[np.bool_] | None:
+        """True for each slice without a usable record; None where there is none."""
+        return self.never_covered if self.first_cut is None else self.first_cut.uncovered
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Why records could not be read when they were asked for."""
+        return () if self.first_cut is None else self.first_cut.notes
 
     @classmethod
     def of(cls, index: str, using: str, evidence: Evidence) -> Source:
@@ -63,7 +76,7 @@ class Source:
             index,
             using,
             evidence,
-            uncovered=None if covered.all() else ~covered,
+            never_covered=None if covered.all() else ~covered,
             by_row=evidence if isinstance(evidence, RowEvidence) else None,
         )
 
@@ -84,7 +97,7 @@ class SnapshotEvidence:
         self._state = state
         self._segments = segments
         self._loaded: dict[tuple[str, ...], Sources] = {}
-        self._locations: dict[str, NDArray[np.int64]] = {}
+        self._placement = Placement(snapshot, state, segments)
         self._lock = Lock()
 
     def sources(self, about: Field) -> Sources:
@@ -126,7 +139,14 @@ class SnapshotEvidence:
         if isinstance(kind, str):
             found.fallbacks.append(kind)
             return
-        parts = _newest_of_each_slice(self._records(definition, kind, about, found), len(self._snapshot))
+        assert self._state is not None
+        entries = [entry for entry in self._state.segments_of(definition) if entry.field == about.path]
+        if any(entry.partition_stats is not None for entry in entries):
+            cut = self._first_cut(definition, entries, kind, about, found)
+            if cut is not None:
+                found.usable.append(Source(definition.name, definition.using, cut, first_cut=cut))
+                return
+        parts = self._parts(definition, entries, kind, found)
         if not parts:
             return
         records = pa.concat_tables([part.records for part in parts], promote_options="permissive")
@@ -140,80 +160,43 @@ class SnapshotEvidence:
             found.fallbacks += [f"index {definition.name}: {note}" for note in source.by_row.notes]
         found.usable.append(source)
 
-    def _records(
-        self, definition: IndexDefinition, kind: IndexType, about: Field, found: Sources
-    ) -> list[_Part]:
-        assert self._state is not None
+    def _parts(
+        self, definition: IndexDefinition, entries: list[SegmentEntry], kind: IndexType, found: Sources
+    ) -> list[Part]:
         deferred = kind.deferred if isinstance(kind, DeferringIndexType) else ()
-        parts: list[_Part] = []
-        for entry in self._state.segments:
-            if entry.definition != definition.uuid or entry.field != about.path:
-                continue
+        parts: list[Part] = []
+        self._placement.locate(entries)
+        for entry in entries:
             try:
-                parts.append(self._placed(entry, deferred))
+                parts.append(self._placement.part(entry, deferred))
             except (FormatError, StorageError) as error:
                 found.fallbacks.append(f"index {definition.name}: {error}")
-        return parts
+        return newest_of_each_slice(parts, len(self._snapshot))
 
-    def _placed(self, entry: SegmentEntry, deferred: tuple[str, ...]) -> _Part:
-        """The records of a segment with `__slice` turned from the batch's ordinals into the snapshot's."""
-        records = self._segments.read(entry, but=deferred)
-        locations = self._locate(entry)
-        local = records.column(SLICE_COLUMN).to_numpy()
-        if len(local) and not (local.min() >= 0 and local.max() < len(locations)):
-            raise FormatError(
-                f"segment {entry.path} names slices outside its batch: drop the index and create it anew"
-            )
-        ordinals = locations[local]
-        usable = ordinals >= 0
-        usable[usable] = self._snapshot.coverable[ordinals[usable]]
-        placed = records.set_column(
-            records.column_names.index(SLICE_COLUMN), SLICE_COLUMN, pa.array(ordinals.astype(np.int32))
-        )
-        return _Part(entry, placed).only(usable)
+    def _first_cut(
+        self,
+        definition: IndexDefinition,
+        entries: list[SegmentEntry],
+        kind: IndexType,
+        about: Field,
+        found: Sources,
+    ) -> FirstCut | None:
+        """Evidence that begins with groups; None where no segment has any that could be used."""
 
-    def _locate(self, entry: SegmentEntry) -> NDArray[np.int64]:
-        batch = entry.batch
-        if batch is None:
-            raise FormatError(f"segment {entry.path} names no slice batch: drop the index and create it anew")
-        if batch not in self._locations:
-            keys = self._segments.read(self._segments.entry(self._state, batch)).column("slice_key")
-            self._locations[batch] = locate(self._snapshot.keys, keys.combine_chunks())
-        return self._locations[batch]
+        def report(reason: str) -> None:
+            found.fallbacks.append(f"index {definition.name}: {reason}")
 
-
-@dataclass(frozen=True, slots=True)
-class _Part:
-    """Records of one segment, and their positions in it; None for all of them."""
-
-    entry: SegmentEntry
-    records: pa.Table
-    rows: NDArray[np.int64] | None = None
-
-    def only(self, chosen: NDArray[np.bool_]) -> _Part:
-        if chosen.all():
-            return self
-        rows = np.flatnonzero(chosen) if self.rows is None else self.rows[chosen]
-        return _Part(self.entry, self.records.filter(pa.array(chosen)), rows)
-
-
-def _newest_of_each_slice(parts: list[_Part], count: int) -> list[_Part]:
-    """Leave one segment's records of each slice, the newest's: two refreshes at once may both have recorded it."""
-    if len(parts) < 2:
-        return parts
-    kept: list[_Part] = []
-    seen = np.zeros(count, np.bool_)
-    for part in reversed(parts):
-        ordinals = part.records.column(SLICE_COLUMN).to_numpy()
-        kept.append(part.only(~seen[ordinals]))
-        seen[ordinals] = True
-    return kept[::-1]
+        places = self._placement.places(entries, report)
+        grouped = [place for place in places if place.groups is not None]
+        if not grouped:
+            return None
+        return first_cut(places, grouped, kind, about, self._placement, len(self._snapshot), definition.name)
 
 
 class _Deferred:
     """Reads deferred columns of the records of some segments, by position: see `pruner.indexes.base.Fetch`."""
 
-    def __init__(self, parts: list[_Part], segments: SegmentCache, names: tuple[str, ...]) -> None:
+    def __init__(self, parts: list[Part], segments: SegmentCache, names: tuple[str, ...]) -> None:
         self._parts = [(part.entry, part.rows) for part in parts]
         self._ends = np.cumsum([part.records.num_rows for part in parts])
         self._segments = segments
@@ -242,55 +225,3 @@ def usable_type(definition: IndexDefinition) -> IndexType | str:
     except IndexDefinitionError as error:
         return f"index {definition.name!r} cannot be used: {error}"
     return definition.why_unusable({definition.using: kind.version}) or kind
-
-
-class SegmentCache:
-    """Segments by id: immutable, so what was read once is never stale. Bounded by the bytes it holds."""
-
-    def __init__(self, metadata: Callable[[], MetadataTable], limit_bytes: int = 512 * 1024 * 1024) -> None:
-        self._metadata = metadata
-        self._limit = limit_bytes
-        self._tables: dict[tuple[str, tuple[str, ...] | None, tuple[str, ...]], pa.Table] = {}
-        self._lock = Lock()
-
-    def read(
-        self, entry: SegmentEntry, only: tuple[str, ...] | None = None, but: tuple[str, ...] = ()
-    ) -> pa.Table:
-        """Return the verified content of a segment: `only` some columns, or all `but` some.
-
-        Raises:
-            FormatError: it fails its checksum or is not what the log says.
-            StorageError: it cannot be read.
-        """
-        key = (entry.id, only, but)
-        with self._lock:
-            cached = self._tables.pop(key, None)
-            if cached is not None:
-                self._tables[key] = cached
-                return cached
-        table = self._metadata().read_segment(entry, only, but)
-        with self._lock:
-            self._tables[key] = table
-            while len(self._tables) > 1 and sum(held.nbytes for held in self._tables.values()) > self._limit:
-                self._tables.pop(next(iter(self._tables)))
-        return table
-
-    def recorded(self, state: State, entry: SegmentEntry, snapshot: Snapshot) -> NDArray[np.int64]:
-        """Snapshot ordinals of the slices that a segment has records of."""
-        batch = self.read(self.entry(state, entry.batch or ""))
-        locations = locate(snapshot.keys, batch.column("slice_key").combine_chunks())
-        recorded = self.read(entry, only=(SLICE_COLUMN,)).column(SLICE_COLUMN)
-        ordinals = locations[np.unique(recorded.to_numpy())]
-        return ordinals[ordinals >= 0]
-
-    @staticmethod
-    def entry(state: State | None, segment_id: str) -> SegmentEntry:
-        """Return the entry of a live segment by id.
-
-        Raises:
-            FormatError: the state has no such segment.
-        """
-        for candidate in state.segments if state else ():
-            if candidate.id == segment_id:
-                return candidate
-        raise FormatError(f"slice batch {segment_id} is not in the metadata table's log: refresh the index")

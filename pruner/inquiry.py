@@ -78,6 +78,7 @@ class Inquiry:
         if source.only_for is not None and self._semantics.engine not in source.only_for:
             return None
         answer = source.evidence.possible(leaf, outcome, self._semantics, self._at)
+        self.notes.update(dict.fromkeys(source.notes))
         if answer is None:
             return None
         if source.alternative is not None:

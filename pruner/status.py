@@ -31,7 +31,8 @@ class IndexStatus:
     """One index: `covered` of `coverable` slices have records for every column of it that tell what is in them.
 
     `refused` counts the slices whose records say that they could not be indexed, by the reason they give.
-    `bytes` is the size of its segments, the times are ISO 8601 in UTC (`refreshed_at` None before the first build),
+    `bytes` is the size of its segments with their partition statistics, the times are ISO 8601 in UTC
+    (`refreshed_at` None before the first build),
     `where` is the predicate on partition columns outside of which nothing is recorded (None: everything is), `note`
     says why the index is not `usable`.
     """
@@ -91,7 +92,7 @@ def index_status(
         covered=int(np.count_nonzero(covered)),
         coverable=int(np.count_nonzero(snapshot.coverable)),
         segments=len(entries),
-        bytes=sum(entry.size for entry in entries),
+        bytes=sum(file.size for entry in entries for file in entry.files()),
         created_at=definition.created_at,
         refreshed_at=max((entry.created_at for entry in entries), default=None),
         usable=note is None,

@@ -247,6 +247,13 @@ class ListedEvidence(RowEvidence, Protocol):
         ...
 
 
+class Aggregates(NamedTuple):
+    """Records about runs of neighbouring records: run i begins at record `starts[i]` and ends where the next begins."""
+
+    records: pa.Table
+    starts: NDArray[np.int64]
+
+
 Fetch: TypeAlias = "Callable[[NDArray[np.int64]], pa.Table]"
 """Reads the deferred columns of the records at some positions, in that order. Raises FormatError or StorageError."""
 
@@ -310,6 +317,27 @@ class RowIndexType(IndexType, Protocol):
 
     def record_row(self, reader: SliceReader, field: Field, options: Mapping[str, str]) -> tuple[Any, ...]:
         """Return what is recorded of one slice, in the order of `record_schema`."""
+        ...
+
+
+@runtime_checkable
+class AggregatingIndexType(IndexType, Protocol):
+    """An index type whose records of several slices can become one of the same form that is about all of them."""
+
+    def aggregate(self, records: pa.Table, parts: NDArray[np.int64]) -> Aggregates | None:
+        """Aggregate the records of a segment.
+
+        Whatever evidence `load` makes of an aggregate must leave possible what the evidence of any of its records
+        does, under every schema and semantics, and count as covered exactly when each of them does. It then stays true
+        when slices are gone.
+
+        Args:
+            records: one of each slice, `__slice` ascending.
+            parts: a number for each record: only neighbours with the same number go together.
+
+        Returns:
+            None where these records cannot be aggregated.
+        """
         ...
 
 

@@ -1,16 +1,19 @@
-"""The join of slice batches to a snapshot, by slice key."""
+"""The join of slice batches to a snapshot, by slice key: slice by slice, or a run of slices by one digest."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.compute as pc
+import xxhash
 
 from pruner.tables.snapshot import SLICE_KEY_BYTES
 
 if TYPE_CHECKING:
-    import pyarrow as pa
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
 
@@ -27,12 +30,72 @@ def locate(snapshot_keys: pa.Array[Any], batch_keys: pa.Array[Any]) -> NDArray[n
         in the batch the first counts, and of equal keys in the snapshot at least one slice is found. A null
         is no key.
     """
-    if _same(snapshot_keys, batch_keys):
-        return np.arange(len(batch_keys), dtype=np.int64)
+    return locate_all(snapshot_keys, [batch_keys])[0]
+
+
+def locate_all(snapshot_keys: pa.Array[Any], batches: Sequence[pa.Array[Any]]) -> list[NDArray[np.int64]]:
+    """Join several slice batches at once, each as `locate` does: the table of the snapshot's keys is made once."""
+    if len(batches) == 1 and _same(snapshot_keys, batches[0]):
+        return [np.arange(len(batches[0]), dtype=np.int64)]
     compute: Any = pc  # whose stubs leave types open
-    found = compute.index_in(batch_keys, value_set=snapshot_keys, skip_nulls=True)
-    ordinals = found.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
-    return _first_only(ordinals, len(snapshot_keys))
+    arrow: Any = pa
+    together = arrow.chunked_array(batches, pa.binary(SLICE_KEY_BYTES))
+    found = compute.index_in(together, value_set=snapshot_keys, skip_nulls=True)
+    ordinals = found.fill_null(-1).to_numpy().astype(np.int64)
+    ends = np.cumsum([len(batch) for batch in batches])[:-1]
+    return [_first_only(each, len(snapshot_keys)) for each in np.split(ordinals, ends)]
+
+
+def digest_runs(keys: pa.Array[Any], starts: NDArray[np.int64], counts: NDArray[np.int64]) -> list[bytes]:
+    """XXH3-128 of the slice keys of each run, written one behind the other: it names exactly these slices."""
+    words: Any = _words(keys)  # a buffer, which NumPy's stubs leave out
+    return [
+        xxhash.xxh3_128_digest(words[2 * start : 2 * (start + count)])
+        for start, count in zip(starts.tolist(), counts.tolist(), strict=True)
+    ]
+
+
+def locate_runs(
+    snapshot_keys: pa.Array[Any],
+    first_keys: pa.Array[Any],
+    counts: NDArray[np.int64],
+    digests: Sequence[bytes],
+) -> NDArray[np.int64]:
+    """Tell for each run of slices where in the snapshot exactly these slices stand in this order.
+
+    Args:
+        snapshot_keys: the slice keys of the snapshot, none of them null.
+        first_keys: the key of the first slice of each run.
+        counts: number of slices of each run, at least 1.
+        digests: what `digest_runs` gave of each run.
+
+    Returns:
+        The ordinal of the first slice of each run; -1 where a slice of it is gone or another stands between.
+    """
+    words: Any = _words(snapshot_keys)  # a buffer, which NumPy's stubs leave out
+    total = len(snapshot_keys)
+    starts = np.full(len(counts), -1, np.int64)
+
+    def place(run: int, start: int) -> bool:
+        end = start + int(counts[run])
+        if end > total or xxhash.xxh3_128_digest(words[2 * start : 2 * end]) != digests[run]:
+            return False
+        starts[run] = start
+        return True
+
+    # Mostly runs stand where they stood when they were recorded, one behind the other.
+    expected = np.cumsum(counts) - counts
+    elsewhere = [run for run in range(len(counts)) if not place(run, int(expected[run]))]
+    if elsewhere:
+        compute: Any = pc  # whose stubs leave types open
+        wanted = first_keys.take(pa.array(elsewhere, pa.int64()))
+        found = np.flatnonzero(compute.is_in(snapshot_keys, value_set=wanted))
+        begins = dict(
+            zip(snapshot_keys.take(pa.array(found, pa.int64())).to_pylist(), found.tolist(), strict=True)
+        )
+        for run, first_key in zip(elsewhere, wanted.to_pylist(), strict=True):
+            place(run, begins.get(first_key, total))
+    return starts
 
 
 def _same(left: pa.Array[Any], right: pa.Array[Any]) -> bool:

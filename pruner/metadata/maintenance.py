@@ -148,6 +148,11 @@ def _segment_problems(table: MetadataTable, state: State) -> list[str]:
                 problems.append(f"{where} lists a slice twice")
         elif entry.batch in batch_rows and not _ordinals_fit(records, batch_rows[entry.batch]):
             problems.append(f"{where} refers to slices that its batch does not have")
+        if entry.partition_stats is not None:
+            try:
+                segments.read_segment(table.store, entry.partition_stats)
+            except (FormatError, StorageError) as error:
+                problems.append(str(error))
     return problems
 
 

@@ -37,7 +37,8 @@ class SegmentEntry(msgspec.Struct, frozen=True, kw_only=True):
 
     `partition` is the folder ("files", "column_stats", …), `path` is relative to the metadata table's root,
     `size` is in bytes, `checksum` covers the whole file. `definition`, `field` and `batch` (the id of the
-    `files` segment whose local ordinals the records use) are None in the partition `files` itself.
+    `files` segment whose local ordinals the records use) are None in the partition `files` itself. `partition_stats` is
+    the segment with the aggregates of these records, where there is one: it lives and goes with them.
     """
 
     id: Uuid
@@ -51,6 +52,11 @@ class SegmentEntry(msgspec.Struct, frozen=True, kw_only=True):
     batch: Uuid | None = None
     record_version: Annotated[int, msgspec.Meta(ge=1)] = 1
     created_at: str = ""
+    partition_stats: SegmentEntry | None = None
+
+    def files(self) -> tuple[SegmentEntry, ...]:
+        """What is stored for this entry: its own file, and that of the aggregates."""
+        return (self,) if self.partition_stats is None else (self, self.partition_stats)
 
 
 class SavedSnapshot(msgspec.Struct, frozen=True, kw_only=True):
@@ -91,8 +97,9 @@ class State(msgspec.Struct, frozen=True, kw_only=True):
         return next((entry for entry in self.definitions if entry.name.casefold() == wanted), None)
 
     def stored(self) -> tuple[SegmentEntry, ...]:
-        """Everything that is stored outside the log: the segments and the last snapshot."""
-        return self.segments if self.last_snapshot is None else (*self.segments, self.last_snapshot.segment)
+        """Everything that is stored outside the log: the segments, their aggregates and the last snapshot."""
+        entries = tuple(file for entry in self.segments for file in entry.files())
+        return entries if self.last_snapshot is None else (*entries, self.last_snapshot.segment)
 
     def batches(self) -> tuple[SegmentEntry, ...]:
         """The slice batches, oldest first."""
@@ -194,6 +201,10 @@ class State(msgspec.Struct, frozen=True, kw_only=True):
                 return f"segment {entry.path} belongs to an index that does not exist"
             if entry.batch not in batches:
                 return f"segment {entry.path} belongs to a slice batch that does not exist"
+            of = entry.partition_stats
+            about = (entry.definition, entry.field, entry.batch)
+            if of is not None and (of.definition, of.field, of.batch) != about:
+                return f"segment {of.path} is about other records than {entry.path}"
         return None
 
 

@@ -19,6 +19,7 @@ from pruner.metadata import finished
 from pruner.metadata.finished import Receipt
 from pruner.metadata.segments import BATCH_SCHEMA, batch_table
 from pruner.metadata.state import FILES
+from pruner.partition_stats import SliceBatch, write_records
 from pruner.pipeline.kernel import SLICE_COLUMN
 from pruner.pipeline.requests import BuildRequest, Failure
 from pruner.tables.snapshot import READ_COLUMNS
@@ -44,6 +45,7 @@ BATCH_SECONDS = 60.0
 """Time after which a batch is written, however small: what a killed build has to do again."""
 
 _READ_PREFIX = "read:"
+_ORDINAL = "ordinal"
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +60,8 @@ class Target:
 class BuildJob:
     """Slices that all lack the same records, and where the records go.
 
-    `work` has a row for each slice: the columns of a slice batch, and behind the prefix `read:` those that say what is
-    to be read. `part` names the slices in receipts where they are a part of a larger job.
+    `work` has a row for each slice: the columns of a slice batch, its `ordinal` in the snapshot, and behind the prefix
+    `read:` those that say what is to be read. `part` names the slices in receipts where they are part of a larger job.
     """
 
     metadata: MetadataTable
@@ -104,7 +106,7 @@ class Runner(Protocol):
 
 def work_table(snapshot: Snapshot, ordinals: NDArray[np.intp]) -> pa.Table:
     """Return `BuildJob.work` for some slices of a snapshot."""
-    table = batch_table(snapshot, ordinals)
+    table = batch_table(snapshot, ordinals).append_column(_ORDINAL, pa.array(ordinals, pa.int64()))
     to_read = snapshot.to_read(ordinals)
     for name in READ_COLUMNS:
         table = table.append_column(_READ_PREFIX + name, to_read.column(name))
@@ -168,23 +170,18 @@ class _Batch:
         """Write the slice batch, a segment for each target that has records, and the receipt."""
         self._results.sort(key=lambda result: result.start)
         metadata = self._job.metadata
-        batch = metadata.write_segment(FILES, self._slice_batch())
+        slices, ordinals = self._slice_batch()
+        batch = metadata.write_segment(FILES, slices)
+        about = SliceBatch(batch, slices, ordinals)
         records: list[SegmentEntry] = []
         indexed = np.zeros(self.slices, np.bool_)
         for number, target in enumerate(self._job.targets):
             table = self._records(number)
             if table is None:
                 continue
-            kind = target.request.kind
-            if isinstance(kind, DeferringIndexType):
-                table = kind.arrange(table, target.request.field)
             indexed[table.column(SLICE_COLUMN).to_numpy()] = True
-            field = target.request.field.path
-            records.append(
-                metadata.write_segment(
-                    kind.partition, table, definition=target.definition, field=field, batch=batch
-                )
-            )
+            kind, field = target.request.kind, target.request.field.path
+            records.append(write_records(metadata, kind, table, about, target.definition, field))
         failures = tuple(_plain(failure) for result in self._results for failure in result.failures)
         receipt = Receipt(
             identity=self._job.identity,
@@ -197,11 +194,11 @@ class _Batch:
         finished.put(metadata.store, receipt)
         return receipt
 
-    def _slice_batch(self) -> pa.Table:
-        work = self._job.work.select(BATCH_SCHEMA.names)
-        return pa.concat_tables([work.slice(each.start, each.slices) for each in self._results]).cast(
-            BATCH_SCHEMA
-        )
+    def _slice_batch(self) -> tuple[pa.Table, NDArray[np.int64]]:
+        """The slice batch, and where its slices stand in the snapshot."""
+        work = self._job.work.select([*BATCH_SCHEMA.names, _ORDINAL])
+        joined = pa.concat_tables([work.slice(each.start, each.slices) for each in self._results])
+        return joined.select(BATCH_SCHEMA.names).cast(BATCH_SCHEMA), joined.column(_ORDINAL).to_numpy()
 
     def _records(self, number: int) -> pa.Table | None:
         """The records of one target, `__slice` counted within the batch, in the order of slices."""

@@ -81,7 +81,9 @@ def bounds_in(records: pa.Table, types: list[str], codes: NDArray[np.int64], fie
     dtype = np.dtype(np.uint64) if pa.types.is_uint64(field.type) else np.dtype(np.int64)
     lows, low_known = low.as_integers(dtype)
     highs, high_known = high.as_integers(dtype)
-    return Bounds(lows, highs, low_known, high_known, IntegerOrder(dtype))
+    # Where one end does not fit, some value does not either: engines wrap it around or fail, and no end bounds that.
+    fit = (low_known | ~low.recorded) & (high_known | ~high.recorded)
+    return Bounds(lows, highs, low_known & fit, high_known & fit, IntegerOrder(dtype))
 
 
 class _Ends:
@@ -91,6 +93,7 @@ class _Ends:
         self._target = target
         self._down = down
         self.known = np.zeros(count, np.bool_)
+        self.recorded = np.zeros(count, np.bool_)
         self._integers = np.zeros(count, np.int64)
         self.floats = np.zeros(count, np.float64)
         self._wide = pa.nulls(count, _WIDE)
@@ -98,6 +101,7 @@ class _Ends:
     def take(self, column: pa.Array[Any], at: Mask, how: Conversion) -> None:
         """Take the bounds of the records `at` from one column of the records."""
         known = at & np.asarray(column.is_valid())
+        self.recorded |= known
         match self._target:
             case Kind.FLOAT:
                 self._take_floats(column, known, how)

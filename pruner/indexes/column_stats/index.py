@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from pruner.errors import IndexDefinitionError
+from pruner.indexes.column_stats.aggregate import aggregate_records
 from pruner.indexes.column_stats.evidence import ColumnStatsEvidence
 from pruner.indexes.column_stats.load import load_statistics
 from pruner.indexes.column_stats.record import RECORD_SCHEMA, record_column
@@ -15,7 +16,10 @@ from pruner.indexes.columns.kinds import kind_of
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from pruner.indexes.base import Evidence, SliceReader
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from pruner.indexes.base import Aggregates, Evidence, SliceReader
     from pruner.schema import Field
 
 _SUPPORTED = (
@@ -71,6 +75,10 @@ class ColumnStats:
     def load(self, records: pa.Table, count: int, field: Field) -> Evidence:
         """Make evidence of the records of `count` slices."""
         return ColumnStatsEvidence(load_statistics(records, count, field), field)
+
+    def aggregate(self, records: pa.Table, parts: NDArray[np.int64]) -> Aggregates | None:
+        """Aggregate the records of runs of slices: see `pruner.indexes.base.AggregatingIndexType`."""
+        return aggregate_records(records, parts)
 
 
 COLUMN_STATS = ColumnStats()

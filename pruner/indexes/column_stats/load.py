@@ -54,8 +54,12 @@ class Statistics:
 
 
 @dataclass(slots=True)
-class _Rows:
-    """The checked columns of the records, one entry for each row."""
+class CheckedRows:
+    """The checked columns of the records, one entry for each row.
+
+    `usable` rows are trusted and do not contradict themselves. `nan_count` is about floating point alone: a file of
+    integers has none. `has_values` is worked out from the counts where it is not recorded.
+    """
 
     usable: Mask
     row_count: NDArray[np.int64]
@@ -66,6 +70,17 @@ class _Rows:
     has_values: Mask
     type_codes: NDArray[np.int64]
     types: list[str]
+
+    @property
+    def may_count_nulls(self) -> Mask:
+        """Rows of slices in which NULLs were counted, or may have been."""
+        return ~self.nulls_known | (self.null_count > 0)
+
+    @property
+    def all_nan(self) -> Mask:
+        """Rows of slices whose values are known to be NaN, all of them."""
+        known = self.nans_known & self.nulls_known & (self.nan_count > 0)
+        return known & (self.nan_count + self.null_count == self.row_count)
 
 
 def load_statistics(records: pa.Table, count: int, field: Field) -> Statistics:
@@ -78,36 +93,27 @@ def load_statistics(records: pa.Table, count: int, field: Field) -> Statistics:
     """
     records = records.combine_chunks()
     slices = _ints(records, "__slice")[0]
-    rows = _checked_rows(records, field)
+    rows = check_rows(records)
+    _distrust_other_columns(records, rows, field)
     bounds = bounds_in(records, rows.types, rows.type_codes, field)
-    _distrust_contradictions(records, rows, bounds)
+    rows.usable &= ~(bounds.low_known & bounds.high_known & (bounds.low > bounds.high))
     rows.usable &= (slices >= 0) & (slices < count)
     return _scatter(records, _unrepeated(slices, rows.usable), rows, bounds, count, field)
 
 
-def _checked_rows(records: pa.Table, field: Field) -> _Rows:
-    """Read counts and types, and mark rows that are untrusted, contradict themselves or are of another column (R7)."""
+def check_rows(records: pa.Table) -> CheckedRows:
+    """Read counts and types, and mark rows that are untrusted or contradict themselves, whatever the table has now."""
     row_count, rows_known = _ints(records, "row_count")
     null_count, nulls_known = _ints(records, "null_count")
     nan_count, nans_known = _ints(records, "nan_count")
-    has_values, has_values_known = _flags(records, "has_values")
-    absent, _ = _flags(records, "absent")
+    has_values, has_values_known = flags(records, "has_values")
+    absent, _ = flags(records, "absent")
     column: pa.Array[Any] = records.column("type").combine_chunks()
     encoded = cast("Any", column).dictionary_encode()
     types: list[str] = encoded.dictionary.to_pylist()
     codes = encoded.indices.fill_null(-1).to_numpy().astype(np.int64)
 
-    usable = _flags(records, "trusted")[0] & rows_known & (row_count >= 0)
-    if field.conflict is not None:
-        usable &= False
-    fits = np.array([conversion(text, field.type) is not None for text in types] + [False])
-    usable &= np.where(absent, field.absent_is_null, fits[codes])
-    if not field.absent_is_null:
-        # NULLs that were counted for files without the column read as something else by now (trap T3).
-        usable &= ~partly_absent(records, ~nulls_known | (null_count > 0))
-    if field.field_id is not None:
-        ids, ids_known = _ints(records, "field_id")
-        usable &= ~ids_known | (ids == field.field_id)
+    usable = flags(records, "trusted")[0] & rows_known & (row_count >= 0)
     usable &= ~nulls_known | ((null_count >= 0) & (null_count <= row_count))
     usable &= ~absent | (nulls_known & (null_count == row_count))
     usable &= ~nans_known | (
@@ -118,7 +124,7 @@ def _checked_rows(records: pa.Table, field: Field) -> _Rows:
 
     # Only floating point can be NaN; a file of integers under a column of doubles has none.
     without_nan = np.array([not _is_floating(text) for text in types] + [True])[codes]
-    return _Rows(
+    rows = CheckedRows(
         usable,
         row_count,
         null_count,
@@ -129,22 +135,32 @@ def _checked_rows(records: pa.Table, field: Field) -> _Rows:
         codes,
         types,
     )
+    rows.usable &= ~(_recorded(records) & (~rows.has_values | rows.all_nan))
+    return rows
 
 
-def _distrust_contradictions(records: pa.Table, rows: _Rows, bounds: Bounds) -> None:
-    """Bounds without values, and minima above maxima."""
-    recorded = np.zeros(len(rows.usable), np.bool_)
+def _recorded(records: pa.Table) -> Mask:
+    """Rows with a bound of any kind."""
+    recorded = np.zeros(records.num_rows, np.bool_)
     for kind in Kind:
         for end in ("min", "max"):
             recorded |= np.asarray(records.column(f"{end}_{kind.value}").combine_chunks().is_valid())
-    no_number = ~rows.has_values | _all_nan(rows)
-    rows.usable &= ~(recorded & no_number)
-    rows.usable &= ~(bounds.low_known & bounds.high_known & (bounds.low > bounds.high))
+    return recorded
 
 
-def _all_nan(rows: _Rows) -> Mask:
-    known = rows.nans_known & rows.nulls_known & (rows.nan_count > 0)
-    return known & (rows.nan_count + rows.null_count == rows.row_count)
+def _distrust_other_columns(records: pa.Table, rows: CheckedRows, field: Field) -> None:
+    """Rows of what is another column, or of another type, in the table as it is now (R7)."""
+    absent, _ = flags(records, "absent")
+    if field.conflict is not None:
+        rows.usable &= False
+    fits = np.array([conversion(text, field.type) is not None for text in rows.types] + [False])
+    rows.usable &= np.where(absent, field.absent_is_null, fits[rows.type_codes])
+    if not field.absent_is_null:
+        # NULLs that were counted for files without the column read as something else by now (trap T3).
+        rows.usable &= ~partly_absent(records, rows.may_count_nulls)
+    if field.field_id is not None:
+        ids, ids_known = _ints(records, "field_id")
+        rows.usable &= ~ids_known | (ids == field.field_id)
 
 
 def _unrepeated(slices: NDArray[np.int64], usable: Mask) -> Mask:
@@ -156,7 +172,7 @@ def _unrepeated(slices: NDArray[np.int64], usable: Mask) -> Mask:
 
 
 def _scatter(
-    records: pa.Table, usable: Mask, rows: _Rows, bounds: Bounds, count: int, field: Field
+    records: pa.Table, usable: Mask, rows: CheckedRows, bounds: Bounds, count: int, field: Field
 ) -> Statistics:
     slices = _ints(records, "__slice")[0]
     straight = len(slices) == count and bool(usable.all()) and bool((slices == np.arange(count)).all())
@@ -175,9 +191,9 @@ def _scatter(
     has_rows = rows.row_count > 0
     can_be_null = has_rows & (~rows.nulls_known | (rows.null_count > 0))
     can_hold_values = has_rows & rows.has_values
-    can_hold_numbers = mask(can_hold_values & ~_all_nan(rows), True)
+    can_hold_numbers = mask(can_hold_values & ~rows.all_nan, True)
     can_be_nan = mask(can_hold_values & (~rows.nans_known | (rows.nan_count > 0)), True)
-    exact = _flags(records, "min_exact")[0] & _flags(records, "max_exact")[0]
+    exact = flags(records, "min_exact")[0] & flags(records, "max_exact")[0]
     both = bounds.low_known & bounds.high_known
     low_open = ~mask(bounds.low_known, False) & can_hold_numbers
     high_open = ~mask(bounds.high_known, False) & can_hold_numbers
@@ -197,7 +213,7 @@ def _scatter(
         order=bounds.order,
         int96=_or_none(mask(is_int96, False)),
         int96_engines=_int96_engines(field.type),
-        calendar_open=_or_none(mask(_flags(records, "calendar_open")[0], False)),
+        calendar_open=_or_none(mask(flags(records, "calendar_open")[0], False)),
     )
 
 
@@ -232,7 +248,7 @@ def _ints(records: pa.Table, name: str) -> tuple[NDArray[np.int64], Mask]:
     return values.to_numpy().astype(np.int64, copy=False), np.asarray(column.is_valid())
 
 
-def _flags(records: pa.Table, name: str) -> tuple[Mask, Mask]:
-    """A column of booleans (False where null), and where it is not null."""
+def flags(records: pa.Table, name: str) -> tuple[Mask, Mask]:
+    """Return a column of booleans (False where null), and where it is not null."""
     column = records.column(name).combine_chunks()
     return np.asarray(column.fill_null(False)), np.asarray(column.is_valid())

@@ -1,0 +1,160 @@
+"""Partition statistics: records aggregated over explicit sets of slices, for the first cut of a plan.
+
+A segment of records may have a second one, in the partition `partition_stats`, each row of which is about a group: a
+run of neighbouring slices of the batch, of one partition path. The slices of a group are named by their own keys,
+through one digest of them all, and never by the path: what is added to a partition later, or replaced, belongs to no
+group, and a path need not be the partition of the rows below it (RFC-63's layouts).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+
+from pruner.errors import FormatError
+from pruner.indexes.base import AggregatingIndexType
+from pruner.metadata.coverage import digest_runs
+from pruner.metadata.segments import SLICE_COLUMN
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from pruner.indexes.base import IndexType
+    from pruner.metadata.definitions import IndexDefinition
+    from pruner.metadata.state import SegmentEntry
+    from pruner.metadata.table import MetadataTable
+
+PARTITION_STATS = "partition_stats"
+"""The partition of the metadata table."""
+
+GROUP_SLICES = 256
+"""Slices of a group at most."""
+
+LEAST_SLICES = 1024
+"""Slices of a batch below which its records are read whole anyway."""
+
+LEAST_PER_GROUP = 8
+"""Slices of a group on average, below which aggregates would take more room than they save."""
+
+GROUP_COLUMNS = pa.schema(
+    [
+        pa.field("__first", pa.int32(), nullable=False),  # local ordinal of the group's first slice
+        pa.field("__slices", pa.int32(), nullable=False),
+        pa.field("__first_key", pa.binary(16), nullable=False),
+        pa.field("__keys", pa.binary(16), nullable=False),  # XXH3-128 of the slice keys, one behind the other
+        pa.field("__partition_path", pa.string(), nullable=False),  # for people
+    ]
+)
+"""Columns of a group; those of the index type's records follow."""
+
+
+class SliceBatch(NamedTuple):
+    """A slice batch while records about it are written.
+
+    `slices` is its table, `entry` its entry. `ordinals` says where its slices stand in the snapshot: only neighbours
+    there form a group, because a plan looks for a group as a whole.
+    """
+
+    entry: SegmentEntry
+    slices: pa.Table
+    ordinals: NDArray[np.int64]
+
+
+class Groups(NamedTuple):
+    """The groups of one segment: where they begin in the batch, how many slices they have, and what names these."""
+
+    firsts: NDArray[np.int64]
+    counts: NDArray[np.int64]
+    first_keys: pa.Array[Any]
+    digests: Sequence[bytes]
+    records: pa.Table
+
+
+def write_records(
+    metadata: MetadataTable,
+    kind: IndexType,
+    records: pa.Table,
+    batch: SliceBatch,
+    definition: IndexDefinition,
+    field: tuple[str, ...],
+) -> SegmentEntry:
+    """Write the records of one field for a slice batch, and their aggregates where there is something to cut.
+
+    Raises:
+        StorageError: the store failed, or a segment is larger than readers accept.
+    """
+    entry = metadata.write_segment(
+        kind.partition, records, definition=definition, field=field, batch=batch.entry
+    )
+    groups = _aggregated(kind, records, batch) if isinstance(kind, AggregatingIndexType) else None
+    if groups is None:
+        return entry
+    aggregates = metadata.write_segment(
+        PARTITION_STATS, groups, definition=definition, field=field, batch=batch.entry
+    )
+    return msgspec.structs.replace(entry, partition_stats=aggregates)
+
+
+def _aggregated(kind: AggregatingIndexType, records: pa.Table, batch: SliceBatch) -> pa.Table | None:
+    """The groups of some records, None where they would not pay or cannot be made."""
+    locals_ = records.column(SLICE_COLUMN).to_numpy().astype(np.int64)
+    if len(locals_) < LEAST_SLICES or not (locals_[1:] > locals_[:-1]).all():
+        return None
+    found = kind.aggregate(records, _parts(locals_, batch))
+    if found is None or len(found.starts) * LEAST_PER_GROUP > len(locals_):
+        return None
+    counts = np.diff(np.append(found.starts, len(locals_)))
+    firsts = locals_[found.starts]
+    at = pa.array(firsts, pa.int64())
+    keys: Any = batch.slices.column("slice_key").combine_chunks()
+    columns: list[Any] = [
+        pa.array(firsts.astype(np.int32)),
+        pa.array(counts.astype(np.int32)),
+        keys.take(at),
+        pa.array(digest_runs(keys, firsts, counts), pa.binary(16)),
+        batch.slices.column("partition_path").take(at).combine_chunks(),
+    ]
+    described = pa.Table.from_arrays(columns, schema=GROUP_COLUMNS)
+    schema: Any = found.records.schema  # whose stubs leave types open
+    for field, column in zip(schema, found.records.columns, strict=True):
+        described = described.append_column(field, column)
+    return described
+
+
+def _parts(locals_: NDArray[np.int64], batch: SliceBatch) -> NDArray[np.int64]:
+    """A number for each record: neighbours with the same one may form a group."""
+    path: Any = batch.slices.column("partition_path").combine_chunks()
+    paths = path.dictionary_encode().indices.to_numpy()[locals_]
+    begins = np.ones(len(locals_), np.bool_)
+    begins[1:] = (paths[1:] != paths[:-1]) | (np.diff(locals_) != 1) | (np.diff(batch.ordinals[locals_]) != 1)
+    run_starts = np.flatnonzero(begins)
+    within = np.arange(len(locals_)) - run_starts[np.cumsum(begins) - 1]
+    return np.cumsum(begins | (within % GROUP_SLICES == 0))
+
+
+def groups_of(table: pa.Table, entry: SegmentEntry, batch_rows: int) -> Groups:
+    """Return the groups of a segment that was read and verified.
+
+    Raises:
+        FormatError: it is not what this version writes.
+    """
+    described = table.select(table.column_names[: len(GROUP_COLUMNS)]).schema
+    if (described.names, described.types) != (GROUP_COLUMNS.names, GROUP_COLUMNS.types):
+        raise FormatError(f"the segment {entry.path} does not have the columns of partition statistics")
+    firsts, counts = (table.column(name).to_numpy().astype(np.int64) for name in ("__first", "__slices"))
+    ends = firsts + counts
+    apart = bool((firsts[1:] >= ends[:-1]).all()) and bool((counts >= 1).all())
+    if not apart or (len(firsts) and not (firsts[0] >= 0 and ends[-1] <= batch_rows)):
+        raise FormatError(f"the segment {entry.path} names slices outside its batch")
+    return Groups(
+        firsts,
+        counts,
+        table.column("__first_key").combine_chunks(),
+        cast("list[bytes]", table.column("__keys").to_pylist()),
+        table.drop_columns(GROUP_COLUMNS.names),
+    )

@@ -1,0 +1,401 @@
+"""Partition statistics: with them every plan keeps exactly what it keeps without, from fewer bytes.
+
+Random records of every kind, alike and not within a partition, in several batches; slices that are gone, replaced or
+added since; two records of one slice; schemas that changed since. The oracle is the evidence of all records.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import pytest
+import xxhash
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import pruner
+from pruner import partition_stats
+from pruner.evidence import SegmentCache, SnapshotEvidence, Source
+from pruner.expr.bound import CompareLeaf, InLeaf, IsNullLeaf, Leaf, NotNullLeaf, Point, PrefixLeaf
+from pruner.expr.nodes import Operator
+from pruner.expr.semantics import Semantics
+from pruner.indexes.column_stats import COLUMN_STATS
+from pruner.indexes.column_stats.record import ColumnRecord
+from pruner.metadata import FieldBinding, MetadataTable, State, define
+from pruner.metadata.segments import batch_table
+from pruner.metadata.state import FILES, SegmentEntry
+from pruner.partition_stats import SliceBatch, write_records
+from pruner.schema import Field, TableSchema
+from pruner.storage import open_store
+from pruner.tables.snapshot import SLICE_COLUMNS, Partitions, Snapshot
+from pruner.verdict import Outcome
+from tests.support.column_stats import DUCKDB, SPARK, TRINO, records_table
+from tests.support.parquet_tables import write_file
+from tests.support.profiles import examples
+
+NAME = ("x",)
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A file type, the table types that its records may meet, how a bound is recorded, and values around it."""
+
+    file: str
+    tables: tuple[pa.DataType, ...]
+    suffix: str
+    values: tuple[Any, ...]
+
+
+KINDS = (
+    Kind("int32", (pa.int32(), pa.int64(), pa.float64(), pa.string()), "integer", (-3, 0, 1, 2, 7)),
+    Kind("int64", (pa.int64(), pa.float64()), "integer", (-(2**53) - 1, 2**53 + 1, 0, 5, 2**63 - 1)),
+    Kind("timestamp[s]", (pa.timestamp("s"), pa.timestamp("ns")), "integer", (-5, 0, 10, 2**60, -(2**60))),
+    Kind("int96", (pa.timestamp("us"), pa.timestamp("ns")), "integer", (0, 1, 2**62)),
+    Kind("decimal128(5, 2)", (pa.decimal128(5, 2), pa.decimal128(38, 4)), "decimal", (-700, 0, 1, 99999)),
+    Kind("uint64", (pa.uint64(),), "decimal", (0, 1, 2**63, 2**64 - 1)),
+    Kind("double", (pa.float64(),), "float", (float("-inf"), -1.5, 0.0, 2.5, float("inf"))),
+    Kind("string", (pa.string(),), "bytes", (b"", b"a", b"ab", b"abc", b"b", b"\xf4\x8f\xbf\xbf")),
+)
+
+
+@st.composite
+def a_record(draw: st.DrawFn, kind: Kind, plain: bool) -> ColumnRecord:
+    """A record that a build may write; unless `plain` also one of another column, in doubt, absent or empty."""
+    form = (
+        "values"
+        if plain
+        else draw(st.sampled_from(["values"] * 5 + ["untrusted", "absent", "nulls", "nans"]))
+    )
+    rows = draw(st.integers(0 if form != "values" else 1, 4))
+    field_id = None if plain else draw(st.sampled_from([None, None, 1, 2]))
+    if form == "untrusted":
+        return ColumnRecord(trusted=False, row_count=rows, type=kind.file, note="doubt")
+    if form == "absent":
+        return ColumnRecord(trusted=True, row_count=rows, absent=True, null_count=rows, has_values=False)
+    about: dict[str, Any] = {
+        "trusted": True,
+        "row_count": rows,
+        "type": kind.file,
+        "field_id": field_id,
+        "calendar_open": not plain and draw(st.integers(0, 5)) == 0,
+        "partly_absent": False if plain else draw(st.sampled_from([False, False, True, None])),
+        "from_data": draw(st.booleans()),
+    }
+    if form == "nulls":
+        return ColumnRecord(**about, null_count=rows, has_values=False)
+    if form == "nans" and kind.suffix == "float" and rows:
+        return ColumnRecord(**about, null_count=0, nan_count=rows, has_values=True)
+    low, high = sorted(draw(st.tuples(st.sampled_from(kind.values), st.sampled_from(kind.values))))
+    known = draw(st.sampled_from(["both"] * 6 + ["low", "high", "none"]))
+    nulls = draw(st.sampled_from([0, 0, 1, None])) if rows > 1 else draw(st.sampled_from([0, None]))
+    exact = draw(st.booleans())
+    rows = max(rows, 1)
+    bounds: dict[str, Any] = {}
+    if known in ("both", "low"):
+        bounds[f"min_{kind.suffix}"] = low
+    if known in ("both", "high"):
+        bounds[f"max_{kind.suffix}"] = high
+    nan_count = draw(st.sampled_from([0, None])) if kind.suffix == "float" else None
+    if nan_count == 0 and rows > 2 and nulls != 1 and draw(st.booleans()):
+        nan_count = 1
+    about["row_count"] = rows
+    return ColumnRecord(
+        **about,
+        null_count=nulls,
+        nan_count=nan_count,
+        has_values=draw(st.sampled_from([True, None])),
+        **bounds,
+        min_exact=exact,
+        max_exact=exact,
+    )
+
+
+@st.composite
+def points(draw: st.DrawFn, kind: Kind) -> Point:
+    if kind.suffix == "float" and draw(st.integers(0, 5)) == 0:
+        return Point(None, None, nan=True)
+    low, high = sorted(draw(st.tuples(st.sampled_from(kind.values), st.sampled_from(kind.values))))
+    if draw(st.booleans()):
+        return Point(low, low)
+    return Point(low, high, exact=draw(st.booleans()))
+
+
+@st.composite
+def leaves(draw: st.DrawFn, kind: Kind, field: Field) -> Leaf:
+    form = draw(st.sampled_from(["compare"] * 4 + ["in", "in", "null", "not null", "prefix"]))
+    if form == "in":
+        return InLeaf(field, tuple(draw(st.lists(points(kind), max_size=3))), has_null=draw(st.booleans()))
+    if form == "null":
+        return IsNullLeaf(field)
+    if form == "not null":
+        return NotNullLeaf(field, draw(st.booleans()))
+    if form == "prefix" and kind.suffix == "bytes":
+        return PrefixLeaf(field, draw(st.sampled_from([b"a", b"ab", b"b"])), draw(st.booleans()))
+    return CompareLeaf(field, draw(st.sampled_from(list(Operator))), draw(points(kind)))
+
+
+@dataclass(frozen=True)
+class Case:
+    """Records of batches, `[batch][local ordinal]` as (partition, identity of the slice, record), and what is asked."""
+
+    batches: list[list[tuple[int, int, ColumnRecord]]]
+    live: list[tuple[int, int]]
+    uncoverable: list[bool]
+    field: Field
+    asked: list[Leaf]
+    at: list[int] | None
+
+
+@st.composite
+def cases(draw: st.DrawFn) -> Case:
+    kind = draw(st.sampled_from(KINDS))
+    table = draw(st.sampled_from(kind.tables))
+    field = Field(
+        NAME, table, field_id=draw(st.sampled_from([None, None, 1])), absent_is_null=draw(st.booleans())
+    )
+    batches, identity = [], 0
+    for _ in range(draw(st.integers(1, 3))):
+        plain = draw(st.booleans())
+        partitions = sorted(draw(st.lists(st.integers(0, 2), min_size=1, max_size=12)))
+        batch = []
+        for partition in partitions:
+            if batches and draw(st.integers(0, 6)) == 0:  # another refresh recorded it, too
+                place, again, _ = draw(st.sampled_from(batches[0]))
+                if again not in [number for _, number, _ in batch]:
+                    batch.append((place, again, draw(a_record(kind, plain))))
+                continue
+            batch.append((partition, identity, draw(a_record(kind, plain))))
+            identity += 1
+        if batch:
+            batches.append(batch)
+    known = sorted({(partition, number) for batch in batches for partition, number, _ in batch})
+    live = [each for each in known if draw(st.integers(0, 7))]
+    added = draw(st.lists(st.tuples(st.integers(0, 2), st.integers(1000, 1004)), max_size=2, unique=True))
+    live = sorted({*live, *added}) or [(0, 1000)]
+    uncoverable = [draw(st.integers(0, 9)) == 0 for _ in live]
+    at = draw(st.none() | st.lists(st.integers(0, len(live) - 1), unique=True).map(sorted))
+    return Case(
+        batches, live, uncoverable, field, draw(st.lists(leaves(kind, field), min_size=1, max_size=4)), at
+    )
+
+
+def snapshot_of(slices: Sequence[tuple[int, int]], uncoverable: Sequence[bool], field: Field) -> Snapshot:
+    """Slices as (partition, identity)."""
+    count = len(slices)
+    columns: dict[str, Any] = {
+        "partition": [partition for partition, _ in slices],
+        "file_id": [f"f{number}" for _, number in slices],
+        "base_file": [f"/t/p={partition}/f{number}.parquet" for partition, number in slices],
+        "base_size": [1] * count,
+        "base_version": [None] * count,
+        "base_instant": [None] * count,
+        "log_files": [None] * count,
+        "log_size": [None] * count,
+        "unsettled": list(uncoverable),
+    }
+    keys = pa.array([xxhash.xxh3_128_digest(f"{p}/{n}".encode()) for p, n in slices], pa.binary(16))
+    paths = Partitions(pa.array([f"p={number}" for number in range(3)]))
+    return Snapshot("s", TableSchema((field,)), pa.table(columns, schema=SLICE_COLUMNS), keys, paths, "/t")
+
+
+class Written:
+    """A metadata table with the batches of a case."""
+
+    def __init__(self, folder: str, batches: list[list[tuple[int, int, ColumnRecord]]], field: Field) -> None:
+        self.metadata = MetadataTable(open_store(folder))
+        definition = define("i", "column_stats", (FieldBinding(NAME, str(field.type), None),))
+        self.metadata.commit(lambda state: state.with_definition(definition))
+        entries = []
+        for batch in batches:
+            slices = batch_table(
+                snapshot_of([(p, n) for p, n, _ in batch], [False] * len(batch), field), np.arange(len(batch))
+            )
+            about = SliceBatch(self.metadata.write_segment(FILES, slices), slices, np.arange(len(batch)))
+            records = records_table([record for _, _, record in batch])
+            entries.append(about.entry)
+            entries.append(write_records(self.metadata, COLUMN_STATS, records, about, definition, NAME))
+        self.state = self.metadata.commit(lambda state: state.with_segments(entries))
+
+    @property
+    def bare(self) -> State:
+        """The state without partition statistics."""
+        return msgspec.structs.replace(
+            self.state,
+            segments=tuple(msgspec.structs.replace(e, partition_stats=None) for e in self.state.segments),
+        )
+
+    def sources(self, state: State, snapshot: Snapshot, field: Field) -> tuple[list[Source], list[str]]:
+        found = SnapshotEvidence(snapshot, state, SegmentCache(lambda: self.metadata)).sources(field)
+        return found.usable, found.fallbacks
+
+
+@pytest.fixture(autouse=True)
+def small_groups(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Groups of few slices, of every batch."""
+    monkeypatch.setattr(partition_stats, "LEAST_SLICES", 1)
+    monkeypatch.setattr(partition_stats, "LEAST_PER_GROUP", 1)
+    monkeypatch.setattr(partition_stats, "GROUP_SLICES", 4)
+
+
+@given(cases())
+@settings(max_examples=examples(60), deadline=None)
+def test_the_same_answers_as_without(case: Case) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        written = Written(folder, case.batches, case.field)
+        snapshot = snapshot_of(case.live, case.uncoverable, case.field)
+        cut, notes = written.sources(written.state, snapshot, case.field)
+        whole, bare_notes = written.sources(written.bare, snapshot, case.field)
+        assert (len(cut), notes) == (len(whole), bare_notes) == (1, [])
+        assert np.array_equal(cut[0].evidence.covered, whole[0].evidence.covered)
+        for asked in case.asked:
+            for semantics in (DUCKDB, SPARK, TRINO):
+                for outcome in Outcome:
+                    check(cut[0], whole[0], asked, outcome, semantics, case)
+        assert np.array_equal(cut[0].evidence.covered, whole[0].evidence.covered)
+        assert (cut[0].uncovered is None) == (whole[0].uncovered is None)
+
+
+def check(cut: Source, whole: Source, leaf: Leaf, outcome: Outcome, semantics: Semantics, case: Case) -> None:
+    """The same answers about all slices, and about some."""
+    for at in (None, None if case.at is None else np.array(case.at, np.intp)):
+        found = cut.evidence.possible(leaf, outcome, semantics, at)
+        expected = whole.evidence.possible(leaf, outcome, semantics, at)
+        assert (found is None) == (expected is None)
+        if found is not None and expected is not None:
+            assert found.tolist() == expected.tolist(), (leaf, outcome, semantics.engine)
+
+
+@given(st.data())
+@settings(max_examples=examples(60), deadline=None)
+def test_an_aggregate_leaves_what_any_of_its_records_leaves(data: st.DataObject) -> None:
+    kind = data.draw(st.sampled_from(KINDS))
+    field = Field(
+        NAME,
+        data.draw(st.sampled_from(kind.tables)),
+        field_id=data.draw(st.sampled_from([None, 1])),
+        absent_is_null=data.draw(st.booleans()),
+    )
+    records = records_table(
+        data.draw(st.lists(a_record(kind, data.draw(st.booleans())), min_size=1, max_size=8))
+    )
+    found = COLUMN_STATS.aggregate(records, np.zeros(records.num_rows, np.int64))
+    assert found is not None
+    numbered = found.records.append_column("__slice", pa.array(range(len(found.starts)), pa.int32()))
+    groups = COLUMN_STATS.load(numbered, len(found.starts), field)
+    each = COLUMN_STATS.load(records, records.num_rows, field)
+    group = np.searchsorted(found.starts, np.arange(records.num_rows), side="right") - 1
+    assert np.array_equal(groups.covered[group], each.covered)
+    leaf = data.draw(leaves(kind, field))
+    for semantics in (DUCKDB, SPARK, TRINO):
+        for outcome in Outcome:
+            by_group = groups.possible(leaf, outcome, semantics, None)
+            by_slice = each.possible(leaf, outcome, semantics, None)
+            assert (by_group is None) == (by_slice is None)
+            if by_group is not None and by_slice is not None:
+                assert not (by_slice & ~by_group[group]).any(), (leaf, outcome, records.to_pylist())
+
+
+class TestTables:
+    """Whole tables, built by the product itself."""
+
+    @pytest.fixture
+    def table(self, tmp_path: Path) -> pruner.Table:
+        root = tmp_path / "t"
+        for number in range(24):
+            write_file(
+                root / f"day={number // 6}" / f"{number:03}.parquet",
+                x=pa.array([10 * number, 10 * number + 9], pa.int64()),
+            )
+        opened = pruner.open_table(root)
+        opened.create_index("i", on="x")
+        return opened
+
+    def entries(self, table: pruner.Table) -> list[SegmentEntry]:
+        state = MetadataTable(open_store(table.index_uri)).state()
+        return [entry for entry in state.segments if entry.partition_stats is not None]
+
+    def test_a_selective_plan_reads_neither_the_batch_nor_other_records(self, table: pruner.Table) -> None:
+        (entry,) = self.entries(table)
+        assert entry.partition_stats is not None
+        assert entry.partition_stats.rows == 8  # four partitions of six slices in groups of four at most
+        metadata = Path(table.index_uri)
+        for path in (metadata / "files").iterdir():
+            path.unlink()
+        assert answer(table, "x = 55") == [5]
+        (metadata / entry.path).unlink()
+        assert answer(table, "x > 1000") == []
+        plan = pruner.open_table(table.uri).plan("x = 55")
+        # The group is known to hold 40 to 59; what its slices hold cannot be read any more.
+        assert [int(Path(file).stem) for file in plan.files] == [4, 5]
+        assert any("index i" in reason and entry.path in reason for reason in plan.fallbacks), plan.fallbacks
+
+    def test_files_that_come_and_go_afterwards(self, table: pruner.Table) -> None:
+        """T6: a partition that is dropped and made again, a file replaced, a file added to a known path."""
+        root = Path(table.uri)
+        shutil.rmtree(root / "day=1")
+        write_file(root / "day=1" / "006.parquet", x=pa.array([100_000], pa.int64()))
+        write_file(root / "day=2" / "013.parquet", x=pa.array([200_000], pa.int64()))
+        write_file(root / "day=3" / "100.parquet", x=pa.array([300_000], pa.int64()))
+        (root / "day=0" / "003.parquet").unlink()
+        new = [6, 13, 100]
+        assert answer(table, "x = 55") == sorted([5, *new])
+        assert answer(table, "x < 0") == new
+        table.refresh()
+        assert answer(table, "x >= 100000") == new
+        assert answer(table, "x BETWEEN 125 AND 145") == [12, 14]
+        before = [answer(table, f"x = {number}") for number in range(0, 240, 7)]
+        table.compact()
+        assert len(self.entries(table)) == 1
+        assert before == [answer(table, f"x = {number}") for number in range(0, 240, 7)]
+        assert table.verify() == []
+
+    def test_damage_is_named_and_costs_only_speed(self, table: pruner.Table) -> None:
+        (entry,) = self.entries(table)
+        assert entry.partition_stats is not None
+        path = Path(table.index_uri) / entry.partition_stats.path
+        data = bytearray(path.read_bytes())
+        data[len(data) // 2] ^= 1
+        path.write_bytes(data)
+        plan = pruner.open_table(table.uri).plan("x = 55")
+        assert plan.kept == 1
+        assert any("partition statistics are not used" in reason for reason in plan.fallbacks)
+        assert any(entry.partition_stats.path in problem for problem in table.verify())
+        path.unlink()
+        assert answer(table, "x = 55") == [5]
+
+    def test_an_older_writer_loses_them_and_nothing_else(self, table: pruner.Table) -> None:
+        metadata = MetadataTable(open_store(table.index_uri))
+        metadata.commit(
+            lambda state: msgspec.structs.replace(
+                state,
+                segments=tuple(msgspec.structs.replace(e, partition_stats=None) for e in state.segments),
+            )
+        )
+        assert self.entries(table) == []
+        assert answer(table, "x = 55") == [5]
+        assert len(metadata.unreferenced()) == 1
+
+    def test_dropped_with_their_index(self, table: pruner.Table) -> None:
+        (entry,) = self.entries(table)
+        size = sum(file.size for file in entry.files())
+        assert [index.bytes for index in table.status().indexes] == [size]
+        table.drop_index("i")
+        assert self.entries(table) == []
+        table.vacuum(grace_seconds=0)
+        table.uninstall()
+        assert not list(Path(table.index_uri).rglob("partition_stats/*"))
+
+
+def answer(table: pruner.Table, predicate: str) -> list[int]:
+    """Numbers of the files that a process which knows nothing yet keeps."""
+    plan = pruner.open_table(table.uri).plan(predicate)
+    assert plan.kept == len(plan.files)
+    return sorted(int(Path(file).stem) for file in plan.files)
