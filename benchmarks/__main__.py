@@ -10,7 +10,7 @@ import sys
 
 from rich.console import Console
 
-from benchmarks import bitmaps, build, commits, evidence, merged, overhead, plan, scan, spark
+from benchmarks import bitmaps, build, cold, commits, evidence, merged, overhead, plan, scan, spark, trino
 
 PARTS = {
     "plan": plan.run,
@@ -22,6 +22,8 @@ PARTS = {
     "overhead": overhead.run,
     "merged": merged.run,
     "commits": commits.run,
+    "cold": cold.run,
+    "trino": trino.run,
 }
 
 
