@@ -8,12 +8,10 @@ from __future__ import annotations
 
 import re
 import signal
-import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -28,6 +26,7 @@ from demo.flights import source_table
 from demo.tables import demo_tables
 from tools.cache import say
 from tools.java import MissingJavaError, trino_java
+from tools.planner_service import planner_service
 from tools.trino_client import Result, TrinoClient
 from tools.trino_metastore import Metastore, hive_type
 from tools.trino_plugin import plugin_jar
@@ -110,7 +109,7 @@ def _stage(folder: Path, running: ExitStack) -> Stage:
         f'[tables.flights_hudi]\nuri = "{hudi}"\n',
         encoding="utf-8",
     )
-    url = running.enter_context(_service(folder))
+    url = running.enter_context(planner_service(folder))
     say(f"`pruner serve` answers at {url}; starting Trino")
     catalogs = _catalogs(folder, url, hudi, hive)
     server = start_trino(folder / "trino", catalogs, plugin_jars=[plugin_jar()])
@@ -133,25 +132,6 @@ def write_hive(root: Path) -> None:
         size = -(-len(rows) // FILES_PER_MONTH)
         for number in range(FILES_PER_MONTH):
             pq.write_table(rows.slice(number * size, size), folder / f"part-{number:02}.parquet")
-
-
-@contextmanager
-def _service(folder: Path) -> Iterator[str]:
-    """Run `pruner serve` in a folder with a pruner.toml; gives its URL."""
-    command = [sys.executable, "-m", "pruner", "serve", "--port", "0"]
-    process = subprocess.Popen(
-        command, cwd=folder, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True
-    )
-    try:
-        assert process.stdout is not None
-        line = process.stdout.readline()
-        found = re.search(r"http://\S+?:\d+", line)
-        if found is None:
-            raise SystemExit("`pruner serve` did not start")
-        yield found[0]
-    finally:
-        process.terminate()
-        process.wait()
 
 
 def _catalogs(folder: Path, url: str, hudi: Path, hive: Path) -> dict[str, dict[str, str]]:

@@ -1,0 +1,28 @@
+"""Runs `pruner serve` as a process of its own, as users do."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+
+@contextmanager
+def planner_service(folder: Path) -> Iterator[str]:
+    """Run the service on a free port in a folder with a `pruner.toml`; gives its URL, and ends it with the block."""
+    command = [sys.executable, "-m", "pruner", "serve", "--port", "0"]
+    process = subprocess.Popen(
+        command, cwd=folder, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True
+    )
+    try:
+        assert process.stdout is not None
+        found = re.search(r"http://\S+?:\d+", process.stdout.readline())
+        if found is None:
+            raise SystemExit("`pruner serve` did not start; its message stands above")
+        yield found[0]
+    finally:
+        process.terminate()
+        process.wait()
