@@ -6,7 +6,7 @@ partition columns are in them as well. The oracle is DuckDB over each file by it
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
 from pathlib import Path
@@ -18,7 +18,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import pruner
+from pruner import partition_stats
 from pruner.expr.semantics import Engine
+from pruner.metadata import MetadataTable
+from pruner.storage import open_store
 from pruner.table import Table
 from tests.support import profiles
 from tests.support.parquet_tables import write_file
@@ -174,6 +177,15 @@ def matching(files: dict[str, Path], predicate: str) -> set[str]:
         return found
 
 
+@pytest.fixture(scope="module", autouse=True)
+def groups_of_few() -> Iterator[None]:
+    """Partition statistics of every batch, however small."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(partition_stats, "LEAST_SLICES", 1)
+        patched.setattr(partition_stats, "LEAST_PER_GROUP", 1)
+        yield
+
+
 @pytest.fixture(scope="module")
 def tables(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], tuple[Table, dict[str, Path]]]:
     """Each layout, written and indexed once."""
@@ -186,6 +198,8 @@ def tables(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], tuple[Ta
             files = write(LAYOUTS[name], folder, datestr=not in_paths)
             opened = pruner.open_table([folder / root for root in LAYOUTS[name].roots])
             opened.create_index("stats", on="*")
+            segments = MetadataTable(open_store(opened.index_uri)).state().segments
+            assert all(each.partition_stats for each in segments if each.partition == "column_stats")
             made[name] = opened, files
         return made[name]
 
