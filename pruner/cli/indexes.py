@@ -16,9 +16,8 @@ from pruner.cli.options import (
     Output,
     OutputOption,
     StorageOption,
-    TableArgument,
     catalog,
-    open_table,
+    on_table,
     pairs,
 )
 from pruner.cli.output import megabytes, print_columns, print_json, printable, progress_bar, write_line
@@ -85,26 +84,24 @@ def sql(
     fail_with(_complaints(result.refresh) if result.refresh else [])
 
 
-def refresh(  # noqa: PLR0913, PLR0917 - each option of a command is an argument
-    table: TableArgument,
+@on_table
+def refresh(
+    table: Table,
     index: IndexOption = None,
     partition: PartitionOption = None,
     spark: SparkOption = None,
     dry_run: DryRunOption = False,
     watch: WatchOption = False,
     interval: IntervalOption = 10.0,
-    index_uri: IndexUriOption = None,
-    option: StorageOption = None,
     output: OutputOption = Output.TEXT,
 ) -> None:
     """Index what is not covered yet."""
     if watch and dry_run:
         raise typer.BadParameter("--watch refreshes: leave one of them out", param_hint="--dry-run")
-    opened = open_table(table, index_uri, option)
 
     def say(result: RefreshResult) -> None:
         if output is Output.JSON:
-            print_json({"table": opened.uri, "index": index, **_refresh_json(result)})
+            print_json({"table": table.uri, "index": index, **_refresh_json(result)})
         else:
             write_line(_counts(result))
         sys.stdout.flush()
@@ -113,12 +110,12 @@ def refresh(  # noqa: PLR0913, PLR0917 - each option of a command is an argument
 
         def once() -> RefreshResult:
             with progress_bar("indexing") as progress:
-                return opened.refresh(
+                return table.refresh(
                     index=index, partition=partition or (), run=run, dry_run=dry_run, progress=progress
                 )
 
         if watch:
-            follow(lambda: _compacting(opened, once()), say, _complaints, interval)
+            follow(lambda: _compacting(table, once()), say, _complaints, interval)
             return
         result = once()
     say(result)
@@ -146,14 +143,13 @@ def _compacting(table: Table, result: RefreshResult) -> RefreshResult:
     return result
 
 
+@on_table
 def status(
-    table: TableArgument,
-    index_uri: IndexUriOption = None,
-    option: StorageOption = None,
+    table: Table,
     output: OutputOption = Output.TEXT,
 ) -> None:
     """Show coverage, age and size of each index."""
-    found = open_table(table, index_uri, option).status()
+    found = table.status()
     if output is Output.JSON:
         print_json(_status_json(found))
         return
@@ -166,84 +162,75 @@ def status(
     _print_indexes(found)
 
 
+@on_table
 def show_indexes(
-    table: TableArgument,
-    index_uri: IndexUriOption = None,
-    option: StorageOption = None,
+    table: Table,
     output: OutputOption = Output.TEXT,
 ) -> None:
     """List the indexes, as SHOW INDEXES does."""
-    found = open_table(table, index_uri, option).status()
+    found = table.status()
     if output is Output.JSON:
         print_json(_indexes_json(found))
     else:
         _print_indexes(found)
 
 
+@on_table
 def verify(
-    table: TableArgument,
-    index_uri: IndexUriOption = None,
-    option: StorageOption = None,
+    table: Table,
     output: OutputOption = Output.TEXT,
 ) -> None:
     """Check the stored indexes by checksum."""
-    opened = open_table(table, index_uri, option)
-    faults = opened.verify()
+    faults = table.verify()
     if output is Output.JSON:
-        print_json({"table": opened.uri, "index_uri": opened.index_uri, "faults": faults})
+        print_json({"table": table.uri, "index_uri": table.index_uri, "faults": faults})
     elif not faults:
-        write_line(f"{printable(opened.index_uri)}: no faults")
+        write_line(f"{printable(table.index_uri)}: no faults")
     fail_with(faults)
 
 
+@on_table
 def compact(
-    table: TableArgument,
-    index_uri: IndexUriOption = None,
-    option: StorageOption = None,
+    table: Table,
     output: OutputOption = Output.TEXT,
 ) -> None:
     """Merge the small index files that many refreshes leave."""
-    opened = open_table(table, index_uri, option)
-    result = opened.compact()
+    result = table.compact()
     if output is Output.JSON:
-        print_json({"table": opened.uri, "index_uri": opened.index_uri, **asdict(result)})
+        print_json({"table": table.uri, "index_uri": table.index_uri, **asdict(result)})
     else:
-        write_line(f"{printable(opened.index_uri)}: {result.before:,} segments before, {result.after:,} now")
+        write_line(f"{printable(table.index_uri)}: {result.before:,} segments before, {result.after:,} now")
 
 
+@on_table
 def vacuum(
-    table: TableArgument,
-    index_uri: IndexUriOption = None,
-    option: StorageOption = None,
+    table: Table,
     output: OutputOption = Output.TEXT,
 ) -> None:
     """Delete index files that are out of use."""
-    opened = open_table(table, index_uri, option)
-    deleted = opened.vacuum()
+    deleted = table.vacuum()
     if output is Output.JSON:
-        print_json({"table": opened.uri, "index_uri": opened.index_uri, "deleted": deleted})
+        print_json({"table": table.uri, "index_uri": table.index_uri, "deleted": deleted})
     else:
-        write_line(f"{printable(opened.index_uri)}: {deleted:,} files deleted")
+        write_line(f"{printable(table.index_uri)}: {deleted:,} files deleted")
 
 
+@on_table
 def uninstall(
-    table: TableArgument,
+    table: Table,
     yes: YesOption = False,
-    index_uri: IndexUriOption = None,
-    option: StorageOption = None,
     output: OutputOption = Output.TEXT,
 ) -> None:
     """Delete all indexes, never the table."""
-    opened = open_table(table, index_uri, option)
     if not yes:
         if not sys.stdin.isatty():
             raise typer.BadParameter("nobody can be asked here: confirm with --yes", param_hint="--yes")
-        typer.confirm(f"Delete all indexes in {printable(opened.index_uri)}?", abort=True, err=True)
-    deleted = opened.uninstall()
+        typer.confirm(f"Delete all indexes in {printable(table.index_uri)}?", abort=True, err=True)
+    deleted = table.uninstall()
     if output is Output.JSON:
-        print_json({"table": opened.uri, "index_uri": opened.index_uri, "deleted": deleted})
+        print_json({"table": table.uri, "index_uri": table.index_uri, "deleted": deleted})
     else:
-        write_line(f"{printable(opened.index_uri)}: {'deleted' if deleted else 'nothing is there'}")
+        write_line(f"{printable(table.index_uri)}: {'deleted' if deleted else 'nothing is there'}")
 
 
 def _statement_json(result: SqlResult) -> dict[str, Any]:

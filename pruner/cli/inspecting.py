@@ -8,18 +8,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pruner.cli.options import (
-    IndexUriOption,
-    Output,
-    OutputOption,
-    StorageOption,
-    TableArgument,
-    open_table,
-)
+from pruner.cli.options import Output, OutputOption, on_table
 from pruner.cli.output import print_columns, print_json, write_line
 
 if TYPE_CHECKING:
     from pruner.inspection import IndexEntry
+    from pruner.table import Table
 
 IndexArgument = Annotated[str, typer.Argument(metavar="INDEX", help="Name of the index.")]
 PrefixOption = Annotated[
@@ -29,24 +23,22 @@ LimitOption = Annotated[int, typer.Option("--limit", min=1, help="Most entries t
 RowsOption = Annotated[int, typer.Option("--rows", min=0, help="Most row positions to show of an entry.")]
 
 
+@on_table
 def inspect(
-    table: TableArgument,
+    table: Table,
     index: IndexArgument,
     prefix: PrefixOption = "",
     limit: LimitOption = 1000,
     rows: RowsOption = 10,
-    index_uri: IndexUriOption = None,
-    option: StorageOption = None,
     output: OutputOption = Output.TEXT,
 ) -> None:
     """Show the values of an index and where they are."""
-    opened = open_table(table, index_uri, option)
-    found = list(islice(opened.inspect(index, prefix, positions=rows), limit + 1))
+    found = list(islice(table.inspect(index, prefix, positions=rows), limit + 1))
     shown = found[:limit]
     more = len(found) > limit
     if output is Output.JSON:
         entries = [asdict(entry) for entry in shown]
-        print_json({"table": opened.uri, "index": index, "entries": entries, "more": more})
+        print_json({"table": table.uri, "index": index, "entries": entries, "more": more})
         return
     print_columns(("key", "rows", "positions"), ((e.key, e.cardinality, _positions(e)) for e in shown))
     if more:

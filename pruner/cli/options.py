@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import inspect
 import sys
 from enum import StrEnum
+from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Annotated, Concatenate, ParamSpec, get_type_hints
 from zoneinfo import available_timezones
 
 import typer
@@ -14,9 +17,15 @@ from pruner.errors import PredicateError
 from pruner.limits import PREDICATE_TEXT_BYTES
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from pruner.catalog import Catalog
     from pruner.config import TableSettings
     from pruner.table import Table
+
+
+Options = ParamSpec("Options")
+"""The options that one command has for itself."""
 
 
 class Output(StrEnum):
@@ -82,9 +91,36 @@ AsOfOption = Annotated[
 ]
 
 
-def open_table(name: str, index_uri: str | None, options: list[str] | None) -> Table:
-    """Open the table that a command was given."""
-    return catalog({}, index_uri, options).open(name)
+def on_table(command: Callable[Concatenate[Table, Options], None]) -> Callable[..., None]:
+    """Make a command of a function that works on one table: it gets the arguments that say which one.
+
+    The function takes the opened table first; what it takes besides are the options of the command itself.
+    """
+
+    @wraps(command)
+    def opening(
+        table: str,
+        index_uri: str | None,
+        option: list[str] | None,
+        *args: Options.args,
+        **own: Options.kwargs,
+    ) -> None:
+        command(catalog({}, index_uri, option).open(table), *args, **own)
+
+    _, *own = inspect.signature(command).parameters.values()
+    texts = SimpleNamespace(__annotations__={each.name: each.annotation for each in own})
+    types = get_type_hints(texts, vars(sys.modules[command.__module__]), include_extras=True)
+    named = inspect.Parameter.KEYWORD_ONLY
+    taken = [
+        inspect.Parameter("table", named, annotation=TableArgument),
+        *(each.replace(kind=named, annotation=types[each.name]) for each in own),
+        inspect.Parameter("index_uri", named, default=None, annotation=IndexUriOption),
+        inspect.Parameter("option", named, default=None, annotation=StorageOption),
+    ]
+    # Typer reads both.
+    vars(opening)["__signature__"] = inspect.Signature(taken)
+    opening.__annotations__ = {each.name: each.annotation for each in taken}
+    return opening
 
 
 def catalog(tables: dict[str, str], index_uri: str | None, options: list[str] | None) -> Catalog:

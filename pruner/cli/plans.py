@@ -12,38 +12,35 @@ from pruner.cli.options import (
     Dialect,
     DialectOption,
     Files,
-    IndexUriOption,
     Output,
     OutputOption,
-    StorageOption,
-    TableArgument,
     WhereOption,
     ZoneOption,
     check_zone,
-    open_table,
+    on_table,
     predicate_text,
 )
 from pruner.cli.output import megabytes, printable, write_line
 
 if TYPE_CHECKING:
     from pruner.plan import Plan
+    from pruner.table import Table
 
 FilesOption = Annotated[Files, typer.Option("--files", help="Slices to list one by one, with the reason.")]
 
 
-def plan(  # noqa: PLR0913, PLR0917 - one parameter for each option
-    table: TableArgument,
+@on_table
+def plan(
+    table: Table,
     where: WhereOption,
     dialect: DialectOption = Dialect.DUCKDB,
     zone: ZoneOption = None,
     as_of: AsOfOption = None,
     files: FilesOption = Files.SUMMARY,
-    index_uri: IndexUriOption = None,
-    option: StorageOption = None,
     output: OutputOption = Output.TEXT,
 ) -> None:
     """Say which files a predicate leaves."""
-    made = _plan(table, where, dialect, zone, as_of, index_uri, option)
+    made = _plan(table, where, dialect, zone, as_of)
     if output is Output.JSON:
         write_line(made.to_json(files.value))
         return
@@ -55,18 +52,17 @@ def plan(  # noqa: PLR0913, PLR0917 - one parameter for each option
         _list_slices(made, files)
 
 
+@on_table
 def explain(
-    table: TableArgument,
+    table: Table,
     where: WhereOption,
     dialect: DialectOption = Dialect.DUCKDB,
     zone: ZoneOption = None,
     as_of: AsOfOption = None,
-    index_uri: IndexUriOption = None,
-    option: StorageOption = None,
     output: OutputOption = Output.TEXT,
 ) -> None:
     """Show what each clause and index dropped."""
-    made = _plan(table, where, dialect, zone, as_of, index_uri, option)
+    made = _plan(table, where, dialect, zone, as_of)
     if output is Output.JSON:
         write_line(made.to_json())
         return
@@ -75,13 +71,11 @@ def explain(
 
 
 def _plan(
-    table: str,
+    table: Table,
     where: str,
     dialect: Dialect,
     zone: str | None,
     as_of: str | None,
-    index_uri: str | None,
-    option: list[str] | None,
 ) -> Plan:
     from pruner.expr.semantics import Semantics
 
@@ -89,7 +83,7 @@ def _plan(
     if zone is not None:
         check_zone(zone)
     semantics = replace(Semantics.of(dialect.value), zone=zone)
-    return open_table(table, index_uri, option).snapshot(as_of=as_of).plan(predicate, semantics=semantics)
+    return table.snapshot(as_of=as_of).plan(predicate, semantics=semantics)
 
 
 def _list_slices(made: Plan, files: Files) -> None:

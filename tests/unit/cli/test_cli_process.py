@@ -105,11 +105,11 @@ def test_a_reader_that_goes_away_is_no_error(rows: int) -> None:
     assert complaints == b""
 
 
-def test_an_interrupt_ends_with_130(tmp_path: Path) -> None:
+def test_an_interrupt_ends_with_130(flights: Path, tmp_path: Path) -> None:
     place = tmp_path / "never-written"
     os.mkfifo(place)
     process = subprocess.Popen(
-        command_line("plan", tmp_path, "--where", f"@{place}"), stderr=subprocess.PIPE, text=True
+        command_line("plan", flights, "--where", f"@{place}"), stderr=subprocess.PIPE, text=True
     )
     # Opening for writing succeeds once the process waits in its read.
     with place.open("w", encoding="utf-8"):
