@@ -14,6 +14,7 @@ from tests.support.hudi_writer import (
     CLEAN,
     CLUSTER,
     COMPACT,
+    SCHEDULE_CLUSTERING,
     SCHEDULE_COMPACTION,
     HudiWriter,
     TableType,
@@ -88,6 +89,10 @@ class LiveTable:
         """Insert, then rewrite all file groups."""
         self._insert_with(dict(CLUSTER))
 
+    def plan_clustering(self) -> None:
+        """Insert, then plan a clustering and leave it pending."""
+        self._insert_with(dict(SCHEDULE_CLUSTERING))
+
     def clean(self) -> None:
         """Update, then delete the files of old slices."""
         self.upsert(also=dict(CLEAN))
@@ -123,12 +128,17 @@ class LiveTable:
 
     def restore(self) -> None:
         """Save the newest commit, update, and go back to what was saved."""
-        saved = completed(self.path, "commit", "deltacommit", "replacecommit")[-1].requested
-        self.spark.sql(f"CALL create_savepoint(path => '{self.path}', commit_time => '{saved}')").collect()
+        saved = self.save()
         self.upsert()
         self.spark.sql(
             f"CALL rollback_to_savepoint(path => '{self.path}', instant_time => '{saved}')"
         ).collect()
+
+    def save(self) -> str:
+        """Make a savepoint of the newest commit; return its instant."""
+        saved = completed(self.path, "commit", "deltacommit", "replacecommit")[-1].requested
+        self.spark.sql(f"CALL create_savepoint(path => '{self.path}', commit_time => '{saved}')").collect()
+        return saved
 
     def some_ids(self, rng: random.Random, most: int) -> list[int]:
         """Some rows that are there."""
