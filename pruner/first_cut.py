@@ -33,6 +33,9 @@ if TYPE_CHECKING:
 ALL_FROM = 0.5
 """Share of the slices from which on the records of all are read at once, to be asked as a whole from then on."""
 
+WARM_AFTER = 64
+"""Questions after which a process is one that goes on asking: all records are read, for a little less time each."""
+
 _NONE = np.empty(0, np.int64)
 
 FEW = 0.25
@@ -87,6 +90,7 @@ class FirstCut:
         self._layout = layout
         self._load = load
         self._lock = Lock()
+        self._questions = 0
         self._read: frozenset[int] | None = frozenset()
         self.notes: tuple[str, ...] = ()
         self._sizes = np.diff(layout.offsets)
@@ -103,6 +107,10 @@ class FirstCut:
         self, leaf: Leaf, outcome: Outcome, semantics: Semantics, at: NDArray[np.intp] | None
     ) -> Mask | None:
         """Tell for each slice whether some row can make `leaf` come to `outcome`: see `Evidence.possible`."""
+        self._questions += 1
+        loaded = self._everything() if self._questions > WARM_AFTER else self._loaded
+        if loaded.positions is None:
+            return loaded.evidence.possible(leaf, outcome, semantics, at)
         by_group = self._groups.possible(leaf, outcome, semantics, None)
         if by_group is None:
             return None
@@ -152,6 +160,13 @@ class FirstCut:
             everything = of_each[list(wanted)].sum() >= ALL_FROM * of_each.sum()
             self._loaded = self._take(self._load(None if everything else sorted(wanted)))
             self._read = None if everything else wanted
+            return self._loaded
+
+    def _everything(self) -> Loaded:
+        with self._lock:
+            if self._read is not None:
+                self._loaded = self._take(self._load(None))
+                self._read = None
             return self._loaded
 
     def _take(self, loaded: Loaded) -> Loaded:
