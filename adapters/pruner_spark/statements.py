@@ -30,6 +30,7 @@ _INDEX_COLUMNS = (
     "name STRING, using STRING, columns ARRAY<STRING>, covered LONG, coverable LONG, bytes LONG, "
     "created_at STRING, refreshed_at STRING, usable BOOLEAN, note STRING"
 )
+_MERGED_INTO = "MERGE INTO reads its target as it is: Hudi itself finds the rows that are there already"
 _DONE_COLUMNS = "statement STRING, table STRING, index STRING, changed BOOLEAN, indexed LONG, failed LONG"
 
 
@@ -42,9 +43,10 @@ def sql(
 ) -> DataFrame:
     """Run a statement; each scan of a table that has an index prunes itself.
 
-    Queries, and what INSERT, CREATE TABLE AS and MERGE read from, are pruned (see `prune` for how a table's
-    index is found); other commands run as in `spark.sql`. CREATE INDEX, DROP INDEX, REFRESH INDEX and SHOW
-    INDEXES are pruner's own (docs/statements.md), over a name of the catalog or of `pruner.toml`, or a place.
+    Queries, what INSERT, CREATE TABLE AS and MERGE read from, and what Hudi's UPDATE and DELETE read are pruned
+    (see `prune` for how a table's index is found); other commands run as in `spark.sql`. CREATE INDEX, DROP
+    INDEX, REFRESH INDEX and SHOW INDEXES are pruner's own (docs/statements.md), over a name of the catalog or
+    of `pruner.toml`, or a place.
 
     Args:
         spark: the session.
@@ -67,7 +69,11 @@ def sql(
     if source is None:
         return session.sql(query)
     wrapper = Wrapper(spark, side, planning_seconds)
-    wrapped = wrapper.wrap(source, partial(table_behind, side))
+    choose = partial(table_behind, side)
+    merged_into = side.factory.mergedInto(plan)
+    if merged_into is not None:
+        wrapper.leave(merged_into, choose, _MERGED_INTO)
+    wrapped = wrapper.wrap(source, choose)
     return (
         session.sql(query)
         if wrapped is source

@@ -28,6 +28,10 @@ _CATALOG_INDEX = f"{_DATASOURCES}.CatalogFileIndex"
 _PARQUET_INDEXES = (f"{_DATASOURCES}.InMemoryFileIndex", _CATALOG_INDEX)
 _PARQUET_FORMAT = f"{_DATASOURCES}.parquet.ParquetFileFormat"
 _HUDI_INDEX = "org.apache.hudi.HoodieFileIndex"
+_CHANGES = {
+    "org.apache.hudi.HoodieIncrementalFileIndex": "incremental reads are not pruned",
+    "org.apache.hudi.cdc.HoodieCDCFileIndex": "reads of changes (CDC) are not pruned",
+}
 _PRUNED_INDEX = "pruner.spark.PrunedFileIndex"
 _VALUE_OPTIONS = ("datetimeRebaseMode", "int96RebaseMode")
 
@@ -66,6 +70,17 @@ class Wrapper:
             originals.add(leaf)
             others.add(other)
         return factory.replace(plan, originals, others)
+
+    def leave(self, plan: Any, choose: Chooser, reason: str) -> None:
+        """Record of each indexed relation in a plan why it is read as it is.
+
+        Raises:
+            ConfigError: `pruner.toml` cannot be read.
+        """
+        found = self._side.factory.relations(plan)
+        for position in range(found.size()):
+            if (settings := choose(found.get(position))) is not None:
+                self._side.log.add(session_id(self._spark), Scan(_name(settings), None, reason))
 
     def frame(self, plan: Any) -> DataFrame:
         """Return the DataFrame of a plan; a command runs at once, as in `spark.sql`."""
@@ -142,6 +157,8 @@ def _check(relation: Any, kind: str) -> None:
     Raises:
         NotPrunableError: the relation is of such a kind.
     """
+    if kind in _CHANGES:
+        raise NotPrunableError(_CHANGES[kind])
     if kind == _HUDI_INDEX:
         if str(relation.location().getQueryType().name()) not in ("SNAPSHOT", "READ_OPTIMIZED"):
             raise NotPrunableError("incremental reads are not pruned")

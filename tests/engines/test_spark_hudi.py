@@ -178,23 +178,76 @@ def test_rows_of_a_commit_after_the_index_are_found(spark: SparkSession, tmp_pat
         _same(frame, spark_snapshot(spark, writer.path), predicate)
 
 
+@pytest.mark.parametrize(
+    ("format_", "reason"),
+    [
+        ("latest_state", "incremental reads are not pruned"),
+        ("cdc", "reads of changes (CDC) are not pruned"),
+    ],
+)
 def test_incremental_and_change_reads_pass_through(
-    spark: SparkSession, hudi_table: Callable[[str], Path]
+    spark: SparkSession, tmp_path: Path, format_: str, reason: str
 ) -> None:
-    path = hudi_table("cow_v9")
-    _index(path)
-    first = completed(path, "commit")[0]
-    options = {
+    """By `read`, `prune` and `sql`: the same rows, none of them pruned, and the reason recorded."""
+    changes = {
+        "hoodie.table.cdc.enabled": "true",
+        "hoodie.table.cdc.supplemental.logging.mode": "data_before_after",
+    }
+    writer = HudiWriter(spark, tmp_path / "t", 9, options=changes)
+    writer.insert(trips(spark, range(12)))
+    writer.upsert(trips(spark, range(3), ts=2, fare=1000))
+    _index(writer.path)
+    options: dict[str, Any] = {
         **UNPRUNED,
         "hoodie.datasource.query.type": "incremental",
-        "hoodie.datasource.read.begin.instanttime": first.completed or first.requested,
+        "hoodie.datasource.query.incremental.format": format_,
+        "hoodie.datasource.read.begin.instanttime": "000",
     }
-    frame = spark.read.format("hudi").options(**options).load(str(path))
+    plain = spark.read.format("hudi").options(**options).load(str(writer.path))
+    condition = "op = 'u'" if format_ == "cdc" else "id = 1"
+    expected = unordered(rows_of(plain.where(condition)))
+    assert len(expected) == (3 if format_ == "cdc" else 1)
+    plain.createOrReplaceTempView("changed")
     before = pruner_spark.last_plans(spark)
-    rows = unordered(rows_of(pruner_spark.prune(frame).where("fare >= 1000").select("id")))
-    assert rows == unordered(rows_of(frame.where("fare >= 1000").select("id")))
-    assert rows
-    assert all(scan.plan is None and scan.reason for scan in new_scans(spark, before))
+    for frame in (
+        pruner_spark.read(spark, writer.path, **options).where(condition),
+        pruner_spark.prune(plain).where(condition),
+        pruner_spark.sql(spark, f"SELECT * FROM changed WHERE {condition}"),
+    ):
+        assert unordered(rows_of(frame)) == expected
+    spark.catalog.dropTempView("changed")
+    assert [(scan.plan, scan.reason) for scan in new_scans(spark, before)] == [(None, reason)] * 3
+
+
+@pytest.mark.parametrize("kind", ["COPY_ON_WRITE", "MERGE_ON_READ"])
+def test_update_and_delete_find_their_rows_pruned(spark: SparkSession, tmp_path: Path, kind: Any) -> None:
+    """The rows to change come from a query over the table; MERGE INTO leaves its target as it is, and says so."""
+    writer = HudiWriter(spark, tmp_path / "t", 9, kind)
+    writer.insert(trips(spark, range(12)))
+    writer.upsert(trips(spark, range(3), ts=2, fare=1000))
+    _index(writer.path)
+    spark.sql(f"CREATE TABLE changed_t USING hudi LOCATION '{writer.path.as_uri()}'")
+    try:
+        before = pruner_spark.last_plans(spark)
+        pruner_spark.sql(spark, "UPDATE changed_t SET seats = 9 WHERE id = 1 AND fare >= 1000")
+        pruner_spark.sql(spark, "DELETE FROM changed_t WHERE id = 0")
+        update, delete = new_scans(spark, before)
+        # berlin 0 3 6 9, paris 1 4 7 10, rome 2 5 8 11; what the UPDATE wrote is not indexed, and stays.
+        assert [(update.kept, update.reason), (delete.kept, delete.reason)] == [(1, None), (2, None)]
+        before = pruner_spark.last_plans(spark)
+        pruner_spark.sql(
+            spark,
+            "MERGE INTO changed_t t USING (SELECT 3 AS id, 'berlin' AS city, 8 AS seats, 1D AS fare, 9L AS ts) s "
+            "ON t.id = s.id WHEN MATCHED THEN UPDATE SET *",
+        )
+        (merge,) = new_scans(spark, before)
+        assert merge.plan is None
+        assert "MERGE INTO reads its target as it is" in str(merge.reason)
+    finally:
+        spark.sql("DROP TABLE changed_t")
+    rows = {row.id: row.seats for row in spark_snapshot(spark, writer.path).collect()}
+    assert set(rows) == set(range(1, 12))
+    assert (rows[1], rows[3]) == (9, 8)
 
 
 def test_names_of_the_catalog_travel_in_time(spark: SparkSession, hudi_table: Callable[[str], Path]) -> None:

@@ -95,3 +95,27 @@ def test_joins_are_planned_by_the_size_of_the_table(spark: SparkSession, trips_t
     location = frame._jdf.queryExecution().analyzed().collectLeaves().apply(0).relation().location()
     files = [Path(str(slice_.base_file)) for slice_ in pruner.open_table(trips_table).snapshot().slices]
     assert location.sizeInBytes() >= sum(file.stat().st_size for file in files) > 0
+
+
+def test_what_the_page_of_a_query_shows(spark: SparkSession, tmp_path: Path) -> None:
+    """Spark's store of queries, which its UI and REST interface show: the index by name, and the files read."""
+    for number in range(3):
+        (tmp_path / "t").mkdir(exist_ok=True)
+        pq.write_table(pa.table({"id": [number]}), tmp_path / "t" / f"{number}.parquet")
+    pruner.open_table(tmp_path / "t").create_index("stats", on="*")
+    assert rows_of(pruner_spark.read(spark, tmp_path / "t").where("id = 1")) == [(1,)]
+    assert pruner_spark.last_plans(spark)[-1].files_read == 1
+    session: Any = spark._jsparkSession
+    store = session.sharedState().statusStore()
+    executions = store.executionsList()
+    newest = executions.apply(executions.size() - 1).executionId()
+    nodes = store.planGraph(newest).allNodes()
+    (scan,) = [
+        node
+        for node in (nodes.apply(place) for place in range(nodes.size()))
+        if "PrunedFileIndex(1 paths)" in node.desc()
+    ]
+    values = dict(line.split(" -> ") for line in store.executionMetrics(newest).mkString("\n").splitlines())
+    metrics = [scan.metrics().apply(place) for place in range(scan.metrics().size())]
+    shown = {metric.name(): values.get(str(metric.accumulatorId())) for metric in metrics}
+    assert shown["number of files read"] == "1"

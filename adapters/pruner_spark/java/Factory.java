@@ -78,6 +78,11 @@ public final class Factory {
     return Sources.replace(plan, old, source);
   }
 
+  /** See Sources. */
+  public LogicalPlan mergedInto(LogicalPlan plan) {
+    return Sources.mergedInto(plan);
+  }
+
   /** The places that an index lists, in lines. */
   public String roots(FileIndex index) {
     StringBuilder lines = new StringBuilder();

@@ -5,7 +5,10 @@ import org.apache.spark.sql.catalyst.plans.logical.Command;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.MergeIntoTable;
 
-/** The part of a statement that only reads: a query, or what INSERT, CREATE TABLE AS and MERGE write from. */
+/**
+ * The part of a statement that only reads: a query, what INSERT, CREATE TABLE AS and MERGE write from, and the
+ * query by which Hudi's UPDATE and DELETE find the rows that they change.
+ */
 final class Sources {
   private Sources() {}
 
@@ -20,6 +23,12 @@ final class Sources {
     }
     Object query = call(plan, "query");
     return query instanceof LogicalPlan ? (LogicalPlan) query : null;
+  }
+
+  /** The table that a MERGE INTO changes; null for every other statement. */
+  static LogicalPlan mergedInto(LogicalPlan plan) {
+    Object merge = plan instanceof Command ? call(plan, "mergeInto") : null;
+    return merge instanceof MergeIntoTable ? ((MergeIntoTable) merge).targetTable() : null;
   }
 
   /** The same statement that reads something else. */
