@@ -200,6 +200,8 @@ class Nodes:
         if undo_cast(operand.type, target, self._semantics) is not None:
             return Part(made, target, null=operand.is_null).over(children)
         if target == INSTANT and (pa.types.is_date(operand.type) or is_naive_timestamp(operand.type)):
+            if isinstance(operand.expr, Literal):
+                self._require_zone(node)
             return Part(made, target, null=operand.is_null, moment=operand).over(children)
         mode = self._source.cast_mode(place)
         if mode == "TRY":
@@ -215,10 +217,14 @@ class Nodes:
 
     def function(self, name: str, result: pa.DataType, node: JsonNode, children: list[Part]) -> Part:
         """A function by its canonical name; one that reads the clock only where the zone is the session's."""
+        self._require_zone(node)
+        return Part(Call(name, tuple(child.expr for child in children), result), result).over(children)
+
+    def _require_zone(self, node: JsonNode) -> None:
+        """Refuse a node that was resolved when the session had another zone, or in another session."""
         zone = node.get("timeZoneId")
         if zone is not None and zone != self._session.zone:
             raise NotUnderstood(f"it follows the zone {zone}, not the session's")
-        return Part(Call(name, tuple(child.expr for child in children), result), result).over(children)
 
     def coalesce(self, _: JsonNode, __: int, children: list[Part]) -> Part:
         """The first that is not NULL; of truth values by their logic."""

@@ -18,8 +18,6 @@ from pruner_spark.scans import Scan
 from pruner_spark.session import SessionState
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
     from pruner.expr.semantics import ScanMode
     from pruner.pinned import PinnedSnapshot
     from pruner.plan import Plan
@@ -53,13 +51,16 @@ class PrunedRelation:
     """A table, as one kind of relation of one session reads it. Threads may share it."""
 
     def __init__(
-        self, name: str, table: Table, shape: Shape, spark: SparkSession, session: str, side: JavaSide
+        self, name: str, table: Table, shape: Shape, reader: Any, session: str, side: JavaSide
     ) -> None:
+        """`reader` is Java's session that the relation belongs to: Spark reads files by its settings, whichever
+        session runs the query. `session` is where scans are logged.
+        """
         self.name = name
         self.table = table
         self.shape = shape
         self.session = session
-        self._spark = spark
+        self._reader = reader
         self._side = side
         self._lock = Lock()
         self._slices: OrderedDict[str, Any] = OrderedDict()
@@ -71,7 +72,7 @@ class PrunedRelation:
             PrunerError, Py4JError: planning is not possible; nothing was dropped.
         """
         predicate = java_scan.predicate()
-        state = SessionState.of(self._spark)
+        state = SessionState.of_java(self._reader)
         rules = state.semantics(self.shape.mode)
 
         def plan(snapshot: PinnedSnapshot) -> Plan:

@@ -33,13 +33,17 @@ class SessionState:
     @classmethod
     def of(cls, spark: SparkSession) -> SessionState:
         """Ask the session that runs a query for its rules."""
-        session: Any = spark._jsparkSession  # pyright: ignore[reportPrivateUsage, reportUnknownMemberType]
+        return cls.of_java(spark._jsparkSession)  # pyright: ignore[reportPrivateUsage, reportUnknownMemberType]
+
+    @classmethod
+    def of_java(cls, session: Any) -> SessionState:
+        """Ask a session of Java's for its rules."""
         settings: Any = session.sessionState().conf()
 
         def setting(key: str, default: str) -> str:
             return str(settings.getConfString(key, default))
 
-        version = str(spark.version)
+        version = str(session.version())
         collation = setting("spark.sql.session.collation.default", _BINARY_COLLATION)
         return cls(
             version=version,
