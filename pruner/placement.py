@@ -18,7 +18,7 @@ from pruner.metadata.segments import SLICE_COLUMN
 from pruner.partition_stats import Groups, groups_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -171,7 +171,7 @@ class Placement:
             report(f"partition statistics are not used: {error}")
             return None
 
-    def _runs(self, groups: list[Groups]) -> Iterable[NDArray[np.int64]]:
+    def _runs(self, groups: list[Groups]) -> Iterator[NDArray[np.int64]]:
         """For each segment the snapshot ordinal at which each of its groups begins, -1 where it is not whole."""
         if not groups:
             return iter(())
