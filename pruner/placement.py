@@ -7,7 +7,7 @@ stood when it was recorded needs neither the slice batch nor a join.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -114,7 +114,7 @@ class Placement:
 
     def locate(self, entries: Iterable[SegmentEntry]) -> None:
         """Join the batches of some segments at once; those that cannot be read are left to `part` to report."""
-        keys: dict[str, pa.Array[bytes]] = {}
+        keys: dict[str, pa.Array[Any]] = {}
         for entry in entries:
             if entry.batch is not None and entry.batch not in self._located and entry.batch not in keys:
                 try:
