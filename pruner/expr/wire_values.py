@@ -44,6 +44,7 @@ _DECIMAL = re.compile(r"decimal128\((\d{1,2}), ?(-?\d{1,2})\)")
 _TIMESTAMP = re.compile(r"timestamp\[(s|ms|us|ns)(?:, tz=([A-Za-z0-9_+:/-]{1,64}))?\]")
 _FIXED = re.compile(r"fixed_size_binary\[(\d{1,9})\]")
 _LARGEST_DECIMAL = 38
+_DIGITS = 2 * _LARGEST_DECIMAL
 _SPECIAL = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 
 
@@ -115,7 +116,11 @@ def _decimal(text: str) -> Decimal | None:
         number = Decimal(text)
     except InvalidOperation:
         return None
-    return number if number.is_finite() else None
+    if not number.is_finite():
+        return None
+    # A short text can name a number of a billion digits, which exact arithmetic would write out.
+    _, digits, exponent = number.as_tuple()
+    return number if len(digits) <= _DIGITS and abs(int(exponent)) <= _DIGITS else None
 
 
 def _bytes(text: str) -> bytes | None:

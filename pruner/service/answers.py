@@ -70,4 +70,5 @@ def answer_of(request: PlanRequest, planned: Planned, plan_id: str, cache: KeyCa
         keys=base64.b64encode(keys).decode() if inline else None,
         planning_ms=round(plan.planning_seconds * 1000, 3),
         fallbacks=list(plan.fallbacks),
+        staleness_ms=planned.staleness * 1000,
     )

@@ -29,11 +29,14 @@ class UnknownTableError(TableError):
 
 
 class Planned(NamedTuple):
-    """A plan, the name of its table in the configuration, and the snapshot that it was made on."""
+    """A plan, the name of its table in the configuration, the snapshot that it was made on, and how many seconds before
+    the request the table may have been looked at.
+    """
 
     table: str
     plan: Plan
     snapshot: PinnedSnapshot
+    staleness: float
 
 
 class Planning:
@@ -49,9 +52,11 @@ class Planning:
             TableAnswer(table.name, list(table.aliases)) for table in config.tables if table.name is not None
         )
         self._names: dict[str, str] = {}
+        self._staleness: dict[str, float] = {}
         for table in self.tables:
             settings = config.find(table.name)
             places = settings.uris if settings else ()
+            self._staleness[table.name] = settings.max_staleness if settings else 0.0
             for known in (table.name, *table.aliases):
                 self._names[known.casefold()] = table.name
             for place in places:
@@ -69,7 +74,7 @@ class Planning:
         predicate = _predicate(request.predicate, semantics)
         name = self._name(request.table)
         snapshot = self._catalog.open(name).snapshot()
-        return Planned(name, snapshot.plan(predicate, semantics=semantics), snapshot)
+        return Planned(name, snapshot.plan(predicate, semantics=semantics), snapshot, self._staleness[name])
 
     def _name(self, asked: str) -> str:
         found = self._names.get(asked.casefold()) or self._names.get(_place(asked))

@@ -7,6 +7,8 @@ takes the table's type for the files'.
 from __future__ import annotations
 
 import json
+import os
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -14,6 +16,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from tests.support.gate import Behaviour
+from tests.support.trino import running_service
 from tests.support.trino_tables import Registered, TrinoTables, write_plain
 
 pytestmark = pytest.mark.trino
@@ -109,3 +113,31 @@ def test_text_that_a_partition_cuts(trino_tables: TrinoTables, tmp_path: Path) -
     _check(table, {"x = 'ab'": (1, 1), "n = 1": (1, 1)})
     _change_partitions(table, declare(0, "varchar(2)"))
     _check(table, {"x = 'ab'": (2, 3), "x = 'zz'": (1, 3)})
+
+
+def test_files_written_anew_since_the_service_looked(trino_tables: TrinoTables, tmp_path: Path) -> None:
+    """A service that may answer from an older look (`max_staleness`) says so: what was modified since is read."""
+    for number in range(4):
+        rows = pa.table({"n": pa.array([number * 10, number * 10 + 1], pa.int64())})
+        write_plain(tmp_path / "lake" / f"part-{number}.parquet", rows)
+    table = trino_tables.register(tmp_path / "lake", {"n": "bigint"})
+    config = tmp_path / f"{table.name}.toml"
+    config.write_text(config.read_text(encoding="utf-8") + "max_staleness = 600\n", encoding="utf-8")
+    table.trino.gate.target = trino_tables.running.enter_context(running_service(config))
+    _check(table, {"n = 21": (1, 1)})
+    write_plain(table.root / "part-0.parquet", pa.table({"n": pa.array([0, 21], pa.int64())}))
+    before = time.time() - 60
+    os.utime(table.root / "part-0.parquet", (before, before))
+    _check(table, {"n = 21": (2, 2)})
+
+
+def test_answers_without_end_are_not_taken(trino_tables: TrinoTables, tmp_path: Path) -> None:
+    """The plugin reads no more of an answer than one can have; the scan is read whole."""
+    for number in range(2):
+        rows = pa.table({"n": pa.array([number], pa.int64())})
+        write_plain(tmp_path / "lake" / f"part-{number}.parquet", rows)
+    table = trino_tables.register(tmp_path / "lake", {"n": "bigint"})
+    with table.trino.gate.behaving(Behaviour(body=b"{}" + b" " * 17 * 1024 * 1024)):
+        _check(table, {"n = 1": (1, 2)})
+    assert f"longer than {16 * 1024 * 1024} bytes" in table.trino.server.log
+    _check(table, {"n = 1": (1, 1)})

@@ -6,18 +6,18 @@ import java.util.Set;
 /**
  * The files that a scan may leave out, by their keys.
  *
- * @param askedMillis when the service was asked; a file that was modified since, or just before, is never left out
+ * @param lookedMillis when the service looked at the table, or before; a file that was modified since, or just before, is never left out
  * @param placement where the plan takes values from; a file for which they are somewhere else is never left out
  */
-record Dropped(SnapshotKeys keys, BitSet ordinals, long askedMillis, Placement placement) {
-    /** Files younger than this when the service was asked are read: stores round times down to the second. */
+record Dropped(SnapshotKeys keys, BitSet ordinals, long lookedMillis, Placement placement) {
+    /** Files younger than this when the table was looked at are read: stores round times down to the second. */
     static final long YOUNG_MILLIS = 2_000;
 
     static final Dropped NOTHING = new Dropped(SnapshotKeys.EMPTY, new BitSet(), 0, Placement.NONE);
 
     boolean contains(SplitFile file) {
         return !ordinals.isEmpty()
-                && file.modifiedMillis() < askedMillis - YOUNG_MILLIS
+                && file.modifiedMillis() < lookedMillis - YOUNG_MILLIS
                 && !file.isCut()
                 && displaced(file).isEmpty()
                 && keys.allIn(ordinals, file);

@@ -123,6 +123,7 @@ final class PlannerClient implements AutoCloseable {
         if (total < 0 || total > SLICES) {
             throw new PlannerError("the service's answer cannot be used", "total is " + answer.path("total"));
         }
+        long looked = asked - (long) Math.ceil(Math.max(0, answer.path("staleness_ms").asDouble(0)));
         BitSet drop = bits(answer, total);
         if (drop.length() > total || drop.cardinality() != total - kept) {
             throw new PlannerError("the service's answer cannot be used", "drop, kept and total do not agree");
@@ -133,7 +134,7 @@ final class PlannerClient implements AutoCloseable {
                 known.clear();
             }
             known.put(table, new Known(named.name(), snapshotId));
-            return new Answer(new Dropped(found, drop, asked, placement), System.currentTimeMillis() - asked, summary);
+            return new Answer(new Dropped(found, drop, looked, placement), System.currentTimeMillis() - asked, summary);
         });
     }
 
