@@ -336,9 +336,13 @@ class Table:
         return PinnedSnapshot(view, self._unreadable)
 
     def _current(self) -> View:
-        """The newest view, made again only where a look at the table or at the log shows a change."""
+        """The newest view, made again only where a look at the table or at the log shows a change.
+
+        Threads that wait while another one looks share the next look: it begins after each of them has asked.
+        """
+        asked = time.monotonic()
         with self._lock:
-            if self._view is not None and time.monotonic() - self._looked_at < self._max_staleness:
+            if self._view is not None and self._looked_at > asked - self._max_staleness:
                 return self._view
             started = time.monotonic()
             snapshot = self._look()
