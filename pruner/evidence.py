@@ -96,16 +96,16 @@ class SnapshotEvidence:
         self._snapshot = snapshot
         self._state = state
         self._segments = segments
-        self._loaded: dict[tuple[str, ...], Sources] = {}
+        self._loaded: dict[Field, Sources] = {}  # what an index knows depends on how the field is read
         self._placement = Placement(snapshot, state, segments)
         self._lock = Lock()
 
     def sources(self, about: Field) -> Sources:
         """Everything that is known of one field; partition values first, then indexes in the order of creation."""
         with self._lock:
-            if about.path not in self._loaded:
-                self._loaded[about.path] = self._load(about)
-            return self._loaded[about.path]
+            if about not in self._loaded:
+                self._loaded[about] = self._load(about)
+            return self._loaded[about]
 
     def _load(self, about: Field) -> Sources:
         found = Sources()
@@ -168,7 +168,7 @@ class SnapshotEvidence:
         self._placement.locate(entries)
         for entry in entries:
             try:
-                parts.append(self._placement.part(entry, deferred))
+                parts.append(self._placement.part(entry, kind, deferred))
             except (FormatError, StorageError) as error:
                 found.fallbacks.append(f"index {definition.name}: {error}")
         return newest_of_each_slice(parts, len(self._snapshot))
@@ -186,7 +186,7 @@ class SnapshotEvidence:
         def report(reason: str) -> None:
             found.fallbacks.append(f"index {definition.name}: {reason}")
 
-        places = self._placement.places(entries, report)
+        places = self._placement.places(entries, kind, report)
         grouped = [place for place in places if place.groups is not None]
         if not grouped:
             return None

@@ -68,6 +68,11 @@ class Loaded(NamedTuple):
     missing: NDArray[np.int64]
     notes: tuple[str, ...]
 
+    @property
+    def settles_all(self) -> bool:
+        """Whether groups have nothing to add: of slices whose records are missing they know more."""
+        return self.positions is None and not len(self.missing)
+
 
 Load = Callable[["Sequence[int] | None"], Loaded]
 """Reads the records of some segments, by number, and those of all ungrouped slices; None for all segments."""
@@ -109,7 +114,7 @@ class FirstCut:
         """Tell for each slice whether some row can make `leaf` come to `outcome`: see `Evidence.possible`."""
         self._questions += 1
         loaded = self._everything() if self._questions > WARM_AFTER else self._loaded
-        if loaded.positions is None:
+        if loaded.settles_all:
             return loaded.evidence.possible(leaf, outcome, semantics, at)
         by_group = self._groups.possible(leaf, outcome, semantics, None)
         if by_group is None:
@@ -132,7 +137,7 @@ class FirstCut:
         left = np.flatnonzero(asked[: len(self._sizes)])
         loaded = self._with(left)
         few = self._sizes[left].sum() + len(self._layout.ungrouped) < FEW * self.count
-        if loaded.positions is None and not few:
+        if loaded.settles_all and not few:
             return loaded.evidence.possible(leaf, outcome, semantics, None)
         chosen = np.concatenate([self._members(left), self._layout.ungrouped])
         without = self._without_record if unknown else None
@@ -170,11 +175,13 @@ class FirstCut:
             return self._loaded
 
     def _take(self, loaded: Loaded) -> Loaded:
-        self.notes = tuple(dict.fromkeys((*self.notes, *loaded.notes)))
+        # The last load read again what those before it had read, or could not read.
+        self.notes = tuple(dict.fromkeys(loaded.notes))
         ungrouped = self._layout.ungrouped
-        covered = self.covered.copy()
+        covered = self._asked[self._code]
         at = ungrouped if loaded.positions is None else loaded.positions[ungrouped]
-        covered[ungrouped] = loaded.evidence.covered[at]
+        covered[ungrouped] = False
+        covered[ungrouped[at >= 0]] = loaded.evidence.covered[at[at >= 0]]
         covered[loaded.missing] = False
         self.covered = covered
         self.uncovered = None if covered.all() else ~covered
@@ -228,7 +235,7 @@ def first_cut(
         parts, missing, notes = [_numbered(records.slice(0, 0))], [_NONE], list[str]()
         for place in chosen:
             try:
-                parts.append(placement.part(place.entry, ordinals=place.ordinals).records)
+                parts.append(placement.part(place.entry, kind, ordinals=place.ordinals).records)
             except (FormatError, StorageError) as error:
                 notes.append(f"index {index}: {error}")
                 missing.append(place.slices)

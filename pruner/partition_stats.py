@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from pruner.errors import FormatError
 from pruner.indexes.base import AggregatingIndexType
+from pruner.limits import SEGMENT_SLICES
 from pruner.metadata.coverage import digest_runs
 from pruner.metadata.segments import SLICE_COLUMN
 
@@ -137,20 +138,33 @@ def _parts(locals_: NDArray[np.int64], batch: SliceBatch) -> NDArray[np.int64]:
     return np.cumsum(begins | (within % GROUP_SLICES == 0))
 
 
-def groups_of(table: pa.Table, entry: SegmentEntry, batch_rows: int) -> Groups:
+def groups_of(table: pa.Table, entry: SegmentEntry, records: SegmentEntry, batch_rows: int) -> Groups:
     """Return the groups of a segment that was read and verified.
+
+    Args:
+        table: the segment.
+        entry: its entry.
+        records: the entry of the records that it sums up.
+        batch_rows: number of slices of their batch.
 
     Raises:
         FormatError: it is not what this version writes.
     """
     described = table.select(table.column_names[: len(GROUP_COLUMNS)]).schema
-    if (described.names, described.types) != (GROUP_COLUMNS.names, GROUP_COLUMNS.types):
+    of_groups = (described.names, described.types) == (GROUP_COLUMNS.names, GROUP_COLUMNS.types)
+    if not of_groups or SLICE_COLUMN in table.column_names:
         raise FormatError(f"the segment {entry.path} does not have the columns of partition statistics")
+    if any(table.column(name).null_count for name in GROUP_COLUMNS.names):
+        raise FormatError(f"the segment {entry.path} does not say which slices its groups have")
     firsts, counts = (table.column(name).to_numpy().astype(np.int64) for name in ("__first", "__slices"))
     ends = firsts + counts
     apart = bool((firsts[1:] >= ends[:-1]).all()) and bool((counts >= 1).all())
-    if not apart or (len(firsts) and not (firsts[0] >= 0 and ends[-1] <= batch_rows)):
+    # Ordinals are arrays of a batch's length, and nothing but the log has told that length so far.
+    inside = batch_rows <= SEGMENT_SLICES and (not len(firsts) or (firsts[0] >= 0 and ends[-1] <= batch_rows))
+    if not (apart and inside):
         raise FormatError(f"the segment {entry.path} names slices outside its batch")
+    if counts.sum() != records.rows:
+        raise FormatError(f"the segment {entry.path} is about other slices than {records.path}")
     return Groups(
         firsts,
         counts,

@@ -7,12 +7,13 @@ stood when it was recorded needs neither the slice batch nor a join.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import pyarrow as pa
 
 from pruner.errors import FormatError, StorageError
+from pruner.indexes.base import RowIndexType
 from pruner.metadata.coverage import locate_all, locate_runs
 from pruner.metadata.segments import SLICE_COLUMN
 from pruner.partition_stats import Groups, groups_of
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from pruner.indexes.base import IndexType
     from pruner.metadata.state import SegmentEntry, State
     from pruner.segment_cache import SegmentCache
     from pruner.tables.snapshot import Snapshot
@@ -83,12 +85,17 @@ class Placement:
         self._located: dict[str, NDArray[np.int64]] = {}
 
     def part(
-        self, entry: SegmentEntry, but: tuple[str, ...] = (), ordinals: NDArray[np.int64] | None = None
+        self,
+        entry: SegmentEntry,
+        kind: IndexType,
+        but: tuple[str, ...] = (),
+        ordinals: NDArray[np.int64] | None = None,
     ) -> Part:
         """The records of a segment without some columns, of the slices that are in the snapshot.
 
         Args:
             entry: the segment.
+            kind: the type of its index.
             but: names of the columns to leave out.
             ordinals: where they belong, by local ordinal, if that is known already.
 
@@ -97,9 +104,10 @@ class Placement:
             StorageError: one of them cannot be read.
         """
         records = self._segments.read(entry, but=but)
+        local = _locals(records, entry)
+        records = as_recorded(records, kind, entry)
         if ordinals is None:
             ordinals = self._of_batch(entry)
-        local = records.column(SLICE_COLUMN).to_numpy()
         if len(local) and not (local.min() >= 0 and local.max() < len(ordinals)):
             raise FormatError(
                 f"segment {entry.path} names slices outside its batch: drop the index and create it anew"
@@ -135,14 +143,17 @@ class Placement:
             self._segments.read(self._segments.entry(self._state, entry.batch))  # raises what locate met
         return self._located[entry.batch]
 
-    def places(self, entries: Sequence[SegmentEntry], report: Callable[[str], None]) -> list[Place]:
+    def places(
+        self, entries: Sequence[SegmentEntry], kind: IndexType, report: Callable[[str], None]
+    ) -> list[Place]:
         """Where the records of several segments of one field belong, each slice to the newest of them.
 
         Args:
             entries: oldest first.
+            kind: the type of their index.
             report: is told, in one sentence each, what could not be read; the slices stay without a record.
         """
-        groups = {entry.id: self._groups(entry, report) for entry in entries}
+        groups = {entry.id: self._groups(entry, kind, report) for entry in entries}
         runs = self._runs([each for each in groups.values() if each is not None])
         located = {entry_id: next(runs) if each is not None else None for entry_id, each in groups.items()}
         self.locate(e for e in entries if (starts := located[e.id]) is None or (starts < 0).any())
@@ -161,12 +172,14 @@ class Placement:
             seen[ordinals[known]] = True
         return found
 
-    def _groups(self, entry: SegmentEntry, report: Callable[[str], None]) -> Groups | None:
-        if entry.partition_stats is None:
+    def _groups(self, entry: SegmentEntry, kind: IndexType, report: Callable[[str], None]) -> Groups | None:
+        of = entry.partition_stats
+        if of is None:
             return None
         try:
             rows = self._segments.entry(self._state, entry.batch or "").rows
-            return groups_of(self._segments.read(entry.partition_stats), entry.partition_stats, rows)
+            groups = groups_of(self._segments.read(of), of, entry, rows)
+            return groups._replace(records=as_recorded(groups.records, kind, of))
         except (FormatError, StorageError) as error:
             report(f"partition statistics are not used: {error}")
             return None
@@ -186,7 +199,7 @@ class Placement:
     def _place(self, entry: SegmentEntry, groups: Groups | None, starts: NDArray[np.int64] | None) -> Place:
         """The place of one segment by itself."""
         if groups is None or starts is None:
-            recorded = self._segments.read(entry).column(SLICE_COLUMN).to_numpy()
+            recorded = _locals(self._segments.read(entry), entry)
             return Place(entry, _restricted(self._of_batch(entry), recorded), None)
         rows = self._segments.entry(self._state, entry.batch or "").rows
         locals_, of_group = expand(groups.firsts, groups.counts)
@@ -195,6 +208,45 @@ class Placement:
             ordinals[locals_] = starts[of_group] + locals_ - groups.firsts[of_group]
             return Place(entry, ordinals, groups)
         return Place(entry, _restricted(self._of_batch(entry), locals_), groups)
+
+
+def as_recorded(records: pa.Table, kind: IndexType, entry: SegmentEntry) -> pa.Table:
+    """The columns that this version knows of the records of a segment; those that it does not have yet are null.
+
+    Raises:
+        FormatError: a column is there twice, or has another type, or says nothing where it has to.
+    """
+    if not isinstance(kind, RowIndexType):
+        return records
+    columns: dict[str, Any] = {}
+    schema, found = cast("tuple[Any, Any]", (kind.record_schema, records))  # whose stubs leave types open
+    for field in schema:
+        times = records.column_names.count(field.name)
+        column = found.column(field.name) if times == 1 else pa.nulls(records.num_rows, field.type)
+        if times > 1 or column.type != field.type or (column.null_count and not field.nullable):
+            raise FormatError(
+                f"segment {entry.path} has no column {field.name} of a {kind.name} index: "
+                "drop the index and create it anew"
+            )
+        columns[field.name] = column
+    if SLICE_COLUMN in records.column_names:
+        columns[SLICE_COLUMN] = records.column(SLICE_COLUMN)
+    return pa.table(columns)
+
+
+def _locals(records: pa.Table, entry: SegmentEntry) -> NDArray[np.int64]:
+    """The local ordinals of the records of a segment.
+
+    Raises:
+        FormatError: it has no column of them.
+    """
+    once = records.column_names.count(SLICE_COLUMN) == 1
+    column: Any = records.column(SLICE_COLUMN) if once else pa.nulls(1)
+    if not pa.types.is_integer(column.type) or column.null_count:
+        raise FormatError(
+            f"segment {entry.path} does not say which slices it is about: drop the index and create it anew"
+        )
+    return column.to_numpy()
 
 
 def _restricted(ordinals: NDArray[np.int64], locals_: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -21,6 +21,7 @@ from pruner.planner import Planner
 from pruner.status import TableStatus, index_status
 from pruner.storage import open_store
 from pruner.tables.detect import open_source
+from pruner.verification import partition_stats_problems
 
 if TYPE_CHECKING:
     from pruner.expr.nodes import Expr
@@ -282,8 +283,11 @@ class Table:
         return entries(definition, view.state, view.snapshot, self._segments, prefix, positions)
 
     def verify(self) -> list[str]:
-        """Check every stored byte of the metadata table against its checksum; one sentence for each fault."""
-        return self._metadata.verify()
+        """Check every stored byte of the metadata table against its checksum; one sentence for each fault.
+
+        Partition statistics are made again from the records and compared, too.
+        """
+        return [*self._metadata.verify(), *partition_stats_problems(self._metadata)]
 
     def compact(self) -> CompactResult:
         """Merge the small segments that many refreshes leave, and leave out slices that are gone from the table.

@@ -1,0 +1,222 @@
+"""What an attack on partition statistics found, and the traps about them.
+
+Groups of slices are the first cut of a plan: what they exclude wrongly is lost, and what is wrong with their file must
+cost speed alone.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import pruner
+from pruner import partition_stats
+from pruner.evidence import SegmentCache, SnapshotEvidence
+from pruner.expr.bound import CompareLeaf, Point
+from pruner.expr.nodes import Operator
+from pruner.first_cut import WARM_AFTER
+from pruner.metadata import MetadataTable, log
+from pruner.metadata.log import checksum_of
+from pruner.metadata.state import FILES, SegmentEntry
+from pruner.storage import open_store
+from pruner.verdict import Outcome
+from tests.support.column_stats import DUCKDB
+from tests.support.parquet_tables import write_file
+
+FILES_COUNT = 24
+Change = Callable[[pa.Table], pa.Table]
+
+
+@pytest.fixture(autouse=True)
+def small_groups(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Groups of few slices, of every batch."""
+    monkeypatch.setattr(partition_stats, "LEAST_SLICES", 6)
+    monkeypatch.setattr(partition_stats, "LEAST_PER_GROUP", 1)
+    monkeypatch.setattr(partition_stats, "GROUP_SLICES", 4)
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> pruner.Table:
+    """File n holds 10 n and 10 n + 9; six files for each of four days, so eight groups."""
+    root = tmp_path / "t"
+    for number in range(FILES_COUNT):
+        write_file(root / f"day={number // 6}" / f"{number:03}.parquet", x=_values(number))
+    opened = pruner.open_table(root)
+    opened.create_index("i", on="x")
+    return opened
+
+
+def _values(number: int) -> pa.Array[Any]:
+    return pa.array([10 * number, 10 * number + 9], pa.int64())
+
+
+def kept(table: pruner.Table, predicate: str) -> tuple[list[int], tuple[str, ...]]:
+    """Numbers of the files that a process which knows nothing yet keeps, and the reasons that it reports."""
+    plan = pruner.open_table(table.uri).plan(predicate)
+    return sorted(int(Path(file).stem) for file in plan.files), plan.fallbacks
+
+
+def metadata_of(table: pruner.Table) -> MetadataTable:
+    return MetadataTable(open_store(table.index_uri))
+
+
+def grouped_entry(table: pruner.Table) -> SegmentEntry:
+    return next(entry for entry in metadata_of(table).state().segments if entry.partition_stats is not None)
+
+
+def test_t6_partition_dropped_and_made_again(table: pruner.Table) -> None:
+    """Trap T6 (HUDI-8345, HUDI-8586): statistics by path outlive the partition that they were about."""
+    day = Path(table.uri) / "day=1"
+    shutil.rmtree(day)
+    for number in range(6, 12):
+        write_file(day / f"{number:03}.parquet", x=_values(number + 1000))
+    new = list(range(6, 12))
+    # Not one of the new files is indexed: all stay, whatever the partition of that name once held.
+    assert kept(table, "x = 75") == (new, ())
+    assert kept(table, "x = 10075")[0] == new
+    table.refresh()
+    assert kept(table, "x = 75")[0] == []
+    assert kept(table, "x BETWEEN 10070 AND 10075")[0] == [7]
+    table.compact()
+    assert kept(table, "x BETWEEN 10070 AND 10075")[0] == [7]
+    assert table.verify() == []
+
+
+def with_column(name: str, values: Callable[[int], pa.Array[Any]]) -> Change:
+    def change(table: pa.Table) -> pa.Table:
+        return table.set_column(table.column_names.index(name), name, values(table.num_rows))
+
+    return change
+
+
+BROKEN: dict[str, Change] = {
+    "a column is missing": lambda table: table.drop_columns(["row_count"]),
+    "no record columns": lambda table: table.drop_columns(table.column_names[5:]),
+    "text for numbers": with_column("min_integer", lambda rows: pa.array(["a"] * rows)),
+    "lists for text": with_column("type", lambda rows: pa.array([[1]] * rows)),
+    "numbers for bytes": with_column("min_bytes", lambda rows: pa.array([1] * rows)),
+    "NULL for what must be known": with_column("trusted", lambda rows: pa.nulls(rows, pa.bool_())),
+    "a column twice": lambda table: table.append_column("row_count", table.column("row_count")),
+    "NULL digests": with_column("__keys", lambda rows: pa.nulls(rows, pa.binary(16))),
+    "NULL ordinals": with_column("__first", lambda rows: pa.nulls(rows, pa.int32())),
+    "too many slices": with_column("__slices", lambda rows: pa.array([2**31 - 1] * rows, pa.int32())),
+    "slices of single records": lambda table: table.append_column(
+        "__slice", pa.array(range(table.num_rows), pa.int32())
+    ),
+    "some groups only": lambda table: table.slice(0, 3),
+    "no groups": lambda table: table.slice(0, 0),
+}
+
+
+def put_in_place(table: pruner.Table, of: SegmentEntry, change: Change) -> None:
+    """Commit other partition statistics, or other records, with checksums that fit."""
+    metadata = metadata_of(table)
+    state = metadata.state()
+    batch = next(entry for entry in state.segments if entry.id == of.batch)
+    other = metadata.write_segment(
+        of.partition,
+        change(metadata.read_segment(of)),
+        definition=state.definitions[0],
+        field=("x",),
+        batch=batch,
+    )
+
+    def swapped(entry: SegmentEntry) -> SegmentEntry:
+        if entry.id == of.id:
+            return msgspec.structs.replace(other, partition_stats=entry.partition_stats)
+        same = entry.partition_stats is not None and entry.partition_stats.id == of.id
+        return msgspec.structs.replace(entry, partition_stats=other) if same else entry
+
+    metadata.commit(
+        lambda newest: msgspec.structs.replace(newest, segments=tuple(map(swapped, newest.segments)))
+    )
+
+
+@pytest.mark.parametrize("what", BROKEN)
+def test_i4_partition_statistics_of_another_form(table: pruner.Table, what: str) -> None:
+    """Trap I4: one unusable file never fails the plan; here a KeyError or an Arrow error reached the user."""
+    of = grouped_entry(table).partition_stats
+    assert of is not None
+    put_in_place(table, of, BROKEN[what])
+    files, reasons = kept(table, "x = 55")
+    assert files == [5]
+    assert len(reasons) == 1, reasons
+    assert "partition statistics are not used" in reasons[0]
+    assert len(table.verify()) == 1
+
+
+@pytest.mark.parametrize("what", ["a column is missing", "text for numbers", "a column twice"])
+def test_i4_records_of_another_form(table: pruner.Table, what: str) -> None:
+    """Trap I4, for the records themselves: they are left out with the reason, and the groups still cut."""
+    put_in_place(table, grouped_entry(table), BROKEN[what])
+    files, reasons = kept(table, "x = 55")
+    assert files == [4, 5]  # the other slices of day 0 lie in another group
+    assert [reason for reason in reasons if "column_stats/" in reason]
+    assert kept(table, "x < 0")[0] == []
+
+
+def test_the_log_tells_of_a_huge_batch(table: pruner.Table) -> None:
+    """The length of a batch is believed before the batch is read: 2^40 slices took 8 TiB of memory."""
+    metadata = metadata_of(table)
+    path = Path(table.index_uri) / log.entry_path(log.entries(metadata.store)[-1][0])
+    state = msgspec.json.decode(path.read_bytes())["state"]
+    for entry in state["segments"]:
+        entry["rows"] = 2**40 if entry["partition"] == FILES else entry["rows"]
+    raw = msgspec.json.encode(state)
+    path.write_bytes(b'{"checksum":"%s","state":%s}' % (checksum_of(raw).encode(), raw))
+    files, reasons = kept(table, "x = 55")
+    assert 5 in files
+    assert any("outside its batch" in reason for reason in reasons)
+
+
+def test_records_that_are_gone(table: pruner.Table) -> None:
+    """Segments with and without groups, vacuumed under a reader that keeps few of them in memory.
+
+    It was an IndexError; and a process that asks often enough left the groups for records that it could not read.
+    """
+    for number in (100, 101):  # too few for groups
+        write_file(Path(table.uri) / "day=9" / f"{number}.parquet", x=_values(number))
+    table.refresh()
+    snapshot = table.snapshot().data
+    field = snapshot.schema.find(("x",), case_sensitive=True)
+    state = metadata_of(table).state()
+    segments = SegmentCache(lambda: metadata_of(table), limit_bytes=0)  # keeps what was read last
+    (source,) = SnapshotEvidence(snapshot, state, segments).sources(field).usable
+    segments.read(state.batches()[0])
+    shutil.rmtree(Path(table.index_uri) / "column_stats")
+
+    def asked() -> list[int]:
+        leaf = CompareLeaf(field, Operator.EQ, Point(55, 55))
+        answer = source.evidence.possible(leaf, Outcome.TRUE, DUCKDB, None)
+        assert answer is not None
+        return np.flatnonzero(answer).tolist()
+
+    # Of the group 40 to 59 and of the files without groups nothing more can be learned, however often it is asked.
+    assert {tuple(asked()) for _ in range(WARM_AFTER + 2)} == {(4, 5, 24, 25)}
+    assert len(source.notes) == 2, source.notes
+    assert source.uncovered is not None
+    assert source.uncovered.all()
+
+
+def test_verify_adds_up_again(table: pruner.Table) -> None:
+    """Statistics that lie with a good checksum: plans cannot tell, `verify` can."""
+    assert table.verify() == []
+    of = grouped_entry(table).partition_stats
+    assert of is not None
+    put_in_place(table, of, with_column("max_integer", lambda rows: pa.array([7] * rows, pa.int64())))
+    (problem,) = table.verify()
+    assert "add up" in problem
+    changed = grouped_entry(table).partition_stats
+    assert changed is not None
+    put_in_place(
+        table, changed, with_column("__keys", lambda rows: pa.array([b"k" * 16] * rows, pa.binary(16)))
+    )
+    (problem,) = table.verify()
+    assert "names other slices" in problem
