@@ -40,6 +40,9 @@ _META_COLUMNS = frozenset(
 )
 _KEPT_CHECKS = 1 << 16
 
+_PARTIAL_UPDATES = frozenset({"", "NONE", "IGNORE_DEFAULTS"})
+"""Modes of partial updates that hudi-rs has; it takes others for none, and would return Debezium's mark as a value."""
+
 _ADVICE = "compact the table, or set its option read_optimized to read base files only"
 
 
@@ -79,6 +82,7 @@ class SliceMerger:
         self.absent: frozenset[str] = frozenset() if with_meta else _META_COLUMNS
         """Columns of the schema that no file has, and which are NULL."""
         self._keys = (_RECORD_KEY,) if with_meta else _listed(properties, "hoodie.table.recordkey.fields")
+        self._partial_updates = properties.get("hoodie.table.partial.update.mode", "").strip().upper()
         version = properties.get("hoodie.table.version", "")
         self._must_be_unique = not version.isdecimal() or int(version) >= _DUPLICATES_VERSION
         self._unique: set[str] = set()
@@ -112,6 +116,11 @@ class SliceMerger:
         """
         if self._opened or not len(slices):
             return
+        if self._partial_updates not in _PARTIAL_UPDATES:
+            raise TableError(
+                f"table {self._name} cannot be read merged: hudi-rs has no partial update mode "
+                f"{self._partial_updates}; {_ADVICE}"
+            )
         entry = slices[0]
         with self._told(f"cannot be read merged ({entry.file_id})"):
             self._stream(entry, [])

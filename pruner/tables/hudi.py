@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from pruner.schema import TableSchema
+    from pruner.tables.hudi_properties import HudiProperties
     from pruner.tables.source import SavedLook
 
 ATTEMPTS = 5
@@ -148,7 +149,7 @@ class HudiSource:
 
     def _look(self, timeline: Timeline, as_of: str | None) -> _Look:
         with _hudi_rs(self.root):
-            table = hudi.HudiTable(self.root, self.storage_options)
+            table = hudi.HudiTable(self.root, {**self.storage_options, **_unchecked(timeline.properties)})
             arrow, avro = table.get_schema_with_meta_fields(), table.get_schema_in_avro_str()
             then = _schema_as_of(table, as_of) if as_of else avro
         schema = table_schema(
@@ -190,6 +191,16 @@ class HudiSource:
             partitions = sorted({entry.partition for entry in slices})
             slices = attach_logs(slices, [info for path in partitions for info in self._store.list(path)])
         return sorted(mark_unsettled(slices, timeline), key=lambda entry: (entry.partition, entry.file_id))
+
+
+def _unchecked(properties: HudiProperties) -> dict[str, str]:
+    """Have hudi-rs list tables with several ordering fields: it refuses them, but only a merge needs the order.
+
+    Its check is one for all settings, so it stays on where it has another ground.
+    """
+    if properties.several_ordering_fields and not properties.drops_partition_columns:
+        return {"hoodie.internal.skip.config.validation": "true"}
+    return {}
 
 
 @contextmanager

@@ -115,6 +115,11 @@ class HudiProperties:
         return self._flag("hoodie.datasource.write.drop.partition.columns")
 
     @property
+    def several_ordering_fields(self) -> bool:
+        """Whether rows are ordered by more than one column, as version 9 does for MySQL's change log."""
+        return "," in self.values.get("hoodie.table.ordering.fields", "")
+
+    @property
     def newest_row_wins(self) -> bool:
         """Whether merging takes one of the stored rows as it is."""
         return (

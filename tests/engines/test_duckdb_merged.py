@@ -21,6 +21,7 @@ import pruner_duckdb
 from pruner.errors import PrunerError, TableError
 from tests.engines.duckdb_tables import Rows
 from tests.support.hudi_merging import BUILDERS, merging_tables
+from tests.support.hudi_payloads import payload_tables
 from tests.support.hudi_tables import HudiTables, table_names
 from tests.support.hudi_timeline import completed
 from tests.support.spark import spark_snapshot
@@ -35,6 +36,9 @@ REFUSED = {
     "mor_partial_update_v8": "CUSTOM record merge mode",
     "mor_repeated_keys_v8": "several rows of one key",
     "mor_repeated_keys_v9": "several rows of one key",
+    "mor_postgres_debezium_payload_v8": "CUSTOM record merge mode",
+    "mor_postgres_debezium_payload_v9": "no partial update mode FILL_UNAVAILABLE",
+    "mor_mysql_debezium_payload_v9": "Multiple ordering fields",
 }
 """Tables that hudi-rs does not merge as Hudi does, and what the refusal says (docs/merge-on-read.md)."""
 
@@ -42,11 +46,14 @@ REFUSED = {
 @pytest.fixture(scope="module")
 def tables(hudi_tables: HudiTables, start_session: Callable[[], SparkSession]) -> Callable[[str], Path]:
     """The path of a table of either catalog; read-only."""
-    merging = merging_tables(start_session)
-    return lambda name: (merging if name in BUILDERS else hudi_tables).path(name)
+    catalogs = (merging_tables(start_session), payload_tables(start_session), hudi_tables)
+    return lambda name: next(each for each in catalogs if name in each.known).path(name)
 
 
-ALL = [*table_names("mor_.*"), *BUILDERS]
+MERGED_BY_MODE = [
+    f"mor_{name}_payload_v9" for name in ("overwrite_non_defaults", "partial_update", "event_time", "aws_dms")
+]
+ALL = [*table_names("mor_.*"), *BUILDERS, *MERGED_BY_MODE]
 
 
 @pytest.mark.parametrize("name", [name for name in ALL if name not in REFUSED])

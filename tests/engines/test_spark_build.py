@@ -96,6 +96,30 @@ def test_the_same_records_and_plans_as_a_local_build(spark: SparkSession, tmp_pa
     assert distributed.refresh(run=spark).indexed == 0
 
 
+def test_executors_write_partition_stats(spark: SparkSession, tmp_path: Path) -> None:
+    """A part of 1,024 slices has groups; first plans keep what they keep after a local build, and what is right."""
+    write_files(tmp_path / "t", 1030)
+    tables = [opened(tmp_path / "t", tmp_path / place) for place in ("local", "spark")]
+    for table, run in zip(tables, ("local", spark), strict=True):
+        table.create_index("stats", on=["x", "f"], run=run)
+        entries = MetadataTable(open_store(table.index_uri)).state().segments
+        groups = [entry.partition_stats.rows for entry in entries if entry.partition_stats is not None]
+        assert len(groups) == 2, "one for each column"
+        assert min(groups) >= 4
+        assert table.verify() == []
+    for predicate, numbers in (
+        ("x = 7", [3]),
+        ("x >= 2057", [1028, 1029]),
+        ("x BETWEEN 511 AND 513", [255, 256]),
+        ("NOT (x > 3) OR f = 1027.0", [0, 1, 1027]),
+        ("x IS NULL", []),
+        ("x = 5000", []),
+    ):
+        for table in tables:
+            fresh = opened(tmp_path / "t", Path(table.index_uri))
+            assert [int(Path(uri).stem) for uri in files(fresh, predicate)] == numbers, predicate
+
+
 SPARK = pruner.Semantics(engine="spark", zone="UTC")
 HUDI_TABLES = [
     "cow_v6",
@@ -209,6 +233,37 @@ def test_a_file_that_kills_its_reader_is_named_and_the_rest_is_committed(
     assert (again.indexed, again.resumed, again.already) == (1, 0, 9)
     assert finished.receipts(metadata.store) == []
     assert sum(entry.rows for entry in metadata.state().segments if entry.definition) == 10
+
+
+class Dies(spark_runner.SparkRunner):
+    """The driver ends as if it were killed when executors have finished three parts."""
+
+    def _collect(self, sent: bytes, count: int) -> list[finished.Receipt]:
+        assert count > 3
+        super()._collect(sent, 3)
+        raise KeyboardInterrupt
+
+
+@pytest.mark.usefixtures("small_parts")
+@pytest.mark.parametrize("then", ["spark", "local"])
+def test_a_build_whose_driver_died_is_taken_up_without_doing_covered_slices_again(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, then: str
+) -> None:
+    write_files(tmp_path / "t", 18)
+    table = opened(tmp_path / "t", tmp_path / "index")
+    table.create_index("i", on=["x", "s"], build=False)
+    with monkeypatch.context() as patched:
+        patched.setattr("pruner.table.runner_for", lambda _: Dies(spark))
+        with pytest.raises(KeyboardInterrupt):
+            table.refresh(run=spark)
+    assert len(files(table, "x = 7")) == 18, "nothing is visible before the commit"
+    dry = table.refresh(dry_run=True)
+    assert (dry.resumed, dry.files) == (12, 6)
+    again = table.refresh(run=spark if then == "spark" else "local")
+    assert (again.indexed, again.resumed, again.failures) == (6, 12, ())
+    for number in (0, 11, 12, 17):
+        assert [Path(name).name for name in files(table, f"x = {2 * number}")] == [f"{number:04}.parquet"]
+    assert finished.receipts(MetadataTable(open_store(table.index_uri)).store) == []
 
 
 def interpreter(folder: Path, *packages: str) -> str:
