@@ -36,9 +36,8 @@ def serve(
 ) -> None:
     """Answer plan requests over HTTP for the tables of pruner.toml."""
     try:
-        import uvicorn
-
         from pruner.service import Settings, create_app
+        from pruner.service.serving import server_of
     except ImportError as error:
         raise PrunerError("the service is not installed: pip install 'lake-pruner[service]'") from error
     from pruner.catalog import Catalog
@@ -56,18 +55,7 @@ def serve(
     config = load()
     if not config.tables:
         raise PrunerError("there is no table to serve: name tables in a pruner.toml (docs/configuration.md)")
-    app = create_app(config, Catalog(config=config), settings)
-    server = uvicorn.Config(
-        app,
-        host=host,
-        port=port,
-        ssl_certfile=certificate,
-        ssl_keyfile=private_key,
-        access_log=False,
-        log_level="warning",
-        server_header=False,
-        timeout_keep_alive=30,
-    )
+    server = server_of(create_app(config, Catalog(config=config), settings), settings)
     # From the line below on, clients may connect and wait.
     listening = _listening(host, port)
     scheme = "http" if certificate is None else "https"
@@ -75,7 +63,7 @@ def serve(
         f"serving {len(config.tables)} tables on {scheme}://{host}:{listening.getsockname()[1]}; stop with Ctrl-C"
     )
     sys.stdout.flush()
-    uvicorn.Server(server).run(sockets=[listening])
+    server.run(sockets=[listening])
 
 
 def _listening(host: str, port: int) -> socket.socket:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import base64
 import zlib
-from collections import OrderedDict
-from threading import Lock
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from pruner.service.keys import KEY_BYTES, slice_keys
 from pruner.service.messages import PlanAnswer
+from pruner.service.remembering import Remembered
 
 if TYPE_CHECKING:
     from pruner.service.messages import PlanRequest
@@ -29,29 +28,19 @@ class KeyCache:
     """The keys of snapshots by snapshot id; they are made once, at about 2 µs a slice."""
 
     def __init__(self, limit_bytes: int = CACHED_KEY_BYTES) -> None:
-        self._limit = limit_bytes
-        self._keys: OrderedDict[str, bytes] = OrderedDict()
-        self._lock = Lock()
+        self._keys: Remembered[bytes] = Remembered(limit_bytes)
 
     def of(self, snapshot: Snapshot) -> bytes:
         """Keys of all slices, in the order of their ordinals."""
-        found = self.known(snapshot.id)
-        return self._remember(snapshot.id, slice_keys(snapshot)) if found is None else found
+        keys = self.known(snapshot.id)
+        if keys is None:
+            keys = slice_keys(snapshot)
+            self._keys.put(snapshot.id, keys, len(keys))
+        return keys
 
     def known(self, snapshot_id: str) -> bytes | None:
         """The keys of a snapshot that was planned on lately; None for others."""
-        with self._lock:
-            found = self._keys.get(snapshot_id)
-            if found is not None:
-                self._keys.move_to_end(snapshot_id)
-            return found
-
-    def _remember(self, snapshot_id: str, keys: bytes) -> bytes:
-        with self._lock:
-            self._keys[snapshot_id] = keys
-            while len(self._keys) > 1 and sum(map(len, self._keys.values())) > self._limit:
-                self._keys.popitem(last=False)
-        return keys
+        return self._keys.get(snapshot_id)
 
 
 def answer_of(request: PlanRequest, planned: Planned, plan_id: str, cache: KeyCache) -> PlanAnswer:

@@ -44,6 +44,11 @@ class Guard:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request, or refuse it."""
+        if scope["type"] == "http" and _has_two_lengths(scope):
+            refused = refusal(400, "send Content-Length or Transfer-Encoding, not both")
+            refused.headers["Connection"] = "close"
+            await refused(scope, receive, send)
+            return
         if scope["type"] != "http" or scope["path"] in OPEN_ROUTES:
             await self._app(scope, receive, send)
             return
@@ -69,6 +74,12 @@ class Guard:
         # In constant time, whatever was sent.
         same = hmac.compare_digest(token.strip(), self._token)
         return same and scheme.lower() == b"bearer"
+
+
+def _has_two_lengths(scope: Scope) -> bool:
+    """Whether something in front may see another end of the request, and so another next one (RFC 9112, 6.3)."""
+    names = {name for name, _ in scope["headers"]}
+    return {b"content-length", b"transfer-encoding"} <= names
 
 
 async def body_of(request: Request, limits: Limits) -> bytes:

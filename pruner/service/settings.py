@@ -20,12 +20,17 @@ SHORTEST_TOKEN = 16
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Bounds on what clients may ask: bytes of a body, seconds for it and for its answer, requests at once."""
+    """Bounds on what clients may ask: bytes of a body, seconds for a request's head, its body and its answer, and of
+    silence between requests; requests and connections at once.
+    """
 
     body_bytes: int = 4 * 1024 * 1024
+    head_seconds: float = 5.0
     body_seconds: float = 5.0
     plan_seconds: float = 10.0
+    idle_seconds: int = 30
     concurrent: int = 16
+    connections: int = 512
 
 
 @dataclass(frozen=True, slots=True)

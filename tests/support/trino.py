@@ -8,6 +8,7 @@ fail while the server keeps its settings.
 from __future__ import annotations
 
 import os
+import socket
 import threading
 import time
 from collections import Counter
@@ -16,12 +17,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-import uvicorn
-
 import pruner
 from pruner.catalog import Catalog
 from pruner.config import load
 from pruner.service import Settings, create_app
+from pruner.service.serving import server_of
 from tests.support.gate import Gate
 from tests.support.statement_tables import DEFINITIONS, TABLES
 from tools.trino_client import Result, TrinoClient
@@ -55,11 +55,9 @@ def register_statement_tables(metastore: Metastore, schema: str, root: Path, *, 
 def running_service(config: Path) -> Generator[str]:
     """Run the service for a `pruner.toml` in a thread; gives its URL."""
     tables = load(config)
-    server = uvicorn.Config(
-        create_app(tables, Catalog(config=tables), Settings()), log_level="warning", port=0
-    )
-    listening = server.bind_socket()
-    serving = uvicorn.Server(server)
+    settings = Settings()
+    serving = server_of(create_app(tables, Catalog(config=tables), settings), settings)
+    listening = socket.create_server(("127.0.0.1", 0))
     thread = threading.Thread(target=serving.run, kwargs={"sockets": [listening]})
     thread.start()
     try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import threading
 import time
 import urllib.error
@@ -16,12 +17,12 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-import uvicorn
 
 import pruner
 from pruner.catalog import Catalog
 from pruner.config import load
 from pruner.service import Settings, create_app
+from pruner.service.serving import server_of
 
 FILES = 20
 ROWS = 10
@@ -84,9 +85,8 @@ def lake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def running(settings: Settings) -> Iterator[Client]:
     """Run the service of the `pruner.toml` at hand on a free port."""
     config = load()
-    server = uvicorn.Config(create_app(config, Catalog(config=config), settings), log_level="warning", port=0)
-    listening = server.bind_socket()
-    serving = uvicorn.Server(server)
+    serving = server_of(create_app(config, Catalog(config=config), settings), settings)
+    listening = socket.create_server(("127.0.0.1", 0), backlog=2048)
     thread = threading.Thread(target=serving.run, kwargs={"sockets": [listening]})
     thread.start()
     try:

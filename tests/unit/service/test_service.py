@@ -21,6 +21,7 @@ from pruner.config import ConfigError
 from pruner.service import Limits, Settings
 from pruner.service.answers import INLINE_SLICES, KeyCache
 from pruner.service.keys import file_key, normal_path
+from pruner.service.remembering import ENTRY_BYTES
 from pruner.service.reports import Reports
 from tests.unit.service.conftest import FILES, Client
 
@@ -244,7 +245,7 @@ def test_one_file_has_one_key_however_it_is_written() -> None:
 
 def test_memory_for_past_plans_is_bounded() -> None:
     """The oldest request goes first, and the same request on the same snapshot is kept once."""
-    reports = Reports(limit_bytes=250)
+    reports = Reports(limit_bytes=2 * (ENTRY_BYTES + 125))
     ids = [reports.remember(b"x" * 100 + str(i).encode(), "s") for i in range(3)]
     assert [reports.asked(each) is not None for each in ids] == [False, True, True]
     assert reports.remember(b"x" * 100 + b"2", "s") == ids[2]

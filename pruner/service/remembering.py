@@ -1,0 +1,40 @@
+"""Memory with a bound: what was used last stays."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from threading import Lock
+from typing import Generic, TypeVar
+
+Value = TypeVar("Value")
+
+ENTRY_BYTES = 512
+"""What an entry takes besides its content: objects, key and place in the mapping, rounded up."""
+
+
+class Remembered(Generic[Value]):
+    """Values by id up to a number of bytes. Threads may share it."""
+
+    def __init__(self, limit_bytes: int) -> None:
+        self._limit = limit_bytes
+        self._values: OrderedDict[str, tuple[Value, int]] = OrderedDict()
+        self._held = 0
+        self._lock = Lock()
+
+    def put(self, key: str, value: Value, size: int) -> None:
+        """Remember a value of `size` bytes unless it is; the oldest others are forgotten as far as need be."""
+        with self._lock:
+            if key not in self._values:
+                self._values[key] = value, size + ENTRY_BYTES
+                self._held += size + ENTRY_BYTES
+            self._values.move_to_end(key)
+            while self._held > self._limit and len(self._values) > 1:
+                self._held -= self._values.popitem(last=False)[1][1]
+
+    def get(self, key: str) -> Value | None:
+        """The value, which is then the one used last; None where it was forgotten or never known."""
+        with self._lock:
+            if key not in self._values:
+                return None
+            self._values.move_to_end(key)
+            return self._values[key][0]

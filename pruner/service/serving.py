@@ -1,0 +1,116 @@
+"""The HTTP server: connections that do not finish what they begin are closed, and their number is bounded."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any, cast
+
+import h11
+import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+if TYPE_CHECKING:
+    import socket
+
+    from starlette.applications import Starlette
+
+    from pruner.service.settings import Limits, Settings
+
+HANDSHAKE_SECONDS = 5.0
+"""How long a client may take for the handshake of TLS."""
+
+
+def server_of(app: Starlette, settings: Settings) -> uvicorn.Server:
+    """Return a server for the service; the caller brings the listening socket."""
+    # The protocol is named, so that what else is installed changes nothing; nobody speaks WebSocket here.
+    config = uvicorn.Config(
+        app,
+        host=settings.host,
+        port=settings.port,
+        http=_protocol(settings.limits),
+        ws="none",
+        lifespan="off",
+        ssl_certfile=settings.certificate,
+        ssl_keyfile=settings.private_key,
+        access_log=False,
+        log_level="warning",
+        server_header=False,
+        timeout_keep_alive=settings.limits.idle_seconds,
+    )
+    return _Server(config)
+
+
+class _Server(uvicorn.Server):
+    """A server on a loop that ends TLS handshakes in time too: they come before the connection's own deadline."""
+
+    def run(self, sockets: list[socket.socket] | None = None) -> None:
+        """Serve until somebody stops it."""
+        with asyncio.Runner(loop_factory=_Loop) as runner:
+            runner.run(self.serve(sockets=sockets))
+
+
+class _Loop(asyncio.SelectorEventLoop):
+    async def create_server(self, *args: Any, **options: Any) -> asyncio.Server:
+        """Listen; asyncio's own limit for a handshake is a minute."""
+        if options.get("ssl") is not None:
+            options["ssl_handshake_timeout"] = HANDSHAKE_SECONDS
+        return await super().create_server(*args, **options)
+
+
+def _protocol(limits: Limits) -> type[asyncio.Protocol]:
+    """The class of which the server makes one for each connection; it passes nothing of ours to it."""
+    return type("Connection", (_Connection,), {"limits": limits})
+
+
+class _Connection(H11Protocol):
+    """A connection with a deadline for the head of a request, and for the rest of a body that nobody reads.
+
+    What comes meanwhile does not move the deadline. The bodies that are read have their own limits (`guard.body_of`).
+    """
+
+    limits: Limits
+    _left_over = 0
+    _deadline: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Take the connection, unless there are too many."""
+        super().connection_made(cast("asyncio.Transport", transport))
+        if len(self.connections) > self.limits.connections:
+            self.transport.abort()
+        else:
+            self._set_deadline()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Nothing is waited for any more."""
+        self._clear_deadline()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """Go on with the request."""
+        super().data_received(data)
+        if self._is_left_over():
+            self._left_over += len(data)
+            if self._left_over > self.limits.body_bytes:
+                self.transport.abort()
+        elif self.conn.their_state is h11.IDLE:
+            self._set_deadline()
+        else:
+            self._clear_deadline()
+
+    def on_response_complete(self) -> None:
+        """A client that was refused early may still send; closing at once could take the answer from it."""
+        super().on_response_complete()
+        if self._is_left_over():
+            self._set_deadline()
+
+    def _is_left_over(self) -> bool:
+        return self.conn.our_state is h11.DONE and self.conn.their_state is h11.SEND_BODY
+
+    def _set_deadline(self) -> None:
+        if self._deadline is None and not self.transport.is_closing():
+            self._deadline = self.loop.call_later(self.limits.head_seconds, self.transport.abort)
+
+    def _clear_deadline(self) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
