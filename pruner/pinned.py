@@ -16,6 +16,8 @@ from pruner.expr.show import describe, show
 from pruner.expr.sql import parse_predicate
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from pruner.metadata.state import State
     from pruner.plan import Plan
     from pruner.planner import Planner
@@ -43,9 +45,13 @@ def switched_off() -> str | None:
 class PinnedSnapshot:
     """One snapshot of a table with the index state of the moment it was taken; plans on it never look again."""
 
-    def __init__(self, view: View, fallbacks: tuple[str, ...]) -> None:
+    def __init__(
+        self, view: View, fallbacks: tuple[str, ...], *, filled_in: Collection[str] = frozenset()
+    ) -> None:
+        """`filled_in`: see `with_filled_in`."""
         self._view = view
         self._fallbacks = fallbacks
+        self._filled_in = filled_in
 
     @property
     def id(self) -> str:
@@ -55,7 +61,18 @@ class PinnedSnapshot:
     @property
     def schema(self) -> TableSchema:
         """Schema of the whole snapshot."""
-        return self._view.snapshot.schema
+        schema = self._view.snapshot.schema
+        return schema.filled_in(self._filled_in) if self._filled_in else schema
+
+    def with_filled_in(self, columns: Collection[str]) -> PinnedSnapshot:
+        """The same snapshot for an engine that reads a value of its own, not NULL, from files without some columns.
+
+        Plans over it keep such files; what is known of files that have the column holds as before.
+
+        Args:
+            columns: top-level columns, by their names in lower case.
+        """
+        return PinnedSnapshot(self._view, self._fallbacks, filled_in=columns) if columns else self
 
     @property
     def slices(self) -> SliceSequence:

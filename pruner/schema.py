@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, cast
 
@@ -79,6 +79,18 @@ class TableSchema:
     def columns(self) -> tuple[Field, ...]:
         """The top-level fields."""
         return tuple(entry for entry in self.fields if len(entry.path) == 1)
+
+    def filled_in(self, columns: Collection[str]) -> TableSchema:
+        """The schema for an engine that reads a value of its own, not NULL, from files without these columns.
+
+        Args:
+            columns: top-level columns, by their names in lower case.
+        """
+        fields = (
+            replace(entry, absent_is_null=False) if entry.path[0].lower() in columns else entry
+            for entry in self.fields
+        )
+        return replace(self, fields=tuple(fields))
 
     def to_arrow(self) -> pa.Schema:
         """The top-level fields as an Arrow schema, every field nullable."""

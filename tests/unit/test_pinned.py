@@ -18,3 +18,26 @@ def test_a_zone_that_is_not_known_here_is_said(tmp_path: Path, zone: str | None,
     pq.write_table(pa.table({"x": [1]}), tmp_path / "a.parquet")
     plan = pruner.open_table(tmp_path).plan("x = 1", semantics=pruner.Semantics("spark", zone=zone))
     assert any("no time zone 'Mars/Olympus' is known here" in note for note in plan.fallbacks) is not known
+
+
+@pytest.mark.parametrize("using", ["column_stats", "bitmap"])
+def test_a_column_that_an_engine_fills_in_where_a_file_lacks_it(tmp_path: Path, using: str) -> None:
+    """The file without `y` stays whatever is asked; the others are dropped by what is known of them."""
+    columns = ({}, {"y": [7]}, {"y": [9]}, {"y": pa.array([None], pa.int64())})
+    for number, extra in enumerate(columns):
+        pq.write_table(pa.table({"x": [number], **extra}), tmp_path / f"{number}.parquet")
+    table = pruner.open_table(tmp_path)
+    table.create_index("i", on="*", using=using)
+    plain = table.snapshot()
+    filled = plain.with_filled_in({"y"})
+    kept = {
+        "y = 7": ([1], [0, 1]),
+        "y IS NULL": ([0, 3], [0, 3]),
+        "y IS NOT NULL": ([1, 2], [0, 1, 2]),
+        "NOT (y = 9)": ([1], [0, 1]),
+        "x = 1": ([1], [1]),
+    }
+    for _ in range(2):
+        for predicate, (by_null, by_default) in kept.items():
+            for snapshot, expected in ((plain, by_null), (filled, by_default)):
+                assert list(snapshot.plan(predicate).kept_mask.nonzero()[0]) == expected, predicate
