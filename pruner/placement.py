@@ -219,10 +219,11 @@ def as_recorded(records: pa.Table, kind: IndexType, entry: SegmentEntry) -> pa.T
     if not isinstance(kind, RowIndexType):
         return records
     columns: dict[str, Any] = {}
-    schema, found = cast("tuple[Any, Any]", (kind.record_schema, records))  # whose stubs leave types open
+    arrow: Any = pa  # whose stubs leave types open
+    schema, found = cast("tuple[Any, Any]", (kind.record_schema, records))
     for field in schema:
         times = records.column_names.count(field.name)
-        column = found.column(field.name) if times == 1 else pa.nulls(records.num_rows, field.type)
+        column = found.column(field.name) if times == 1 else arrow.nulls(records.num_rows, field.type)
         if times > 1 or column.type != field.type or (column.null_count and not field.nullable):
             raise FormatError(
                 f"segment {entry.path} has no column {field.name} of a {kind.name} index: "

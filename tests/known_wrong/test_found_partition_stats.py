@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -19,15 +21,18 @@ import pytest
 import pruner
 from pruner import partition_stats
 from pruner.evidence import SegmentCache, SnapshotEvidence
-from pruner.expr.bound import CompareLeaf, Point
+from pruner.expr.bound import CompareLeaf, InLeaf, IsNullLeaf, Leaf, NotNullLeaf, Point
 from pruner.expr.nodes import Operator
 from pruner.first_cut import WARM_AFTER
+from pruner.indexes.column_stats import COLUMN_STATS
+from pruner.indexes.column_stats.record import ColumnRecord
 from pruner.metadata import MetadataTable, log
 from pruner.metadata.log import checksum_of
 from pruner.metadata.state import FILES, SegmentEntry
+from pruner.schema import Field
 from pruner.storage import open_store
 from pruner.verdict import Outcome
-from tests.support.column_stats import DUCKDB
+from tests.support.column_stats import DUCKDB, SPARK, TRINO, records_table
 from tests.support.parquet_tables import write_file
 
 FILES_COUNT = 24
@@ -87,6 +92,84 @@ def test_t6_partition_dropped_and_made_again(table: pruner.Table) -> None:
     table.compact()
     assert kept(table, "x BETWEEN 10070 AND 10075")[0] == [7]
     assert table.verify() == []
+
+
+def test_groups_that_moved_and_slices_that_have_none(table: pruner.Table) -> None:
+    """Files before all others and after them, indexed in a segment without groups, and one that is not indexed."""
+    root = Path(table.uri)
+    write_file(root / "day=0" / "0000100.parquet", x=_values(5))
+    write_file(root / "day=9" / "200.parquet", x=_values(200))
+    table.refresh()
+    write_file(root / "day=3" / "300.parquet", x=_values(7))
+    assert kept(table, "x = 55") == ([5, 100, 300], ())
+    assert kept(table, "x = 2005")[0] == [200, 300]
+    assert kept(table, "x = 75")[0] == [7, 300]
+    # Asked about those slices alone that the partition left.
+    assert kept(table, "day = 3 AND x = 75")[0] == [300]
+    assert kept(table, "day = 3 AND x BETWEEN 185 AND 195")[0] == [18, 19, 300]
+    assert kept(table, "day = 9 AND x = 2005")[0] == [200]
+    assert kept(table, "NOT (x < 55 OR x > 2000) AND day < 2")[0] == [5, 6, 7, 8, 9, 10, 11, 100]
+    assert all_match(table, "x >= 0 AND x <= 239 OR day = 9") == [*range(FILES_COUNT), 100, 200]
+    assert all_match(table, "x BETWEEN 40 AND 59") == [4, 5, 100]
+
+
+def all_match(table: pruner.Table, predicate: str) -> list[int]:
+    """Numbers of the files of which every row is proven to match."""
+    plan = pruner.open_table(table.uri).plan(predicate)
+    files = np.array(plan.snapshot.columns.column("base_file").to_pylist())
+    return sorted(int(Path(file).stem) for file in files[plan.all_match])
+
+
+KNOWN: dict[str, Any] = {"trusted": True, "row_count": 2, "type": "double", "null_count": 0, "nan_count": 0}
+DOUBLE = Field(("x",), pa.float64())
+IN_DOUBT: dict[str, ColumnRecord] = {
+    "NULLs are not counted": ColumnRecord(**{**KNOWN, "null_count": None}, min_float=1.0, max_float=2.0),
+    "NaN is not counted": ColumnRecord(**{**KNOWN, "nan_count": None}, min_float=1.0, max_float=2.0),
+    "a NULL": ColumnRecord(**{**KNOWN, "null_count": 1}, min_float=1.0, max_float=1.0),
+    "nothing but NULL": ColumnRecord(**{**KNOWN, "null_count": 2}),
+    "a NaN": ColumnRecord(**{**KNOWN, "nan_count": 1}, min_float=1.0, max_float=1.0),
+    "nothing but NaN": ColumnRecord(**{**KNOWN, "nan_count": 2}),
+    "no bounds": ColumnRecord(**KNOWN),
+    "no minimum": ColumnRecord(**KNOWN, max_float=2.0, max_exact=True),
+    "no maximum": ColumnRecord(**KNOWN, min_float=1.0, min_exact=True),
+    "equal bounds that need not be values": ColumnRecord(**KNOWN, min_float=3.0, max_float=3.0),
+    "not trusted": ColumnRecord(trusted=False, row_count=2, type="double"),
+    "without the column": ColumnRecord(trusted=True, row_count=2, absent=True, null_count=2),
+    "no rows": ColumnRecord(**{**KNOWN, "row_count": 0}),
+    "integers": ColumnRecord(**{**KNOWN, "type": "int64", "nan_count": None}, min_integer=1, max_integer=2),
+}
+
+
+@pytest.mark.parametrize("what", IN_DOUBT)
+@pytest.mark.parametrize("absent_is_null", [True, False])
+def test_one_slice_in_doubt_among_others(what: str, *, absent_is_null: bool) -> None:
+    """Each outcome that one record leaves open its group leaves open, before, between and after plain ones."""
+    low, high = (
+        ColumnRecord(**KNOWN, min_float=a, max_float=b, min_exact=True, max_exact=True)
+        for a, b in ((1.0, 2.0), (3.0, 3.0))
+    )
+    field = replace(DOUBLE, absent_is_null=absent_is_null)
+    numbers = [Point(value, value) for value in (0.0, 1.0, 2.5, 3.0, 9.0)]
+    asked: list[Leaf] = [IsNullLeaf(field), NotNullLeaf(field, True), NotNullLeaf(field, False)]
+    asked += [
+        CompareLeaf(field, how, at) for how in Operator for at in (*numbers, Point(None, None, nan=True))
+    ]
+    asked += [InLeaf(field, tuple(numbers[:2]), has_null=null) for null in (True, False)]
+    for records in ([IN_DOUBT[what], high, low], [high, IN_DOUBT[what], high], [low, high, IN_DOUBT[what]]):
+        rows = records_table(records)
+        found = COLUMN_STATS.aggregate(rows, np.zeros(3, np.int64))
+        assert found is not None
+        numbered = found.records.append_column("__slice", pa.array(range(len(found.starts)), pa.int32()))
+        groups = COLUMN_STATS.load(numbered, len(found.starts), field)
+        each = COLUMN_STATS.load(rows, 3, field)
+        group = np.searchsorted(found.starts, np.arange(3), side="right") - 1
+        assert np.array_equal(groups.covered[group], each.covered)
+        for leaf, outcome, semantics in product(asked, Outcome, (DUCKDB, SPARK, TRINO)):
+            of_groups = groups.possible(leaf, outcome, semantics, None)
+            of_each = each.possible(leaf, outcome, semantics, None)
+            assert of_groups is not None
+            assert of_each is not None
+            assert not (of_each & ~of_groups[group]).any(), (leaf, outcome, semantics.engine)
 
 
 def with_column(name: str, values: Callable[[int], pa.Array[Any]]) -> Change:
