@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pruner.errors import StorageError
+from pruner.errors import ConflictError, StorageError
 from pruner.storage import NotFoundError, ObjectInfo, Store, check_path
 
 if TYPE_CHECKING:
@@ -68,6 +68,13 @@ class LocalStore(Store):
                 os.link(staged, target)
             except FileExistsError:
                 return False
+            except FileNotFoundError:
+                if not target.parent.is_dir():
+                    raise
+                raise ConflictError(
+                    f"{self.uri}/{path} was taken for a leftover while it was written, and removed: "
+                    "try again, with a vacuum whose grace is longer than writers run"
+                ) from None
             finally:
                 staged.unlink(missing_ok=True)
             _sync_folder(target.parent)

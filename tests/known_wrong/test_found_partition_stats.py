@@ -6,6 +6,7 @@ cost speed alone.
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
@@ -303,3 +304,20 @@ def test_verify_adds_up_again(table: pruner.Table) -> None:
     )
     (problem,) = table.verify()
     assert "names other slices" in problem
+
+
+def test_a_vacuum_without_grace_beside_a_writer(table: pruner.Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The file that a writer was about to name was removed: a conflict, which said that there was no folder."""
+    real = os.link
+
+    def removed_before(source: Path, target: Path) -> None:
+        source.unlink()
+        real(source, target)
+
+    write_file(Path(table.uri) / "day=9" / "100.parquet", x=_values(100))
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "link", removed_before)
+        with pytest.raises(pruner.ConflictError, match="try again"):
+            table.refresh()
+    assert table.refresh().indexed == 1
+    assert kept(table, "x = 1005") == ([100], ())
