@@ -114,6 +114,20 @@ def test_groups_that_moved_and_slices_that_have_none(table: pruner.Table) -> Non
     assert all_match(table, "x BETWEEN 40 AND 59") == [4, 5, 100]
 
 
+def test_slices_that_are_asked_by_their_ordinals(table: pruner.Table) -> None:
+    """What no index covers stays, alone and among others, and what the groups exclude goes."""
+    write_file(Path(table.uri) / "day=3" / "300.parquet", x=_values(7))
+    snapshot = table.snapshot().data
+    field = snapshot.schema.find(("x",), case_sensitive=True)
+    state, segments = metadata_of(table).state(), SegmentCache(lambda: metadata_of(table))
+    (source,) = SnapshotEvidence(snapshot, state, segments).sources(field).usable
+    leaf = CompareLeaf(field, Operator.EQ, Point(75, 75))
+    for at, expected in (([24], [True]), ([0, 7, 24], [False, True, True]), ([0, 23], [False] * 2), ([], [])):
+        answer = source.evidence.possible(leaf, Outcome.TRUE, DUCKDB, np.array(at, np.intp))
+        assert answer is not None
+        assert answer.tolist() == expected
+
+
 def all_match(table: pruner.Table, predicate: str) -> list[int]:
     """Numbers of the files of which every row is proven to match."""
     plan = pruner.open_table(table.uri).plan(predicate)
