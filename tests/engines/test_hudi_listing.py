@@ -12,6 +12,7 @@ import pytest
 from pruner.errors import TableError
 from pruner.tables.detect import open_source
 from pruner.tables.hudi import HudiSource
+from pruner.tables.hudi_files import instant_of
 from tests.support.hudi_tables import HudiTables, table_names
 from tests.support.hudi_timeline import completed, make_inflight
 from tests.support.parquet_tables import slice_keys
@@ -28,7 +29,11 @@ REPLAYED = "mor_compacted_v6"
 """Where Hudi 1.2 lists the logs of earlier slices with a compacted base file once more."""
 
 
-def listed(snapshot: Snapshot) -> set[tuple[str, str, str | None, tuple[str, ...]]]:
+Listed = tuple[str, str, str | None, tuple[str, ...]]
+"""Partition path, file id, base file and log files of a slice, by their names."""
+
+
+def listed(snapshot: Snapshot) -> set[Listed]:
     return {
         (
             entry.partition_path,
@@ -40,7 +45,7 @@ def listed(snapshot: Snapshot) -> set[tuple[str, str, str | None, tuple[str, ...
     }
 
 
-def from_spark(slices: list[SparkSlice]) -> set[tuple[str, str, str | None, tuple[str, ...]]]:
+def from_spark(slices: list[SparkSlice]) -> set[Listed]:
     return {(entry.partition_path, entry.file_id, entry.base_file, entry.log_files) for entry in slices}
 
 
@@ -79,18 +84,31 @@ def test_a_running_compaction_hides_its_base_files(
     assert snapshot.coverable[with_logs].any() == (not name.endswith("_v6"))
 
 
+def written_until(instant: str, slices: set[Listed]) -> set[Listed]:
+    """The slices without log files of later instants."""
+    return {
+        (*entry[:3], tuple(name for name in entry[3] if (instant_of(name) or "") <= instant))
+        for entry in slices
+    }
+
+
 @pytest.mark.parametrize(
     "name", table_names("cow_v.|cow_late_commit_after_v.|cow_clustered_v.|mor_v6|mor_.*v[89]")
 )
 def test_time_travel_is_that_of_spark(name: str, hudi_tables: HudiTables, spark: SparkSession):
-    """As of each completed instant of the history: the same slices with the same log files, and every row from one."""
+    """As of each completed instant of the history: the same slices with the same log files, and every row from one.
+
+    Log files of later writes, which readers pass over, are left out of the comparison: behind a pending compaction
+    Spark does not list them.
+    """
     path = hudi_tables.path(name)
     source = HudiSource(str(path))
     ids = {source.snapshot().id}
     for instant in completed(path):
         snapshot = source.snapshot_at(instant.requested)
         slices = spark_slices(spark, path, as_of=instant.requested)
-        assert listed(snapshot) == from_spark(slices), instant.requested
+        until = instant.requested
+        assert written_until(until, listed(snapshot)) == written_until(until, from_spark(slices)), until
         rows = spark_snapshot(spark, path, as_of=instant.requested).select("_hoodie_file_name").distinct()
         groups = {row[0].split("_", maxsplit=1)[0] for row in rows.collect()}
         assert groups <= {entry.file_id for entry in snapshot.slices}
