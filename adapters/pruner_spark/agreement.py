@@ -55,11 +55,16 @@ _NAMES: Mapping[pa.DataType, str] = {
 
 @dataclass(frozen=True, slots=True)
 class SparkColumn:
-    """A top-level column of a relation: its type as Spark's schema JSON has it, and where its value is from."""
+    """A top-level column of a relation: its type as Spark's schema JSON has it, and where its value is from.
+
+    With `filled_in` Spark reads another value than NULL from files without it: a default that came with CREATE TABLE
+    or ALTER TABLE (`EXISTS_DEFAULT` of `ResolveDefaultColumns`).
+    """
 
     name: str
     type: Any
     partition: bool
+    filled_in: bool = False
 
 
 def spark_columns(
@@ -77,7 +82,7 @@ def spark_columns(
     ]
     taken = {column.name.lower() for column in partitions}
     data = [
-        SparkColumn(entry["name"], _type(entry), False)
+        SparkColumn(entry["name"], _type(entry), False, _is_filled_in(entry))
         for entry in data_schema["fields"]
         if entry["name"].lower() not in taken
     ]
@@ -87,15 +92,13 @@ def spark_columns(
 def _type(entry: Mapping[str, Any]) -> Any:
     """The type of a field, or a name for what makes it none of the index's: its values are not those in files.
 
-    Spark 4 keeps a collation beside the type. A default that came with ALTER TABLE is what Spark reads from files
-    without the column (`ResolveDefaultColumns`), where the index has NULL.
+    Spark 4 keeps a collation beside the type.
     """
-    metadata = entry.get("metadata", {})
-    if "__COLLATIONS" in metadata:
-        return "collated"
-    if metadata.get("EXISTS_DEFAULT", "NULL").upper() != "NULL":
-        return "defaulted"
-    return entry["type"]
+    return "collated" if "__COLLATIONS" in entry.get("metadata", {}) else entry["type"]
+
+
+def _is_filled_in(entry: Mapping[str, Any]) -> bool:
+    return entry.get("metadata", {}).get("EXISTS_DEFAULT", "NULL").upper() != "NULL"
 
 
 def differing(columns: Iterable[SparkColumn], schema: TableSchema, *, paths_matter: bool) -> frozenset[str]:

@@ -6,7 +6,6 @@ below it. Nodes come in pre-order and are built from the last to the first, with
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -15,35 +14,27 @@ import pyarrow as pa
 from pruner.errors import SchemaError
 from pruner.expr.casts import undo_cast
 from pruner.expr.nodes import (
-    FALSE,
     And,
     Call,
     Column,
-    Compare,
     Constant,
     Expr,
-    In,
     Like,
     Literal,
     Opaque,
     Operator,
     Or,
-    conjunction,
-    disjunction,
 )
 from pruner.expr.types import is_naive_timestamp, is_string
+from pruner_spark import catalyst_conditions as conditions
 from pruner_spark.catalyst_literals import literal, set_literals
 from pruner_spark.catalyst_part import (
     BOOLEAN,
     DEEPEST,
-    LARGEST,
     Junction,
     Part,
-    any_null,
-    chosen,
     closed,
     join,
-    negated,
     opaque,
 )
 from pruner_spark.catalyst_source import JsonNode, NotUnderstood, Source
@@ -62,7 +53,6 @@ _CLASSES = "org.apache.spark.sql.catalyst.expressions."
 _METADATA_COLUMN = "__metadata_col"
 _FIELD_ID = "parquet.field.id"
 _COLLATIONS = "__COLLATIONS"
-_BRANCHES = 32
 _TEXT_FUNCTIONS: Final = ("Upper", "Lower", "Substring", "Concat")
 _NUMBER_FUNCTIONS: Final = ("Length", "Year", "Month", "Hour", "Minute", "Second")
 
@@ -226,67 +216,7 @@ class Nodes:
         if zone is not None and zone != self._session.zone:
             raise NotUnderstood(f"it follows the zone {zone}, not the session's")
 
-    def coalesce(self, _: JsonNode, __: int, children: list[Part]) -> Part:
-        """The first that is not NULL; of truth values by their logic."""
-        if not all(child.type == BOOLEAN for child in children):
-            types = {child.type for child in children}
-            made = Call("coalesce", tuple(child.expr for child in children))
-            return Part(made, types.pop() if len(types) == 1 else None).over(children)
-        self._require_small(children)
-        result = children[-1].predicate
-        for child in reversed(children[:-1]):
-            present = child.is_not_null
-            result = disjunction(
-                (conjunction((present, child.predicate)), conjunction((negated(present), result)))
-            )
-        return Part(result, BOOLEAN).repeating(children)
-
-    # Truth values
-
-    def negation(self, _: JsonNode, __: int, children: list[Part]) -> Part:
-        """NOT."""
-        [child] = children
-        return Part(negated(child.predicate), BOOLEAN, null=child.null).over(children)
-
-    def compare(self, operator: Operator, children: list[Part]) -> Part:
-        """A comparison of two values of one type."""
-        left, right = self._comparable(children)
-        null = any_null(*children)
-        if left.type == BOOLEAN and isinstance(right.expr, Literal) and not left.path:
-            truth = _truth(operator, left, right.expr)
-            if truth is not None:
-                return Part(truth, BOOLEAN, null=null).over(children)
-        made = Compare(operator, left.expr, right.expr)
-        return Part(made, BOOLEAN, null=null).over(children)
-
-    def _comparable(self, children: list[Part]) -> list[Part]:
-        """The operands; a cast to an instant is left to the rules on clocks where the others are constants."""
-        constants = sum(isinstance(child.expr, Literal) for child in children)
-        if constants < len(children) - 1:
-            return children
-        return [child.moment or child for child in children]
-
-    def null_safe(self, _: JsonNode, __: int, children: list[Part]) -> Part:
-        """`<=>` with a constant."""
-        left, right = self._comparable(children)
-        if isinstance(left.expr, Literal):
-            left, right = right, left
-        if not isinstance(right.expr, Literal):
-            raise NotUnderstood("null-safe equality of two columns")
-        if right.expr.value is None:
-            return Part(left.is_null, BOOLEAN, null=FALSE).over(children)
-        truth = _truth(Operator.EQ, left, right.expr) if left.type == BOOLEAN and not left.path else None
-        same = truth or Compare(Operator.EQ, left.expr, right.expr)
-        made = conjunction((left.is_not_null, same))
-        return Part(made, BOOLEAN, null=FALSE).repeating(children)
-
-    def in_list(self, _: JsonNode, __: int, children: list[Part]) -> Part:
-        """IN over expressions, most often literals."""
-        operand, *options = self._comparable(children)
-        literals = tuple(option.expr for option in options if isinstance(option.expr, Literal))
-        if len(literals) < len(options):
-            raise NotUnderstood("a list of something else than constants")
-        return self._in(operand, literals, children)
+    # Truth values of which the JSON lacks a part
 
     def in_set(self, _: JsonNode, place: int, children: list[Part]) -> Part:
         """IN over a set of values, which the JSON does not have."""
@@ -294,82 +224,25 @@ class Nodes:
         if operand.type is None:
             raise NotUnderstood("a list of values of a type that is not supported")
         literals = set_literals(place, operand.type, self._source)
-        return self._in(operand.moment or operand, literals, children)
-
-    def _in(self, operand: Part, literals: tuple[Literal, ...], children: list[Part]) -> Part:
-        has_null = any(each.value is None for each in literals)
-        null = None if has_null or not literals else operand.is_null
-        return Part(In(operand.expr, literals), BOOLEAN, null=null).over(children)
-
-    def is_null(self, _: JsonNode, __: int, children: list[Part]) -> Part:
-        """IS NULL."""
-        return Part(children[0].is_null, BOOLEAN, null=FALSE).over(children)
-
-    def is_not_null(self, _: JsonNode, __: int, children: list[Part]) -> Part:
-        """IS NOT NULL."""
-        return Part(children[0].is_not_null, BOOLEAN, null=FALSE).over(children)
-
-    def is_nan(self, _: JsonNode, __: int, children: list[Part]) -> Part:
-        """`isnan`, which is false of NULL."""
-        [child] = children
-        if child.type is None or not pa.types.is_floating(child.type):
-            raise NotUnderstood("isnan of something that is no float")
-        equal = Compare(Operator.EQ, child.expr, Literal(math.nan, child.type))
-        return Part(conjunction((child.is_not_null, equal)), BOOLEAN, null=FALSE).repeating(children)
+        return conditions.member(operand.moment or operand, literals, children)
 
     def like(self, _: JsonNode, place: int, children: list[Part]) -> Part:
         """LIKE, whose escape the JSON does not have."""
-        operand, pattern = self._texts(children)
+        operand, pattern = conditions.texts(children)
         made = Like(operand.expr, pattern, self._source.like_escape(place))
         return Part(made, BOOLEAN, null=operand.is_null).over(children)
 
-    def affix(self, before: str, after: str, children: list[Part]) -> Part:
-        """What LIKE becomes where its pattern has no more than a `%` at its ends; the text is taken literally."""
-        operand, text = self._texts(children)
-        escaped = text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
-        made = Like(operand.expr, f"{before}{escaped}{after}", None if escaped == text else "\\")
-        return Part(made, BOOLEAN, null=operand.is_null).over(children)
 
-    def _texts(self, children: list[Part]) -> tuple[Part, str]:
-        operand, pattern = children
-        text = pattern.expr.value if isinstance(pattern.expr, Literal) else None
-        if operand.type is None or not is_string(operand.type) or not isinstance(text, str):
-            raise NotUnderstood("a pattern that is no constant text")
-        return operand, text
-
-    def case(self, _: JsonNode, __: int, children: list[Part]) -> Part:
-        """IF and CASE WHEN of truth values, by their logic; of other values not understood."""
-        otherwise = children[-1].predicate if len(children) % 2 else Constant(None)
-        branches = list(zip(children[0:-1:2], children[1::2], strict=False))
-        results = [result for _, result in branches] + ([children[-1]] if len(children) % 2 else [])
-        if any(result.type != BOOLEAN for result in results):
-            raise NotUnderstood("a case that is no truth value")
-        if len(branches) > _BRANCHES:
-            raise NotUnderstood(f"more than {_BRANCHES} cases")
-        self._require_small(children)
-        result = otherwise
-        for condition, then in reversed(branches):
-            result = chosen(condition, then.predicate, result)
-        return Part(result, BOOLEAN).repeating(children)
-
-    def _require_small(self, children: list[Part]) -> None:
-        if sum(child.size for child in children) > LARGEST:
-            raise NotUnderstood("conditions that are too large to be taken apart")
-
-
-def _truth(operator: Operator, left: Part, right: Literal) -> Expr | None:
-    """`condition = true` and the like as the condition itself."""
-    if operator not in (Operator.EQ, Operator.NE) or not isinstance(right.value, bool):
-        return None
-    return left.predicate if right.value is (operator is Operator.EQ) else negated(left.predicate)
+def _of(make: Callable[[list[Part]], Part]) -> Handler:
+    return lambda _, __, ___, children: make(children)
 
 
 def _comparison(operator: Operator) -> Handler:
-    return lambda nodes, _, __, children: nodes.compare(operator, children)
+    return lambda _, __, ___, children: conditions.compare(operator, children)
 
 
 def _affix(before: str, after: str) -> Handler:
-    return lambda nodes, _, __, children: nodes.affix(before, after, children)
+    return lambda _, __, ___, children: conditions.affix(before, after, children)
 
 
 def _function(name: str, result: pa.DataType) -> Handler:
@@ -386,25 +259,25 @@ _HANDLERS: Final[dict[str, Handler]] = {
     "KnownFloatingPointNormalized": Nodes.same,
     "NormalizeNaNAndZero": Nodes.same,
     "KnownNotNull": Nodes.same,
-    "Coalesce": Nodes.coalesce,
-    "Not": Nodes.negation,
+    "Coalesce": _of(conditions.coalesce),
+    "Not": _of(conditions.negation),
     "EqualTo": _comparison(Operator.EQ),
     "LessThan": _comparison(Operator.LT),
     "LessThanOrEqual": _comparison(Operator.LE),
     "GreaterThan": _comparison(Operator.GT),
     "GreaterThanOrEqual": _comparison(Operator.GE),
-    "EqualNullSafe": Nodes.null_safe,
-    "In": Nodes.in_list,
+    "EqualNullSafe": _of(conditions.null_safe),
+    "In": _of(conditions.in_list),
     "InSet": Nodes.in_set,
-    "IsNull": Nodes.is_null,
-    "IsNotNull": Nodes.is_not_null,
-    "IsNaN": Nodes.is_nan,
+    "IsNull": _of(conditions.is_null),
+    "IsNotNull": _of(conditions.is_not_null),
+    "IsNaN": _of(conditions.is_nan),
     "Like": Nodes.like,
     "StartsWith": _affix("", "%"),
     "EndsWith": _affix("%", ""),
     "Contains": _affix("%", "%"),
-    "If": Nodes.case,
-    "CaseWhen": Nodes.case,
+    "If": _of(conditions.case),
+    "CaseWhen": _of(conditions.case),
     "DateFormatClass": _function("date_format", pa.string()),
     "TruncTimestamp": _function("date_trunc", INSTANT),
     "DayOfMonth": _function("day", pa.int32()),

@@ -74,8 +74,10 @@ class PrunedRelation:
         predicate = java_scan.predicate()
         state = SessionState.of_java(self._reader)
         rules = state.semantics(self.shape.mode)
+        filled_in = frozenset(column.name.lower() for column in self.shape.columns if column.filled_in)
 
-        def plan(snapshot: PinnedSnapshot) -> Plan:
+        def plan(pinned: PinnedSnapshot) -> Plan:
+            snapshot = pinned.with_filled_in(filled_in)
             schema = snapshot.schema
             expression = TRUE if predicate is None else decode(predicate, state, schema)
             return snapshot.plan(self._trusted(expression, schema), semantics=rules)

@@ -1,0 +1,163 @@
+"""Truth values made of parts: comparisons, lists, patterns, cases and tests for NULL, whatever node they come from."""
+
+from __future__ import annotations
+
+import math
+
+import pyarrow as pa
+
+from pruner.expr.nodes import (
+    FALSE,
+    Call,
+    Compare,
+    Constant,
+    Expr,
+    In,
+    Like,
+    Literal,
+    Operator,
+    conjunction,
+    disjunction,
+)
+from pruner.expr.types import is_string
+from pruner_spark.catalyst_part import BOOLEAN, LARGEST, Part, any_null, chosen, negated
+from pruner_spark.catalyst_source import NotUnderstood
+
+_BRANCHES = 32
+
+
+def negation(children: list[Part]) -> Part:
+    """NOT."""
+    [child] = children
+    return Part(negated(child.predicate), BOOLEAN, null=child.null).over(children)
+
+
+def compare(operator: Operator, children: list[Part]) -> Part:
+    """A comparison of two values of one type."""
+    left, right = comparable(children)
+    null = any_null(*children)
+    if left.type == BOOLEAN and isinstance(right.expr, Literal) and not left.path:
+        truth = _truth(operator, left, right.expr)
+        if truth is not None:
+            return Part(truth, BOOLEAN, null=null).over(children)
+    made = Compare(operator, left.expr, right.expr)
+    return Part(made, BOOLEAN, null=null).over(children)
+
+
+def _truth(operator: Operator, left: Part, right: Literal) -> Expr | None:
+    """`condition = true` and the like as the condition itself."""
+    if operator not in (Operator.EQ, Operator.NE) or not isinstance(right.value, bool):
+        return None
+    return left.predicate if right.value is (operator is Operator.EQ) else negated(left.predicate)
+
+
+def comparable(children: list[Part]) -> list[Part]:
+    """The operands; a cast to an instant is left to the rules on clocks where the others are constants."""
+    constants = sum(isinstance(child.expr, Literal) for child in children)
+    if constants < len(children) - 1:
+        return children
+    return [child.moment or child for child in children]
+
+
+def null_safe(children: list[Part]) -> Part:
+    """`<=>` with a constant."""
+    left, right = comparable(children)
+    if isinstance(left.expr, Literal):
+        left, right = right, left
+    if not isinstance(right.expr, Literal):
+        raise NotUnderstood("null-safe equality of two columns")
+    if right.expr.value is None:
+        return Part(left.is_null, BOOLEAN, null=FALSE).over(children)
+    truth = _truth(Operator.EQ, left, right.expr) if left.type == BOOLEAN and not left.path else None
+    same = truth or Compare(Operator.EQ, left.expr, right.expr)
+    made = conjunction((left.is_not_null, same))
+    return Part(made, BOOLEAN, null=FALSE).repeating(children)
+
+
+def in_list(children: list[Part]) -> Part:
+    """IN over expressions, most often literals."""
+    operand, *options = comparable(children)
+    literals = tuple(option.expr for option in options if isinstance(option.expr, Literal))
+    if len(literals) < len(options):
+        raise NotUnderstood("a list of something else than constants")
+    return member(operand, literals, children)
+
+
+def member(operand: Part, literals: tuple[Literal, ...], children: list[Part]) -> Part:
+    """The operand is one of the values, of which NULL may be one."""
+    has_null = any(each.value is None for each in literals)
+    null = None if has_null or not literals else operand.is_null
+    return Part(In(operand.expr, literals), BOOLEAN, null=null).over(children)
+
+
+def is_null(children: list[Part]) -> Part:
+    """IS NULL."""
+    return Part(children[0].is_null, BOOLEAN, null=FALSE).over(children)
+
+
+def is_not_null(children: list[Part]) -> Part:
+    """IS NOT NULL."""
+    return Part(children[0].is_not_null, BOOLEAN, null=FALSE).over(children)
+
+
+def is_nan(children: list[Part]) -> Part:
+    """`isnan`, which is false of NULL."""
+    [child] = children
+    if child.type is None or not pa.types.is_floating(child.type):
+        raise NotUnderstood("isnan of something that is no float")
+    equal = Compare(Operator.EQ, child.expr, Literal(math.nan, child.type))
+    return Part(conjunction((child.is_not_null, equal)), BOOLEAN, null=FALSE).repeating(children)
+
+
+def affix(before: str, after: str, children: list[Part]) -> Part:
+    """What LIKE becomes where its pattern has no more than a `%` at its ends; the text is taken literally."""
+    operand, text = texts(children)
+    escaped = text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
+    made = Like(operand.expr, f"{before}{escaped}{after}", None if escaped == text else "\\")
+    return Part(made, BOOLEAN, null=operand.is_null).over(children)
+
+
+def texts(children: list[Part]) -> tuple[Part, str]:
+    """The operand and the pattern of a comparison with a pattern, which is a constant."""
+    operand, pattern = children
+    text = pattern.expr.value if isinstance(pattern.expr, Literal) else None
+    if operand.type is None or not is_string(operand.type) or not isinstance(text, str):
+        raise NotUnderstood("a pattern that is no constant text")
+    return operand, text
+
+
+def case(children: list[Part]) -> Part:
+    """IF and CASE WHEN of truth values, by their logic; of other values not understood."""
+    otherwise = children[-1].predicate if len(children) % 2 else Constant(None)
+    branches = list(zip(children[0:-1:2], children[1::2], strict=False))
+    results = [result for _, result in branches] + ([children[-1]] if len(children) % 2 else [])
+    if any(result.type != BOOLEAN for result in results):
+        raise NotUnderstood("a case that is no truth value")
+    if len(branches) > _BRANCHES:
+        raise NotUnderstood(f"more than {_BRANCHES} cases")
+    _require_small(children)
+    result = otherwise
+    for condition, then in reversed(branches):
+        result = chosen(condition, then.predicate, result)
+    return Part(result, BOOLEAN).repeating(children)
+
+
+def coalesce(children: list[Part]) -> Part:
+    """The first that is not NULL; of truth values by their logic."""
+    if not all(child.type == BOOLEAN for child in children):
+        types = {child.type for child in children}
+        made = Call("coalesce", tuple(child.expr for child in children))
+        return Part(made, types.pop() if len(types) == 1 else None).over(children)
+    _require_small(children)
+    result = children[-1].predicate
+    for child in reversed(children[:-1]):
+        present = child.is_not_null
+        result = disjunction(
+            (conjunction((present, child.predicate)), conjunction((negated(present), result)))
+        )
+    return Part(result, BOOLEAN).repeating(children)
+
+
+def _require_small(children: list[Part]) -> None:
+    if sum(child.size for child in children) > LARGEST:
+        raise NotUnderstood("conditions that are too large to be taken apart")
