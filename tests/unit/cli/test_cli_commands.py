@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+import pruner
 from pruner import __version__
 from tests.unit.cli.conftest import Run
 
@@ -120,6 +121,17 @@ def test_refresh_covers_new_files(run: Run, flights: Path) -> None:
     assert (ran.code, done["dry_run"], done["indexed"], done["failures"]) == (0, False, 1, [])
     assert run("plan", flights, "--where", "delay > 33").out.startswith("1 of 5")
     assert run("refresh", flights).out.startswith("0 slices indexed, 5 were covered")
+
+
+def test_partition_restricts_a_refresh(run: Run, flights: Path) -> None:
+    for month in (1, 2):
+        (flights / f"month={month}").mkdir()
+        for file in list(flights.glob("*.parquet"))[:2]:
+            file.rename(flights / f"month={month}" / file.name)
+    pruner.open_table(flights).create_index("stats", on="delay", build=False)
+    dry = json.loads(run("refresh", flights, "--partition", "month=2", "--dry-run", "--output", "json").out)
+    done = json.loads(run("refresh", flights, "--partition", "month=2", "--output", "json").out)
+    assert (dry["files"], done["indexed"], done["already"]) == (2, 2, 0)
 
 
 def test_a_broken_file_is_named_and_kept(run: Run, flights: Path) -> None:
