@@ -40,8 +40,11 @@ if TYPE_CHECKING:
     from pruner.pinned import PinnedSnapshot
     from pruner_duckdb.tables import KnownTable
 
-_PLACES = re.compile(r"\b(by|distinct|dec|decimal|numeric)\b", re.IGNORECASE)
+_PLACES = re.compile(r"\b(by|distinct|tablesample|sample)\b", re.IGNORECASE)
 """Words behind which an integer can be a mistake by its value."""
+
+_NAMED_BY_VALUE = re.compile(r"(?<!\w)\d")
+"""What the name of a column has in it that DuckDB made of an expression with an integer."""
 
 RelationOf = Callable[[str], duckdb.DuckDBPyRelation]
 
@@ -192,7 +195,7 @@ class Rewriter:
             text = self._as_last_read(select, parameters, lambda each: _described(select, each, relation_of))
             if text is None:
                 return False
-            if not _PLACES.search(text):
+            if not _PLACES.search(text) and not any(map(_NAMED_BY_VALUE.search, select.columns)):
                 text = comparison_texts(select, text)[0]
             readable_plans(self.shadow.bound_plan(text, self._zone))
         except (Unpruned, NotPlanned):

@@ -57,8 +57,14 @@ class ScanShape:
         return Relation(tuple((name, data_type) for name, data_type, _ in self.columns))
 
     def narrowed(self, may_read: Callable[[str], bool]) -> ScanShape:
-        """The same with the columns alone that a statement may read, but never without any column."""
-        return ScanShape(tuple(each for each in self.columns if may_read(each[0])) or self.columns[:1])
+        """The same with the columns alone that a statement may read.
+
+        Never without one of the files' own: where DuckDB is told of none it takes those of the first file, which
+        may hide `file_index`.
+        """
+        kept = tuple(each for each in self.columns if may_read(each[0]))
+        own = next((each for each in (*kept, *self.columns) if each[2] is None), None)
+        return ScanShape(kept if own is None or own in kept else (*kept, own))
 
     def require_names(self, table: str, may_read: Callable[[str], bool]) -> None:
         """Make sure that DuckDB can tell the columns apart.

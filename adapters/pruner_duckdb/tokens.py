@@ -22,10 +22,18 @@ _TOKENS = re.compile(
     re.DOTALL,
 )
 _COMMENT_ENDS = re.compile(rb"/\*|\*/")
+_LETTER = rf"(?:(?![{_SPACE}])[A-Za-z_\x80-\U0010ffff])"
+"""What a name begins with: DuckDB takes every sign outside of ASCII for a letter, those spaces aside."""
+
+_WORD = rf"(?:{_LETTER}|[0-9])"
+_TYPE = r"(?:decimal|dec|numeric|timestamp|time)\s*\([\d\s,]*\)|\[\s*\d+\s*\]"
+"""Types whose numbers are part of them."""
+
 _NUMBERS = re.compile(
-    r"[eE]'(?:[^'\\]|\\.|'')*'|'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|\$(?P<tag>(?:[^\W\d]\w*)?)\$.*?\$(?P=tag)\$"
-    r"|--[^\r\n]*|[^\W\d][\w$]*|[?$]\w+|[.#]\w+|(?P<number>\d[\w.]*)",
-    re.DOTALL,
+    rf"{_TYPE}|e'(?:[^'\\]|\\.|'')*'|'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\""
+    rf"|\$(?P<tag>(?:{_LETTER}{_WORD}*)?)\$.*?\$(?P=tag)\$"
+    rf"|--[^\r\n]*|{_LETTER}(?:{_WORD}|\$)*|[?$.#]{_WORD}+|(?P<number>\d(?:{_WORD}|\.)*)",
+    re.DOTALL | re.IGNORECASE,
 )
 """Numbers, and what may hold digits without being one."""
 

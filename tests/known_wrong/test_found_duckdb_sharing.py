@@ -1,0 +1,171 @@
+"""Rows that statements of the DuckDB adapter have read wrongly because something that was learned of one statement
+was taken for another, or because fewer columns were shown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import pruner_duckdb
+from pruner_duckdb.shadow import Shadow
+from pruner_duckdb.statement import NotSelect
+from tests.support.losses import indexed, write_files
+
+
+def test_found_a_table_whose_name_is_another_ones_but_for_digits(tmp_path: Path) -> None:
+    """A sign that is no letter of Python's `\\w` begins a name: `€77` was parsed as `€65`, and that table was read."""
+    tables = {
+        "€65": indexed(write_files(tmp_path / "a", pa.table({"x": [1]}))),
+        "€77": indexed(write_files(tmp_path / "b", pa.table({"x": [2], "😀70": [3]}))),
+    }
+    with pruner_duckdb.connect(tables) as con:
+        assert con.execute("SELECT x FROM €77").fetchall() == [(2,)]
+        assert con.execute("SELECT 😀70 FROM €77").fetchall() == [(3,)]
+        assert con.execute("SELECT x FROM €65").fetchall() == [(1,)]
+
+
+PIECES = (
+    *[
+        "€77",
+        "a77",
+        "a$77",
+        "😀7",
+        "é77",
+        "_77",
+        "²77",
+        "٣77",
+        '"77"',
+        '"decimal(77)"',
+        "7",
+        "77",
+        "128",
+        "7.",
+        ".7",
+        "7.7",
+        "7_7",
+        "7e",
+        "0x77",
+        "077",
+        "77€",
+    ],
+    *[
+        "'77'",
+        "'a''77'",
+        "e'\\'77'",
+        "E'\\\\77'",
+        "x'77'",
+        "$$77$$",
+        "$a$77$a$",
+        "$é$77$é$",
+        "$€$77$€$",
+        "?",
+        "?77",
+        "$77",
+        "t.a77",
+        "#7",
+    ],
+    *[
+        "DECIMAL(18,3)",
+        "INTEGER[7]",
+        "TIMESTAMP(7)",
+        "(",
+        ")",
+        ",",
+        "=",
+        "+",
+        "-",
+        "[",
+        "]",
+        "::",
+        "AS",
+        "IN",
+        "f(",
+        "OVER(",
+        "\xa0",
+        "\xa0e'\\'77'",
+        "--7\n",
+        "\n",
+    ],
+)
+
+
+@pytest.fixture(scope="module")
+def shadow() -> Shadow:
+    return Shadow()
+
+
+@settings(max_examples=300)
+@given(pieces=st.lists(st.sampled_from(PIECES), min_size=1, max_size=4), gap=st.sampled_from(["", " "]))
+def test_found_a_shared_parse_that_is_not_the_statements_own(
+    shadow: Shadow, pieces: list[str], gap: str
+) -> None:
+    text = f"SELECT {gap.join(pieces)} FROM t77"
+
+    def outcome(parse: Callable[[str], object]) -> object:
+        try:
+            return parse(text)
+        except NotSelect as refusal:
+            return refusal.syntax
+
+    own = shadow._parse(text)  # pyright: ignore[reportPrivateUsage]
+    assert outcome(shadow.parse) == (own.syntax if isinstance(own, NotSelect) else own)
+
+
+@pytest.fixture
+def parted(tmp_path: Path) -> pruner_duckdb.Connection:
+    """Files that have columns with the names of DuckDB's own, below partitions."""
+    for number in range(4):
+        (tmp_path / f"t/region=r{number}").mkdir(parents=True)
+        own = {"file_index": [3 - number], "file_row_number": [9], "pruner_0": [8], "v": [number]}
+        pq.write_table(pa.table(own), tmp_path / f"t/region=r{number}/f.parquet")
+    return pruner_duckdb.connect({"t": indexed(tmp_path / "t")})
+
+
+@pytest.mark.parametrize(
+    ("sql", "rows"),
+    [
+        ("SELECT region FROM t", ["r0", "r1", "r2", "r3"]),
+        ("SELECT region FROM t WHERE region > 'r1'", ["r2", "r3"]),
+        ("SELECT region FROM t WHERE v = 2", ["r2"]),
+        ("SELECT max(region) FROM t", ["r3"]),
+        ("SELECT 1 FROM t", [1, 1, 1, 1]),
+    ],
+)
+def test_found_partition_values_of_other_files(
+    parted: pruner_duckdb.Connection, sql: str, rows: list[object]
+) -> None:
+    """Without a column of the files' own, DuckDB was told of none and showed the files' `file_index`."""
+    assert sorted(parted.execute(sql).fetchall()) == [(each,) for each in rows]
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT x FROM t TABLESAMPLE 120 PERCENT",
+        "SELECT x::TIMESTAMP(12) FROM t",
+        "SELECT x::DECIMAL(40, 2) FROM t",
+        "SELECT NULL::INTEGER[100001] FROM t",
+        'SELECT "65" FROM (SELECT 77 FROM t)',
+        'SELECT "(x + 65)" FROM (SELECT x + 77 FROM t)',
+        "SELECT x FROM t ORDER BY 7",
+    ],
+)
+def test_found_mistakes_by_value_that_were_told_late(tmp_path: Path, sql: str) -> None:
+    """`sql` refuses what DuckDB's `sql` refuses, though a statement with another integer may be right."""
+    table = indexed(write_files(tmp_path / "t", pa.table({"x": [1]})))
+    with pruner_duckdb.connect({"t": table}) as con:
+        con.sql("SELECT x FROM t").fetchall()
+        full = duckdb.connect()
+        full.execute("CREATE TABLE t AS SELECT 1 AS x")
+        with pytest.raises(duckdb.Error) as expected:
+            full.sql(sql)
+        with pytest.raises(type(expected.value)):
+            con.sql(sql)
