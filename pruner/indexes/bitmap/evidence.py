@@ -54,7 +54,7 @@ class BitmapEvidence:
         self.entry_count = postings.entry_count
         self.notes = postings.notes
         self._all_covered = bool(postings.covered.all())
-        self._overflows = [_overflows(postings, rounded=rounded) for rounded in (False, True)]
+        self._overflowing = [_overflowing(postings, field.type, rounded=rounded) for rounded in (False, True)]
 
     def possible(
         self, leaf: Leaf, outcome: Outcome, semantics: Semantics, at: NDArray[np.intp] | None
@@ -69,15 +69,19 @@ class BitmapEvidence:
         return self.covered if unread is None else self.covered & ~unread
 
     def _unread(self, semantics: Semantics) -> Mask | None:
-        return self._p.calendar_open if semantics.engine == "spark" else None
+        match semantics.engine:
+            case "spark":
+                return self._p.calendar_open
+            case "trino":
+                return self._overflowing[is_rounded(self._field.type, semantics)]
+            case _:
+                return None
 
     def entries(self, leaf: Leaf, outcome: Outcome, semantics: Semantics) -> Entries | None:
         """The entries whose rows can make `leaf` come to `outcome`; None where nothing can be said."""
         if isinstance(leaf, IsNullLeaf | NotNullLeaf):
             return self._without_values(leaf, outcome)
         if not is_answerable(leaf, self._field.type, self._p.values.serves, semantics):
-            return None
-        if self._overflows[is_rounded(self._field.type, semantics)] and semantics.engine == "trino":
             return None
         if outcome is Outcome.NULL:
             return self._null_of(leaf, semantics)
@@ -288,13 +292,18 @@ class BitmapEvidence:
         return Rows(found, broken)
 
 
-def _overflows(postings: Postings, *, rounded: bool) -> bool:
-    """Tell whether some value is one that Trino reads as another."""
-    distinct = postings.distinct
-    if not pa.types.is_timestamp(distinct.type):
-        return False
-    values = np.asarray(distinct.view(pa.int64()))
-    return may_overflow(values, values, distinct.type, rounded=rounded) is not None
+def _overflowing(postings: Postings, type_: pa.DataType, *, rounded: bool) -> Mask | None:
+    """Slices with a value that Trino reads as another; None where there are none."""
+    if not pa.types.is_timestamp(type_):
+        return None
+    values = np.asarray(postings.distinct.view(pa.int64()))
+    others = may_overflow(values, values, type_, rounded=rounded)
+    if others is None:
+        return None
+    found = np.zeros(len(postings.row_counts), np.bool_)
+    for entry in np.flatnonzero(others):
+        found[postings.slices[postings.starts[entry] : postings.starts[entry + 1]]] = True
+    return found
 
 
 def _nan_makes_true(operator: Operator, point: Point, semantics: Semantics) -> bool:
