@@ -73,7 +73,11 @@ def read(
             )
         reader = reader.option("as.of.instant", as_of)
     first, *others = settings.uris
-    frame = reader.load([first, *others] if others else first)
+    try:
+        frame = reader.load([first, *others] if others else first)
+    except Exception:
+        table.snapshot()  # says in one sentence that nothing there is Parquet, where that is why
+        raise
     return _wrapped(frame, partial(_always, settings), planning_seconds)
 
 

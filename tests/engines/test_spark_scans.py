@@ -212,6 +212,39 @@ def test_parquet_has_no_earlier_snapshots(spark: SparkSession, numbers: Path) ->
         pruner_spark.read(spark, numbers, as_of="20240101000000")
 
 
+def test_places_without_a_table_are_refused_in_one_sentence(spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "texts").mkdir()
+    (tmp_path / "texts" / "a.csv").write_text("id\n1\n", encoding="utf-8")
+    for name, sentence in (
+        ("empty", "is not a table: there are no Parquet files in it, and no .hoodie folder"),
+        ("texts", "is not a table: there are no Parquet files in it, and no .hoodie folder"),
+        ("missing", "no such path: "),
+    ):
+        with pytest.raises(TableError) as raised:
+            pruner_spark.read(spark, tmp_path / name)
+        message = str(raised.value)
+        assert sentence in message
+        assert str(tmp_path / name) in message
+        assert "\n" not in message
+
+
+def test_options_of_the_reader_hold_as_without_pruner(spark: SparkSession, numbers: Path) -> None:
+    """Spark lists the files by them; the plan is that of the whole table, by `id` alone (files 3, 4 and 5)."""
+    for options, rows in (
+        ({"pathGlobFilter": "0000[0-3].parquet"}, 4),
+        ({"basePath": str(numbers)}, 19),
+        ({"modifiedAfter": "2000-01-01T00:00:00"}, 19),
+        ({"mergeSchema": "true"}, 19),
+    ):
+        plain = spark.read.options(**options).parquet(str(numbers))
+        expected = _ids(plain, "id > 35 AND id < 55")
+        assert len(expected) == rows
+        before = pruner_spark.last_plans(spark)
+        assert _ids(pruner_spark.prune(plain), "id > 35 AND id < 55") == expected, options
+        assert [scan.kept for scan in new_scans(spark, before)] == [3], options
+
+
 @contextmanager
 def _counted(monkeypatch: pytest.MonkeyPatch) -> Generator[list[str]]:
     """Commands to the Java machine, but not those that let go of objects, which Python's collector sends."""
