@@ -51,7 +51,7 @@ def _shape(grid: Grid, root: Path, files: int, groups: int) -> None:
             own = holders // files + (number < holders % files)
             column[rng.choice(np.flatnonzero(column >= 1000), own, replace=False)] = holders
         measure = pa.array(rng.normal(0, 1, rows))
-        table = pa.table({"x": column, "measure": measure})
+        table = pa.table({"x": pa.array(column), "measure": measure})
         pq.write_table(table, root / f"part-{number:02}.parquet", row_group_size=GROUP_ROWS)
     table = pruner.open_table(str(root))
     table.create_index("bits", on="x", using="bitmap", options={"max_cardinality": 1_000_000})

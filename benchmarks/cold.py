@@ -10,6 +10,7 @@ import os
 import tempfile
 import time
 from collections.abc import Sequence
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -130,7 +131,7 @@ def _snapshot(count: int, partitions: int) -> Snapshot:
 
 
 def _without_every(snapshot: Snapshot, step: int) -> Snapshot:
-    kept = pa.array(np.flatnonzero(np.arange(len(snapshot)) % step != 0))
+    kept: Any = pa.array(np.flatnonzero(np.arange(len(snapshot)) % step != 0))
     return Snapshot(
         "t", snapshot.schema, snapshot.columns.take(kept).combine_chunks(), snapshot.keys.take(kept),
         snapshot.partitions, snapshot.root,

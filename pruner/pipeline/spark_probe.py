@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from collections.abc import Callable, Iterator
 from functools import lru_cache
 from importlib.metadata import PackageNotFoundError, requires
@@ -53,16 +54,19 @@ def check_executors(session: Any, sent: bytes, kinds: dict[str, int]) -> None:
         PrunerError: what is missing there, and how to ship it.
     """
     probe = _probe(json.dumps({"versions": needed_versions(), "pruner": __version__, "kinds": kinds}), sent)
+    context = session.sparkContext
     try:
         rows = session.range(0, 1, 1, 1).mapInArrow(probe, "answer string").collect()
     # Whatever Spark raises: without pyarrow, or with another Python, not even the probe runs.
     except Exception as error:
         raise PrunerError(
-            f"the Spark executors cannot run Python with Arrow ({reason_of(error)}): {_SHIP}"
+            f"the Spark executors cannot run Python with Arrow ({reason_of(error)}): {advice(context.master, context.pythonExec)}"
         ) from error
     answer = json.loads(rows[0]["answer"])
     if answer["missing"]:
-        raise PrunerError(f"the Spark executors lack {', '.join(answer['missing'])}: {_SHIP}")
+        raise PrunerError(
+            f"the Spark executors lack {', '.join(answer['missing'])}: {advice(context.master, context.pythonExec)}"
+        )
     if answer["unreachable"]:
         raise PrunerError(f"the Spark executors cannot {answer['unreachable']}")
 
@@ -71,6 +75,21 @@ _SHIP = (
     f"install '{DISTRIBUTION}[spark]=={__version__}' on every node, or pack an environment that has it (venv-pack) and "
     "ship it with spark.archives=environment.tar.gz#environment and PYSPARK_PYTHON=environment/bin/python"
 )
+
+
+def advice(master: str, python: str) -> str:
+    """How to give executors what they lack; those of a `local` master are processes of this machine.
+
+    Args:
+        master: where the session runs.
+        python: the interpreter that its executors start.
+    """
+    if not master.startswith("local"):
+        return _SHIP
+    return (
+        f"they run {python!r}; set the environment variable PYSPARK_PYTHON to {sys.executable!r} before the session "
+        "is made"
+    )
 
 
 def reason_of(error: BaseException) -> str:

@@ -35,9 +35,9 @@ def test_other_options_and_roots_are_other_secrets() -> None:
 
 
 def test_local_roots_and_the_sessions_own_secrets_need_nothing() -> None:
-    asked: list[str] = []
+    asked: list[str | duckdb.Statement] = []
 
-    def ask(sql: str, values: list[object]) -> tuple[object, ...]:
+    def ask(sql: str | duckdb.Statement, values: list[object]) -> tuple[object, ...]:
         asked.append(sql)
         return (True,)
 
@@ -52,7 +52,7 @@ def test_a_duckdb_without_httpfs_is_refused_in_one_sentence() -> None:
         config={"autoinstall_known_extensions": "false", "autoload_known_extensions": "false"}
     )
 
-    def ask(sql: str, values: list[object]) -> tuple[object, ...]:
+    def ask(sql: str | duckdb.Statement, values: list[object]) -> tuple[object, ...]:
         return con.execute(sql, values).fetchall()[0]
 
     with pytest.raises(

@@ -19,6 +19,7 @@ import pytest
 import pruner
 from pruner.metadata import MetadataTable, finished
 from pruner.pipeline import spark as spark_runner
+from pruner.pipeline.spark_probe import advice
 from pruner.storage import open_store
 from tests.support.spark import spark_snapshot
 
@@ -306,8 +307,14 @@ def test_executors_that_lack_something_are_described_in_one_sentence(
         assert missing in sentence
     for present in ("numpy", "pyarrow"):
         assert present not in sentence.split(": ", maxsplit=1)[0]
-    for error in (no_arrow, no_pruner):
-        assert f"install 'lake-pruner[spark]=={pruner.__version__}' on every node" in str(error.value)
+    for error, python in ((no_arrow, bare), (no_pruner, arrow)):
+        assert str(error.value).endswith(
+            f"they run {python!r}; set the environment variable PYSPARK_PYTHON to {sys.executable!r} before the "
+            "session is made"
+        )
+    assert advice("yarn", "python3").startswith(
+        f"install 'lake-pruner[spark]=={pruner.__version__}' on every node"
+    )
         assert "spark.archives" in str(error.value)
         assert "\n" not in str(error.value)
     assert table.refresh(run=spark).indexed == 2
