@@ -10,6 +10,7 @@ import json
 import os
 import time
 from collections.abc import Callable, Mapping
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 
@@ -141,3 +142,46 @@ def test_answers_without_end_are_not_taken(trino_tables: TrinoTables, tmp_path: 
         _check(table, {"n = 1": (1, 2)})
     assert f"longer than {16 * 1024 * 1024} bytes" in table.trino.server.log
     _check(table, {"n = 1": (1, 1)})
+
+
+def test_requests_that_nobody_waits_for_are_cancelled(
+    trino_tables: TrinoTables, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After the time-out the scan went on and the request stayed open, one for each scan of a service that hangs."""
+    write_plain(tmp_path / "lake" / "part-0.parquet", pa.table({"n": pa.array([1], pa.int64())}))
+    table = trino_tables.register(tmp_path / "lake", {"n": "bigint"})
+    closed: list[bytes] = []
+
+    def hang(handler: BaseHTTPRequestHandler, _: bytes | None) -> None:
+        handler.connection.settimeout(20)
+        closed.append(handler.connection.recv(1))
+        handler.close_connection = True
+
+    monkeypatch.setattr(table.trino.gate, "serve", hang)
+    assert table.run("n = 1", "pruned_hasty").rows == [(1,)]
+    deadline = time.monotonic() + 10
+    while not closed and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert closed == [b""]
+
+
+def test_a_table_that_is_not_found_is_asked_for_by_all_names_again(
+    trino_tables: TrinoTables, hudi_table: Callable[[str], Path]
+) -> None:
+    """The name that had worked was asked for until the restart, whatever became of the configuration."""
+    table = trino_tables.register(
+        hudi_table("cow_unpartitioned_v9"), {"id": "bigint", "fare": "double"}, hudi=True
+    )
+    gate = table.trino.gate
+
+    def asked() -> list[str]:
+        gate.forget()
+        assert table.run("id > 0", "pruned_hudi").rows == table.run("id > 0", "hudi").rows
+        return [request["table"] for request in gate.requests]
+
+    names = [f"pruned_hudi.{table.schema}.{table.name}", f"local://{table.root}"]
+    assert asked() == names
+    assert asked() == names[1:]
+    with gate.behaving(Behaviour(status=404)):
+        assert asked() == names[1:]
+    assert asked() == names

@@ -68,3 +68,28 @@ def test_plugin_and_service_make_one_key_of_a_file(tmp_path: Path) -> None:
         check=True,
     )
     assert run.stdout.decode().split() == [file_key(path, size).hex() for size, path in asked]
+
+
+def test_what_no_server_can_be_made_to_do(tmp_path: Path) -> None:
+    """Settings that could only fail later are refused, no token in the sentence; unknown forms fail no query."""
+    token = tmp_path / "token"
+    token.write_text("correct-horse-battery\nstaple\n", encoding="utf-8")
+    java, home = trino_java(), trino_home()
+    classes = os.pathsep.join(map(str, [plugin_jar(), *(home.jar(artifact) for artifact in INTERFACES)]))
+    harness = Path(__file__).parents[1] / "support" / "PluginEdges.java"
+    subprocess.run([java.compiler, "-d", tmp_path, "-cp", classes, harness], check=True)
+    run = subprocess.run(
+        [java.executable, "-cp", f"{classes}{os.pathsep}{tmp_path}", "lakepruner.trino.PluginEdges", token],
+        capture_output=True,
+        check=True,
+        timeout=60,
+    )
+    assert sorted(run.stdout.decode().splitlines()) == [
+        "a split is of a form that is not known: 1",
+        "all splits read",
+        "nothing dropped",
+        "pruner.timeout must be above 0: pruner.enabled=false switches pruning off",
+        "the predicate is of a form that is not known: 1",
+        f"the token in {token} must be one line of printable ASCII without blanks",
+    ]
+    assert b"horse" not in run.stdout + run.stderr
