@@ -55,18 +55,17 @@ def check_executors(session: Any, sent: bytes, kinds: dict[str, int]) -> None:
     """
     probe = _probe(json.dumps({"versions": needed_versions(), "pruner": __version__, "kinds": kinds}), sent)
     context = session.sparkContext
+    ship = advice(context.master, context.pythonExec)
     try:
         rows = session.range(0, 1, 1, 1).mapInArrow(probe, "answer string").collect()
     # Whatever Spark raises: without pyarrow, or with another Python, not even the probe runs.
     except Exception as error:
         raise PrunerError(
-            f"the Spark executors cannot run Python with Arrow ({reason_of(error)}): {advice(context.master, context.pythonExec)}"
+            f"the Spark executors cannot run Python with Arrow ({reason_of(error)}): {ship}"
         ) from error
     answer = json.loads(rows[0]["answer"])
     if answer["missing"]:
-        raise PrunerError(
-            f"the Spark executors lack {', '.join(answer['missing'])}: {advice(context.master, context.pythonExec)}"
-        )
+        raise PrunerError(f"the Spark executors lack {', '.join(answer['missing'])}: {ship}")
     if answer["unreachable"]:
         raise PrunerError(f"the Spark executors cannot {answer['unreachable']}")
 

@@ -312,11 +312,10 @@ def test_executors_that_lack_something_are_described_in_one_sentence(
             f"they run {python!r}; set the environment variable PYSPARK_PYTHON to {sys.executable!r} before the "
             "session is made"
         )
-    assert advice("yarn", "python3").startswith(
-        f"install 'lake-pruner[spark]=={pruner.__version__}' on every node"
-    )
-        assert "spark.archives" in str(error.value)
         assert "\n" not in str(error.value)
+    on_a_cluster = advice("yarn", "python3")
+    assert on_a_cluster.startswith(f"install 'lake-pruner[spark]=={pruner.__version__}' on every node")
+    assert "spark.archives" in on_a_cluster
     assert table.refresh(run=spark).indexed == 2
 
 
