@@ -10,7 +10,7 @@ import dataclasses
 import datetime
 import math
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import pruner
+from tests.support.hudi_merging import merging_tables
 from tests.support.hudi_tables import HudiTables, table_names
 from tests.support.hudi_timeline import completed
 from tests.support.spark import spark_snapshot
@@ -32,7 +33,15 @@ PREDICATES_PER_TABLE = 40
 SEMANTICS = pruner.Semantics(engine="spark", zone="UTC")
 
 
+MERGED_BY_TIME = [
+    f"{name}_v{version}"
+    for name in ("mor_event_time", "mor_deleted_by_column", "mor_archived")
+    for version in (6, 9)
+]
+"""Tables with updates and deletes that come too late, rows deleted by a column, blocks of archived instants."""
+
 MODES = [
+    *((name, optimized) for name in MERGED_BY_TIME for optimized in (False, True)),
     *((name, False) for name in table_names(".*")),
     *(
         (name, True)
@@ -41,16 +50,23 @@ MODES = [
 ]
 
 
+@pytest.fixture(scope="module")
+def tables(hudi_tables: HudiTables, start_session: Callable[[], SparkSession]) -> Callable[[str], Path]:
+    """The path of a table of either catalog; read-only."""
+    merging = merging_tables(start_session)
+    return lambda name: (merging if name in MERGED_BY_TIME else hudi_tables).path(name)
+
+
 @pytest.mark.parametrize(("name", "read_optimized"), MODES)
 def test_no_matching_row_is_lost(
     name: str,
     read_optimized: bool,
     spark: SparkSession,
-    hudi_tables: HudiTables,
+    tables: Callable[[str], Path],
     tmp_path: Path,
     pytestconfig: pytest.Config,
 ) -> None:
-    path = hudi_tables.path(name)
+    path = tables(name)
     frame = spark_snapshot(spark, path, read_optimized=read_optimized)
     rows = frame.collect()
     rng = random.Random(f"{pytestconfig.option.hypothesis_seed} {name} {read_optimized}")
@@ -75,12 +91,12 @@ def test_no_matching_row_is_lost(
             assert not (entry.log_files and plan.all_match[ordinal]), "claims all rows of a slice with logs"
 
 
-@pytest.mark.parametrize("name", table_names("mor_.*"))
+@pytest.mark.parametrize("name", [*table_names("mor_.*"), *MERGED_BY_TIME])
 def test_slices_with_logs_prune_by_what_their_files_hold(
-    name: str, hudi_tables: HudiTables, tmp_path: Path
+    name: str, tables: Callable[[str], Path], tmp_path: Path
 ) -> None:
     """Kept is exactly what bounds of the union of base rows and log rows leave possible, by another reader."""
-    path = hudi_tables.path(name)
+    path = tables(name)
     table = pruner.open_table(str(path), index_uri=str(tmp_path / "index"))
     built = table.create_index("stats", on="*")
     assert built is not None
