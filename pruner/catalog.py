@@ -64,7 +64,7 @@ def open_table(
         storage_options: options of the store (keys as `obstore` knows them).
         index_uri: place of the metadata table; `<first root>.pruner` unless given.
         max_staleness: age in seconds up to which a look at the table may be reused; 0, the default, looks
-            before every plan.
+            before every plan. Above 0, rows written since that look may be missing (docs/configuration.md).
 
     Raises:
         TableError: there is no such name or path, it is not a table, or its format is not supported.
