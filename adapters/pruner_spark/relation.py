@@ -11,6 +11,7 @@ import numpy as np
 
 from pruner.errors import PrunerError
 from pruner.expr.nodes import TRUE, Expr
+from pruner.pinned import switched_off
 from pruner_spark.agreement import SparkColumn, differing, without
 from pruner_spark.catalyst import decode
 from pruner_spark.keys import slice_lines
@@ -92,13 +93,13 @@ class PrunedRelation:
     def _apply(self, plan: Plan, java_scan: Any) -> Scan:
         # A Hudi relation can be older than the snapshot, which shows in files that the snapshot does not know.
         if plan.kept == plan.total and self.table.format == "parquet":
-            return Scan(self.name, plan)
+            return Scan(self.name, plan, switched_off())
         drop = np.packbits(~plan.kept_mask, bitorder="little").tobytes()
         answer = str(java_scan.drop(self._java_slices(plan.snapshot), drop))
         if answer == "closed":
             raise TooLateError("the plan came after Spark had stopped waiting for it")
         listed, unknown, dropped = map(int, answer.split(" "))
-        return Scan(self.name, plan, None, listed, unknown, dropped)
+        return Scan(self.name, plan, switched_off(), listed, unknown, dropped)
 
     def _apply_past(self, plan: Any, java_scan: Any, scan: Scan) -> Scan:
         instant = java_scan.base().getLatestCompletedInstant()

@@ -48,6 +48,8 @@ def plan(
         f"{made.kept:,} of {made.total:,} slices to read, "
         f"{megabytes(made.bytes_kept)} of {megabytes(made.bytes_total)}"
     )
+    for reason in made.fallbacks:
+        write_line(f"note: {printable(reason)}")
     if files is not Files.SUMMARY:
         _list_slices(made, files)
 

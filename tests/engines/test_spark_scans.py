@@ -141,7 +141,7 @@ def test_pruning_can_be_switched_off(
 ) -> None:
     monkeypatch.setenv("PRUNER_DISABLED", "1")
     assert _ids(pruner_spark.read(spark, numbers), "id = 5") == [5]
-    assert _last(spark).kept == 8
+    assert (_last(spark).kept, _last(spark).reason) == (8, "switched off by PRUNER_DISABLED=1")
 
 
 def test_files_that_came_after_the_frame_or_the_index(spark: SparkSession, numbers: Path) -> None:
