@@ -101,7 +101,7 @@ def prune(frame: DataFrame, *, planning_seconds: float = PLANNING_SECONDS) -> Da
         ConfigError: `pruner.toml` is wrong.
     """
     side = java_side(frame.sparkSession)
-    return _wrapped(frame, partial(table_behind, side), planning_seconds)
+    return _wrapped(frame, partial(table_behind, side), planning_seconds, uncached=True)
 
 
 def last_plans(spark: SparkSession) -> list[Scan]:
@@ -113,10 +113,12 @@ def _always(settings: TableSettings, _: Any) -> TableSettings:
     return settings
 
 
-def _wrapped(frame: DataFrame, choose: Chooser, planning_seconds: float) -> DataFrame:
+def _wrapped(
+    frame: DataFrame, choose: Chooser, planning_seconds: float, *, uncached: bool = False
+) -> DataFrame:
     spark = frame.sparkSession
     wrapper = Wrapper(spark, java_side(spark), planning_seconds)
     java_frame: Any = frame._jdf  # pyright: ignore[reportPrivateUsage]
     plan = java_frame.queryExecution().analyzed()
-    wrapped = wrapper.wrap(plan, choose)
+    wrapped = wrapper.wrap(plan, choose, uncached=uncached)
     return frame if wrapped is plan else wrapper.frame(wrapped)

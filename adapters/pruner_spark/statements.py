@@ -73,7 +73,7 @@ def sql(
     merged_into = side.factory.mergedInto(plan)
     if merged_into is not None:
         wrapper.leave(merged_into, choose, _MERGED_INTO)
-    wrapped = wrapper.wrap(source, choose)
+    wrapped = wrapper.wrap(source, choose, uncached=True)
     return (
         session.sql(query)
         if wrapped is source

@@ -52,15 +52,18 @@ class Wrapper:
         self._side = side
         self._patience = max(1, int(planning_seconds * 1000))
 
-    def wrap(self, plan: Any, choose: Chooser) -> Any:
+    def wrap(self, plan: Any, choose: Chooser, *, uncached: bool = False) -> Any:
         """Return an analysed plan whose relations prune themselves, where `choose` gives a table.
+
+        With `uncached` the parts of the plan that Spark has cached stay as they are: another relation in them would
+        have them read again, and what was cached may be gone, or other rows by now.
 
         Raises:
             ConfigError: `pruner.toml` cannot be read.
             PrunerError: the file index does not fit the running Spark.
         """
         factory = self._side.factory
-        found = factory.relations(plan)
+        found = factory.relations(self._past_the_cache(plan) if uncached else plan)
         leaves: list[Any] = [found.get(position) for position in range(found.size())]
         wrapped = [(leaf, other) for leaf in leaves if (other := self._wrapped(leaf, choose)) is not None]
         if not wrapped:
@@ -70,6 +73,11 @@ class Wrapper:
             originals.add(leaf)
             others.add(other)
         return factory.replace(plan, originals, others)
+
+    def _past_the_cache(self, plan: Any) -> Any:
+        """The plan with what Spark has cached in the place of how it was made."""
+        cache = java_session(self._spark).sharedState().cacheManager()
+        return plan if cache.isEmpty() else cache.useCachedData(plan)
 
     def leave(self, plan: Any, choose: Chooser, reason: str) -> None:
         """Record of each indexed relation in a plan why it is read as it is.
@@ -86,6 +94,8 @@ class Wrapper:
         """Return the DataFrame of a plan; a command runs at once, as in `spark.sql`."""
         from pyspark.sql import DataFrame
 
+        # It has been analysed: to do it again, by the settings of now, could change what it means.
+        plan.setAnalyzed()
         return DataFrame(self._side.rows_of(java_session(self._spark), plan), self._spark)
 
     def _wrapped(self, leaf: Any, choose: Chooser) -> Any:
