@@ -1,7 +1,8 @@
 """Puts a Trino server together from the jars of `tools/trino.lock`; they are fetched once into the cache folder.
 
 The whole server's archive is ten times as large, and nothing newer than 476 is published that way. Trino needs a
-full JDK 25 (`tools.java.trino_java`); the resolver runs on the same one.
+full JDK 25 (`tools.java.trino_java`); the resolver runs on the same one. So does 476, the oldest that the plugin
+serves: it asks for Java 24 at least.
 """
 
 from __future__ import annotations
@@ -20,11 +21,18 @@ from tools.jars import SETTINGS, FetchError, ivy_jar, without_hosts
 from tools.java import Java, trino_java
 
 VERSION = "483"
-LOCK_FILE = Path(__file__).with_name("trino.lock")
+OLDEST = "476"
+LOCK_FILES = {
+    VERSION: Path(__file__).with_name("trino.lock"),
+    OLDEST: Path(__file__).with_name(f"trino-{OLDEST}.lock"),
+}
 LAUNCHER = Path(__file__).with_name("TrinoLauncher.java")
 
-PLUGINS = ("io.trino.plugin.hive.HivePlugin", "io.trino.plugin.hudi.HudiPlugin")
-"""What Trino's own plugin folders name in a jar of their own, which is not published by itself."""
+PLUGINS = {
+    "trino-hive": "io.trino.plugin.hive.HivePlugin",
+    "trino-hudi": "io.trino.plugin.hudi.HudiPlugin",
+}
+"""What Trino's own plugin folders name in a jar of their own, which is not published by itself; by what it is in."""
 
 _PATTERN = "[artifact]-[revision](-[classifier]).[ext]"
 
@@ -52,6 +60,7 @@ class TrinoHome:
     """Folders of an assembled server."""
 
     root: Path
+    version: str
 
     @property
     def lib(self) -> Path:
@@ -70,14 +79,16 @@ class TrinoHome:
 
     def jar(self, artifact: str) -> Path:
         """Return the server's jar of an artifact, for a compiler's class path."""
-        found = next(jar for jar in locked_jars() if jar.folder == "lib" and jar.artifact == artifact)
+        found = next(
+            jar for jar in locked_jars(self.version) if jar.folder == "lib" and jar.artifact == artifact
+        )
         return self.lib / found.file_name
 
 
-def locked_jars() -> list[LockedJar]:
-    """Return the jars of the lock file, in its order."""
+def locked_jars(version: str = VERSION) -> list[LockedJar]:
+    """Return the jars of a version's lock file, in its order."""
     jars: list[LockedJar] = []
-    for line in LOCK_FILE.read_text(encoding="utf-8").splitlines():
+    for line in LOCK_FILES[version].read_text(encoding="utf-8").splitlines():
         if line.startswith("#"):
             continue
         folder, coordinates, sha256 = line.split()
@@ -86,26 +97,27 @@ def locked_jars() -> list[LockedJar]:
     return jars
 
 
-def trino_home() -> TrinoHome:
+def trino_home(version: str = VERSION) -> TrinoHome:
     """Return the assembled server, fetching what it is made of the first time (about 180 MB)."""
-    target = cache_dir() / f"trino-{VERSION}-{fingerprint(LOCK_FILE, LAUNCHER, *PLUGINS)}"
+    target = cache_dir() / f"trino-{version}-{fingerprint(LOCK_FILES[version], LAUNCHER, *PLUGINS.values())}"
     if not target.is_dir():
         java = trino_java()
-        say(f"Fetching Trino {VERSION} into {target} (about 180 MB)")
+        say(f"Fetching Trino {version} into {target} (about 180 MB)")
         with appearing(target) as scratch:
-            _assemble(TrinoHome(scratch), java)
-    return TrinoHome(target)
+            _assemble(TrinoHome(scratch, version), java)
+    return TrinoHome(target, version)
 
 
 def _assemble(home: TrinoHome, java: Java) -> None:
     """Fetch and check all jars, compile the launcher, name the plugins."""
-    jars = locked_jars()
+    jars = locked_jars(home.version)
     for folder in (home.lib, home.plugin):
         chosen = [jar for jar in jars if jar.folder == folder.name]
         _retrieve(chosen, folder, java)
         _check(chosen, folder)
+    plugins = [PLUGINS[jar.artifact] for jar in jars if jar.artifact in PLUGINS]
     with zipfile.ZipFile(home.plugin / "services.jar", "w") as services:
-        services.writestr("META-INF/services/io.trino.spi.Plugin", "".join(f"{name}\n" for name in PLUGINS))
+        services.writestr("META-INF/services/io.trino.spi.Plugin", "".join(f"{name}\n" for name in plugins))
     command = [java.compiler, "-d", home.launcher, "-cp", f"{home.lib}/*", LAUNCHER]
     subprocess.run(command, check=True, stdin=subprocess.DEVNULL)
 
@@ -151,7 +163,7 @@ def _check(jars: Sequence[LockedJar], folder: Path) -> None:
     wrong = [jar.file_name for jar, sha256 in zip(jars, found, strict=True) if jar.sha256 != sha256]
     others = {path.name for path in folder.iterdir()} - {jar.file_name for jar in jars}
     if wrong or others:
-        raise FetchError(f"not what {LOCK_FILE.name} names: {', '.join([*wrong, *sorted(others)])}")
+        raise FetchError(f"not what the lock file names: {', '.join([*wrong, *sorted(others)])}")
 
 
 if __name__ == "__main__":

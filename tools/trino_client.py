@@ -66,6 +66,13 @@ class TrinoClient:
         with urllib.request.urlopen(request, timeout=30) as answer:
             return json.loads(answer.read())
 
+    def metrics(self) -> str:
+        """Return the server's page of metrics, in the form that OpenMetrics reads."""
+        url = f"http://127.0.0.1:{self.port}/metrics"
+        request = urllib.request.Request(url, headers={"X-Trino-User": "tests"})
+        with urllib.request.urlopen(request, timeout=30) as answer:
+            return answer.read().decode()
+
     def splits_by_scan(self, query_id: str) -> Counter[str]:
         """Return how many splits each scan of a query has read, by its id in the plan.
 

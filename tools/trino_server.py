@@ -72,16 +72,18 @@ def local_catalog(connector: str, metastore: Path, **others: str) -> dict[str, s
     return {"connector.name": connector, **LOCAL_FILES, **place, **others}
 
 
-def start_trino(folder: Path, catalogs: Catalogs, *, plugin_jars: Sequence[Path] = ()) -> TrinoServer:
+def start_trino(
+    folder: Path, catalogs: Catalogs, *, plugin_jars: Sequence[Path] = (), version: str = VERSION
+) -> TrinoServer:
     """Start a server in an empty folder and wait until it answers.
 
-    `plugin_jars` are put beside Trino's own connectors, as an administrator would.
+    `plugin_jars` are put beside Trino's own connectors, as an administrator would. There is a lock file for `version`.
 
     Raises:
         MissingJavaError: no full JDK 25 here.
         TrinoStartError: it ended, or did not answer in time.
     """
-    java, home = trino_java(), trino_home()
+    java, home = trino_java(), trino_home(version)
     port = _free_port()
     _write_settings(folder, catalogs, port)
     plugin = folder / "plugin" / "lake"
@@ -95,7 +97,7 @@ def start_trino(folder: Path, catalogs: Catalogs, *, plugin_jars: Sequence[Path]
     command: list[str | Path] = [java.executable, *java.options, *JVM_OPTIONS]
     command += [f"-Dnode.{key}={value}" for key, value in node.items()]
     command += [f"-Dconfig={folder / 'config.properties'}", f"-Dlog.levels-file={folder / 'log.properties'}"]
-    command += ["-cp", f"{home.launcher}{os.pathsep}{home.lib}/*", "TrinoLauncher", VERSION]
+    command += ["-cp", f"{home.launcher}{os.pathsep}{home.lib}/*", "TrinoLauncher", version]
     with (folder / "server.log").open("wb") as log:
         process = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, cwd=folder
@@ -121,6 +123,7 @@ def _write_settings(folder: Path, catalogs: Catalogs, port: int) -> None:
         "discovery.uri": f"http://127.0.0.1:{port}",
         "plugin.dir": str(folder / "plugin"),
         "catalog.management": "static",
+        "openmetrics.jmx-object-names": "lakepruner:*",
         "catalog.config-dir": str(catalog_folder),
         "query.max-memory": "500MB",
         "query.max-memory-per-node": "500MB",

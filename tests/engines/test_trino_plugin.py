@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import os
 import zlib
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,12 @@ from tests.support.trino_tables import Registered, TrinoTables, write_plain
 pytestmark = pytest.mark.trino
 
 FILES = 20
+CHANGES = (
+    "UPDATE {} SET n = 9 WHERE n = 1",
+    "DELETE FROM {} WHERE n = 1",
+    "MERGE INTO {} t USING (VALUES 1, 2) AS s(n) ON t.n = s.n WHEN MATCHED THEN DELETE",
+)
+"""What neither connector can do to tables that are not ACID."""
 
 
 @pytest.fixture
@@ -148,6 +155,76 @@ def test_two_scans_of_one_table_have_plans_of_their_own(numbers: Registered) -> 
     assert sorted(numbers.trino.splits_by_scan(found.query_id).values()) == [1, 4]
 
 
+def test_a_table_joined_with_itself_is_pruned_on_both_sides(numbers: Registered) -> None:
+    """What the join says of one side, Trino's optimizer says of the other: two equal scans, two plans."""
+    sql = f"SELECT count(*) FROM {numbers.name} a JOIN {numbers.name} b ON a.n = b.n WHERE a.n BETWEEN 15 AND 34"
+    found = numbers.trino.run(sql, catalog="pruned_hive", schema=numbers.schema, session=STATIC)
+    assert found.rows == [(20,)]
+    assert sorted(numbers.trino.splits_by_scan(found.query_id).values()) == [3, 3]
+
+
+def test_fewer_bytes_are_read(trino_tables: TrinoTables, tmp_path: Path) -> None:
+    """Files of the same size, one of ten is left: a tenth of the bytes, by Trino's own count."""
+    for number in range(10):
+        rows = pa.table(
+            {"n": pa.array(range(number, 10_000, 10), pa.int64()), "m": pa.array([number] * 1000)}
+        )
+        write_plain(tmp_path / "lake" / f"part-{number}.parquet", rows)
+    table = trino_tables.register(tmp_path / "lake", {"n": "bigint", "m": "bigint"})
+    # Trino's own look at statistics would skip row groups in both.
+    read: dict[str, int] = {}
+    for catalog in ("hive", "pruned_hive"):
+        session = {f"{catalog}.parquet_ignore_statistics": "true"}
+        sql = f"SELECT count(*), sum(n) FROM {table.name} WHERE m = 3"
+        found = trino_tables.trino.run(sql, catalog=catalog, schema=table.schema, session=session)
+        assert found.rows == [(1000, 4_998_000)]
+        read[catalog] = found.stats["physicalInputBytes"]
+    assert 0 < read["pruned_hive"] <= read["hive"] / 10
+
+
+def test_scans_that_are_read_whole_are_counted_by_reason(numbers: Registered) -> None:
+    """The counts of docs/trino.md, as Trino's own page of metrics shows them."""
+
+    before = numbers.trino.counts()
+    with numbers.trino.gate.behaving(Behaviour(status=503)):
+        numbers.run("n = 42")
+    numbers.run("n = 42", **{"pruned_hive.pruning_enabled": "false"})
+    numbers.run("n = 42")
+    gained = numbers.trino.counts() - before
+    gained.pop("PlanningMillis", None)
+    assert gained == {
+        "Scans": 2,
+        "Plans": 1,
+        "SplitsListed": 2 * FILES,
+        "SplitsDropped": FILES - 1,
+        'Unpruned_value{key="the service answers 503"}': 1,
+        'Unpruned_value{key="switched off"}': 1,
+    }
+
+
+def test_places_may_be_written_in_several_ways(numbers: Registered) -> None:
+    """The metastore's spelling of a table's place is not the service's: the same rows from as few files."""
+    definition = numbers.trino.metastore.folder / numbers.schema / numbers.name / ".trinoSchema"
+    before = definition.read_text(encoding="utf-8")
+    place = f"local://{numbers.root}"
+    assert before.count(place) == 1
+    read: list[int] = []
+    for spelling in (
+        f"{place}/",
+        f"{place}//",
+        f"local:{numbers.root}",
+        f"file:{numbers.root}",
+        f"file://{numbers.root}",
+    ):
+        definition.write_text(before.replace(place, spelling), encoding="utf-8")
+        plain, pruned = (numbers.run("n = 42", catalog) for catalog in ("hive", "pruned_hive"))
+        assert pruned.rows == plain.rows, spelling
+        if plain.rows == [(1,)]:
+            read.append(numbers.splits(pruned))
+    # By the others Trino itself finds no file.
+    assert read == [1]
+
+
 def test_statements_that_change_or_measure_a_table_pass(trino: Trino) -> None:
     """OPTIMIZE rewrites whole tables, ANALYZE measures them, DELETE takes partitions: none of them asks for a plan."""
     trino.gate.forget()
@@ -165,9 +242,31 @@ def test_statements_that_change_or_measure_a_table_pass(trino: Trino) -> None:
     run("DELETE FROM m WHERE p = 'c'")
     assert trino.gate.requests == []
     assert run("SELECT n, p FROM m ORDER BY n").rows == [(1, "a"), (2, "b"), (3, "b"), (4, "b")]
-    for sql in ("UPDATE m SET n = 9 WHERE n = 1", "DELETE FROM m WHERE n = 1"):
-        with pytest.raises(TrinoQueryError) as pruned:
-            run(sql)
-        with pytest.raises(TrinoQueryError) as plain:
-            trino.run(sql, catalog="hive", schema="managed")
-        assert pruned.value.message == plain.value.message
+    for sql in CHANGES:
+        _refused_alike(trino, "managed", "hive", sql.format("m"))
+
+
+def _refused_alike(trino: Trino, schema: str, catalog: str, sql: str) -> None:
+    """The wrapped connector refuses in its own words, and the plan of the target is not even asked for."""
+    trino.gate.forget()
+    refusals: list[str] = []
+    for each in (catalog, f"pruned_{catalog}"):
+        with pytest.raises(TrinoQueryError) as refused:
+            trino.run(sql, catalog=each, schema=schema)
+        refusals.append(refused.value.message)
+    assert refusals[0] == refusals[1]
+    assert trino.gate.requests == []
+
+
+def test_hudi_tables_are_not_changed_by_trino(
+    trino_tables: TrinoTables, hudi_table: Callable[[str], Path]
+) -> None:
+    """Trino's Hudi connector only reads; the pruned one refuses in the same words."""
+    table = trino_tables.register(
+        hudi_table("cow_v9"),
+        {"id": "bigint", "n": "bigint", "city": "string"},
+        partition_by="city",
+        hudi=True,
+    )
+    for sql in CHANGES:
+        _refused_alike(trino_tables.trino, table.schema, "hudi", sql.format(table.name))

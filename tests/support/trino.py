@@ -24,6 +24,7 @@ from pruner.service import Settings, create_app
 from pruner.service.serving import server_of
 from tests.support.gate import Gate
 from tests.support.statement_tables import DEFINITIONS, TABLES
+from tools.trino import OLDEST
 from tools.trino_client import Result, TrinoClient
 from tools.trino_metastore import Metastore, hive_type
 from tools.trino_plugin import plugin_jar
@@ -91,9 +92,33 @@ class Trino:
         """Run a statement in UTC and return all of its rows."""
         return self.client.run(sql, catalog=catalog, schema=schema, session=session)
 
+    def counts(self) -> Counter[str]:
+        """Return what the plugin has counted, in all catalogs together: `lakepruner:*` in JMX."""
+        found: Counter[str] = Counter()
+        for line in self.client.metrics().splitlines():
+            if line.startswith("JMX_lakepruner_"):
+                name, _, value = line.rpartition(" ")
+                found[name.partition("_ATTRIBUTE_")[2]] += int(float(value))
+        return found
+
     def splits_by_scan(self, query_id: str) -> Counter[str]:
         """Return how many splits each scan of a query has read, by its id in the plan."""
         return self.client.splits_by_scan(query_id)
+
+
+def start_oldest(folder: Path) -> Trino:
+    """Start the oldest server that the plugin serves; it has the Hive connector alone."""
+    metastore = Metastore(folder / "metastore")
+    metastore.folder.mkdir(parents=True)
+    gate = Gate()
+    catalogs = {
+        "hive": local_catalog("hive", metastore.folder, **HIVE_SETTINGS),
+        "pruned_hive": local_catalog(
+            "pruned_hive", metastore.folder, **HIVE_SETTINGS, **{"pruner.url": gate.url}
+        ),
+    }
+    server = start_trino(folder / "server", catalogs, plugin_jars=[plugin_jar()], version=OLDEST)
+    return Trino(server, metastore, gate)
 
 
 def start(folder: Path, *, others: Mapping[str, Mapping[str, str]] | None = None) -> Trino:
