@@ -69,10 +69,15 @@ class Scope:
             for key, value in every.items()
             if not key.startswith("__")
             and key.lower() not in tables
-            and (not isinstance(value, LazyRelation) or key.lower() in lowered)
+            and (not isinstance(value, LazyRelation) or _names(lowered, key.lower()))
         }
         internal = {"__pruner_call": function, "__pruner_sql": sql, "__pruner_named": named}
         return eval(_SCOPED_CALL, {"__builtins__": builtins}, {**variables, **internal, **(sources or {})})
+
+
+def _names(text: str, variable: str) -> bool:
+    """Tell whether a text may name a variable, both in lower case: a relation that it does not name is not to run."""
+    return re.search(rf"(?<!\w){re.escape(variable)}(?!\w)", text) is not None
 
 
 NOWHERE = Scope(None)

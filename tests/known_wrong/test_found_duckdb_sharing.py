@@ -138,3 +138,20 @@ def test_found_mistakes_by_value_that_were_told_late(tmp_path: Path, sql: str) -
             full.sql(sql)
         with pytest.raises(type(expected.value)):
             con.sql(sql)
+
+
+def test_found_a_statement_that_ran_a_relation_which_it_does_not_name(tmp_path: Path) -> None:
+    """The letter `r` anywhere in the text ran the relation in a variable `r`: here of a closed connection, in threads
+    of one that was busy.
+    """
+    table = indexed(write_files(tmp_path / "t", pa.table({"x": [1]})))
+    other = pruner_duckdb.connect({"t": table})
+    r = other.sql("FROM t")
+    other.close()
+    with pruner_duckdb.connect({"t": table}) as con:
+        assert con.execute("SELECT x FROM t ORDER BY x").fetchall() == [(1,)]
+        assert con.sql("SELECT x FROM t ORDER BY x").fetchall() == [(1,)]
+        with pytest.raises(duckdb.ConnectionException):
+            con.execute('FROM"r"')
+        r = con.sql("SELECT x + 1 AS y FROM t")
+        assert con.execute('SELECT y FROM"r",t').fetchall() == r.fetchall() == [(2,)]
