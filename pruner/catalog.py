@@ -145,7 +145,8 @@ class Catalog:
             # Places are case-sensitive; only names are folded.
             key = name
         if key not in self._opened:
-            self._opened[key] = self._open(key, name)
+            # Two threads may open it; from then on both have one.
+            self._opened.setdefault(key, self._open(key, name))
         return self._opened[key]
 
     def _open(self, key: str, name: str) -> Table:

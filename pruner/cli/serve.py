@@ -38,6 +38,7 @@ def serve(
     try:
         from pruner.service import Settings, create_app
         from pruner.service.serving import server_of
+        from pruner.service.warming import warm_up
     except ImportError as error:
         raise PrunerError("the service is not installed: pip install 'lake-pruner[service]'") from error
     from pruner.catalog import Catalog
@@ -55,7 +56,8 @@ def serve(
     config = load()
     if not config.tables:
         raise PrunerError("there is no table to serve: name tables in a pruner.toml (docs/configuration.md)")
-    server = server_of(create_app(config, Catalog(config=config), settings), settings)
+    catalog = Catalog(config=config)
+    server = server_of(create_app(config, catalog, settings), settings)
     # From the line below on, clients may connect and wait.
     listening = _listening(host, port)
     scheme = "http" if certificate is None else "https"
@@ -63,6 +65,7 @@ def serve(
         f"serving {len(config.tables)} tables on {scheme}://{host}:{listening.getsockname()[1]}; stop with Ctrl-C"
     )
     sys.stdout.flush()
+    warm_up(config, catalog)
     server.run(sockets=[listening])
 
 

@@ -1,0 +1,45 @@
+"""What a first plan would wait for, done when the service starts: an engine's patience is about two seconds."""
+
+from __future__ import annotations
+
+import logging
+from importlib.metadata import entry_points
+from threading import Thread
+from typing import TYPE_CHECKING
+
+from pruner.errors import PrunerError
+from pruner.service.planning import ADAPTERS
+
+if TYPE_CHECKING:
+    from pruner.catalog import Catalog
+    from pruner.config import Config
+
+_log = logging.getLogger("pruner")
+
+
+def warm_up(config: Config, catalog: Catalog) -> Thread:
+    """Start to open the tables of a configuration, one after the other; the thread ends with the process.
+
+    A table that cannot be read now is named in the log, and tried again by the first request for it.
+    """
+    thread = Thread(target=_open_all, args=(config, catalog), name="pruner-warm-up", daemon=True)
+    thread.start()
+    return thread
+
+
+def _open_all(config: Config, catalog: Catalog) -> None:
+    for adapter in entry_points(group=ADAPTERS):
+        try:
+            adapter.load()
+        except ImportError as error:
+            _log.info("the adapter of %s is not used: %s", adapter.name, error)
+    for table in config.tables:
+        if table.name is None:
+            continue
+        try:
+            snapshot = catalog.open(table.name).snapshot()
+            # A predicate about nothing reads the log of the metadata table.
+            snapshot.plan("1 = 1")
+            _log.info("table %s is ready: %d slices", table.name, len(snapshot.slices))
+        except PrunerError as error:
+            _log.warning("table %s cannot be read yet: %s", table.name, error)
