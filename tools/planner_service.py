@@ -13,6 +13,13 @@ from pathlib import Path
 @contextmanager
 def planner_service(folder: Path) -> Iterator[str]:
     """Run the service on a free port in a folder with a `pruner.toml`; gives its URL, and ends it with the block."""
+    with planner_process(folder) as (url, _):
+        yield url
+
+
+@contextmanager
+def planner_process(folder: Path) -> Iterator[tuple[str, int]]:
+    """The same; gives the id of the process, too."""
     command = [sys.executable, "-m", "pruner", "serve", "--port", "0"]
     process = subprocess.Popen(
         command, cwd=folder, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True
@@ -22,7 +29,7 @@ def planner_service(folder: Path) -> Iterator[str]:
         found = re.search(r"http://\S+?:\d+", process.stdout.readline())
         if found is None:
             raise SystemExit("`pruner serve` did not start; its message stands above")
-        yield found[0]
+        yield found[0], process.pid
     finally:
         process.terminate()
         process.wait()
