@@ -121,6 +121,16 @@ class JavaSide:
         classic = ".classic." in str(session.getClass().getName())  # from Spark 4 on
         return (sql.classic.Dataset if classic else sql.Dataset).ofRows(session, plan)
 
+    def with_cached(self, cache: Any, plan: Any) -> Any:
+        """Return a plan with what a cache of Spark's holds in it; all other nodes stay the same objects."""
+        from py4j.protocol import Py4JError  # pyright: ignore[reportMissingTypeStubs]
+
+        try:
+            return cache.useCachedData(plan)
+        except Py4JError:
+            # Later versions of Spark 4 ask which entries count; their default is all of them.
+            return cache.useCachedData(plan, getattr(cache, "useCachedData$default$2")())
+
     def analyzed(self, session: Any, query: str) -> Any:
         """Return the analysed plan of a statement, which does not run.
 

@@ -77,7 +77,7 @@ class Wrapper:
     def _past_the_cache(self, plan: Any) -> Any:
         """The plan with what Spark has cached in the place of how it was made."""
         cache = java_session(self._spark).sharedState().cacheManager()
-        return plan if cache.isEmpty() else cache.useCachedData(plan)
+        return plan if cache.isEmpty() else self._side.with_cached(cache, plan)
 
     def leave(self, plan: Any, choose: Chooser, reason: str) -> None:
         """Record of each indexed relation in a plan why it is read as it is.
