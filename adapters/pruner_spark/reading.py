@@ -39,8 +39,7 @@ def read(
 ) -> DataFrame:
     """Return a table as a DataFrame whose scans prune themselves whenever they run.
 
-    The files are those that Spark or Hudi resolves now; `spark.catalog.refreshByPath` and reading anew see later
-    ones, as without pruner.
+    The files are those that Spark or Hudi resolves now; reading anew sees later ones, as without pruner.
 
     Args:
         spark: the session that is to run the queries.

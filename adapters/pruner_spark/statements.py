@@ -27,8 +27,8 @@ _ABOUT_INDEXES = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 _INDEX_COLUMNS = (
-    "name STRING, using STRING, columns ARRAY<STRING>, covered LONG, coverable LONG, bytes LONG, "
-    "created_at STRING, refreshed_at STRING, usable BOOLEAN, note STRING"
+    "name STRING, using STRING, columns ARRAY<STRING>, where STRING, covered LONG, coverable LONG, segments LONG, "
+    "bytes LONG, created_at STRING, refreshed_at STRING, usable BOOLEAN, note STRING"
 )
 _MERGED_INTO = "MERGE INTO reads its target as it is: Hudi itself finds the rows that are there already"
 _DONE_COLUMNS = "statement STRING, table STRING, index STRING, changed BOOLEAN, indexed LONG, failed LONG"

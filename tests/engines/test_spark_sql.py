@@ -196,8 +196,8 @@ def test_statements_about_indexes(catalog: Catalog, tmp_path: Path) -> None:
     assert made[0].statement == "create"
     assert made[0].indexed > 0
     shown = pruner_spark.sql(spark, "SHOW INDEXES ON lake.numbers").collect()
-    assert [(row.name, row.using, row.columns, row.usable) for row in shown] == [
-        ("i", "column_stats", ["id"], True)
+    assert [(row.name, row.using, row.columns, row["where"], row.segments, row.usable) for row in shown] == [
+        ("i", "column_stats", ["id"], None, 1, True)
     ]
     assert pruner_spark.sql(spark, "DROP INDEX i ON lake.numbers").collect()[0].changed
     assert pruner.open_table(tmp_path / "numbers").indexes() == ()
