@@ -59,7 +59,8 @@ faults: $(READY) ## Put each fault of tests/faults/faults.txt into the code: the
 fuzz: $(READY) ## Property tests at N=2000 examples each
 	@PRUNER_TEST_PROFILE=fuzz PRUNER_FUZZ_N=$(N) $(PYTEST) $(FUZZED)
 
-soak: $(READY) ## Fuzz with new seeds again and again, for MINUTES=60
+soak: $(READY) ## The plugin on the oldest Trino, then fuzz with new seeds again and again, for MINUTES=60
+	@PRUNER_TEST_PROFILE=soak $(BIN)/python -m pytest -n0 tests/engines/test_trino_oldest.py
 	@end=$$(( $$(date +%s) + 60 * $(MINUTES) )); \
 	while [ "$$(date +%s)" -lt "$$end" ]; do \
 		PRUNER_TEST_PROFILE=soak PRUNER_FUZZ_N=$(N) $(PYTEST) $(FUZZED) || exit 1; done

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 
 profiles.load()
 
+collect_ignore = [] if profiles.NAME == "soak" else ["engines/test_trino_oldest.py"]
+"""The oldest Trino is a second server to fetch and to start: it runs with `make soak` alone."""
+
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:

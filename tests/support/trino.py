@@ -111,11 +111,11 @@ def start_oldest(folder: Path) -> Trino:
     metastore = Metastore(folder / "metastore")
     metastore.folder.mkdir(parents=True)
     gate = Gate()
+    # The files of the metastore say that a newer version wrote them.
+    common = {**HIVE_SETTINGS, "hive.metastore.version-compatibility": "UNSAFE_ASSUME_COMPATIBILITY"}
     catalogs = {
-        "hive": local_catalog("hive", metastore.folder, **HIVE_SETTINGS),
-        "pruned_hive": local_catalog(
-            "pruned_hive", metastore.folder, **HIVE_SETTINGS, **{"pruner.url": gate.url}
-        ),
+        "hive": local_catalog("hive", metastore.folder, **common),
+        "pruned_hive": local_catalog("pruned_hive", metastore.folder, **common, **{"pruner.url": gate.url}),
     }
     server = start_trino(folder / "server", catalogs, plugin_jars=[plugin_jar()], version=OLDEST)
     return Trino(server, metastore, gate)
