@@ -57,7 +57,7 @@ def _problem(trino: Trino, case: Case) -> str | None:
 
 
 def test_statements_read_the_same_rows(oldest: Trino) -> None:
-    """And most scans of the statements are pruned as on the newest version."""
+    """From no fewer files than the whole predicate keeps; how many more is not asserted."""
     problems = [problem for case in portable_cases() if (problem := _problem(oldest, case))]
     assert not problems, "\n".join(problems)
     assert "is read whole" not in oldest.server.log
