@@ -52,6 +52,7 @@ class PlanReader:
         sources: Sources,
         *,
         narrow: bool = False,
+        whole_structs: bool = False,
     ) -> str:
         """Return a query over the slices to read, each row once.
 
@@ -63,6 +64,7 @@ class PlanReader:
             sources: takes what the query reads besides files.
             narrow: whether `may_read` can be relied on, so that the query need not show other columns: DuckDB
                 takes a while to read the text of each.
+            whole_structs: whether structs must not be read field by field.
 
         Raises:
             SchemaError: DuckDB cannot tell columns of the table apart.
@@ -75,7 +77,8 @@ class PlanReader:
         files, merged = ordinals[~to_merge], ordinals[to_merge]
         if not len(merged):
             shape = shape.narrowed(may_read) if narrow else shape
-            return scan_sql(snapshot, files, shape, bind, may_read, positions_to_read(plan, files))
+            positions = positions_to_read(plan, files)
+            return scan_sql(snapshot, files, shape, bind, may_read, positions, whole_structs=whole_structs)
         merger = self._merger(snapshot)
         slices = SliceSequence(snapshot, merged)
         merger.require_mergeable(slices)
@@ -84,7 +87,8 @@ class PlanReader:
         query = merged_sql(snapshot, shape, name)
         if not len(files):
             return query
-        scan = scan_sql(snapshot, files, shape, bind, may_read, positions_to_read(plan, files))
+        positions = positions_to_read(plan, files)
+        scan = scan_sql(snapshot, files, shape, bind, may_read, positions, whole_structs=whole_structs)
         return f"({scan}) UNION ALL ({query})"
 
     def _to_merge(self, plan: Plan, may_read: Callable[[str], bool]) -> NDArray[np.bool_]:

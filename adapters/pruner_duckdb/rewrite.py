@@ -318,7 +318,13 @@ class Rewriter:
             scans.append(scan)
             alias = "" if reference.alias is not None else f" AS {quote(reference.path[-1])}"
             query = table.known.reader.sql(
-                scan.plan, table.shape, markers.bind, select.may_read, sources, narrow=narrow
+                scan.plan,
+                table.shape,
+                markers.bind,
+                select.may_read,
+                sources,
+                narrow=narrow,
+                whole_structs=select.may_list_null(),
             )
             edits.append((_name_span(reference), f"({query}){alias}"))
         return Rewritten(form.spliced(edits), markers.values, tuple(scans), sources)

@@ -150,6 +150,8 @@ def scan_sql(
     bind: Bind,
     may_read: Callable[[str], bool],
     positions: NDArray[np.uint32] | None = None,
+    *,
+    whole_structs: bool = False,
 ) -> str:
     """Return a query over the base files of some slices.
 
@@ -160,6 +162,7 @@ def scan_sql(
         bind: takes the list of files, and lists of partition values, as parameters.
         may_read: tells whether the statement may read a column; a wrong answer costs time alone.
         positions: of the rows to read of each file; all rows unless given.
+        whole_structs: whether structs must not be read field by field.
 
     Raises:
         SchemaError: a column that may be read is nested in some of the files and is not in others.
@@ -178,7 +181,9 @@ def scan_sql(
         # Own names, so that no column can hide `file_index`.
         own = f"pruner_{number}"
         if partition is None:
-            whole = data_type.startswith("STRUCT(") and _struct_varies(name, snapshot, ordinals)
+            whole = data_type.startswith("STRUCT(") and (
+                whole_structs or _struct_varies(name, snapshot, ordinals)
+            )
             selected.append(f"{_READ_WHOLE.format(own) if whole else own} AS {quote(name)}")
             described.append(
                 f"{quote_text(name)}: {{name: '{own}', type: {quote_text(data_type)}, default_value: NULL}}"
@@ -218,7 +223,8 @@ def merged_sql(snapshot: Snapshot, shape: ScanShape, source: str) -> str:
 
 _READ_WHOLE = "CASE WHEN file_index >= 0 THEN {} END"
 """Keeps DuckDB 2.0 from reading one field of a struct alone. In a file whose struct has other fields it takes the field
-by its position there, and in one without the struct it fails and takes the user's database with it.
+by its position there, and in one without the struct it fails and takes the user's database with it. So it does where
+such a field is compared with a list that holds NULL.
 """
 
 

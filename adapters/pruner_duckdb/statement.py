@@ -81,6 +81,10 @@ class Parameter:
     span: Span
 
 
+_IN = re.compile(rb"\bin\b", re.IGNORECASE)
+_NULL = re.compile(rb"\bnull\b", re.IGNORECASE)
+
+
 @dataclass(frozen=True, slots=True)
 class Select:
     """One SELECT statement."""
@@ -105,6 +109,10 @@ class Select:
     def may_read(self, column: str) -> bool:
         """Tell whether the statement may read a column of this name."""
         return self.every_column or column.lower() in self.columns
+
+    def may_list_null(self) -> bool:
+        """Tell whether the statement may hold an IN with a NULL, also by a parameter."""
+        return bool(_IN.search(self.text)) and (bool(self.parameters) or bool(_NULL.search(self.text)))
 
     def spliced(self, replacements: Iterable[tuple[Span, str]]) -> str:
         """Return the text with other text in the place of some spans, which do not overlap."""

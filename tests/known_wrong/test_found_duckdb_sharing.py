@@ -155,3 +155,25 @@ def test_found_a_statement_that_ran_a_relation_which_it_does_not_name(tmp_path: 
             con.execute('FROM"r"')
         r = con.sql("SELECT x + 1 AS y FROM t")
         assert con.execute('SELECT y FROM"r",t').fetchall() == r.fetchall() == [(2,)]
+
+
+@pytest.mark.parametrize(
+    ("statement", "values"),
+    [
+        ("SELECT c1 FROM t WHERE st['c1'] IN (99, 127, NULL)", []),
+        ("SELECT c1 FROM t WHERE st.c1 IN (99, ?, 127)", [None]),
+        ("WITH a AS (SELECT c1 FROM t WHERE st['c1'] in (99, 127::TINYINT, null)) SELECT max(c1) FROM a", []),
+    ],
+)
+def test_found_a_field_of_a_struct_in_a_list_with_null(
+    tmp_path: Path, statement: str, values: list[object]
+) -> None:
+    """DuckDB 2.0 fails inside and takes the database with it when it reads the field alone by our schema."""
+    rows = [
+        pa.table({"c1": [n, n + 1], "st": [{"c1": n, "z": "q"}, {"c1": None, "z": "r"}]})
+        for n in (98, 99, 127)
+    ]
+    with pruner_duckdb.connect({"t": indexed(write_files(tmp_path / "t", *rows))}) as con:
+        found = sorted(con.execute(statement, values).fetchall())
+        assert found == ([(127,)] if "max" in statement else [(99,), (127,)])
+        assert con.execute("SELECT count(*) FROM t").fetchall() == [(6,)], "the database is still there"
