@@ -331,7 +331,9 @@ def _print_indexes(found: TableStatus) -> None:
         if index.note:
             write_line(f"note: {printable(index.note)}")
         for reason, count in index.refused.items():
-            write_line(f"note: index {printable(index.name)} cannot cover {count:,} slices: {printable(reason)}")
+            write_line(
+                f"note: index {printable(index.name)} cannot cover {count:,} slices: {printable(reason)}"
+            )
         if index.where is not None:
             write_line(
                 f"note: index {printable(index.name)} takes partitions with {printable(index.where)} alone"
