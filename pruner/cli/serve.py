@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import socket
 import sys
@@ -56,17 +57,30 @@ def serve(
     config = load()
     if not config.tables:
         raise PrunerError("there is no table to serve: name tables in a pruner.toml (docs/configuration.md)")
+    _log_to_stderr()
     catalog = Catalog(config=config)
     server = server_of(create_app(config, catalog, settings), settings)
     # From the line below on, clients may connect and wait.
     listening = _listening(host, port)
     scheme = "http" if certificate is None else "https"
     write_line(
-        f"serving {len(config.tables)} tables on {scheme}://{host}:{listening.getsockname()[1]}; stop with Ctrl-C"
+        f"serving {_counted(len(config.tables))} on {scheme}://{host}:{listening.getsockname()[1]}; stop with Ctrl-C"
     )
     sys.stdout.flush()
     warm_up(config, catalog)
     server.run(sockets=[listening])
+
+
+def _counted(tables: int) -> str:
+    return "1 table" if tables == 1 else f"{tables:,} tables"
+
+
+def _log_to_stderr() -> None:
+    handler = logging.StreamHandler()
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+    log = logging.getLogger("pruner")
+    log.addHandler(handler)
+    log.setLevel(logging.INFO)
 
 
 def _listening(host: str, port: int) -> socket.socket:

@@ -202,7 +202,7 @@ def _failed(error: Exception) -> Response:
             return refusal(422, str(error))
         case PrunerError():
             # What stores say can hold places and keys: it goes to the log of whoever runs the service.
-            _log.warning("a plan failed: %s", error)
+            _log.warning("no plan: %s", error)
             return refusal(503, "the table cannot be planned on now: the service's log says why")
         case _:
             _log.error("a request failed", exc_info=error)

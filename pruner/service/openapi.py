@@ -38,14 +38,16 @@ def description() -> dict[str, Any]:
             "/v1/plan": {"post": _plan()},
             "/v1/plans/{id}": {
                 "get": _get(
-                    "The report of a plan.", {"type": "object"}, ("404", "410", "408"), _id("plan id")
+                    "The report of a plan.", {"type": "object"}, ("404", "408", "410", "503"), _id("plan id")
                 )
             },
             "/v1/snapshots/{id}/keys": {"get": _keys()},
             "/v1/tables": {
                 "get": _get("The tables.", {"type": "array", "items": _reference("TableAnswer")}, ())
             },
-            "/healthz": {"get": _get("Whether the service runs; needs no token.", {"type": "object"}, ())},
+            "/v1/openapi.json": {"get": _get("This description.", {"type": "object"}, ())},
+            "/metrics": {"get": _metrics()},
+            "/healthz": {"get": _health()},
         },
     }
 
@@ -55,6 +57,18 @@ def _plan() -> dict[str, Any]:
     operation = _get("Plan one scan: which slices can be left out.", _reference("PlanAnswer"), wrong)
     content = {"application/json": {"schema": _reference("PlanRequest")}}
     return {**operation, "requestBody": {"required": True, "content": content}}
+
+
+def _metrics() -> dict[str, Any]:
+    operation = _get("Counters and times for Prometheus.", {}, ())
+    operation["responses"]["200"]["content"] = {"text/plain": {"schema": {"type": "string"}}}
+    return operation
+
+
+def _health() -> dict[str, Any]:
+    operation = _get("Whether the service runs; needs no token.", {"type": "object"}, ())
+    del operation["responses"]["401"]
+    return {**operation, "security": []}
 
 
 def _keys() -> dict[str, Any]:

@@ -6,6 +6,7 @@ from dataclasses import replace
 from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from pruner.config import ConfigError
 from pruner.errors import PredicateError, PrunerError, TableError
 from pruner.expr.semantics import Semantics
 from pruner.expr.wire import expression_of
@@ -14,7 +15,7 @@ from pruner.service.messages import EnginePredicate, ExpressionPredicate, SqlPre
 
 if TYPE_CHECKING:
     from pruner.catalog import Catalog
-    from pruner.config import Config
+    from pruner.config import Config, TableSettings
     from pruner.expr.nodes import Expr
     from pruner.pinned import PinnedSnapshot
     from pruner.plan import Plan
@@ -39,11 +40,14 @@ class Planned(NamedTuple):
     staleness: float
 
 
+class UnreadableError(PrunerError):
+    """A table that cannot be opened or listed now; the sentence begins with its name."""
+
+
 class Planning:
     """Plans requests over the tables of a configuration. Threads may share it.
 
-    Raises:
-        ConfigError: a table of the configuration names an environment variable that is not set.
+    A table that names an environment variable which is not set is known by its names alone, and cannot be planned on.
     """
 
     def __init__(self, config: Config, catalog: Catalog) -> None:
@@ -54,7 +58,7 @@ class Planning:
         self._names: dict[str, str] = {}
         self._staleness: dict[str, float] = {}
         for table in self.tables:
-            settings = config.find(table.name)
+            settings = _settings(config, table.name)
             places = settings.uris if settings else ()
             self._staleness[table.name] = settings.max_staleness if settings else 0.0
             for known in (table.name, *table.aliases):
@@ -68,12 +72,15 @@ class Planning:
         Raises:
             UnknownTableError: the configuration has no such table.
             PredicateError, SchemaError: the predicate cannot be understood.
-            TableError, StorageError: the table cannot be listed.
+            UnreadableError: the table cannot be opened or listed.
         """
         semantics = semantics_of(request.session)
         predicate = _predicate(request.predicate, semantics)
         name = self._name(request.table)
-        snapshot = self._catalog.open(name).snapshot()
+        try:
+            snapshot = self._catalog.open(name).snapshot()
+        except PrunerError as error:
+            raise UnreadableError(f"table {name}: {error}") from error
         return Planned(name, snapshot.plan(predicate, semantics=semantics), snapshot, self._staleness[name])
 
     def _name(self, asked: str) -> str:
@@ -81,6 +88,13 @@ class Planning:
         if found is None:
             raise UnknownTableError(f"no table {asked[:200]!r} in the service's configuration")
         return found
+
+
+def _settings(config: Config, name: str) -> TableSettings | None:
+    try:
+        return config.find(name)
+    except ConfigError:
+        return None  # the log names the variable when the table is opened
 
 
 def semantics_of(session: Session) -> Semantics:

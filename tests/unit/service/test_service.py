@@ -211,8 +211,10 @@ def test_the_description_names_every_route(client: Client) -> None:
     """And its references lead somewhere."""
     document = client.get("/v1/openapi.json").json
     assert set(document["paths"]) == {
-        "/v1/plan", "/v1/plans/{id}", "/v1/snapshots/{id}/keys", "/v1/tables", "/healthz"
+        "/v1/plan", "/v1/plans/{id}", "/v1/snapshots/{id}/keys", "/v1/tables", "/v1/openapi.json",
+        "/metrics", "/healthz",
     }  # fmt: skip
+    assert "401" not in document["paths"]["/healthz"]["get"]["responses"]
     for reference in json.dumps(document).split('"#/components/schemas/')[1:]:
         assert reference.split('"')[0] in document["components"]["schemas"]
 
@@ -251,3 +253,17 @@ def test_memory_for_past_plans_is_bounded() -> None:
     assert reports.remember(b"x" * 100 + b"2", "s") == ids[2]
     assert KeyCache(limit_bytes=1).known("nothing") is None
     assert INLINE_SLICES * 16 <= 65536
+
+
+def test_a_table_whose_variable_is_not_set_does_not_stop_the_others(
+    lake: Path, serve: Callable[[Settings], Client], caplog: pytest.LogCaptureFixture
+) -> None:
+    config = lake.parent.parent / "pruner.toml"
+    config.write_text(config.read_text() + '[tables.away]\nuri = "${PRUNER_TEST_UNSET}/away"\n')
+    client = serve(Settings())
+    assert client.post("/v1/plan", _request("n >= 150")).json["kept"] == 5
+    refused = client.post("/v1/plan", {**_request("n >= 150"), "table": "away"})
+    assert refused.status == 503
+    assert b"PRUNER_TEST_UNSET" not in refused.body
+    assert "no plan: table away: " in caplog.text
+    assert "the environment variable PRUNER_TEST_UNSET is not set" in caplog.text
