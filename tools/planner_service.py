@@ -19,16 +19,18 @@ def planner_service(folder: Path) -> Iterator[str]:
 
 @contextmanager
 def planner_process(folder: Path) -> Iterator[tuple[str, int]]:
-    """The same; gives the id of the process, too."""
+    """The same; gives the id of the process, too. Its log goes to `service.log` in the folder."""
     command = [sys.executable, "-m", "pruner", "serve", "--port", "0"]
-    process = subprocess.Popen(
-        command, cwd=folder, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True
-    )
+    log = folder / "service.log"
+    with log.open("w", encoding="utf-8") as written:
+        process = subprocess.Popen(
+            command, cwd=folder, stdout=subprocess.PIPE, stderr=written, stdin=subprocess.DEVNULL, text=True
+        )
     try:
         assert process.stdout is not None
         found = re.search(r"http://\S+?:\d+", process.stdout.readline())
         if found is None:
-            raise SystemExit("`pruner serve` did not start; its message stands above")
+            raise SystemExit(f"`pruner serve` did not start: {log.read_text(encoding='utf-8')}")
         yield found[0], process.pid
     finally:
         process.terminate()
