@@ -38,8 +38,9 @@ demo: $(READY) ## Index a real Hudi table and query it in DuckDB, pruned and not
 demo-trino: $(READY) ## The same on a real Trino, plain and pruned catalogs; needs a full JDK 25
 	@$(BIN)/python -m demo.trino
 
-quick: $(READY) ## Tests without a Java machine and with fewer random examples, under two minutes
-	@PRUNER_TEST_PROFILE=quick $(PYTEST) -m "not spark and not trino and not faults"
+quick: $(READY) ## Tests without a Java machine and killed processes, with fewer random examples, under two minutes
+	@PRUNER_TEST_PROFILE=quick $(PYTEST) -m "not spark and not trino and not faults" \
+		--ignore=tests/crash --ignore=tests/unit/cli/test_cli_process.py
 
 check: $(READY) ## Lint, formatting, types and the import contracts
 	@$(BIN)/ruff check
