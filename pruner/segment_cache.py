@@ -54,11 +54,14 @@ class SegmentCache:
 
     def recorded(self, state: State, entry: SegmentEntry, snapshot: Snapshot) -> NDArray[np.int64]:
         """Snapshot ordinals of the slices that a segment has records of."""
-        batch = self.read(self.entry(state, entry.batch or ""))
-        locations = locate(snapshot.keys, batch.column("slice_key").combine_chunks())
         recorded = self.read(entry, only=(SLICE_COLUMN,)).column(SLICE_COLUMN)
-        ordinals = locations[np.unique(recorded.to_numpy())]
+        ordinals = self.located(state, entry, snapshot)[np.unique(recorded.to_numpy())]
         return ordinals[ordinals >= 0]
+
+    def located(self, state: State, entry: SegmentEntry, snapshot: Snapshot) -> NDArray[np.int64]:
+        """Snapshot ordinal of each slice of a segment's batch, -1 for those that are not in the snapshot."""
+        batch = self.read(self.entry(state, entry.batch or ""))
+        return locate(snapshot.keys, batch.column("slice_key").combine_chunks())
 
     @staticmethod
     def entry(state: State | None, segment_id: str) -> SegmentEntry:

@@ -14,7 +14,6 @@ from pruner.errors import PrunerError
 from pruner.evidence import usable_type
 from pruner.expr.identifier import render_column_path
 from pruner.indexes.base import RefusingIndexType
-from pruner.metadata.coverage import locate
 from pruner.metadata.segments import SLICE_COLUMN
 
 if TYPE_CHECKING:
@@ -130,9 +129,7 @@ def _refused(
     for entry in entries:
         records: Any = segments.read(entry, only=(SLICE_COLUMN, usable, reason))
         refused = records.filter(compute.equal(records.column(usable), False))
-        batch = segments.read(segments.entry(state, entry.batch or ""))
-        locations = locate(snapshot.keys, batch.column("slice_key").combine_chunks())
-        ordinals = locations[refused.column(SLICE_COLUMN).to_numpy()]
+        ordinals = segments.located(state, entry, snapshot)[refused.column(SLICE_COLUMN).to_numpy()]
         here = (ordinals >= 0) & snapshot.coverable[ordinals]
         found[ordinals[here]] = True
         reasons.update(text for text in refused.filter(pa.array(here)).column(reason).to_pylist() if text)

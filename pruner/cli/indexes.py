@@ -180,7 +180,7 @@ def verify(
     table: Table,
     output: OutputOption = Output.TEXT,
 ) -> None:
-    """Check the stored indexes by checksum."""
+    """Check what is stored of the indexes, byte by byte and sum by sum."""
     faults = table.verify()
     if output is Output.JSON:
         print_json({"table": table.uri, "index_uri": table.index_uri, "faults": faults})

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.support.service import running_service
 from tests.support.statement_tables import TABLES, write_parquet
 from tests.support.statements import Case, portable_cases
 from tests.support.trino import (
@@ -17,7 +18,6 @@ from tests.support.trino import (
     aged,
     index_all,
     register_statement_tables,
-    running_service,
     start_oldest,
 )
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.support.service import running_service
 from tests.support.statement_tables import TABLES, statement_tables, write_parquet
 from tests.support.statements import Case, portable_cases
 from tests.support.trino import (
@@ -18,7 +19,6 @@ from tests.support.trino import (
     aged,
     index_all,
     register_statement_tables,
-    running_service,
 )
 from tools.trino_client import Rows
 

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pytest
 
 from tests.support.gate import Behaviour
-from tests.support.trino import running_service
+from tests.support.service import running_service
 from tests.support.trino_tables import Registered, TrinoTables, write_plain
 
 pytestmark = pytest.mark.trino

@@ -17,13 +17,19 @@ import pytest
 from pyarrow import orc
 
 from pruner.expr.bound import InLeaf, IsNullLeaf, NotNullLeaf, Point, PrefixLeaf
-from pruner.expr.nodes import Operator
 from pruner.indexes.column_stats import COLUMN_STATS
 from pruner.indexes.column_stats.record import ColumnRecord
 from pruner.pipeline.kernel import read_slice
 from pruner.pipeline.requests import BuildRequest, Failure, SliceFiles
 from tests.support.column_stats import (
     DUCKDB,
+    EQ,
+    GE,
+    GT,
+    LE,
+    LT,
+    NAN,
+    NE,
     SPARK,
     TRINO,
     compare_x,
@@ -36,9 +42,6 @@ from tests.support.column_stats import (
     record_file,
 )
 from tests.support.footers import claim, written_by
-
-EQ, NE, LT, LE, GT, GE = Operator.EQ, Operator.NE, Operator.LT, Operator.LE, Operator.GT, Operator.GE
-NAN = Point(None, None, nan=True)
 
 
 def test_s1_one_nan_makes_the_footers_bounds_worthless(tmp_path: Path) -> None:

@@ -15,9 +15,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from pruner.expr.bound import InLeaf, IsNullLeaf, Point
-from pruner.expr.nodes import Operator
 from tests.support.column_stats import (
     DUCKDB,
+    EQ,
+    GE,
+    GT,
+    LT,
     SPARK,
     TRINO,
     compare_x,
@@ -29,9 +32,6 @@ from tests.support.column_stats import (
     record_file,
 )
 from tests.support.footers import written_by
-
-EQ, NE, LT, LE, GT, GE = Operator.EQ, Operator.NE, Operator.LT, Operator.LE, Operator.GT, Operator.GE
-NAN = Point(None, None, nan=True)
 
 
 def _int96(folder: Path, *seconds: int) -> list[Path]:

@@ -28,7 +28,7 @@ from pruner_trino import decode_request
 from tests.soundness.kinds import Value
 from tests.soundness.trino_columns import COLUMNS, TrinoColumn, is_nan
 from tests.support import profiles
-from tests.support.trino_predicates import domain, encoded
+from tests.support.trino_predicates import COMPARISONS, domain, encoded
 
 TRINO = Semantics.of("trino")
 FILES = 10
@@ -198,14 +198,6 @@ def test_domains_keep_what_may_match_and_drop_what_cannot(
 
 Truth = bool | None
 Test = tuple[dict[str, Any], Callable[[dict[str, Value]], Truth]]
-_COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
-    "$equal": lambda left, right: left == right,
-    "$not_equal": lambda left, right: left != right,
-    "$less_than": lambda left, right: left < right,
-    "$less_than_or_equal": lambda left, right: left <= right,
-    "$greater_than": lambda left, right: left > right,
-    "$greater_than_or_equal": lambda left, right: left >= right,
-}
 
 
 def _call(function: str, *arguments: Any) -> dict[str, Any]:
@@ -218,7 +210,7 @@ def _compared(function: str, column: TrinoColumn, stored: Value, constant: Value
     read = column.read(stored)
     if is_nan(read):
         return function == "$not_equal"
-    return _COMPARISONS[function](column.order(read), column.order(constant))
+    return COMPARISONS[function](column.order(read), column.order(constant))
 
 
 def _leaf(rng: random.Random, lake: Lake) -> Test:
@@ -234,7 +226,7 @@ def _leaf(rng: random.Random, lake: Lake) -> Test:
             "value": None if value is None else column.sent(value),
         }
 
-    match rng.choice(["null", "in", "identical", *_COMPARISONS]):
+    match rng.choice(["null", "in", "identical", *COMPARISONS]):
         case "null":
             return _call("$is_null", node), lambda row: row[name] is None
         case "in":

@@ -23,21 +23,13 @@ from pruner.expr.types import Unit
 from pruner.pinned import PinnedSnapshot
 from pruner_trino import decode_request
 from tests.support import profiles
-from tests.support.trino_predicates import content
+from tests.support.trino_predicates import COMPARISONS, content
 
 STORED: tuple[Unit, ...] = ("ms", "us", "ns")
 DIGITS: dict[Unit, int] = {"ms": 3, "us": 6, "ns": 9}
 INDEXES = ("column_stats", "bitmap")
 SPAN = 2**63
 FILES = 60
-COMPARED: dict[str, Callable[[int, int], bool]] = {
-    "$equal": lambda value, literal: value == literal,
-    "$not_equal": lambda value, literal: value != literal,
-    "$less_than": lambda value, literal: value < literal,
-    "$less_than_or_equal": lambda value, literal: value <= literal,
-    "$greater_than": lambda value, literal: value > literal,
-    "$greater_than_or_equal": lambda value, literal: value >= literal,
-}
 
 
 @dataclass(frozen=True)
@@ -116,7 +108,7 @@ def questions(draw: st.DrawFn, lake: Lake, read: Unit) -> Question:
     # A range is wider than what its ends are widened by.
     low, high = literals[0], literals[-1] + 8 * unit
     texts = [_constant(literal, read) for literal in literals]
-    name = draw(st.sampled_from([*COMPARED, "$in", "$identical", "range"]))
+    name = draw(st.sampled_from([*COMPARISONS, "$in", "$identical", "range"]))
     holds: Callable[[int], bool]
     match name:
         case "$in":
@@ -126,7 +118,7 @@ def questions(draw: st.DrawFn, lake: Lake, read: Unit) -> Question:
             literals = [low, high]
             holds = lambda value: low < value <= high  # noqa: E731
         case _:
-            compared = COMPARED.get(name, COMPARED["$equal"])
+            compared = COMPARISONS.get(name, COMPARISONS["$equal"])
             text, holds = f"{name}(x, {texts[0]})", lambda value: compared(value, low)
     denied, null = draw(st.booleans()), name == "$identical"
 

@@ -22,6 +22,8 @@ from pruner.verdict import Outcome
 
 LETTERS = {Outcome.TRUE: "t", Outcome.FALSE: "f", Outcome.NULL: "n"}
 DUCKDB = Semantics.of("duckdb")
+EQ, NE, LT, LE, GT, GE = Operator.EQ, Operator.NE, Operator.LT, Operator.LE, Operator.GT, Operator.GE
+NAN = Point(None, None, nan=True)
 SPARK = Semantics.of("spark")
 TRINO = Semantics.of("trino")
 

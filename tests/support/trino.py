@@ -8,20 +8,13 @@ fail while the server keeps its settings.
 from __future__ import annotations
 
 import os
-import socket
-import threading
 import time
 from collections import Counter
-from collections.abc import Generator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import pruner
-from pruner.catalog import Catalog
-from pruner.config import load
-from pruner.service import Settings, create_app
-from pruner.service.serving import server_of
 from tests.support.gate import Gate
 from tests.support.statement_tables import DEFINITIONS, TABLES
 from tools.trino import OLDEST
@@ -50,24 +43,6 @@ def register_statement_tables(metastore: Metastore, schema: str, root: Path, *, 
         metastore.add_table(
             schema, name, root / name, columns, partition_by=definition.partition_by, hudi=hudi
         )
-
-
-@contextmanager
-def running_service(config: Path) -> Generator[str]:
-    """Run the service for a `pruner.toml` in a thread; gives its URL."""
-    tables = load(config)
-    settings = Settings()
-    serving = server_of(create_app(tables, Catalog(config=tables), settings), settings)
-    listening = socket.create_server(("127.0.0.1", 0))
-    thread = threading.Thread(target=serving.run, kwargs={"sockets": [listening]})
-    thread.start()
-    try:
-        while not serving.started:
-            time.sleep(0.01)
-        yield f"http://127.0.0.1:{listening.getsockname()[1]}"
-    finally:
-        serving.should_exit = True
-        thread.join()
 
 
 @dataclass(frozen=True)

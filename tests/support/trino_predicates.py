@@ -8,9 +8,20 @@ Parts stand between `&&`. A domain: `n in [1, 5) (7, *) or null`, `n of 1, 2`, `
 from __future__ import annotations
 
 import json
+import operator
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
+
+COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
+    "$equal": operator.eq,
+    "$not_equal": operator.ne,
+    "$less_than": operator.lt,
+    "$less_than_or_equal": operator.le,
+    "$greater_than": operator.gt,
+    "$greater_than_or_equal": operator.ge,
+}
+"""What Trino's functions of comparison come to for values that Python orders alike."""
 
 _TYPE = re.compile(r"[a-z]+(?:\(\d+(?:,\d+)?\))?(?: with time zone)?")
 _NAME = re.compile(r"[$\w]+")

@@ -12,7 +12,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import pruner
-from tests.support.trino import Result, Trino, aged, running_service
+from tests.support.service import running_service
+from tests.support.trino import Result, Trino, aged
 
 SCHEMA = "singles"
 CATALOGS = ("pruned_hive", "pruned_hasty", "pruned_alone", "pruned_waiting", "pruned_millis")

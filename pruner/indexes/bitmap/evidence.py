@@ -7,6 +7,7 @@ bitmap being looked at; bitmaps are read for slices that somebody asks for by nu
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, assert_never
 
 import numpy as np
@@ -54,7 +55,12 @@ class BitmapEvidence:
         self.entry_count = postings.entry_count
         self.notes = postings.notes
         self._all_covered = bool(postings.covered.all())
-        self._overflowing = [_overflowing(postings, field.type, rounded=rounded) for rounded in (False, True)]
+
+    @cached_property
+    def _overflowing(self) -> tuple[Mask | None, Mask | None]:
+        """Slices with timestamps that Trino reads as others: where it does not round them, and where it does."""
+        type_ = self._field.type
+        return _overflowing(self._p, type_, rounded=False), _overflowing(self._p, type_, rounded=True)
 
     def possible(
         self, leaf: Leaf, outcome: Outcome, semantics: Semantics, at: NDArray[np.intp] | None

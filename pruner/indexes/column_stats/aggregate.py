@@ -132,8 +132,7 @@ def _bounded(records: pa.Table, rows: CheckedRows) -> Mask:
         high_known |= high.is_valid().to_numpy()
         equal |= compute.equal(low, high).fill_null(False).to_numpy()
     exact = flags(records, "min_exact")[0] & flags(records, "max_exact")[0]
-    without_numbers = ~rows.has_values | rows.all_nan
-    return without_numbers | (low_known & high_known & (exact | ~equal))
+    return rows.without_numbers | (low_known & high_known & (exact | ~equal))
 
 
 def _with(table: pa.Table, name: str, column: Any) -> pa.Table:

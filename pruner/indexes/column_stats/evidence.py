@@ -6,6 +6,7 @@ are known, and they leave no room for the outcome.
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, assert_never
 
 import numpy as np
@@ -43,10 +44,12 @@ class ColumnStatsEvidence:
         self.covered = statistics.covered
         self._all_hold_numbers = bool(statistics.can_hold_numbers.all())
         self._runs = (Runs.of(statistics.low), Runs.of(statistics.high))
-        self._overflowing = tuple(
-            may_overflow(statistics.low, statistics.high, field.type, rounded=rounded)
-            for rounded in (False, True)
-        )
+
+    @cached_property
+    def _overflowing(self) -> tuple[Mask | None, Mask | None]:
+        """Slices with timestamps that Trino reads as others: where it does not round them, and where it does."""
+        low, high, type_ = self._statistics.low, self._statistics.high, self._field.type
+        return may_overflow(low, high, type_, rounded=False), may_overflow(low, high, type_, rounded=True)
 
     def possible(
         self, leaf: Leaf, outcome: Outcome, semantics: Semantics, at: NDArray[np.intp] | None
@@ -63,9 +66,23 @@ class ColumnStatsEvidence:
                 assert_never(leaf)
 
     def _answer(self, semantics: Semantics, at: NDArray[np.intp] | None) -> _Answer:
-        overflowing = self._overflowing[is_rounded(self._field.type, semantics)]
-        unread = _unread_bounds(self._statistics, semantics, overflowing)
+        unread = self._unread_bounds(semantics)
         return _Answer(self._statistics, self._runs, semantics, self._all_hold_numbers, at, unread)
+
+    def _unread_bounds(self, semantics: Semantics) -> Mask | None:
+        """Slices whose bounds are not about the values that this engine reads (R2), over all slices; None for none.
+
+        Old dates and timestamps in a file that does not name its calendar: a setting of the Spark session decides.
+        INT96 is an instant in Spark, a wall clock in DuckDB, and depends on a zone that is configured in Trino.
+        """
+        s, unread = self._statistics, None
+        if semantics.engine == "spark":
+            unread = s.calendar_open
+        if semantics.engine == "trino":
+            unread = self._overflowing[is_rounded(self._field.type, semantics)]
+        if s.int96 is not None and semantics.engine not in s.int96_engines:
+            unread = s.int96 if unread is None else unread | s.int96
+        return unread
 
 
 class _Answer:
@@ -245,22 +262,6 @@ class _Answer:
 
     def _optional(self, mask: Mask | None) -> Mask | None:
         return None if mask is None else self._pick(mask)
-
-
-def _unread_bounds(statistics: Statistics, semantics: Semantics, overflowing: Mask | None) -> Mask | None:
-    """Slices whose bounds are not about the values that this engine reads (R2), over all slices; None for none.
-
-    Old dates and timestamps in a file that does not name its calendar: a setting of the Spark session decides. INT96 is
-    an instant in Spark, a wall clock in DuckDB, and depends on a zone that is configured in Trino.
-    """
-    unread = None
-    if semantics.engine == "spark":
-        unread = statistics.calendar_open
-    if semantics.engine == "trino":
-        unread = overflowing
-    if statistics.int96 is not None and semantics.engine not in statistics.int96_engines:
-        unread = statistics.int96 if unread is None else unread | statistics.int96
-    return unread
 
 
 def _is_empty(point: Point) -> bool:

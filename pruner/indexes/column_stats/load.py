@@ -82,6 +82,11 @@ class CheckedRows:
         known = self.nans_known & self.nulls_known & (self.nan_count > 0)
         return known & (self.nan_count + self.null_count == self.row_count)
 
+    @property
+    def without_numbers(self) -> Mask:
+        """Rows of slices that are known to hold nothing but NULL and NaN."""
+        return ~self.has_values | self.all_nan
+
 
 def load_statistics(records: pa.Table, count: int, field: Field) -> Statistics:
     """Load the records of one field.
@@ -135,7 +140,7 @@ def check_rows(records: pa.Table) -> CheckedRows:
         codes,
         types,
     )
-    rows.usable &= ~(_recorded(records) & (~rows.has_values | rows.all_nan))
+    rows.usable &= ~(_recorded(records) & rows.without_numbers)
     return rows
 
 
@@ -189,7 +194,7 @@ def _scatter(
         return place(values, default).astype(np.bool_, copy=False)
 
     has_rows = rows.row_count > 0
-    can_be_null = has_rows & (~rows.nulls_known | (rows.null_count > 0))
+    can_be_null = has_rows & rows.may_count_nulls
     can_hold_values = has_rows & rows.has_values
     can_hold_numbers = mask(can_hold_values & ~rows.all_nan, True)
     can_be_nan = mask(can_hold_values & (~rows.nans_known | (rows.nan_count > 0)), True)

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import socket
-import threading
-import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
@@ -19,10 +16,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import pruner
-from pruner.catalog import Catalog
-from pruner.config import load
-from pruner.service import Settings, create_app
-from pruner.service.serving import server_of
+from pruner.service import Settings
+from tests.support.service import running_service
 
 FILES = 20
 ROWS = 10
@@ -84,18 +79,8 @@ def lake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @contextmanager
 def running(settings: Settings) -> Iterator[Client]:
     """Run the service of the `pruner.toml` at hand on a free port."""
-    config = load()
-    serving = server_of(create_app(config, Catalog(config=config), settings), settings)
-    listening = socket.create_server(("127.0.0.1", 0), backlog=2048)
-    thread = threading.Thread(target=serving.run, kwargs={"sockets": [listening]})
-    thread.start()
-    try:
-        while not serving.started:
-            time.sleep(0.01)
-        yield Client(f"http://127.0.0.1:{listening.getsockname()[1]}")
-    finally:
-        serving.should_exit = True
-        thread.join()
+    with running_service(settings=settings) as url:
+        yield Client(url)
 
 
 @pytest.fixture

@@ -1,0 +1,37 @@
+"""The planner's service in a thread of this process."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from pruner.catalog import Catalog
+from pruner.config import load
+from pruner.service import Settings, create_app
+from pruner.service.serving import server_of
+
+
+@contextmanager
+def running_service(config: Path | None = None, settings: Settings | None = None) -> Iterator[str]:
+    """Run the service on a free port; gives its URL.
+
+    Args:
+        config: its `pruner.toml`; the one at hand unless given.
+        settings: those of the service; the usual ones unless given.
+    """
+    tables, chosen = load(config), settings or Settings()
+    serving = server_of(create_app(tables, Catalog(config=tables), chosen), chosen)
+    listening = socket.create_server(("127.0.0.1", 0), backlog=2048)
+    thread = threading.Thread(target=serving.run, kwargs={"sockets": [listening]})
+    thread.start()
+    try:
+        while not serving.started:
+            time.sleep(0.01)
+        yield f"http://127.0.0.1:{listening.getsockname()[1]}"
+    finally:
+        serving.should_exit = True
+        thread.join()
