@@ -26,7 +26,7 @@ import pruner_duckdb
 from benchmarks import bitmap_positions
 from benchmarks.timing import medians
 from demo.flights import source_table
-from pruner.evidence import Source, Sources
+from pruner.evidence.snapshot import Source, Sources
 from pruner.expr.bind import bind
 from pruner.expr.semantics import Semantics
 from pruner.expr.sql import parse_predicate
@@ -36,7 +36,7 @@ from pruner.indexes.bitmap.distinct import distinct_values
 from pruner.indexes.bitmap.index import DEFAULT_CARDINALITY
 from pruner.indexes.bitmap.record import SLICE, VALUE, record_schema
 from pruner.pipeline.footers import FileReader
-from pruner.planner import Planner
+from pruner.planning.planner import Planner
 from pruner.schema import Field, TableSchema
 from pruner.tables.snapshot import SLICE_COLUMNS, Partitions, Snapshot
 
@@ -136,7 +136,7 @@ def _plan(console: Console) -> None:
 
 
 class _MadeUpEvidence:
-    """Stands in for `pruner.evidence.SnapshotEvidence`: one bitmap source for each field."""
+    """Stands in for `pruner.evidence.snapshot.SnapshotEvidence`: one bitmap source for each field."""
 
     def __init__(self, sources: dict[tuple[str, ...], Source]) -> None:
         self._sources = sources

@@ -20,8 +20,8 @@ from benchmarks.records import CARRIERS, ROWS_PER_FILE, integer_records, string_
 from pruner.metadata.segments import batch_table
 from pruner.metadata.state import FILES
 from pruner.metadata.table import MetadataTable
-from pruner.pinned import PinnedSnapshot
-from pruner.storage import open_store
+from pruner.planning.pinned import PinnedSnapshot
+from pruner.storage.store import open_store
 from pruner.table import Table
 
 INDEX = "statistics"

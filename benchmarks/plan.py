@@ -22,13 +22,13 @@ import pruner
 from benchmarks.lake import Bounds, index_with, link_tree, made_up_bounds
 from benchmarks.records import ROWS_PER_FILE
 from benchmarks.timing import medians
-from pruner.evidence import SegmentCache, SnapshotEvidence
+from pruner.evidence.snapshot import SegmentCache, SnapshotEvidence
 from pruner.expr.bind import bind, conjuncts
 from pruner.expr.semantics import Semantics
 from pruner.expr.sql import parse_predicate
 from pruner.metadata.table import MetadataTable
-from pruner.pinned import PinnedSnapshot
-from pruner.storage import open_store
+from pruner.planning.pinned import PinnedSnapshot
+from pruner.storage.store import open_store
 from pruner.table import Table
 from pruner.verdict import Outcome
 

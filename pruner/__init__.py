@@ -18,8 +18,7 @@ from typing import TYPE_CHECKING
 from pruner.version import __version__
 
 if TYPE_CHECKING:
-    from pruner.catalog import open_table
-    from pruner.compaction import CompactResult
+    from pruner.catalog.names import open_table
     from pruner.ddl import sql
     from pruner.errors import (
         ConflictError,
@@ -32,12 +31,13 @@ if TYPE_CHECKING:
         TableError,
     )
     from pruner.expr.semantics import NanOrder, Semantics
-    from pruner.indexing import RefreshResult
-    from pruner.inspection import IndexEntry
-    from pruner.pinned import PinnedSnapshot
-    from pruner.plan import FunnelStep, Plan
-    from pruner.row_reader import read_rows, row_groups
-    from pruner.status import IndexStatus, TableStatus
+    from pruner.maintenance.build import RefreshResult
+    from pruner.maintenance.compaction import CompactResult
+    from pruner.maintenance.inspection import IndexEntry
+    from pruner.maintenance.status import IndexStatus, TableStatus
+    from pruner.planning.pinned import PinnedSnapshot
+    from pruner.planning.plan import FunnelStep, Plan
+    from pruner.planning.row_reader import read_rows, row_groups
     from pruner.table import Table
     from pruner.tables.snapshot import FileSlice
 
@@ -70,8 +70,8 @@ __all__ = [
 ]
 
 _HOMES = {
-    "pruner.catalog": ("open_table",),
-    "pruner.compaction": ("CompactResult",),
+    "pruner.catalog.names": ("open_table",),
+    "pruner.maintenance.compaction": ("CompactResult",),
     "pruner.ddl": ("sql",),
     "pruner.errors": (
         "ConflictError",
@@ -84,12 +84,12 @@ _HOMES = {
         "TableError",
     ),
     "pruner.expr.semantics": ("NanOrder", "Semantics"),
-    "pruner.indexing": ("RefreshResult",),
-    "pruner.inspection": ("IndexEntry",),
-    "pruner.plan": ("FunnelStep", "Plan"),
-    "pruner.row_reader": ("read_rows", "row_groups"),
-    "pruner.status": ("IndexStatus", "TableStatus"),
-    "pruner.pinned": ("PinnedSnapshot",),
+    "pruner.maintenance.build": ("RefreshResult",),
+    "pruner.maintenance.inspection": ("IndexEntry",),
+    "pruner.planning.plan": ("FunnelStep", "Plan"),
+    "pruner.planning.row_reader": ("read_rows", "row_groups"),
+    "pruner.maintenance.status": ("IndexStatus", "TableStatus"),
+    "pruner.planning.pinned": ("PinnedSnapshot",),
     "pruner.table": ("Table",),
     "pruner.tables.snapshot": ("FileSlice",),
 }

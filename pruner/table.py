@@ -8,30 +8,30 @@ from collections.abc import Iterator, Mapping, Sequence
 from threading import RLock
 from typing import TYPE_CHECKING
 
-from pruner.compaction import Compaction, CompactResult
 from pruner.errors import FormatError, IndexDefinitionError, StorageError
-from pruner.evidence import SegmentCache, SnapshotEvidence
-from pruner.indexing import Indexing, RefreshResult, names_of
-from pruner.inspection import entries
-from pruner.last_snapshot import LastSnapshot
+from pruner.evidence.snapshot import SegmentCache, SnapshotEvidence
+from pruner.maintenance.build import Indexing, RefreshResult, names_of
+from pruner.maintenance.compaction import Compaction, CompactResult
+from pruner.maintenance.inspection import entries
+from pruner.maintenance.status import TableStatus, index_status
+from pruner.maintenance.verification import partition_stats_problems
+from pruner.metadata.last_snapshot import LastSnapshot
 from pruner.metadata.table import MetadataTable
-from pruner.pinned import PinnedSnapshot, View
 from pruner.pipeline.runners import LOCAL, runner_for
-from pruner.planner import Planner
-from pruner.status import TableStatus, index_status
-from pruner.storage import open_store
+from pruner.planning.pinned import PinnedSnapshot, View
+from pruner.planning.planner import Planner
+from pruner.storage.store import open_store
 from pruner.tables.detect import open_source
-from pruner.verification import partition_stats_problems
 
 if TYPE_CHECKING:
     from pruner.expr.nodes import Expr
     from pruner.expr.semantics import Semantics
-    from pruner.inspection import IndexEntry
+    from pruner.maintenance.inspection import IndexEntry
     from pruner.metadata.definitions import IndexDefinition
     from pruner.metadata.state import State
     from pruner.pipeline.requests import Progress
     from pruner.pipeline.runners import Run
-    from pruner.plan import Plan
+    from pruner.planning.plan import Plan
     from pruner.schema import TableSchema
     from pruner.tables.snapshot import Snapshot
     from pruner.tables.source import TableSource

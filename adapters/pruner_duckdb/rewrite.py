@@ -13,7 +13,7 @@ import duckdb
 from pruner.errors import PrunerError
 from pruner.expr.nodes import TRUE, Expr
 from pruner.expr.semantics import NanOrder, Semantics
-from pruner.pinned import switched_off
+from pruner.planning.pinned import switched_off
 from pruner_duckdb.forms import Form
 from pruner_duckdb.markers import Markers
 from pruner_duckdb.predicates import (
@@ -37,7 +37,7 @@ from pruner_duckdb.types import quote
 from pruner_duckdb.views import Views
 
 if TYPE_CHECKING:
-    from pruner.pinned import PinnedSnapshot
+    from pruner.planning.pinned import PinnedSnapshot
     from pruner_duckdb.tables import KnownTable
 
 _PLACES = re.compile(r"\b(by|distinct|tablesample|sample)\b", re.IGNORECASE)

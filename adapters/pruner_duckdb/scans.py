@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from pruner.plan import Plan
+    from pruner.planning.plan import Plan
 
 LOGGER = logging.getLogger("pruner")
 

@@ -17,7 +17,7 @@ from pruner_duckdb.scan import ScanShape, scan_shape
 from pruner_duckdb.shadow import Relation
 
 if TYPE_CHECKING:
-    from pruner.pinned import PinnedSnapshot
+    from pruner.planning.pinned import PinnedSnapshot
 
 TableSpec: TypeAlias = "str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | Mapping[str, Any] | Table"
 """A path or URI, several roots, a table, or options: `uri` and those of `pruner.open_table`, `as_of`,

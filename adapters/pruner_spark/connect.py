@@ -10,7 +10,7 @@ import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from pruner.catalog import settings_given
+from pruner.catalog.names import settings_given
 from pruner.errors import PredicateError, SchemaError, TableError
 from pruner.expr.semantics import Semantics
 from pruner_spark.scans import LOGGER
@@ -19,7 +19,7 @@ from pruner_spark.tables import opened
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from pruner.plan import Plan
+    from pruner.planning.plan import Plan
     from pruner.table import Table
 
 MOST_FILES = 1_000

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from pruner.catalog import settings_given
+from pruner.catalog.names import settings_given
 from pruner.errors import TableError
 from pruner_spark.jvm import java_side
 from pruner_spark.tables import opened
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
-    from pruner.config import TableSettings
+    from pruner.catalog.config import TableSettings
     from pruner_spark.scans import Scan
 
 Place = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]

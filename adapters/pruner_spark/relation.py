@@ -11,7 +11,7 @@ import numpy as np
 
 from pruner.errors import PrunerError
 from pruner.expr.nodes import TRUE, Expr
-from pruner.pinned import switched_off
+from pruner.planning.pinned import switched_off
 from pruner_spark.agreement import SparkColumn, differing, without
 from pruner_spark.catalyst import decode
 from pruner_spark.keys import slice_lines
@@ -20,8 +20,8 @@ from pruner_spark.session import SessionState
 
 if TYPE_CHECKING:
     from pruner.expr.semantics import ScanMode
-    from pruner.pinned import PinnedSnapshot
-    from pruner.plan import Plan
+    from pruner.planning.pinned import PinnedSnapshot
+    from pruner.planning.plan import Plan
     from pruner.schema import TableSchema
     from pruner.table import Table
     from pruner.tables.snapshot import Snapshot

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
-from pruner.catalog import Catalog
+from pruner.catalog.names import Catalog
 from pruner.ddl import execute, parse_statement
 from pruner.errors import TableError
 from pruner_spark.jvm import java_session, java_side

@@ -9,7 +9,7 @@ from dataclasses import asdict, replace
 from threading import Lock
 from typing import TYPE_CHECKING
 
-from pruner.config import TableSettings, load
+from pruner.catalog.config import TableSettings, load
 from pruner.errors import PrunerError
 
 if TYPE_CHECKING:

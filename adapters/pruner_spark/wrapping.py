@@ -17,7 +17,7 @@ from pruner_spark.tables import identity, indexed_behind, opened
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from pruner.config import TableSettings
+    from pruner.catalog.config import TableSettings
     from pruner_spark.jvm import JavaSide
 
 PLANNING_SECONDS = 30.0

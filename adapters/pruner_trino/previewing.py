@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
-from pruner.catalog import Catalog, TableLike
-from pruner.config import load
+from pruner.catalog.config import load
+from pruner.catalog.names import Catalog, TableLike
 from pruner.errors import PrunerError
 from pruner.expr.nodes import TRUE, Expr, conjunction, disjunction
 from pruner.expr.semantics import Semantics
@@ -20,7 +20,7 @@ from pruner_trino.messages import ScanColumn
 if TYPE_CHECKING:
     from trino.dbapi import Connection
 
-    from pruner.plan import Plan
+    from pruner.planning.plan import Plan
 
 _CONNECTORS = {"hive": "hive", "pruned_hive": "hive", "hudi": "hudi", "pruned_hudi": "hudi"}
 _KINDS: dict[str, Literal["regular", "partition", "hidden"]] = {

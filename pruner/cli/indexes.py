@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from collections.abc import Generator
 
     from pruner.ddl.execute import SqlResult
-    from pruner.indexing import RefreshResult
+    from pruner.maintenance.build import RefreshResult
+    from pruner.maintenance.status import IndexStatus, TableStatus
     from pruner.pipeline.runners import Run
-    from pruner.status import IndexStatus, TableStatus
     from pruner.table import Table
 
 WATCH_SEGMENTS = 256

@@ -12,7 +12,7 @@ from pruner.cli.options import Output, OutputOption, on_table
 from pruner.cli.output import print_columns, print_json, write_line
 
 if TYPE_CHECKING:
-    from pruner.inspection import IndexEntry
+    from pruner.maintenance.inspection import IndexEntry
     from pruner.table import Table
 
 IndexArgument = Annotated[str, typer.Argument(metavar="INDEX", help="Name of the index.")]

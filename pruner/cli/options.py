@@ -19,8 +19,8 @@ from pruner.limits import PREDICATE_TEXT_BYTES
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pruner.catalog import Catalog
-    from pruner.config import TableSettings
+    from pruner.catalog.config import TableSettings
+    from pruner.catalog.names import Catalog
     from pruner.table import Table
 
 
@@ -125,8 +125,8 @@ def on_table(command: Callable[Concatenate[Table, Options], None]) -> Callable[.
 
 def catalog(tables: dict[str, str], index_uri: str | None, options: list[str] | None) -> Catalog:
     """The tables of the command line and of the configuration, opened with the command line's options."""
-    from pruner.catalog import Catalog
-    from pruner.config import load
+    from pruner.catalog.config import load
+    from pruner.catalog.names import Catalog
 
     storage_options = pairs(options, "--option")
 

@@ -23,7 +23,7 @@ from pruner.cli.options import (
 from pruner.cli.output import megabytes, printable, write_line
 
 if TYPE_CHECKING:
-    from pruner.plan import Plan
+    from pruner.planning.plan import Plan
     from pruner.table import Table
 
 FilesOption = Annotated[Files, typer.Option("--files", help="Slices to list one by one, with the reason.")]

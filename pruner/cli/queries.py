@@ -24,8 +24,8 @@ from pruner.errors import PredicateError, PrunerError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from pruner.catalog import Catalog
-    from pruner.plan import Plan
+    from pruner.catalog.names import Catalog
+    from pruner.planning.plan import Plan
 
 ADAPTERS = "pruner.adapters"
 """Entry point group in which adapters register; nothing here imports one."""

@@ -42,8 +42,8 @@ def serve(
         from pruner.service.warming import warm_up
     except ImportError as error:
         raise PrunerError("the service is not installed: pip install 'lake-pruner[service]'") from error
-    from pruner.catalog import Catalog
-    from pruner.config import load
+    from pruner.catalog.config import load
+    from pruner.catalog.names import Catalog
     from pruner.service.settings import TOKEN_VARIABLE
 
     settings = Settings(

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator
     from types import FrameType
 
-    from pruner.indexing import RefreshResult
+    from pruner.maintenance.build import RefreshResult
 
 
 class _Stopped(BaseException):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pruner.catalog import Catalog, TableLike
+from pruner.catalog.names import Catalog, TableLike
 from pruner.ddl.execute import SqlResult, execute
 from pruner.ddl.parser import parse_statement
 from pruner.ddl.statements import CreateIndex, DropIndex, IndexedItem, RefreshIndex, ShowIndexes, Statement

@@ -18,14 +18,14 @@ from pruner.errors import IndexDefinitionError, PrunerError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pruner.indexing import RefreshResult
+    from pruner.maintenance.build import RefreshResult
+    from pruner.maintenance.status import TableStatus
     from pruner.pipeline.requests import Progress
-    from pruner.status import TableStatus
     from pruner.table import Table
 
 
 class Tables(Protocol):
-    """Where a statement finds its table: see `pruner.catalog.Catalog`."""
+    """Where a statement finds its table: see `pruner.catalog.names.Catalog`."""
 
     def names(self) -> Sequence[str]:
         """The names of all known tables."""

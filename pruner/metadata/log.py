@@ -18,7 +18,7 @@ from pruner.limits import LOG_ENTRY_BYTES
 from pruner.metadata.state import FORMAT_VERSION, NewerFormatError, State
 
 if TYPE_CHECKING:
-    from pruner.storage import ObjectInfo, Store
+    from pruner.storage.store import ObjectInfo, Store
 
 FOLDER = "log"
 _NAME = re.compile(r"log/(\d{20})\.json")

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from pruner.metadata.definitions import IndexDefinition
-    from pruner.storage import Store
+    from pruner.storage.store import Store
     from pruner.tables.snapshot import Snapshot
 
 SUFFIX = ".pidx"

@@ -11,10 +11,10 @@ import msgspec
 
 from pruner.errors import ConflictError, FormatError, StorageError
 from pruner.limits import LOG_ENTRY_BYTES
-from pruner.metadata import log, maintenance, segments
+from pruner.metadata import cleanup, log, segments
 from pruner.metadata.definitions import now
 from pruner.metadata.state import FORMAT_VERSION, State, refuse_newer
-from pruner.storage import NotFoundError
+from pruner.storage.store import NotFoundError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from pruner.metadata.definitions import IndexDefinition
     from pruner.metadata.state import SavedSnapshot, SegmentEntry
-    from pruner.storage import ObjectInfo, Store
+    from pruner.storage.store import ObjectInfo, Store
 
 COMMIT_ATTEMPTS = 50
 """How often a commit is tried before it gives up against other writers."""
@@ -246,20 +246,20 @@ class MetadataTable:
         return segments.read_saved(self.store, saved.segment)
 
     def unreferenced(self) -> list[ObjectInfo]:
-        """What `maintenance.unreferenced` finds: files that the newest state does not refer to."""
-        return maintenance.unreferenced(self)
+        """What `cleanup.unreferenced` finds: files that the newest state does not refer to."""
+        return cleanup.unreferenced(self)
 
-    def vacuum(self, grace_seconds: float = maintenance.GRACE_SECONDS) -> int:
-        """Delete what is out of use for longer, return the number of files: see `maintenance.vacuum`."""
-        return maintenance.vacuum(self, grace_seconds)
+    def vacuum(self, grace_seconds: float = cleanup.GRACE_SECONDS) -> int:
+        """Delete what is out of use for longer, return the number of files: see `cleanup.vacuum`."""
+        return cleanup.vacuum(self, grace_seconds)
 
     def verify(self) -> list[str]:
-        """Read everything; one sentence for each problem: see `maintenance.verify`."""
-        return maintenance.verify(self)
+        """Read everything; one sentence for each problem: see `cleanup.verify`."""
+        return cleanup.verify(self)
 
     def uninstall(self) -> int:
-        """Delete the metadata table and return the number of files: see `maintenance.uninstall`."""
-        return maintenance.uninstall(self)
+        """Delete the metadata table and return the number of files: see `cleanup.uninstall`."""
+        return cleanup.uninstall(self)
 
 
 def _following(base: _Newest, changed: State) -> State:

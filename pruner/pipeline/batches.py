@@ -15,11 +15,11 @@ import numpy as np
 import pyarrow as pa
 
 from pruner.indexes.base import DeferringIndexType
-from pruner.metadata import finished
-from pruner.metadata.finished import Receipt
+from pruner.indexes.partition_stats import SliceBatch, write_records
+from pruner.metadata import receipts
+from pruner.metadata.receipts import Receipt
 from pruner.metadata.segments import BATCH_SCHEMA, batch_table
 from pruner.metadata.state import FILES
-from pruner.partition_stats import SliceBatch, write_records
 from pruner.pipeline.kernel import SLICE_COLUMN
 from pruner.pipeline.requests import BuildRequest, Failure
 from pruner.tables.snapshot import READ_COLUMNS
@@ -191,7 +191,7 @@ class _Batch:
             failures=failures,
             part=self._job.part,
         )
-        finished.put(metadata.store, receipt)
+        receipts.put(metadata.store, receipt)
         return receipt
 
     def _slice_batch(self) -> tuple[pa.Table, NDArray[np.int64]]:

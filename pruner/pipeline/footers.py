@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 from pruner.indexes.base import ChunkStatistics, UndecodableError
 from pruner.pipeline.dictionaries import dictionary_pages, read_encoded
 from pruner.pipeline.parquet_types import leaf_columns
-from pruner.pipeline.source_files import open_source
+from pruner.storage.files import open_source
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 from pruner.pipeline.avro_rows import read_rows
 from pruner.pipeline.footers import FileReader
 from pruner.pipeline.hudi_log_format import BlockType, blocks, records
-from pruner.pipeline.source_files import open_source
+from pruner.storage.files import open_source
 
 if TYPE_CHECKING:
     from pruner.pipeline.hudi_log_format import Block

@@ -10,7 +10,7 @@ from pruner.pipeline.slices import run_slices
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from pruner.metadata.finished import Receipt
+    from pruner.metadata.receipts import Receipt
     from pruner.pipeline.batches import BuildJob
     from pruner.pipeline.requests import Progress
 

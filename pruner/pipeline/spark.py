@@ -17,15 +17,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pruner.errors import PrunerError, StorageError
-from pruner.local_storage import STAGING
-from pruner.metadata import finished
-from pruner.metadata.finished import Receipt
+from pruner.metadata import receipts
+from pruner.metadata.receipts import Receipt
 from pruner.metadata.segments import read_segment
 from pruner.pipeline.batches import BATCH_SLICES
 from pruner.pipeline.requests import table_bytes
 from pruner.pipeline.slices import CHUNK_SLICES, cut, sizes_of
 from pruner.pipeline.spark_probe import check_executors, reason_of
 from pruner.pipeline.spark_worker import RESULT_COLUMNS, SparkJob, run_parts
+from pruner.storage.local import STAGING
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Sequence
@@ -126,7 +126,7 @@ def _parts(slices: pa.Table, cores: int) -> Iterator[tuple[int, int]]:
 
 
 def _left_by(job: BuildJob, parts: Sequence[str]) -> list[Receipt]:
-    return [each for each in finished.receipts(job.metadata.store) if each.part in parts]
+    return [each for each in receipts.receipts(job.metadata.store) if each.part in parts]
 
 
 def _without(job: BuildJob, receipts: Sequence[Receipt]) -> pa.Table:

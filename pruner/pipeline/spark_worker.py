@@ -19,9 +19,9 @@ from pruner.metadata.table import MetadataTable
 from pruner.pipeline.batches import BuildJob, Target, write_batches
 from pruner.pipeline.requests import request_json, request_of, table_of
 from pruner.pipeline.slices import chunks_of, run_chunk
-from pruner.pipeline.source_files import open_source
 from pruner.pipeline.workers import run_in_workers
-from pruner.storage import open_store
+from pruner.storage.files import open_source
+from pruner.storage.store import open_store
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

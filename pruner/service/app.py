@@ -17,7 +17,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from pruner.errors import PredicateError, PrunerError, SchemaError
-from pruner.report import report_json
+from pruner.planning.report import report_json
 from pruner.service.answers import KeyCache, answer_of
 from pruner.service.guard import Guard, RefusedError, body_of, refusal
 from pruner.service.messages import decode_request, encode
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 
     from starlette.requests import Request
 
-    from pruner.catalog import Catalog
-    from pruner.config import Config
+    from pruner.catalog.config import Config
+    from pruner.catalog.names import Catalog
     from pruner.service.messages import PlanRequest
     from pruner.service.planning import Planned
     from pruner.service.settings import Settings

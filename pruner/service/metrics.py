@@ -8,7 +8,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
 if TYPE_CHECKING:
-    from pruner.plan import Plan
+    from pruner.planning.plan import Plan
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from pruner.config import ConfigError
+from pruner.catalog.config import ConfigError
 from pruner.errors import PredicateError, PrunerError, TableError
 from pruner.expr.semantics import Semantics
 from pruner.expr.wire import expression_of
@@ -14,11 +14,11 @@ from pruner.service.keys import normal_path
 from pruner.service.messages import EnginePredicate, ExpressionPredicate, SqlPredicate, TableAnswer
 
 if TYPE_CHECKING:
-    from pruner.catalog import Catalog
-    from pruner.config import Config, TableSettings
+    from pruner.catalog.config import Config, TableSettings
+    from pruner.catalog.names import Catalog
     from pruner.expr.nodes import Expr
-    from pruner.pinned import PinnedSnapshot
-    from pruner.plan import Plan
+    from pruner.planning.pinned import PinnedSnapshot
+    from pruner.planning.plan import Plan
     from pruner.service.messages import PlanRequest, Predicate, Session
 
 ADAPTERS = "pruner.adapters"

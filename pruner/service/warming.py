@@ -11,8 +11,8 @@ from pruner.errors import PrunerError
 from pruner.service.planning import ADAPTERS
 
 if TYPE_CHECKING:
-    from pruner.catalog import Catalog
-    from pruner.config import Config
+    from pruner.catalog.config import Config
+    from pruner.catalog.names import Catalog
 
 _log = logging.getLogger("pruner")
 

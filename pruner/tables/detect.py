@@ -7,7 +7,7 @@ from itertools import combinations
 from typing import TYPE_CHECKING
 
 from pruner.errors import StorageError, TableError
-from pruner.storage import normalize_uri, open_store
+from pruner.storage.store import normalize_uri, open_store
 from pruner.tables.hudi import HudiSource
 from pruner.tables.hudi_properties import PROPERTIES_PATH
 from pruner.tables.parquet import ParquetSource

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from pruner.storage import ObjectInfo
+    from pruner.storage.store import ObjectInfo
     from pruner.tables.hudi_timeline import Timeline
 
 _LOG_NAME = re.compile(

@@ -20,7 +20,7 @@ from pruner.tables.hudi_files import HudiSlice, LogName, group_of, instant_of, l
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from pruner.storage import Store
+    from pruner.storage.store import Store
     from pruner.tables.hudi_columns import Changes, Group
     from pruner.tables.hudi_commits import Commit, WriteStat
     from pruner.tables.hudi_timeline import Finished, Timeline

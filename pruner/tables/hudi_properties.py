@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 import xxhash
 
 from pruner.errors import TableError
-from pruner.storage import NotFoundError
+from pruner.storage.store import NotFoundError
 
 if TYPE_CHECKING:
-    from pruner.storage import Store
+    from pruner.storage.store import Store
 
 PROPERTIES_PATH = ".hoodie/hoodie.properties"
 BACKUP_PATH = ".hoodie/hoodie.properties.backup"

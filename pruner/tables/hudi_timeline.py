@@ -21,7 +21,7 @@ from pruner.tables.hudi_properties import HudiProperties, read_properties
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from pruner.storage import Store
+    from pruner.storage.store import Store
 
 SCHEMA_PATH = ".hoodie/.schema"
 """Where schema-on-read evolution keeps the history of the schema."""

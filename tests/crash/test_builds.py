@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 import pruner
-from pruner.metadata import MetadataTable, finished
-from pruner.storage import open_store
+from pruner.metadata import MetadataTable, receipts
+from pruner.storage.store import open_store
 from tests.crash.builders import keep_refreshing, refresh_and_die, write_files
 from tests.support.profiles import examples
 
@@ -59,7 +59,7 @@ def test_killed_between_any_two_system_calls(processes: ForkServerContext, tmp_p
         theirs.close()
         process.join(60)
         assert_sound(table, COUNT)
-        waiting = finished.receipts(metadata_of(table).store)
+        waiting = receipts.receipts(metadata_of(table).store)
         committed = metadata_of(table).state().version == 2
         result = table.refresh()
         assert result.failures == ()
@@ -69,7 +69,7 @@ def test_killed_between_any_two_system_calls(processes: ForkServerContext, tmp_p
             assert result.resumed == sum(receipt.indexed for receipt in waiting)
             assert (result.indexed, result.files) == (COUNT - result.resumed, COUNT - result.resumed)
             taken_up = max(taken_up, result.resumed)
-        assert finished.receipts(metadata_of(table).store) == []
+        assert receipts.receipts(metadata_of(table).store) == []
         assert_sharp(table, COUNT)
         rows = [entry.rows for entry in metadata_of(table).state().segments if entry.definition]
         assert sum(rows) == 2 * COUNT, "one record for each slice and column"
@@ -113,7 +113,7 @@ def test_several_processes_refresh_and_compact_at_once(processes: ForkServerCont
     table.refresh()
     assert [definition.name for definition in table.indexes()] == ["both", "bitmap", "late"]
     assert table.refresh().indexed == 0
-    assert finished.receipts(metadata_of(table).store) == []
+    assert receipts.receipts(metadata_of(table).store) == []
     assert_sharp(table, count)
     table.compact()
     state = metadata_of(table).state()

@@ -17,10 +17,10 @@ import pyarrow.parquet as pq
 import pytest
 
 import pruner
-from pruner.metadata import MetadataTable, finished
+from pruner.metadata import MetadataTable, receipts
 from pruner.pipeline import spark as spark_runner
 from pruner.pipeline.spark_probe import advice
-from pruner.storage import open_store
+from pruner.storage.store import open_store
 from tests.support.spark import spark_snapshot
 
 if TYPE_CHECKING:
@@ -232,14 +232,14 @@ def test_a_file_that_kills_its_reader_is_named_and_the_rest_is_committed(
     # kills the reader, the last file can be read.
     again = table.refresh()
     assert (again.indexed, again.resumed, again.already) == (1, 0, 9)
-    assert finished.receipts(metadata.store) == []
+    assert receipts.receipts(metadata.store) == []
     assert sum(entry.rows for entry in metadata.state().segments if entry.definition) == 10
 
 
 class Dies(spark_runner.SparkRunner):
     """The driver ends as if it were killed when executors have finished three parts."""
 
-    def _collect(self, sent: bytes, count: int) -> list[finished.Receipt]:
+    def _collect(self, sent: bytes, count: int) -> list[receipts.Receipt]:
         assert count > 3
         super()._collect(sent, 3)
         raise KeyboardInterrupt
@@ -264,7 +264,7 @@ def test_a_build_whose_driver_died_is_taken_up_without_doing_covered_slices_agai
     assert (again.indexed, again.resumed, again.failures) == (6, 12, ())
     for number in (0, 11, 12, 17):
         assert [Path(name).name for name in files(table, f"x = {2 * number}")] == [f"{number:04}.parquet"]
-    assert finished.receipts(MetadataTable(open_store(table.index_uri)).store) == []
+    assert receipts.receipts(MetadataTable(open_store(table.index_uri)).store) == []
 
 
 def interpreter(folder: Path, *packages: str) -> str:

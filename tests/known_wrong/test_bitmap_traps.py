@@ -21,7 +21,7 @@ from pruner.expr.semantics import Semantics
 from pruner.indexes.bitmap import BITMAP
 from pruner.indexes.bitmap.keys import place, split, stem
 from pruner.pipeline.footers import FileReader
-from pruner.rows import rows_of
+from pruner.planning.rows import rows_of
 from pruner.schema import Field
 from tests.support.hudi_tables import HudiTables
 from tests.support.profiles import examples

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pruner.storage import open_store
+from pruner.storage.store import open_store
 from pruner.tables.detect import open_source
 from tests.support.hudi_tables import HudiTables
 from tests.support.parquet_tables import names, path_values, write_file, write_tree

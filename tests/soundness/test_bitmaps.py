@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 import pruner
-from pruner.plan import Plan
+from pruner.planning.plan import Plan
 from tests.soundness.kinds import KINDS
 from tests.soundness.predicates import Predicate, draw_predicate
 from tests.soundness.tables import DuckDBScan, RandomTable, write_table

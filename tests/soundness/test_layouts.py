@@ -18,10 +18,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import pruner
-from pruner import partition_stats
 from pruner.expr.semantics import Engine
+from pruner.indexes import partition_stats
 from pruner.metadata import MetadataTable
-from pruner.storage import open_store
+from pruner.storage.store import open_store
 from pruner.table import Table
 from tests.support import profiles
 from tests.support.parquet_tables import write_file

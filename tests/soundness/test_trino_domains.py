@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 
 import pruner
 from pruner.expr.semantics import Semantics
-from pruner.pinned import PinnedSnapshot
+from pruner.planning.pinned import PinnedSnapshot
 from pruner_trino import decode_request
 from tests.soundness.kinds import Value
 from tests.soundness.trino_columns import COLUMNS, TrinoColumn, is_nan

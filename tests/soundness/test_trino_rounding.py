@@ -20,7 +20,7 @@ import pruner
 from pruner.expr.clock import nanoseconds
 from pruner.expr.semantics import Semantics
 from pruner.expr.types import Unit
-from pruner.pinned import PinnedSnapshot
+from pruner.planning.pinned import PinnedSnapshot
 from pruner_trino import decode_request
 from tests.support import profiles
 from tests.support.trino_predicates import COMPARISONS, content

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from pruner.catalog import Catalog
-from pruner.config import load
+from pruner.catalog.config import load
+from pruner.catalog.names import Catalog
 from pruner.service import Settings, create_app
 from pruner.service.serving import server_of
 

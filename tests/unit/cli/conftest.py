@@ -14,8 +14,8 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
+from pruner.catalog.config import FILE_VARIABLE
 from pruner.cli.app import app
-from pruner.config import FILE_VARIABLE
 
 ROWS_PER_FILE = 10
 

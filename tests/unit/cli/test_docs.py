@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from typer.main import get_command
 
+from pruner.catalog.config import FILE_VARIABLE, TABLE_KEYS, TableSettings
 from pruner.cli.app import app
 from pruner.cli.failures import TRACEBACK_VARIABLE
-from pruner.config import FILE_VARIABLE, TABLE_KEYS, TableSettings
 from tests.unit.cli.conftest import Run
 
 DOCS = Path(__file__).parents[3] / "docs"

@@ -9,7 +9,7 @@ import xxhash
 
 from pruner.metadata import FieldBinding, IndexDefinition, MetadataTable, SegmentEntry, State, define
 from pruner.metadata.segments import BATCH_SCHEMA
-from pruner.storage import Store
+from pruner.storage.store import Store
 
 IDENTITY = "table-1"
 AMOUNT = ("amount",)

@@ -11,9 +11,9 @@ import msgspec
 import pytest
 
 from pruner.errors import ConflictError, FormatError, IndexDefinitionError, StorageError
-from pruner.local_storage import LocalStore
 from pruner.metadata import MetadataTable, NewerFormatError, State, define, log
-from pruner.storage import Store, open_store
+from pruner.storage.local import LocalStore
+from pruner.storage.store import Store, open_store
 from tests.unit.metadata.s3_server import serve
 from tests.unit.metadata.samples import AMOUNT, IDENTITY, a_table, add_index, an_index, write_records
 

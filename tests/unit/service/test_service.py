@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pruner.config import ConfigError
+from pruner.catalog.config import ConfigError
 from pruner.service import Limits, Settings
 from pruner.service.answers import INLINE_SLICES, KeyCache
 from pruner.service.keys import file_key, normal_path

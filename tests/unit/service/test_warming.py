@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from pruner.catalog import Catalog
-from pruner.config import load
+from pruner.catalog.config import load
+from pruner.catalog.names import Catalog
 from pruner.service.warming import warm_up
 
 

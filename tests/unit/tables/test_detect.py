@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from pruner.errors import PrunerError, StorageError, TableError
-from pruner.storage import open_store
+from pruner.storage.store import open_store
 from pruner.tables.detect import open_source
 from tests.support.parquet_tables import write_file, write_tree
 

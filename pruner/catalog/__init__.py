@@ -1,0 +1,1 @@
+"""`pruner.toml`, and tables by name."""

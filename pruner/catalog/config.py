@@ -1,0 +1,378 @@
+"""`pruner.toml`: tables by name, for the command line, `pruner.sql` and adapters (docs/configuration.md).
+
+The file is found in the working directory or the nearest one above it; `PRUNER_CONFIG` names another.
+Strings may hold `${NAME}`, an environment variable; it is looked up when the table is used, so that one
+missing secret does not stop work on the other tables. Secrets never stand in the file itself.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import re
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from pruner.errors import PrunerError, TableError
+from pruner.limits import CONFIG_BYTES
+from pruner.storage.store import normalize_uri
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from pruner.table import Table
+
+FILE_NAME = "pruner.toml"
+"""Name of the file that is looked for."""
+
+FILE_VARIABLE = "PRUNER_CONFIG"
+"""Environment variable that names another file."""
+
+TABLE_KEYS = ("uri", "index_uri", "storage_options", "aliases", "max_staleness")
+"""Keys of a `[tables.<name>]` section."""
+
+_VARIABLE = re.compile(r"\$\$|\$\{([A-Za-z_][A-Za-z0-9_]*)\}|\$\{")
+_ONLY_VARIABLE = re.compile(r"\$\{[A-Za-z_][A-Za-z0-9_]*\}")
+_SECRET = re.compile(r"secret|token|passw|passphrase|key", re.IGNORECASE)
+_NO_SECRET = re.compile(r"kms_key_id$|bucket_key_enabled$|public_key$", re.IGNORECASE)
+_ABSOLUTE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:|/|~")
+
+
+class ConfigError(PrunerError):
+    """A configuration file that cannot be read, or a key or value in it that is wrong."""
+
+
+@dataclass(frozen=True, slots=True)
+class TableSettings:
+    """Where a table is and how to open it.
+
+    `name` is None for a table that was given by its place. `max_staleness` is in seconds. Storage options are
+    left out of the repr because they can hold secrets.
+    """
+
+    uris: tuple[str, ...]
+    name: str | None = None
+    index_uri: str | None = None
+    storage_options: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
+    aliases: tuple[str, ...] = ()
+    max_staleness: float = 0.0
+
+    def with_overrides(self, index_uri: str | None, storage_options: Mapping[str, str]) -> TableSettings:
+        """Return the settings with another place of the metadata table (unless None) and more options."""
+        return replace(
+            self,
+            index_uri=index_uri or self.index_uri,
+            storage_options={**self.storage_options, **storage_options},
+        )
+
+    def open(self) -> Table:
+        """Open the table: see `pruner.open_table`."""
+        from pruner.table import open_places
+
+        return open_places(
+            self.uris[0] if len(self.uris) == 1 else self.uris,
+            storage_options=self.storage_options,
+            index_uri=self.index_uri,
+            max_staleness=self.max_staleness,
+        )
+
+
+@dataclass(frozen=True)
+class Config:
+    """A configuration; `path` is None when there is no file. Variables in `tables` are not filled in yet."""
+
+    path: Path | None = None
+    tables: tuple[TableSettings, ...] = ()
+
+    def names(self, *, aliases: bool = False) -> tuple[str, ...]:
+        """The names of the tables in the order of the file, with their aliases if those are asked for."""
+        return tuple(
+            name
+            for table in self.tables
+            for name in (table.name, *(table.aliases if aliases else ()))
+            if name is not None
+        )
+
+    def find(self, name: str) -> TableSettings | None:
+        """Return the table with this name or alias, whatever the case, ready to be opened; None without one.
+
+        Raises:
+            ConfigError: a value of it names an environment variable that is not set.
+
+        """
+        wanted = name.casefold()
+        for table in self.tables:
+            if wanted in {known.casefold() for known in (table.name or "", *table.aliases)}:
+                return self._filled_in(table)
+        return None
+
+    def find_at(self, uris: Sequence[str]) -> TableSettings | None:
+        """Return the table at these places, in whatever order and spelling; None without one.
+
+        Raises:
+            ConfigError: a value of it names an environment variable that is not set.
+
+        """
+        places = _normalized(uris)
+        for table in self.tables:
+            try:
+                known = _normalized(self._places_of(table))
+            except ConfigError:
+                continue  # where this table is cannot be known without a variable that is not set
+            if places is not None and places == known:
+                return self._filled_in(table)
+        return None
+
+    def resolve(self, name_or_uri: str) -> TableSettings:
+        """Return the table with this name or alias or, when there is none, at this URI or path.
+
+        A place that the file knows is opened as the file says, with its `index_uri` and options.
+
+        Raises:
+            ConfigError: a value of it names an environment variable that is not set.
+            TableError: it is neither a known name nor a place.
+
+        """
+        found = self.find(name_or_uri)
+        if found is not None:
+            return found
+        if is_place(name_or_uri):
+            return self.find_at((name_or_uri,)) or TableSettings(uris=(name_or_uri,))
+        known = self._known_names(name_or_uri)
+        raise TableError(f"no table {name_or_uri!r}: there is no such path, and {known}")
+
+    def _known_names(self, wanted: str) -> str:
+        if self.path is None:
+            return f"there is no {FILE_NAME} in this folder or above that could name it"
+        known = self.names(aliases=True)
+        close = difflib.get_close_matches(wanted, known, n=3) or known[:10]
+        return f"{self.path} names {', '.join(close) if close else 'no table'}"
+
+    @property
+    def _folder(self) -> Path:
+        return self.path.parent if self.path else Path()
+
+    def _places_of(self, table: TableSettings) -> tuple[str, ...]:
+        where = f"{self.path}: tables.{table.name}.uri"
+        return tuple(_place(_fill_in(uri, where), self._folder) for uri in table.uris)
+
+    def _filled_in(self, table: TableSettings) -> TableSettings:
+        where = f"{self.path}: tables.{table.name}"
+        index_uri = table.index_uri
+        return replace(
+            table,
+            uris=self._places_of(table),
+            index_uri=index_uri and _place(_fill_in(index_uri, f"{where}.index_uri"), self._folder),
+            storage_options={
+                key: _fill_in(value, f"{where}.storage_options.{key}")
+                for key, value in table.storage_options.items()
+            },
+        )
+
+
+def load(path: str | os.PathLike[str] | None = None) -> Config:
+    """Read the configuration.
+
+    Args:
+        path: the file; unless given, the one that `PRUNER_CONFIG` names, else the nearest `pruner.toml`.
+
+    Returns:
+        The configuration, empty when no file was named and none is found.
+
+    Raises:
+        ConfigError: the file cannot be read, or something in it is wrong.
+
+    """
+    named = path or os.environ.get(FILE_VARIABLE)
+    chosen = Path(named).expanduser().absolute() if named else _nearest()
+    if chosen is None:
+        return Config()
+    return Config(chosen, _tables(chosen, _read(chosen)))
+
+
+def is_place(text: str) -> bool:
+    """Tell whether a text is a URI or path rather than a name: it looks like one, or it exists."""
+    return "/" in text or os.sep in text or text in (".", "..") or _exists(text)
+
+
+def settings_of(entry: Mapping[str, Any], where: str) -> TableSettings:
+    """Make settings of a table's options, as they stand in the file or come from a program.
+
+    Args:
+        entry: the options by the keys in `TABLE_KEYS`.
+        where: what they belong to, for errors.
+
+    Raises:
+        ConfigError: a key is unknown or `uri` is missing, or a value is of the wrong kind.
+
+    """
+    for key in entry:
+        if key not in TABLE_KEYS:
+            raise ConfigError(f"{where}: unknown key {key!r}{_suggest(key)}")
+    uris = _strings(entry.get("uri", ()), f"{where}.uri")
+    if not uris:
+        raise ConfigError(f'{where}: the key "uri" is missing: say where the table is')
+    index_uri = entry.get("index_uri")
+    return TableSettings(
+        uris=uris,
+        index_uri=None if index_uri is None else _string(index_uri, f"{where}.index_uri"),
+        storage_options=_storage_options(entry.get("storage_options", {}), f"{where}.storage_options"),
+        aliases=_strings(entry.get("aliases", ()), f"{where}.aliases"),
+        max_staleness=_seconds(entry.get("max_staleness", 0), f"{where}.max_staleness"),
+    )
+
+
+def _normalized(uris: Sequence[str]) -> tuple[str, ...] | None:
+    """The places in pruner's spelling; None where the kind of store is not known."""
+    try:
+        return tuple(sorted(normalize_uri(uri) for uri in uris))
+    except PrunerError:
+        return None
+
+
+def _exists(text: str) -> bool:
+    try:
+        return Path(text).exists()
+    except (OSError, ValueError):
+        return False
+
+
+def _nearest() -> Path | None:
+    here = Path.cwd()
+    return next((found for folder in (here, *here.parents) if (found := folder / FILE_NAME).is_file()), None)
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        with path.open("rb") as file:
+            data = file.read(CONFIG_BYTES + 1)
+    except OSError as error:
+        raise ConfigError(f"cannot read the configuration {path}: {error.strerror}") from error
+    if len(data) > CONFIG_BYTES:
+        raise ConfigError(f"the configuration {path} is larger than {CONFIG_BYTES:,} bytes")
+    try:
+        return tomllib.loads(data.decode())
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path}: byte {error.start} is not UTF-8, as TOML has to be") from error
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        raise ConfigError(f"{path} is not valid TOML: {error}") from error
+
+
+def _tables(path: Path, content: dict[str, Any]) -> tuple[TableSettings, ...]:
+    for key in content:
+        if key != "tables":
+            raise ConfigError(f"{path}: unknown key {key!r}: tables stand in sections [tables.<name>]")
+    sections = _mapping(content.get("tables", {}), f"{path}: tables")
+    tables: list[TableSettings] = []
+    taken: dict[str, str] = {}
+    for name, section in sections.items():
+        where = f"{path}: tables.{name}"
+        entry = _mapping(section, where)
+        _refuse_literal_secrets(entry.get("storage_options"), f"{where}.storage_options")
+        table = replace(settings_of(entry, where), name=name)
+        _claim((name, *table.aliases), name, taken, where)
+        _refuse_shared_place(table, tables, where)
+        tables.append(table)
+    return tuple(tables)
+
+
+def _refuse_shared_place(table: TableSettings, others: Iterable[TableSettings], where: str) -> None:
+    """Refuse a metadata table for two tables: an index of one would be dropped under the other's name."""
+    for other in others:
+        if table.index_uri is not None and table.index_uri == other.index_uri and table.uris != other.uris:
+            raise ConfigError(
+                f"{where}.index_uri is that of table {other.name!r} already: give each table a place of its own"
+            )
+
+
+def _claim(names: Iterable[str], owner: str, taken: dict[str, str], where: str) -> None:
+    for name in names:
+        folded = name.casefold()
+        if not folded.strip():
+            raise ConfigError(f"{where}: a name or alias is empty")
+        if folded in taken:
+            raise ConfigError(f"{where}: the name {name!r} belongs to table {taken[folded]!r} already")
+        taken[folded] = owner
+
+
+def _refuse_literal_secrets(options: object, where: str) -> None:
+    """Refuse secrets that stand in the file; the message never shows the value."""
+    if not isinstance(options, Mapping):
+        return
+    for key, value in cast("Mapping[str, object]", options).items():
+        secret = _SECRET.search(key) and not _NO_SECRET.search(key)
+        if secret and isinstance(value, str) and not _ONLY_VARIABLE.fullmatch(value):
+            raise ConfigError(
+                f"{where}.{key} looks like a secret: put it into an environment variable and write "
+                f'{key} = "${{NAME_OF_THE_VARIABLE}}", or leave it out and use the store\'s own credentials'
+            )
+
+
+def _storage_options(value: object, where: str) -> dict[str, str]:
+    options: dict[str, str] = {}
+    for key, option in _mapping(value, where).items():
+        if isinstance(option, bool):
+            options[key] = "true" if option else "false"
+        elif isinstance(option, (str, int, float)):
+            options[key] = str(option)
+        else:
+            raise ConfigError(f"{where}.{key} must be a string, a number, or true or false")
+    return options
+
+
+def _mapping(value: object, where: str) -> Mapping[str, Any]:
+    if not isinstance(value, Mapping):
+        raise ConfigError(f"{where} must be a table of keys and values")
+    return cast("Mapping[str, Any]", value)
+
+
+def _string(value: object, where: str) -> str:
+    if not isinstance(value, str) or not value:
+        raise ConfigError(f"{where} must be a string that is not empty")
+    return value
+
+
+def _strings(value: object, where: str) -> tuple[str, ...]:
+    if isinstance(value, str):
+        return (_string(value, where),)
+    if not isinstance(value, Sequence):
+        raise ConfigError(f"{where} must be a string or a list of strings")
+    return tuple(_string(entry, where) for entry in cast("Sequence[object]", value))
+
+
+def _seconds(value: object, where: str) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < float("inf"):
+        raise ConfigError(f"{where} must be a number of seconds, 0 or more")
+    return float(value)
+
+
+def _suggest(key: str) -> str:
+    close = difflib.get_close_matches(key, TABLE_KEYS, n=1)
+    return f": did you mean {close[0]!r}?" if close else f"; the keys of a table are {', '.join(TABLE_KEYS)}"
+
+
+def _fill_in(text: str, where: str) -> str:
+    """Put the values of environment variables in place of `${NAME}`; `$$` stands for one `$`."""
+
+    def value(match: re.Match[str]) -> str:
+        if match.group() == "$$":
+            return "$"
+        name = match.group(1)
+        if name is None:
+            raise ConfigError(
+                f"{where}: '${{' wants a variable's name and '}}' behind it; write '$$' for '$'"
+            )
+        found = os.environ.get(name)
+        if found is None:
+            raise ConfigError(f"{where}: the environment variable {name} is not set")
+        return found
+
+    return _VARIABLE.sub(value, text)
+
+
+def _place(text: str, folder: Path) -> str:
+    """A URI or absolute path as it is; a relative path from the folder of the file."""
+    return text if _ABSOLUTE.match(text) else os.path.normpath(folder / text)

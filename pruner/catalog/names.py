@@ -1,0 +1,155 @@
+"""Tables by name: those that a program hands over, those of the configuration, and any place."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, TypeAlias, Union
+
+from pruner.catalog.config import Config, ConfigError, TableSettings, load, settings_of
+from pruner.errors import TableError
+
+if TYPE_CHECKING:
+    from pruner.table import Table
+
+TableLike: TypeAlias = Union["Table", str, "os.PathLike[str]", "Sequence[str]", "Mapping[str, Any]"]
+"""An open table, its place, its places, or its options (the keys of docs/configuration.md)."""
+
+
+def settings_given(
+    uri: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+    *,
+    storage_options: Mapping[str, str] | None = None,
+    index_uri: str | None = None,
+    max_staleness: float | None = None,
+) -> TableSettings:
+    """Return how to open a table that a program names by its name, place or places; see `open_table`.
+
+    Raises:
+        TableError: it is neither a known name nor a place.
+        ConfigError: its configuration is wrong.
+    """
+    if isinstance(uri, (str, os.PathLike)):
+        settings = load().resolve(os.fspath(uri))
+    else:
+        uris = _places(uri)
+        settings = load().find_at(uris) or TableSettings(uris=uris)
+    settings = settings.with_overrides(index_uri, storage_options or {})
+    return settings if max_staleness is None else replace(settings, max_staleness=max_staleness)
+
+
+def _places(uris: Sequence[str | os.PathLike[str]]) -> tuple[str, ...]:
+    try:
+        return tuple(os.fspath(each) for each in uris)
+    except TypeError:
+        raise TableError(
+            f"a table is given by a path, a URI, a name or a list of places, not by {uris!r}"
+        ) from None
+
+
+def open_table(
+    uri: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+    *,
+    storage_options: Mapping[str, str] | None = None,
+    index_uri: str | None = None,
+    max_staleness: float | None = None,
+) -> Table:
+    """Open a table of Hudi or Parquet files; the format is detected.
+
+    What is not given is taken from `pruner.toml` (docs/configuration.md) where that knows the table.
+
+    Args:
+        uri: path or URI of the table's root, several roots of one Parquet table, or a name in `pruner.toml`.
+        storage_options: options of the store (keys as `obstore` knows them).
+        index_uri: place of the metadata table; `<first root>.pruner` unless given.
+        max_staleness: age in seconds up to which a look at the table may be reused; 0, the default, looks
+            before every plan. Above 0, rows written since that look may be missing (docs/configuration.md).
+
+    Raises:
+        TableError: there is no such name or path, it is not a table, or its format is not supported.
+        StorageError: the store refuses to be read.
+        ConfigError: `pruner.toml` is wrong.
+    """
+    return settings_given(
+        uri, storage_options=storage_options, index_uri=index_uri, max_staleness=max_staleness
+    ).open()
+
+
+def open_given(value: TableLike, where: str) -> Table:
+    """Open what a program handed over as a table.
+
+    Args:
+        value: a table, a path, URI or name in `pruner.toml`, several places, or a mapping of options.
+        where: what the program calls it, for errors.
+
+    Raises:
+        ConfigError: an option is unknown or of the wrong kind.
+        TableError: there is no table at that place.
+
+    """
+    match value:
+        case str() | os.PathLike():
+            return open_table(value)
+        case Mapping():
+            options = settings_of(value, where)
+            return open_table(
+                options.uris[0] if len(options.uris) == 1 else options.uris,
+                storage_options=options.storage_options,
+                index_uri=options.index_uri,
+                max_staleness=options.max_staleness if "max_staleness" in value else None,
+            )
+        case Sequence():
+            return open_table(value)
+        case _:
+            return value
+
+
+class Catalog:
+    """Finds and opens tables by name, each once; `tables` come before the configuration's.
+
+    `override` changes how the tables of the configuration and bare places are opened.
+    """
+
+    def __init__(
+        self,
+        tables: Mapping[str, TableLike] | None = None,
+        config: Config | None = None,
+        override: Callable[[TableSettings], TableSettings] = lambda settings: settings,
+    ) -> None:
+        self._given: dict[str, tuple[str, TableLike]] = {}
+        for name, value in (tables or {}).items():
+            if name.casefold() in self._given:
+                raise ConfigError(f"the table {name!r} is given twice: names do not differ by case")
+            self._given[name.casefold()] = (name, value)
+        self._config = load() if config is None else config
+        self._override = override
+        self._opened: dict[str, Table] = {}
+
+    def names(self, *, aliases: bool = False) -> tuple[str, ...]:
+        """The names of all known tables, with aliases if they are asked for."""
+        given = tuple(name for name, _ in self._given.values())
+        configured = self._config.names(aliases=aliases)
+        return given + tuple(name for name in configured if name.casefold() not in self._given)
+
+    def open(self, name: str) -> Table:
+        """Open the table of that name, or at that place.
+
+        Raises:
+            TableError: it is neither a known name nor the place of a table.
+            ConfigError: its configuration is wrong.
+
+        """
+        key = name.casefold()
+        if key not in self._given:
+            # Places are case-sensitive; only names are folded.
+            key = name
+        if key not in self._opened:
+            # Two threads may open it; from then on both have one.
+            self._opened.setdefault(key, self._open(key, name))
+        return self._opened[key]
+
+    def _open(self, key: str, name: str) -> Table:
+        if key in self._given:
+            return open_given(self._given[key][1], f"tables[{name!r}]")
+        return self._override(self._config.resolve(name)).open()

@@ -1,0 +1,1 @@
+"""What indexes and partition values say about the slices of one snapshot."""

@@ -1,0 +1,273 @@
+"""Evidence that asks groups of slices first, and reads the records of single slices only where a group leaves a doubt.
+
+An aggregate bounds what each record of its group says, so a group that is excluded is excluded slice by slice, however
+many of its slices are left in the table. What is not excluded is asked of the records themselves: the answer is the
+very one that all records together give, from fewer of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from threading import Lock
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from pruner.errors import FormatError, StorageError
+from pruner.evidence.join import expand
+from pruner.metadata.segments import SLICE_COLUMN
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from pruner.evidence.join import Place, Placement
+    from pruner.expr.bound import Leaf
+    from pruner.expr.semantics import Semantics
+    from pruner.indexes.base import Evidence, IndexType
+    from pruner.schema import Field
+    from pruner.verdict import Outcome
+
+    Mask = NDArray[np.bool_]
+
+ALL_FROM = 0.5
+"""Share of the slices from which on the records of all are read at once, to be asked as a whole from then on."""
+
+WARM_AFTER = 64
+"""Questions after which a process is one that goes on asking: all records are read, for a little less time each."""
+
+_NONE = np.empty(0, np.int64)
+
+FEW = 0.25
+"""Share of the slices below which they are asked by their ordinals."""
+
+
+class Layout(NamedTuple):
+    """Which slices (snapshot ordinals) each group has, and in which segment the records of a group stand.
+
+    `members[offsets[i]:offsets[i + 1]]` are the slices of group i that are left in the table, `segments[i]` is the
+    number of its segment. Slices in `ungrouped` have records in segments without groups, which are always read.
+    """
+
+    members: NDArray[np.int64]
+    offsets: NDArray[np.int64]
+    segments: NDArray[np.int64]
+    ungrouped: NDArray[np.int64]
+
+
+class Loaded(NamedTuple):
+    """Evidence of the records that were read.
+
+    `positions[ordinal]` is where a slice stands in the evidence, -1 for those without a record in it; None where the
+    evidence is about all slices of the snapshot. `missing` are slices whose records could not be read, `notes` says
+    why.
+    """
+
+    evidence: Evidence
+    positions: NDArray[np.int32] | None
+    missing: NDArray[np.int64]
+    notes: tuple[str, ...]
+
+    @property
+    def settles_all(self) -> bool:
+        """Whether groups have nothing to add: of slices whose records are missing they know more."""
+        return self.positions is None and not len(self.missing)
+
+
+Load = Callable[["Sequence[int] | None"], Loaded]
+"""Reads the records of some segments, by number, and those of all ungrouped slices; None for all segments."""
+
+
+class FirstCut:
+    """Evidence of one field from groups and records: see `pruner.indexes.base.Evidence`. Threads may share it.
+
+    `groups` is evidence about the groups and, last, about what has no record.
+
+    Attributes:
+        covered: slices that are covered as far as is known.
+        uncovered: the others; None where there is none.
+        notes: why records could not be read.
+    """
+
+    def __init__(self, count: int, groups: Evidence, layout: Layout, load: Load) -> None:
+        self.count = count
+        self._groups = groups
+        self._layout = layout
+        self._load = load
+        self._lock = Lock()
+        self._questions = 0
+        self._read: frozenset[int] | None = frozenset()
+        self.notes: tuple[str, ...] = ()
+        self._sizes = np.diff(layout.offsets)
+        self._code = np.full(count, len(self._sizes), np.int32)
+        self._code[layout.members] = np.repeat(np.arange(len(self._sizes), dtype=np.int32), self._sizes)
+        self._code[layout.ungrouped] = len(self._sizes) + 1  # as a group of their own, which is always asked
+        self._asked = np.append(groups.covered, True)
+        self.covered: Mask = self._asked[self._code]
+        self.uncovered: Mask | None = None if self.covered.all() else ~self.covered
+        self._without_record = self.uncovered
+        self._loaded = self._take(load(()))
+
+    def possible(
+        self, leaf: Leaf, outcome: Outcome, semantics: Semantics, at: NDArray[np.intp] | None
+    ) -> Mask | None:
+        """Tell for each slice whether some row can make `leaf` come to `outcome`: see `Evidence.possible`."""
+        self._questions += 1
+        loaded = self._everything() if self._questions > WARM_AFTER else self._loaded
+        if loaded.settles_all:
+            return loaded.evidence.possible(leaf, outcome, semantics, at)
+        by_group = self._groups.possible(leaf, outcome, semantics, None)
+        if by_group is None:
+            return None
+        asked = self._asked.copy()
+        asked[:-1] &= by_group
+        unknown = bool(by_group[-1])
+        if at is None:
+            return self._of_all(leaf, outcome, semantics, asked, unknown)
+        codes = self._code[at]
+        where = np.flatnonzero(asked[codes])
+        loaded = self._with(np.unique(codes[where]))
+        answer = ~self._asked[codes] & unknown
+        answer[where] = _ask(loaded, leaf, outcome, semantics, at[where])
+        return answer
+
+    def _of_all(
+        self, leaf: Leaf, outcome: Outcome, semantics: Semantics, asked: Mask, unknown: bool
+    ) -> Mask | None:
+        left = np.flatnonzero(asked[: len(self._sizes)])
+        loaded = self._with(left)
+        few = self._sizes[left].sum() + len(self._layout.ungrouped) < FEW * self.count
+        if loaded.settles_all and not few:
+            return loaded.evidence.possible(leaf, outcome, semantics, None)
+        chosen = np.concatenate([self._members(left), self._layout.ungrouped])
+        without = self._without_record if unknown else None
+        answer = np.zeros(self.count, np.bool_) if without is None else without.copy()
+        answer[chosen] = _ask(loaded, leaf, outcome, semantics, chosen)
+        return answer
+
+    def _members(self, groups: NDArray[np.int64]) -> NDArray[np.int64]:
+        sizes = self._sizes[groups]
+        before = np.cumsum(sizes) - sizes
+        at = np.repeat(self._layout.offsets[groups] - before, sizes) + np.arange(int(sizes.sum()))
+        return self._layout.members[at]
+
+    def _with(self, codes: NDArray[np.integer]) -> Loaded:
+        """The records that were read, those of some groups among them."""
+        if self._loaded.positions is None:
+            return self._loaded
+        wanted = frozenset(np.unique(self._layout.segments[codes[codes < len(self._sizes)]]).tolist())
+        with self._lock:
+            read = self._read
+            if read is None or wanted <= read:
+                return self._loaded
+            wanted |= read
+            of_each = np.bincount(self._layout.segments, weights=self._sizes, minlength=max(wanted) + 1)
+            everything = of_each[list(wanted)].sum() >= ALL_FROM * of_each.sum()
+            self._loaded = self._take(self._load(None if everything else sorted(wanted)))
+            self._read = None if everything else wanted
+            return self._loaded
+
+    def _everything(self) -> Loaded:
+        with self._lock:
+            if self._read is not None:
+                self._loaded = self._take(self._load(None))
+                self._read = None
+            return self._loaded
+
+    def _take(self, loaded: Loaded) -> Loaded:
+        # The last load read again what those before it had read, or could not read.
+        self.notes = tuple(dict.fromkeys(loaded.notes))
+        ungrouped = self._layout.ungrouped
+        covered = self._asked[self._code]
+        at = ungrouped if loaded.positions is None else loaded.positions[ungrouped]
+        covered[ungrouped] = False
+        covered[ungrouped[at >= 0]] = loaded.evidence.covered[at[at >= 0]]
+        covered[loaded.missing] = False
+        self.covered = covered
+        self.uncovered = None if covered.all() else ~covered
+        return loaded
+
+
+def _ask(
+    loaded: Loaded, leaf: Leaf, outcome: Outcome, semantics: Semantics, slices: NDArray[np.int64]
+) -> Mask:
+    """Ask the records about some slices; what has no record stays possible."""
+    if loaded.positions is None:
+        answer = loaded.evidence.possible(leaf, outcome, semantics, slices)
+        return np.ones(len(slices), np.bool_) if answer is None else answer
+    at = loaded.positions[slices]
+    found = np.flatnonzero(at >= 0)
+    result = np.ones(len(slices), np.bool_)
+    answer = loaded.evidence.possible(leaf, outcome, semantics, at[found].astype(np.intp))
+    if answer is not None:
+        result[found] = answer
+    return result
+
+
+def first_cut(
+    places: Sequence[Place],
+    grouped: Sequence[Place],
+    kind: IndexType,
+    about: Field,
+    placement: Placement,
+    count: int,
+    index: str,
+) -> FirstCut:
+    """Make the evidence of one field of one index.
+
+    Args:
+        places: where the records of its segments belong.
+        grouped: those of them that have groups, at least one.
+        kind: the type of the index.
+        about: the field.
+        placement: reads records.
+        count: slices of the snapshot.
+        index: the name of the index, for notes.
+    """
+    ungrouped = [place for place in places if place.groups is None]
+    records = pa.concat_tables(
+        [place.groups.records for place in grouped if place.groups is not None], promote_options="permissive"
+    )
+    groups = kind.load(_numbered(records), records.num_rows + 1, about)
+
+    def load(numbers: Sequence[int] | None) -> Loaded:
+        chosen = places if numbers is None else [*ungrouped, *(grouped[number] for number in numbers)]
+        parts, missing, notes = [_numbered(records.slice(0, 0))], [_NONE], list[str]()
+        for place in chosen:
+            try:
+                parts.append(placement.part(place.entry, kind, ordinals=place.ordinals).records)
+            except (FormatError, StorageError) as error:
+                notes.append(f"index {index}: {error}")
+                missing.append(place.slices)
+        together = pa.concat_tables(parts, promote_options="permissive")
+        lost = np.concatenate(missing)
+        if numbers is None:
+            return Loaded(kind.load(together, count, about), None, lost, tuple(notes))
+        slices = together.column(SLICE_COLUMN).to_numpy()
+        read = np.unique(slices)
+        positions = np.full(count, -1, np.int32)
+        positions[read] = np.arange(len(read), dtype=np.int32)
+        at = together.column_names.index(SLICE_COLUMN)
+        compact = together.set_column(at, SLICE_COLUMN, pa.array(positions[slices]))
+        return Loaded(kind.load(compact, len(read), about), positions, lost, tuple(notes))
+
+    return FirstCut(count, groups, _layout(grouped, ungrouped), load)
+
+
+def _layout(grouped: Sequence[Place], ungrouped: Sequence[Place]) -> Layout:
+    members, sizes, segments = [_NONE], [_NONE], [_NONE]
+    for number, place in enumerate(grouped):
+        assert place.groups is not None
+        locals_, of_group = expand(place.groups.firsts, place.groups.counts)
+        ordinals = place.ordinals[locals_]
+        left = ordinals >= 0
+        members.append(ordinals[left])
+        sizes.append(np.bincount(of_group[left], minlength=len(place.groups.counts)))
+        segments.append(np.full(len(place.groups.counts), number))
+    offsets = np.concatenate([[0], np.cumsum(np.concatenate(sizes))])
+    others = np.concatenate([_NONE, *(place.slices for place in ungrouped)])
+    return Layout(np.concatenate(members), offsets, np.concatenate(segments), others)
+
+
+def _numbered(records: pa.Table) -> pa.Table:
+    return records.append_column(SLICE_COLUMN, pa.array(np.arange(records.num_rows), pa.int32()))

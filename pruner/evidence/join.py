@@ -1,0 +1,267 @@
+"""Records joined to the slices of one snapshot, by slice key, and the newest record of each slice.
+
+Where a segment has groups, these are looked for as a whole first: a run of slices that stands in the snapshot as it
+stood when it was recorded needs neither the slice batch nor a join.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+import pyarrow as pa
+
+from pruner.errors import FormatError, StorageError
+from pruner.indexes.base import RowIndexType
+from pruner.indexes.partition_stats import Groups, groups_of
+from pruner.metadata.coverage import locate_all, locate_runs
+from pruner.metadata.segments import SLICE_COLUMN
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+    from pruner.indexes.base import IndexType
+    from pruner.metadata.segment_cache import SegmentCache
+    from pruner.metadata.state import SegmentEntry, State
+    from pruner.tables.snapshot import Snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Records of one segment, `__slice` being snapshot ordinals, and their positions in it; None for all of them."""
+
+    entry: SegmentEntry
+    records: pa.Table
+    rows: NDArray[np.int64] | None = None
+
+    def only(self, chosen: NDArray[np.bool_]) -> Part:
+        """The records that are chosen."""
+        if chosen.all():
+            return self
+        rows = np.flatnonzero(chosen) if self.rows is None else self.rows[chosen]
+        return Part(self.entry, self.records.filter(pa.array(chosen)), rows)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where the records of one segment belong: `ordinals[i]` for local ordinal i of its batch, -1 for nowhere.
+
+    `groups` are those of its partition statistics, None where it has none that could be used.
+    """
+
+    entry: SegmentEntry
+    ordinals: NDArray[np.int64]
+    groups: Groups | None
+
+    @property
+    def slices(self) -> NDArray[np.int64]:
+        """Snapshot ordinals of the slices whose records count."""
+        return self.ordinals[self.ordinals >= 0]
+
+
+def newest_of_each_slice(parts: list[Part], count: int) -> list[Part]:
+    """Leave one segment's records of each slice, the newest's: two refreshes at once may both have recorded it."""
+    if len(parts) < 2:
+        return parts
+    kept: list[Part] = []
+    seen = np.zeros(count, np.bool_)
+    for part in reversed(parts):
+        ordinals = part.records.column(SLICE_COLUMN).to_numpy()
+        kept.append(part.only(~seen[ordinals]))
+        seen[ordinals] = True
+    return kept[::-1]
+
+
+class Placement:
+    """Joins the segments of one state to one snapshot; each batch once."""
+
+    def __init__(self, snapshot: Snapshot, state: State | None, segments: SegmentCache) -> None:
+        self._snapshot = snapshot
+        self._state = state
+        self._segments = segments
+        self._located: dict[str, NDArray[np.int64]] = {}
+
+    def part(
+        self,
+        entry: SegmentEntry,
+        kind: IndexType,
+        but: tuple[str, ...] = (),
+        ordinals: NDArray[np.int64] | None = None,
+    ) -> Part:
+        """The records of a segment without some columns, of the slices that are in the snapshot.
+
+        Args:
+            entry: the segment.
+            kind: the type of its index.
+            but: names of the columns to leave out.
+            ordinals: where they belong, by local ordinal, if that is known already.
+
+        Raises:
+            FormatError: the segment or its batch is damaged.
+            StorageError: one of them cannot be read.
+        """
+        records = self._segments.read(entry, but=but)
+        local = _locals(records, entry)
+        records = as_recorded(records, kind, entry)
+        if ordinals is None:
+            ordinals = self._of_batch(entry)
+        if len(local) and not (local.min() >= 0 and local.max() < len(ordinals)):
+            raise FormatError(
+                f"segment {entry.path} names slices outside its batch: drop the index and create it anew"
+            )
+        found = ordinals[local]
+        usable = found >= 0
+        usable[usable] = self._snapshot.coverable[found[usable]]
+        placed = records.set_column(
+            records.column_names.index(SLICE_COLUMN), SLICE_COLUMN, pa.array(found.astype(np.int32))
+        )
+        return Part(entry, placed).only(usable)
+
+    def locate(self, entries: Iterable[SegmentEntry]) -> None:
+        """Join the batches of some segments at once; those that cannot be read are left to `part` to report."""
+        keys: dict[str, pa.Array[Any]] = {}
+        for entry in entries:
+            if entry.batch is not None and entry.batch not in self._located and entry.batch not in keys:
+                try:
+                    batch = self._segments.read(self._segments.entry(self._state, entry.batch))
+                except (FormatError, StorageError):
+                    continue
+                keys[entry.batch] = batch.column("slice_key").combine_chunks()
+        if keys:
+            found = locate_all(self._snapshot.keys, list(keys.values()))
+            self._located.update(zip(keys, found, strict=True))
+
+    def _of_batch(self, entry: SegmentEntry) -> NDArray[np.int64]:
+        if entry.batch is None:
+            raise FormatError(f"segment {entry.path} names no slice batch: drop the index and create it anew")
+        if entry.batch not in self._located:
+            self.locate([entry])
+        if entry.batch not in self._located:
+            self._segments.read(self._segments.entry(self._state, entry.batch))  # raises what locate met
+        return self._located[entry.batch]
+
+    def places(
+        self, entries: Sequence[SegmentEntry], kind: IndexType, report: Callable[[str], None]
+    ) -> list[Place]:
+        """Where the records of several segments of one field belong, each slice to the newest of them.
+
+        Args:
+            entries: oldest first.
+            kind: the type of their index.
+            report: is told, in one sentence each, what could not be read; the slices stay without a record.
+        """
+        groups = {entry.id: self._groups(entry, kind, report) for entry in entries}
+        runs = self._runs([each for each in groups.values() if each is not None])
+        located = {entry_id: next(runs) if each is not None else None for entry_id, each in groups.items()}
+        self.locate(e for e in entries if (starts := located[e.id]) is None or (starts < 0).any())
+        found: list[Place] = []
+        for entry in entries:
+            try:
+                found.append(self._place(entry, groups[entry.id], located[entry.id]))
+            except (FormatError, StorageError) as error:
+                report(str(error))
+        seen = np.zeros(len(self._snapshot), np.bool_)
+        for place in reversed(found):
+            ordinals = place.ordinals
+            known = ordinals >= 0
+            known[known] = self._snapshot.coverable[ordinals[known]] & ~seen[ordinals[known]]
+            ordinals[~known] = -1
+            seen[ordinals[known]] = True
+        return found
+
+    def _groups(self, entry: SegmentEntry, kind: IndexType, report: Callable[[str], None]) -> Groups | None:
+        of = entry.partition_stats
+        if of is None:
+            return None
+        try:
+            rows = self._segments.entry(self._state, entry.batch or "").rows
+            groups = groups_of(self._segments.read(of), of, entry, rows)
+            return groups._replace(records=as_recorded(groups.records, kind, of))
+        except (FormatError, StorageError) as error:
+            report(f"partition statistics are not used: {error}")
+            return None
+
+    def _runs(self, groups: list[Groups]) -> Iterator[NDArray[np.int64]]:
+        """For each segment the snapshot ordinal at which each of its groups begins, -1 where it is not whole."""
+        if not groups:
+            return iter(())
+        starts = locate_runs(
+            self._snapshot.keys,
+            pa.concat_arrays([each.first_keys for each in groups]),
+            np.concatenate([each.counts for each in groups]),
+            [digest for each in groups for digest in each.digests],
+        )
+        return iter(np.split(starts, np.cumsum([len(each.counts) for each in groups])[:-1]))
+
+    def _place(self, entry: SegmentEntry, groups: Groups | None, starts: NDArray[np.int64] | None) -> Place:
+        """The place of one segment by itself."""
+        if groups is None or starts is None:
+            recorded = _locals(self._segments.read(entry), entry)
+            return Place(entry, _restricted(self._of_batch(entry), recorded), None)
+        rows = self._segments.entry(self._state, entry.batch or "").rows
+        locals_, of_group = expand(groups.firsts, groups.counts)
+        if (starts >= 0).all():
+            ordinals = np.full(rows, -1, np.int64)
+            ordinals[locals_] = starts[of_group] + locals_ - groups.firsts[of_group]
+            return Place(entry, ordinals, groups)
+        return Place(entry, _restricted(self._of_batch(entry), locals_), groups)
+
+
+def as_recorded(records: pa.Table, kind: IndexType, entry: SegmentEntry) -> pa.Table:
+    """The columns that this version knows of the records of a segment; those that it does not have yet are null.
+
+    Raises:
+        FormatError: a column is there twice, or has another type, or says nothing where it has to.
+    """
+    if not isinstance(kind, RowIndexType):
+        return records
+    columns: dict[str, Any] = {}
+    arrow: Any = pa  # whose stubs leave types open
+    schema, found = cast("tuple[Any, Any]", (kind.record_schema, records))
+    for field in schema:
+        times = records.column_names.count(field.name)
+        column = found.column(field.name) if times == 1 else arrow.nulls(records.num_rows, field.type)
+        if times > 1 or column.type != field.type or (column.null_count and not field.nullable):
+            raise FormatError(
+                f"segment {entry.path} has no column {field.name} of a {kind.name} index: "
+                "drop the index and create it anew"
+            )
+        columns[field.name] = column
+    if SLICE_COLUMN in records.column_names:
+        columns[SLICE_COLUMN] = records.column(SLICE_COLUMN)
+    return pa.table(columns)
+
+
+def _locals(records: pa.Table, entry: SegmentEntry) -> NDArray[np.int64]:
+    """The local ordinals of the records of a segment.
+
+    Raises:
+        FormatError: it has no column of them.
+    """
+    once = records.column_names.count(SLICE_COLUMN) == 1
+    column: Any = records.column(SLICE_COLUMN) if once else pa.nulls(1)
+    if not pa.types.is_integer(column.type) or column.null_count:
+        raise FormatError(
+            f"segment {entry.path} does not say which slices it is about: drop the index and create it anew"
+        )
+    return column.to_numpy()
+
+
+def _restricted(ordinals: NDArray[np.int64], locals_: NDArray[np.int64]) -> NDArray[np.int64]:
+    """A copy in which only some local ordinals belong anywhere."""
+    result = np.full(len(ordinals), -1, np.int64)
+    inside = locals_[(locals_ >= 0) & (locals_ < len(ordinals))]
+    result[inside] = ordinals[inside]
+    return result
+
+
+def expand(
+    firsts: NDArray[np.int64], counts: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The local ordinals of all slices of some groups, and the number of the group of each."""
+    of_group = np.repeat(np.arange(len(counts)), counts)
+    before = np.cumsum(counts) - counts
+    return firsts[of_group] + np.arange(len(of_group)) - before[of_group], of_group

@@ -1,0 +1,227 @@
+"""Evidence for one snapshot: index records joined to its slices, loaded only for the columns that a predicate names.
+
+The join is by slice key, so an index may be older or newer than the snapshot, half built or gone: a slice without a
+record is not covered and stays. One unusable segment or index never fails the others (trap I4): it is left out and the
+reason is recorded.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from threading import Lock
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from pruner.errors import FormatError, IndexDefinitionError, StorageError
+from pruner.evidence.grouped import FirstCut, first_cut
+from pruner.evidence.join import Part, Placement, newest_of_each_slice
+from pruner.evidence.partitions import partition_evidence
+from pruner.indexes.base import DeferringIndexType, RowEvidence
+from pruner.indexes.registry import index_type
+from pruner.metadata.segment_cache import SegmentCache
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from pruner.indexes.base import Evidence, IndexType
+    from pruner.metadata.definitions import IndexDefinition
+    from pruner.metadata.state import SegmentEntry, State
+    from pruner.schema import Field
+    from pruner.tables.snapshot import Snapshot
+
+__all__ = ["PARTITION_SOURCE", "SegmentCache", "SnapshotEvidence", "Source", "Sources", "usable_type"]
+
+PARTITION_SOURCE = "partition"
+"""Name under which reports show evidence from partition values, which no index had to be built for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Evidence of one index about one field, by snapshot ordinal.
+
+    With `alternative` set the value that the engine reads may come from either of two places (trap N6), and only what
+    both sources exclude is excluded (R2).
+    """
+
+    index: str
+    using: str
+    evidence: Evidence
+    alternative: Source | None = None
+    only_for: frozenset[str] | None = None
+    """Engines that read the value this is about; None for all."""
+    never_covered: NDArray[np.bool_] | None = None
+    """True for each slice without a usable record, where that is known beforehand; None where there is none."""
+    first_cut: FirstCut | None = None
+    """The evidence, where it reads records when they are asked for."""
+    by_row: RowEvidence | None = None
+    """The evidence, where it knows single rows."""
+
+    @property
+    def uncovered(self) -> NDArray[np.bool_] | None:
+        """True for each slice without a usable record; None where there is none."""
+        return self.never_covered if self.first_cut is None else self.first_cut.uncovered
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Why records could not be read when they were asked for."""
+        return () if self.first_cut is None else self.first_cut.notes
+
+    @classmethod
+    def of(cls, index: str, using: str, evidence: Evidence) -> Source:
+        """Evidence of one index."""
+        covered = evidence.covered
+        return cls(
+            index,
+            using,
+            evidence,
+            never_covered=None if covered.all() else ~covered,
+            by_row=evidence if isinstance(evidence, RowEvidence) else None,
+        )
+
+
+@dataclass
+class Sources:
+    """What is known of one field, and why some of it could not be used."""
+
+    usable: list[Source] = field(default_factory=list[Source])
+    fallbacks: list[str] = field(default_factory=list[str])
+
+
+class SnapshotEvidence:
+    """Gives the sources for the fields of one snapshot under one state of the metadata table; loads each once."""
+
+    def __init__(self, snapshot: Snapshot, state: State | None, segments: SegmentCache) -> None:
+        self._snapshot = snapshot
+        self._state = state
+        self._segments = segments
+        self._loaded: dict[Field, Sources] = {}  # what an index knows depends on how the field is read
+        self._placement = Placement(snapshot, state, segments)
+        self._lock = Lock()
+
+    def sources(self, about: Field) -> Sources:
+        """Everything that is known of one field; partition values first, then indexes in the order of creation."""
+        with self._lock:
+            if about not in self._loaded:
+                self._loaded[about] = self._load(about)
+            return self._loaded[about]
+
+    def _load(self, about: Field) -> Sources:
+        found = Sources()
+        for definition in self._state.definitions if self._state else ():
+            if any(binding.path == about.path for binding in definition.fields):
+                self._load_index(definition, about, found)
+        if about.partition:
+            self._add_partition(about, found)
+        return found
+
+    def _add_partition(self, about: Field, found: Sources) -> None:
+        evidence = partition_evidence(self._snapshot, about)
+        if evidence is None:
+            found.fallbacks.append(f"partition column {about.name}: values in the path cannot be used")
+        partitions = self._snapshot.partitions
+        path_decides = not about.in_file or about.path in partitions.trusted
+        if evidence is not None and path_decides:
+            from_path = Source.of(PARTITION_SOURCE, "partition_values", evidence)
+            found.usable = [from_path, *(found.usable if about.in_file else ())]
+        elif evidence is not None and about.path in partitions.shared:
+            from_path = Source.of(PARTITION_SOURCE, "partition_values", evidence)
+            either = [replace(source, alternative=from_path) for source in found.usable]
+            readers = partitions.path_readers
+            found.usable = [replace(from_path, only_for=readers), *either] if readers else either
+        else:
+            # Some engines read the path instead of the file, and what they make of it is not known.
+            found.usable = [replace(source, only_for=partitions.file_readers) for source in found.usable]
+
+    def _load_index(self, definition: IndexDefinition, about: Field, found: Sources) -> None:
+        kind = usable_type(definition)
+        if isinstance(kind, str):
+            found.fallbacks.append(kind)
+            return
+        assert self._state is not None
+        entries = [entry for entry in self._state.segments_of(definition) if entry.field == about.path]
+        if any(entry.partition_stats is not None for entry in entries):
+            cut = self._first_cut(definition, entries, kind, about, found)
+            if cut is not None:
+                found.usable.append(Source(definition.name, definition.using, cut, first_cut=cut))
+                return
+        parts = self._parts(definition, entries, kind, found)
+        if not parts:
+            return
+        records = pa.concat_tables([part.records for part in parts], promote_options="permissive")
+        if isinstance(kind, DeferringIndexType):
+            fetch = _Deferred(parts, self._segments, kind.deferred)
+            evidence = kind.load_deferring(records, len(self._snapshot), about, fetch)
+        else:
+            evidence = kind.load(records, len(self._snapshot), about)
+        source = Source.of(definition.name, definition.using, evidence)
+        if source.by_row is not None:
+            found.fallbacks += [f"index {definition.name}: {note}" for note in source.by_row.notes]
+        found.usable.append(source)
+
+    def _parts(
+        self, definition: IndexDefinition, entries: list[SegmentEntry], kind: IndexType, found: Sources
+    ) -> list[Part]:
+        deferred = kind.deferred if isinstance(kind, DeferringIndexType) else ()
+        parts: list[Part] = []
+        self._placement.locate(entries)
+        for entry in entries:
+            try:
+                parts.append(self._placement.part(entry, kind, deferred))
+            except (FormatError, StorageError) as error:
+                found.fallbacks.append(f"index {definition.name}: {error}")
+        return newest_of_each_slice(parts, len(self._snapshot))
+
+    def _first_cut(
+        self,
+        definition: IndexDefinition,
+        entries: list[SegmentEntry],
+        kind: IndexType,
+        about: Field,
+        found: Sources,
+    ) -> FirstCut | None:
+        """Evidence that begins with groups; None where no segment has any that could be used."""
+
+        def report(reason: str) -> None:
+            found.fallbacks.append(f"index {definition.name}: {reason}")
+
+        places = self._placement.places(entries, kind, report)
+        grouped = [place for place in places if place.groups is not None]
+        if not grouped:
+            return None
+        return first_cut(places, grouped, kind, about, self._placement, len(self._snapshot), definition.name)
+
+
+class _Deferred:
+    """Reads deferred columns of the records of some segments, by position: see `pruner.indexes.base.Fetch`."""
+
+    def __init__(self, parts: list[Part], segments: SegmentCache, names: tuple[str, ...]) -> None:
+        self._parts = [(part.entry, part.rows) for part in parts]
+        self._ends = np.cumsum([part.records.num_rows for part in parts])
+        self._segments = segments
+        self._names = names
+
+    def __call__(self, at: NDArray[np.int64]) -> pa.Table:
+        which = np.searchsorted(self._ends, at, side="right")
+        tables: list[pa.Table] = []
+        order = np.argsort(which, kind="stable")
+        for number in np.unique(which).tolist() or [0]:
+            entry, rows = self._parts[number]
+            wanted = at[which == number] - (self._ends[number - 1] if number else 0)
+            picked = pa.array(wanted if rows is None else rows[wanted], pa.int64())
+            tables.append(self._segments.read(entry, only=self._names).take(picked))
+        if len(tables) == 1:
+            return tables[0]
+        back = np.empty(len(order), np.int64)
+        back[order] = np.arange(len(order))
+        return pa.concat_tables(tables).take(pa.array(back, pa.int64()))
+
+
+def usable_type(definition: IndexDefinition) -> IndexType | str:
+    """The type of an index, or one sentence that says why this pruner cannot use its records."""
+    try:
+        kind = index_type(definition.using)
+    except IndexDefinitionError as error:
+        return f"index {definition.name!r} cannot be used: {error}"
+    return definition.why_unusable({definition.using: kind.version}) or kind

@@ -1,0 +1,1 @@
+"""Building indexes and looking after them."""

@@ -1,0 +1,368 @@
+"""Defining, building and dropping indexes: the changes that a table makes to its metadata table.
+
+A refresh takes a snapshot, finds for each definition the slices without a record, has the kernel run over them and the
+segments written, and commits once. Nothing is visible before the commit; what a killed build had finished is
+committed by the next refresh.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import TYPE_CHECKING, cast
+
+import numpy as np
+
+from pruner.errors import ConflictError, IndexDefinitionError, SchemaError, TableError
+from pruner.expr.identifier import parse_column_path
+from pruner.indexes.registry import index_type
+from pruner.maintenance.commit import Publisher
+from pruner.maintenance.where import check_where, slices_where
+from pruner.metadata.coverage import locate
+from pruner.metadata.definitions import FieldBinding, IndexDefinition, define
+from pruner.pipeline.batches import BuildJob, Target, work_table
+from pruner.pipeline.requests import BuildRequest, Failure
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from pruner.evidence.snapshot import SegmentCache
+    from pruner.indexes.base import IndexType
+    from pruner.metadata.receipts import Receipt
+    from pruner.metadata.state import State
+    from pruner.metadata.table import MetadataTable
+    from pruner.pipeline.batches import Runner
+    from pruner.pipeline.requests import Progress
+    from pruner.schema import Field, TableSchema
+    from pruner.tables.snapshot import Snapshot
+    from pruner.tables.source import TableSource
+
+ALL_COLUMNS = "*"
+
+
+@dataclass(frozen=True, slots=True)
+class RefreshResult:
+    """What a refresh did, or with `dry_run` would do.
+
+    `indexed` slices got records, `already` were covered by every index that takes them (a WHERE leaves slices out),
+    `uncoverable` are not settled or cannot be read; `problems` names the last by the URI of the file, with one
+    sentence each. `files` and `bytes` say what was to be read. Each failure names a slice that stays uncovered.
+    `resumed` slices had been recorded by a build that ended before its commit; they count as covered. `refused` has one
+    sentence for each index, by its name, that this pruner cannot refresh; the others were.
+    """
+
+    indexed: int
+    already: int
+    uncoverable: int
+    files: int
+    bytes: int
+    failures: tuple[Failure, ...] = ()
+    dry_run: bool = False
+    problems: Mapping[str, str] = field(default_factory=dict[str, str])
+    resumed: int = 0
+    refused: Mapping[str, str] = field(default_factory=dict[str, str])
+
+
+@dataclass(frozen=True, slots=True)
+class _Target:
+    """One field of one definition that is to be indexed, its slices, and those of them that lack a record of it."""
+
+    target: Target
+    taken: NDArray[np.bool_]
+    missing: NDArray[np.bool_]
+
+
+class Indexing:
+    """Changes the indexes of one table."""
+
+    def __init__(
+        self,
+        source: TableSource,
+        metadata: MetadataTable,
+        segments: SegmentCache,
+        snapshot: Callable[[], Snapshot],
+    ) -> None:
+        self._source = source
+        self._metadata = metadata
+        self._segments = segments
+        self._snapshot = snapshot
+        self._publisher = Publisher(source, metadata, segments)
+
+    def create(
+        self,
+        name: str,
+        on: str | Sequence[str],
+        using: str,
+        options: dict[str, str],
+        *,
+        if_not_exists: bool,
+        where: str | None = None,
+    ) -> bool:
+        """Register an index; returns whether it is new.
+
+        Raises:
+            IndexDefinitionError: the name is taken, or a column cannot be indexed this way.
+            SchemaError: there is no such column.
+        """
+        kind = index_type(using)
+        schema = self._snapshot().schema
+        fields = _chosen_fields(schema, on, kind, options)
+        if where is not None:
+            check_where(where, schema)
+        definition = define(
+            name,
+            kind.name,
+            tuple(FieldBinding(f.path, str(f.type), f.field_id) for f in fields),
+            all_columns=on == ALL_COLUMNS,
+            options=options,
+            where=where,
+            record_version=kind.version,
+        )
+        created = False
+
+        def add(state: State) -> State:
+            nonlocal created
+            created = not (if_not_exists and state.definition(name) is not None)
+            return self._publisher.of_this_table(state).with_definition(definition) if created else state
+
+        self._metadata.commit(add)
+        return created
+
+    def drop(self, name: str, *, if_exists: bool) -> bool:
+        """Drop an index by name; returns whether there was one.
+
+        Raises:
+            IndexDefinitionError: there is none and `if_exists` is False.
+        """
+        state = self._metadata.state()
+        definition = state.definition(name)
+        if definition is None:
+            if if_exists:
+                return False
+            raise IndexDefinitionError(f"no index {name!r} on {self._source.root}: it has {names_of(state)}")
+        self._metadata.commit(lambda newest: newest.without_definition(definition))
+        return True
+
+    def refresh(
+        self,
+        only: str | None,
+        partitions: Sequence[str],
+        runner: Runner,
+        *,
+        dry_run: bool,
+        progress: Progress | None,
+    ) -> RefreshResult:
+        """Index what is not covered, in one commit.
+
+        Raises:
+            IndexDefinitionError: there is no index of the name `only`, or this pruner cannot refresh it.
+            TableError: there is no partition of such a path.
+            ConflictError: an index was dropped while it was being built; the others were committed.
+        """
+        _chosen_definitions(self._metadata.state(), only, self._source.root)
+        snapshot = self._snapshot()
+        in_scope = in_partitions(snapshot, partitions)
+        resumed = 0 if dry_run else self._publisher.take_up(snapshot)
+        state = self._publisher.of_this_table(self._metadata.state())
+        if dry_run:
+            state, resumed = self._publisher.waiting(state, snapshot)
+        targets: list[_Target] = []
+        refused: dict[str, str] = {}
+        for definition in _chosen_definitions(state, only, self._source.root):
+            try:
+                targets += self._targets(state, definition, snapshot, in_scope)
+            except IndexDefinitionError as error:
+                if only is not None:
+                    raise
+                refused[definition.name] = str(error)
+        to_read, taken = np.zeros(len(snapshot), np.bool_), np.zeros(len(snapshot), np.bool_)
+        for target in targets:
+            to_read |= target.missing
+            taken |= target.taken
+        counts = RefreshResult(
+            indexed=0 if not dry_run else int(np.count_nonzero(to_read)),
+            already=int(np.count_nonzero(taken & ~to_read)),
+            uncoverable=int(np.count_nonzero(in_scope & ~snapshot.coverable)),
+            files=int(np.count_nonzero(to_read)),
+            bytes=int(snapshot.sizes[to_read].sum()),
+            dry_run=dry_run,
+            problems=dict(snapshot.problems),
+            resumed=resumed,
+            refused=refused,
+        )
+        if dry_run or not to_read.any():
+            return counts
+        return self._build(state, snapshot, targets, counts, runner, progress)
+
+    def _targets(
+        self, state: State, definition: IndexDefinition, snapshot: Snapshot, in_scope: NDArray[np.bool_]
+    ) -> list[_Target]:
+        kind = _type_to_refresh(definition)
+        if definition.record_version != kind.version:
+            raise IndexDefinitionError(
+                f"index {definition.name!r} has records of version {definition.record_version} and this pruner writes "
+                f"version {kind.version}: use the pruner that made it, or drop it and create it anew"
+            )
+        if definition.where is not None:
+            in_scope = in_scope & slices_where(definition.where, snapshot, self._segments)
+        targets: list[_Target] = []
+        for about in _fields_of(definition, snapshot.schema, kind):
+            covered = np.zeros(len(snapshot), np.bool_)
+            for entry in state.segments_of(definition):
+                if entry.field == about.path:
+                    covered[self._segments.recorded(state, entry, snapshot)] = True
+            request = BuildRequest(kind, about, definition.options, definition.name)
+            taken = in_scope & snapshot.coverable
+            targets.append(_Target(Target(definition, request), taken, taken & ~covered))
+        return targets
+
+    def _build(
+        self,
+        state: State,
+        snapshot: Snapshot,
+        targets: list[_Target],
+        counts: RefreshResult,
+        runner: Runner,
+        progress: Progress | None,
+    ) -> RefreshResult:
+        """Run the kernel once for each slice, over all targets that lack it; commit once."""
+        identity = self._source.identity()
+        built: list[Receipt] = []
+        failures: list[Failure] = []
+        done = 0
+        for ordinals, lacking in _alike(targets):
+            job = BuildJob(
+                self._metadata,
+                identity,
+                self._source.storage_options,
+                lacking,
+                work_table(snapshot, ordinals),
+            )
+            step = None if progress is None else partial(_advance, progress, done, counts.files)
+            built += runner.run(job, step)
+            done += len(ordinals)
+        failures += [Failure(*failure) for receipt in built for failure in receipt.failures]
+        now = snapshot if self._source.format == "hudi" else self._source.snapshot(snapshot)
+        if now is not snapshot:
+            failures += _changed(snapshot, now, targets)
+        dropped = self._publisher.publish(built, state, snapshot, now)
+        if dropped:
+            names = sorted(d.name for d in state.definitions if d.uuid in dropped)
+            raise ConflictError(
+                f"index {', '.join(names)} was dropped while it was being built; the other indexes were refreshed"
+            )
+        indexed = sum(receipt.indexed for receipt in built)
+        return replace(counts, indexed=indexed, failures=tuple(failures))
+
+
+def _type_to_refresh(definition: IndexDefinition) -> IndexType:
+    try:
+        return index_type(definition.using)
+    except IndexDefinitionError as error:
+        raise IndexDefinitionError(
+            f"index {definition.name!r} cannot be refreshed: {error}; install what brings the type or drop the index"
+        ) from error
+
+
+def _advance(progress: Progress, before: int, total: int, done: int, _: int) -> None:
+    progress(before + done, total)
+
+
+def _alike(targets: list[_Target]) -> Iterator[tuple[NDArray[np.intp], tuple[Target, ...]]]:
+    """Slices that lack the same targets, with these targets: usually all slices lack all."""
+    missing = np.stack([target.missing for target in targets], axis=1)
+    ordinals = np.flatnonzero(missing.any(axis=1))
+    patterns, which = np.unique(np.packbits(missing[ordinals], axis=1), axis=0, return_inverse=True)
+    for number in range(len(patterns)):
+        alike = ordinals[which.reshape(-1) == number]
+        yield alike, tuple(t.target for t, lacks in zip(targets, missing[alike[0]], strict=True) if lacks)
+
+
+def _changed(snapshot: Snapshot, now: Snapshot, targets: list[_Target]) -> Iterator[Failure]:
+    """Name each slice that was read and is not in the table any more, in each index."""
+    gone = locate(now.keys, snapshot.keys) < 0
+    for each in {target.target.definition.uuid: target for target in targets}.values():
+        for ordinal in np.flatnonzero(each.missing & gone):
+            uri = snapshot.columns.column("base_file")[int(ordinal)].as_py()
+            reason = "the file changed while it was read: refresh the index again"
+            yield Failure(uri, each.target.definition.name, reason)
+
+
+def in_partitions(snapshot: Snapshot, wanted: Sequence[str]) -> NDArray[np.bool_]:
+    """Tell for each slice whether its partition path is one of these or below one; all of them when none is named.
+
+    Raises:
+        TableError: there is no partition of such a path.
+    """
+    if not wanted:
+        return np.ones(len(snapshot), np.bool_)
+    paths = cast("list[str]", snapshot.partitions.paths.to_pylist())
+    chosen = np.zeros(len(paths), np.bool_)
+    for text in wanted:
+        path = text.strip("/")
+        matching = np.array([each == path or each.startswith(path + "/") for each in paths], np.bool_)
+        if not matching.any():
+            known = ", ".join(repr(each) for each in paths[:5]) + (", …" if len(paths) > 5 else "")
+            raise TableError(
+                f"{snapshot.root} has no partition {text!r}: its partitions are {known or 'none'}"
+            )
+        chosen |= matching
+    return chosen[snapshot.partition_ordinals]
+
+
+def _chosen_fields(
+    schema: TableSchema, on: str | Sequence[str], kind: IndexType, options: dict[str, str]
+) -> list[Field]:
+    if on == ALL_COLUMNS:
+        return _supported(schema, kind, options)
+    fields = [schema.find(parse_column_path(text)) for text in ([on] if isinstance(on, str) else on)]
+    for chosen in fields:
+        if chosen.conflict:
+            raise IndexDefinitionError(f"column {chosen.name!r} cannot be indexed: {chosen.conflict}")
+        kind.check(chosen, options)
+    if len({chosen.path for chosen in fields}) != len(fields):
+        raise IndexDefinitionError("a column is named twice in one index: name it once")
+    return fields
+
+
+def _supported(schema: TableSchema, kind: IndexType, options: dict[str, str]) -> list[Field]:
+    found: list[Field] = []
+    for candidate in schema:
+        if candidate.conflict or not candidate.in_file:
+            continue
+        try:
+            kind.check(candidate, options)
+        except IndexDefinitionError:
+            continue
+        found.append(candidate)
+    return found
+
+
+def _fields_of(definition: IndexDefinition, schema: TableSchema, kind: IndexType) -> list[Field]:
+    """The fields that a definition covers in the table as it is now; those that are gone are left out."""
+    if definition.all_columns:
+        return _supported(schema, kind, definition.options)
+    found: list[Field] = []
+    for binding in definition.fields:
+        try:
+            about = schema.find(binding.path, case_sensitive=True)
+        except SchemaError:
+            continue
+        if about.conflict is None:
+            found.append(about)
+    return found
+
+
+def _chosen_definitions(state: State, only: str | None, where: str) -> tuple[IndexDefinition, ...]:
+    if only is None:
+        return state.definitions
+    definition = state.definition(only)
+    if definition is None:
+        raise IndexDefinitionError(f"no index {only!r} on {where}: it has {names_of(state)}")
+    return (definition,)
+
+
+def names_of(state: State) -> str:
+    """The names of the indexes, for sentences."""
+    return ", ".join(definition.name for definition in state.definitions) or "no index"

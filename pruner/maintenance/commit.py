@@ -1,0 +1,199 @@
+"""From receipts to the state: commits finished batches once, whoever built them and however often a build was killed.
+
+Every check is made again against the newest state, because other writers may have been faster (R9): an index may be
+gone, another refresh may have recorded the same slices, or have committed this very batch.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+
+from pruner.errors import FormatError, StorageError
+from pruner.metadata import receipts
+from pruner.metadata.coverage import locate
+from pruner.metadata.last_snapshot import LastSnapshot, with_snapshot
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence, Set
+
+    from numpy.typing import NDArray
+
+    from pruner.evidence.snapshot import SegmentCache
+    from pruner.metadata.receipts import Receipt
+    from pruner.metadata.state import SavedSnapshot, SegmentEntry, State
+    from pruner.metadata.table import MetadataTable
+    from pruner.tables.snapshot import Snapshot
+    from pruner.tables.source import TableSource
+
+_NOTHING: Set[str] = frozenset()
+
+
+class Publisher:
+    """Makes finished batches visible."""
+
+    def __init__(self, source: TableSource, metadata: MetadataTable, segments: SegmentCache) -> None:
+        self._source = source
+        self._metadata = metadata
+        self._segments = segments
+        self._last_snapshot = LastSnapshot(source, metadata)
+
+    def of_this_table(self, state: State) -> State:
+        """The state without the coverage of a table that stood here before (R10)."""
+        identity = self._source.identity()
+        return state if state.matches(identity) else state.without_coverage(identity)
+
+    def waiting(self, state: State, snapshot: Snapshot) -> tuple[State, int]:
+        """The state with the batches that another build left behind, and for how many slices those have records.
+
+        Nothing is committed. A batch that does not serve any more is not counted.
+        """
+        found = receipts.receipts(self._metadata.store)
+        used = [each for each in found if self._additions(state, [each], snapshot, _NOTHING)]
+        with_them = state.with_segments(self._additions(state, used, snapshot, _NOTHING))
+        return with_them, sum(each.indexed for each in used)
+
+    def take_up(self, snapshot: Snapshot) -> int:
+        """Commit the batches that another build left behind; returns for how many slices those have records.
+
+        Raises:
+            ConflictError: other writers kept changing the metadata table.
+            StorageError: it cannot be written.
+        """
+        found = receipts.receipts(self._metadata.store)
+        if not found:
+            return 0
+        state = self.of_this_table(self._metadata.state())
+        settled = [self._settled(each, state, snapshot) for each in found]
+        used = [each for each in settled if self._additions(state, [each], snapshot, _NOTHING)]
+        self._commit(used, snapshot, _NOTHING)
+        receipts.discard(self._metadata.store, found)
+        return sum(each.indexed for each in used)
+
+    def publish(
+        self, built: Sequence[Receipt], base: State, snapshot: Snapshot, now: Snapshot
+    ) -> frozenset[str]:
+        """Commit what a build finished; returns the UUIDs of indexes that were dropped meanwhile.
+
+        Args:
+            built: its receipts; their slices are disjoint and were not covered in `base`.
+            base: the state that the build started from.
+            snapshot: what it indexed.
+            now: the table after the last file was read.
+
+        Raises:
+            ConflictError: other writers kept changing the metadata table, or a segment is gone.
+            StorageError: it cannot be written.
+        """
+        settled = built if now is snapshot else [self._settled(each, base, now) for each in built]
+        disjoint = {entry.id for entry in base.segments}
+        disjoint.update(entry.id for each in settled for entry in each.records)
+        saved = self._last_snapshot.written(self.of_this_table(self._metadata.state()))
+        state = self._commit(settled, snapshot, disjoint, saved)
+        receipts.discard(self._metadata.store, built)
+        alive = {definition.uuid for definition in state.definitions}
+        return (
+            frozenset(entry.definition for each in built for entry in each.records if entry.definition)
+            - alive
+        )
+
+    def _commit(
+        self,
+        receipts: Sequence[Receipt],
+        snapshot: Snapshot,
+        disjoint: Set[str],
+        saved: SavedSnapshot | None = None,
+    ) -> State:
+        def add(newest: State) -> State:
+            state = self.of_this_table(newest)
+            entries = self._additions(state, receipts, snapshot, disjoint)
+            return with_snapshot(state.with_segments(entries), saved) if entries else newest
+
+        return self._metadata.commit(add)
+
+    def _additions(
+        self, state: State, receipts: Sequence[Receipt], snapshot: Snapshot, disjoint: Set[str]
+    ) -> list[SegmentEntry]:
+        """The segments of receipts that add something to a state; `disjoint` ones need no comparing."""
+        alive = {definition.uuid: definition.record_version for definition in state.definitions}
+        known = {entry.id for entry in state.segments}
+        added: list[SegmentEntry] = []
+        for receipt in receipts:
+            if receipt.identity != state.table_identity:
+                continue
+            fresh = [
+                entry
+                for entry in receipt.records
+                if alive.get(entry.definition or "") == entry.record_version
+                and entry.id not in known
+                and self._adds(state, receipt, entry, snapshot, disjoint)
+            ]
+            if fresh:
+                entries = [*(() if receipt.batch.id in known else (receipt.batch,)), *fresh]
+                state = state.with_segments(entries)
+                added += entries
+        return added
+
+    def _adds(
+        self, state: State, receipt: Receipt, entry: SegmentEntry, snapshot: Snapshot, disjoint: Set[str]
+    ) -> bool:
+        """Tell whether some slice of the snapshot has a record in this segment and in no other."""
+        others = [
+            other
+            for other in state.segments
+            if other.definition == entry.definition
+            and other.field == entry.field
+            and not (other.id in disjoint and entry.id in disjoint)
+        ]
+        if entry.id in disjoint and not others:
+            return True
+        try:
+            mine = self._recorded(receipt, entry, snapshot)
+            covered = np.zeros(len(snapshot), np.bool_)
+            for other in others:
+                covered[self._segments.recorded(state, other, snapshot)] = True
+        except (FormatError, StorageError):
+            # What cannot be read now is no reason to lose what was built, or to believe what was left behind.
+            return entry.id in disjoint
+        return bool((~covered[mine]).any())
+
+    def _recorded(self, receipt: Receipt, entry: SegmentEntry, snapshot: Snapshot) -> NDArray[np.int64]:
+        ordinals = self._located(receipt, snapshot)[
+            np.unique(self._segments.read(entry).column("__slice").to_numpy())
+        ]
+        return ordinals[ordinals >= 0]
+
+    def _located(self, receipt: Receipt, snapshot: Snapshot) -> NDArray[np.int64]:
+        return locate(snapshot.keys, self._segments.read(receipt.batch).column("slice_key").combine_chunks())
+
+    def _settled(self, receipt: Receipt, state: State, now: Snapshot) -> Receipt:
+        """The receipt without the records of slices that are not in the table any more (R4).
+
+        A file that changed while it was read may be changed back later, with records of something else. Hudi never
+        writes under a file name twice, so there nothing can change.
+        """
+        if self._source.format == "hudi":
+            return receipt
+        try:
+            same = self._located(receipt, now) >= 0
+            if same.all():
+                return receipt
+            kept = [self._without(entry, receipt, state, same) for entry in receipt.records]
+        except (FormatError, StorageError):
+            kept = []  # a batch that cannot be read back is no evidence; its slices stay uncovered
+        return msgspec.structs.replace(receipt, records=tuple(entry for entry in kept if entry is not None))
+
+    def _without(
+        self, entry: SegmentEntry, receipt: Receipt, state: State, same: NDArray[np.bool_]
+    ) -> SegmentEntry | None:
+        definition = next((each for each in state.definitions if each.uuid == entry.definition), None)
+        records = self._segments.read(entry)
+        kept = records.filter(pa.array(same[records.column("__slice").to_numpy()]))
+        if definition is None or not kept.num_rows:
+            return None
+        return self._metadata.write_segment(
+            entry.partition, kept, definition=definition, field=entry.field, batch=receipt.batch
+        )

@@ -1,0 +1,192 @@
+"""Merges small segments, so that many small refreshes do not slow plans, and leaves out slices that are gone.
+
+Nothing changes for readers: segments are never changed, those that were merged stay until a vacuum finds them out of
+use for long enough, and one commit swaps the old for the new.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from pruner.errors import ConflictError
+from pruner.evidence.snapshot import usable_type
+from pruner.indexes.base import DeferringIndexType
+from pruner.indexes.partition_stats import SliceBatch, write_records
+from pruner.indexes.registry import index_type
+from pruner.metadata.coverage import locate
+from pruner.metadata.segments import SLICE_COLUMN, batch_table
+from pruner.metadata.state import FILES, refuse_newer
+from pruner.pipeline.batches import BATCH_SLICES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+    from pruner.evidence.snapshot import SegmentCache
+    from pruner.indexes.base import IndexType
+    from pruner.metadata.definitions import IndexDefinition
+    from pruner.metadata.state import SegmentEntry, State
+    from pruner.metadata.table import MetadataTable
+    from pruner.tables.snapshot import Snapshot
+
+MERGED_SLICES = 4 * BATCH_SLICES
+"""Slices of a merged batch at most."""
+
+MERGED_BYTES = 256 * 1024**2
+"""Bytes of the files that become one batch, at most: they are in memory together."""
+
+
+@dataclass(frozen=True, slots=True)
+class CompactResult:
+    """Segments that plans had to read before and have to read now, slice batches included."""
+
+    before: int
+    after: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Group:
+    """Batches that become one, oldest first, and all segments that refer to them."""
+
+    batches: tuple[SegmentEntry, ...]
+    records: tuple[SegmentEntry, ...]
+
+    @property
+    def ids(self) -> set[str]:
+        return {entry.id for entry in (*self.batches, *self.records)}
+
+
+class Compaction:
+    """Merges the segments of one table."""
+
+    def __init__(
+        self, metadata: MetadataTable, segments: SegmentCache, identity: str, snapshot: Callable[[], Snapshot]
+    ) -> None:
+        self._metadata = metadata
+        self._segments = segments
+        self._identity = identity
+        self._snapshot = snapshot
+
+    def run(self) -> CompactResult:
+        """Merge what is small, in one commit.
+
+        Raises:
+            ConflictError: another writer removed what was being merged; nothing was lost.
+            FormatError: a segment is damaged.
+            StorageError: the metadata table cannot be read or written.
+        """
+        state = self._metadata.state()
+        refuse_newer(state)
+        before = len(state.segments)
+        if not state.matches(self._identity):
+            return CompactResult(before, before)
+        # Only now: a slice that the state knows and this snapshot does not is gone, not new.
+        snapshot = self._snapshot()
+        groups = [group for group in _groups(state) if self._worth_it(group, snapshot)]
+        if not groups:
+            return CompactResult(before, before)
+        merged = [entry for group in groups for entry in self._merge(group, state, snapshot)]
+        following = self._metadata.commit(lambda newest: self._swapped(newest, groups, merged))
+        return CompactResult(before, len(following.segments))
+
+    def _worth_it(self, group: _Group, snapshot: Snapshot) -> bool:
+        return len(group.batches) > 1 or any((self._located(b, snapshot) < 0).any() for b in group.batches)
+
+    def _located(self, batch: SegmentEntry, snapshot: Snapshot) -> NDArray[np.int64]:
+        return locate(snapshot.keys, self._segments.read(batch).column("slice_key").combine_chunks())
+
+    def _merge(self, group: _Group, state: State, snapshot: Snapshot) -> Iterator[SegmentEntry]:
+        located = {batch.id: self._located(batch, snapshot) for batch in group.batches}
+        ordinals = np.unique(np.concatenate(list(located.values())))
+        ordinals = ordinals[ordinals >= 0]
+        if not len(ordinals):
+            return
+        slices = batch_table(snapshot, ordinals)
+        batch = self._metadata.write_segment(FILES, slices)
+        yield batch
+        about = SliceBatch(batch, slices, ordinals)
+        local = {name: np.where(at >= 0, np.searchsorted(ordinals, at), -1) for name, at in located.items()}
+        for definition, entries in _by_index(group, state):
+            records = self._joined(entries, local, len(ordinals))
+            field, kind = entries[0].field or (), index_type(definition.using)
+            if records.num_rows:
+                records = _arranged(records, kind, field, snapshot)
+                yield write_records(self._metadata, kind, records, about, definition, field)
+
+    def _joined(
+        self, entries: Sequence[SegmentEntry], local: dict[str, NDArray[np.int64]], count: int
+    ) -> pa.Table:
+        """The records of some segments by the ordinals of the merged batch; the newest of each slice."""
+        seen = np.zeros(count, np.bool_)
+        tables: list[pa.Table] = []
+        for entry in reversed(entries):
+            records = self._segments.read(entry)
+            ordinals = local[entry.batch or ""][records.column(SLICE_COLUMN).to_numpy()]
+            kept = (ordinals >= 0) & ~seen[ordinals]
+            position = records.column_names.index(SLICE_COLUMN)
+            column = pa.array(ordinals[kept].astype(np.int32))
+            tables.append(records.filter(pa.array(kept)).set_column(position, SLICE_COLUMN, column))
+            seen[ordinals[kept]] = True
+        joined: Any = pa.concat_tables(tables, promote_options="permissive")
+        return joined.sort_by(SLICE_COLUMN)
+
+    def _swapped(self, newest: State, groups: Sequence[_Group], merged: Sequence[SegmentEntry]) -> State:
+        alive = {definition.uuid for definition in newest.definitions}
+        known = {entry.id for entry in newest.segments}
+        for group in groups:
+            if any(entry.definition in alive and entry.id not in known for entry in group.records):
+                raise ConflictError("another writer removed segments that were being merged: compact again")
+        records = [entry for entry in merged if entry.definition in alive]
+        needed = {entry.batch for entry in records}
+        added = [entry for entry in merged if entry.id in needed] + records
+        removed = set[str]().union(*(group.ids for group in groups)) & known
+        return newest.without_segments(removed).with_segments(added)
+
+
+def _groups(state: State) -> Iterator[_Group]:
+    """Batches that are not full, packed oldest first; those with records that this pruner cannot use stay alone."""
+    foreign = {each.uuid for each in state.definitions if isinstance(usable_type(each), str)}
+    users: dict[str, list[SegmentEntry]] = {}
+    for entry in state.segments:
+        if entry.batch is not None:
+            users.setdefault(entry.batch, []).append(entry)
+    packed: list[SegmentEntry] = []
+    slices = size = 0
+    for batch in state.batches():
+        records = users.get(batch.id, [])
+        if batch.rows >= BATCH_SLICES or any(entry.definition in foreign for entry in records):
+            continue
+        weight = batch.size + sum(entry.size for entry in records)
+        if packed and (slices + batch.rows > MERGED_SLICES or size + weight > MERGED_BYTES):
+            yield _group(packed, users)
+            packed, slices, size = [], 0, 0
+        packed.append(batch)
+        slices, size = slices + batch.rows, size + weight
+    if packed:
+        yield _group(packed, users)
+
+
+def _group(batches: list[SegmentEntry], users: dict[str, list[SegmentEntry]]) -> _Group:
+    return _Group(tuple(batches), tuple(entry for batch in batches for entry in users.get(batch.id, [])))
+
+
+def _by_index(group: _Group, state: State) -> Iterator[tuple[IndexDefinition, list[SegmentEntry]]]:
+    """The segments of each field of each index, oldest first."""
+    definitions = {definition.uuid: definition for definition in state.definitions}
+    order = {entry.id: position for position, entry in enumerate(state.segments)}
+    found: dict[tuple[str, tuple[str, ...]], list[SegmentEntry]] = {}
+    for entry in sorted(group.records, key=lambda entry: order[entry.id]):
+        found.setdefault((entry.definition or "", entry.field or ()), []).append(entry)
+    for (uuid, _), entries in found.items():
+        yield definitions[uuid], entries
+
+
+def _arranged(records: pa.Table, kind: IndexType, field: tuple[str, ...], snapshot: Snapshot) -> pa.Table:
+    if isinstance(kind, DeferringIndexType):
+        return kind.arrange(records, snapshot.schema.find(field, case_sensitive=True))
+    return records

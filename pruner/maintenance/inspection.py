@@ -1,0 +1,108 @@
+"""Looking into an index that knows values: its entries by key, for people and for tests."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from pruner.errors import IndexDefinitionError
+from pruner.evidence.snapshot import SnapshotEvidence
+from pruner.expr.identifier import render_column_path
+from pruner.indexes.base import ListedEvidence
+from pruner.indexes.bitmap.keys import SEPARATOR, place, stem
+from pruner.planning.rows import rows_of
+
+if TYPE_CHECKING:
+    from pruner.evidence.snapshot import SegmentCache
+    from pruner.metadata.definitions import IndexDefinition
+    from pruner.metadata.state import State
+    from pruner.schema import Field
+    from pruner.tables.snapshot import Snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class IndexEntry:
+    """One value in one slice: the key by RFC-92, the number of rows, and the first positions of those rows (0-based).
+
+    `positions` is None where they cannot be read or mean nothing (a slice with log files).
+    """
+
+    key: str
+    cardinality: int
+    positions: tuple[int, ...] | None
+
+
+def entries(
+    definition: IndexDefinition,
+    state: State,
+    snapshot: Snapshot,
+    segments: SegmentCache,
+    prefix: str = "",
+    positions: int = 10,
+) -> Iterator[IndexEntry]:
+    """The entries of one index whose keys start with a prefix: by column, value and slice.
+
+    Args:
+        definition: the index.
+        state: the state of the metadata table with its records.
+        snapshot: entries of slices that it does not have are left out.
+        segments: where records are read.
+        prefix: start of the keys, written as they are.
+        positions: most positions of an entry.
+
+    Raises:
+        IndexDefinitionError: the index is of a type that keeps no values.
+    """
+    evidence = SnapshotEvidence(snapshot, state, segments)
+    for binding in definition.fields:
+        field = snapshot.schema.find(binding.path, case_sensitive=True)
+        for source in evidence.sources(field).usable:
+            if source.index != definition.name:
+                continue
+            if not isinstance(source.evidence, ListedEvidence):
+                raise IndexDefinitionError(
+                    f"index {definition.name!r} is of type {definition.using}, which keeps no values to look into"
+                )
+            yield from _of_field(source.evidence, field, snapshot, prefix, positions)
+
+
+def _of_field(
+    evidence: ListedEvidence, field: Field, snapshot: Snapshot, prefix: str, positions: int
+) -> Iterator[IndexEntry]:
+    column = render_column_path(field.path)
+    if not _may_start(stem(column, "")[: -len(SEPARATOR)], prefix):
+        return
+    for entry, text in enumerate(evidence.texts()):
+        start = stem(column, text)
+        if not _may_start(start, prefix):
+            continue
+        slices, sizes = evidence.holders(entry)
+        for ordinal, size in zip(slices.tolist(), sizes.tolist(), strict=True):
+            key = start + _place(snapshot, ordinal)
+            if key.startswith(prefix):
+                yield IndexEntry(key, size, _positions(evidence, entry, ordinal, snapshot, positions))
+
+
+def _may_start(start: str, prefix: str) -> bool:
+    """Tell whether some key with this start can begin with the prefix."""
+    return start.startswith(prefix) or prefix.startswith(start)
+
+
+def _place(snapshot: Snapshot, ordinal: int) -> str:
+    columns: Any = snapshot.columns
+    path: Any = snapshot.partitions.paths[columns.column("partition")[ordinal].as_py()]
+    return place(path.as_py(), columns.column("file_id")[ordinal].as_py())
+
+
+def _positions(
+    evidence: ListedEvidence, entry: int, ordinal: int, snapshot: Snapshot, most: int
+) -> tuple[int, ...] | None:
+    if snapshot.has_logs[ordinal]:
+        return None
+    chosen = np.zeros(evidence.entry_count, np.bool_)
+    chosen[entry] = True
+    found = evidence.rows(chosen, np.array([ordinal]))
+    return None if len(found.broken) else tuple(rows_of(found.rows, ordinal)[:most].tolist())

@@ -1,0 +1,136 @@
+"""How far each index covers the table as it stands now."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pruner.errors import PrunerError
+from pruner.evidence.snapshot import usable_type
+from pruner.expr.identifier import render_column_path
+from pruner.indexes.base import RefusingIndexType
+from pruner.metadata.segments import SLICE_COLUMN
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from pruner.evidence.snapshot import SegmentCache
+    from pruner.metadata.definitions import IndexDefinition
+    from pruner.metadata.state import SegmentEntry, State
+    from pruner.tables.snapshot import Snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class IndexStatus:
+    """One index: `covered` of `coverable` slices have records for every column of it that tell what is in them.
+
+    `refused` counts the slices whose records say that they could not be indexed, by the reason they give.
+    `bytes` is the size of its segments with their partition statistics, the times are ISO 8601 in UTC
+    (`refreshed_at` None before the first build),
+    `where` is the predicate on partition columns outside of which nothing is recorded (None: everything is), `note`
+    says why the index is not `usable`.
+    """
+
+    name: str
+    using: str
+    columns: tuple[str, ...]
+    where: str | None
+    covered: int
+    coverable: int
+    segments: int
+    bytes: int
+    created_at: str
+    refreshed_at: str | None
+    usable: bool
+    note: str | None
+    refused: dict[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class TableStatus:
+    """A table and its indexes; `coverable` slices are settled and readable, `uncoverable` are the others by reason."""
+
+    uri: str
+    format: str
+    snapshot_id: str
+    slices: int
+    coverable: int
+    uncoverable: dict[str, int]
+    indexes: tuple[IndexStatus, ...]
+    problems: dict[str, str]
+    fallbacks: tuple[str, ...]
+
+
+def index_status(
+    definition: IndexDefinition, state: State, snapshot: Snapshot, segments: SegmentCache
+) -> IndexStatus:
+    """Measure one index against a snapshot."""
+    entries = state.segments_of(definition)
+    kind = usable_type(definition)
+    note = kind if isinstance(kind, str) else None
+    covered = np.zeros(len(snapshot), np.bool_)
+    refused: Counter[str] = Counter()
+    try:
+        covered = _covered(entries, state, snapshot, segments)
+        if isinstance(kind, RefusingIndexType):
+            covered &= ~_refused(kind, entries, state, snapshot, segments, refused)
+    except PrunerError as error:
+        note = note or str(error)
+    columns = {render_column_path(entry.field): None for entry in entries if entry.field}
+    columns |= {render_column_path(binding.path): None for binding in definition.fields}
+    return IndexStatus(
+        name=definition.name,
+        using=definition.using,
+        columns=tuple(columns),
+        where=definition.where,
+        covered=int(np.count_nonzero(covered)),
+        coverable=int(np.count_nonzero(snapshot.coverable)),
+        segments=len(entries),
+        bytes=sum(file.size for entry in entries for file in entry.files()),
+        created_at=definition.created_at,
+        refreshed_at=max((entry.created_at for entry in entries), default=None),
+        usable=note is None,
+        note=note,
+        refused=dict(refused),
+    )
+
+
+def _covered(
+    entries: tuple[SegmentEntry, ...], state: State, snapshot: Snapshot, segments: SegmentCache
+) -> NDArray[np.bool_]:
+    """Slices with a record for each of the index's columns."""
+    by_field: dict[tuple[str, ...], NDArray[np.bool_]] = {}
+    for entry in entries:
+        mask = by_field.setdefault(entry.field or (), np.zeros(len(snapshot), np.bool_))
+        mask[segments.recorded(state, entry, snapshot)] = True
+    everywhere = np.ones(len(snapshot), np.bool_) if by_field else np.zeros(len(snapshot), np.bool_)
+    for mask in by_field.values():
+        everywhere &= mask
+    return everywhere & snapshot.coverable
+
+
+def _refused(
+    kind: RefusingIndexType,
+    entries: tuple[SegmentEntry, ...],
+    state: State,
+    snapshot: Snapshot,
+    segments: SegmentCache,
+    reasons: Counter[str],
+) -> NDArray[np.bool_]:
+    """Slices of which some record says that they could not be indexed; counts them by reason."""
+    usable, reason = kind.refusal
+    compute: Any = pc  # whose stubs leave types open
+    found = np.zeros(len(snapshot), np.bool_)
+    for entry in entries:
+        records: Any = segments.read(entry, only=(SLICE_COLUMN, usable, reason))
+        refused = records.filter(compute.equal(records.column(usable), False))
+        ordinals = segments.located(state, entry, snapshot)[refused.column(SLICE_COLUMN).to_numpy()]
+        here = (ordinals >= 0) & snapshot.coverable[ordinals]
+        found[ordinals[here]] = True
+        reasons.update(text for text in refused.filter(pa.array(here)).column(reason).to_pylist() if text)
+    return found

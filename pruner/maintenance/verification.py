@@ -1,0 +1,85 @@
+"""Checks of partition statistics beyond their checksums: made again from the records, they have to be the same."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from pruner.errors import FormatError, StorageError
+from pruner.evidence.join import as_recorded, expand
+from pruner.evidence.snapshot import usable_type
+from pruner.indexes.base import AggregatingIndexType
+from pruner.indexes.partition_stats import groups_of
+from pruner.metadata.coverage import digest_runs
+from pruner.metadata.segments import SLICE_COLUMN
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from pruner.indexes.base import IndexType
+    from pruner.indexes.partition_stats import Groups
+    from pruner.metadata.state import SegmentEntry, State
+    from pruner.metadata.table import MetadataTable
+
+
+def partition_stats_problems(metadata: MetadataTable) -> list[str]:
+    """Compare all partition statistics with the records that they sum up; one sentence for each that differs.
+
+    What cannot be read, or has a checksum that does not fit, is left out: `MetadataTable.verify` tells of it.
+    """
+    try:
+        state = metadata.state()
+    except (FormatError, StorageError):
+        return []
+    problems: list[str] = []
+    kinds = {definition.uuid: usable_type(definition) for definition in state.definitions}
+    for entry in state.segments:
+        kind = kinds.get(entry.definition or "")
+        if entry.partition_stats is None or kind is None or isinstance(kind, str):
+            continue
+        problem = _problem(metadata, state, entry, entry.partition_stats, kind)
+        if problem is not None:
+            problems.append(f"{metadata.store.uri}: {problem}")
+    return problems
+
+
+def _problem(
+    metadata: MetadataTable, state: State, entry: SegmentEntry, of: SegmentEntry, kind: IndexType
+) -> str | None:
+    try:
+        batch = metadata.read_segment(next(each for each in state.segments if each.id == entry.batch))
+        recorded = metadata.read_segment(entry)
+        table = metadata.read_segment(of)
+    except (FormatError, StorageError):
+        return None
+    try:
+        groups = groups_of(table, of, entry, batch.num_rows)
+        summed, records = as_recorded(groups.records, kind, of), as_recorded(recorded, kind, entry)
+    except FormatError as error:
+        return str(error)
+    if not _names_its_slices(groups, batch, recorded):
+        return (
+            f"the segment {of.path} names other slices than {entry.path}: drop the index and create it anew"
+        )
+    found = kind.aggregate(records, _parts(groups)) if isinstance(kind, AggregatingIndexType) else None
+    if found is None:
+        return None
+    starts = np.cumsum(groups.counts) - groups.counts
+    same = np.array_equal(found.starts, starts) and summed.equals(found.records.select(summed.column_names))
+    return None if same else f"the segment {of.path} is not what the records of {entry.path} add up to"
+
+
+def _names_its_slices(groups: Groups, batch: pa.Table, recorded: pa.Table) -> bool:
+    """Tell whether groups have exactly the slices with a record, by ordinal and by digest."""
+    locals_ = expand(groups.firsts, groups.counts)[0]
+    if not np.array_equal(locals_, recorded.column(SLICE_COLUMN).to_numpy()):
+        return False
+    keys: Any = batch.column("slice_key").combine_chunks()
+    firsts = keys.take(groups.firsts)
+    digests = digest_runs(keys, groups.firsts, groups.counts)
+    return bool(firsts.equals(groups.first_keys)) and digests == list(groups.digests)
+
+
+def _parts(groups: Groups) -> np.ndarray[Any, np.dtype[np.int64]]:
+    return np.repeat(np.arange(len(groups.counts)), groups.counts)

@@ -1,0 +1,1 @@
+"""From a predicate and evidence to a scan plan and its report."""

@@ -1,0 +1,132 @@
+"""One round of questions to the evidence: the same slices, the same semantics, any leaf and outcome.
+
+Here the rules on combining sources stand (R1, R2): what no index may cover is kept, a value that may come
+from either of two places is excluded only where both exclude it, several sources about the same value are
+AND-ed, and where they together exclude everything about a slice that has rows, one of them must be wrong and
+the slice is kept.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property, reduce
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from pruner.expr.show import describe
+from pruner.verdict import Outcome
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from pruner.evidence.snapshot import SnapshotEvidence, Source
+    from pruner.expr.bound import Leaf
+    from pruner.expr.semantics import Semantics
+    from pruner.planning.survivors import Survivors
+    from pruner.tables.snapshot import Snapshot
+
+    Mask = NDArray[np.bool_]
+
+
+class Inquiry:
+    """Asks the evidence about the slices `at` (snapshot ordinals; None for all) and remembers who answered.
+
+    Attributes:
+        answered: the indexes that answered, by name, with their types, in the order in which they first did.
+        notes: each reason why something could not be asked or believed, once.
+    """
+
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        evidence: SnapshotEvidence,
+        semantics: Semantics,
+        at: NDArray[np.intp] | None,
+    ) -> None:
+        self._snapshot = snapshot
+        self._evidence = evidence
+        self._semantics = semantics
+        self._at = at
+        self._uncovered: list[Mask] = []
+        self.answered: dict[str, str] = {}
+        self.notes: dict[str, None] = {}
+
+    @property
+    def count(self) -> int:
+        """Number of slices that are asked about."""
+        return len(self._snapshot) if self._at is None else len(self._at)
+
+    def leaf(self, leaf: Leaf, outcome: Outcome) -> Mask:
+        """Tell for each slice whether some row can make `leaf` come to `outcome`, by all sources together."""
+        answers = [
+            answer for source in self.sources(leaf) if (answer := self.ask(source, leaf, outcome)) is not None
+        ]
+        if not answers:
+            self.note_silence(leaf)
+            return np.ones(self.count, np.bool_)
+        together = reduce(np.logical_and, answers)
+        return together | self.contradicted(leaf) if len(answers) > 1 else together
+
+    def sources(self, leaf: Leaf) -> list[Source]:
+        """The sources about a leaf's field; what is known to be unusable is noted."""
+        found = self._evidence.sources(leaf.field)
+        self.notes.update(dict.fromkeys(found.fallbacks))
+        return found.usable
+
+    def ask(self, source: Source, leaf: Leaf, outcome: Outcome) -> Mask | None:
+        """One source's answer; None where it has nothing to say about such a leaf, or not to this engine."""
+        if source.only_for is not None and self._semantics.engine not in source.only_for:
+            return None
+        answer = source.evidence.possible(leaf, outcome, self._semantics, self._at)
+        self.notes.update(dict.fromkeys(source.notes))
+        if answer is None:
+            return None
+        if source.alternative is not None:
+            other = source.alternative.evidence.possible(leaf, outcome, self._semantics, self._at)
+            if other is None:
+                return None
+            answer = answer | other
+        self.answered[source.index] = source.using
+        if source.uncovered is not None:
+            self._uncovered.append(source.uncovered)
+        return answer if self._uncoverable is None else answer | self._uncoverable
+
+    def note_silence(self, leaf: Leaf) -> None:
+        """Record that no index could answer for a leaf."""
+        known = bool(self._evidence.sources(leaf.field).usable)
+        self.notes[
+            f"no index on column {leaf.field.name} can answer {describe(leaf)}"
+            if known
+            else f"no index on column {leaf.field.name}"
+        ] = None
+
+    def contradicted(self, leaf: Leaf) -> Mask:
+        """Slices for which the sources together exclude all three outcomes though none of them says "no rows"."""
+        excluded = np.ones(self.count, np.bool_)
+        empty = [np.ones(self.count, np.bool_) for _ in self.sources(leaf)]
+        for outcome in Outcome:
+            excluded_by_any = np.zeros(self.count, np.bool_)
+            for position, source in enumerate(self.sources(leaf)):
+                answer = self.ask(source, leaf, outcome)
+                excludes = np.zeros(self.count, np.bool_) if answer is None else ~answer
+                excluded_by_any |= excludes
+                empty[position] &= excludes
+            excluded &= excluded_by_any
+        contradicted = excluded & ~reduce(np.logical_or, empty, np.zeros(self.count, np.bool_))
+        if contradicted.any():
+            self.notes[
+                f"indexes contradict each other on column {leaf.field.name} for "
+                f"{int(np.count_nonzero(contradicted))} slices: kept"
+            ] = None
+        return contradicted
+
+    def uncovered_among(self, survivors: Survivors) -> int:
+        """How many survivors some source that answered does not cover; all of them where none answered."""
+        if not self.answered:
+            return survivors.left
+        return survivors.count_in(reduce(np.logical_or, self._uncovered)) if self._uncovered else 0
+
+    @cached_property
+    def _uncoverable(self) -> Mask | None:
+        uncoverable = self._snapshot.uncoverable
+        return uncoverable if uncoverable is None or self._at is None else uncoverable[self._at]

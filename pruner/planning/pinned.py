@@ -1,0 +1,115 @@
+"""A snapshot with the index state of one moment, and plans over it."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pruner.errors import PredicateError
+from pruner.expr.bind import bind
+from pruner.expr.bound import Unknown
+from pruner.expr.clock import is_known_zone
+from pruner.expr.nodes import Expr
+from pruner.expr.semantics import Semantics
+from pruner.expr.show import describe, show
+from pruner.expr.sql import parse_predicate
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from pruner.metadata.state import State
+    from pruner.planning.plan import Plan
+    from pruner.planning.planner import Planner
+    from pruner.schema import TableSchema
+    from pruner.tables.snapshot import SliceSequence, Snapshot
+
+DISABLED_VARIABLE = "PRUNER_DISABLED"
+"""Environment variable that, set to 1, makes every plan keep everything."""
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """One look at the table and at its metadata table, with the planner for both."""
+
+    snapshot: Snapshot
+    state: State | None
+    planner: Planner
+
+
+def switched_off() -> str | None:
+    """Tell that `PRUNER_DISABLED=1` is set, as the reason why nothing is pruned; None where it is not."""
+    return f"switched off by {DISABLED_VARIABLE}=1" if os.environ.get(DISABLED_VARIABLE) == "1" else None
+
+
+class PinnedSnapshot:
+    """One snapshot of a table with the index state of the moment it was taken; plans on it never look again."""
+
+    def __init__(
+        self, view: View, fallbacks: tuple[str, ...], *, filled_in: Collection[str] = frozenset()
+    ) -> None:
+        """`filled_in`: see `with_filled_in`."""
+        self._view = view
+        self._fallbacks = fallbacks
+        self._filled_in = filled_in
+
+    @property
+    def id(self) -> str:
+        """Identity of the snapshot: changes when files, pending services or the schema may have changed."""
+        return self._view.snapshot.id
+
+    @property
+    def schema(self) -> TableSchema:
+        """Schema of the whole snapshot."""
+        schema = self._view.snapshot.schema
+        return schema.filled_in(self._filled_in) if self._filled_in else schema
+
+    def with_filled_in(self, columns: Collection[str]) -> PinnedSnapshot:
+        """The same snapshot for an engine that reads a value of its own, not NULL, from files without some columns.
+
+        Plans over it keep such files; what is known of files that have the column holds as before.
+
+        Args:
+            columns: top-level columns, by their names in lower case.
+        """
+        return PinnedSnapshot(self._view, self._fallbacks, filled_in=columns) if columns else self
+
+    @property
+    def slices(self) -> SliceSequence:
+        """All slices, lazily."""
+        return self._view.snapshot.slices
+
+    @property
+    def data(self) -> Snapshot:
+        """The snapshot as Arrow columns."""
+        return self._view.snapshot
+
+    @property
+    def has_expression_indexes(self) -> bool:
+        """Whether some index is over an expression: then the form of a predicate matters, not only its meaning."""
+        state = self._view.state
+        return state is not None and any(each.expression is not None for each in state.definitions)
+
+    def plan(
+        self, predicate: str | Expr, *, dialect: str | None = None, semantics: Semantics | None = None
+    ) -> Plan:
+        """Plan a scan of this snapshot: see `pruner.table.Table.plan`."""
+        rules = semantics or Semantics.of(dialect or "duckdb")
+        from_text = isinstance(predicate, str)
+        # For callers that no type checker warns.
+        if not isinstance(predicate, str | Expr):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise PredicateError(f"a predicate is SQL text or an expression, not {predicate!r}")
+        expression = parse_predicate(predicate, rules) if from_text else predicate
+        bound = bind(expression, self.schema, rules, strict=from_text)
+        disabled = switched_off()
+        if disabled is not None:
+            bound = Unknown(describe(bound), disabled)
+        plan = self._view.planner.plan(bound, predicate if from_text else show(expression), rules)
+        plan.fallbacks = (*self._fallbacks, *_about_zone(rules.zone), *plan.fallbacks)
+        return plan
+
+
+def _about_zone(zone: str | None) -> tuple[str, ...]:
+    if zone is None or is_known_zone(zone):
+        return ()
+    return (f"no time zone {zone!r} is known here: comparisons that depend on the zone hold for every zone",)

@@ -1,0 +1,238 @@
+"""A scan plan: the slices to read, and the report that says why.
+
+Everything is an array over slice ordinals; slices, files and the report's rows become Python objects one at a
+time, when somebody looks at them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, cast, overload
+from typing import Literal as OneOf
+
+import numpy as np
+import pyarrow as pa
+
+from pruner.errors import TableError
+from pruner.tables.snapshot import SliceSequence
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from pruner.expr.semantics import Semantics
+    from pruner.planning.rows import RowPositions
+    from pruner.planning.survivors import Survivors
+    from pruner.schema import TableSchema
+    from pruner.tables.snapshot import Snapshot
+
+FileDetail = OneOf["summary", "kept", "dropped", "all"]
+"""Which slices a JSON report lists: none, those to read, those left out, or both."""
+
+
+@dataclass(frozen=True, slots=True)
+class FunnelStep:
+    """One clause of the predicate and the index (or indexes) that answered for it, in the order of evaluation.
+
+    `considered` slices were left before the step, `dropped` went in it, `uncovered` of the considered ones
+    have no usable record. `note` says why a step could drop nothing.
+    """
+
+    clause: str
+    index: str
+    using: str
+    considered: int
+    dropped: int
+    uncovered: int
+    note: str | None = None
+
+
+class Plan:
+    """Which slices a scan has to read, and why the others can hold no matching row."""
+
+    def __init__(  # noqa: PLR0913 - the parts of a value that the planner alone makes
+        self,
+        *,
+        snapshot: Snapshot,
+        predicate: str,
+        semantics: Semantics,
+        survivors: Survivors,
+        steps: tuple[FunnelStep, ...],
+        fallbacks: tuple[str, ...],
+        planning_seconds: float,
+        all_match: Callable[[], NDArray[np.bool_]],
+        rows: Callable[[NDArray[np.intp]], RowPositions | None],
+    ) -> None:
+        self.snapshot = snapshot
+        self.predicate = predicate
+        self.semantics = semantics
+        self.steps = steps
+        self.fallbacks = fallbacks
+        """Each reason why something could not be used to prune, once."""
+        self.planning_seconds = planning_seconds
+        self._survivors = survivors
+        self._all_match = all_match
+        self._rows = rows
+
+    @property
+    def total(self) -> int:
+        """Number of slices in the snapshot."""
+        return len(self.snapshot)
+
+    @property
+    def kept(self) -> int:
+        """Number of slices to read."""
+        return self._survivors.left
+
+    @cached_property
+    def kept_mask(self) -> NDArray[np.bool_]:
+        """True for each slice to read, by ordinal."""
+        return self._survivors.mask()
+
+    @cached_property
+    def dropped_by(self) -> NDArray[np.int32]:
+        """For each slice the number of the funnel step (from 1) that dropped it; 0 where it stays."""
+        return self._survivors.dropped_by()
+
+    @property
+    def snapshot_id(self) -> str:
+        """Identity of the snapshot that was planned over."""
+        return self.snapshot.id
+
+    @property
+    def schema(self) -> TableSchema:
+        """Schema of the whole snapshot, whatever was pruned."""
+        return self.snapshot.schema
+
+    @cached_property
+    def ordinals(self) -> NDArray[np.intp]:
+        """Ordinals of the slices to read, ascending."""
+        return self._survivors.ordinals()
+
+    @property
+    def slices(self) -> SliceSequence:
+        """The slices to read, lazily."""
+        return SliceSequence(self.snapshot, self.ordinals)
+
+    @cached_property
+    def has_logs(self) -> bool:
+        """True if a slice to read has log files, so that its base file alone is not the table's content."""
+        return self.snapshot.any_logs and bool(self.snapshot.has_logs[self.ordinals].any())
+
+    @cached_property
+    def files_arrow(self) -> pa.StringArray:
+        """URIs of the base files to read, as an Arrow array.
+
+        Raises:
+            TableError: a slice to read has log files and the scan mode is not `read_optimized`.
+        """
+        if self.has_logs and self.semantics.scan_mode != "read_optimized":
+            raise TableError(
+                "some slices to read have log files, so their base files alone are not the table's content: "
+                'use plan.slices, or ask with Semantics(scan_mode="read_optimized")'
+            )
+        files = self.snapshot.columns.column("base_file")
+        kept: Any = (
+            files.combine_chunks()
+            if self.kept == self.total
+            else files.take(pa.array(self.ordinals, pa.int64())).combine_chunks()
+        )
+        return kept.drop_null()
+
+    @property
+    def files(self) -> FileSequence:
+        """URIs of the base files to read, lazily.
+
+        Raises:
+            TableError: a slice to read has log files and the scan mode is not `read_optimized`.
+        """
+        return FileSequence(self.files_arrow)
+
+    @cached_property
+    def rows(self) -> RowPositions | None:
+        """URI of each base file to read -> positions (0-based, ascending) of its rows that can match, lazily.
+
+        A file of which no index knows the rows has None: all of it is to be read. None instead of a mapping where that
+        goes for every file.
+        """
+        return self._rows(self.ordinals)
+
+    @property
+    def rows_exact(self) -> bool:
+        """True if `rows` are exactly the matching rows."""
+        return self.rows is not None and self.rows.exact
+
+    @cached_property
+    def all_match(self) -> NDArray[np.bool_]:
+        """True for each slice on which the predicate is proven true for every row (vacuously for one without rows)."""
+        return self._all_match()
+
+    @cached_property
+    def bytes_total(self) -> int:
+        """Size of all slices in bytes, logs included."""
+        return int(self.slice_sizes.sum())
+
+    @cached_property
+    def bytes_kept(self) -> int:
+        """Size of the slices to read in bytes, logs included."""
+        return int(self.slice_sizes[self.ordinals].sum())
+
+    @cached_property
+    def slice_sizes(self) -> NDArray[np.int64]:
+        """Size of each slice in bytes, logs included."""
+        return self.snapshot.sizes
+
+    def to_json(self, files: FileDetail = "summary") -> str:
+        """Return the report as JSON (fields: docs/report.md).
+
+        Args:
+            files: which slices to list one by one.
+        """
+        from pruner.planning.report import report_json
+
+        return report_json(self, files)
+
+    def explain(self) -> str:
+        """Return the report as text for people."""
+        from pruner.planning.report import report_text
+
+        return report_text(self)
+
+    def __repr__(self) -> str:
+        return f"<Plan {self.kept} of {self.total} slices: {self.predicate[:80]}>"
+
+
+class FileSequence(Sequence[str]):
+    """URIs over an Arrow array, made into strings one at a time."""
+
+    def __init__(self, uris: pa.StringArray) -> None:
+        self._uris: Any = uris
+
+    def __len__(self) -> int:
+        return len(self._uris)
+
+    @overload
+    def __getitem__(self, index: int) -> str: ...
+    @overload
+    def __getitem__(self, index: slice) -> FileSequence: ...
+    def __getitem__(self, index: int | slice) -> str | FileSequence:
+        if isinstance(index, slice):
+            positions = range(len(self))[index]
+            return FileSequence(self._uris.take(pa.array(positions, pa.int64())))
+        return self._uris[range(len(self))[index]].as_py()
+
+    def __iter__(self) -> Iterator[str]:
+        for chunk_start in range(0, len(self), 4096):
+            yield from self._uris.slice(chunk_start, 4096).to_pylist()
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, FileSequence):
+            return bool(self._uris.equals(other._uris))
+        return isinstance(other, Sequence) and list(self) == list(cast("Sequence[object]", other))
+
+    def __hash__(self) -> int:
+        raise TypeError("a FileSequence is not hashable: use tuple(files)")
+
+    def __repr__(self) -> str:
+        return f"<FileSequence of {len(self)}>"

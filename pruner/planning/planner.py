@@ -1,0 +1,192 @@
+"""The planner: the one place with control flow between a predicate and the evidence about it.
+
+The predicate's top-level conjuncts are taken one after another, each asked only about the slices that the ones before
+it left. A slice goes when some conjunct is proven never true on it. The order changes the report, not the result.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from functools import cached_property, partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from pruner.expr.bind import conjuncts
+from pruner.expr.bound import BoundAnd, BoundNot, BoundOr, Unknown
+from pruner.expr.fields import unknowns
+from pruner.expr.nodes import Constant
+from pruner.expr.show import describe
+from pruner.planning.combining import Inquiry
+from pruner.planning.plan import FunnelStep, Plan
+from pruner.planning.row_level import RowLevel
+from pruner.planning.rows import RowPositions
+from pruner.planning.survivors import Survivors
+from pruner.verdict import Outcome, possible
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from pruner.evidence.snapshot import SnapshotEvidence
+    from pruner.expr.bound import BoundExpr, Leaf
+    from pruner.expr.semantics import Semantics
+    from pruner.tables.snapshot import Snapshot
+
+    Mask = NDArray[np.bool_]
+
+NOBODY = "none"
+"""What the report shows as index where no index answered."""
+
+
+@dataclass
+class _Progress:
+    """Which slices are left, and what is reported about the others."""
+
+    survivors: Survivors
+    steps: list[FunnelStep] = field(default_factory=list[FunnelStep])
+    fallbacks: dict[str, None] = field(default_factory=dict[str, None])
+
+    def apply(self, clause: BoundExpr, keep: Mask, answered: dict[str, str], uncovered: int) -> None:
+        """Drop of the survivors what is not in `keep` and add the step to the funnel."""
+        considered = self.survivors.left
+        self.survivors.keep(keep, len(self.steps) + 1)
+        self.steps.append(
+            FunnelStep(
+                clause=describe(clause),
+                index="+".join(answered) or NOBODY,
+                using="+".join(dict.fromkeys(answered.values())) or NOBODY,
+                considered=considered,
+                dropped=considered - self.survivors.left,
+                uncovered=uncovered,
+            )
+        )
+
+    def skip(self, clause: BoundExpr, reason: str) -> None:
+        """Add a step that could drop nothing, with the reason."""
+        left = self.survivors.left
+        self.steps.append(FunnelStep(describe(clause), NOBODY, NOBODY, left, 0, left, reason))
+        self.fallbacks[reason] = None
+
+
+class Planner:
+    """Plans predicates over one snapshot; holds no state of a plan, so threads may share it."""
+
+    def __init__(self, snapshot: Snapshot, evidence: SnapshotEvidence) -> None:
+        self._snapshot = snapshot
+        self._evidence = evidence
+
+    def plan(self, predicate: BoundExpr, text: str, semantics: Semantics) -> Plan:
+        """Find the slices that can hold a row for which `predicate` is true under `semantics`.
+
+        Args:
+            predicate: bound to this snapshot's schema.
+            text: how the report shows the whole predicate.
+            semantics: whose rules hold.
+        """
+        started = time.perf_counter()
+        progress = _Progress(Survivors(len(self._snapshot)), fallbacks=dict.fromkeys(self._uncoverable_notes))
+        for clause in sorted(conjuncts(predicate), key=_evaluation_rank):
+            self._apply(clause, semantics, progress)
+        rows = RowLevel(self._snapshot, self._evidence, semantics, predicate)
+        if rows.can_narrow and progress.survivors.left:
+            self._apply_rows(predicate, rows, progress)
+        return Plan(
+            snapshot=self._snapshot,
+            predicate=text,
+            semantics=semantics,
+            survivors=progress.survivors,
+            steps=tuple(progress.steps),
+            fallbacks=tuple(progress.fallbacks),
+            planning_seconds=time.perf_counter() - started,
+            all_match=lambda: self._every_row_matches(predicate, semantics),
+            rows=partial(_row_positions, self._snapshot, rows),
+        )
+
+    @cached_property
+    def _uncoverable_notes(self) -> tuple[str, ...]:
+        reasons = self._snapshot.uncoverable_because
+        return tuple(f"{reason}: {count:,} slices kept" for reason, count in reasons.items())
+
+    def _apply(self, clause: BoundExpr, semantics: Semantics, progress: _Progress) -> None:
+        """Drop the slices on which one conjunct is proven never true."""
+        inquiry = Inquiry(self._snapshot, self._evidence, semantics, progress.survivors.at)
+        match clause:
+            case Constant(True):
+                pass
+            case Constant():
+                progress.apply(clause, np.zeros(inquiry.count, np.bool_), {}, 0)
+            case Unknown(text, reason):
+                progress.skip(clause, f"{text}: {reason}")
+            case BoundAnd() | BoundOr() | BoundNot():
+                self._apply_composite(clause, inquiry, progress)
+            case _:
+                self._apply_leaf(clause, semantics, inquiry, progress)
+        progress.fallbacks.update(inquiry.notes)
+
+    def _apply_leaf(self, leaf: Leaf, semantics: Semantics, inquiry: Inquiry, progress: _Progress) -> None:
+        """Take a leaf source by source, so that the report tells what each of them dropped."""
+        sources = inquiry.sources(leaf)
+        rescued = inquiry.contradicted(leaf) if len(sources) > 1 else None
+        asked = progress.survivors.at
+        for source in sources:
+            keep = inquiry.ask(source, leaf, Outcome.TRUE)
+            if keep is not None:
+                kept = _about(progress.survivors.at, keep if rescued is None else keep | rescued, asked)
+                uncovered = 0 if source.uncovered is None else progress.survivors.count_in(source.uncovered)
+                progress.apply(leaf, kept, {source.index: source.using}, uncovered)
+        if not inquiry.answered:
+            inquiry.note_silence(leaf)
+            progress.skip(leaf, next(reversed(inquiry.notes)))
+
+    def _apply_composite(self, clause: BoundExpr, inquiry: Inquiry, progress: _Progress) -> None:
+        for part in unknowns(clause):
+            progress.fallbacks[f"{part.text}: {part.reason}"] = None
+        keep = possible(clause, Outcome.TRUE, inquiry.leaf, inquiry.count)
+        progress.apply(clause, keep, inquiry.answered, inquiry.uncovered_among(progress.survivors))
+
+    def _apply_rows(self, predicate: BoundExpr, rows: RowLevel, progress: _Progress) -> None:
+        """Drop the slices in which no single row meets the whole predicate."""
+        left = progress.survivors.ordinals()
+        keep = rows.narrow(left)
+        if progress.survivors.at is None:
+            keep, narrowed = np.ones(len(self._snapshot), np.bool_), keep
+            keep[left] = narrowed
+        answered = {source.index: f"{source.using} (rows)" for source in rows.sources.values()}
+        progress.apply(predicate, keep, answered, int(np.count_nonzero(~rows.known(left))))
+        progress.fallbacks.update(rows.notes)
+
+    def _every_row_matches(self, predicate: BoundExpr, semantics: Semantics) -> Mask:
+        """Slices on which the predicate is proven neither false nor null; an empty slice counts as one."""
+        inquiry = Inquiry(self._snapshot, self._evidence, semantics, None)
+        refuted = possible(predicate, Outcome.FALSE, inquiry.leaf, inquiry.count)
+        refuted = refuted | possible(predicate, Outcome.NULL, inquiry.leaf, inquiry.count)
+        # Merging drops and combines rows, so nothing is claimed of all rows of a slice with log files.
+        return ~refuted & self._snapshot.coverable & ~self._snapshot.has_logs
+
+
+def _row_positions(snapshot: Snapshot, rows: RowLevel, ordinals: NDArray[np.intp]) -> RowPositions | None:
+    """The rows of slices that are to be read; None where they are known of none of them."""
+    if not rows.sources or (len(ordinals) and not rows.known(ordinals).any()):
+        return None
+    return RowPositions(snapshot, ordinals, rows.blocks, rows.most_rows)
+
+
+def _about(at: NDArray[np.intp] | None, answer: Mask, asked: NDArray[np.intp] | None) -> Mask:
+    """The part about the slices `at` of an answer about `asked` (None for all), among which they are."""
+    if at is None or at is asked:
+        return answer
+    return answer[at if asked is None else np.searchsorted(asked, at)]
+
+
+def _evaluation_rank(clause: BoundExpr) -> int:
+    """Constants first, then partition columns, then other leaves, then composites, then what nothing is known about."""
+    match clause:
+        case Constant():
+            return 0
+        case BoundAnd() | BoundOr() | BoundNot():
+            return 3
+        case Unknown():
+            return 4
+        case _:
+            return 1 if clause.field.partition else 2

@@ -1,0 +1,272 @@
+"""Predicates over single rows, where indexes know them: which rows of which slices can match (R3).
+
+The algebra is the verdict's, over sets of rows. What stands about one column is settled by that column's entries,
+without a bitmap; rows are read only where columns have to be brought together, for the slices that are left, and a
+bounded number of slices at a time. Row positions mean something in a base file without logs alone (traps T8, T12).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cached_property
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from pyroaring import BitMap64
+
+from pruner.expr.bound import BoundAnd, BoundNot, BoundOr, Unknown
+from pruner.expr.fields import conjoins, grouped, leaves, only_field, parts
+from pruner.expr.nodes import Constant
+from pruner.indexes.base import Entries
+from pruner.indexes.bitmap.blobs import all_rows, slices_in
+from pruner.planning.combining import Inquiry
+from pruner.planning.rows import RowBlock
+from pruner.verdict import Outcome, evaluate, possible
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from pruner.evidence.snapshot import SnapshotEvidence, Source
+    from pruner.expr.bound import BoundExpr
+    from pruner.expr.semantics import Semantics
+    from pruner.indexes.base import RowEvidence
+    from pruner.tables.snapshot import Snapshot
+
+    Mask = NDArray[np.bool_]
+    Ordinals = NDArray[np.intp]
+
+BLOCK_SLICES = 8192
+"""Most slices whose rows are in memory at once."""
+
+BLOCK_ROWS = 1 << 28
+"""Most rows of those slices."""
+
+BROUGHT_TOGETHER = 1 << 18
+"""Most slices whose rows are read to drop some of them while a plan is made; past it all stay, with a note."""
+
+
+class RowSet(NamedTuple):
+    """Rows of some slices as `ordinal << 32 | position`; `exact` tells of each slice that there is none too many."""
+
+    rows: BitMap64
+    exact: Mask
+
+    def __and__(self, other: RowSet) -> RowSet:
+        return RowSet(self.rows & other.rows, self.exact & other.exact)
+
+    def __or__(self, other: RowSet) -> RowSet:
+        return RowSet(self.rows | other.rows, self.exact & other.exact)
+
+
+class RowLevel:
+    """One predicate over the rows of one snapshot under one semantics.
+
+    `notes` holds each reason why rows could not be told, once.
+    """
+
+    def __init__(
+        self, snapshot: Snapshot, evidence: SnapshotEvidence, semantics: Semantics, predicate: BoundExpr
+    ) -> None:
+        self._snapshot = snapshot
+        self._evidence = evidence
+        self._semantics = semantics
+        self._predicate = predicate
+        self.notes: dict[str, None] = {}
+
+    @cached_property
+    def sources(self) -> dict[tuple[str, ...], Source]:
+        """For each field of the predicate whose rows an index knows, that index."""
+        found: dict[tuple[str, ...], Source] = {}
+        for leaf in leaves(self._predicate):
+            for source in self._evidence.sources(leaf.field).usable:
+                here = source.only_for is None or self._semantics.engine in source.only_for
+                if source.by_row is not None and source.alternative is None and here:
+                    found.setdefault(leaf.field.path, source)
+        return found
+
+    @cached_property
+    def _grouped(self) -> BoundExpr:
+        return grouped(self._predicate)
+
+    @property
+    def can_narrow(self) -> bool:
+        """True where single rows may exclude slices that the leaves by themselves leave possible."""
+        return conjoins(self._predicate) and bool(self.sources)
+
+    def narrow(self, at: Ordinals) -> Mask:
+        """Tell for each of some slices (ascending) whether it can hold a matching row."""
+        keep = self._by_entries(at)
+        # One part by itself is settled by its entries; parts about the same column may still exclude each other.
+        told = sum(field.path in self.sources for field in parts(self._grouped))
+        if told < 2 or not conjoins(self._grouped):
+            return keep
+        left = at[keep]
+        known = left[self._counts(left) >= 0]
+        if len(known) > BROUGHT_TOGETHER:
+            self.notes[f"rows of {len(known):,} slices are too many to be brought together: kept"] = None
+            return keep
+        matching = np.ones(len(self._snapshot), np.bool_) if len(known) else None
+        if matching is not None:
+            matching[known] = False
+            for block in self._blocks(known):
+                found = np.fromiter(slices_in(self._rows(block).rows), np.intp)
+                matching[found] = True
+            keep &= matching[at]
+        return keep
+
+    def blocks(self, at: Ordinals) -> Iterator[RowBlock]:
+        """The rows of some slices (ascending) that can match, a bounded number of slices at a time."""
+        counts = self._counts(at)
+        known = at[counts >= 0]
+        for block in self._blocks(known):
+            found = self._rows(block)
+            yield RowBlock(block, found.rows, found.exact)
+
+    def most_rows(self, at: Ordinals) -> int:
+        """How many rows of some slices (ascending) can match at most, judged without reading bitmaps."""
+        counts = self._counts(at)
+        known = at[counts >= 0]
+        total = int(counts.clip(0).sum())
+
+        def most(of: BoundExpr) -> int:
+            field = only_field(of)
+            source = None if field is None else self.sources.get(field.path)
+            if source is not None:
+                evidence = _by_row(source)
+                entries = self._entries(of, Outcome.TRUE, evidence)
+                return min(total, evidence.row_total(entries.mask, known))
+            match of:
+                case BoundAnd(operands):
+                    return min(map(most, operands))
+                case BoundOr(operands):
+                    return min(total, sum(map(most, operands)))
+                case _:
+                    return total
+
+        return most(self._grouped)
+
+    def known(self, at: Ordinals) -> Mask:
+        """Tell for each of some slices whether an index knows its rows."""
+        return self._counts(at) >= 0
+
+    def _counts(self, at: Ordinals) -> NDArray[np.int64]:
+        """The number of rows of each slice; -1 where it is not known, disputed, or means nothing beside log files."""
+        counts = np.full(len(at), -1, np.int64)
+        disputed = np.zeros(len(at), np.bool_)
+        for source in self.sources.values():
+            own = _by_row(source).row_counts[at]
+            disputed |= (own >= 0) & (counts >= 0) & (own != counts)
+            counts = np.where(counts >= 0, counts, own)
+        meaningless = disputed | self._snapshot.has_logs[at] | ~self._snapshot.coverable[at]
+        return np.where(meaningless, -1, counts)
+
+    def _blocks(self, at: Ordinals) -> Iterator[Ordinals]:
+        start = 0
+        ends = np.cumsum(self._counts(at))
+        while start < len(at):
+            before = int(ends[start - 1]) if start else 0
+            stop = int(np.searchsorted(ends, before + BLOCK_ROWS, side="right"))
+            stop = min(max(stop, start + 1), start + BLOCK_SLICES)
+            yield at[start:stop]
+            start = stop
+
+    def _by_entries(self, at: Ordinals) -> Mask:
+        """What is possible by slices, where all that stands about one column is taken together."""
+        inquiry = self._inquiry(at)
+
+        def part(of: BoundExpr, outcome: Outcome) -> Mask | None:
+            if isinstance(of, Constant | Unknown):
+                return None
+            field = only_field(of)
+            if field is None:
+                return None
+            found = possible(of, outcome, inquiry.leaf, len(at))
+            source = self.sources.get(field.path)
+            if source is None:
+                return found
+            entries = self._entries(of, outcome, _by_row(source))
+            holding = _by_row(source).holding(entries.mask, self._semantics, at)
+            return found & (holding | self._contradicted(of, inquiry))
+
+        return evaluate(self._grouped, Outcome.TRUE, part, lambda holds: np.full(len(at), holds))
+
+    def _inquiry(self, at: Ordinals) -> Inquiry:
+        return Inquiry(self._snapshot, self._evidence, self._semantics, at)
+
+    def _contradicted(self, of: BoundExpr, inquiry: Inquiry) -> Mask:
+        found = np.zeros(inquiry.count, np.bool_)
+        for leaf in leaves(of):
+            if len(inquiry.sources(leaf)) > 1:
+                found |= inquiry.contradicted(leaf)
+        return found
+
+    def _entries(self, of: BoundExpr, outcome: Outcome, evidence: RowEvidence) -> Entries:
+        """The entries of one field on whose rows a predicate about that field can come to the outcome."""
+
+        def part(leaf: BoundExpr, wanted: Outcome) -> Entries | None:
+            if isinstance(leaf, BoundAnd | BoundOr | BoundNot | Constant | Unknown):
+                return None
+            return evidence.entries(leaf, wanted, self._semantics) or everything(exact=False)
+
+        def everything(*, exact: bool) -> Entries:
+            return Entries(np.ones(evidence.entry_count, np.bool_), exact)
+
+        def constant(holds: bool) -> Entries:
+            return Entries(np.full(evidence.entry_count, holds))
+
+        return evaluate(of, outcome, part, constant)
+
+    def _rows(self, at: Ordinals) -> RowSet:
+        """The rows of slices with known numbers of rows on which the predicate can be true."""
+        counts = self._counts(at)
+        inquiry = self._inquiry(at)
+
+        def part(of: BoundExpr, outcome: Outcome) -> RowSet | None:
+            if isinstance(of, Unknown):
+                return RowSet(all_rows(at, counts), np.zeros(len(at), np.bool_))
+            return None if only_field(of) is None else self._rows_of(of, outcome, at, counts, inquiry)
+
+        def constant(holds: bool) -> RowSet:
+            return RowSet(all_rows(at, counts) if holds else BitMap64(), np.ones(len(at), np.bool_))
+
+        return evaluate(self._grouped, Outcome.TRUE, part, constant)
+
+    def _rows_of(
+        self, of: BoundExpr, outcome: Outcome, at: Ordinals, counts: NDArray[np.int64], inquiry: Inquiry
+    ) -> RowSet:
+        """The rows on which a predicate about one field can come to the outcome."""
+        can = possible(of, outcome, inquiry.leaf, len(at))
+        told = np.zeros(len(at), np.bool_)
+        exact = ~can
+        rows = BitMap64()
+        field = only_field(of)
+        source = None if field is None else self.sources.get(field.path)
+        if source is not None:
+            evidence = _by_row(source)
+            entries = self._entries(of, outcome, evidence)
+            asked = can & evidence.settled(self._semantics)[at] & ~self._contradicted(of, inquiry)
+            rows, broken = evidence.rows(entries.mask, at[asked])
+            told = asked & ~np.isin(at, broken) if len(broken) else asked
+            exact |= told & entries.exact
+            if len(broken):
+                self.notes[f"index {source.index}: bitmaps of {len(broken):,} slices are damaged: kept"] = (
+                    None
+                )
+        rest = can & ~told
+        if rest.any():
+            rows |= all_rows(at[rest], counts[rest])
+            exact |= rest & self._of_all_rows(of, outcome, inquiry)
+        return RowSet(rows, exact)
+
+    def _of_all_rows(self, of: BoundExpr, outcome: Outcome, inquiry: Inquiry) -> Mask:
+        """Tell for each slice whether a predicate is proven to come to the outcome on every row."""
+        found = np.ones(inquiry.count, np.bool_)
+        for other in Outcome:
+            if other is not outcome:
+                found &= ~possible(of, other, inquiry.leaf, inquiry.count)
+        return found
+
+
+def _by_row(source: Source) -> RowEvidence:
+    assert source.by_row is not None
+    return source.by_row

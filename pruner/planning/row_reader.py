@@ -1,0 +1,116 @@
+"""Reading the rows of a plan with pyarrow: the row groups that hold them, and the rows themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from pruner.errors import SchemaError, TableError
+from pruner.storage.files import open_source
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from pruner.planning.plan import Plan
+    from pruner.schema import Field
+
+    Positions = NDArray[np.uint32]
+
+
+def row_groups(
+    plan: Plan, storage_options: Mapping[str, str] | None = None
+) -> Iterator[tuple[str, list[int]]]:
+    """The row groups of each file to read that hold rows which can match; all of them where rows are not known.
+
+    Args:
+        plan: what is to be read.
+        storage_options: options of the store.
+
+    Raises:
+        TableError: a slice to read has log files, so that its base file alone is not the table's content.
+        StorageError: a file cannot be read.
+    """
+    for uri, positions in _rows(plan):
+        file = pq.ParquetFile(open_source(uri, None, storage_options or {}))
+        yield uri, [number for number, _ in _in_groups(file, positions)]
+
+
+def read_rows(
+    plan: Plan, columns: Sequence[str] | None = None, storage_options: Mapping[str, str] | None = None
+) -> Iterator[pa.Table]:
+    """The rows of a plan, a table for each row group that holds some; only those groups are read.
+
+    They are the matching rows where `plan.rows_exact`, and otherwise more: the predicate is to be applied again.
+    Without `columns` they are each file's own. Named ones have the names of the table; a file that lacks one gives
+    NULL, of the table's type. What stands in paths alone is not among them.
+
+    Args:
+        plan: what is to be read.
+        columns: names of top-level columns; all unless given.
+        storage_options: options of the store.
+
+    Raises:
+        SchemaError: the table has no such column, only its paths have it, or a file lacks it where NULL is not certain.
+        TableError: a slice to read has log files, so that its base file alone is not the table's content.
+        StorageError: a file cannot be read.
+    """
+    wanted = None if columns is None else [_stored(plan, name) for name in columns]
+    if wanted == []:
+        raise SchemaError("no columns are named: name some, or leave `columns` out for all of them")
+    return _read(plan, wanted, storage_options or {})
+
+
+def _stored(plan: Plan, name: str) -> Field:
+    found = plan.schema.find((name,))
+    if not found.in_file:
+        raise SchemaError(f"column {found.name!r} stands in the paths of the files alone: take it from there")
+    return found
+
+
+def _read(plan: Plan, wanted: list[Field] | None, options: Mapping[str, str]) -> Iterator[pa.Table]:
+    names = None if wanted is None else [field.name for field in wanted]
+    for uri, positions in _rows(plan):
+        file: Any = pq.ParquetFile(open_source(uri, None, options))
+        absent = [field for field in wanted or () if field.name not in file.schema_arrow.names]
+        for field in absent:
+            if field.conflict is not None or not field.absent_is_null:
+                raise SchemaError(
+                    f"column {field.name!r} is not in {uri} by that name, and may not be NULL there"
+                )
+        for number, within in _in_groups(file, positions):
+            group: Any = file.read_row_group(number, columns=names)
+            for field in absent:
+                nulls: Any = pa.array([None] * group.num_rows, field.type)
+                group = group.append_column(field.name, nulls)
+            chosen: pa.Table = group if names is None else group.select(names)
+            yield chosen if within is None else chosen.take(pa.array(within, pa.int64()))
+
+
+def _rows(plan: Plan) -> Iterator[tuple[str, Positions | None]]:
+    if plan.has_logs and plan.semantics.scan_mode != "read_optimized":
+        raise TableError(
+            "some slices to read have log files, so their base files alone are not the table's content"
+        )
+    if plan.rows is not None:
+        yield from plan.rows.pairs()
+        return
+    for uri in plan.files:
+        yield uri, None
+
+
+def _in_groups(file: Any, positions: Positions | None) -> Iterator[tuple[int, NDArray[np.int64] | None]]:
+    """The row groups of a file with some of the positions, and those counted from the start of the group."""
+    start = 0
+    for number in range(file.metadata.num_row_groups):
+        stop = start + file.metadata.row_group(number).num_rows
+        if positions is None:
+            yield number, None
+        else:
+            first, last = np.searchsorted(positions, [start, stop])
+            if last > first:
+                yield number, positions[first:last].astype(np.int64) - start
+        start = stop

@@ -1,0 +1,1 @@
+"""Where bytes are kept: local disk, object stores, memory."""

@@ -1,0 +1,177 @@
+"""Object stores through `obstore`: S3, GCS, Azure, and memory for tests."""
+
+from __future__ import annotations
+
+import re
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, cast
+
+import obstore
+from obstore.exceptions import (
+    AlreadyExistsError,
+    BaseError,
+    PermissionDeniedError,
+    PreconditionError,
+    UnauthenticatedError,
+    UnknownConfigurationKeyError,
+)
+from obstore.store import AzureStore, GCSStore, MemoryStore, S3Store
+
+from pruner.errors import StorageError
+from pruner.storage.store import NotFoundError, ObjectInfo, Store, check_path
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Iterable, Sequence
+
+    from obstore import ObjectMeta
+
+_MEMORY: dict[str, MemoryStore] = {}
+"""The memory stores of this process by name."""
+
+_RETRY: dict[str, Any] = {"max_retries": 5, "retry_timeout": timedelta(seconds=60)}
+_PUBLIC_OPTIONS = re.compile(
+    r"region|endpoint|bucket|container|account_name|allow_http|virtual_hosted", re.IGNORECASE
+)
+_MESSAGE_CHARACTERS = 300
+
+
+class ObjectStore(Store):
+    """The objects below a prefix of a bucket or container."""
+
+    def __init__(self, uri: str, options: dict[str, str]) -> None:
+        super().__init__(uri)
+        scheme, _, rest = uri.partition("://")
+        authority, _, self._prefix = rest.partition("/")
+        self._secrets = [value for key, value in options.items() if not _PUBLIC_OPTIONS.search(key)]
+        try:
+            self._store = _connect(scheme, authority, options)
+        except UnknownConfigurationKeyError as error:
+            key = re.search(r"'([^']*)'", str(error))
+            named = f" {key.group(1)!r}" if key else ""
+            raise StorageError(f"the storage option{named} does not exist for {scheme}:// stores") from None
+        except (BaseError, ValueError) as error:
+            raise StorageError(f"cannot open {uri}: {self._detail(error)}") from None
+
+    def get(self, path: str, max_bytes: int) -> bytes:
+        """Return the whole object: see `Store.get`."""
+        with self._doing("read", path):
+            found = obstore.get(self._store, self._key(path))
+            size = found.meta["size"]
+            data = bytes(found.bytes()) if size <= max_bytes else b""
+        if size > max_bytes or len(data) > max_bytes:
+            raise StorageError(f"{self.uri}/{path} is larger than the {max_bytes} bytes that are allowed")
+        return data
+
+    def get_ranges(self, path: str, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
+        """Return some ranges of an object: see `Store.get_ranges`."""
+        key = self._key(path)
+        starts, lengths = [start for start, _ in ranges], [length for _, length in ranges]
+        with self._doing("read", path):
+            # The memory store panics on a range behind the end; the others answer with an error.
+            inside = not isinstance(self._store, MemoryStore) or self._reaches(key, ranges)
+            found = obstore.get_ranges(self._store, key, starts=starts, lengths=lengths) if inside else []
+            data = [bytes(piece) for piece in found]
+        if [len(piece) for piece in data] != lengths:
+            raise StorageError(f"{self.uri}/{path} is shorter than was asked for")
+        return data
+
+    def put_if_absent(self, path: str, data: bytes) -> bool:
+        """Create an object unless it exists: see `Store.put_if_absent`."""
+        with self._doing("write", path):
+            try:
+                obstore.put(self._store, self._key(path), data, mode="create", use_multipart=False)
+            except (AlreadyExistsError, PreconditionError):
+                return False
+        return True
+
+    def put_new(self, path: str, data: bytes) -> None:
+        """Create an object under a name of its own: see `Store.put_new`."""
+        with self._doing("write", path):
+            obstore.put(self._store, self._key(path), data)
+
+    def info(self, path: str) -> ObjectInfo | None:
+        """Look one object up: see `Store.info`."""
+        try:
+            with self._doing("look up", path):
+                return self._info(obstore.head(self._store, self._key(path)))
+        except NotFoundError:
+            return None
+
+    def list(self, prefix: str = "", *, after: str | None = None) -> list[ObjectInfo]:
+        """List a folder: see `Store.list`."""
+        folder = self._key(prefix) if prefix else self._prefix
+        offset = self._key(after) if after else None
+        with self._doing("list", prefix):
+            stores: Any = obstore  # whose stubs leave the pages' type open
+            pages = stores.list(self._store, folder or None, offset=offset)
+            return sorted(self._info(meta) for page in pages for meta in page)
+
+    def delete(self, paths: Iterable[str]) -> None:
+        """Delete objects: see `Store.delete`."""
+        keys = [self._key(path) for path in paths]
+        try:
+            with self._doing("delete from", ""):
+                if keys:
+                    obstore.delete(self._store, keys)
+        except NotFoundError:
+            return  # somebody else deleted it
+
+    def remove_empty_folders(self) -> None:
+        """Nothing to do: object stores have no folders."""
+
+    def _key(self, path: str) -> str:
+        check_path(path)
+        return f"{self._prefix}/{path}" if self._prefix else path
+
+    def _info(self, meta: ObjectMeta) -> ObjectInfo:
+        path = meta["path"].removeprefix(f"{self._prefix}/") if self._prefix else meta["path"]
+        mtime_ns = int(meta["last_modified"].timestamp() * 1_000_000) * 1000
+        return ObjectInfo(path, meta["size"], mtime_ns, meta["e_tag"])
+
+    def _reaches(self, key: str, ranges: Sequence[tuple[int, int]]) -> bool:
+        size = obstore.head(self._store, key)["size"]
+        return all(start + length <= size for start, length in ranges)
+
+    @contextmanager
+    def _doing(self, action: str, path: str) -> Generator[None]:
+        where = f"{self.uri}/{path}" if path else self.uri
+        try:
+            yield
+        except FileNotFoundError:
+            raise NotFoundError(f"{where} does not exist") from None
+        except (PermissionDeniedError, UnauthenticatedError):
+            advice = "; a read-only lake can keep its metadata table elsewhere with index_uri (--index-uri)"
+            advice = advice if action == "write" else ""
+            raise StorageError(
+                f"the store refuses to {action} {where}: check the credentials{advice}"
+            ) from None
+        except (BaseError, ValueError, OSError) as error:
+            raise StorageError(f"cannot {action} {where}: {self._detail(error)}") from None
+
+    def _detail(self, error: BaseException) -> str:
+        """What `error` says, in one line and without secrets: stores echo settings and signed URLs."""
+        text = str(error).split("\n", 1)[0]
+        text = re.sub(r"(https?://[^\s?]*)\?\S*", r"\1", text)
+        for secret in self._secrets:
+            if secret:
+                text = text.replace(secret, "***")
+        return text[:_MESSAGE_CHARACTERS].rstrip(" .")
+
+
+def _connect(
+    scheme: str, authority: str, options: dict[str, str]
+) -> S3Store | GCSStore | AzureStore | MemoryStore:
+    settings = cast("Any", options)
+    retry = cast("Any", _RETRY)
+    match scheme:
+        case "memory":
+            return _MEMORY.setdefault(authority, MemoryStore())
+        case "s3":
+            return S3Store(authority, config=settings, retry_config=retry)
+        case "gs":
+            return GCSStore(authority, config=settings, retry_config=retry)
+        case _:
+            container, _, host = authority.partition("@")
+            account = {"account_name": host.partition(".")[0]} if host else {}
+            return AzureStore(container, config=cast("Any", account | options), retry_config=retry)
