@@ -16,8 +16,8 @@ from pruner_spark.catalyst_nodes import Nodes
 from pruner_spark.catalyst_source import (
     JavaObject,
     JsonNode,
-    NotUnderstood,
     Source,
+    UndecodableError,
     column_metadata,
     expression_json,
     names_collation,
@@ -62,7 +62,7 @@ def _decode(expression: JavaObject, session: SessionState, schema: TableSchema |
         part = pending.pop()
         try:
             decoded.append(_decoded(part, session, schema))
-        except NotUnderstood as reason:
+        except UndecodableError as reason:
             if splits > 0 and part.getClass().getName() == _AND:
                 splits -= 1
                 pending += (part.right(), part.left())

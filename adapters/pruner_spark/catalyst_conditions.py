@@ -21,7 +21,7 @@ from pruner.expr.nodes import (
 )
 from pruner.expr.types import is_string
 from pruner_spark.catalyst_part import BOOLEAN, LARGEST, Part, any_null, chosen, negated
-from pruner_spark.catalyst_source import NotUnderstood
+from pruner_spark.catalyst_source import UndecodableError
 
 _BRANCHES = 32
 
@@ -65,7 +65,7 @@ def null_safe(children: list[Part]) -> Part:
     if isinstance(left.expr, Literal):
         left, right = right, left
     if not isinstance(right.expr, Literal):
-        raise NotUnderstood("null-safe equality of two columns")
+        raise UndecodableError("null-safe equality of two columns")
     if right.expr.value is None:
         return Part(left.is_null, BOOLEAN, null=FALSE).over(children)
     truth = _truth(Operator.EQ, left, right.expr) if left.type == BOOLEAN and not left.path else None
@@ -79,7 +79,7 @@ def in_list(children: list[Part]) -> Part:
     operand, *options = comparable(children)
     literals = tuple(option.expr for option in options if isinstance(option.expr, Literal))
     if len(literals) < len(options):
-        raise NotUnderstood("a list of something else than constants")
+        raise UndecodableError("a list of something else than constants")
     return member(operand, literals, children)
 
 
@@ -104,7 +104,7 @@ def is_nan(children: list[Part]) -> Part:
     """`isnan`, which is false of NULL."""
     [child] = children
     if child.type is None or not pa.types.is_floating(child.type):
-        raise NotUnderstood("isnan of something that is no float")
+        raise UndecodableError("isnan of something that is no float")
     equal = Compare(Operator.EQ, child.expr, Literal(math.nan, child.type))
     return Part(conjunction((child.is_not_null, equal)), BOOLEAN, null=FALSE).repeating(children)
 
@@ -122,7 +122,7 @@ def texts(children: list[Part]) -> tuple[Part, str]:
     operand, pattern = children
     text = pattern.expr.value if isinstance(pattern.expr, Literal) else None
     if operand.type is None or not is_string(operand.type) or not isinstance(text, str):
-        raise NotUnderstood("a pattern that is no constant text")
+        raise UndecodableError("a pattern that is no constant text")
     return operand, text
 
 
@@ -132,9 +132,9 @@ def case(children: list[Part]) -> Part:
     branches = list(zip(children[0:-1:2], children[1::2], strict=False))
     results = [result for _, result in branches] + ([children[-1]] if len(children) % 2 else [])
     if any(result.type != BOOLEAN for result in results):
-        raise NotUnderstood("a case that is no truth value")
+        raise UndecodableError("a case that is no truth value")
     if len(branches) > _BRANCHES:
-        raise NotUnderstood(f"more than {_BRANCHES} cases")
+        raise UndecodableError(f"more than {_BRANCHES} cases")
     _require_small(children)
     result = otherwise
     for condition, then in reversed(branches):
@@ -160,4 +160,4 @@ def coalesce(children: list[Part]) -> Part:
 
 def _require_small(children: list[Part]) -> None:
     if sum(child.size for child in children) > LARGEST:
-        raise NotUnderstood("conditions that are too large to be taken apart")
+        raise UndecodableError("conditions that are too large to be taken apart")

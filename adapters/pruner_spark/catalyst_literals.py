@@ -21,7 +21,7 @@ from pruner.expr.floats import Width, nearest
 from pruner.expr.nodes import Literal
 from pruner.expr.types import is_instant, is_string, is_temporal
 from pruner.expr.values import LiteralValue
-from pruner_spark.catalyst_source import JsonNode, NotUnderstood, Source
+from pruner_spark.catalyst_source import JsonNode, Source, UndecodableError
 
 FIRST_DAY: Final = day_number(datetime.date.min)
 LAST_DAY: Final = day_number(datetime.date.max)
@@ -44,13 +44,13 @@ def literal(node: JsonNode, place: int, data_type: pa.DataType, source: Source) 
         source: where its value is fetched from if the JSON does not have it.
 
     Raises:
-        NotUnderstood: the value is none that the expression form has.
+        UndecodableError: the value is none that the expression form has.
     """
     text = node.get("value")
     if text is None:
         return Literal(None, data_type)
     if not isinstance(text, str):
-        raise NotUnderstood("a literal whose value is no text")
+        raise UndecodableError("a literal whose value is no text")
     value: LiteralValue
     if pa.types.is_date(data_type):
         value = _day(_whole(source.literal_value(place)))
@@ -69,7 +69,7 @@ def set_literals(place: int, data_type: pa.DataType, source: Source) -> tuple[Li
     """Return the literals of an InSet over values of one type, NULL last.
 
     Raises:
-        NotUnderstood: one of them is none that the expression form has.
+        UndecodableError: one of them is none that the expression form has.
     """
     if pa.types.is_binary(data_type):
         return _byte_literals(source.set_sql(place), data_type)
@@ -77,19 +77,19 @@ def set_literals(place: int, data_type: pa.DataType, source: Source) -> tuple[Li
     # A set holds what the literals held: days and microseconds, where `toString` would write dates.
     convert = _stored_moment(data_type) if is_temporal(data_type) else _of_text(data_type)
     if is_string(data_type) and any(_REPLACEMENT in text for text in texts):
-        raise NotUnderstood("a list with text that may not be UTF-8")
+        raise UndecodableError("a list with text that may not be UTF-8")
     try:
         # A set has no order of its own, and reports are to be alike.
         made = [Literal(convert(text), data_type) for text in sorted(texts)]
     except (ValueError, ArithmeticError):
-        raise NotUnderstood("a list of values in another form") from None
+        raise UndecodableError("a list of values in another form") from None
     return (*made, Literal(None, data_type)) if has_null else tuple(made)
 
 
 def _byte_literals(sql: str, data_type: pa.DataType) -> tuple[Literal, ...]:
     listed = _BYTES_LIST.fullmatch(sql)
     if listed is None:
-        raise NotUnderstood("a list of bytes in another form")
+        raise UndecodableError("a list of bytes in another form")
     made = [Literal(bytes.fromhex(digits), data_type) for digits in _BYTES.findall(listed[1])]
     if "NULL" in listed[1]:
         made.append(Literal(None, data_type))
@@ -100,7 +100,7 @@ def _parsed(text: str, data_type: pa.DataType) -> LiteralValue:
     try:
         return _of_text(data_type)(text)
     except (ValueError, ArithmeticError):
-        raise NotUnderstood("a value in another form") from None
+        raise UndecodableError("a value in another form") from None
 
 
 def _of_text(data_type: pa.DataType) -> Callable[[str], LiteralValue]:
@@ -118,7 +118,7 @@ def _of_text(data_type: pa.DataType) -> Callable[[str], LiteralValue]:
         return Decimal
     if is_string(data_type):
         return str
-    raise NotUnderstood(f"a literal of type {data_type}")
+    raise UndecodableError(f"a literal of type {data_type}")
 
 
 def _stored_moment(data_type: pa.DataType) -> Callable[[str], LiteralValue]:
@@ -127,7 +127,7 @@ def _stored_moment(data_type: pa.DataType) -> Callable[[str], LiteralValue]:
 
 def _truth(text: str) -> bool:
     if text not in ("true", "false"):
-        raise NotUnderstood("a truth value in another form")
+        raise UndecodableError("a truth value in another form")
     return text == "true"
 
 
@@ -138,7 +138,7 @@ def _single(text: str) -> float:
 
 def _whole(value: Any) -> int:
     if not isinstance(value, int) or isinstance(value, bool):
-        raise NotUnderstood("a moment in another form")
+        raise UndecodableError("a moment in another form")
     return value
 
 
@@ -150,4 +150,4 @@ def _decoded(data: bytes) -> str:
     try:
         return data.decode()
     except UnicodeDecodeError:
-        raise NotUnderstood("text that is not UTF-8") from None
+        raise UndecodableError("text that is not UTF-8") from None

@@ -37,7 +37,7 @@ from pruner_spark.catalyst_part import (
     join,
     opaque,
 )
-from pruner_spark.catalyst_source import JsonNode, NotUnderstood, Source
+from pruner_spark.catalyst_source import JsonNode, Source, UndecodableError
 from pruner_spark.catalyst_types import INSTANT, arrow_type, is_read_as
 
 if TYPE_CHECKING:
@@ -84,18 +84,18 @@ class Nodes:
         """Build the expression that a pre-order list of nodes describes.
 
         Raises:
-            NotUnderstood: it is no such list.
+            UndecodableError: it is no such list.
         """
         built: list[Part | Junction] = []
         for place in range(len(nodes) - 1, -1, -1):
             node = nodes[place]
             count = int(node["num-children"])
             if count > len(built):
-                raise NotUnderstood("Catalyst's JSON has another shape than was known")
+                raise UndecodableError("Catalyst's JSON has another shape than was known")
             children = [built.pop() for _ in range(count)]
             built.append(self._part(node, place, children))
         if len(built) != 1:
-            raise NotUnderstood("Catalyst's JSON has another shape than was known")
+            raise UndecodableError("Catalyst's JSON has another shape than was known")
         return closed(built[0]).predicate
 
     def _part(self, node: JsonNode, place: int, children: list[Part | Junction]) -> Part | Junction:
@@ -109,11 +109,11 @@ class Nodes:
             elif known and name in _HANDLERS:
                 part = _HANDLERS[name](self, node, place, [closed(child) for child in children])
             else:
-                raise NotUnderstood(f"Catalyst's {name.rpartition('.')[2]} is not understood")
+                raise UndecodableError(f"Catalyst's {name.rpartition('.')[2]} is not understood")
             if part.depth > DEEPEST:
-                raise NotUnderstood("it is nested too deeply")
+                raise UndecodableError("it is nested too deeply")
             return part
-        except NotUnderstood as reason:
+        except UndecodableError as reason:
             return opaque(node, children, str(reason))
 
     # Values
@@ -123,7 +123,7 @@ class Nodes:
         name = str(node["name"])
         metadata = self._metadata[name]
         if _METADATA_COLUMN in metadata:
-            raise NotUnderstood("it is no column of the table")
+            raise UndecodableError("it is no column of the table")
         self._require_by_name(metadata)
         return self._column((name,), node["dataType"])
 
@@ -131,7 +131,7 @@ class Nodes:
         """A field of a struct, by its place among the fields that the child has."""
         [parent] = children
         if not parent.path or not parent.fields:
-            raise NotUnderstood("a field of something that is no column")
+            raise UndecodableError("a field of something that is no column")
         field = parent.fields[int(node["ordinal"])]
         self._require_by_name(field.get("metadata") or {})
         return self._column((*parent.path, str(field["name"])), field["type"])
@@ -139,9 +139,9 @@ class Nodes:
     def _require_by_name(self, metadata: Mapping[str, Any]) -> None:
         """Refuse a column or field that is another thing in files, by its metadata, than what has its name."""
         if self._session.by_field_id and _FIELD_ID in metadata:
-            raise NotUnderstood("the column is looked up by its field id")
+            raise UndecodableError("the column is looked up by its field id")
         if _COLLATIONS in metadata:
-            raise NotUnderstood("text is compared by a collation")
+            raise UndecodableError("text is compared by a collation")
 
     def _column(self, path: tuple[str, ...], described: Any) -> Part:
         column = Column(path)
@@ -155,9 +155,9 @@ class Nodes:
     def _type(self, described: Any, otherwise: str) -> pa.DataType:
         data_type = arrow_type(described)
         if data_type is None:
-            raise NotUnderstood(otherwise)
+            raise UndecodableError(otherwise)
         if self._collated and is_string(data_type):
-            raise NotUnderstood("text may be compared by a collation")
+            raise UndecodableError("text may be compared by a collation")
         return data_type
 
     def _nested(self, column: Column) -> Expr:
@@ -185,7 +185,7 @@ class Nodes:
         [operand] = children
         target = self._type(node["dataType"], "a cast to a type that is not supported")
         if operand.type is None:
-            raise NotUnderstood("a cast of something that is not understood")
+            raise UndecodableError("a cast of something that is not understood")
         made = Call("cast", (operand.expr,), target)
         if undo_cast(operand.type, target, self._semantics) is not None:
             return Part(made, target, null=operand.is_null).over(children)
@@ -197,7 +197,7 @@ class Nodes:
         if mode == "TRY":
             made = Call("try_cast", (operand.expr,), target)
         elif mode != "ANSI":
-            raise NotUnderstood(f"a cast to {target} without ANSI mode may wrap, cut or become NULL")
+            raise UndecodableError(f"a cast to {target} without ANSI mode may wrap, cut or become NULL")
         return Part(made, target).over(children)
 
     def same(self, _: JsonNode, __: int, children: list[Part]) -> Part:
@@ -214,7 +214,7 @@ class Nodes:
         """Refuse a node that was resolved when the session had another zone, or in another session."""
         zone = node.get("timeZoneId")
         if zone is not None and zone != self._session.zone:
-            raise NotUnderstood(f"it follows the zone {zone}, not the session's")
+            raise UndecodableError(f"it follows the zone {zone}, not the session's")
 
     # Truth values of which the JSON lacks a part
 
@@ -222,7 +222,7 @@ class Nodes:
         """IN over a set of values, which the JSON does not have."""
         [operand] = children
         if operand.type is None:
-            raise NotUnderstood("a list of values of a type that is not supported")
+            raise UndecodableError("a list of values of a type that is not supported")
         literals = set_literals(place, operand.type, self._source)
         return conditions.member(operand.moment or operand, literals, children)
 

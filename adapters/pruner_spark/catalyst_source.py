@@ -37,8 +37,8 @@ _TYPE_UTILITIES = "org.apache.spark.sql.catalyst.types.DataTypeUtils"
 _by_machine: MutableMapping[Any, dict[str, JavaObject]] = WeakKeyDictionary()
 
 
-class NotUnderstood(Exception):  # noqa: N818 - never reaches a user
-    """A part of the expression that the expression form has no exact counterpart for; the message says why."""
+class UndecodableError(Exception):
+    """A part of the expression has no exact counterpart in the expression form; the message says why."""
 
 
 class Source:
@@ -52,11 +52,11 @@ class Source:
         """Return a node itself.
 
         Raises:
-            NotUnderstood: too many nodes were asked for already.
+            UndecodableError: too many nodes were asked for already.
         """
         self._asked += 1
         if self._asked > NODES_ASKED:
-            raise NotUnderstood(f"more than {NODES_ASKED} values that have to be asked for one by one")
+            raise UndecodableError(f"more than {NODES_ASKED} values that have to be asked for one by one")
         return self._expression.apply(place)
 
     def literal_value(self, place: int) -> Any:
@@ -79,12 +79,12 @@ class Source:
         """Return the values of an InSet as Java writes them, and whether there is a NULL among them.
 
         Raises:
-            NotUnderstood: the set is too large, or its texts hold whatever would separate them.
+            UndecodableError: the set is too large, or its texts hold whatever would separate them.
         """
         values = self.node(place).hset()
         size = int(values.size())
         if size > SET_VALUES:
-            raise NotUnderstood(f"a list of more than {SET_VALUES:,} values")
+            raise UndecodableError(f"a list of more than {SET_VALUES:,} values")
         has_null = bool(values.contains(None))
         if has_null:
             values, size = getattr(values, "$minus")(None), size - 1
@@ -95,13 +95,13 @@ class Source:
             texts = str(values.mkString(separator)).split(separator)
             if len(texts) == size:
                 return texts, has_null
-        raise NotUnderstood("the values of the list could not be told apart")
+        raise UndecodableError("the values of the list could not be told apart")
 
     def set_sql(self, place: int) -> str:
         """Return the SQL of an InSet, which has the bytes of binary values."""
         node = self.node(place)
         if int(node.hset().size()) > SET_VALUES:
-            raise NotUnderstood(f"a list of more than {SET_VALUES:,} values")
+            raise UndecodableError(f"a list of more than {SET_VALUES:,} values")
         return str(node.sql())
 
 
@@ -109,19 +109,19 @@ def expression_json(expression: JavaObject, list_threshold: int) -> str:
     """Return the JSON of an expression, unless it would be out of proportion.
 
     Raises:
-        NotUnderstood: it holds a subquery, too many nested cases, or too long a list of expressions.
+        UndecodableError: it holds a subquery, too many nested cases, or too long a list of expressions.
     """
     patterns = _java(expression)
     if expression.containsAnyPattern(patterns["heavy"]):
         if expression.containsPattern(patterns["PLAN_EXPRESSION"]):
-            raise NotUnderstood("it depends on a subquery")
+            raise UndecodableError("it depends on a subquery")
         if str(expression.toString()).count("CASE") > CASES:
-            raise NotUnderstood(f"more than {CASES} cases")
+            raise UndecodableError(f"more than {CASES} cases")
     if list_threshold > LISTED_OPTIONS and expression.containsPattern(patterns["IN"]):
-        raise NotUnderstood("spark.sql.optimizer.inSetConversionThreshold lets lists come too long")
+        raise UndecodableError("spark.sql.optimizer.inSetConversionThreshold lets lists come too long")
     text = str(expression.toJSON())
     if len(text) > JSON_CHARACTERS:
-        raise NotUnderstood("it is too large")
+        raise UndecodableError("it is too large")
     return text
 
 

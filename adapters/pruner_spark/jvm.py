@@ -87,6 +87,10 @@ class JavaSide:
         """Return a file index that prunes itself; see java/PrunedFileIndex.java."""
         return self.factory.index(base, table, keys, patience, java_session(spark).sparkContext())
 
+    def slices(self, lines: str, count: int) -> Any:
+        """Return the slices of a snapshot by their keys; see java/Slices.java."""
+        return self.factory.slices(lines, count)
+
     def scans(self, spark: SparkSession) -> list[Scan]:
         """Return the newest scans of a session, oldest first, with what they read as far as Spark has told."""
         session = session_id(spark)

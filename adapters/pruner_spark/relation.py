@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from dataclasses import dataclass
 from threading import Lock
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -19,16 +19,20 @@ from pruner_spark.scans import Scan
 from pruner_spark.session import SessionState
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from pruner.expr.semantics import ScanMode
     from pruner.planning.pinned import PinnedSnapshot
     from pruner.planning.plan import Plan
     from pruner.schema import TableSchema
     from pruner.table import Table
     from pruner.tables.snapshot import Snapshot
-    from pruner_spark.jvm import JavaSide
 
 KEPT_SNAPSHOTS = 4
 """Snapshots of one relation whose slices are kept in the Java machine."""
+
+SlicesInJava: TypeAlias = "Callable[[str, int], Any]"
+"""Makes the slices of a snapshot known to the Java machine: their keys in lines, and how many there are."""
 
 
 class TooLateError(PrunerError):
@@ -52,7 +56,7 @@ class PrunedRelation:
     """A table, as one kind of relation of one session reads it. Threads may share it."""
 
     def __init__(
-        self, name: str, table: Table, shape: Shape, reader: Any, session: str, side: JavaSide
+        self, name: str, table: Table, shape: Shape, reader: Any, session: str, slices_in_java: SlicesInJava
     ) -> None:
         """`reader` is Java's session that the relation belongs to: Spark reads files by its settings, whichever
         session runs the query. `session` is where scans are logged.
@@ -62,7 +66,7 @@ class PrunedRelation:
         self.shape = shape
         self.session = session
         self._reader = reader
-        self._side = side
+        self._slices_in_java = slices_in_java
         self._lock = Lock()
         self._slices: OrderedDict[str, Any] = OrderedDict()
 
@@ -129,7 +133,7 @@ class PrunedRelation:
         if known is not None:
             return known
         lines = slice_lines(snapshot, base_files_only=self.shape.mode == "read_optimized")
-        made = self._side.factory.slices(lines, len(snapshot))
+        made = self._slices_in_java(lines, len(snapshot))
         with self._lock:
             while len(self._slices) >= KEPT_SNAPSHOTS:
                 self._slices.popitem(last=False)

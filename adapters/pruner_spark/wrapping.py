@@ -123,7 +123,7 @@ class Wrapper:
         shape = self._shape(relation, index, hudi)
         session = session_id(self._spark)
         reader = relation.sparkSession()
-        pruned = PrunedRelation(_name(settings), table, shape, reader, session, self._side)
+        pruned = PrunedRelation(_name(settings), table, shape, reader, session, self._side.slices)
         key = (session, str(reader.sessionUUID()), identity(settings), repr(shape))
         number = self._side.planner.name_of(key, pruned)
         keys = self._side.hudi_keys if hudi else self._side.file_keys
