@@ -14,8 +14,8 @@ from pruner_duckdb.gets import UnknownPlanFormat, scan_predicates
 from pruner_duckdb.literals import NoLiteral, sql_literal
 from pruner_duckdb.shadow import LruCache, NotPlanned, Relation, Shadow
 from pruner_duckdb.statement import Parameter, Reference, Select, Span, outermost, splice
-from pruner_duckdb.tokens import with_typical_integers
 from pruner_duckdb.types import quote
+from pruner_duckdb.typical import with_typical_integers
 
 KEPT_TABLE_FUNCTIONS = frozenset(["unnest", "range", "generate_series"])
 """Table functions that may depend on the row beside them; they stay in the shadow's copy as they are."""

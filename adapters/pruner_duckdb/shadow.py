@@ -19,8 +19,8 @@ from typing import Any, TypeVar
 import duckdb
 
 from pruner_duckdb.statement import NotSelect, Select, parse_select
-from pruner_duckdb.tokens import with_typical_integers
 from pruner_duckdb.types import quote
+from pruner_duckdb.typical import with_typical_integers
 
 KEPT_OPTIMIZERS = frozenset(
     [

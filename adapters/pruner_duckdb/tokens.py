@@ -22,22 +22,6 @@ _TOKENS = re.compile(
     re.DOTALL,
 )
 _COMMENT_ENDS = re.compile(rb"/\*|\*/")
-_LETTER = rf"(?:(?![{_SPACE}])[A-Za-z_\x80-\U0010ffff])"
-"""What a name begins with: DuckDB takes every sign outside of ASCII for a letter, those spaces aside."""
-
-_WORD = rf"(?:{_LETTER}|[0-9])"
-_TYPE = r"(?:decimal|dec|numeric|timestamp|time)\s*\([\d\s,]*\)|\[\s*\d+\s*\]"
-"""Types whose numbers are part of them."""
-
-_NUMBERS = re.compile(
-    rf"{_TYPE}|e'(?:[^'\\]|\\.|'')*'|'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\""
-    rf"|\$(?P<tag>(?:{_LETTER}{_WORD}*)?)\$.*?\$(?P=tag)\$"
-    rf"|--[^\r\n]*|{_LETTER}(?:{_WORD}|\$)*|[?$.#]{_WORD}+|(?P<number>\d(?:{_WORD}|\.)*)",
-    re.DOTALL | re.IGNORECASE,
-)
-"""Numbers, and what may hold digits without being one."""
-
-_LONGEST_INTEGER = 18
 OPENING, CLOSING = frozenset(b"([{"), frozenset(b")]}")
 
 
@@ -86,30 +70,6 @@ def with_plain_spaces(text: str) -> str:
             position = token.stop
     parts.append(_OTHER_SPACES.sub(" ", encoded[position:].decode()))
     return "".join(parts)
-
-
-def with_typical_integers(text: str) -> str:
-    """Put one and the same integer in the place of all those of a text that DuckDB takes for values of the same
-    types, so that what depends on nothing else is worked out once.
-
-    Each has as many digits as the one that it replaces: places in the text stay. The type of a literal follows
-    from its number of bits and of digits, with an exact power of two, which has a negative counterpart in a
-    smaller type, apart. Texts with block comments, which can be nested, stay.
-    """
-    if "/*" in text:
-        return text
-    return _NUMBERS.sub(_typical, text)
-
-
-def _typical(found: re.Match[str]) -> str:
-    digits = found["number"]
-    if digits is None or not (digits.isascii() and digits.isdecimal()):
-        return found.group()
-    if digits[0] == "0" or len(digits) > _LONGEST_INTEGER:
-        return digits
-    value = int(digits)
-    power = 1 << (value.bit_length() - 1)
-    return digits if value == power else str(max(power + 1, 10 ** (len(digits) - 1)))
 
 
 def _comment_end(text: bytes, position: int) -> int:

@@ -18,6 +18,7 @@ import pruner_duckdb
 from pruner_duckdb.shadow import Shadow
 from pruner_duckdb.statement import NotSelect
 from tests.support.losses import indexed, write_files
+from tests.support.profiles import examples
 
 
 def test_found_a_table_whose_name_is_another_ones_but_for_digits(tmp_path: Path) -> None:
@@ -71,12 +72,8 @@ def shadow() -> Shadow:
     return Shadow()
 
 
-@settings(max_examples=300)
-@given(pieces=st.lists(st.sampled_from(PIECES), min_size=1, max_size=4), gap=st.sampled_from(["", " "]))
-def test_found_a_shared_parse_that_is_not_the_statements_own(
-    shadow: Shadow, pieces: list[str], gap: str
-) -> None:
-    text = f"SELECT {gap.join(pieces)} FROM t77"
+def require_own_parse(shadow: Shadow, text: str) -> None:
+    """Whatever was parsed before: a text is taken apart as if it was the first one."""
 
     def outcome(parse: Callable[[str], object]) -> object:
         try:
@@ -86,6 +83,43 @@ def test_found_a_shared_parse_that_is_not_the_statements_own(
 
     own = shadow._parse(text)  # pyright: ignore[reportPrivateUsage]
     assert outcome(shadow.parse) == (own.syntax if isinstance(own, NotSelect) else own)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT €77$$77$$\xa077 FROM t77",
+        "SELECT ? 77 FROM t77",
+        "SELECT x::FLOAT(54) FROM t77",
+        "SELECT a77$$77$$ FROM t77",
+        "SELECT t77. 77 FROM t77",
+        "SELECT 77 AS e'77' FROM t77",
+        "SELECT u&'77' FROM t77",
+        "SELECT x'77' FROM t77",
+    ],
+)
+def test_found_columns_of_another_statements_parse(shadow: Shadow, text: str) -> None:
+    """A tokeniser of ours took digits for a number that DuckDB took for a part of a name."""
+    require_own_parse(shadow, text)
+
+
+@settings(max_examples=examples(300))
+@given(pieces=st.lists(st.sampled_from(PIECES), min_size=1, max_size=4), gap=st.sampled_from(["", " "]))
+def test_found_a_shared_parse_that_is_not_the_statements_own(
+    shadow: Shadow, pieces: list[str], gap: str
+) -> None:
+    require_own_parse(shadow, f"SELECT {gap.join(pieces)} FROM t77")
+
+
+SIGNS = st.sampled_from(
+    [*" \t\n\r\xa0\u200b()[]{},.;:?!=<>+-*/%|&^~@#$\\`'\"_eExXuU79€é٣²\x00\x0b\x0c\x1f\x7f"]
+)
+
+
+@settings(max_examples=examples(300))
+@given(st.lists(st.one_of(SIGNS, st.sampled_from(["77", "'77'", '"77"', "$$", "/*", "*/", "--", "a77"]))))
+def test_found_nothing_shared_among_hostile_texts(shadow: Shadow, signs: list[str]) -> None:
+    require_own_parse(shadow, f"SELECT x {''.join(signs)} FROM t77 WHERE x = 77")
 
 
 @pytest.fixture
