@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -29,9 +28,9 @@ collect_ignore = [] if profiles.NAME == "soak" else ["engines/test_trino_oldest.
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
-    """Choose the seed of this run before Hypothesis and the worker processes read it."""
+    """Set the seed of this run before Hypothesis and the worker processes read it."""
     if config.option.hypothesis_seed is None:
-        config.option.hypothesis_seed = str(random.SystemRandom().randrange(2**32))
+        config.option.hypothesis_seed = str(profiles.seed())
 
 
 def pytest_report_header(config: pytest.Config) -> str:
@@ -63,15 +62,15 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Add the one command that repeats a failed property to its report."""
+    """Add the one command that repeats a failed property to its report, and where seeds are new of every test."""
     report = yield
     is_property = getattr(getattr(item, "obj", None), "is_hypothesis_test", False)
-    if report.when == "call" and report.failed and is_property:
+    if report.when == "call" and report.failed and (is_property or not profiles.IS_FIXED):
         seed = item.config.option.hypothesis_seed
         node = item.nodeid
         profile = f"PRUNER_TEST_PROFILE={profiles.NAME} PRUNER_FUZZ_N={profiles.REQUESTED}"
         command = f"{profile} .venv/bin/python -m pytest '{node}' --hypothesis-seed={seed}"
-        report.sections.append(("repeat this property", f"seed {seed}\n{command}"))
+        report.sections.append(("repeat this test", f"seed {seed}\n{command}"))
     return report
 
 

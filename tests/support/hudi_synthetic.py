@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 import json
 import os
+import random
 import uuid
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -51,6 +52,7 @@ class SyntheticTable:
     groups: dict[tuple[str, str], Group] = field(default_factory=dict[tuple[str, str], Group])
     _clock: itertools.count[int] = field(default_factory=lambda: itertools.count(20260101000000001))
     _links: itertools.count[int] = field(default_factory=itertools.count)
+    _ids: random.Random = field(default_factory=lambda: random.Random(1))
     _source: Path | None = None
 
     def __post_init__(self) -> None:
@@ -74,7 +76,7 @@ class SyntheticTable:
     def insert(self, partitions: Iterable[str]) -> None:
         """Write a new file group for each partition given."""
         instant = self._instant()
-        made = [self._base(partition, f"{uuid.uuid4()}-0", instant) for partition in partitions]
+        made = [self._base(partition, self._file_id(), instant) for partition in partitions]
         self._commit(instant, self._write_action, [self._base_stat(group, None) for group in made], "INSERT")
 
     def update(self, keys: Iterable[tuple[str, str]], action: str | None = None) -> None:
@@ -108,7 +110,7 @@ class SyntheticTable:
         for key in keys:
             del self.groups[key]
             gone.setdefault(key[0], []).append(key[1])
-        made = [self._base(partition, f"{uuid.uuid4()}-0", instant) for partition in partitions]
+        made = [self._base(partition, self._file_id(), instant) for partition in partitions]
         stats = [self._base_stat(group, None) for group in made]
         self._commit(instant, "replacecommit", stats, "INSERT_OVERWRITE", {"partitionToReplaceFileIds": gone})
 
@@ -118,6 +120,9 @@ class SyntheticTable:
 
     def _instant(self) -> str:
         return str(next(self._clock))
+
+    def _file_id(self) -> str:
+        return f"{uuid.UUID(int=self._ids.getrandbits(128), version=4)}-0"
 
     def _folder(self, partition: str) -> Path:
         folder = self.root / partition

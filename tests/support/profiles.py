@@ -1,18 +1,33 @@
 """How hard property tests try: `quick`, `default`, `fuzz` and `soak`, chosen by `PRUNER_TEST_PROFILE`.
 
-A property asks `examples(n)` how many examples to run, so that one variable scales them all.
+A property asks `examples(n)` how many examples to run, so that one variable scales them all. `quick` and `default`
+are the same run everywhere: their seed is written here, and no example depends on what a machine remembers or on
+what other tests import. `fuzz` and `soak` look for what is not known yet: each of their runs chooses a new seed.
 """
 
 from __future__ import annotations
 
 import os
+import random
 from typing import Final
 
 from hypothesis import HealthCheck, settings
+from hypothesis.database import DirectoryBasedExampleDatabase, ExampleDatabase
+
+from tests.support import constants
 
 NAME: Final = os.environ.get("PRUNER_TEST_PROFILE", "default")
 REQUESTED: Final = int(os.environ.get("PRUNER_FUZZ_N", "2000"))
 QUICK_SHARE: Final = 5
+IS_FIXED: Final = NAME in ("quick", "default")
+"""Whether this run is the same one everywhere."""
+
+FIXED_SEED: Final = 20_260_611
+
+
+def seed() -> int:
+    """Return the seed of a run that was given none."""
+    return FIXED_SEED if IS_FIXED else random.SystemRandom().randrange(2**32)
 
 
 def examples(usual: int = 100) -> int:
@@ -23,13 +38,22 @@ def examples(usual: int = 100) -> int:
 
 
 def load() -> None:
-    """Make Hypothesis use the chosen profile; a failing example always prints how to repeat it."""
-    for name in ("quick", "default", "fuzz", "soak"):
-        settings.register_profile(
-            name,
-            deadline=None,
-            print_blob=True,
-            max_examples=examples(),
-            suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
-        )
+    """Make Hypothesis use the chosen profile; a failing example always prints how to repeat it.
+
+    Failures of an earlier run are tried first where new seeds are wanted, never where the run is to be the same.
+    `derandomize` is said because Hypothesis switches it on by itself where it finds a CI.
+    """
+    remembered: ExampleDatabase | None = (
+        None if IS_FIXED else DirectoryBasedExampleDatabase(".hypothesis/examples")
+    )
+    settings.register_profile(
+        NAME,
+        deadline=None,
+        derandomize=False,
+        database=remembered,
+        print_blob=True,
+        max_examples=examples(),
+        suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+    )
     settings.load_profile(NAME)
+    constants.fix(of_the_code=not IS_FIXED)
