@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import math
 from collections.abc import Callable
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -350,3 +351,33 @@ def test_i3_rows_whose_bitmaps_are_gone_are_all_possible(tmp_path: Path) -> None
     assert plan.rows is not None
     told = {Path(uri).name: rows for uri, rows in plan.rows.items()}
     assert told["together.parquet"] is None or told["together.parquet"].tolist() == [0, 1, 2, 3]
+
+
+NUMBERS = [
+    *(pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.float32(), pa.float64()),
+    *(pa.decimal128(5, 0), pa.decimal128(9, 2), pa.decimal128(38, 10)),
+]
+
+
+@pytest.mark.parametrize("data_type", NUMBERS, ids=str)
+def test_i1_a_value_is_found_by_literals_of_other_types(tmp_path: Path, data_type: pa.DataType) -> None:
+    """I1 (datafusion#22994, milvus#51140, trino#30544): looked up in another domain than it was recorded in."""
+    root = tmp_path / "t"
+    root.mkdir()
+    make = Decimal if pa.types.is_decimal(data_type) else int
+    for name, values in {"a": [7, 8], "b": [8, 9], "c": [10, None]}.items():
+        typed = pa.array([None if value is None else make(value) for value in values], data_type)
+        pq.write_table(pa.table({"x": typed}), root / f"{name}.parquet")
+    table = pruner.open_table(str(root))
+    table.create_index("bits", on="x", using="bitmap")
+    for literal in (
+        "7",
+        "7.0",
+        "7.00",
+        "CAST(7 AS BIGINT)",
+        "CAST(7 AS DECIMAL(20, 5))",
+        "CAST(7 AS TINYINT)",
+    ):
+        assert _rows(table, f"x = {literal}") == {"a.parquet": [0]}, literal
+        assert _rows(table, f"x IN ({literal}, 10)") == {"a.parquet": [0], "c.parquet": [0]}, literal
+    assert [Path(file).name for file in table.plan("x = 7e0").files] == ["a.parquet"]

@@ -320,6 +320,27 @@ def test_verify_adds_up_again(table: pruner.Table) -> None:
     assert "names other slices" in problem
 
 
+def test_r2_indexes_that_contradict_each_other(tmp_path: Path) -> None:
+    """R2: two indexes that together leave a slice no outcome: one of them lies, the slice stays, the plan says so."""
+    root = tmp_path / "t"
+    write_file(root / "a.parquet", x=[55, 55])
+    write_file(root / "b.parquet", x=[7, 8])
+    table = pruner.open_table(root)
+    for name in ("lying", "honest"):
+        table.create_index(name, on="x")
+
+    def lying(records: pa.Table) -> pa.Table:
+        for bound in ("min_integer", "max_integer"):
+            records = with_column(bound, lambda _: pa.array([1055, 1008], pa.int64()))(records)
+        return records
+
+    first = next(entry for entry in metadata_of(table).state().segments if entry.partition == "column_stats")
+    put_in_place(table, first, lying)
+    plan = pruner.open_table(table.uri).plan("x = 55")
+    assert [Path(file).name for file in plan.files] == ["a.parquet"]
+    assert "indexes contradict each other on column x for 1 slices: kept" in plan.fallbacks
+
+
 def test_a_vacuum_without_grace_beside_a_writer(table: pruner.Table, monkeypatch: pytest.MonkeyPatch) -> None:
     """The file that a writer was about to name was removed: a conflict, which said that there was no folder."""
     real = os.link

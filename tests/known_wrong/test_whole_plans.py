@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
+from datetime import datetime
 from pathlib import Path
 
 import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 import xxhash
 
 import pruner
@@ -135,3 +137,67 @@ def test_i4_one_unusable_index_leaves_the_others_working(tmp_path: Path) -> None
     assert "99" in reasons
     assert "damaged" in reasons
     assert _kept(table, "y = 30") == ["a.parquet", "b.parquet", "c.parquet", "d.parquet"]
+
+
+@pytest.mark.parametrize(
+    ("zone", "wall_clock", "matching", "kept"),
+    [
+        ("America/New_York", "2020-11-01 01:30:00", {"1.parquet", "2.parquet"}, "1 2"),
+        ("America/New_York", "2020-11-01 02:30:00", {"3.parquet"}, "2 3"),
+        ("Europe/Amsterdam", "1930-06-01 12:00:00", {"4.parquet"}, "4 5"),
+    ],
+)
+def test_s13_folds_and_offsets_of_seconds(
+    tmp_path: Path, zone: str, wall_clock: str, matching: set[str], kept: str
+) -> None:
+    """S13 (delta#5512, ClickHouse#119173): an hour that comes twice, and a zone that was 1:19:32 ahead of UTC."""
+    moments = [
+        *("2020-11-01T04:30:00", "2020-11-01T05:30:00", "2020-11-01T06:30:00", "2020-11-01T07:30:00"),
+        *("1930-06-01T10:40:28", "1930-06-01T11:00:00", "1930-06-02T10:40:28"),
+    ]
+    files: dict[str, dict[str, list[object]]] = {
+        f"{i}.parquet": {"at": [datetime.fromisoformat(f"{moment}+00:00")]}
+        for i, moment in enumerate(moments)
+    }
+    table = _table(tmp_path / "t", files)
+    table.create_index("stats", on="at")
+    plan = table.plan(f"at = TIMESTAMP '{wall_clock}'", semantics=pruner.Semantics("duckdb", zone=zone))
+    names = [Path(file).name for file in plan.files]
+    assert matching <= set(names)
+    assert names == [f"{name}.parquet" for name in kept.split()]
+
+
+@pytest.mark.parametrize("using", ["column_stats", "bitmap"])
+def test_t9_an_index_answers_for_its_own_column_alone(tmp_path: Path, using: str) -> None:
+    """T9 (HUDI-7569, hudi#12234): keys of one column, or of several, say nothing of lists over another."""
+    table = _table(tmp_path / "t", FOUR_FILES)
+    table.create_index("keys", on="x", using=using)
+    every = ["a.parquet", "b.parquet", "c.parquet", "d.parquet"]
+    assert _kept(table, "y IN (1, 2)") == every
+    assert _kept(table, "s IN ('1', '2')") == every
+    assert _kept(table, "x IN (1, 7) OR y IN (1, 2)") == every
+    assert _kept(table, "x IN (1, 7) AND y IN (1, 2)") == ["a.parquet"]
+    assert _kept(table, "(x, y) IN ((1, 20), (7, 10))") == every
+
+
+FUNCTIONS_THAT_DIFFER = [
+    "upper(s) = 'SS'",
+    "lower(s) = 'i'",
+    "substring(s, 0, 3) = 'ab'",
+    "concat(s, NULL) = 'ab'",
+    "x / 2 = 1",
+    "s LIKE '%b'",
+]
+
+
+@pytest.mark.parametrize("dialect", ["duckdb", "spark", "trino"])
+def test_i5_functions_that_engines_compute_otherwise_prune_nothing(tmp_path: Path, dialect: str) -> None:
+    """I5: `upper('ß')`, position 0 of a substring, integer division: no evidence of one engine serves another."""
+    table = _table(tmp_path / "t", FOUR_FILES)
+    table.create_index("stats", on="*")
+    table.create_index("bits", on=["x", "s"], using="bitmap")
+    every = ["a.parquet", "b.parquet", "c.parquet", "d.parquet"]
+    for predicate in FUNCTIONS_THAT_DIFFER:
+        assert _kept(table, predicate, dialect) == every, predicate
+        assert _kept(table, f"NOT ({predicate})", dialect) == every, predicate
+        assert _kept(table, f"x = 3 AND {predicate}", dialect) == ["b.parquet"], predicate
