@@ -26,7 +26,7 @@ import pruner_duckdb
 from benchmarks import bitmap_positions
 from benchmarks.timing import medians
 from demo.flights import source_table
-from pruner.evidence.snapshot import Source, Sources
+from pruner.evidence.sources import RecordsSource, Sources
 from pruner.expr.bind import bind
 from pruner.expr.semantics import Semantics
 from pruner.expr.sql import parse_predicate
@@ -138,7 +138,7 @@ def _plan(console: Console) -> None:
 class _MadeUpEvidence:
     """Stands in for `pruner.evidence.snapshot.SnapshotEvidence`: one bitmap source for each field."""
 
-    def __init__(self, sources: dict[tuple[str, ...], Source]) -> None:
+    def __init__(self, sources: dict[tuple[str, ...], RecordsSource]) -> None:
         self._sources = sources
 
     def sources(self, about: Field) -> Sources:
@@ -157,7 +157,7 @@ def _plan_over(console: Console, count: int) -> dict[str, float]:
     made = time.perf_counter() - started
     started = time.perf_counter()
     sources = {
-        field.path: Source.of(field.name, "bitmap", BITMAP.load(table, count, field))
+        field.path: RecordsSource(field.name, "bitmap", BITMAP.load(table, count, field))
         for field, table in zip(FIELDS, records, strict=True)
     }
     console.print(

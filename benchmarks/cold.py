@@ -19,19 +19,20 @@ from rich.console import Console
 from rich.table import Table as Grid
 
 from benchmarks.records import CARRIERS, ROWS_PER_FILE, integer_records, string_records
-from pruner.evidence.snapshot import SegmentCache, SnapshotEvidence
+from pruner.evidence.snapshot import SnapshotEvidence
 from pruner.expr.bind import bind
 from pruner.expr.semantics import Semantics
 from pruner.expr.sql import parse_predicate
 from pruner.indexes.partition_stats import SliceBatch, write_records
 from pruner.indexes.registry import index_type
 from pruner.metadata import FieldBinding, MetadataTable, SegmentEntry, State, define
+from pruner.metadata.segment_cache import SegmentCache
 from pruner.metadata.segments import batch_table
 from pruner.metadata.state import FILES
 from pruner.pipeline.batches import BATCH_SLICES
 from pruner.planning.planner import Planner
 from pruner.schema import Field, TableSchema
-from pruner.storage.store import open_store
+from pruner.storage.opening import open_store
 from pruner.tables.snapshot import SLICE_COLUMNS, Partitions, Snapshot
 
 SIZES = ((100_000, 100), (1_000_000, 1_000))

@@ -22,7 +22,7 @@ from benchmarks.records import integer_records
 from pruner.metadata.segments import batch_table
 from pruner.metadata.state import FILES
 from pruner.metadata.table import MetadataTable
-from pruner.storage.store import open_store
+from pruner.storage.opening import open_store
 from pruner.table import Table
 from pruner.tables.hudi import HudiSource
 from tests.support.hudi_synthetic import SyntheticTable

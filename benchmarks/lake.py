@@ -21,7 +21,7 @@ from pruner.metadata.segments import batch_table
 from pruner.metadata.state import FILES
 from pruner.metadata.table import MetadataTable
 from pruner.planning.pinned import PinnedSnapshot
-from pruner.storage.store import open_store
+from pruner.storage.opening import open_store
 from pruner.table import Table
 
 INDEX = "statistics"

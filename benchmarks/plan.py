@@ -22,13 +22,14 @@ import pruner
 from benchmarks.lake import Bounds, index_with, link_tree, made_up_bounds
 from benchmarks.records import ROWS_PER_FILE
 from benchmarks.timing import medians
-from pruner.evidence.snapshot import SegmentCache, SnapshotEvidence
+from pruner.evidence.snapshot import SnapshotEvidence
 from pruner.expr.bind import bind, conjuncts
 from pruner.expr.semantics import Semantics
 from pruner.expr.sql import parse_predicate
+from pruner.metadata.segment_cache import SegmentCache
 from pruner.metadata.table import MetadataTable
 from pruner.planning.pinned import PinnedSnapshot
-from pruner.storage.store import open_store
+from pruner.storage.opening import open_store
 from pruner.table import Table
 from pruner.verdict import Outcome
 
@@ -171,7 +172,7 @@ def _kernel(table: Table, pinned: PinnedSnapshot, text: str) -> Callable[[], Any
     leaves: list[Any] = list(conjuncts(bound))
     metadata = MetadataTable(open_store(table.index_uri))
     evidence = SnapshotEvidence(pinned.data, metadata.state(), SegmentCache(lambda: metadata))
-    sources = [evidence.sources(leaf.field).usable[0].evidence for leaf in leaves]
+    sources = [evidence.sources(leaf.field).usable[0] for leaf in leaves]
 
     def evaluate() -> Any:
         keep = np.ones(len(pinned.data), np.bool_)

@@ -36,7 +36,8 @@ if TYPE_CHECKING:
     from pruner.maintenance.inspection import IndexEntry
     from pruner.maintenance.status import IndexStatus, TableStatus
     from pruner.planning.pinned import PinnedSnapshot
-    from pruner.planning.plan import FunnelStep, Plan
+    from pruner.planning.plan import Plan
+    from pruner.planning.report import FunnelStep
     from pruner.planning.row_reader import read_rows, row_groups
     from pruner.table import Table
     from pruner.tables.snapshot import FileSlice
@@ -86,7 +87,8 @@ _HOMES = {
     "pruner.expr.semantics": ("NanOrder", "Semantics"),
     "pruner.maintenance.build": ("RefreshResult",),
     "pruner.maintenance.inspection": ("IndexEntry",),
-    "pruner.planning.plan": ("FunnelStep", "Plan"),
+    "pruner.planning.plan": ("Plan",),
+    "pruner.planning.report": ("FunnelStep",),
     "pruner.planning.row_reader": ("read_rows", "row_groups"),
     "pruner.maintenance.status": ("IndexStatus", "TableStatus"),
     "pruner.planning.pinned": ("PinnedSnapshot",),

@@ -9,19 +9,20 @@ from threading import RLock
 from typing import TYPE_CHECKING
 
 from pruner.errors import FormatError, IndexDefinitionError, StorageError
-from pruner.evidence.snapshot import SegmentCache, SnapshotEvidence
+from pruner.evidence.snapshot import SnapshotEvidence
 from pruner.maintenance.build import Indexing, RefreshResult, names_of
 from pruner.maintenance.compaction import Compaction, CompactResult
 from pruner.maintenance.inspection import entries
 from pruner.maintenance.status import TableStatus, index_status
 from pruner.maintenance.verification import partition_stats_problems
 from pruner.metadata.last_snapshot import LastSnapshot
+from pruner.metadata.segment_cache import SegmentCache
 from pruner.metadata.table import MetadataTable
 from pruner.pipeline.runners import LOCAL, runner_for
 from pruner.planning.pinned import PinnedSnapshot, View
 from pruner.planning.planner import Planner
-from pruner.storage.store import open_store
-from pruner.tables.detect import open_source
+from pruner.storage.opening import open_store
+from pruner.tables.detect import open_table_source
 
 if TYPE_CHECKING:
     from pruner.expr.nodes import Expr
@@ -61,7 +62,7 @@ def open_places(
     """
     roots = [os.fspath(root) for root in ([uri] if isinstance(uri, (str, os.PathLike)) else uri)]
     options = dict(storage_options or {})
-    source = open_source(roots, options)
+    source = open_table_source(roots, options)
     place = index_uri or source.root.rstrip("/") + METADATA_SUFFIX
     return Table(source, MetadataTable(open_store(place, options)), place, max_staleness)
 

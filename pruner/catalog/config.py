@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from pruner.errors import PrunerError, TableError
 from pruner.limits import CONFIG_BYTES
-from pruner.storage.store import normalize_uri
+from pruner.storage.opening import normalize_uri
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -34,7 +34,10 @@ ALL_FROM = 0.5
 """Share of the slices from which on the records of all are read at once, to be asked as a whole from then on."""
 
 WARM_AFTER = 64
-"""Questions after which a process is one that goes on asking: all records are read, for a little less time each."""
+"""Questions after which a process is one that goes on asking.
+
+All records are then read, which makes each later answer a little faster.
+"""
 
 _NONE = np.empty(0, np.int64)
 
@@ -78,7 +81,7 @@ Load = Callable[["Sequence[int] | None"], Loaded]
 """Reads the records of some segments, by number, and those of all ungrouped slices; None for all segments."""
 
 
-class FirstCut:
+class GroupedEvidence:
     """Evidence of one field from groups and records: see `pruner.indexes.base.Evidence`. Threads may share it.
 
     `groups` is evidence about the groups and, last, about what has no record.
@@ -95,7 +98,7 @@ class FirstCut:
         self._layout = layout
         self._load = load
         self._lock = Lock()
-        self._questions = 0
+        self._times_asked = 0
         self._read: frozenset[int] | None = frozenset()
         self.notes: tuple[str, ...] = ()
         self._sizes = np.diff(layout.offsets)
@@ -112,8 +115,8 @@ class FirstCut:
         self, leaf: Leaf, outcome: Outcome, semantics: Semantics, at: NDArray[np.intp] | None
     ) -> Mask | None:
         """Tell for each slice whether some row can make `leaf` come to `outcome`: see `Evidence.possible`."""
-        self._questions += 1
-        loaded = self._everything() if self._questions > WARM_AFTER else self._loaded
+        self._times_asked += 1
+        loaded = self._everything() if self._times_asked > WARM_AFTER else self._loaded
         if loaded.settles_all:
             return loaded.evidence.possible(leaf, outcome, semantics, at)
         by_group = self._groups.possible(leaf, outcome, semantics, None)
@@ -204,7 +207,7 @@ def _ask(
     return result
 
 
-def first_cut(
+def grouped_evidence(
     places: Sequence[Place],
     grouped: Sequence[Place],
     kind: IndexType,
@@ -212,7 +215,7 @@ def first_cut(
     placement: Placement,
     count: int,
     index: str,
-) -> FirstCut:
+) -> GroupedEvidence:
     """Make the evidence of one field of one index.
 
     Args:
@@ -251,7 +254,7 @@ def first_cut(
         compact = together.set_column(at, SLICE_COLUMN, pa.array(positions[slices]))
         return Loaded(kind.load(compact, len(read), about), positions, lost, tuple(notes))
 
-    return FirstCut(count, groups, _layout(grouped, ungrouped), load)
+    return GroupedEvidence(count, groups, _layout(grouped, ungrouped), load)
 
 
 def _layout(grouped: Sequence[Place], ungrouped: Sequence[Place]) -> Layout:

@@ -7,7 +7,6 @@ reason is recorded.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
 from threading import Lock
 from typing import TYPE_CHECKING
 
@@ -15,78 +14,25 @@ import numpy as np
 import pyarrow as pa
 
 from pruner.errors import FormatError, IndexDefinitionError, StorageError
-from pruner.evidence.grouped import FirstCut, first_cut
+from pruner.evidence.grouped import GroupedEvidence, grouped_evidence
 from pruner.evidence.join import Part, Placement, newest_of_each_slice
 from pruner.evidence.partitions import partition_evidence
+from pruner.evidence.sources import EitherSource, GroupedSource, LimitedSource, RecordsSource, Sources
 from pruner.indexes.base import DeferringIndexType, RowEvidence
 from pruner.indexes.registry import index_type
-from pruner.metadata.segment_cache import SegmentCache
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from pruner.indexes.base import Evidence, IndexType
+    from pruner.indexes.base import IndexType
     from pruner.metadata.definitions import IndexDefinition
+    from pruner.metadata.segment_cache import SegmentCache
     from pruner.metadata.state import SegmentEntry, State
     from pruner.schema import Field
     from pruner.tables.snapshot import Snapshot
 
-__all__ = ["PARTITION_SOURCE", "SegmentCache", "SnapshotEvidence", "Source", "Sources", "usable_type"]
-
 PARTITION_SOURCE = "partition"
 """Name under which reports show evidence from partition values, which no index had to be built for."""
-
-
-@dataclass(frozen=True, slots=True)
-class Source:
-    """Evidence of one index about one field, by snapshot ordinal.
-
-    With `alternative` set the value that the engine reads may come from either of two places (trap N6), and only what
-    both sources exclude is excluded (R2).
-    """
-
-    index: str
-    using: str
-    evidence: Evidence
-    alternative: Source | None = None
-    only_for: frozenset[str] | None = None
-    """Engines that read the value this is about; None for all."""
-    never_covered: NDArray[np.bool_] | None = None
-    """True for each slice without a usable record, where that is known beforehand; None where there is none."""
-    first_cut: FirstCut | None = None
-    """The evidence, where it reads records when they are asked for."""
-    by_row: RowEvidence | None = None
-    """The evidence, where it knows single rows."""
-
-    @property
-    def uncovered(self) -> NDArray[np.bool_] | None:
-        """True for each slice without a usable record; None where there is none."""
-        return self.never_covered if self.first_cut is None else self.first_cut.uncovered
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """Why records could not be read when they were asked for."""
-        return () if self.first_cut is None else self.first_cut.notes
-
-    @classmethod
-    def of(cls, index: str, using: str, evidence: Evidence) -> Source:
-        """Evidence of one index."""
-        covered = evidence.covered
-        return cls(
-            index,
-            using,
-            evidence,
-            never_covered=None if covered.all() else ~covered,
-            by_row=evidence if isinstance(evidence, RowEvidence) else None,
-        )
-
-
-@dataclass
-class Sources:
-    """What is known of one field, and why some of it could not be used."""
-
-    usable: list[Source] = field(default_factory=list[Source])
-    fallbacks: list[str] = field(default_factory=list[str])
 
 
 class SnapshotEvidence:
@@ -122,17 +68,17 @@ class SnapshotEvidence:
             found.fallbacks.append(f"partition column {about.name}: values in the path cannot be used")
         partitions = self._snapshot.partitions
         path_decides = not about.in_file or about.path in partitions.trusted
-        if evidence is not None and path_decides:
-            from_path = Source.of(PARTITION_SOURCE, "partition_values", evidence)
-            found.usable = [from_path, *(found.usable if about.in_file else ())]
-        elif evidence is not None and about.path in partitions.shared:
-            from_path = Source.of(PARTITION_SOURCE, "partition_values", evidence)
-            either = [replace(source, alternative=from_path) for source in found.usable]
-            readers = partitions.path_readers
-            found.usable = [replace(from_path, only_for=readers), *either] if readers else either
-        else:
+        if evidence is None or not (path_decides or about.path in partitions.shared):
             # Some engines read the path instead of the file, and what they make of it is not known.
-            found.usable = [replace(source, only_for=partitions.file_readers) for source in found.usable]
+            found.usable = [LimitedSource(source, partitions.file_readers) for source in found.usable]
+            return
+        in_path = RecordsSource(PARTITION_SOURCE, "partition_values", evidence)
+        if path_decides:
+            found.usable = [in_path, *(found.usable if about.in_file else ())]
+            return
+        found.usable = [EitherSource(source, in_path) for source in found.usable]
+        if partitions.path_readers:
+            found.usable.insert(0, LimitedSource(in_path, partitions.path_readers))
 
     def _load_index(self, definition: IndexDefinition, about: Field, found: Sources) -> None:
         kind = usable_type(definition)
@@ -142,9 +88,9 @@ class SnapshotEvidence:
         assert self._state is not None
         entries = [entry for entry in self._state.segments_of(definition) if entry.field == about.path]
         if any(entry.partition_stats is not None for entry in entries):
-            cut = self._first_cut(definition, entries, kind, about, found)
-            if cut is not None:
-                found.usable.append(Source(definition.name, definition.using, cut, first_cut=cut))
+            grouped = self._grouped(definition, entries, kind, about, found)
+            if grouped is not None:
+                found.usable.append(GroupedSource(definition.name, definition.using, grouped))
                 return
         parts = self._parts(definition, entries, kind, found)
         if not parts:
@@ -155,10 +101,9 @@ class SnapshotEvidence:
             evidence = kind.load_deferring(records, len(self._snapshot), about, fetch)
         else:
             evidence = kind.load(records, len(self._snapshot), about)
-        source = Source.of(definition.name, definition.using, evidence)
-        if source.by_row is not None:
-            found.fallbacks += [f"index {definition.name}: {note}" for note in source.by_row.notes]
-        found.usable.append(source)
+        if isinstance(evidence, RowEvidence):
+            found.fallbacks += [f"index {definition.name}: {note}" for note in evidence.notes]
+        found.usable.append(RecordsSource(definition.name, definition.using, evidence))
 
     def _parts(
         self, definition: IndexDefinition, entries: list[SegmentEntry], kind: IndexType, found: Sources
@@ -173,14 +118,14 @@ class SnapshotEvidence:
                 found.fallbacks.append(f"index {definition.name}: {error}")
         return newest_of_each_slice(parts, len(self._snapshot))
 
-    def _first_cut(
+    def _grouped(
         self,
         definition: IndexDefinition,
         entries: list[SegmentEntry],
         kind: IndexType,
         about: Field,
         found: Sources,
-    ) -> FirstCut | None:
+    ) -> GroupedEvidence | None:
         """Evidence that begins with groups; None where no segment has any that could be used."""
 
         def report(reason: str) -> None:
@@ -190,7 +135,9 @@ class SnapshotEvidence:
         grouped = [place for place in places if place.groups is not None]
         if not grouped:
             return None
-        return first_cut(places, grouped, kind, about, self._placement, len(self._snapshot), definition.name)
+        return grouped_evidence(
+            places, grouped, kind, about, self._placement, len(self._snapshot), definition.name
+        )
 
 
 class _Deferred:

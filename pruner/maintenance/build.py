@@ -27,9 +27,9 @@ from pruner.pipeline.requests import BuildRequest, Failure
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from pruner.evidence.snapshot import SegmentCache
     from pruner.indexes.base import IndexType
     from pruner.metadata.receipts import Receipt
+    from pruner.metadata.segment_cache import SegmentCache
     from pruner.metadata.state import State
     from pruner.metadata.table import MetadataTable
     from pruner.pipeline.batches import Runner

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from pruner.evidence.snapshot import SegmentCache
     from pruner.metadata.receipts import Receipt
+    from pruner.metadata.segment_cache import SegmentCache
     from pruner.metadata.state import SavedSnapshot, SegmentEntry, State
     from pruner.metadata.table import MetadataTable
     from pruner.tables.snapshot import Snapshot

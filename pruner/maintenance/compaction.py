@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from pruner.evidence.snapshot import SegmentCache
     from pruner.indexes.base import IndexType
     from pruner.metadata.definitions import IndexDefinition
+    from pruner.metadata.segment_cache import SegmentCache
     from pruner.metadata.state import SegmentEntry, State
     from pruner.metadata.table import MetadataTable
     from pruner.tables.snapshot import Snapshot

@@ -16,8 +16,8 @@ from pruner.indexes.bitmap.keys import SEPARATOR, place, stem
 from pruner.planning.rows import rows_of
 
 if TYPE_CHECKING:
-    from pruner.evidence.snapshot import SegmentCache
     from pruner.metadata.definitions import IndexDefinition
+    from pruner.metadata.segment_cache import SegmentCache
     from pruner.metadata.state import State
     from pruner.schema import Field
     from pruner.tables.snapshot import Snapshot
@@ -62,11 +62,12 @@ def entries(
         for source in evidence.sources(field).usable:
             if source.index != definition.name:
                 continue
-            if not isinstance(source.evidence, ListedEvidence):
+            listed = source.listed
+            if listed is None:
                 raise IndexDefinitionError(
                     f"index {definition.name!r} is of type {definition.using}, which keeps no values to look into"
                 )
-            yield from _of_field(source.evidence, field, snapshot, prefix, positions)
+            yield from _of_field(listed, field, snapshot, prefix, positions)
 
 
 def _of_field(

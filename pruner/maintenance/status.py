@@ -19,8 +19,8 @@ from pruner.metadata.segments import SLICE_COLUMN
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from pruner.evidence.snapshot import SegmentCache
     from pruner.metadata.definitions import IndexDefinition
+    from pruner.metadata.segment_cache import SegmentCache
     from pruner.metadata.state import SegmentEntry, State
     from pruner.tables.snapshot import Snapshot
 

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from pruner.evidence.snapshot import SegmentCache
     from pruner.expr.bound import BoundExpr
+    from pruner.metadata.segment_cache import SegmentCache
     from pruner.schema import TableSchema
     from pruner.tables.snapshot import Snapshot
 

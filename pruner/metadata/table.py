@@ -13,7 +13,7 @@ from pruner.errors import ConflictError, FormatError, StorageError
 from pruner.limits import LOG_ENTRY_BYTES
 from pruner.metadata import cleanup, log, segments
 from pruner.metadata.definitions import now
-from pruner.metadata.state import FORMAT_VERSION, State, refuse_newer
+from pruner.metadata.state import FORMAT_VERSION, NewerFormatError, State, refuse_newer
 from pruner.storage.store import NotFoundError
 
 if TYPE_CHECKING:
@@ -247,19 +247,29 @@ class MetadataTable:
 
     def unreferenced(self) -> list[ObjectInfo]:
         """What `cleanup.unreferenced` finds: files that the newest state does not refer to."""
-        return cleanup.unreferenced(self)
+        return cleanup.unreferenced(self.store, self.state())
 
     def vacuum(self, grace_seconds: float = cleanup.GRACE_SECONDS) -> int:
         """Delete what is out of use for longer, return the number of files: see `cleanup.vacuum`."""
-        return cleanup.vacuum(self, grace_seconds)
+        return cleanup.vacuum(self.store, self.state(), grace_seconds)
 
     def verify(self) -> list[str]:
         """Read everything; one sentence for each problem: see `cleanup.verify`."""
-        return cleanup.verify(self)
+        return cleanup.verify(self.store)
 
     def uninstall(self) -> int:
-        """Delete the metadata table and return the number of files: see `cleanup.uninstall`."""
-        return cleanup.uninstall(self)
+        """Delete the metadata table and return the number of files: see `cleanup.uninstall`.
+
+        Raises:
+            NewerFormatError: this pruner is too old to know what belongs to it.
+        """
+        try:
+            refuse_newer(self.state())
+        except NewerFormatError:
+            raise
+        except FormatError:
+            pass  # what cannot be read can still be deleted
+        return cleanup.uninstall(self.store)
 
 
 def _following(base: _Newest, changed: State) -> State:

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 from pruner.indexes.base import ChunkStatistics, UndecodableError
 from pruner.pipeline.dictionaries import dictionary_pages, read_encoded
 from pruner.pipeline.parquet_types import leaf_columns
-from pruner.storage.files import open_source
+from pruner.storage.files import open_for_arrow
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -157,7 +157,7 @@ class FileReader:
         source: pa.NativeFile | None = None,
     ) -> None:
         self.name = uri
-        self._source = open_source(uri, size, storage_options or {}) if source is None else source
+        self._source = open_for_arrow(uri, size, storage_options or {}) if source is None else source
         self._file = pq.ParquetFile(self._source)
         self.footer = Footer(self._file.metadata)
 

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 from pruner.pipeline.avro_rows import read_rows
 from pruner.pipeline.footers import FileReader
 from pruner.pipeline.hudi_log_format import BlockType, blocks, records
-from pruner.storage.files import open_source
+from pruner.storage.files import open_for_arrow
 
 if TYPE_CHECKING:
     from pruner.pipeline.hudi_log_format import Block
@@ -95,7 +95,7 @@ class _Finished:
 
 
 def _bytes(uri: str, options: Mapping[str, str]) -> bytes:
-    source = open_source(uri, None, options)
+    source = open_for_arrow(uri, None, options)
     file: pa.NativeFile = pa.OSFile(source, "rb") if isinstance(source, str) else source
     with file:
         if file.size() > LOG_BYTES:

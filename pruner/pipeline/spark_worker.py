@@ -20,8 +20,8 @@ from pruner.pipeline.batches import BuildJob, Target, write_batches
 from pruner.pipeline.requests import request_json, request_of, table_of
 from pruner.pipeline.slices import chunks_of, run_chunk
 from pruner.pipeline.workers import run_in_workers
-from pruner.storage.files import open_source
-from pruner.storage.store import open_store
+from pruner.storage.files import open_for_arrow
+from pruner.storage.opening import open_store
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -135,7 +135,7 @@ def unreachable(sent: bytes) -> str | None:
         if not open_store(job.store, job.options).exists(job.parts[0]):
             return f"see the metadata table at {job.store}: give it a place that every node sees (index_uri)"
         file = next(iter(next(chunks_of(job.part(0).slices))))
-        source = open_source(file.name, file.base_size or file.log_size, job.options)
+        source = open_for_arrow(file.name, file.base_size or file.log_size, job.options)
         if isinstance(source, str) and not Path(source).exists():
             return f"read {source}: the table must lie where every node sees it"
     except PrunerError as error:

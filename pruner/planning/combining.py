@@ -19,7 +19,8 @@ from pruner.verdict import Outcome
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from pruner.evidence.snapshot import SnapshotEvidence, Source
+    from pruner.evidence.snapshot import SnapshotEvidence
+    from pruner.evidence.sources import Source
     from pruner.expr.bound import Leaf
     from pruner.expr.semantics import Semantics
     from pruner.planning.survivors import Survivors
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     Mask = NDArray[np.bool_]
 
 
-class Inquiry:
+class CombinedEvidence:
     """Asks the evidence about the slices `at` (snapshot ordinals; None for all) and remembers who answered.
 
     Attributes:
@@ -75,17 +76,10 @@ class Inquiry:
 
     def ask(self, source: Source, leaf: Leaf, outcome: Outcome) -> Mask | None:
         """One source's answer; None where it has nothing to say about such a leaf, or not to this engine."""
-        if source.only_for is not None and self._semantics.engine not in source.only_for:
-            return None
-        answer = source.evidence.possible(leaf, outcome, self._semantics, self._at)
+        answer = source.possible(leaf, outcome, self._semantics, self._at)
         self.notes.update(dict.fromkeys(source.notes))
         if answer is None:
             return None
-        if source.alternative is not None:
-            other = source.alternative.evidence.possible(leaf, outcome, self._semantics, self._at)
-            if other is None:
-                return None
-            answer = answer | other
         self.answered[source.index] = source.using
         if source.uncovered is not None:
             self._uncovered.append(source.uncovered)

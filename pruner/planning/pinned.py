@@ -104,9 +104,8 @@ class PinnedSnapshot:
         disabled = switched_off()
         if disabled is not None:
             bound = Unknown(describe(bound), disabled)
-        plan = self._view.planner.plan(bound, predicate if from_text else show(expression), rules)
-        plan.fallbacks = (*self._fallbacks, *_about_zone(rules.zone), *plan.fallbacks)
-        return plan
+        text = predicate if from_text else show(expression)
+        return self._view.planner.plan(bound, text, rules, (*self._fallbacks, *_about_zone(rules.zone)))
 
 
 def _about_zone(zone: str | None) -> tuple[str, ...]:

@@ -7,15 +7,14 @@ time, when somebody looks at them.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast, overload
-from typing import Literal as OneOf
 
 import numpy as np
 import pyarrow as pa
 
 from pruner.errors import TableError
+from pruner.planning.report import FileDetail, FunnelStep, PlanFacts, report_json, report_text
 from pruner.tables.snapshot import SliceSequence
 
 if TYPE_CHECKING:
@@ -23,57 +22,53 @@ if TYPE_CHECKING:
 
     from pruner.expr.semantics import Semantics
     from pruner.planning.rows import RowPositions
-    from pruner.planning.survivors import Survivors
     from pruner.schema import TableSchema
     from pruner.tables.snapshot import Snapshot
-
-FileDetail = OneOf["summary", "kept", "dropped", "all"]
-"""Which slices a JSON report lists: none, those to read, those left out, or both."""
-
-
-@dataclass(frozen=True, slots=True)
-class FunnelStep:
-    """One clause of the predicate and the index (or indexes) that answered for it, in the order of evaluation.
-
-    `considered` slices were left before the step, `dropped` went in it, `uncovered` of the considered ones
-    have no usable record. `note` says why a step could drop nothing.
-    """
-
-    clause: str
-    index: str
-    using: str
-    considered: int
-    dropped: int
-    uncovered: int
-    note: str | None = None
 
 
 class Plan:
     """Which slices a scan has to read, and why the others can hold no matching row."""
 
-    def __init__(  # noqa: PLR0913 - the parts of a value that the planner alone makes
+    def __init__(
         self,
+        facts: PlanFacts,
         *,
-        snapshot: Snapshot,
-        predicate: str,
-        semantics: Semantics,
-        survivors: Survivors,
-        steps: tuple[FunnelStep, ...],
-        fallbacks: tuple[str, ...],
-        planning_seconds: float,
         all_match: Callable[[], NDArray[np.bool_]],
         rows: Callable[[NDArray[np.intp]], RowPositions | None],
     ) -> None:
-        self.snapshot = snapshot
-        self.predicate = predicate
-        self.semantics = semantics
-        self.steps = steps
-        self.fallbacks = fallbacks
-        """Each reason why something could not be used to prune, once."""
-        self.planning_seconds = planning_seconds
-        self._survivors = survivors
+        self._facts = facts
         self._all_match = all_match
         self._rows = rows
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """The snapshot that was planned over."""
+        return self._facts.snapshot
+
+    @property
+    def predicate(self) -> str:
+        """The predicate as text, for people."""
+        return self._facts.predicate
+
+    @property
+    def semantics(self) -> Semantics:
+        """Whose rules the predicate follows."""
+        return self._facts.semantics
+
+    @property
+    def steps(self) -> tuple[FunnelStep, ...]:
+        """The funnel: one step for each clause and index, in the order of evaluation."""
+        return self._facts.steps
+
+    @property
+    def fallbacks(self) -> tuple[str, ...]:
+        """Each reason why something could not be used to prune, once."""
+        return self._facts.fallbacks
+
+    @property
+    def planning_seconds(self) -> float:
+        """Time that planning took."""
+        return self._facts.planning_seconds
 
     @property
     def total(self) -> int:
@@ -83,17 +78,17 @@ class Plan:
     @property
     def kept(self) -> int:
         """Number of slices to read."""
-        return self._survivors.left
+        return self._facts.survivors.left
 
-    @cached_property
+    @property
     def kept_mask(self) -> NDArray[np.bool_]:
         """True for each slice to read, by ordinal."""
-        return self._survivors.mask()
+        return self._facts.kept_mask
 
-    @cached_property
+    @property
     def dropped_by(self) -> NDArray[np.int32]:
         """For each slice the number of the funnel step (from 1) that dropped it; 0 where it stays."""
-        return self._survivors.dropped_by()
+        return self._facts.dropped_by
 
     @property
     def snapshot_id(self) -> str:
@@ -105,10 +100,10 @@ class Plan:
         """Schema of the whole snapshot, whatever was pruned."""
         return self.snapshot.schema
 
-    @cached_property
+    @property
     def ordinals(self) -> NDArray[np.intp]:
         """Ordinals of the slices to read, ascending."""
-        return self._survivors.ordinals()
+        return self._facts.ordinals
 
     @property
     def slices(self) -> SliceSequence:
@@ -168,17 +163,17 @@ class Plan:
         """True for each slice on which the predicate is proven true for every row (vacuously for one without rows)."""
         return self._all_match()
 
-    @cached_property
+    @property
     def bytes_total(self) -> int:
         """Size of all slices in bytes, logs included."""
-        return int(self.slice_sizes.sum())
+        return self._facts.bytes_total
 
-    @cached_property
+    @property
     def bytes_kept(self) -> int:
         """Size of the slices to read in bytes, logs included."""
-        return int(self.slice_sizes[self.ordinals].sum())
+        return self._facts.bytes_kept
 
-    @cached_property
+    @property
     def slice_sizes(self) -> NDArray[np.int64]:
         """Size of each slice in bytes, logs included."""
         return self.snapshot.sizes
@@ -189,15 +184,11 @@ class Plan:
         Args:
             files: which slices to list one by one.
         """
-        from pruner.planning.report import report_json
-
-        return report_json(self, files)
+        return report_json(self._facts, files)
 
     def explain(self) -> str:
         """Return the report as text for people."""
-        from pruner.planning.report import report_text
-
-        return report_text(self)
+        return report_text(self._facts)
 
     def __repr__(self) -> str:
         return f"<Plan {self.kept} of {self.total} slices: {self.predicate[:80]}>"

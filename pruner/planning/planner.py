@@ -18,14 +18,17 @@ from pruner.expr.bound import BoundAnd, BoundNot, BoundOr, Unknown
 from pruner.expr.fields import unknowns
 from pruner.expr.nodes import Constant
 from pruner.expr.show import describe
-from pruner.planning.combining import Inquiry
-from pruner.planning.plan import FunnelStep, Plan
+from pruner.planning.combining import CombinedEvidence
+from pruner.planning.plan import Plan
+from pruner.planning.report import FunnelStep, PlanFacts
 from pruner.planning.row_level import RowLevel
 from pruner.planning.rows import RowPositions
 from pruner.planning.survivors import Survivors
 from pruner.verdict import Outcome, possible
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from numpy.typing import NDArray
 
     from pruner.evidence.snapshot import SnapshotEvidence
@@ -35,7 +38,7 @@ if TYPE_CHECKING:
 
     Mask = NDArray[np.bool_]
 
-NOBODY = "none"
+NO_INDEX = "none"
 """What the report shows as index where no index answered."""
 
 
@@ -54,8 +57,8 @@ class _Progress:
         self.steps.append(
             FunnelStep(
                 clause=describe(clause),
-                index="+".join(answered) or NOBODY,
-                using="+".join(dict.fromkeys(answered.values())) or NOBODY,
+                index="+".join(answered) or NO_INDEX,
+                using="+".join(dict.fromkeys(answered.values())) or NO_INDEX,
                 considered=considered,
                 dropped=considered - self.survivors.left,
                 uncovered=uncovered,
@@ -65,7 +68,7 @@ class _Progress:
     def skip(self, clause: BoundExpr, reason: str) -> None:
         """Add a step that could drop nothing, with the reason."""
         left = self.survivors.left
-        self.steps.append(FunnelStep(describe(clause), NOBODY, NOBODY, left, 0, left, reason))
+        self.steps.append(FunnelStep(describe(clause), NO_INDEX, NO_INDEX, left, 0, left, reason))
         self.fallbacks[reason] = None
 
 
@@ -76,22 +79,25 @@ class Planner:
         self._snapshot = snapshot
         self._evidence = evidence
 
-    def plan(self, predicate: BoundExpr, text: str, semantics: Semantics) -> Plan:
+    def plan(self, predicate: BoundExpr, text: str, semantics: Semantics, notes: Iterable[str] = ()) -> Plan:
         """Find the slices that can hold a row for which `predicate` is true under `semantics`.
 
         Args:
             predicate: bound to this snapshot's schema.
             text: how the report shows the whole predicate.
             semantics: whose rules hold.
+            notes: reasons, known beforehand, why something cannot be used to prune.
         """
         started = time.perf_counter()
-        progress = _Progress(Survivors(len(self._snapshot)), fallbacks=dict.fromkeys(self._uncoverable_notes))
+        progress = _Progress(
+            Survivors(len(self._snapshot)), fallbacks=dict.fromkeys((*notes, *self._uncoverable_notes))
+        )
         for clause in sorted(conjuncts(predicate), key=_evaluation_rank):
             self._apply(clause, semantics, progress)
         rows = RowLevel(self._snapshot, self._evidence, semantics, predicate)
         if rows.can_narrow and progress.survivors.left:
             self._apply_rows(predicate, rows, progress)
-        return Plan(
+        facts = PlanFacts(
             snapshot=self._snapshot,
             predicate=text,
             semantics=semantics,
@@ -99,6 +105,9 @@ class Planner:
             steps=tuple(progress.steps),
             fallbacks=tuple(progress.fallbacks),
             planning_seconds=time.perf_counter() - started,
+        )
+        return Plan(
+            facts,
             all_match=lambda: self._every_row_matches(predicate, semantics),
             rows=partial(_row_positions, self._snapshot, rows),
         )
@@ -110,40 +119,42 @@ class Planner:
 
     def _apply(self, clause: BoundExpr, semantics: Semantics, progress: _Progress) -> None:
         """Drop the slices on which one conjunct is proven never true."""
-        inquiry = Inquiry(self._snapshot, self._evidence, semantics, progress.survivors.at)
+        combined = CombinedEvidence(self._snapshot, self._evidence, semantics, progress.survivors.at)
         match clause:
             case Constant(True):
                 pass
             case Constant():
-                progress.apply(clause, np.zeros(inquiry.count, np.bool_), {}, 0)
+                progress.apply(clause, np.zeros(combined.count, np.bool_), {}, 0)
             case Unknown(text, reason):
                 progress.skip(clause, f"{text}: {reason}")
             case BoundAnd() | BoundOr() | BoundNot():
-                self._apply_composite(clause, inquiry, progress)
+                self._apply_composite(clause, combined, progress)
             case _:
-                self._apply_leaf(clause, semantics, inquiry, progress)
-        progress.fallbacks.update(inquiry.notes)
+                self._apply_leaf(clause, semantics, combined, progress)
+        progress.fallbacks.update(combined.notes)
 
-    def _apply_leaf(self, leaf: Leaf, semantics: Semantics, inquiry: Inquiry, progress: _Progress) -> None:
+    def _apply_leaf(
+        self, leaf: Leaf, semantics: Semantics, combined: CombinedEvidence, progress: _Progress
+    ) -> None:
         """Take a leaf source by source, so that the report tells what each of them dropped."""
-        sources = inquiry.sources(leaf)
-        rescued = inquiry.contradicted(leaf) if len(sources) > 1 else None
+        sources = combined.sources(leaf)
+        rescued = combined.contradicted(leaf) if len(sources) > 1 else None
         asked = progress.survivors.at
         for source in sources:
-            keep = inquiry.ask(source, leaf, Outcome.TRUE)
+            keep = combined.ask(source, leaf, Outcome.TRUE)
             if keep is not None:
                 kept = _about(progress.survivors.at, keep if rescued is None else keep | rescued, asked)
                 uncovered = 0 if source.uncovered is None else progress.survivors.count_in(source.uncovered)
                 progress.apply(leaf, kept, {source.index: source.using}, uncovered)
-        if not inquiry.answered:
-            inquiry.note_silence(leaf)
-            progress.skip(leaf, next(reversed(inquiry.notes)))
+        if not combined.answered:
+            combined.note_silence(leaf)
+            progress.skip(leaf, next(reversed(combined.notes)))
 
-    def _apply_composite(self, clause: BoundExpr, inquiry: Inquiry, progress: _Progress) -> None:
+    def _apply_composite(self, clause: BoundExpr, combined: CombinedEvidence, progress: _Progress) -> None:
         for part in unknowns(clause):
             progress.fallbacks[f"{part.text}: {part.reason}"] = None
-        keep = possible(clause, Outcome.TRUE, inquiry.leaf, inquiry.count)
-        progress.apply(clause, keep, inquiry.answered, inquiry.uncovered_among(progress.survivors))
+        keep = possible(clause, Outcome.TRUE, combined.leaf, combined.count)
+        progress.apply(clause, keep, combined.answered, combined.uncovered_among(progress.survivors))
 
     def _apply_rows(self, predicate: BoundExpr, rows: RowLevel, progress: _Progress) -> None:
         """Drop the slices in which no single row meets the whole predicate."""
@@ -158,9 +169,9 @@ class Planner:
 
     def _every_row_matches(self, predicate: BoundExpr, semantics: Semantics) -> Mask:
         """Slices on which the predicate is proven neither false nor null; an empty slice counts as one."""
-        inquiry = Inquiry(self._snapshot, self._evidence, semantics, None)
-        refuted = possible(predicate, Outcome.FALSE, inquiry.leaf, inquiry.count)
-        refuted = refuted | possible(predicate, Outcome.NULL, inquiry.leaf, inquiry.count)
+        combined = CombinedEvidence(self._snapshot, self._evidence, semantics, None)
+        refuted = possible(predicate, Outcome.FALSE, combined.leaf, combined.count)
+        refuted = refuted | possible(predicate, Outcome.NULL, combined.leaf, combined.count)
         # Merging drops and combines rows, so nothing is claimed of all rows of a slice with log files.
         return ~refuted & self._snapshot.coverable & ~self._snapshot.has_logs
 

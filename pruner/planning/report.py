@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
+from typing import Literal as OneOf
 
 import msgspec
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from numpy.typing import NDArray
 
-    from pruner.planning.plan import FileDetail, Plan
+    from pruner.expr.semantics import Semantics
+    from pruner.planning.survivors import Survivors
+    from pruner.tables.snapshot import Snapshot
 
 REPORT_FORMAT = 1
 
@@ -18,26 +24,85 @@ SHOWN_PREDICATE = 2000
 """Characters of a predicate that the text for people shows; the JSON has it whole."""
 
 
-def report_dict(plan: Plan) -> dict[str, Any]:
+FileDetail = OneOf["summary", "kept", "dropped", "all"]
+"""Which slices a JSON report lists: none, those to read, those left out, or both."""
+
+
+@dataclass(frozen=True, slots=True)
+class FunnelStep:
+    """One clause of the predicate and the index (or indexes) that answered for it, in the order of evaluation.
+
+    `considered` slices were left before the step, `dropped` went in it, `uncovered` of the considered ones
+    have no usable record. `note` says why a step could drop nothing.
+    """
+
+    clause: str
+    index: str
+    using: str
+    considered: int
+    dropped: int
+    uncovered: int
+    note: str | None = None
+
+
+@dataclass(frozen=True)
+class PlanFacts:
+    """What planning found: which slices stay, step by step, and what could not be used."""
+
+    snapshot: Snapshot
+    predicate: str
+    semantics: Semantics
+    survivors: Survivors
+    steps: tuple[FunnelStep, ...]
+    fallbacks: tuple[str, ...]
+    planning_seconds: float
+
+    @cached_property
+    def ordinals(self) -> NDArray[np.intp]:
+        """Ordinals of the slices to read, ascending."""
+        return self.survivors.ordinals()
+
+    @cached_property
+    def kept_mask(self) -> NDArray[np.bool_]:
+        """True for each slice to read, by ordinal."""
+        return self.survivors.mask()
+
+    @cached_property
+    def dropped_by(self) -> NDArray[np.int32]:
+        """For each slice the number of the step (from 1) that dropped it; 0 where it stays."""
+        return self.survivors.dropped_by()
+
+    @cached_property
+    def bytes_total(self) -> int:
+        """Size of all slices in bytes, logs included."""
+        return int(self.snapshot.sizes.sum())
+
+    @cached_property
+    def bytes_kept(self) -> int:
+        """Size of the slices to read in bytes, logs included."""
+        return int(self.snapshot.sizes[self.ordinals].sum())
+
+
+def report_dict(facts: PlanFacts) -> dict[str, Any]:
     """The summary of a plan as plain values, ready for JSON."""
     return {
         "format": REPORT_FORMAT,
-        "table": plan.snapshot.root,
-        "snapshot_id": plan.snapshot_id,
-        "predicate": plan.predicate,
+        "table": facts.snapshot.root,
+        "snapshot_id": facts.snapshot.id,
+        "predicate": facts.predicate,
         "semantics": {
-            "engine": plan.semantics.engine,
-            "version": plan.semantics.version,
-            "zone": plan.semantics.zone,
-            "nan_order": plan.semantics.nan_order.value,
-            "collation": plan.semantics.collation,
-            "scan_mode": plan.semantics.scan_mode,
+            "engine": facts.semantics.engine,
+            "version": facts.semantics.version,
+            "zone": facts.semantics.zone,
+            "nan_order": facts.semantics.nan_order.value,
+            "collation": facts.semantics.collation,
+            "scan_mode": facts.semantics.scan_mode,
         },
-        "total": plan.total,
-        "kept": plan.kept,
-        "bytes_total": plan.bytes_total,
-        "bytes_kept": plan.bytes_kept,
-        "planning_ms": round(plan.planning_seconds * 1000, 3),
+        "total": len(facts.snapshot),
+        "kept": facts.survivors.left,
+        "bytes_total": facts.bytes_total,
+        "bytes_kept": facts.bytes_kept,
+        "planning_ms": round(facts.planning_seconds * 1000, 3),
         "funnel": [
             {
                 "clause": step.clause,
@@ -48,82 +113,82 @@ def report_dict(plan: Plan) -> dict[str, Any]:
                 "uncovered": step.uncovered,
                 "note": step.note,
             }
-            for step in plan.steps
+            for step in facts.steps
         ],
-        "fallbacks": list(plan.fallbacks),
-        "problems": dict(plan.snapshot.problems),
+        "fallbacks": list(facts.fallbacks),
+        "problems": dict(facts.snapshot.problems),
     }
 
 
-def report_json(plan: Plan, files: FileDetail) -> str:
+def report_json(facts: PlanFacts, files: FileDetail) -> str:
     """The report as a JSON text, with the slices that `files` asks for.
 
     Raises:
         ValueError: `files` is not one of summary, kept, dropped, all.
     """
-    report = report_dict(plan)
+    report = report_dict(facts)
     if files != "summary":
-        report["files"] = list(_file_rows(plan, files))
+        report["files"] = list(_file_rows(facts, files))
     return msgspec.json.encode(report).decode()
 
 
-def _file_rows(plan: Plan, files: FileDetail) -> Iterator[dict[str, Any]]:
+def _file_rows(facts: PlanFacts, files: FileDetail) -> Iterator[dict[str, Any]]:
     match files:
         case "kept":
-            chosen = plan.kept_mask
+            chosen = facts.kept_mask
         case "dropped":
-            chosen = ~plan.kept_mask
+            chosen = ~facts.kept_mask
         case "all":
-            chosen = np.ones(plan.total, np.bool_)
+            chosen = np.ones(len(facts.snapshot), np.bool_)
         case _:
             raise ValueError(f"files must be one of summary, kept, dropped, all, not {files!r}")
-    slices = plan.snapshot.slices
+    slices = facts.snapshot.slices
     for ordinal in np.flatnonzero(chosen):
         entry = slices[int(ordinal)]
-        step = int(plan.dropped_by[ordinal])
+        step = int(facts.dropped_by[ordinal])
         yield {
             "partition_path": entry.partition_path,
             "file_id": entry.file_id,
             "base_file": entry.base_file,
             "log_files": list(entry.log_files),
             "size": entry.size,
-            "kept": bool(plan.kept_mask[ordinal]),
-            "why": _why(plan, int(ordinal), step),
+            "kept": bool(facts.kept_mask[ordinal]),
+            "why": _why(facts, int(ordinal), step),
         }
 
 
-def _why(plan: Plan, ordinal: int, step: int) -> str:
+def _why(facts: PlanFacts, ordinal: int, step: int) -> str:
     if step:
-        dropped = plan.steps[step - 1]
+        dropped = facts.steps[step - 1]
         return f"dropped by {dropped.index}: no row can satisfy {dropped.clause}"
-    if not plan.snapshot.coverable[ordinal]:
+    if not facts.snapshot.coverable[ordinal]:
         return "kept: it is unsettled or unreadable"
-    blind = [s.clause for s in plan.steps if s.note is not None or s.uncovered == s.considered]
-    if len(blind) == len(plan.steps):
+    blind = [s.clause for s in facts.steps if s.note is not None or s.uncovered == s.considered]
+    if len(blind) == len(facts.steps):
         return "kept: no index could answer for any clause"
     return "kept: a row may match"
 
 
-def report_text(plan: Plan) -> str:
+def report_text(facts: PlanFacts) -> str:
     """The report as text for people: the outcome, the funnel, what could not be used."""
     lines = [
-        f"table      {plan.snapshot.root}",
-        f"predicate  {_shortened(plan.predicate)}",
-        f"semantics  {plan.semantics.engine}, scan mode {plan.semantics.scan_mode}, "
-        f"zone {plan.semantics.zone or 'unknown'}",
-        f"kept       {plan.kept:,} of {plan.total:,} slices, "
-        f"{_megabytes(plan.bytes_kept)} of {_megabytes(plan.bytes_total)}, "
-        f"planned in {plan.planning_seconds * 1000:.2f} ms",
+        f"table      {facts.snapshot.root}",
+        f"predicate  {_shortened(facts.predicate)}",
+        f"semantics  {facts.semantics.engine}, scan mode {facts.semantics.scan_mode}, "
+        f"zone {facts.semantics.zone or 'unknown'}",
+        f"kept       {facts.survivors.left:,} of {len(facts.snapshot):,} slices, "
+        f"{_megabytes(facts.bytes_kept)} of {_megabytes(facts.bytes_total)}, "
+        f"planned in {facts.planning_seconds * 1000:.2f} ms",
     ]
-    if plan.steps:
+    if facts.steps:
         lines += ["", f"{'left':>10} {'dropped':>10} {'uncovered':>10}  index: clause"]
-    for step in plan.steps:
+    for step in facts.steps:
         lines.append(
             f"{step.considered - step.dropped:>10,} {step.dropped:>10,} {step.uncovered:>10,}"
             f"  {step.index}: {step.clause}" + (f"  ({step.note})" if step.note else "")
         )
-    lines += [f"note: {reason}" for reason in plan.fallbacks]
-    lines += [f"problem: {sentence}" for sentence in plan.snapshot.problems.values()]
+    lines += [f"note: {reason}" for reason in facts.fallbacks]
+    lines += [f"problem: {sentence}" for sentence in facts.snapshot.problems.values()]
     return "\n".join(lines)
 
 

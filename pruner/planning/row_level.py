@@ -19,14 +19,15 @@ from pruner.expr.fields import conjoins, grouped, leaves, only_field, parts
 from pruner.expr.nodes import Constant
 from pruner.indexes.base import Entries
 from pruner.indexes.bitmap.blobs import all_rows, slices_in
-from pruner.planning.combining import Inquiry
+from pruner.planning.combining import CombinedEvidence
 from pruner.planning.rows import RowBlock
 from pruner.verdict import Outcome, evaluate, possible
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from pruner.evidence.snapshot import SnapshotEvidence, Source
+    from pruner.evidence.snapshot import SnapshotEvidence
+    from pruner.evidence.sources import Source
     from pruner.expr.bound import BoundExpr
     from pruner.expr.semantics import Semantics
     from pruner.indexes.base import RowEvidence
@@ -79,8 +80,7 @@ class RowLevel:
         found: dict[tuple[str, ...], Source] = {}
         for leaf in leaves(self._predicate):
             for source in self._evidence.sources(leaf.field).usable:
-                here = source.only_for is None or self._semantics.engine in source.only_for
-                if source.by_row is not None and source.alternative is None and here:
+                if source.rows(self._semantics) is not None:
                     found.setdefault(leaf.field.path, source)
         return found
 
@@ -132,7 +132,7 @@ class RowLevel:
             field = only_field(of)
             source = None if field is None else self.sources.get(field.path)
             if source is not None:
-                evidence = _by_row(source)
+                evidence = self._by_row(source)
                 entries = self._entries(of, Outcome.TRUE, evidence)
                 return min(total, evidence.row_total(entries.mask, known))
             match of:
@@ -154,7 +154,7 @@ class RowLevel:
         counts = np.full(len(at), -1, np.int64)
         disputed = np.zeros(len(at), np.bool_)
         for source in self.sources.values():
-            own = _by_row(source).row_counts[at]
+            own = self._by_row(source).row_counts[at]
             disputed |= (own >= 0) & (counts >= 0) & (own != counts)
             counts = np.where(counts >= 0, counts, own)
         meaningless = disputed | self._snapshot.has_logs[at] | ~self._snapshot.coverable[at]
@@ -172,7 +172,7 @@ class RowLevel:
 
     def _by_entries(self, at: Ordinals) -> Mask:
         """What is possible by slices, where all that stands about one column is taken together."""
-        inquiry = self._inquiry(at)
+        combined = self._combined(at)
 
         def part(of: BoundExpr, outcome: Outcome) -> Mask | None:
             if isinstance(of, Constant | Unknown):
@@ -180,24 +180,29 @@ class RowLevel:
             field = only_field(of)
             if field is None:
                 return None
-            found = possible(of, outcome, inquiry.leaf, len(at))
+            found = possible(of, outcome, combined.leaf, len(at))
             source = self.sources.get(field.path)
             if source is None:
                 return found
-            entries = self._entries(of, outcome, _by_row(source))
-            holding = _by_row(source).holding(entries.mask, self._semantics, at)
-            return found & (holding | self._contradicted(of, inquiry))
+            entries = self._entries(of, outcome, self._by_row(source))
+            holding = self._by_row(source).holding(entries.mask, self._semantics, at)
+            return found & (holding | self._contradicted(of, combined))
 
         return evaluate(self._grouped, Outcome.TRUE, part, lambda holds: np.full(len(at), holds))
 
-    def _inquiry(self, at: Ordinals) -> Inquiry:
-        return Inquiry(self._snapshot, self._evidence, self._semantics, at)
+    def _by_row(self, source: Source) -> RowEvidence:
+        found = source.rows(self._semantics)
+        assert found is not None
+        return found
 
-    def _contradicted(self, of: BoundExpr, inquiry: Inquiry) -> Mask:
-        found = np.zeros(inquiry.count, np.bool_)
+    def _combined(self, at: Ordinals) -> CombinedEvidence:
+        return CombinedEvidence(self._snapshot, self._evidence, self._semantics, at)
+
+    def _contradicted(self, of: BoundExpr, combined: CombinedEvidence) -> Mask:
+        found = np.zeros(combined.count, np.bool_)
         for leaf in leaves(of):
-            if len(inquiry.sources(leaf)) > 1:
-                found |= inquiry.contradicted(leaf)
+            if len(combined.sources(leaf)) > 1:
+                found |= combined.contradicted(leaf)
         return found
 
     def _entries(self, of: BoundExpr, outcome: Outcome, evidence: RowEvidence) -> Entries:
@@ -219,12 +224,12 @@ class RowLevel:
     def _rows(self, at: Ordinals) -> RowSet:
         """The rows of slices with known numbers of rows on which the predicate can be true."""
         counts = self._counts(at)
-        inquiry = self._inquiry(at)
+        combined = self._combined(at)
 
         def part(of: BoundExpr, outcome: Outcome) -> RowSet | None:
             if isinstance(of, Unknown):
                 return RowSet(all_rows(at, counts), np.zeros(len(at), np.bool_))
-            return None if only_field(of) is None else self._rows_of(of, outcome, at, counts, inquiry)
+            return None if only_field(of) is None else self._rows_of(of, outcome, at, counts, combined)
 
         def constant(holds: bool) -> RowSet:
             return RowSet(all_rows(at, counts) if holds else BitMap64(), np.ones(len(at), np.bool_))
@@ -232,19 +237,24 @@ class RowLevel:
         return evaluate(self._grouped, Outcome.TRUE, part, constant)
 
     def _rows_of(
-        self, of: BoundExpr, outcome: Outcome, at: Ordinals, counts: NDArray[np.int64], inquiry: Inquiry
+        self,
+        of: BoundExpr,
+        outcome: Outcome,
+        at: Ordinals,
+        counts: NDArray[np.int64],
+        combined: CombinedEvidence,
     ) -> RowSet:
         """The rows on which a predicate about one field can come to the outcome."""
-        can = possible(of, outcome, inquiry.leaf, len(at))
+        can = possible(of, outcome, combined.leaf, len(at))
         told = np.zeros(len(at), np.bool_)
         exact = ~can
         rows = BitMap64()
         field = only_field(of)
         source = None if field is None else self.sources.get(field.path)
         if source is not None:
-            evidence = _by_row(source)
+            evidence = self._by_row(source)
             entries = self._entries(of, outcome, evidence)
-            asked = can & evidence.settled(self._semantics)[at] & ~self._contradicted(of, inquiry)
+            asked = can & evidence.settled(self._semantics)[at] & ~self._contradicted(of, combined)
             rows, broken = evidence.rows(entries.mask, at[asked])
             told = asked & ~np.isin(at, broken) if len(broken) else asked
             exact |= told & entries.exact
@@ -255,18 +265,13 @@ class RowLevel:
         rest = can & ~told
         if rest.any():
             rows |= all_rows(at[rest], counts[rest])
-            exact |= rest & self._of_all_rows(of, outcome, inquiry)
+            exact |= rest & self._of_all_rows(of, outcome, combined)
         return RowSet(rows, exact)
 
-    def _of_all_rows(self, of: BoundExpr, outcome: Outcome, inquiry: Inquiry) -> Mask:
+    def _of_all_rows(self, of: BoundExpr, outcome: Outcome, combined: CombinedEvidence) -> Mask:
         """Tell for each slice whether a predicate is proven to come to the outcome on every row."""
-        found = np.ones(inquiry.count, np.bool_)
+        found = np.ones(combined.count, np.bool_)
         for other in Outcome:
             if other is not outcome:
-                found &= ~possible(of, other, inquiry.leaf, inquiry.count)
+                found &= ~possible(of, other, combined.leaf, combined.count)
         return found
-
-
-def _by_row(source: Source) -> RowEvidence:
-    assert source.by_row is not None
-    return source.by_row

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from pruner.errors import SchemaError, TableError
-from pruner.storage.files import open_source
+from pruner.storage.files import open_for_arrow
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -35,7 +35,7 @@ def row_groups(
         StorageError: a file cannot be read.
     """
     for uri, positions in _rows(plan):
-        file = pq.ParquetFile(open_source(uri, None, storage_options or {}))
+        file = pq.ParquetFile(open_for_arrow(uri, None, storage_options or {}))
         yield uri, [number for number, _ in _in_groups(file, positions)]
 
 
@@ -74,7 +74,7 @@ def _stored(plan: Plan, name: str) -> Field:
 def _read(plan: Plan, wanted: list[Field] | None, options: Mapping[str, str]) -> Iterator[pa.Table]:
     names = None if wanted is None else [field.name for field in wanted]
     for uri, positions in _rows(plan):
-        file: Any = pq.ParquetFile(open_source(uri, None, options))
+        file: Any = pq.ParquetFile(open_for_arrow(uri, None, options))
         absent = [field for field in wanted or () if field.name not in file.schema_arrow.names]
         for field in absent:
             if field.conflict is not None or not field.absent_is_null:

@@ -17,7 +17,6 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from pruner.errors import PredicateError, PrunerError, SchemaError
-from pruner.planning.report import report_json
 from pruner.service.answers import KeyCache, answer_of
 from pruner.service.guard import Guard, RefusedError, body_of, refusal
 from pruner.service.messages import decode_request, encode
@@ -133,7 +132,7 @@ class _Service:
         planned = await self._in_thread(lambda: self._planning.plan(_decoded(asked.body)))
         if planned.plan.snapshot_id != asked.snapshot_id:
             raise RefusedError(410, "the table has changed since that plan: plan again")
-        return Response(report_json(planned.plan, "summary"), media_type="application/json")
+        return Response(planned.plan.to_json("summary"), media_type="application/json")
 
     async def keys(self, request: Request) -> Response:
         """The keys of all slices of a snapshot that was planned on, as bytes."""

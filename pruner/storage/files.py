@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from pruner.storage.store import normalize_uri, open_store
+from pruner.storage.opening import normalize_uri, open_store
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -21,13 +21,13 @@ _TAIL_BYTES = 64 * 1024
 """What pyarrow asks for first; kept, because it asks for parts of it again."""
 
 
-def open_source(uri: str, size: int | None, storage_options: Mapping[str, str]) -> str | pa.NativeFile:
+def open_for_arrow(uri: str, size: int | None, storage_options: Mapping[str, str]) -> str | pa.NativeFile:
     """Return what pyarrow reads a base file from.
 
     Args:
         uri: a local path, `file://`, or the URI of an object.
         size: in bytes, where it is known; saves a request for objects.
-        storage_options: as `pruner.storage.store.open_store` takes them.
+        storage_options: as `pruner.storage.opening.open_store` takes them.
 
     Raises:
         StorageError: the store refuses, or there is no such object.

@@ -7,7 +7,7 @@ from itertools import combinations
 from typing import TYPE_CHECKING
 
 from pruner.errors import StorageError, TableError
-from pruner.storage.store import normalize_uri, open_store
+from pruner.storage.opening import normalize_uri, open_store
 from pruner.tables.hudi import HudiSource
 from pruner.tables.hudi_properties import PROPERTIES_PATH
 from pruner.tables.parquet import ParquetSource
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 FORMATS = ("hudi", "parquet")
 
 
-def open_source(
+def open_table_source(
     uris: Sequence[str],
     storage_options: Mapping[str, str] | None = None,
     format: str | None = None,  # noqa: A002 - the name that readers of every library know

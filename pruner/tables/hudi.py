@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import hudi
 
 from pruner.errors import StorageError, TableError
-from pruner.storage.store import open_store
+from pruner.storage.opening import open_store
 from pruner.tables.hudi_columns import HudiColumns
 from pruner.tables.hudi_files import HudiSlice, attach_logs, mark_unsettled, misread_by_hudi_rs
 from pruner.tables.hudi_following import NotFollowedError, follow

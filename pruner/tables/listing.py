@@ -12,7 +12,7 @@ import time
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from pruner.errors import TableError
-from pruner.storage.store import open_store
+from pruner.storage.opening import open_store
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -93,7 +93,7 @@ class Lister(Protocol):
 
 
 def open_lister(root: str, storage_options: Mapping[str, str] | None = None) -> Lister:
-    """Return the lister for a root in the spelling of `pruner.storage.store.normalize_uri`.
+    """Return the lister for a root in the spelling of `pruner.storage.opening.normalize_uri`.
 
     Raises:
         StorageError: a storage option is not understood.

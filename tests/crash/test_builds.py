@@ -10,7 +10,7 @@ import pytest
 
 import pruner
 from pruner.metadata import MetadataTable, receipts
-from pruner.storage.store import open_store
+from pruner.storage.opening import open_store
 from tests.crash.builders import keep_refreshing, refresh_and_die, write_files
 from tests.support.profiles import examples
 

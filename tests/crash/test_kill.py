@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from pruner.metadata import MetadataTable, log
-from pruner.storage.store import open_store
+from pruner.storage.opening import open_store
 from tests.crash.writers import add_pair, die_at, keep_adding
 from tests.support.profiles import examples
 

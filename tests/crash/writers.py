@@ -9,7 +9,7 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 from pruner.metadata import MetadataTable
-from pruner.storage.store import open_store
+from pruner.storage.opening import open_store
 from tests.unit.metadata.samples import AMOUNT, IDENTITY, an_index, batch_records, statistics
 
 STEPS = ("write", "fsync", "link", "unlink", "mkdir", "open")

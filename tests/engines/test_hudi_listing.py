@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from pruner.errors import TableError
-from pruner.tables.detect import open_source
+from pruner.tables.detect import open_table_source
 from pruner.tables.hudi import HudiSource
 from pruner.tables.hudi_files import instant_of
 from tests.support.hudi_tables import HudiTables, table_names
@@ -50,7 +50,7 @@ def from_spark(slices: list[SparkSlice]) -> set[Listed]:
 
 
 def snapshot_of(path: Path) -> Snapshot:
-    snapshot = open_source([str(path)]).snapshot()
+    snapshot = open_table_source([str(path)]).snapshot()
     for entry in snapshot.slices:
         assert all(Path(file).is_file() for file in (entry.base_file, *entry.log_files) if file)
     return snapshot

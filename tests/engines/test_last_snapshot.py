@@ -13,7 +13,7 @@ import pytest
 import pruner
 from pruner.metadata.state import State
 from pruner.metadata.table import MetadataTable
-from pruner.storage.store import open_store
+from pruner.storage.opening import open_store
 from pruner.tables import hudi_saving
 from pruner.tables.hudi import HudiSource
 from pruner.tables.listing import LocalLister

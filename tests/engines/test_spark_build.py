@@ -20,7 +20,7 @@ import pruner
 from pruner.metadata import MetadataTable, receipts
 from pruner.pipeline import spark as spark_runner
 from pruner.pipeline.spark_probe import advice
-from pruner.storage.store import open_store
+from pruner.storage.opening import open_store
 from tests.support.spark import spark_snapshot
 
 if TYPE_CHECKING:

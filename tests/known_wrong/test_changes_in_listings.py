@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from pruner.tables.detect import open_source
+from pruner.tables.detect import open_table_source
 from pruner.tables.hudi import HudiSource
 from pruner.tables.hudi_files import RUNNING_WRITE
 from pruner.tables.parquet import ParquetSource
@@ -29,7 +29,7 @@ def keys(snapshot: Snapshot) -> set[bytes]:
 @pytest.mark.spark
 def test_t2_a_column_renamed_or_made_anew_never_prunes(hudi_tables: HudiTables):
     """T2: RFC-37, trino#17303, hudi#19467: a rename, drop or re-add matches the old column's records."""
-    schema = open_source([str(hudi_tables.path("cow_renamed_v9"))]).snapshot().schema
+    schema = open_table_source([str(hudi_tables.path("cow_renamed_v9"))]).snapshot().schema
     assert {entry.name for entry in schema if entry.conflict} == {"price", "seats"}
     assert schema.find(("id",)).conflict is None
 
@@ -110,7 +110,7 @@ def test_t13_instants_that_finish_out_of_order(version: int, hudi_tables: HudiTa
 def test_t16_a_file_rewritten_with_the_same_size_and_time(tmp_path: Path):
     """T16: measured: only the change time and the inode tell the two apart."""
     root = write_tree(tmp_path / "t", "a.parquet", "b.parquet")
-    source = open_source([str(root)])
+    source = open_table_source([str(root)])
     before = source.snapshot()
     file, old = root / "a.parquet", (root / "a.parquet").stat()
     for how in ("in place", "by rename"):
@@ -130,7 +130,7 @@ def test_t16_a_file_rewritten_right_after_it_was_listed(tmp_path: Path):
     """T16, R4: within one tick of the kernel's clock all times are the same: the listing waits it out."""
     root = write_tree(tmp_path / "t", "a.parquet")
     file = root / "a.parquet"
-    source = open_source([str(root)])
+    source = open_table_source([str(root)])
     snapshot = source.snapshot()
     for position in range(20):
         write_file(file, x=[position])

@@ -21,7 +21,7 @@ import pytest
 
 import pruner
 from pruner.evidence.grouped import WARM_AFTER
-from pruner.evidence.snapshot import SegmentCache, SnapshotEvidence
+from pruner.evidence.snapshot import SnapshotEvidence
 from pruner.expr.bound import CompareLeaf, InLeaf, IsNullLeaf, Leaf, NotNullLeaf, Point
 from pruner.expr.nodes import Operator
 from pruner.indexes import partition_stats
@@ -29,9 +29,10 @@ from pruner.indexes.column_stats import COLUMN_STATS
 from pruner.indexes.column_stats.record import ColumnRecord
 from pruner.metadata import MetadataTable, log
 from pruner.metadata.log import checksum_of
+from pruner.metadata.segment_cache import SegmentCache
 from pruner.metadata.state import FILES, SegmentEntry
 from pruner.schema import Field
-from pruner.storage.store import open_store
+from pruner.storage.opening import open_store
 from pruner.verdict import Outcome
 from tests.support.column_stats import DUCKDB, SPARK, TRINO, records_table
 from tests.support.parquet_tables import write_file

@@ -16,8 +16,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pruner.storage.store import open_store
-from pruner.tables.detect import open_source
+from pruner.storage.opening import open_store
+from pruner.tables.detect import open_table_source
 from tests.support.hudi_tables import HudiTables
 from tests.support.parquet_tables import names, path_values, write_file, write_tree
 
@@ -62,7 +62,7 @@ def write_partitions(root: Path, column: str, values: list[Any], type_: str) -> 
 def test_n1_special_characters_are_decoded_once(tmp_path: Path):
     """N1: HUDI-7484, doris#21895, trino#18149: space, %, =, /, +, : in values; `%252F` is `%2F`."""
     root = write_partitions(tmp_path / "t", "city", SPECIAL, "varchar")
-    snapshot = open_source([str(root)]).snapshot()
+    snapshot = open_table_source([str(root)]).snapshot()
     found = path_values(snapshot, "city")
     assert found == read_by_duckdb(root, "city", "varchar")
     assert sorted(found.values()) == sorted(SPECIAL)
@@ -72,7 +72,7 @@ def test_n1_escapes_of_spark_and_hive_prune(tmp_path: Path):
     """N1: what Spark and Hive escape is decoded by every engine alike, so it is trusted."""
     folders = ["city=a b", "city=50%25", "city=x%3Dy", "city=p%2Fq", "city=1+1", "city=12%3A30", "city=%252F"]
     root = write_tree(tmp_path / "t", *(f"{folder}/f.parquet" for folder in folders))
-    snapshot = open_source([str(root)]).snapshot()
+    snapshot = open_table_source([str(root)]).snapshot()
     assert path_values(snapshot, "city") == read_by_duckdb(root, "city", "varchar")
     assert sorted(path_values(snapshot, "city").values()) == sorted(
         ["a b", "50%", "x=y", "p/q", "1+1", "12:30", "%2F"]
@@ -84,7 +84,7 @@ def test_n1_escapes_of_spark_and_hive_prune(tmp_path: Path):
 @pytest.mark.parametrize("name", ["cow_special_values_v6", "cow_special_values_v9", "cow_raw_values_v9"])
 def test_n1_hudi_partitions_with_special_characters(name: str, hudi_tables: HudiTables):
     """N1: HUDI-7484: such files are listed, and no path is taken for what its file does not hold."""
-    snapshot = open_source([str(hudi_tables.path(name))]).snapshot()
+    snapshot = open_table_source([str(hudi_tables.path(name))]).snapshot()
     for entry in snapshot.slices:
         held = pq.read_table(entry.base_file or "", columns=["city", "_hoodie_partition_path"]).to_pydict()
         assert set(held["_hoodie_partition_path"]) == {entry.partition_path}
@@ -96,7 +96,7 @@ def test_n2_texts_that_look_like_other_types_stay_texts(tmp_path: Path):
     """N2: presto#1864, SPARK-24879: `01`, `1e3`, `true`, the empty string, `__HIVE_DEFAULT_PARTITION__`."""
     folders = ["k=01", "k=1", "k=1e3", "k=true", "k=NaN", "k=", "k=__HIVE_DEFAULT_PARTITION__", "k= 1"]
     root = write_tree(tmp_path / "t", *(f"{folder}/f.parquet" for folder in folders))
-    snapshot = open_source([str(root)]).snapshot()
+    snapshot = open_table_source([str(root)]).snapshot()
     found = path_values(snapshot, "k")
     assert found == read_by_duckdb(root, "k", "varchar")
     assert found[f"{root}/k=__HIVE_DEFAULT_PARTITION__/f.parquet"] is None
@@ -108,7 +108,7 @@ def test_n2_texts_that_look_like_other_types_stay_texts(tmp_path: Path):
 def test_n2_numbers_with_leading_zeros_are_text_in_duckdb_alone(tmp_path: Path):
     """N2: `k=01` and `k=1` are one value in Spark and two in DuckDB, which infers text for both files."""
     root = write_tree(tmp_path / "t", "k=01/f.parquet", "k=1/f.parquet", "k=10/f.parquet")
-    snapshot = open_source([str(root)]).snapshot()
+    snapshot = open_table_source([str(root)]).snapshot()
     query = "select filename, k from read_parquet(?, hive_partitioning => true, filename => true)"
     assert path_values(snapshot, "k") == dict(duckdb.execute(query, [f"{root}/**/*.parquet"]).fetchall())
     assert snapshot.partitions.trusts(("k",), "duckdb")
@@ -128,7 +128,7 @@ def test_n2_texts_with_one_reading_are_typed_and_prune(
 ):
     """N2: the other side: integers, dates and plain words are read alike by all engines, NULL included."""
     root = write_partitions(tmp_path / "t", "k", values, type_)
-    snapshot = open_source([str(root)]).snapshot()
+    snapshot = open_table_source([str(root)]).snapshot()
     assert path_values(snapshot, "k") == read_by_duckdb(root, "k", type_)
     assert set(path_values(snapshot, "k").values()) == set(values)
     assert snapshot.schema.find(("k",)).type == arrow
@@ -139,7 +139,7 @@ def test_n2_texts_with_one_reading_are_typed_and_prune(
 @pytest.mark.parametrize("name", ["cow_rounded_timestamp_v6", "cow_rounded_timestamp_v9"])
 def test_n3_a_rounding_key_generator_says_nothing(name: str, hudi_tables: HudiTables):
     """N3: hudi#11717, hudi-rs#798: the folder `at=2013-01-01` holds every instant of that day."""
-    snapshot = open_source([str(hudi_tables.path(name))]).snapshot()
+    snapshot = open_table_source([str(hudi_tables.path(name))]).snapshot()
     about = snapshot.schema.find(("at",))
     assert about.partition
     assert about.in_file
@@ -150,7 +150,7 @@ def test_n3_a_rounding_key_generator_says_nothing(name: str, hudi_tables: HudiTa
 @pytest.mark.spark
 def test_n3_a_simple_key_generator_prunes(hudi_tables: HudiTables):
     """N3: the other side: where the generator writes the value itself, Spark and Trino read the path's value."""
-    snapshot = open_source([str(hudi_tables.path("cow_two_partition_columns_v9"))]).snapshot()
+    snapshot = open_table_source([str(hudi_tables.path("cow_two_partition_columns_v9"))]).snapshot()
     assert snapshot.partitions.shared == {("city",), ("seats",)}
     assert snapshot.partitions.path_readers == {"spark", "trino"}
     cities, seats = path_values(snapshot, "city"), path_values(snapshot, "seats")
@@ -164,7 +164,7 @@ def test_n6_a_column_in_the_path_and_in_the_file(tmp_path: Path):
     """N6: datafusion#15912: engines differ in which of the two they read: the path alone proves nothing."""
     write_file(tmp_path / "t/k=1/a.parquet", k=[7, 8], x=[1, 2])
     write_file(tmp_path / "t/k=2/a.parquet", k=[2, 2], x=[3, 4])
-    snapshot = open_source([str(tmp_path / "t")]).snapshot()
+    snapshot = open_table_source([str(tmp_path / "t")]).snapshot()
     about = snapshot.schema.find(("k",))
     assert (about.partition, about.in_file, about.type, about.conflict) == (True, True, pa.int64(), None)
     assert not snapshot.partitions.trusted
@@ -176,7 +176,7 @@ def test_n7_tables_without_partitions_keep_whole_names(tmp_path: Path):
     """N7: HUDI-4400: the file name lost its first character."""
     root = write_tree(tmp_path / "t", "a.parquet", "b.parquet")
     for uri in (str(root), f"{root}/", root.as_uri()):
-        snapshot = open_source([uri]).snapshot()
+        snapshot = open_table_source([uri]).snapshot()
         assert [entry.base_file for entry in snapshot.slices] == [f"{root}/a.parquet", f"{root}/b.parquet"]
         assert [entry.partition_path for entry in snapshot.slices] == ["", ""]
 
@@ -186,7 +186,7 @@ def test_n7_tables_without_partitions_keep_whole_names(tmp_path: Path):
 def test_n7_hudi_tables_without_partitions_keep_whole_names(name: str, hudi_tables: HudiTables):
     """N7: HUDI-4400, on the table format that it was found with."""
     path = hudi_tables.path(name)
-    snapshot = open_source([str(path)]).snapshot()
+    snapshot = open_table_source([str(path)]).snapshot()
     assert len(snapshot) == 2
     for entry in snapshot.slices:
         assert entry.partition_path == ""
@@ -199,7 +199,7 @@ def test_n8_the_schema_is_that_of_all_files(tmp_path: Path):
     root = tmp_path / "t"
     write_file(root / "r=1/a.parquet", x=pa.array([1], pa.int32()))
     write_file(root / "r=abc/a.parquet", x=pa.array([2], pa.int64()), late=["y"])
-    schema = open_source([str(root)]).snapshot().schema
+    schema = open_table_source([str(root)]).snapshot().schema
     assert [(entry.name, entry.type, entry.conflict) for entry in schema] == [
         ("x", pa.int64(), None),
         ("late", pa.string(), None),
@@ -211,14 +211,14 @@ def test_n8_the_schema_is_that_of_all_files(tmp_path: Path):
 def test_n9_n10_the_metadata_table_is_no_part_of_the_data(tmp_path: Path, inside: bool):
     """N9, N10: measured: index files are Parquet inside, and neither below nor beside the table data."""
     root = write_tree(tmp_path / "lake/t", "a.parquet")
-    lake = open_source([str(tmp_path / "lake")]).snapshot()
+    lake = open_table_source([str(tmp_path / "lake")]).snapshot()
     place = root / "t.pruner" if inside else tmp_path / "lake/t.pruner"
     segment = write_file(tmp_path / "segment.parquet", hint=[1]).read_bytes()
     store = open_store(str(place))
     store.put_new("column_stats/0.pidx", segment)
     store.put_new("log/00000000000000000001.json", b"{}")
-    assert names(open_source([str(root)]).snapshot()) == ["a.parquet"]
-    again = open_source([str(tmp_path / "lake")]).snapshot()
+    assert names(open_table_source([str(root)]).snapshot()) == ["a.parquet"]
+    again = open_table_source([str(tmp_path / "lake")]).snapshot()
     assert names(again) == ["t/a.parquet"]
     assert again.id == lake.id
     # All of it: a result that is not fetched to its end keeps DuckDB's shared connection from other tests.
@@ -236,7 +236,7 @@ def test_partition_columns_that_are_trusted_are_read_so_by_spark(
     folders = ["city=a b/year=2013/day=2013-01-31", "city=p%2Fq/year=-1/day=1969-12-31"]
     folders += ["city=01/year=0/day=2000-02-29", "city=__HIVE_DEFAULT_PARTITION__/year=7/day=2000-03-01"]
     root = write_tree(tmp_path / "t", *(f"{folder}/f.parquet" for folder in folders))
-    snapshot = open_source([str(root)]).snapshot()
+    snapshot = open_table_source([str(root)]).snapshot()
     assert snapshot.partitions.trusted == {("city",), ("year",), ("day",)}
     rows = start_session().read.parquet(str(root)).orderBy("x").collect()
     for column in ("city", "year", "day"):

@@ -21,7 +21,7 @@ import pruner
 from pruner.expr.semantics import Engine
 from pruner.indexes import partition_stats
 from pruner.metadata import MetadataTable
-from pruner.storage.store import open_store
+from pruner.storage.opening import open_store
 from pruner.table import Table
 from tests.support import profiles
 from tests.support.parquet_tables import write_file

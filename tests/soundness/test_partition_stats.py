@@ -22,7 +22,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import pruner
-from pruner.evidence.snapshot import SegmentCache, SnapshotEvidence, Source
+from pruner.evidence.snapshot import SnapshotEvidence
+from pruner.evidence.sources import Source
 from pruner.expr.bound import CompareLeaf, InLeaf, IsNullLeaf, Leaf, NotNullLeaf, Point, PrefixLeaf
 from pruner.expr.nodes import Operator
 from pruner.expr.semantics import Semantics
@@ -31,10 +32,11 @@ from pruner.indexes.column_stats import COLUMN_STATS
 from pruner.indexes.column_stats.record import ColumnRecord
 from pruner.indexes.partition_stats import SliceBatch, write_records
 from pruner.metadata import FieldBinding, MetadataTable, State, define
+from pruner.metadata.segment_cache import SegmentCache
 from pruner.metadata.segments import batch_table
 from pruner.metadata.state import FILES, SegmentEntry
 from pruner.schema import Field, TableSchema
-from pruner.storage.store import open_store
+from pruner.storage.opening import open_store
 from pruner.tables.snapshot import SLICE_COLUMNS, Partitions, Snapshot
 from pruner.verdict import Outcome
 from tests.support.column_stats import DUCKDB, SPARK, TRINO, records_table

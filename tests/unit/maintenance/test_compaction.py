@@ -12,7 +12,7 @@ import pytest
 import pruner
 from pruner.maintenance import compaction
 from pruner.metadata import MetadataTable
-from pruner.storage.store import open_store
+from pruner.storage.opening import open_store
 
 COUNT = 6
 

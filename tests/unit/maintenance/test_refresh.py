@@ -18,7 +18,7 @@ from pruner.pipeline import batches, slices
 from pruner.pipeline.batches import BuildJob, work_table, write_batches
 from pruner.pipeline.local import LocalRunner
 from pruner.pipeline.slices import run_slices
-from pruner.storage.store import open_store
+from pruner.storage.opening import open_store
 
 
 def write_files(root: Path, numbers: range) -> None:

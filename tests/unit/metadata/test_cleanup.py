@@ -14,7 +14,7 @@ import pytest
 from pruner.errors import FormatError
 from pruner.metadata import MetadataTable, log
 from pruner.metadata.cleanup import KEPT_ENTRIES
-from pruner.storage.store import open_store
+from pruner.storage.opening import open_store
 from tests.unit.metadata.samples import AMOUNT, a_table, add_index, an_index, batch_records, write_records
 
 DAY = 24 * 3600

@@ -13,7 +13,8 @@ import pytest
 from pruner.errors import ConflictError, FormatError, IndexDefinitionError, StorageError
 from pruner.metadata import MetadataTable, NewerFormatError, State, define, log
 from pruner.storage.local import LocalStore
-from pruner.storage.store import Store, open_store
+from pruner.storage.opening import open_store
+from pruner.storage.store import Store
 from tests.unit.metadata.s3_server import serve
 from tests.unit.metadata.samples import AMOUNT, IDENTITY, a_table, add_index, an_index, write_records
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from pruner.errors import FormatError, StorageError
 from pruner.metadata import FieldBinding, IndexDefinition, NewerFormatError, SegmentEntry, State, define, log
-from pruner.storage.store import open_store
+from pruner.storage.opening import open_store
 from tests.unit.metadata.samples import a_table, an_index
 
 _TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)

@@ -19,7 +19,8 @@ from pruner.metadata import MetadataTable, SegmentEntry, batch_table
 from pruner.metadata.log import checksum_of
 from pruner.metadata.segments import BATCH_SCHEMA
 from pruner.schema import TableSchema
-from pruner.storage.store import NotFoundError, open_store
+from pruner.storage.opening import open_store
+from pruner.storage.store import NotFoundError
 from pruner.tables.snapshot import SLICE_COLUMNS, Partitions, Snapshot
 from tests.unit.metadata.samples import AMOUNT, a_table, an_index, batch_records, keys, statistics
 

@@ -22,7 +22,7 @@ from pruner.pipeline.kernel import kernel, read_slice
 from pruner.pipeline.requests import BuildRequest, Chunk, ChunkResult, Failure, SliceFiles
 from pruner.pipeline.slices import cut, run_chunk, run_slices
 from pruner.schema import Field
-from pruner.storage.store import open_store
+from pruner.storage.opening import open_store
 from pruner.tables.parquet import ParquetSource
 from pruner.tables.snapshot import Snapshot
 

@@ -18,7 +18,7 @@ from pruner.pipeline.batches import BuildJob, Target, work_table
 from pruner.pipeline.requests import BuildRequest, table_bytes
 from pruner.pipeline.spark_probe import KERNEL_NEEDS, _probe, needed_versions, reason_of
 from pruner.pipeline.spark_worker import SparkJob
-from pruner.storage.store import open_store
+from pruner.storage.opening import open_store
 
 
 def sent_job(tmp_path: Path) -> tuple[bytes, Path]:

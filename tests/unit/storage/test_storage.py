@@ -13,7 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pruner.errors import StorageError
-from pruner.storage.store import NotFoundError, Store, normalize_uri, open_store
+from pruner.storage.opening import normalize_uri, open_store
+from pruner.storage.store import NotFoundError, Store
 from tests.unit.metadata.s3_server import serve
 
 

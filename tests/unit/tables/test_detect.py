@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from pruner.errors import PrunerError, StorageError, TableError
-from pruner.storage.store import open_store
-from pruner.tables.detect import open_source
+from pruner.storage.opening import open_store
+from pruner.tables.detect import open_table_source
 from tests.support.parquet_tables import write_file, write_tree
 
 PROPERTIES = "hoodie.table.name=t\nhoodie.table.type=COPY_ON_WRITE\nhoodie.table.version={version}\n"
@@ -23,25 +23,25 @@ def hudi_folder(root: Path, version: int | str = 9, more: str = "") -> Path:
 
 def refusal(*uris: object, format: str | None = None) -> str:  # noqa: A002
     with pytest.raises(PrunerError) as caught:
-        open_source([str(uri) for uri in uris], format=format)
+        open_table_source([str(uri) for uri in uris], format=format)
     text = str(caught.value)
     assert "\n" not in text
     return text
 
 
 def test_a_tree_is_parquet_and_a_timeline_is_hudi(tmp_path: Path):
-    tree = open_source([str(write_tree(tmp_path / "tree", "k=1/a.parquet"))])
+    tree = open_table_source([str(write_tree(tmp_path / "tree", "k=1/a.parquet"))])
     assert (tree.format, tree.root, tree.roots) == (
         "parquet",
         str(tmp_path / "tree"),
         (str(tmp_path / "tree"),),
     )
-    assert open_source([str(hudi_folder(tmp_path / "hudi"))]).format == "hudi"
+    assert open_table_source([str(hudi_folder(tmp_path / "hudi"))]).format == "hudi"
 
 
 def test_uris_paths_and_slashes_name_the_same_root(tmp_path: Path):
     root = write_tree(tmp_path / "a b", "a.parquet")
-    assert {open_source([uri]).root for uri in (str(root), f"{root}/", root.as_uri())} == {str(root)}
+    assert {open_table_source([uri]).root for uri in (str(root), f"{root}/", root.as_uri())} == {str(root)}
 
 
 def test_places_that_are_no_table(tmp_path: Path):
@@ -53,7 +53,7 @@ def test_places_that_are_no_table(tmp_path: Path):
     (tmp_path / "empty" / "a.parquet").touch()
     assert "is not a table: there are no Parquet files in it" in refusal(tmp_path / "empty")
     with pytest.raises(TableError, match="needs at least one root"):
-        open_source([])
+        open_table_source([])
 
 
 def test_overlapping_roots(tmp_path: Path):
@@ -61,12 +61,12 @@ def test_overlapping_roots(tmp_path: Path):
     assert "the roots overlap" in refusal(root, root / "k=1")
     assert "the roots overlap" in refusal(root, f"{root}/")
     other = write_tree(tmp_path / "t2", "a.parquet")
-    assert open_source([str(root), str(other)]).roots == (str(root), str(other))
+    assert open_table_source([str(root), str(other)]).roots == (str(root), str(other))
 
 
 def test_formats_can_be_demanded(tmp_path: Path):
     tree, table = write_tree(tmp_path / "tree", "a.parquet"), hudi_folder(tmp_path / "hudi")
-    assert open_source([str(tree)], format="parquet").format == "parquet"
+    assert open_table_source([str(tree)], format="parquet").format == "parquet"
     assert "is not a Hudi table" in refusal(tree, format="hudi")
     assert "is a Hudi table" in refusal(table, format="parquet")
     assert "unknown format 'csv'" in refusal(tree, format="csv")
@@ -136,13 +136,13 @@ def test_tables_of_an_object_store(tmp_path: Path):
     tree.put_new("k=1/a.parquet", data)
     table.put_new(".hoodie/hoodie.properties", PROPERTIES.format(version=9).encode())
     table.put_new("city=rome/a.parquet", data)
-    source = open_source([f"{base}/lake/tree/"])
+    source = open_table_source([f"{base}/lake/tree/"])
     snapshot = source.snapshot()
     assert (source.format, source.root) == ("parquet", f"{base}/lake/tree")
     assert [entry.base_file for entry in snapshot.slices] == [f"{base}/lake/tree/k=1/a.parquet"]
     assert snapshot.schema.find(("x",)).type == snapshot.schema.find(("k",)).type
     assert source.snapshot(snapshot) is snapshot
-    assert open_source([f"{base}/lake/table"]).format == "hudi"
+    assert open_table_source([f"{base}/lake/table"]).format == "hudi"
     assert "is a folder inside the Hudi table" in refusal(f"{base}/lake/table/city=rome")
     assert "is not a table: there are no Parquet files in it" in refusal(f"{base}/lake/gone")
     assert "is a Hudi table" in refusal(f"{base}/lake")
@@ -150,6 +150,6 @@ def test_tables_of_an_object_store(tmp_path: Path):
 
 def test_uris_that_are_not_understood(tmp_path: Path):
     with pytest.raises(StorageError, match="must not hold '.' or '..'"):
-        open_source(["s3://lake/a/../b"])
+        open_table_source(["s3://lake/a/../b"])
     with pytest.raises(StorageError, match="scheme ftp:// is not supported"):
-        open_source(["ftp://lake/a"])
+        open_table_source(["ftp://lake/a"])

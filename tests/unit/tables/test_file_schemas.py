@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pruner.storage.store import open_store
+from pruner.storage.opening import open_store
 from pruner.tables.file_schemas import BrokenFileError, NotParquetError, SchemaReader
 from pruner.tables.listing import LocalLister, StoreLister
 from pruner.tables.thrift import ThriftError, schema_end, schema_only

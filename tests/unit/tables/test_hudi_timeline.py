@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pruner.errors import TableError
-from pruner.storage.store import open_store
+from pruner.storage.opening import open_store
 from pruner.tables.hudi_files import (
     OWN_CODE,
     OWN_CODE_REPLAYED,

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from pruner.errors import TableError
-from pruner.storage.store import open_store
+from pruner.storage.opening import open_store
 from pruner.tables.listing import CLOCK_TICK_NS, LocalLister, StoreLister, settle
 from tests.support.parquet_tables import write_file, write_tree
 

@@ -1,0 +1,194 @@
+"""What evidence comes from: an index, partition values, or two places of which the engine reads one.
+
+The planner asks every kind the same questions. What an index type gives (`pruner.indexes.base.Evidence`) knows nothing
+of engines that read a column from elsewhere, nor of records that are read when they are asked for; sources do.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from pruner.indexes.base import ListedEvidence, RowEvidence
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from pruner.evidence.grouped import GroupedEvidence
+    from pruner.expr.bound import Leaf
+    from pruner.expr.semantics import Semantics
+    from pruner.indexes.base import Evidence
+    from pruner.verdict import Outcome
+
+    Mask = NDArray[np.bool_]
+
+
+class Source(ABC):
+    """Evidence about one field, by snapshot ordinal.
+
+    Attributes:
+        index: the name under which reports show it.
+        using: its index type.
+    """
+
+    def __init__(self, index: str, using: str) -> None:
+        self.index = index
+        self.using = using
+
+    @property
+    @abstractmethod
+    def uncovered(self) -> Mask | None:
+        """True for each slice without a usable record, as far as is known; None where there is none."""
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Why records could not be read when they were asked for."""
+        return ()
+
+    @abstractmethod
+    def possible(
+        self, leaf: Leaf, outcome: Outcome, semantics: Semantics, at: NDArray[np.intp] | None
+    ) -> Mask | None:
+        """Tell for each slice whether some row can make `leaf` come to `outcome`; None where that is not known.
+
+        Args:
+            leaf: a leaf on the field.
+            outcome: true, false or null.
+            semantics: whose rules hold.
+            at: the slices, as snapshot ordinals; None for all.
+        """
+
+    def rows(self, semantics: Semantics) -> RowEvidence | None:
+        """The evidence where it knows single rows as the engine reads them; None where it does not."""
+        return None
+
+    @property
+    def listed(self) -> ListedEvidence | None:
+        """The evidence where it keeps values to look into; None where it does not."""
+        return None
+
+
+class RecordsSource(Source):
+    """Evidence from the records of all slices: an index that was loaded whole, or partition values."""
+
+    def __init__(self, index: str, using: str, evidence: Evidence) -> None:
+        super().__init__(index, using)
+        self.evidence = evidence
+        self._uncovered = None if evidence.covered.all() else ~evidence.covered
+        self._by_row = evidence if isinstance(evidence, RowEvidence) else None
+
+    @property
+    def uncovered(self) -> Mask | None:
+        """See `Source.uncovered`."""
+        return self._uncovered
+
+    def possible(
+        self, leaf: Leaf, outcome: Outcome, semantics: Semantics, at: NDArray[np.intp] | None
+    ) -> Mask | None:
+        """See `Source.possible`."""
+        return self.evidence.possible(leaf, outcome, semantics, at)
+
+    def rows(self, semantics: Semantics) -> RowEvidence | None:
+        """See `Source.rows`."""
+        return self._by_row
+
+    @property
+    def listed(self) -> ListedEvidence | None:
+        """See `Source.listed`."""
+        return self.evidence if isinstance(self.evidence, ListedEvidence) else None
+
+
+class GroupedSource(Source):
+    """Evidence from groups of slices and, where they do not settle it, from records that are read then."""
+
+    def __init__(self, index: str, using: str, evidence: GroupedEvidence) -> None:
+        super().__init__(index, using)
+        self._evidence = evidence
+
+    @property
+    def uncovered(self) -> Mask | None:
+        """See `Source.uncovered`."""
+        return self._evidence.uncovered
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """See `Source.notes`."""
+        return self._evidence.notes
+
+    def possible(
+        self, leaf: Leaf, outcome: Outcome, semantics: Semantics, at: NDArray[np.intp] | None
+    ) -> Mask | None:
+        """See `Source.possible`."""
+        return self._evidence.possible(leaf, outcome, semantics, at)
+
+
+class _SourceOfIndex(Source):
+    """A source that says something else about the same records of an index."""
+
+    def __init__(self, source: Source) -> None:
+        super().__init__(source.index, source.using)
+        self._source = source
+
+    @property
+    def uncovered(self) -> Mask | None:
+        """See `Source.uncovered`."""
+        return self._source.uncovered
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """See `Source.notes`."""
+        return self._source.notes
+
+    @property
+    def listed(self) -> ListedEvidence | None:
+        """See `Source.listed`."""
+        return self._source.listed
+
+
+class EitherSource(_SourceOfIndex):
+    """Evidence of an index about a column that stands in the path as well, where the engine may read either (trap N6).
+
+    Only what both exclude is excluded (R2). Which rows have the value of the path is not recorded.
+    """
+
+    def __init__(self, in_file: Source, in_path: Source) -> None:
+        super().__init__(in_file)
+        self._in_path = in_path
+
+    def possible(
+        self, leaf: Leaf, outcome: Outcome, semantics: Semantics, at: NDArray[np.intp] | None
+    ) -> Mask | None:
+        """See `Source.possible`."""
+        in_file = self._source.possible(leaf, outcome, semantics, at)
+        in_path = self._in_path.possible(leaf, outcome, semantics, at)
+        return None if in_file is None or in_path is None else in_file | in_path
+
+
+class LimitedSource(_SourceOfIndex):
+    """Evidence about a value that some engines alone read."""
+
+    def __init__(self, source: Source, readers: frozenset[str]) -> None:
+        super().__init__(source)
+        self._readers = readers
+
+    def possible(
+        self, leaf: Leaf, outcome: Outcome, semantics: Semantics, at: NDArray[np.intp] | None
+    ) -> Mask | None:
+        """See `Source.possible`."""
+        if semantics.engine not in self._readers:
+            return None
+        return self._source.possible(leaf, outcome, semantics, at)
+
+    def rows(self, semantics: Semantics) -> RowEvidence | None:
+        """See `Source.rows`."""
+        return self._source.rows(semantics) if semantics.engine in self._readers else None
+
+
+@dataclass
+class Sources:
+    """What is known of one field, and why some of it could not be used."""
+
+    usable: list[Source] = field(default_factory=list[Source])
+    fallbacks: list[str] = field(default_factory=list[str])

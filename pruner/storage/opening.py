@@ -1,0 +1,97 @@
+"""Opens stores: from a path or a URI to the store that reads and writes there."""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import TYPE_CHECKING
+from urllib.parse import unquote
+
+from pruner.errors import StorageError
+from pruner.storage.local import LocalStore
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pruner.storage.store import Store
+
+OBJECT_SCHEMES = ("s3", "gs", "az", "abfs", "abfss", "memory")
+"""Schemes of the object stores; `s3a`, `s3n` and `gcs` are other spellings of the first two."""
+
+_SPELLINGS = {"s3a": "s3", "s3n": "s3", "gcs": "gs"}
+_SCHEME = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]*):(//)?")
+
+
+def open_store(uri_or_path: str, options: Mapping[str, str] | None = None) -> Store:
+    """Open the store below a local path or a URI; touches nothing yet.
+
+    Args:
+        uri_or_path: a local path, `file://`, `s3://bucket/…`, `gs://bucket/…`, `az://container/…`,
+            `abfss://container@account…/…`, or `memory://name/…` (one store per name and process).
+        options: settings of the object store by their usual names (`region`, `endpoint`, `aws_access_key_id`
+            …); what is not given comes from the environment and the store's own credential chain.
+
+    Raises:
+        StorageError: the URI or an option is not understood.
+    """
+    uri = normalize_uri(uri_or_path)
+    if uri.startswith("/"):
+        return LocalStore(uri)
+    from pruner.storage.objects import ObjectStore  # obstore is not loaded for local tables
+
+    return ObjectStore(uri, dict(options or {}))
+
+
+def normalize_uri(uri_or_path: str) -> str:
+    """Return the one spelling of a place: an absolute path for local ones, else `scheme://bucket/path`.
+
+    There is no slash at the end. `file://` URIs are percent-decoded (RFC 8089), local paths and object keys
+    are taken as they stand. Symbolic links are not resolved.
+
+    Raises:
+        StorageError: an empty text, a NUL, an unknown scheme, another host's file, or credentials in the URI.
+    """
+    if not uri_or_path or "\0" in uri_or_path:
+        raise StorageError(f"{uri_or_path!r} is no place: give a path or a URI such as 's3://bucket/folder'")
+    match = _SCHEME.match(uri_or_path)
+    scheme = match.group(1).lower() if match else ""
+    scheme = _SPELLINGS.get(scheme, scheme)
+    if match and scheme == "file":
+        return _local_path(unquote(_strip_host(uri_or_path, match)))
+    if match and match.group(2):
+        return _object_uri(scheme, uri_or_path[match.end() :])
+    return _local_path(uri_or_path)
+
+
+def _strip_host(uri: str, match: re.Match[str]) -> str:
+    rest = uri[match.end() :]
+    if not match.group(2):
+        return rest
+    host, slash, path = rest.partition("/")
+    if host not in ("", "localhost"):
+        raise StorageError("a file:// URI names a file of another host: write 'file:///' with three slashes")
+    return slash + path
+
+
+def _local_path(path: str) -> str:
+    if not path or "\0" in path:
+        raise StorageError(f"{path!r} is no place: give a path or a URI such as 's3://bucket/folder'")
+    # pathlib cannot fold "..", which makes `table` and `x/../table` one place.
+    return os.path.abspath(os.path.expanduser(path))  # noqa: PTH100, PTH111
+
+
+def _object_uri(scheme: str, rest: str) -> str:
+    if scheme not in OBJECT_SCHEMES:
+        known = ", ".join(f"{name}://" for name in ("file", *OBJECT_SCHEMES))
+        raise StorageError(f"the scheme {scheme}:// is not supported: use a local path or one of {known}")
+    authority, _, path = rest.partition("/")
+    if ":" in authority.rpartition("@")[0] or "?" in rest:
+        raise StorageError(
+            f"a {scheme}:// URI must not hold credentials or '?': give settings as storage options"
+        )
+    if not authority:
+        raise StorageError(f"a {scheme}:// URI needs a bucket or container: {scheme}://bucket/folder")
+    parts = [part for part in path.split("/") if part]
+    if any(part in (".", "..") for part in parts):
+        raise StorageError(f"a {scheme}:// URI must not hold '.' or '..' in its path {path!r}")
+    return "/".join([f"{scheme}://{authority}", *parts])
