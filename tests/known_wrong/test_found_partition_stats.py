@@ -124,7 +124,7 @@ def test_slices_that_are_asked_by_their_ordinals(table: pruner.Table) -> None:
     (source,) = SnapshotEvidence(snapshot, state, segments).sources(field).usable
     leaf = CompareLeaf(field, Operator.EQ, Point(75, 75))
     for at, expected in (([24], [True]), ([0, 7, 24], [False, True, True]), ([0, 23], [False] * 2), ([], [])):
-        answer = source.evidence.possible(leaf, Outcome.TRUE, DUCKDB, np.array(at, np.intp))
+        answer = source.possible(leaf, Outcome.TRUE, DUCKDB, np.array(at, np.intp))
         assert answer is not None
         assert answer.tolist() == expected
 
@@ -293,7 +293,7 @@ def test_records_that_are_gone(table: pruner.Table) -> None:
 
     def asked() -> list[int]:
         leaf = CompareLeaf(field, Operator.EQ, Point(55, 55))
-        answer = source.evidence.possible(leaf, Outcome.TRUE, DUCKDB, None)
+        answer = source.possible(leaf, Outcome.TRUE, DUCKDB, None)
         assert answer is not None
         return np.flatnonzero(answer).tolist()
 
