@@ -5,6 +5,8 @@ from pruner_duckdb.decode import decode_expression as decode_predicate
 from pruner_duckdb.relation import LazyRelation
 from pruner_duckdb.scans import Scan
 
-__all__ = ["Connection", "LazyRelation", "Scan", "attach", "connect", "decode_predicate"]
+__all__ = ["Connection", "LazyRelation", "Scan", "attach", "connect", "decode_predicate", "engine"]
+
+engine = "duckdb"
 
 ask_unknown_version()

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import duckdb
 
+from pruner.adapters import switched_off
 from pruner.errors import PrunerError
 from pruner.expr.nodes import TRUE, Expr
 from pruner.expr.semantics import NanOrder, Semantics
-from pruner.planning.pinned import switched_off
 from pruner_duckdb.forms import Form
 from pruner_duckdb.markers import Markers
 from pruner_duckdb.predicates import (

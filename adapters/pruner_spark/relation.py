@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from pruner.adapters import switched_off
 from pruner.errors import PrunerError
 from pruner.expr.nodes import TRUE, Expr
-from pruner.planning.pinned import switched_off
 from pruner_spark.agreement import SparkColumn, differing, without
 from pruner_spark.catalyst import decode
 from pruner_spark.keys import slice_lines

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import sys
-from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -24,11 +23,8 @@ from pruner.errors import PredicateError, PrunerError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from pruner.adapters import QueryAdapter, QueryConnection, ScanRecord
     from pruner.catalog.names import Catalog
-    from pruner.planning.plan import Plan
-
-ADAPTERS = "pruner.adapters"
-"""Entry point group in which adapters register; nothing here imports one."""
 
 FETCHED_ROWS = 10_000
 """Rows that are fetched and printed at a time."""
@@ -70,14 +66,13 @@ def query(
         raise refused from error
 
 
-def _duckdb_adapter() -> Any:
-    found = entry_points(group=ADAPTERS, name="duckdb")
-    try:
-        return next(iter(found)).load()
-    except (StopIteration, ModuleNotFoundError) as error:
-        if isinstance(error, ModuleNotFoundError) and error.name not in ("duckdb", "pruner_duckdb"):
-            raise
-        raise PrunerError("pruner query needs DuckDB: pip install 'lake-pruner[duckdb]'") from error
+def _duckdb_adapter() -> QueryAdapter:
+    from pruner.adapters import QueryAdapter, load_adapter
+
+    adapter = load_adapter("duckdb")
+    if not isinstance(adapter, QueryAdapter):
+        raise PrunerError("the installed adapter of duckdb runs no queries: it has no `connect`")
+    return adapter
 
 
 def _mentioned(tables: Catalog, select: str) -> list[str]:
@@ -97,13 +92,13 @@ def _refused_by_duckdb(error: Exception) -> PrunerError | None:
     return PredicateError(sentence) if type(error).__name__ == "ParserException" else PrunerError(sentence)
 
 
-def _rows(connection: Any) -> Iterator[tuple[Any, ...]]:
+def _rows(connection: QueryConnection) -> Iterator[tuple[Any, ...]]:
     while rows := connection.fetchmany(FETCHED_ROWS):
         yield from rows
 
 
 def _answer(
-    columns: list[tuple[str, str]], rows: list[tuple[Any, ...]], scans: Iterable[Any]
+    columns: list[tuple[str, str]], rows: list[tuple[Any, ...]], scans: Iterable[ScanRecord]
 ) -> dict[str, Any]:
     import msgspec
 
@@ -111,19 +106,27 @@ def _answer(
         "columns": [{"name": name, "type": type_name} for name, type_name in columns],
         "rows": rows,
         "scans": [
-            {"name": scan.table, "reason": scan.reason, "report": msgspec.Raw(scan.plan.to_json().encode())}
+            {
+                "name": scan.table,
+                "reason": scan.reason,
+                "report": None if scan.plan is None else msgspec.Raw(scan.plan.to_json().encode()),
+            }
             for scan in scans
         ],
     }
 
 
-def _report_scans(scans: Iterable[Any]) -> None:
+def _report_scans(scans: Iterable[ScanRecord]) -> None:
     """Say on standard error what was pruned: standard output holds nothing but the rows."""
     for scan in scans:
-        plan: Plan = scan.plan
-        reason = f"; not pruned: {scan.reason}" if scan.reason else ""
-        line = (
-            f"{scan.table}: {plan.kept:,} of {plan.total:,} slices read, "
-            f"{megabytes(plan.bytes_kept)} of {megabytes(plan.bytes_total)}{reason}"
+        plan = scan.plan
+        reason = f"not pruned: {scan.reason}" if scan.reason else ""
+        figures = (
+            ""
+            if plan is None
+            else (
+                f"{plan.kept:,} of {plan.total:,} slices read, "
+                f"{megabytes(plan.bytes_kept)} of {megabytes(plan.bytes_total)}"
+            )
         )
-        sys.stderr.write(printable(line) + "\n")
+        sys.stderr.write(printable(f"{scan.table}: {'; '.join(filter(None, (figures, reason)))}") + "\n")

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from importlib.metadata import entry_points
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
+from pruner.adapters import MissingPluginError, RequestDecoder, load_adapter
 from pruner.catalog.config import ConfigError
 from pruner.errors import PredicateError, PrunerError, TableError
 from pruner.expr.semantics import Semantics
@@ -20,9 +20,6 @@ if TYPE_CHECKING:
     from pruner.planning.pinned import PinnedSnapshot
     from pruner.planning.plan import Plan
     from pruner.service.messages import PlanRequest, Predicate, Session
-
-ADAPTERS = "pruner.adapters"
-"""Entry point group of the adapters; one whose engine sends predicates here offers `decode_request`."""
 
 
 class UnknownTableError(TableError):
@@ -120,18 +117,17 @@ def _predicate(predicate: Predicate, semantics: Semantics) -> str | Expr:
         case ExpressionPredicate(expression):
             return expression_of(expression)
         case EnginePredicate(content):
-            return _decoder(semantics.engine)(bytes(content), semantics)
+            return _decoder(semantics.engine).decode_request(bytes(content), semantics)
 
 
-def _decoder(engine: str) -> Any:
-    """What an engine's adapter offers for predicates in its own form."""
-    for found in entry_points(group=ADAPTERS, name=engine):
-        try:
-            adapter = found.load()
-        except ImportError as error:
-            raise PrunerError(f"the adapter of {engine} cannot be loaded: {error}") from error
-        if hasattr(adapter, "decode_request"):
-            return adapter.decode_request
-    raise PredicateError(
-        f"predicates of {engine} in its own form are not understood here: send SQL or the expression form"
-    )
+def _decoder(engine: str) -> RequestDecoder:
+    """The adapter of an engine that sends predicates in its own form."""
+    try:
+        adapter = load_adapter(engine)
+    except MissingPluginError as error:
+        raise PredicateError(f"{error}: send SQL or the expression form") from error
+    if not isinstance(adapter, RequestDecoder):
+        raise PredicateError(
+            f"predicates of {engine} in its own form are not understood here: send SQL or the expression form"
+        )
+    return adapter

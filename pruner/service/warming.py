@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import logging
-from importlib.metadata import entry_points
 from threading import Thread
 from typing import TYPE_CHECKING
 
+from pruner.adapters import adapter_names, load_adapter
 from pruner.errors import PrunerError
-from pruner.service.planning import ADAPTERS
 
 if TYPE_CHECKING:
     from pruner.catalog.config import Config
@@ -28,11 +27,11 @@ def warm_up(config: Config, catalog: Catalog) -> Thread:
 
 
 def _open_all(config: Config, catalog: Catalog) -> None:
-    for adapter in entry_points(group=ADAPTERS):
+    for engine in adapter_names():
         try:
-            adapter.load()
-        except ImportError as error:
-            _log.info("the adapter of %s is not used: %s", adapter.name, error)
+            load_adapter(engine)
+        except PrunerError as error:
+            _log.info("%s", error)
     for table in config.tables:
         if table.name is None:
             continue

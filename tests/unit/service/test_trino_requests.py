@@ -82,3 +82,13 @@ def test_deep_content_is_refused_or_opaque(client: Client) -> None:
     body = json.dumps(_asked("n all")).replace('"domains"', f'"expression": {deep}, "domains"', 1).encode()
     assert client.post("/v1/plan", body).status == 400
     assert client.get("/healthz").status == 200
+
+
+def test_an_engine_whose_adapter_decodes_no_requests_is_told_what_to_send(client: Client) -> None:
+    request = _asked("n all")
+    request["session"] = {"engine": "duckdb"}
+    answer = client.post("/v1/plan", request)
+    assert answer.status == 422
+    assert answer.json == {
+        "error": "predicates of duckdb in its own form are not understood here: send SQL or the expression form"
+    }

@@ -1,0 +1,133 @@
+"""What the adapter of an engine is, and how it is found: the contract between `pruner` and its adapters.
+
+An adapter takes the predicate of each scan from its engine, decodes it into the expression form, has it planned and
+gives the engine the files that are left. docs/adapters.md says how to write one, step by step. Its package registers
+an `Adapter` in the entry point group `pruner.adapters` under the name of the engine; a module will do.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol, cast, runtime_checkable
+
+from pruner.planning.pinned import switched_off
+from pruner.plugins import BrokenPluginError, Group, MissingPluginError, load_plugin, plugin_names
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from pruner.catalog.names import TableLike
+    from pruner.expr.nodes import Expr
+    from pruner.expr.semantics import Semantics
+    from pruner.planning.plan import Plan
+
+__all__ = [
+    "Adapter",
+    "BrokenPluginError",
+    "MissingPluginError",
+    "QueryAdapter",
+    "QueryConnection",
+    "RequestDecoder",
+    "ScanRecord",
+    "adapter_names",
+    "load_adapter",
+    "switched_off",
+]
+
+
+class Adapter(Protocol):
+    """What every adapter registers. The protocols below say what it may offer besides."""
+
+    @property
+    def engine(self) -> str:
+        """The engine's name: that of the entry point, and of the `Semantics` of its predicates."""
+        ...
+
+
+@runtime_checkable
+class RequestDecoder(Adapter, Protocol):
+    """An adapter whose engine sends predicates to `pruner serve` in a form of its own."""
+
+    def decode_request(self, content: bytes, semantics: Semantics) -> Expr:
+        """Decode the predicate of one scan.
+
+        Args:
+            content: `predicate.content` of the request (docs/service.md), as JSON.
+            semantics: whose rules the predicate follows.
+
+        Returns:
+            The same predicate; each part that is not understood is an `Opaque` with the reason.
+
+        Raises:
+            PredicateError: the content has another shape than the adapter agreed on with its engine.
+        """
+        ...
+
+
+class ScanRecord(Protocol):
+    """What an adapter remembers of one scan, in its `last_plans`."""
+
+    @property
+    def table(self) -> str:
+        """The table's name in the engine."""
+        ...
+
+    @property
+    def plan(self) -> Plan | None:
+        """The plan; None where planning failed."""
+        ...
+
+    @property
+    def reason(self) -> str | None:
+        """Why the scan was not pruned, or not wholly; None where all went well."""
+        ...
+
+
+class QueryConnection(Protocol):
+    """A connection to an engine, as Python's DB-API has it, that reads pruned tables by their names."""
+
+    @property
+    def last_plans(self) -> Sequence[ScanRecord]:
+        """The newest scans, oldest first."""
+        ...
+
+    @property
+    def description(self) -> Sequence[Sequence[Any]] | None:
+        """Name and type of each column of the last result."""
+        ...
+
+    def execute(self, query: str) -> object:
+        """Run one statement."""
+        ...
+
+    def fetchmany(self, size: int) -> list[tuple[Any, ...]]:
+        """The next rows of the last result; none at its end."""
+        ...
+
+
+@runtime_checkable
+class QueryAdapter(Adapter, Protocol):
+    """An adapter whose engine runs in the process that asks it, as `pruner query` wants it."""
+
+    def connect(self, tables: Mapping[str, TableLike], *, config: Mapping[str, str]) -> QueryConnection:
+        """Start the engine.
+
+        Args:
+            tables: the pruned tables by the names that statements use.
+            config: settings of the engine.
+        """
+        ...
+
+
+def adapter_names() -> tuple[str, ...]:
+    """The engines for which an adapter is installed. None of them is imported, so some may not load."""
+    return plugin_names(Group.ADAPTERS)
+
+
+def load_adapter(engine: str) -> Adapter:
+    """Import the adapter of an engine.
+
+    Raises:
+        MissingPluginError: none is installed.
+        BrokenPluginError: it cannot be imported, or is not an adapter of this engine.
+    """
+    return cast("Adapter", load_plugin(Group.ADAPTERS, engine))

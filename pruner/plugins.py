@@ -1,0 +1,105 @@
+"""What other distributions bring, by entry points: found and loaded in this one place.
+
+Whatever is wrong with an entry becomes one sentence that names the package at fault.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from functools import cache
+from importlib.metadata import EntryPoint, entry_points
+
+from pruner.errors import PrunerError
+
+
+class Group(Enum):
+    """A group of entry points: its name, what an entry is called, and what the object behind an entry must have.
+
+    The first of the attributes says what the object is called; the entry has the same name.
+    """
+
+    ADAPTERS = "pruner.adapters", "adapter", ("engine",)
+    """Adapters by their engines: `pruner.adapters.Adapter`, docs/adapters.md."""
+    INDEX_TYPES = (
+        "pruner.indexes",
+        "index type",
+        ("name", "partition", "version", "check", "record", "load"),
+    )
+    """Index types by their names: `pruner.indexes.base.IndexType`, docs/index-types.md."""
+
+    def __init__(self, entry_points: str, noun: str, attributes: tuple[str, ...]) -> None:
+        self.entry_points = entry_points
+        self.noun = noun
+        self.attributes = attributes
+
+
+class MissingPluginError(PrunerError):
+    """No installed distribution registers that name."""
+
+
+class BrokenPluginError(PrunerError):
+    """A distribution registers that name, and what it registers cannot be used."""
+
+
+def plugin_names(group: Group) -> tuple[str, ...]:
+    """The names that installed distributions register, in small letters and in order. Nothing is imported."""
+    return tuple(sorted({entry.name.lower() for entry in entry_points(group=group.entry_points)}))
+
+
+# To look through all installed distributions takes milliseconds. A call that raises is not remembered.
+@cache
+def load_plugin(group: Group, name: str) -> object:
+    """Import what is registered under a name, in any case of letters.
+
+    Raises:
+        MissingPluginError: nothing is.
+        BrokenPluginError: it cannot be imported, lacks an attribute, or two distributions register different things.
+    """
+    entry = _entry(group, name)
+    described = _described(group, entry)
+    try:
+        found: object = entry.load()
+    # Whatever the other package's import raises, the user learns which package it is.
+    except Exception as error:
+        reason = " ".join(str(error).split()) or type(error).__name__
+        raise BrokenPluginError(f"{described} cannot be loaded: {reason}{_advice(entry, error)}") from error
+    problem = _problem(group, entry, found)
+    if problem is not None:
+        raise BrokenPluginError(f"{described} cannot be used: {problem}")
+    return found
+
+
+def _entry(group: Group, name: str) -> EntryPoint:
+    found = [each for each in entry_points(group=group.entry_points) if each.name.lower() == name.lower()]
+    if not found:
+        known = ", ".join(plugin_names(group)) or "none"
+        raise MissingPluginError(f"no {group.noun} {name!r} is installed; there are: {known}")
+    if len({each.value for each in found}) > 1:
+        packages = " and ".join(sorted(each.dist.name if each.dist else each.value for each in found))
+        raise BrokenPluginError(f"{group.noun} {name!r} is registered by {packages}: uninstall all but one")
+    return found[0]
+
+
+def _described(group: Group, entry: EntryPoint) -> str:
+    origin = f" of {entry.dist.name} {entry.dist.version}" if entry.dist else ""
+    return f"{group.noun} {entry.name!r} ({entry.value}{origin})"
+
+
+def _advice(entry: EntryPoint, error: Exception) -> str:
+    """How to install a module that is missing, where the distribution has an extra of the entry's name for it."""
+    if not isinstance(error, ModuleNotFoundError) or entry.dist is None:
+        return ""
+    extras = entry.dist.metadata.get_all("Provides-Extra") or []
+    return f" (pip install '{entry.dist.name}[{entry.name}]')" if entry.name in extras else ""
+
+
+def _problem(group: Group, entry: EntryPoint, found: object) -> str | None:
+    if isinstance(found, type):
+        return f"it is the class {found.__name__}, where one object of it is to be registered"
+    missing = [name for name in group.attributes if not hasattr(found, name)]
+    if missing:
+        return f"it has no {', no '.join(missing)}"
+    called = getattr(found, group.attributes[0])
+    if called != entry.name.lower():
+        return f"its {group.attributes[0]} is {called!r}, and its entry must have the same name"
+    return None
