@@ -24,7 +24,7 @@ COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --gen
 	--no-emit-index-url --no-emit-find-links --no-annotate --no-header
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-trino quick check check-matrix test faults fuzz soak bench trino-plugin lock clean
+.PHONY: help setup demo demo-trino quick check check-matrix test faults fuzz soak bench api trino-plugin lock clean
 
 help: ## Show the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1|/p' $(MAKEFILE_LIST) | while IFS='|' read -r name text; do \
@@ -65,6 +65,9 @@ soak: $(READY) ## The plugin on the oldest Trino, then fuzz with new seeds again
 	@end=$$(( $$(date +%s) + 60 * $(MINUTES) )); \
 	while [ "$$(date +%s)" -lt "$$end" ]; do \
 		PRUNER_TEST_PROFILE=soak PRUNER_FUZZ_N=$(N) $(PYTEST) $(FUZZED) || exit 1; done
+
+api: $(READY) ## Write docs/api.md anew from the code
+	@$(BIN)/python -m tools.api_page
 
 bench: $(READY) ## Measure planning and scanning
 	@$(BIN)/python -m benchmarks
