@@ -14,6 +14,7 @@ from zoneinfo import available_timezones
 import typer
 
 from pruner.errors import PredicateError
+from pruner.expr.engines import SqlEngine
 from pruner.limits import PREDICATE_TEXT_BYTES
 
 if TYPE_CHECKING:
@@ -33,14 +34,6 @@ class Output(StrEnum):
 
     TEXT = "text"
     JSON = "json"
-
-
-class Dialect(StrEnum):
-    """Engine whose SQL and default semantics hold."""
-
-    DUCKDB = "duckdb"
-    SPARK = "spark"
-    TRINO = "trino"
 
 
 class Files(StrEnum):
@@ -80,7 +73,7 @@ WhereOption = Annotated[
         help="SQL predicate; @FILE reads it from a file, - from standard input.",
     ),
 ]
-DialectOption = Annotated[Dialect, typer.Option("--dialect", help="Engine whose SQL and rules hold.")]
+DialectOption = Annotated[SqlEngine, typer.Option("--dialect", help="Engine whose SQL and rules hold.")]
 ZoneOption = Annotated[
     str | None,
     typer.Option("--zone", metavar="ZONE", help="Time zone of the session, for example Europe/Berlin."),

@@ -9,7 +9,6 @@ import typer
 
 from pruner.cli.options import (
     AsOfOption,
-    Dialect,
     DialectOption,
     Files,
     Output,
@@ -21,10 +20,13 @@ from pruner.cli.options import (
     predicate_text,
 )
 from pruner.cli.output import megabytes, printable, write_line
+from pruner.expr.engines import REFERENCE_ENGINE, SqlEngine
 
 if TYPE_CHECKING:
     from pruner.planning.plan import Plan
     from pruner.table import Table
+
+_REFERENCE = SqlEngine(REFERENCE_ENGINE)
 
 FilesOption = Annotated[Files, typer.Option("--files", help="Slices to list one by one, with the reason.")]
 
@@ -33,7 +35,7 @@ FilesOption = Annotated[Files, typer.Option("--files", help="Slices to list one 
 def plan(
     table: Table,
     where: WhereOption,
-    dialect: DialectOption = Dialect.DUCKDB,
+    dialect: DialectOption = _REFERENCE,
     zone: ZoneOption = None,
     as_of: AsOfOption = None,
     files: FilesOption = Files.SUMMARY,
@@ -58,7 +60,7 @@ def plan(
 def explain(
     table: Table,
     where: WhereOption,
-    dialect: DialectOption = Dialect.DUCKDB,
+    dialect: DialectOption = _REFERENCE,
     zone: ZoneOption = None,
     as_of: AsOfOption = None,
     output: OutputOption = Output.TEXT,
@@ -75,7 +77,7 @@ def explain(
 def _plan(
     table: Table,
     where: str,
-    dialect: Dialect,
+    dialect: SqlEngine,
     zone: str | None,
     as_of: str | None,
 ) -> Plan:

@@ -53,7 +53,7 @@ class PartitionEvidence:
         None where the asking engine may read another value from the path than was decoded (trap N2).
         """
         if not (
-            self._path in self._partitions.shared or self._partitions.trusts(self._path, semantics.engine)
+            self._path in self._partitions.shared or self._partitions.trusts(self._path, semantics.traits)
         ):
             return None
         verdict = self._by_partition.possible(leaf, outcome, semantics, None)

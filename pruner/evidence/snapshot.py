@@ -18,6 +18,7 @@ from pruner.evidence.grouped import GroupedEvidence, grouped_evidence
 from pruner.evidence.join import Part, Placement, newest_of_each_slice
 from pruner.evidence.partitions import partition_evidence
 from pruner.evidence.sources import EitherSource, GroupedSource, LimitedSource, RecordsSource, Sources
+from pruner.expr.engines import Origin
 from pruner.indexes.base import DeferringIndexType, RowEvidence
 from pruner.indexes.registry import index_type
 
@@ -70,15 +71,16 @@ class SnapshotEvidence:
         path_decides = not about.in_file or about.path in partitions.trusted
         if evidence is None or not (path_decides or about.path in partitions.shared):
             # Some engines read the path instead of the file, and what they make of it is not known.
-            found.usable = [LimitedSource(source, partitions.file_readers) for source in found.usable]
+            origin = Origin.FILE if partitions.origin_by_engine else None
+            found.usable = [LimitedSource(source, origin) for source in found.usable]
             return
         in_path = RecordsSource(PARTITION_SOURCE, "partition_values", evidence)
         if path_decides:
             found.usable = [in_path, *(found.usable if about.in_file else ())]
             return
         found.usable = [EitherSource(source, in_path) for source in found.usable]
-        if partitions.path_readers:
-            found.usable.insert(0, LimitedSource(in_path, partitions.path_readers))
+        if partitions.origin_by_engine:
+            found.usable.insert(0, LimitedSource(in_path, Origin.PATH))
 
     def _load_index(self, definition: IndexDefinition, about: Field, found: Sources) -> None:
         kind = usable_type(definition)

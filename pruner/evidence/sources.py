@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from pruner.evidence.grouped import GroupedEvidence
     from pruner.expr.bound import Leaf
+    from pruner.expr.engines import Origin
     from pruner.expr.semantics import Semantics
     from pruner.indexes.base import Evidence
     from pruner.verdict import Outcome
@@ -167,23 +168,25 @@ class EitherSource(_SourceOfIndex):
 
 
 class LimitedSource(_SourceOfIndex):
-    """Evidence about a value that some engines alone read."""
+    """Evidence about a value that those engines alone read that take a shared partition column from its origin."""
 
-    def __init__(self, source: Source, readers: frozenset[str]) -> None:
+    def __init__(self, source: Source, origin: Origin | None) -> None:
+        """`origin` is None where it is not known of any engine that it reads the value."""
         super().__init__(source)
-        self._readers = readers
+        self._origin = origin
 
     def possible(
         self, leaf: Leaf, outcome: Outcome, semantics: Semantics, at: NDArray[np.intp] | None
     ) -> Mask | None:
         """See `Source.possible`."""
-        if semantics.engine not in self._readers:
-            return None
-        return self._source.possible(leaf, outcome, semantics, at)
+        return self._source.possible(leaf, outcome, semantics, at) if self._is_read(semantics) else None
 
     def rows(self, semantics: Semantics) -> RowEvidence | None:
         """See `Source.rows`."""
-        return self._source.rows(semantics) if semantics.engine in self._readers else None
+        return self._source.rows(semantics) if self._is_read(semantics) else None
+
+    def _is_read(self, semantics: Semantics) -> bool:
+        return semantics.traits.shared_partition_columns is self._origin
 
 
 @dataclass

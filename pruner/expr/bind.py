@@ -200,12 +200,12 @@ class _Binder:
         return in_leaf(target.field, points, has_null)
 
     def _lists_text(self, target: _Target, options: Sequence[Literal]) -> bool:
-        """Tell whether the engine writes the column as text to find it in a list of texts, as Spark does.
+        """Tell whether the engine writes the column as text to find it in a list of texts.
 
         An equal text is one of an equal value, but an equal value may be written otherwise ('1.00').
         """
         texts = any(isinstance(option.value, str) for option in options)
-        return texts and self._semantics.engine == "spark" and not is_string(target.type)
+        return texts and self._semantics.traits.writes_columns_as_text_in_lists and not is_string(target.type)
 
     def _points(self, target: _Target, options: Sequence[Literal], node: In) -> list[Point] | Unknown:
         if _all_plain_integers(target, options):

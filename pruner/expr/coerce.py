@@ -15,6 +15,7 @@ import pyarrow as pa
 from pruner.expr.bound import Point
 from pruner.expr.clock import nanoseconds
 from pruner.expr.coerced import AlwaysNull, Coerced, NotComparable
+from pruner.expr.engines import Mixing, TextCoercion
 from pruner.expr.floats import Width, around, nearest
 from pruner.expr.nodes import Call, Literal
 from pruner.expr.numeric import CAST_SLACK, DECIMAL_DIGITS, coerce_number, hull
@@ -50,8 +51,8 @@ def coerce(column: pa.DataType, literal: Literal, semantics: Semantics) -> Coerc
     unsupported = unsupported_reason(column)
     if unsupported is not None:
         return NotComparable(unsupported)
-    if semantics.engine == "trino" and pa.types.is_unsigned_integer(column):
-        return NotComparable("Trino has no unsigned integers")
+    if pa.types.is_unsigned_integer(column) and not semantics.traits.has_unsigned_integers:
+        return NotComparable(f"{semantics.traits.title} has no unsigned integers")
     if literal.value is None:
         return AlwaysNull()
     kind = literal.type
@@ -85,7 +86,7 @@ def unsupported_reason(column: pa.DataType) -> str | None:
 
 
 def _text(column: pa.DataType, text: str, semantics: Semantics) -> Coerced:
-    """A string literal; next to a column of another type, DuckDB and Spark cast it to that type."""
+    """A string literal; next to a column of another type it is cast, refused, or not understood."""
     if is_string(column):
         if semantics.collation != BINARY_COLLATION:
             return NotComparable(f"text is compared by the collation {semantics.collation}")
@@ -96,13 +97,16 @@ def _text(column: pa.DataType, text: str, semantics: Semantics) -> Coerced:
         return Point(encoded, encoded)
     if is_temporal(column):
         return coerce_iso_text(column, text, semantics)
-    if semantics.engine == "trino":
-        return NotComparable("Trino does not compare text with other types", mismatch=True)
+    traits = semantics.traits
+    if traits.text_coercion is TextCoercion.REFUSED:
+        return NotComparable(f"{traits.title} does not compare text with other types", mismatch=True)
+    if traits.text_coercion is TextCoercion.UNCERTAIN:
+        return NotComparable(f"what {traits.title} makes of text beside other types is not known")
     if is_number(column):
         return _number_text(column, text, semantics)
     if pa.types.is_boolean(column):
         return _boolean_text(text)
-    if semantics.engine == "duckdb" and _PRINTABLE.fullmatch(text):
+    if traits.casts_text_beside_bytes and _PRINTABLE.fullmatch(text):
         return Point(text.encode(), text.encode())
     return NotComparable("the bytes that the engine makes of this text are not certain")
 
@@ -114,8 +118,9 @@ def _number_text(column: pa.DataType, text: str, semantics: Semantics) -> Coerce
         return NotComparable("only whole numbers in text are compared with number columns")
     value = int(text)
     misfit = NotComparable("the number in the text does not fit the column's type")
-    if pa.types.is_decimal(column) and semantics.engine == "spark":
-        # Spark casts both to double, in which decimals of many digits meet.
+    to_double = semantics.traits.text_coercion is TextCoercion.DECIMALS_TO_DOUBLE
+    if pa.types.is_decimal(column) and to_double:
+        # Decimals of many digits meet in one double.
         return coerce_number(column, Literal(nearest(value, Width.DOUBLE), pa.float64()), semantics)
     # The engine casts the text to the column's type: what does not fit fails there, or becomes NULL.
     if pa.types.is_integer(column):
@@ -141,17 +146,18 @@ def _boolean_text(text: str) -> Coerced:
 
 
 def _unlike(column: pa.DataType, literal: pa.DataType, semantics: Semantics) -> NotComparable:
-    """Types that do not go together: refused by Trino always, by DuckDB and Spark except where they cast."""
+    """Types that do not go together: refused, except where the engine casts one of them."""
     booleans = pa.types.is_boolean(column) or pa.types.is_boolean(literal)
     integers = pa.types.is_integer(column) or pa.types.is_integer(literal)
-    match semantics.engine:
-        case "duckdb":
+    match semantics.traits.mixing:
+        case Mixing.BOOLEANS_WITH_INTEGERS:
             casts = booleans and integers
-        case "spark":
-            # Spark casts the text of a column to nearly any type; it compares booleans with 0 and 1.
+        case Mixing.TEXT_COLUMNS_AND_BOOLEANS:
             casts = is_string(column) or (booleans and (is_number(column) or is_number(literal)))
-        case _:
+        case Mixing.REFUSED:
             casts = False
+        case Mixing.UNCERTAIN:
+            casts = True
     if casts:
         return NotComparable(f"how the engine compares it with a column of type {column} is not followed")
     return NotComparable(f"{semantics.engine} does not compare such a column with {literal}", mismatch=True)

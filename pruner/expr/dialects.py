@@ -1,7 +1,7 @@
 """The SQL parser for each dialect, with the corrections that pruning depends on.
 
 sqlglot reads a few things otherwise than the engines. What would change a value is mended on its tokens:
-string escapes of Spark, DuckDB's `x'…'`; what cannot be mended is refused.
+string escapes of Spark, DuckDB's `x'…'`; what cannot be mended is refused. An engine names its dialect by a trait.
 """
 
 from __future__ import annotations
@@ -9,8 +9,9 @@ from __future__ import annotations
 import re
 import sys
 import threading
+from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from sqlglot import exp
 from sqlglot.dialects.dialect import Dialect
@@ -18,10 +19,12 @@ from sqlglot.errors import ParseError, SqlglotError
 from sqlglot.tokenizer_core import Token, TokenType
 
 from pruner.errors import PredicateError
+from pruner.expr.engines import SqlEngine
+from pruner.expr.scan import BACKTICKS, DOUBLED_QUOTES, scanner
 
 if TYPE_CHECKING:
     from pruner.expr.scan import ScannedText
-    from pruner.expr.semantics import Engine
+    from pruner.expr.semantics import Semantics
 
 _FRAMES_PER_LEVEL = 40
 """Python frames that the parser takes for one level of nesting (25 measured), with room to spare."""
@@ -32,13 +35,72 @@ _PLENTY_OF_FRAMES = 15
 _recursion_limit = threading.Lock()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SqlDialect:
+    """How the SQL of an engine is written, where pruning depends on it."""
+
+    name: str
+    """Its name, and that of sqlglot's dialect by which it is parsed."""
+    tokens: re.Pattern[str]
+    """Its tokens, by `pruner.expr.scan.scanner`."""
+    x_before_text: bool = False
+    """The parser takes `x'41'` for a name and a text, and it is bytes."""
+    backslash_escapes: bool = False
+    """A backslash in a text escapes, by the rules of `unescape_spark`."""
+    plain_signs: str = ""
+    """Signs that the parser takes for the start of a parameter and that mean something else."""
+
+    @property
+    def parser(self) -> Dialect:
+        """The dialect of sqlglot."""
+        return _parser(self.name)
+
+
 @lru_cache
-def dialect(engine: Engine) -> Dialect:
-    """The dialect object of an engine, made once."""
-    return Dialect.get_or_raise(engine)
+def _parser(name: str) -> Dialect:
+    """A dialect of sqlglot, loaded when it is first used."""
+    return Dialect.get_or_raise(name)
 
 
-def parse_condition(scanned: ScannedText, engine: Engine) -> Any:
+_DIALECTS: Final = {
+    dialect.name: dialect
+    for dialect in (
+        SqlDialect(
+            name="duckdb",
+            tokens=scanner(
+                r"""[eE]'(?:[^'\\]|\\.|'')*+'""", DOUBLED_QUOTES, r"""\$(?P<tag>\w*)\$.*?\$(?P=tag)\$"""
+            ),
+            x_before_text=True,
+            plain_signs="@:",  # the absolute value, and what parts keys from values
+        ),
+        SqlDialect(
+            name="spark",
+            tokens=scanner(
+                r"""[rR]'[^']*' | [rR]"[^"]*" | '(?:[^'\\]|\\.)*+' | "(?:[^"\\]|\\.)*+" """, BACKTICKS
+            ),
+            backslash_escapes=True,
+        ),
+        SqlDialect(name="trino", tokens=scanner(DOUBLED_QUOTES, BACKTICKS)),
+    )
+}
+
+
+def dialect_of(semantics: Semantics) -> SqlDialect:
+    """The SQL in which predicates of an engine are written.
+
+    Raises:
+        PredicateError: the engine has no SQL.
+    """
+    traits = semantics.traits
+    if traits.dialect is None:
+        raise PredicateError(
+            f"{traits.title} has no SQL: give the predicate as an expression, "
+            f"or as text in one of the dialects {', '.join(SqlEngine)}"
+        )
+    return _DIALECTS[traits.dialect]
+
+
+def parse_condition(scanned: ScannedText, dialect: SqlDialect) -> Any:
     """Parse checked text as one boolean expression.
 
     Raises:
@@ -47,29 +109,29 @@ def parse_condition(scanned: ScannedText, engine: Engine) -> Any:
     """
     text = scanned.text
     try:
-        tokens = dialect(engine).tokenize(text)
+        tokens = dialect.parser.tokenize(text)
     except SqlglotError:
         raise PredicateError("the predicate cannot be split into tokens: check its quotes") from None
     if not tokens:
         raise PredicateError("the predicate is empty: write a condition such as carrier = 'AA'")
-    tokens = _mended(tokens, scanned, engine)
+    tokens = _mended(tokens, scanned, dialect)
     try:
-        parsed = _parse(tokens, scanned, engine)
+        parsed = _parse(tokens, scanned, dialect)
     except ParseError as error:
         raise _syntax_error(error, tokens, scanned) from None
     except RecursionError:
         raise PredicateError("the predicate is nested too deeply for the SQL parser: simplify it") from None
     except (SqlglotError, AttributeError, ValueError, TypeError, KeyError, IndexError) as error:
         # The parser stumbles over some texts that are no SQL instead of refusing them.
-        raise PredicateError(f"the predicate cannot be parsed as {engine} SQL: {error}") from None
+        raise PredicateError(f"the predicate cannot be parsed as {dialect.name} SQL: {error}") from None
     if len(parsed) != 1 or parsed[0] is None or isinstance(parsed[0], exp.Star):
         raise PredicateError("the predicate must be one condition, without semicolons between several")
     return parsed[0]
 
 
-def _parse(tokens: list[Token], scanned: ScannedText, engine: Engine) -> list[Any]:
+def _parse(tokens: list[Token], scanned: ScannedText, dialect: SqlDialect) -> list[Any]:
     def run() -> list[Any]:
-        return dialect(engine).parser().parse_into(exp.Condition, tokens, scanned.text)
+        return dialect.parser.parser().parse_into(exp.Condition, tokens, scanned.text)
 
     if scanned.nesting <= _PLENTY_OF_FRAMES:
         return run()
@@ -118,16 +180,16 @@ _BETWEEN_OPERANDS = frozenset(
 )
 
 
-def _mended(tokens: list[Token], scanned: ScannedText, engine: Engine) -> list[Token]:
+def _mended(tokens: list[Token], scanned: ScannedText, dialect: SqlDialect) -> list[Token]:
     text = scanned.text
     mended: list[Token] = []
     for position, token in enumerate(tokens):
         match token.token_type:
             case TokenType.STRING:
-                if engine == "duckdb" and mended and _is_hex_prefix(mended[-1], token):
+                if dialect.x_before_text and mended and _is_hex_prefix(mended[-1], token):
                     mended.pop()
                     token.token_type = TokenType.HEX_STRING
-                elif engine == "spark" and text.find("\\", token.start, token.end) >= 0:
+                elif dialect.backslash_escapes and text.find("\\", token.start, token.end) >= 0:
                     token.text = unescape_spark(text[token.start + 1 : token.end])
             case TokenType.HEX_STRING if text[token.start : token.start + 2].lower() == "0x":
                 place = scanned.place(token.start)
@@ -135,7 +197,7 @@ def _mended(tokens: list[Token], scanned: ScannedText, engine: Engine) -> list[T
                     f"the predicate has a hexadecimal number at {place}: write it in decimal"
                 )
             case TokenType.PLACEHOLDER | TokenType.PARAMETER | TokenType.COLON:
-                _refuse_parameter(tokens[position : position + 2], scanned, engine)
+                _refuse_parameter(tokens[position : position + 2], scanned, dialect)
             case _:
                 pass
         mended.append(token)
@@ -150,12 +212,10 @@ def _is_hex_prefix(previous: Token, token: Token) -> bool:
     )
 
 
-def _refuse_parameter(tokens: list[Token], scanned: ScannedText, engine: Engine) -> None:
-    """Refuse `?`, `$1`, `:name` and `@name`; in DuckDB `@` is the absolute value and `:` parts keys from
-    values.
-    """
+def _refuse_parameter(tokens: list[Token], scanned: ScannedText, dialect: SqlDialect) -> None:
+    """Refuse `?`, `$1`, `:name` and `@name`, where the dialect has no other use for the sign."""
     sign = tokens[0].text
-    if engine == "duckdb" and sign in "@:":
+    if sign in dialect.plain_signs:
         return
     name = sign + (tokens[1].text if sign != "?" and len(tokens) > 1 else "")
     place = scanned.place(tokens[0].start)

@@ -16,10 +16,11 @@ from typing import Final
 import pyarrow as pa
 
 from pruner.expr.clock import DAY, IsoText, date_of, instants_of_wall, nanoseconds, parse_iso
+from pruner.expr.engines import TextBytes, Traits
 from pruner.expr.floats import Width, nearest
 from pruner.expr.nodes import Call, Expr, Literal
 from pruner.expr.numeric import DECIMAL_DIGITS, cast_to_floating
-from pruner.expr.semantics import Engine, Semantics
+from pruner.expr.semantics import Semantics
 from pruner.expr.types import decimal_digits, integer_range, is_instant, is_number, timestamp, unit_of
 from pruner.expr.values import LiteralValue
 
@@ -45,8 +46,8 @@ _BLOB_PART = re.compile(r"\\x([0-9A-Fa-f]{2})|(.)")
 _PLAIN_PART = re.compile(r"(-?\d+(?:\.\d+)?)|(DATE\s*)?'([^']*)'|NULL", re.IGNORECASE | re.ASCII)
 
 
-def number(text: str, engine: Engine, *, negative: bool = False) -> Literal | None:
-    """Type a number as the dialect does: integers by size, `1.5` DECIMAL, `1e3` DOUBLE; None when too long to
+def number(text: str, traits: Traits, *, negative: bool = False) -> Literal | None:
+    """Type a number as the engine does: integers by size, `1.5` DECIMAL, `1e3` DOUBLE; None when too long to
     hold.
     """
     match = _NUMBER.fullmatch(text)
@@ -58,23 +59,23 @@ def number(text: str, engine: Engine, *, negative: bool = False) -> Literal | No
         return Literal(-value if negative else value, DOUBLE)
     sign = -1 if negative else 1
     if fraction is None:
-        return _integer(sign * int(whole), engine)
+        return _integer(sign * int(whole), traits)
     digits = whole.lstrip("0") + fraction
     if len(digits) > DECIMAL_DIGITS:
-        # DuckDB makes these a double; Spark and Trino refuse them.
-        return Literal(sign * float(text), DOUBLE) if engine == "duckdb" else None
+        return Literal(sign * float(text), DOUBLE) if traits.long_decimals_are_doubles else None
     scaled = Decimal(f"{'-' if negative else ''}{whole or '0'}.{fraction}0")
     exact = Decimal((scaled.as_tuple().sign, scaled.as_tuple().digits[:-1] or (0,), -len(fraction)))
     return Literal(exact, decimal_type(max(len(digits), len(fraction), 1), len(fraction)))
 
 
-def _integer(value: int, engine: Engine) -> Literal:
+def _integer(value: int, traits: Traits) -> Literal:
     # The type of -2147483648 is that of 2147483648: the sign is applied afterwards.
     if abs(value) < 2**31:
         return Literal(value, INT32)
-    if abs(value) < 2**63 or engine != "spark" or len(str(abs(value))) > DECIMAL_DIGITS:
+    digits = len(str(abs(value)))
+    if abs(value) < 2**63 or not traits.long_integers_are_decimals or digits > DECIMAL_DIGITS:
         return Literal(value, INT64)
-    return Literal(Decimal(value), decimal_type(len(str(abs(value))), 0))
+    return Literal(Decimal(value), decimal_type(digits, 0))
 
 
 def decimal_type(precision: int, scale: int) -> pa.DataType:
@@ -150,7 +151,7 @@ def _fold_text(text: str, target: pa.DataType, semantics: Semantics) -> Expr | N
     if pa.types.is_boolean(target):
         return Literal(text == "true", target) if text in ("true", "false") else None
     if pa.types.is_binary(target):
-        return _fold_blob(text, semantics.engine)
+        return _fold_blob(text, semantics.traits)
     if pa.types.is_floating(target):
         return _fold_floating_text(text, target)
     if not is_number(target) or len(text) > _LITERAL_DIGITS:
@@ -172,9 +173,10 @@ def _finite(value: float, target: pa.DataType) -> Literal | None:
     return None if math.isinf(value) else Literal(value, target)
 
 
-def _fold_blob(text: str, engine: Engine) -> Literal | None:
-    if engine != "duckdb":
-        return Literal(text.encode(), pa.binary()) if text.isascii() and engine == "spark" else None
+def _fold_blob(text: str, traits: Traits) -> Literal | None:
+    if traits.text_bytes is not TextBytes.ESCAPED:
+        plain = traits.text_bytes is TextBytes.ENCODED and text.isascii()
+        return Literal(text.encode(), pa.binary()) if plain else None
     if _BLOB.fullmatch(text) is None:
         return None
     parts = (
@@ -187,7 +189,7 @@ def _fold_moment(text: str, target: pa.DataType, semantics: Semantics) -> Expr |
     """`DATE '…'`, `TIMESTAMP '…'` and their kin."""
     iso = parse_iso(text)
     named = None
-    if iso is None and semantics.engine != "duckdb":
+    if iso is None and semantics.traits.reads_zone_names:
         iso, named = _with_named_zone(text)
     if iso is None:
         return None
@@ -210,7 +212,7 @@ def _fold_moment(text: str, target: pa.DataType, semantics: Semantics) -> Expr |
 
 
 def _with_named_zone(text: str) -> tuple[IsoText | None, str | None]:
-    """Split `YYYY-MM-DD HH:MM:SS Area/City`, which Spark and Trino read."""
+    """Split `YYYY-MM-DD HH:MM:SS Area/City`."""
     stamp, _, zone = text.rpartition(" ")
     iso = parse_iso(stamp)
     if iso is None or not iso.has_time or iso.offset is not None:
@@ -218,25 +220,26 @@ def _with_named_zone(text: str) -> tuple[IsoText | None, str | None]:
     return iso, zone
 
 
-def plain_list(body: str, engine: Engine) -> tuple[Literal, ...] | None:
+def plain_list(body: str, semantics: Semantics) -> tuple[Literal, ...] | None:
     """The literals of an IN list that `pruner.expr.scan.PLAIN_LIST` matches; None when one of them is not
     certain.
     """
     if body.isascii() and "'" not in body and "." not in body:
-        whole = _plain_integers(body, engine)
+        whole = _plain_integers(body)
         if whole is not None:
             return whole
     literals: list[Literal] = []
+    traits = semantics.traits
     for match in _PLAIN_PART.finditer(body):
         figure, typed, text = match.groups()
         if figure is not None:
-            literal = number(figure.lstrip("-"), engine, negative=figure.startswith("-"))
+            literal = number(figure.lstrip("-"), traits, negative=figure.startswith("-"))
         elif text is None:
             literal = NULL_LITERAL
         elif typed is None:
             literal = Literal(text, STRING)
         else:
-            folded = _fold_moment(text, DATE, Semantics.of(engine))
+            folded = _fold_moment(text, DATE, semantics)
             literal = folded if isinstance(folded, Literal) else None
         if literal is None:
             return None
@@ -244,7 +247,7 @@ def plain_list(body: str, engine: Engine) -> tuple[Literal, ...] | None:
     return tuple(literals)
 
 
-def _plain_integers(body: str, engine: Engine) -> tuple[Literal, ...] | None:
+def _plain_integers(body: str) -> tuple[Literal, ...] | None:
     """The quick way for a list of nothing but integers."""
     try:
         values = list(map(int, body.split(",")))

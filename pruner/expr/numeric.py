@@ -25,9 +25,10 @@ import pyarrow as pa
 
 from pruner.expr.bound import Point
 from pruner.expr.coerced import Coerced, NotComparable
+from pruner.expr.engines import Traits
 from pruner.expr.floats import Width, around, first_where, nearest, span
 from pruner.expr.nodes import Literal
-from pruner.expr.semantics import Engine, NanOrder, Semantics
+from pruner.expr.semantics import NanOrder, Semantics
 from pruner.expr.types import decimal_digits, integer_digits, integer_range
 
 DECIMAL_DIGITS: Final = 38
@@ -58,12 +59,12 @@ def coerce_number(column: pa.DataType, literal: Literal, semantics: Semantics) -
     width = _width(column)
     if _width(literal.type) is not None:
         return _floating_literal(column, width, literal, semantics)
-    exact = _exact(literal, semantics.engine)
+    exact = _exact(literal, semantics.traits)
     if exact is None:
         return NotComparable("the literal is no finite number")
     if width is not None:
-        return _rounded_literal(width, exact, semantics.engine)
-    return _exact_literal(column, exact, semantics.engine)
+        return _rounded_literal(width, exact, semantics.traits)
+    return _exact_literal(column, exact, semantics.traits)
 
 
 def _width(data_type: pa.DataType) -> Width | None:
@@ -72,14 +73,12 @@ def _width(data_type: pa.DataType) -> Width | None:
     return Width.DOUBLE if pa.types.is_float64(data_type) else None
 
 
-def _exact(literal: Literal, engine: Engine) -> _Exact | None:
+def _exact(literal: Literal, traits: Traits) -> _Exact | None:
     value = literal.value
     if isinstance(value, int):
         in_type = pa.types.is_integer(literal.type) and abs(value) < 2**63
         digits = integer_digits(literal.type) if in_type else DECIMAL_DIGITS + 1
-        # Spark gives an integer literal next to a decimal just the digits that it has
-        # (DecimalType.fromLiteral).
-        return _Exact(value, 0, len(str(abs(value))) if engine == "spark" else digits)
+        return _Exact(value, 0, len(str(abs(value))) if traits.counts_literal_digits else digits)
     if isinstance(value, Decimal) and value.is_finite():
         precision, type_scale = decimal_digits(literal.type)
         scale = max(type_scale, -int(value.as_tuple().exponent), 0)
@@ -88,12 +87,13 @@ def _exact(literal: Literal, engine: Engine) -> _Exact | None:
     return None
 
 
-def _exact_literal(column: pa.DataType, literal: _Exact, engine: Engine) -> Coerced:
+def _exact_literal(column: pa.DataType, literal: _Exact, traits: Traits) -> Coerced:
     """Both sides become decimals with room for both, if 38 digits are enough."""
     if pa.types.is_integer(column):
-        if engine == "spark" and not -(2**63) <= literal.value < 2**63:
+        if traits.decides_misfits_by_literal and not -(2**63) <= literal.value < 2**63:
             # DecimalPrecision.integralAndDecimalLiteral makes TRUE or FALSE of it, for NULL as well.
-            return NotComparable("Spark decides it by the literal alone, whether the column is NULL or not")
+            reason = f"{traits.title} decides it by the literal alone, whether the column is NULL or not"
+            return NotComparable(reason)
         if literal.scale == 0:
             return Point(literal.unscaled, literal.unscaled)
         whole, scale = integer_digits(column), 0
@@ -104,7 +104,7 @@ def _exact_literal(column: pa.DataType, literal: _Exact, engine: Engine) -> Coer
     whole = max(whole, literal.whole_digits)
     if whole + max(scale, literal.scale) <= DECIMAL_DIGITS:
         return Point(math.ceil(literal.value * unit), math.floor(literal.value * unit))
-    if engine != "duckdb":
+    if not traits.rounds_beyond_38_digits:
         return NotComparable("comparing the two takes more than 38 digits")
     # DuckDB rounds both to the scale that is left (LogicalType::MaxLogicalType).
     slack = Fraction(1, 10 ** max(0, DECIMAL_DIGITS - whole))
@@ -112,11 +112,11 @@ def _exact_literal(column: pa.DataType, literal: _Exact, engine: Engine) -> Coer
     return Point(math.floor(low), math.ceil(high), exact=False)
 
 
-def _rounded_literal(width: Width, literal: _Exact, engine: Engine) -> Point:
+def _rounded_literal(width: Width, literal: _Exact, traits: Traits) -> Point:
     """An integer or decimal literal against a float or double column."""
     rounded, certain = cast_to_floating(literal.unscaled, literal.scale, width)
     low, high = (rounded, rounded) if certain else around(rounded, width, CAST_SLACK)
-    if width is Width.SINGLE and engine != "duckdb":
+    if width is Width.SINGLE and not traits.compares_single_precision:
         # Spark compares float with decimal in double, Trino in real, and ANSI mode changes it for integers.
         doubled, doubled_certain = cast_to_floating(literal.unscaled, literal.scale, Width.DOUBLE)
         ends = span(doubled, Width.SINGLE)
@@ -152,7 +152,8 @@ def _floating_literal(
     widths = {Width.DOUBLE}
     if pa.types.is_float32(literal.type):
         # DuckDB compares in float; Spark in float or, in ANSI mode and for decimals, in double.
-        widths = {Width.SINGLE} if semantics.engine == "duckdb" else {Width.SINGLE, Width.DOUBLE}
+        alone = semantics.traits.compares_single_precision
+        widths = {Width.SINGLE} if alone else {Width.SINGLE, Width.DOUBLE}
     points = [_against_rounded(column, value, compared) for compared in widths]
     return hull(points)
 

@@ -16,7 +16,7 @@ from pruner.errors import PredicateError
 from pruner.limits import PREDICATE_TEXT_BYTES, SQL_PARSER_NESTING
 
 if TYPE_CHECKING:
-    from pruner.expr.semantics import Engine
+    from pruner.expr.dialects import SqlDialect
 
 PARSED_CHARACTERS = 1024 * 1024
 """Longest text, IN lists taken out, that the SQL parser is given (about ten seconds of its time)."""
@@ -77,13 +77,10 @@ class ScannedText:
 
 # Each part is possessive, so that an open quote is found where it stands and not by giving back a doubled
 # one.
-_DOUBLED = r"""'[^']*+(?:''[^']*+)*+' | "[^"]*+(?:""[^"]*+)*+" """
-_BACKTICKS = "`[^`]*+(?:``[^`]*+)*+`"
-_PARTS: dict[Engine, str] = {
-    "duckdb": rf"""[eE]'(?:[^'\\]|\\.|'')*+' | {_DOUBLED} | \$(?P<tag>\w*)\$.*?\$(?P=tag)\$""",
-    "trino": rf"{_DOUBLED} | {_BACKTICKS}",
-    "spark": rf"""[rR]'[^']*' | [rR]"[^"]*" | '(?:[^'\\]|\\.)*+' | "(?:[^"\\]|\\.)*+" | {_BACKTICKS}""",
-}
+DOUBLED_QUOTES = r"""'[^']*+(?:''[^']*+)*+' | "[^"]*+(?:""[^"]*+)*+" """
+"""Quoted text and names of standard SQL, as a part of a pattern."""
+
+BACKTICKS = "`[^`]*+(?:``[^`]*+)*+`"
 _TOKEN = r"""
     (?P<quoted> {quoted} )
   | (?P<comment> --[^\n]* )
@@ -95,10 +92,6 @@ _TOKEN = r"""
   | (?P<sign> [-+~!](?!=) )
   | (?P<other> [^\s] )
 """
-_SCANNERS: dict[Engine, re.Pattern[str]] = {
-    engine: re.compile(_TOKEN.format(quoted=quoted), re.VERBOSE | re.DOTALL)
-    for engine, quoted in _PARTS.items()
-}
 # A backslash in a string goes to the parser, whose dialects read it; so does a doubled quote.
 _PLAIN = r"""(?: [-]?\d+(?:\.\d+)? | (?:DATE\s*)? '[^'\\]*' | NULL )"""
 PLAIN_LIST = re.compile(rf"\s*+{_PLAIN}\s*+(?:,\s*+{_PLAIN}\s*+)*+", re.VERBOSE | re.IGNORECASE | re.ASCII)
@@ -108,7 +101,12 @@ _COMMENT_ENDS = re.compile(r"/\*|\*/")
 _OPERATOR_WORDS = frozenset({"AND", "OR", "NOT", "IN", "WHEN", "THEN", "ELSE", "LIKE", "BETWEEN", "IS"})
 
 
-def scan(text: str, engine: Engine) -> ScannedText:
+def scanner(*quoted: str) -> re.Pattern[str]:
+    """The pattern of a dialect's tokens; `quoted` are the patterns of its quoted texts and names."""
+    return re.compile(_TOKEN.format(quoted=" | ".join(quoted)), re.VERBOSE | re.DOTALL)
+
+
+def scan(text: str, dialect: SqlDialect) -> ScannedText:
     """Check the bounds of predicate text and take its long IN lists out.
 
     Raises:
@@ -117,7 +115,7 @@ def scan(text: str, engine: Engine) -> ScannedText:
 
     """
     _check_characters(text)
-    scanner = _Scanner(text, engine)
+    scanner = _Scanner(text, dialect)
     scanner.run()
     shortened, lists = _shorten(text, scanner.lists)
     scanned = ScannedText(text, shortened, lists, scanner.deepest)
@@ -145,11 +143,11 @@ def _check_characters(text: str) -> None:
 class _Scanner:
     """One pass over the tokens: `lists` are the spans of long IN lists, `deepest` the deepest nesting."""
 
-    def __init__(self, text: str, engine: Engine) -> None:
+    def __init__(self, text: str, dialect: SqlDialect) -> None:
         self.text = text
         self.lists: list[tuple[int, int]] = []
         self.deepest = 0
-        self._pattern = _SCANNERS[engine]
+        self._pattern = dialect.tokens
         # A dollar may open a string that only DuckDB's parser knows for certain, so nothing is taken out
         # then.
         self._takes_lists = "$" not in text

@@ -8,25 +8,21 @@ predicate and everything that depends on an engine asks it.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import Enum
 from typing import Literal as OneOf
+from typing import TypeAlias
 
 from pruner.errors import PredicateError
+from pruner.expr.engines import ENGINES, REFERENCE_ENGINE, NanOrder, SqlEngine, Traits, traits_of
 
-Engine = OneOf["duckdb", "spark", "trino"]
+__all__ = ["BINARY_COLLATION", "Engine", "NanOrder", "ScanMode", "Semantics"]
+
+Engine: TypeAlias = str
+"""Name of an engine: a key of `pruner.expr.engines.ENGINES`."""
+
 ScanMode = OneOf["snapshot", "read_optimized"]
 
 BINARY_COLLATION = "binary"
 """Strings compare by their UTF-8 bytes, unsigned: the default of all three engines."""
-
-
-class NanOrder(Enum):
-    """How an engine compares NaN with numbers."""
-
-    GREATEST = "greatest"
-    """NaN equals itself and is greater than every number (Spark, DuckDB)."""
-    UNORDERED = "unordered"
-    """Every comparison with NaN is false, except `!=`, which is true (Trino, IEEE 754)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +34,7 @@ class Semantics:
     `timestamp_unit` is the precision to which the engine rounds timestamps when it reads them.
     """
 
-    engine: Engine = "duckdb"
+    engine: Engine = REFERENCE_ENGINE
     version: str | None = None
     zone: str | None = None
     ansi: bool | None = None
@@ -53,12 +49,18 @@ class Semantics:
         """Default semantics of an engine by its name.
 
         Raises:
-            PredicateError: the engine is not one of duckdb, spark, trino.
+            PredicateError: no engine of that name has SQL.
         """
-        match dialect:
-            case "duckdb" | "spark":
-                return cls(engine=dialect)
-            case "trino":
-                return cls(engine="trino", nan_order=NanOrder.UNORDERED)
-            case _:
-                raise PredicateError(f"unknown dialect {dialect!r}: use one of duckdb, spark, trino")
+        traits = ENGINES.get(dialect)
+        if traits is None or traits.dialect is None:
+            raise PredicateError(f"unknown dialect {dialect!r}: use one of {', '.join(SqlEngine)}")
+        return cls(engine=dialect, nan_order=traits.nan_order)
+
+    @property
+    def traits(self) -> Traits:
+        """What the engine does where engines differ.
+
+        Raises:
+            PredicateError: there is no such engine.
+        """
+        return traits_of(self.engine)

@@ -1,4 +1,4 @@
-"""Arrow types of the SQL types that predicates name, as each dialect means them."""
+"""Arrow types of the SQL types that predicates name, as each engine means them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Final
 import pyarrow as pa
 from sqlglot import exp
 
-from pruner.expr.semantics import Engine
+from pruner.expr.engines import Traits
 from pruner.expr.types import Unit, timestamp
 
 _Kind = exp.DataType.Type
@@ -37,30 +37,27 @@ _PLAIN: Final = {
 _NAIVE: Final = frozenset({_Kind.TIMESTAMP, _Kind.TIMESTAMPNTZ, _Kind.DATETIME})
 _ZONED: Final = frozenset({_Kind.TIMESTAMPTZ, _Kind.TIMESTAMPLTZ})
 _UNITS: Final[dict[int, Unit]] = {0: "s", 3: "ms", 6: "us", 9: "ns"}
-_DEFAULT_DECIMAL: Final[dict[Engine, tuple[int, int]]] = {"duckdb": (18, 3), "spark": (10, 0)}
 
 
-def arrow_type(node: exp.DataType, engine: Engine) -> pa.DataType | None:
+def arrow_type(node: exp.DataType, traits: Traits) -> pa.DataType | None:
     """The Arrow type of a SQL type; None for one that is not known here, or whose length would cut values."""
     kind = node.this
     parameters = type_parameters(node)
     if parameters is None:
         return None
     if kind in _NAIVE or kind in _ZONED:
-        unit = _UNITS.get(fraction_digits(node, engine))
+        unit = _UNITS.get(fraction_digits(node, traits))
         return timestamp(unit, instant=kind in _ZONED) if unit else None
     if kind is _Kind.DECIMAL:
-        precision, scale = (*parameters, 0)[:2] if parameters else _DEFAULT_DECIMAL.get(engine, (38, 0))
+        precision, scale = (*parameters, 0)[:2] if parameters else traits.bare_decimal or (0, 0)
         return pa.decimal128(precision, scale) if 1 <= precision <= 38 and 0 <= scale <= precision else None
     return _PLAIN.get(kind) if not parameters else None
 
 
-def fraction_digits(node: exp.DataType, engine: Engine) -> int:
-    """Digits of a second that a timestamp type keeps: as written, else 3 in Trino and 6 elsewhere."""
+def fraction_digits(node: exp.DataType, traits: Traits) -> int:
+    """Digits of a second that a timestamp type keeps: as written, else the engine's default."""
     parameters = type_parameters(node)
-    if parameters:
-        return parameters[0]
-    return 3 if engine == "trino" else 6
+    return parameters[0] if parameters else traits.bare_timestamp_digits
 
 
 def type_parameters(node: exp.DataType) -> tuple[int, ...] | None:

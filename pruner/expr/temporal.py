@@ -24,6 +24,7 @@ from pruner.expr.clock import (
     walls_of_instant,
 )
 from pruner.expr.coerced import Coerced, NotComparable
+from pruner.expr.engines import TextCoercion
 from pruner.expr.nodes import Literal
 from pruner.expr.semantics import Semantics
 from pruner.expr.types import is_instant, unit_of
@@ -62,8 +63,11 @@ def coerce_session_timestamp(column: pa.DataType, literal: Literal, semantics: S
 
 def coerce_iso_text(column: pa.DataType, text: str, semantics: Semantics) -> Coerced:
     """Coerce a string literal that the engine casts to the date or timestamp column's type."""
-    if semantics.engine == "trino":
-        return NotComparable("Trino does not compare text with dates or timestamps", mismatch=True)
+    traits = semantics.traits
+    if traits.text_coercion is TextCoercion.REFUSED:
+        return NotComparable(f"{traits.title} does not compare text with dates or timestamps", mismatch=True)
+    if traits.text_coercion is TextCoercion.UNCERTAIN:
+        return NotComparable(f"what {traits.title} makes of text beside dates or timestamps is not known")
     iso = parse_iso(text)
     if iso is None:
         readable = any(character.isdigit() for character in text) or text.strip().lower() in _SPECIAL_WORDS
@@ -94,22 +98,21 @@ def _moment(literal: Literal) -> int:
 
 def _instants(wall: int, semantics: Semantics) -> Span:
     low, high = instants_of_wall(wall, semantics.zone)
-    if semantics.engine == "trino":
+    if not semantics.traits.session_zone_makes_instants:
         return min(low, wall - WIDEST_OFFSET), max(high, wall + WIDEST_OFFSET)
     return low, high
 
 
 def _instants_beside(column: pa.DataType, wall: int, semantics: Semantics) -> Span:
     low, high = _instants(wall, semantics)
-    if semantics.engine == "duckdb" and unit_of(column) == "ns":
-        # DuckDB 2.0 reads these as TIMESTAMPTZ_NS and takes a wall clock beside one for UTC, whatever the zone.
+    if semantics.traits.takes_nanoseconds_for_utc and unit_of(column) == "ns":
         return min(low, wall), max(high, wall)
     return low, high
 
 
 def _walls(instant: int, semantics: Semantics) -> Span:
     low, high = walls_of_instant(instant, semantics.zone)
-    if semantics.engine != "duckdb":
+    if not semantics.traits.session_zone_makes_wall_clocks:
         return min(low, instant - WIDEST_OFFSET), max(high, instant + WIDEST_OFFSET)
     return low, high
 

@@ -17,7 +17,7 @@ from sqlglot.errors import SqlglotError
 
 from pruner.errors import PredicateError
 from pruner.expr.constants import compare_integers, of_one_type
-from pruner.expr.dialects import dialect
+from pruner.expr.dialects import dialect_of
 from pruner.expr.literals import NULL_LITERAL, STRING, fold_cast, in_one_type, negated, number
 from pruner.expr.nodes import (
     FALSE,
@@ -67,6 +67,8 @@ class Translator:
 
     def __init__(self, semantics: Semantics, lists: Mapping[str, tuple[Literal, ...]]) -> None:
         self._semantics = semantics
+        self._traits = semantics.traits
+        self._dialect = dialect_of(semantics)
         self._lists = lists
         self._depth = 0
         self.lists_used = 0
@@ -184,12 +186,12 @@ class Translator:
         return self._like(like, str(escape.this))
 
     def _like(self, node: Node, escape: str | None) -> Expr:
-        """LIKE; without ESCAPE the backslash escapes in Spark, and nothing does in DuckDB and Trino."""
+        """LIKE; without ESCAPE the engine's own escape holds, where it has one."""
         pattern = node.expression
         if not isinstance(pattern, exp.Literal) or not pattern.is_string:
             return self._opaque(node, "LIKE with something else than text")
-        if escape is None and self._semantics.engine == "spark":
-            escape = "\\"
+        if escape is None:
+            escape = self._traits.like_escape
         like = Like(self._value(node.this), str(pattern.this), escape or None)
         return Not(like) if node.args.get("negate") else like
 
@@ -209,7 +211,7 @@ class Translator:
     def _present(self, value: Expr, node: Node) -> Expr:
         """`value` is not NULL, as far as `node`, which compares it null-safely with a constant, tells that."""
         present = Not(IsNull(value))
-        if self._semantics.engine != "spark":
+        if not self._traits.casts_constants_to_null:
             return present
         # Cast to the column's type the constant may become NULL there ('1e0' beside an integer), and NULL equals it.
         return Or((present, self._opaque(node, "the constant may become NULL in the cast")))
@@ -268,9 +270,7 @@ class Translator:
     def _literal(self, node: Node) -> Expr:
         if node.is_string:
             return Literal(str(node.this), STRING)
-        return number(str(node.this), self._semantics.engine) or self._opaque(
-            node, "a number that is too long"
-        )
+        return number(str(node.this), self._traits) or self._opaque(node, "a number that is too long")
 
     def _hex(self, node: Node) -> Expr:
         try:
@@ -282,7 +282,7 @@ class Translator:
         inner = node.this
         if isinstance(inner, exp.Cast) and isinstance(inner.this, exp.Literal) and not inner.this.is_string:
             # -128Y: the sign goes first, because 128Y by itself does not fit.
-            positive = number(str(inner.this.this), self._semantics.engine)
+            positive = number(str(inner.this.this), self._traits)
             operand = self._cast_of(inner, (positive and negated(positive)) or self._literal(inner.this))
             if isinstance(operand, Literal):
                 return operand
@@ -308,22 +308,16 @@ class Translator:
 
     def _cast_type(self, node: Node, operand: Expr) -> pa.DataType | None:
         """The type that is cast to; a timestamp that keeps fewer digits than its text has is none."""
-        engine = self._semantics.engine
-        target = arrow_type(node.to, engine)
-        if (
-            target is not None
-            and pa.types.is_decimal(target)
-            and not node.to.expressions
-            and engine == "trino"
-        ):
-            return None  # DECIMAL '1.5' looks like CAST('1.5' AS DECIMAL), which rounds
+        traits = self._traits
+        target = arrow_type(node.to, traits)
         if not isinstance(operand, Literal) or not isinstance(operand.value, str):
             return target
-        if engine != "trino" or not node.to.is_type(*exp.DataType.TEMPORAL_TYPES) or target == pa.date32():
+        temporal = node.to.is_type(*exp.DataType.TEMPORAL_TYPES) and target != pa.date32()
+        if not traits.timestamp_literals_keep_digits or not temporal:
             return target
         fraction = operand.value.partition(".")[2]
         written = len(fraction) - len(fraction.lstrip("0123456789"))
-        if node.to.this is exp.DataType.Type.TIME or written > min(9, fraction_digits(node.to, engine)):
+        if node.to.this is exp.DataType.Type.TIME or written > min(9, fraction_digits(node.to, traits)):
             return None
         instant = node.to.this is exp.DataType.Type.TIMESTAMPTZ
         return timestamp("us" if written <= 6 else "ns", instant=instant)
@@ -359,7 +353,7 @@ class Translator:
 
     def _text(self, node: Node) -> str:
         with contextlib.suppress(SqlglotError, RecursionError, ValueError, TypeError, AttributeError):
-            text = node.sql(dialect(self._semantics.engine), comments=False)
+            text = node.sql(self._dialect.parser, comments=False)
             return text if len(text) <= _TEXT_LIMIT else text[:_TEXT_LIMIT] + "…"
         return node.key
 

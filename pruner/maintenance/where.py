@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from pruner.errors import IndexDefinitionError, PredicateError, SchemaError
 from pruner.evidence.snapshot import SnapshotEvidence
 from pruner.expr.bind import bind
+from pruner.expr.engines import REFERENCE_ENGINE
 from pruner.expr.fields import leaves, unknowns
 from pruner.expr.semantics import Semantics
 from pruner.expr.sql import parse_predicate
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from pruner.schema import TableSchema
     from pruner.tables.snapshot import Snapshot
 
-_SEMANTICS = Semantics.of("duckdb")
+_SEMANTICS = Semantics.of(REFERENCE_ENGINE)
 """The text is stored, so it is always read by the same rules. It says what is recorded, never what is pruned."""
 
 

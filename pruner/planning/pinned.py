@@ -10,6 +10,7 @@ from pruner.errors import PredicateError
 from pruner.expr.bind import bind
 from pruner.expr.bound import Unknown
 from pruner.expr.clock import is_known_zone
+from pruner.expr.engines import REFERENCE_ENGINE
 from pruner.expr.nodes import Expr
 from pruner.expr.semantics import Semantics
 from pruner.expr.show import describe, show
@@ -94,7 +95,7 @@ class PinnedSnapshot:
         self, predicate: str | Expr, *, dialect: str | None = None, semantics: Semantics | None = None
     ) -> Plan:
         """Plan a scan of this snapshot: see `pruner.table.Table.plan`."""
-        rules = semantics or Semantics.of(dialect or "duckdb")
+        rules = semantics or Semantics.of(dialect or REFERENCE_ENGINE)
         from_text = isinstance(predicate, str)
         # For callers that no type checker warns.
         if not isinstance(predicate, str | Expr):  # pyright: ignore[reportUnnecessaryIsInstance]

@@ -30,12 +30,6 @@ if TYPE_CHECKING:
 
 _PLAIN_GENERATORS = frozenset({"SIMPLE", "COMPLEX"})
 
-_FILE_READERS = frozenset({"duckdb"})
-"""Engines that take a partition column's value from the file."""
-
-_PATH_READERS = frozenset({"spark", "trino"})
-"""Engines that take it from the path, where the key generator writes the value itself."""
-
 
 def hudi_partitions(paths: list[str], properties: HudiProperties, schema: TableSchema) -> Partitions:
     """Return the partitions of a table with those values that the paths prove.
@@ -61,8 +55,7 @@ def hudi_partitions(paths: list[str], properties: HudiProperties, schema: TableS
         values,
         trusted=frozenset(values) - shared,
         shared=shared,
-        file_readers=_FILE_READERS,
-        path_readers=_PATH_READERS,
+        origin_by_engine=True,
     )
 
 

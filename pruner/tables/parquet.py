@@ -307,5 +307,5 @@ def _settle_trust(hive: HivePartitions, schemas: list[pa.Schema]) -> Partitions:
     in_files = {name.lower() for schema in schemas for name in schema.names}
     found = hive.partitions
     trusted = frozenset(path for path in found.trusted if path[0].lower() not in in_files)
-    duckdb_only = frozenset(path for path in found.duckdb_only if path[0].lower() not in in_files)
-    return replace(found, trusted=trusted, duckdb_only=duckdb_only, shared=found.trusted - trusted)
+    padded = frozenset(path for path in found.padded if path[0].lower() not in in_files)
+    return replace(found, trusted=trusted, padded=padded, shared=found.trusted - trusted)

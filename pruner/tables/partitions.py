@@ -118,7 +118,7 @@ def hive_partitions(folders: list[str]) -> HivePartitions:
     columns = _collect(folders)
     values: dict[tuple[str, ...], pa.Array[Any]] = {}
     trusted: set[tuple[str, ...]] = set()
-    duckdb_only: set[tuple[str, ...]] = set()
+    padded: set[tuple[str, ...]] = set()
     for column in columns:
         type_, certain = infer_type(column.texts)
         values[(column.name,)] = typed(column.texts, type_)
@@ -127,10 +127,8 @@ def hive_partitions(folders: list[str]) -> HivePartitions:
         if certain:
             trusted.add((column.name,))
         elif is_padded(column.texts):
-            duckdb_only.add((column.name,))
-    partitions = Partitions(
-        pa.array(folders, pa.string()), values, frozenset(trusted), frozenset(duckdb_only)
-    )
+            padded.add((column.name,))
+    partitions = Partitions(pa.array(folders, pa.string()), values, frozenset(trusted), frozenset(padded))
     return HivePartitions(
         partitions=partitions,
         types={column.name: values[(column.name,)].type for column in columns},

@@ -17,6 +17,7 @@ import pyarrow as pa
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from pruner.expr.engines import Traits
     from pruner.schema import TableSchema
 
 SLICE_COLUMNS = pa.schema(
@@ -62,11 +63,10 @@ class Partitions:
     `paths[i]` is relative to its root ("" when not partitioned). `values` has one typed Arrow array for each
     partition column (by field path), as long as `paths`; a null is a NULL partition value. `trusted` names
     the columns whose path value is known to be the very value that every row of the partition has, whichever
-    engine reads it; `duckdb_only` names those of which that is known for DuckDB alone (`month=01` is text
-    there and a number in Spark). `shared` names columns that files hold as well and whose path value every
-    engine reads alike: a row has the one value or the other, and in `path_readers` the path's. Values of other
-    columns prove nothing. `file_readers` are the engines known to read partition columns from the files that hold
-    them.
+    engine reads it; `padded` names those of which that is known for engines alone that read `month=01` as text.
+    `shared` names columns that files hold as well and whose path value every engine reads alike: a row has the one
+    value or the other. Values of other columns prove nothing. With `origin_by_engine` it is known from an engine's
+    trait (`shared_partition_columns`) which of the two it shows.
     """
 
     paths: pa.Array[Any]
@@ -74,14 +74,13 @@ class Partitions:
         default_factory=dict[tuple[str, ...], "pa.Array[Any]"]
     )
     trusted: frozenset[tuple[str, ...]] = frozenset()
-    duckdb_only: frozenset[tuple[str, ...]] = frozenset()
+    padded: frozenset[tuple[str, ...]] = frozenset()
     shared: frozenset[tuple[str, ...]] = frozenset()
-    file_readers: frozenset[str] = frozenset()
-    path_readers: frozenset[str] = frozenset()
+    origin_by_engine: bool = False
 
-    def trusts(self, path: tuple[str, ...], engine: str) -> bool:
-        """Tell whether the path values of a column are what the rows have when `engine` reads them."""
-        return path in self.trusted or (engine == "duckdb" and path in self.duckdb_only)
+    def trusts(self, path: tuple[str, ...], traits: Traits) -> bool:
+        """Tell whether the path values of a column are what the rows have when an engine reads them."""
+        return path in self.trusted or (traits.reads_padded_folders_as_text and path in self.padded)
 
     def __len__(self) -> int:
         return len(self.paths)

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from pruner.expr.engines import ENGINES, Origin
 from pruner.storage.opening import open_store
 from pruner.tables.detect import open_table_source
 from tests.support.hudi_tables import HudiTables
@@ -111,8 +112,8 @@ def test_n2_numbers_with_leading_zeros_are_text_in_duckdb_alone(tmp_path: Path):
     snapshot = open_table_source([str(root)]).snapshot()
     query = "select filename, k from read_parquet(?, hive_partitioning => true, filename => true)"
     assert path_values(snapshot, "k") == dict(duckdb.execute(query, [f"{root}/**/*.parquet"]).fetchall())
-    assert snapshot.partitions.trusts(("k",), "duckdb")
-    assert not snapshot.partitions.trusts(("k",), "spark")
+    assert snapshot.partitions.trusts(("k",), ENGINES["duckdb"])
+    assert not snapshot.partitions.trusts(("k",), ENGINES["spark"])
 
 
 @pytest.mark.parametrize(
@@ -152,7 +153,9 @@ def test_n3_a_simple_key_generator_prunes(hudi_tables: HudiTables):
     """N3: the other side: where the generator writes the value itself, Spark and Trino read the path's value."""
     snapshot = open_table_source([str(hudi_tables.path("cow_two_partition_columns_v9"))]).snapshot()
     assert snapshot.partitions.shared == {("city",), ("seats",)}
-    assert snapshot.partitions.path_readers == {"spark", "trino"}
+    assert snapshot.partitions.origin_by_engine
+    by_path = {name for name, traits in ENGINES.items() if traits.shared_partition_columns is Origin.PATH}
+    assert by_path == {"spark", "trino"}
     cities, seats = path_values(snapshot, "city"), path_values(snapshot, "seats")
     for file in cities:
         held = pq.read_table(file, columns=["city", "seats"]).to_pydict()

@@ -58,7 +58,7 @@ class BitmapEvidence:
 
     @cached_property
     def _overflowing(self) -> tuple[Mask | None, Mask | None]:
-        """Slices with timestamps that Trino reads as others: where it does not round them, and where it does."""
+        """Slices with timestamps that wrap around: where an engine does not round them, and where it does."""
         type_ = self._field.type
         return _overflowing(self._p, type_, rounded=False), _overflowing(self._p, type_, rounded=True)
 
@@ -75,13 +75,12 @@ class BitmapEvidence:
         return self.covered if unread is None else self.covered & ~unread
 
     def _unread(self, semantics: Semantics) -> Mask | None:
-        match semantics.engine:
-            case "spark":
-                return self._p.calendar_open
-            case "trino":
-                return self._overflowing[is_rounded(self._field.type, semantics)]
-            case _:
-                return None
+        traits = semantics.traits
+        unread = self._p.calendar_open if traits.asks_session_for_calendar else None
+        if traits.wraps_far_timestamps:
+            wrapping = self._overflowing[is_rounded(self._field.type, semantics)]
+            unread = wrapping if unread is None else unread if wrapping is None else unread | wrapping
+        return unread
 
     def entries(self, leaf: Leaf, outcome: Outcome, semantics: Semantics) -> Entries | None:
         """The entries whose rows can make `leaf` come to `outcome`; None where nothing can be said."""

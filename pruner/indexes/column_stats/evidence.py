@@ -47,7 +47,7 @@ class ColumnStatsEvidence:
 
     @cached_property
     def _overflowing(self) -> tuple[Mask | None, Mask | None]:
-        """Slices with timestamps that Trino reads as others: where it does not round them, and where it does."""
+        """Slices with timestamps that wrap around: where an engine does not round them, and where it does."""
         low, high, type_ = self._statistics.low, self._statistics.high, self._field.type
         return may_overflow(low, high, type_, rounded=False), may_overflow(low, high, type_, rounded=True)
 
@@ -72,17 +72,22 @@ class ColumnStatsEvidence:
     def _unread_bounds(self, semantics: Semantics) -> Mask | None:
         """Slices whose bounds are not about the values that this engine reads (R2), over all slices; None for none.
 
-        Old dates and timestamps in a file that does not name its calendar: a setting of the Spark session decides.
-        INT96 is an instant in Spark, a wall clock in DuckDB, and depends on a zone that is configured in Trino.
+        Old dates and timestamps in a file that does not name its calendar, timestamps that overflow, and INT96 where
+        the engine takes it for something else than the column's type says.
         """
-        s, unread = self._statistics, None
-        if semantics.engine == "spark":
-            unread = s.calendar_open
-        if semantics.engine == "trino":
-            unread = self._overflowing[is_rounded(self._field.type, semantics)]
-        if s.int96 is not None and semantics.engine not in s.int96_engines:
-            unread = s.int96 if unread is None else unread | s.int96
+        s, traits = self._statistics, semantics.traits
+        unread = s.calendar_open if traits.asks_session_for_calendar else None
+        if traits.wraps_far_timestamps:
+            unread = _union(unread, self._overflowing[is_rounded(self._field.type, semantics)])
+        if s.int96 is not None and traits.int96 is not s.int96_as:
+            unread = _union(unread, s.int96)
         return unread
+
+
+def _union(one: Mask | None, other: Mask | None) -> Mask | None:
+    if one is None or other is None:
+        return other if one is None else one
+    return one | other
 
 
 class _Answer:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 import pyarrow as pa
 
+from pruner.expr.engines import Int96
 from pruner.indexes.column_stats.convert import Bounds, bounds_in
 from pruner.indexes.columns.doubt import partly_absent
 from pruner.indexes.columns.kinds import INT96, Kind, conversion, kind_of, parse_type
@@ -32,8 +33,8 @@ class Statistics:
 
     `can_be_null`, `can_hold_values` and `can_be_nan` are over-approximations, `can_hold_numbers` is about values other
     than NaN. `low` and `high` bound those numbers as keys of `order`, except where `low_open` or `high_open` is set.
-    `unsure` marks equal bounds that are not known to be values (trap S7). `int96_engines` are the engines that read
-    INT96 as the very values of the table's type.
+    `unsure` marks equal bounds that are not known to be values (trap S7). `int96_as` is how an engine must
+    read INT96 to get the very values of the table's type; None where none does.
     """
 
     count: int
@@ -49,7 +50,7 @@ class Statistics:
     unsure: Mask | None
     order: Order
     int96: Mask | None
-    int96_engines: frozenset[str]
+    int96_as: Int96 | None
     calendar_open: Mask | None
 
 
@@ -217,15 +218,15 @@ def _scatter(
         unsure=_or_none(mask(both & ~exact & (bounds.low == bounds.high), False)),
         order=bounds.order,
         int96=_or_none(mask(is_int96, False)),
-        int96_engines=_int96_engines(field.type),
+        int96_as=_int96_as(field.type),
         calendar_open=_or_none(mask(flags(records, "calendar_open")[0], False)),
     )
 
 
-def _int96_engines(type_: pa.DataType) -> frozenset[str]:
+def _int96_as(type_: pa.DataType) -> Int96 | None:
     if not pa.types.is_timestamp(type_):
-        return frozenset()
-    return frozenset({"duckdb"} if type_.tz is None else {"spark"})
+        return None
+    return Int96.WALL_CLOCK if type_.tz is None else Int96.INSTANT
 
 
 def _narrowed(values: Numbers) -> Numbers:

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pruner.expr.engines import ENGINES
 from pruner.tables.partitions import decode_part, escape_part, hive_partitions, infer_type, split_folder
 
 TEXTS = st.text(st.characters(codec="utf-8", exclude_categories=["Cs"], exclude_characters="\0"), min_size=1)
@@ -118,10 +119,10 @@ def test_keys_that_are_not_the_same_everywhere_are_in_conflict(folders: list[str
 def test_padded_numbers_are_trusted_for_duckdb_alone():
     found = hive_partitions(["m=01/k=1e3", "m=12/k=02"]).partitions
     assert not found.trusted
-    assert found.duckdb_only == {("m",)}
-    assert found.trusts(("m",), "duckdb")
-    assert not any(found.trusts(("m",), engine) for engine in ("spark", "trino"))
-    assert not found.trusts(("k",), "duckdb")
+    assert found.padded == {("m",)}
+    assert found.trusts(("m",), ENGINES["duckdb"])
+    assert not any(found.trusts(("m",), ENGINES[engine]) for engine in ("spark", "trino"))
+    assert not found.trusts(("k",), ENGINES["duckdb"])
 
 
 def test_folders_without_keys_are_no_partitions():

@@ -1,0 +1,238 @@
+"""The engines: what each does with values, constants and files where they differ, as one row of named traits.
+
+This is the one table of engines. All other code asks a trait (`semantics.traits`), never an engine's name, so a further
+engine is one more row here and an adapter. A trait that a row leaves out has the value that prunes least: an engine of
+which a fact is not known loses nothing by it but sharpness.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum, StrEnum
+from typing import Final
+
+from pruner.errors import PredicateError
+
+
+class NanOrder(Enum):
+    """How an engine compares NaN with numbers."""
+
+    GREATEST = "greatest"
+    """NaN equals itself and is greater than every number (Spark, DuckDB)."""
+    UNORDERED = "unordered"
+    """Every comparison with NaN is false, except `!=`, which is true (Trino, IEEE 754)."""
+
+
+class Int96(Enum):
+    """What a timestamp is that a file stores as INT96 (trap S10)."""
+
+    INSTANT = "instant"
+    WALL_CLOCK = "wall clock"
+    UNCERTAIN = "uncertain"
+
+
+class Origin(Enum):
+    """Where the value of a Hudi partition column comes from that stands in the path and in the files (trap N6)."""
+
+    FILE = "file"
+    PATH = "path"
+    UNCERTAIN = "uncertain"
+
+
+class Mixing(Enum):
+    """Which literals an engine casts to compare them with a column of another type, text literals aside."""
+
+    REFUSED = "refused"
+    BOOLEANS_WITH_INTEGERS = "booleans with integers"
+    TEXT_COLUMNS_AND_BOOLEANS = "columns of text, and booleans with numbers"
+    UNCERTAIN = "uncertain"
+
+
+class TextCoercion(Enum):
+    """What a text literal beside a column of another type becomes, by the engine's own cast."""
+
+    REFUSED = "refused"
+    COLUMN_TYPE = "the column's type"
+    DECIMALS_TO_DOUBLE = "the column's type; beside a decimal both become double"
+    UNCERTAIN = "uncertain"
+
+
+class TextBytes(Enum):
+    """Which bytes `CAST('…' AS BINARY)` and its kin make of a text."""
+
+    ESCAPED = "escaped"
+    """`\\xNN` is one byte; other printable ASCII stands for itself."""
+    ENCODED = "encoded"
+    """The bytes of its UTF-8."""
+    UNCERTAIN = "uncertain"
+
+
+class SqlEngine(StrEnum):
+    """Engines whose predicates may be written as SQL text: those whose row names a dialect."""
+
+    DUCKDB = "duckdb"
+    SPARK = "spark"
+    TRINO = "trino"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Traits:
+    """What one engine does, as far as pruning depends on it. A default is what prunes least."""
+
+    name: str
+    """Name by which `Semantics`, requests and reports know the engine."""
+    title: str
+    """Name in sentences for people."""
+    nan_order: NanOrder
+    """Order of NaN unless the session says otherwise (trap S2)."""
+    dialect: str | None = None
+    """SQL in which predicates are written, one of `pruner.expr.dialects`; None for an engine without SQL."""
+
+    # How files are read.
+    int96: Int96 = Int96.UNCERTAIN
+    """Spark reads INT96 as an instant, DuckDB as a wall clock; Trino by a zone of its configuration."""
+    asks_session_for_calendar: bool = True
+    """A setting decides how old dates read in files that name no calendar: Spark's rebase modes (trap S17)."""
+    wraps_far_timestamps: bool = True
+    """Timestamps near the ends of 64 bits read as others: Trino counts without a look at overflow (moments)."""
+    reads_padded_folders_as_text: bool = False
+    """The folder `month=01` is the text 01: DuckDB. It is a number in Spark; Trino's metastore decides (trap N2)."""
+    shared_partition_columns: Origin = Origin.UNCERTAIN
+    """Hudi updates a row that moved where it was: Spark and Trino show the path's value then, DuckDB the file's."""
+
+    # Types of constants.
+    bare_decimal: tuple[int, int] | None = None
+    """Precision and scale of DECIMAL: (18, 3) in DuckDB, (10, 0) in Spark. Trino's `DECIMAL '1.5'` keeps its digits."""
+    bare_timestamp_digits: int = 6
+    """Digits of a second that TIMESTAMP keeps: 3 in Trino."""
+    timestamp_literals_keep_digits: bool = False
+    """`TIMESTAMP '…'` has the precision that its text has: Trino."""
+    long_integers_are_decimals: bool = False
+    """An integer literal beyond 64 bits is a DECIMAL: Spark."""
+    long_decimals_are_doubles: bool = False
+    """A decimal literal of more than 38 digits is a DOUBLE: DuckDB. Spark and Trino refuse it."""
+    reads_zone_names: bool = False
+    """`TIMESTAMP '2020-01-01 00:00:00 Europe/Berlin'` is an instant: Spark and Trino."""
+    text_bytes: TextBytes = TextBytes.UNCERTAIN
+    """Bytes of a text that is cast: DuckDB reads escapes, Spark takes the text's own; Trino refuses."""
+    like_escape: str | None = None
+    """Character that escapes in LIKE without ESCAPE: the backslash in Spark."""
+
+    # Comparisons of unlike types.
+    has_unsigned_integers: bool = False
+    """Unsigned columns keep their values: DuckDB; Spark widens them. Trino has no such type."""
+    text_coercion: TextCoercion = TextCoercion.UNCERTAIN
+    """Text beside another type: cast by DuckDB and Spark (beside decimals to double there), refused by Trino."""
+    casts_text_beside_bytes: bool = False
+    """Text beside a column of bytes becomes bytes, as in a cast: DuckDB."""
+    mixing: Mixing = Mixing.UNCERTAIN
+    """Other unlike types: Spark casts most, DuckDB booleans and integers, Trino refuses all."""
+    writes_columns_as_text_in_lists: bool = True
+    """`IN ('1', …)` compares the text of the column's values: Spark. '1.00' is another text of an equal value."""
+    casts_constants_to_null: bool = True
+    """A constant that does not fit the column becomes NULL beside `<=>`: Spark ('1e0' beside an integer)."""
+    counts_literal_digits: bool = False
+    """An integer literal beside a decimal has just its own digits: Spark (DecimalType.fromLiteral)."""
+    decides_misfits_by_literal: bool = True
+    """A decimal beyond 64 bits beside an integer decides by itself, for NULL too: Spark (DecimalPrecision)."""
+    rounds_beyond_38_digits: bool = False
+    """What takes more than 38 digits to compare is rounded: DuckDB. Others fail or lose digits their own way."""
+    compares_single_precision: bool = False
+    """A float column is compared as float: DuckDB. Spark and Trino go by double, float or real, by case and mode."""
+
+    # Wall clocks and instants.
+    session_zone_makes_instants: bool = False
+    """A wall clock becomes an instant by the session's zone: DuckDB, Spark. Trino's connectors take some for UTC."""
+    session_zone_makes_wall_clocks: bool = False
+    """An instant becomes a wall clock by the session's zone: DuckDB. Spark reads some naive files as instants."""
+    takes_nanoseconds_for_utc: bool = True
+    """A wall clock beside an instant of nanoseconds may be taken for UTC: DuckDB 2.0 (TIMESTAMPTZ_NS)."""
+
+
+_ALL: Final = (
+    Traits(
+        name="duckdb",
+        title="DuckDB",
+        nan_order=NanOrder.GREATEST,
+        dialect="duckdb",
+        int96=Int96.WALL_CLOCK,
+        asks_session_for_calendar=False,
+        wraps_far_timestamps=False,
+        reads_padded_folders_as_text=True,
+        shared_partition_columns=Origin.FILE,
+        bare_decimal=(18, 3),
+        long_decimals_are_doubles=True,
+        text_bytes=TextBytes.ESCAPED,
+        has_unsigned_integers=True,
+        text_coercion=TextCoercion.COLUMN_TYPE,
+        casts_text_beside_bytes=True,
+        mixing=Mixing.BOOLEANS_WITH_INTEGERS,
+        writes_columns_as_text_in_lists=False,
+        casts_constants_to_null=False,
+        decides_misfits_by_literal=False,
+        rounds_beyond_38_digits=True,
+        compares_single_precision=True,
+        session_zone_makes_instants=True,
+        session_zone_makes_wall_clocks=True,
+    ),
+    Traits(
+        name="spark",
+        title="Spark",
+        nan_order=NanOrder.GREATEST,
+        dialect="spark",
+        int96=Int96.INSTANT,
+        asks_session_for_calendar=True,
+        wraps_far_timestamps=False,
+        shared_partition_columns=Origin.PATH,
+        bare_decimal=(10, 0),
+        long_integers_are_decimals=True,
+        reads_zone_names=True,
+        text_bytes=TextBytes.ENCODED,
+        like_escape="\\",
+        has_unsigned_integers=True,
+        text_coercion=TextCoercion.DECIMALS_TO_DOUBLE,
+        mixing=Mixing.TEXT_COLUMNS_AND_BOOLEANS,
+        writes_columns_as_text_in_lists=True,
+        casts_constants_to_null=True,
+        decides_misfits_by_literal=True,
+        counts_literal_digits=True,
+        session_zone_makes_instants=True,
+        takes_nanoseconds_for_utc=False,
+    ),
+    Traits(
+        name="trino",
+        title="Trino",
+        nan_order=NanOrder.UNORDERED,
+        dialect="trino",
+        asks_session_for_calendar=False,
+        wraps_far_timestamps=True,
+        shared_partition_columns=Origin.PATH,
+        bare_timestamp_digits=3,
+        timestamp_literals_keep_digits=True,
+        reads_zone_names=True,
+        text_coercion=TextCoercion.REFUSED,
+        mixing=Mixing.REFUSED,
+        writes_columns_as_text_in_lists=False,
+        casts_constants_to_null=False,
+        decides_misfits_by_literal=False,
+        takes_nanoseconds_for_utc=False,
+    ),
+)
+
+ENGINES: Final = {traits.name: traits for traits in _ALL}
+"""Every engine by its name."""
+
+REFERENCE_ENGINE: Final = SqlEngine.DUCKDB.value
+"""The engine whose rules hold where nobody says otherwise, and whose evaluator computes indexed expressions."""
+
+
+def traits_of(engine: str) -> Traits:
+    """The traits of an engine by its name.
+
+    Raises:
+        PredicateError: there is no such engine.
+    """
+    found = ENGINES.get(engine)
+    if found is None:
+        raise PredicateError(f"unknown engine {engine!r}: use one of {', '.join(ENGINES)}")
+    return found

@@ -1,0 +1,160 @@
+"""The one table of engines: no other code knows an engine by its name, and what a row leaves out prunes least."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import MISSING, fields, replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import pruner
+from pruner.errors import PredicateError
+from pruner.expr import engines
+from pruner.expr.bind import bind
+from pruner.expr.bound import Unknown
+from pruner.expr.dialects import dialect_of
+from pruner.expr.engines import ENGINES, NanOrder, SqlEngine, Traits, traits_of
+from pruner.expr.fields import leaves
+from pruner.expr.semantics import Semantics
+from pruner.expr.sql import parse_predicate
+from tests.unit.expr.schemas import table_schema
+
+CODE = Path(pruner.__file__).parent
+
+NAMED_HERE = {
+    "expr/engines.py": "the table of engines",
+    "expr/dialects.py": "the table of SQL dialects",
+    "indexes/columns/trust.py": "names of writers, as they stand in files",
+    "cli/queries.py": "`pruner query` runs on DuckDB",
+}
+
+
+@pytest.mark.parametrize("file", sorted(CODE.rglob("*.py")), ids=lambda file: str(file.relative_to(CODE)))
+def test_no_code_asks_for_an_engine_by_its_name(file: Path):
+    tree = ast.parse(file.read_text())
+    if str(file.relative_to(CODE)) not in NAMED_HERE:
+        named = [node for node in ast.walk(tree) if isinstance(node, ast.Constant) and node.value in ENGINES]
+        assert not named, [f"line {node.lineno}: {node.value!r}" for node in named]
+    asked = [part.lineno for node in ast.walk(tree) for part in _compared(node) if _is_engine(part)]
+    assert not asked, f"lines {asked} compare `engine`: ask a trait"
+
+
+def _compared(node: ast.AST) -> list[ast.expr]:
+    match node:
+        case ast.Compare():
+            return [node.left, *node.comparators]
+        case ast.Match():
+            return [node.subject]
+        case ast.Subscript():
+            return [node.slice]
+        case _:
+            return []
+
+
+def _is_engine(node: ast.expr) -> bool:
+    return (isinstance(node, ast.Attribute) and node.attr == "engine") or (
+        isinstance(node, ast.Name) and node.id == "engine"
+    )
+
+
+def test_the_allowed_files_still_name_an_engine():
+    for file in NAMED_HERE:
+        tree = ast.parse((CODE / file).read_text())
+        assert any(isinstance(node, ast.Constant) and node.value in ENGINES for node in ast.walk(tree)), file
+
+
+def test_every_trait_says_what_it_means():
+    tree = ast.parse(Path(engines.__file__).read_text())
+    body = next(node.body for node in tree.body if isinstance(node, ast.ClassDef) and node.name == "Traits")
+    for trait, after in pairwise(body):
+        if isinstance(trait, ast.AnnAssign):
+            assert isinstance(after, ast.Expr), ast.unparse(trait.target)
+    assert len(fields(Traits)) == sum(isinstance(node, ast.AnnAssign) for node in body)
+
+
+def test_the_engines_with_sql_are_those_whose_row_names_a_dialect():
+    assert [engine.value for engine in SqlEngine] == [name for name, row in ENGINES.items() if row.dialect]
+    for engine in SqlEngine:
+        assert dialect_of(Semantics.of(engine.value)).name == traits_of(engine).dialect
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_semantics_reach_the_traits_of_their_engine(engine: str):
+    assert Semantics(engine=engine).traits is ENGINES[engine]
+    if ENGINES[engine].dialect:
+        assert Semantics.of(engine).nan_order is ENGINES[engine].nan_order
+
+
+def test_an_engine_that_is_not_known_is_refused_by_name():
+    with pytest.raises(PredicateError, match="unknown engine 'presto': use one of duckdb, "):
+        parse_predicate("a = 1", Semantics(engine="presto"))
+    with pytest.raises(PredicateError, match="unknown dialect 'presto': use one of duckdb, spark, trino"):
+        Semantics.of("presto")
+
+
+CAUTIOUS = Traits(name="cautious", title="Cautious", nan_order=NanOrder.GREATEST, dialect="duckdb")
+"""An engine of which nothing is known but its SQL."""
+
+COLUMNS = {
+    "i": pa.int32(),
+    "u": pa.uint32(),
+    "f": pa.float32(),
+    "d": pa.decimal128(10, 2),
+    "b": pa.bool_(),
+    "t": pa.timestamp("us"),
+    "z": pa.timestamp("us", "UTC"),
+    "s": pa.string(),
+    "y": pa.binary(),
+}
+
+
+@pytest.mark.parametrize("engine", [name for name, row in ENGINES.items() if row.dialect == "duckdb"])
+@pytest.mark.parametrize(
+    ("predicate", "what"),
+    [
+        ("i = '1'", "unknown"),
+        ("i = 3000000000000000000000.5", "unknown"),
+        ("b = 1", "unknown"),
+        ("u = 1", "unknown"),
+        ("y = 'a'", "unknown"),
+        ("t = '2020-01-01'", "unknown"),
+        ("d IN ('1', '2')", "unknown"),
+        ("f = 0.1", "inexact"),
+        ("t = TIMESTAMPTZ '2020-01-01 00:00:00+00'", "inexact"),
+        ("z = TIMESTAMP '2020-01-01 00:00:00'", "inexact"),
+        ("i = 1", "same"),
+        ("s = 'a'", "same"),
+        ("d = 1.5", "same"),
+        ("t = TIMESTAMP '2020-01-01 00:00:00'", "same"),
+    ],
+)
+def test_a_row_of_defaults_is_no_sharper_than_any_engine(
+    monkeypatch: pytest.MonkeyPatch, engine: str, predicate: str, what: str
+):
+    """R1: what is not known of an engine makes leaves unknown or wider, never narrower."""
+    monkeypatch.setitem(ENGINES, CAUTIOUS.name, CAUTIOUS)
+    schema = table_schema(pa.schema(list(COLUMNS.items())))
+    known = Semantics(engine=engine, zone="UTC")
+    cautious = replace(known, engine=CAUTIOUS.name)
+    found = bind(parse_predicate(predicate, cautious), schema, cautious)
+    reference = bind(parse_predicate(predicate, known), schema, known)
+    match what:
+        case "unknown":
+            assert isinstance(found, Unknown)
+        case "inexact":
+            leaf: Any
+            sharp: Any
+            [leaf], [sharp] = leaves(found), leaves(reference)
+            assert not leaf.point.exact
+            assert leaf.point.low <= sharp.point.low <= sharp.point.high <= leaf.point.high
+        case _:
+            assert found == reference
+
+
+def test_only_name_title_and_nan_order_have_to_be_said():
+    required = {trait.name for trait in fields(Traits) if trait.default is MISSING}
+    assert required == {"name", "title", "nan_order"}
