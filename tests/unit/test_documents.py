@@ -1,0 +1,72 @@
+"""Documents that people read: links lead somewhere, lines are short, and the example of the README runs."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "tests").rglob("*.md")])
+SHORT = [path for path in DOCUMENTS if path.name in {"README.md", "SECURITY.md"} or path.parent.name == "adr"]
+FENCED = re.compile(r"^ *```.*?^ *```$", re.MULTILINE | re.DOTALL)
+LINK = re.compile(r"\]\(([^)\s]+)\)")
+TABLE_OR_LINK = re.compile(r"^\s*\||\]\(http")
+LONGEST = 120
+
+
+def text_of(path: Path) -> str:
+    return path.read_text(encoding="utf-8")
+
+
+def anchors(path: Path) -> set[str]:
+    """The anchors of the headings, as the sites that show Markdown make them."""
+    titles = re.findall(r"^#+ (.+)$", FENCED.sub("", text_of(path)), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_links_lead_somewhere(path: Path) -> None:
+    for link in LINK.findall(FENCED.sub("", text_of(path))):
+        if re.match(r"[a-z]+:", link):
+            continue
+        place, _, anchor = link.partition("#")
+        target = (path.parent / place).resolve() if place else path
+        assert target.exists(), link
+        if anchor:
+            assert anchor in anchors(target), link
+
+
+@pytest.mark.parametrize("path", SHORT, ids=lambda path: str(path.relative_to(ROOT)))
+def test_lines_are_short(path: Path) -> None:
+    """Rows of tables and output of programs cannot be broken."""
+    lines = FENCED.sub("", text_of(path)).splitlines()
+    assert [line for line in lines if len(line) > LONGEST and not TABLE_OR_LINK.search(line)] == []
+
+
+def test_every_page_stands_in_the_index() -> None:
+    index = text_of(ROOT / "docs" / "README.md")
+    pages = {page.name for page in (ROOT / "docs").glob("*.md")} - {"README.md"}
+    assert [page for page in sorted(pages) if f"]({page})" not in index] == []
+
+
+def test_the_example_of_the_readme_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys) -> None:
+    files = {"a": (["AA", "UA"], [10, 90]), "b": (["AA", "AA"], [70, 5]), "c": (["UA", "WN"], [1, 2])}
+    (tmp_path / "lake" / "flights").mkdir(parents=True)
+    for name, (carriers, delays) in files.items():
+        path = tmp_path / "lake" / "flights" / f"{name}.parquet"
+        pq.write_table(pa.table({"carrier": carriers, "delay": delays}), path)
+    monkeypatch.chdir(tmp_path)
+    section = text_of(ROOT / "README.md").split("\n## Use\n")[1]
+    example = re.search(r"```python\n(.*?)```", section, re.DOTALL)
+    assert example is not None
+    exec(compile(example[1], "README.md", "exec"), {})
+    printed = capsys.readouterr().out
+    assert printed.startswith("2 of 3 ")
+    assert "a.parquet" in printed
+    assert "b.parquet" in printed
+    assert "carrier = 'AA'" in printed
+    assert printed.rstrip().endswith("[(3,)]")
