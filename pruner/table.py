@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from pruner.errors import FormatError, IndexDefinitionError, StorageError
 from pruner.evidence.snapshot import SnapshotEvidence
-from pruner.maintenance.build import Indexing, RefreshResult, names_of
+from pruner.maintenance.build import Indexing, RefreshResult
 from pruner.maintenance.compaction import Compaction, CompactResult
 from pruner.maintenance.inspection import entries
 from pruner.maintenance.status import TableStatus, index_status
@@ -277,10 +277,11 @@ class Table:
             FormatError: the metadata table is damaged.
         """
         view = self._current()
-        definition = view.state.definition(index) if view.state else None
-        if view.state is None or definition is None:
-            known = names_of(view.state) if view.state else "no index that could be read"
-            raise IndexDefinitionError(f"no index {index!r} on {self.uri}: it has {known}")
+        if view.state is None:
+            raise IndexDefinitionError(
+                f"no index {index!r} on {self.uri}: it has no index that could be read"
+            )
+        definition = view.state.required(index, self.uri)
         return entries(definition, view.state, view.snapshot, self._segments, prefix, positions)
 
     def verify(self) -> list[str]:

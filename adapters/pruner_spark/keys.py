@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
+
+from pruner.arrow import compute
 
 if TYPE_CHECKING:
     from pruner.tables.snapshot import Snapshot
 
-_compute: Any = pc
 _UNSPEAKABLE = r"[\t\n\r]"
 
 
@@ -35,13 +35,13 @@ def slice_lines(snapshot: Snapshot, *, base_files_only: bool) -> str:
         log_sizes = pa.array(["0"] * len(snapshot), pa.string())
     else:
         names = _log_names(snapshot, logs)
-    keys = _compute.binary_join_element_wise(_compute.fill_null(paths, ""), sizes, names, log_sizes, "\t")
-    readable = ~_compute.match_substring_regex(_compute.fill_null(paths, ""), _UNSPEAKABLE).to_numpy(
+    keys = compute.binary_join_element_wise(compute.fill_null(paths, ""), sizes, names, log_sizes, "\t")
+    readable = ~compute.match_substring_regex(compute.fill_null(paths, ""), _UNSPEAKABLE).to_numpy(
         zero_copy_only=False
     )
     if base_files_only:
         readable &= paths.is_valid().to_numpy(zero_copy_only=False)
-    return "\n".join(_compute.if_else(pa.array(readable), keys, "").to_pylist())
+    return "\n".join(compute.if_else(pa.array(readable), keys, "").to_pylist())
 
 
 def _log_names(snapshot: Snapshot, logs: Any) -> pa.Array[Any]:

@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 import pyarrow as pa
 
+from pruner.arrow import arrow
 from pruner.errors import FormatError, StorageError
 from pruner.indexes.base import RowIndexType
 from pruner.indexes.partition_stats import Groups, groups_of
 from pruner.metadata.coverage import locate_all, locate_runs
-from pruner.metadata.segments import SLICE_COLUMN
+from pruner.metadata.segments import SLICE_COLUMN, slice_keys
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -129,7 +130,7 @@ class Placement:
                     batch = self._segments.read(self._segments.entry(self._state, entry.batch))
                 except (FormatError, StorageError):
                     continue
-                keys[entry.batch] = batch.column("slice_key").combine_chunks()
+                keys[entry.batch] = slice_keys(batch)
         if keys:
             found = locate_all(self._snapshot.keys, list(keys.values()))
             self._located.update(zip(keys, found, strict=True))
@@ -219,7 +220,6 @@ def as_recorded(records: pa.Table, kind: IndexType, entry: SegmentEntry) -> pa.T
     if not isinstance(kind, RowIndexType):
         return records
     columns: dict[str, Any] = {}
-    arrow: Any = pa  # whose stubs leave types open
     schema, found = cast("tuple[Any, Any]", (kind.record_schema, records))
     for field in schema:
         times = records.column_names.count(field.name)

@@ -15,6 +15,7 @@ import pyarrow as pa
 from pruner.indexes.column_stats import COLUMN_STATS
 from pruner.indexes.column_stats.record import RECORD_SCHEMA
 from pruner.indexes.columns.kinds import Kind, kind_of
+from pruner.metadata.segments import SLICE_COLUMN
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -95,7 +96,7 @@ def _as_records(values: pa.Array[Any], kind: Kind) -> pa.Table:
     for name, type_ in zip(RECORD_SCHEMA.names, RECORD_SCHEMA.types, strict=True):
         arrays.append(columns[name] if name in columns else pa.array([None] * count, type_))
     table = pa.Table.from_arrays(arrays, schema=RECORD_SCHEMA)
-    return table.append_column("__slice", pa.array(np.arange(count, dtype=np.int32)))
+    return table.append_column(SLICE_COLUMN, pa.array(np.arange(count, dtype=np.int32)))
 
 
 def _storage(values: pa.Array[Any], kind: Kind) -> pa.Array[Any]:

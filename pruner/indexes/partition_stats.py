@@ -18,7 +18,7 @@ from pruner.errors import FormatError
 from pruner.indexes.base import AggregatingIndexType
 from pruner.limits import SEGMENT_SLICES
 from pruner.metadata.coverage import digest_runs
-from pruner.metadata.segments import SLICE_COLUMN
+from pruner.metadata.segments import SLICE_COLUMN, slice_keys
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -112,7 +112,7 @@ def _aggregated(kind: AggregatingIndexType, records: pa.Table, batch: SliceBatch
     counts = np.diff(np.append(found.starts, len(locals_)))
     firsts = locals_[found.starts]
     at = pa.array(firsts, pa.int64())
-    keys: Any = batch.slices.column("slice_key").combine_chunks()
+    keys = slice_keys(batch.slices)
     columns: list[Any] = [
         pa.array(firsts.astype(np.int32)),
         pa.array(counts.astype(np.int32)),

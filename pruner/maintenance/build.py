@@ -136,11 +136,9 @@ class Indexing:
             IndexDefinitionError: there is none and `if_exists` is False.
         """
         state = self._metadata.state()
-        definition = state.definition(name)
-        if definition is None:
-            if if_exists:
-                return False
-            raise IndexDefinitionError(f"no index {name!r} on {self._source.root}: it has {names_of(state)}")
+        if if_exists and state.definition(name) is None:
+            return False
+        definition = state.required(name, self._source.root)
         self._metadata.commit(lambda newest: newest.without_definition(definition))
         return True
 
@@ -357,12 +355,4 @@ def _fields_of(definition: IndexDefinition, schema: TableSchema, kind: IndexType
 def _chosen_definitions(state: State, only: str | None, where: str) -> tuple[IndexDefinition, ...]:
     if only is None:
         return state.definitions
-    definition = state.definition(only)
-    if definition is None:
-        raise IndexDefinitionError(f"no index {only!r} on {where}: it has {names_of(state)}")
-    return (definition,)
-
-
-def names_of(state: State) -> str:
-    """The names of the indexes, for sentences."""
-    return ", ".join(definition.name for definition in state.definitions) or "no index"
+    return (state.required(only, where),)

@@ -14,8 +14,8 @@ import pyarrow as pa
 
 from pruner.errors import FormatError, StorageError
 from pruner.metadata import receipts
-from pruner.metadata.coverage import locate
 from pruner.metadata.last_snapshot import LastSnapshot, with_snapshot
+from pruner.metadata.segments import SLICE_COLUMN
 
 if TYPE_CHECKING:
     from collections.abc import Sequence, Set
@@ -162,12 +162,12 @@ class Publisher:
 
     def _recorded(self, receipt: Receipt, entry: SegmentEntry, snapshot: Snapshot) -> NDArray[np.int64]:
         ordinals = self._located(receipt, snapshot)[
-            np.unique(self._segments.read(entry).column("__slice").to_numpy())
+            np.unique(self._segments.read(entry).column(SLICE_COLUMN).to_numpy())
         ]
         return ordinals[ordinals >= 0]
 
     def _located(self, receipt: Receipt, snapshot: Snapshot) -> NDArray[np.int64]:
-        return locate(snapshot.keys, self._segments.read(receipt.batch).column("slice_key").combine_chunks())
+        return self._segments.located_in(receipt.batch, snapshot)
 
     def _settled(self, receipt: Receipt, state: State, now: Snapshot) -> Receipt:
         """The receipt without the records of slices that are not in the table any more (R4).
@@ -191,7 +191,7 @@ class Publisher:
     ) -> SegmentEntry | None:
         definition = next((each for each in state.definitions if each.uuid == entry.definition), None)
         records = self._segments.read(entry)
-        kept = records.filter(pa.array(same[records.column("__slice").to_numpy()]))
+        kept = records.filter(pa.array(same[records.column(SLICE_COLUMN).to_numpy()]))
         if definition is None or not kept.num_rows:
             return None
         return self._metadata.write_segment(

@@ -17,7 +17,6 @@ from pruner.evidence.snapshot import usable_type
 from pruner.indexes.base import DeferringIndexType
 from pruner.indexes.partition_stats import SliceBatch, write_records
 from pruner.indexes.registry import index_type
-from pruner.metadata.coverage import locate
 from pruner.metadata.segments import SLICE_COLUMN, batch_table
 from pruner.metadata.state import FILES, refuse_newer
 from pruner.pipeline.batches import BATCH_SLICES
@@ -98,7 +97,7 @@ class Compaction:
         return len(group.batches) > 1 or any((self._located(b, snapshot) < 0).any() for b in group.batches)
 
     def _located(self, batch: SegmentEntry, snapshot: Snapshot) -> NDArray[np.int64]:
-        return locate(snapshot.keys, self._segments.read(batch).column("slice_key").combine_chunks())
+        return self._segments.located_in(batch, snapshot)
 
     def _merge(self, group: _Group, state: State, snapshot: Snapshot) -> Iterator[SegmentEntry]:
         located = {batch.id: self._located(batch, snapshot) for batch in group.batches}

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from pruner.arrow import compute
 from pruner.errors import PrunerError
 from pruner.evidence.snapshot import usable_type
 from pruner.expr.identifier import render_column_path
@@ -124,7 +124,6 @@ def _refused(
 ) -> NDArray[np.bool_]:
     """Slices of which some record says that they could not be indexed; counts them by reason."""
     usable, reason = kind.refusal
-    compute: Any = pc  # whose stubs leave types open
     found = np.zeros(len(snapshot), np.bool_)
     for entry in entries:
         records: Any = segments.read(entry, only=(SLICE_COLUMN, usable, reason))

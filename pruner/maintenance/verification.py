@@ -12,7 +12,7 @@ from pruner.evidence.snapshot import usable_type
 from pruner.indexes.base import AggregatingIndexType
 from pruner.indexes.partition_stats import groups_of
 from pruner.metadata.coverage import digest_runs
-from pruner.metadata.segments import SLICE_COLUMN
+from pruner.metadata.segments import SLICE_COLUMN, slice_keys
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -75,7 +75,7 @@ def _names_its_slices(groups: Groups, batch: pa.Table, recorded: pa.Table) -> bo
     locals_ = expand(groups.firsts, groups.counts)[0]
     if not np.array_equal(locals_, recorded.column(SLICE_COLUMN).to_numpy()):
         return False
-    keys: Any = batch.column("slice_key").combine_chunks()
+    keys = slice_keys(batch)
     firsts = keys.take(groups.firsts)
     digests = digest_runs(keys, groups.firsts, groups.counts)
     return bool(firsts.equals(groups.first_keys)) and digests == list(groups.digests)

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import xxhash
 
+from pruner.arrow import arrow, compute
 from pruner.tables.snapshot import SLICE_KEY_BYTES
 
 if TYPE_CHECKING:
@@ -37,8 +37,6 @@ def locate_all(snapshot_keys: pa.Array[Any], batches: Sequence[pa.Array[Any]]) -
     """Join several slice batches at once, each as `locate` does: the table of the snapshot's keys is made once."""
     if len(batches) == 1 and _same(snapshot_keys, batches[0]):
         return [np.arange(len(batches[0]), dtype=np.int64)]
-    compute: Any = pc  # whose stubs leave types open
-    arrow: Any = pa
     together = arrow.chunked_array(batches, pa.binary(SLICE_KEY_BYTES))
     found = compute.index_in(together, value_set=snapshot_keys, skip_nulls=True)
     ordinals = found.fill_null(-1).to_numpy().astype(np.int64)
@@ -87,7 +85,6 @@ def locate_runs(
     expected = np.cumsum(counts) - counts
     elsewhere = [run for run in range(len(counts)) if not place(run, int(expected[run]))]
     if elsewhere:
-        compute: Any = pc  # whose stubs leave types open
         wanted = first_keys.take(pa.array(elsewhere, pa.int64()))
         found = np.flatnonzero(compute.is_in(snapshot_keys, value_set=wanted))
         begins = dict(

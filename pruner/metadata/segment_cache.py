@@ -10,7 +10,7 @@ import numpy as np
 
 from pruner.errors import FormatError
 from pruner.metadata.coverage import locate
-from pruner.metadata.segments import SLICE_COLUMN
+from pruner.metadata.segments import SLICE_COLUMN, slice_keys
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -60,8 +60,11 @@ class SegmentCache:
 
     def located(self, state: State, entry: SegmentEntry, snapshot: Snapshot) -> NDArray[np.int64]:
         """Snapshot ordinal of each slice of a segment's batch, -1 for those that are not in the snapshot."""
-        batch = self.read(self.entry(state, entry.batch or ""))
-        return locate(snapshot.keys, batch.column("slice_key").combine_chunks())
+        return self.located_in(self.entry(state, entry.batch or ""), snapshot)
+
+    def located_in(self, batch: SegmentEntry, snapshot: Snapshot) -> NDArray[np.int64]:
+        """Snapshot ordinal of each slice of a batch, -1 for those that are not in the snapshot."""
+        return locate(snapshot.keys, slice_keys(self.read(batch)))
 
     @staticmethod
     def entry(state: State | None, segment_id: str) -> SegmentEntry:

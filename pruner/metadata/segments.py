@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from pruner.arrow import compute
 from pruner.errors import FormatError, StorageError
 from pruner.limits import SEGMENT_SLICES
 from pruner.metadata.definitions import now
@@ -58,6 +58,12 @@ BATCH_SCHEMA = pa.schema(
 """Columns of a slice batch: the key by which records are joined, and for people what it stands for."""
 
 
+def slice_keys(batch: pa.Table) -> pa.Array[Any]:
+    """The keys of the slices of a batch, in its order."""
+    keys: Any = batch.column("slice_key").combine_chunks()
+    return keys
+
+
 def batch_table(snapshot: Snapshot, ordinals: NDArray[np.intp]) -> pa.Table:
     """Return the slice batch of some slices of a snapshot: local ordinal i is the slice `ordinals[i]`."""
     at = pa.array(ordinals, type=pa.int64())
@@ -76,7 +82,6 @@ def batch_table(snapshot: Snapshot, ordinals: NDArray[np.intp]) -> pa.Table:
 
 def _relative(uris: pa.ChunkedArray[Any], root: str) -> Any:
     prefix = root.rstrip("/") + "/"
-    compute: Any = pc  # whose stubs leave types open
     below = compute.starts_with(uris, pattern=prefix)
     relative = compute.utf8_slice_codeunits(uris, start=len(prefix))
     return compute.if_else(below, relative, uris)

@@ -96,6 +96,22 @@ class State(msgspec.Struct, frozen=True, kw_only=True):
         wanted = name.casefold()
         return next((entry for entry in self.definitions if entry.name.casefold() == wanted), None)
 
+    def required(self, name: str, table: str) -> IndexDefinition:
+        """Return the index of that name (case does not matter).
+
+        Args:
+            name: of the index.
+            table: URI of the table, for the error.
+
+        Raises:
+            IndexDefinitionError: there is none.
+        """
+        definition = self.definition(name)
+        if definition is None:
+            known = ", ".join(entry.name for entry in self.definitions) or "no index"
+            raise IndexDefinitionError(f"no index {name!r} on {table}: it has {known}")
+        return definition
+
     def stored(self) -> tuple[SegmentEntry, ...]:
         """Everything that is stored outside the log: the segments, their aggregates and the last snapshot."""
         entries = tuple(file for entry in self.segments for file in entry.files())

@@ -18,9 +18,8 @@ from pruner.indexes.base import DeferringIndexType
 from pruner.indexes.partition_stats import SliceBatch, write_records
 from pruner.metadata import receipts
 from pruner.metadata.receipts import Receipt
-from pruner.metadata.segments import BATCH_SCHEMA, batch_table
+from pruner.metadata.segments import BATCH_SCHEMA, SLICE_COLUMN, batch_table
 from pruner.metadata.state import FILES
-from pruner.pipeline.kernel import SLICE_COLUMN
 from pruner.pipeline.requests import BuildRequest, Failure
 from pruner.tables.snapshot import READ_COLUMNS
 

@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
+
+from pruner.arrow import compute
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -141,6 +142,5 @@ def _is_whole(part: Any, page: DictionaryPage | None, type_: pa.DataType) -> boo
     dictionary = part.dictionary
     if len(dictionary) != page.entries:
         return False
-    compute: Any = pc  # whose stubs leave types open
     length = compute.sum(compute.binary_length(dictionary)).as_py() or 0
     return length + _LENGTH_BYTES * len(dictionary) == page.length

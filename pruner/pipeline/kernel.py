@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 import numpy as np
 import pyarrow as pa
 
+from pruner.metadata.segments import SLICE_COLUMN
 from pruner.pipeline.footers import FileReader
 from pruner.pipeline.hudi_logs import log_rows
 from pruner.pipeline.requests import Failure
@@ -20,8 +21,6 @@ if TYPE_CHECKING:
 
 Recorded: TypeAlias = "pa.Table | tuple[Any, ...]"
 """The records of one slice: a table, or the one row of a `RowIndexType`."""
-
-SLICE_COLUMN = "__slice"
 
 
 def kernel(reader: SliceReader, requests: Sequence[BuildRequest]) -> list[Recorded | Failure]:

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from pruner.arrow import compute
 from pruner.errors import PrunerError, StorageError
 from pruner.metadata import receipts
 from pruner.metadata.receipts import Receipt
@@ -135,7 +135,6 @@ def _without(job: BuildJob, receipts: Sequence[Receipt]) -> pa.Table:
         return job.work
     batches = [read_segment(job.metadata.store, receipt.batch) for receipt in receipts]
     done = pa.concat_tables(batches).column("slice_key").combine_chunks()
-    compute: Any = pc  # whose stubs leave types open
     return job.work.filter(compute.invert(compute.is_in(job.work.column("slice_key"), value_set=done)))
 
 

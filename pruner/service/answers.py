@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from pruner.service.bounded_cache import BoundedCache
 from pruner.service.keys import KEY_BYTES, slice_keys
 from pruner.service.messages import PlanAnswer
-from pruner.service.remembering import Remembered
 
 if TYPE_CHECKING:
     from pruner.service.messages import PlanRequest
@@ -28,7 +28,7 @@ class KeyCache:
     """The keys of snapshots by snapshot id; they are made once, at about 2 µs a slice."""
 
     def __init__(self, limit_bytes: int = CACHED_KEY_BYTES) -> None:
-        self._keys: Remembered[bytes] = Remembered(limit_bytes)
+        self._keys: BoundedCache[bytes] = BoundedCache(limit_bytes)
 
     def of(self, snapshot: Snapshot) -> bytes:
         """Keys of all slices, in the order of their ordinals."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from typing import NamedTuple
 
-from pruner.service.remembering import Remembered
+from pruner.service.bounded_cache import BoundedCache
 
 REMEMBERED_BYTES = 16 * 1024 * 1024
 """Memory for past requests; those looked at last stay."""
@@ -22,7 +22,7 @@ class Reports:
     """Past requests by plan id. Threads may share it."""
 
     def __init__(self, limit_bytes: int = REMEMBERED_BYTES) -> None:
-        self._asked: Remembered[Asked] = Remembered(limit_bytes)
+        self._asked: BoundedCache[Asked] = BoundedCache(limit_bytes)
 
     def remember(self, body: bytes, snapshot_id: str) -> str:
         """Remember a request; returns its plan id, the same for the same request on the same snapshot."""

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import xxhash
 
+from pruner.arrow import arrow, compute
 from pruner.tables.hudi_files import HudiSlice, mark_unsettled
 from pruner.tables.snapshot import SLICE_COLUMNS, SLICE_KEY_BYTES
 
@@ -197,7 +197,6 @@ class HudiColumns:
 
     def stored(self) -> pa.Table:
         """Return the slices as `STORED_COLUMNS`."""
-        arrow: Any = pa  # whose stubs leave types open
         partition = arrow.DictionaryArray.from_arrays(
             _column(self.columns, "partition"), pa.array(self.paths, pa.string())
         )
@@ -224,7 +223,6 @@ class HudiColumns:
         ordinals = partition.indices.cast(pa.int32())
         folders = pa.array([_folder(root, path) for path in paths], pa.string())
         below: Any = folders.take(ordinals)
-        compute: Any = pc
         base = _column(table, "base_file")
         logs, sizes = _column(table, "log_files"), _column(table, "log_sizes")
         log_folders = below.take(compute.list_parent_indices(logs))
@@ -288,14 +286,11 @@ def _name(uri: str) -> str:
 
 
 def _names(uris: Any) -> Any:
-    compute: Any = pc
     return compute.replace_substring_regex(uris, r"(?s)^.*/", "")
 
 
 def _each(lists: Any, values: Any) -> Any:
     """The same lists with other values."""
-    arrow: Any = pa
-    compute: Any = pc
     lengths = compute.list_value_length(lists).fill_null(0).to_numpy()
     offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
     return arrow.ListArray.from_arrays(pa.array(offsets, pa.int32()), values, mask=lists.is_null())
@@ -303,7 +298,6 @@ def _each(lists: Any, values: Any) -> Any:
 
 def _sums(lists: Any) -> pa.Array[Any]:
     """The sum of each list; null where there is none."""
-    compute: Any = pc
     totals = np.zeros(len(lists), np.int64)
     np.add.at(totals, compute.list_parent_indices(lists).to_numpy(), lists.flatten().to_numpy())
     return pa.array(totals, mask=lists.is_null().to_numpy(zero_copy_only=False))

@@ -7,12 +7,13 @@ has another one. Files too young to be told from their successor are left out (r
 from __future__ import annotations
 
 from base64 import b64decode, b64encode
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 import msgspec
 import numpy as np
 import pyarrow as pa
 
+from pruner.arrow import arrow
 from pruner.tables.snapshot import SLICE_KEY_BYTES
 from pruner.tables.source import SAVED_METADATA, SavedLook
 from pruner.version import __version__
@@ -62,7 +63,6 @@ def load(saved: SavedLook) -> dict[bytes, pa.Schema]:
         about = msgspec.json.decode((table.schema.metadata or {}).get(SAVED_METADATA, b""), type=_About)
         if about.written_by != _writer() or not table.schema.equals(STORED_COLUMNS):
             return {}
-        arrow: Any = pa  # whose stubs leave types open
         messages = [b64decode(text, validate=True) for text in about.schemas]
         schemas: list[pa.Schema] = [arrow.ipc.read_schema(pa.py_buffer(data)) for data in messages]
         keys = cast("list[bytes]", table.column("slice_key").to_pylist())

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any, overload
 import numpy as np
 import pyarrow as pa
 
+from pruner.arrow import arrow
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -173,7 +175,6 @@ class Snapshot:
         # The text is the same for all slices: as a dictionary it is there once.
         logs: Any = found.column("log_files").combine_chunks()
         codes: Any = pa.array(np.zeros(len(ordinals), np.int32), mask=np.asarray(logs.is_null()))
-        arrow: Any = pa  # whose stubs leave types open
         instants = arrow.DictionaryArray.from_arrays(codes, pa.array([self.log_instants or ""]))
         return found.append_column(LOG_INSTANTS, instants)
 

@@ -11,6 +11,7 @@ from pruner.indexes.bitmap.evidence import BitmapEvidence
 from pruner.indexes.bitmap.load import load_postings
 from pruner.indexes.bitmap.record import record_slice
 from pruner.indexes.columns.kinds import is_binary, kind_of
+from pruner.metadata.segments import SLICE_COLUMN
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -78,7 +79,7 @@ class Bitmap:
     def arrange(self, records: pa.Table, field: Field) -> pa.Table:
         """Order the records of many slices by entry and value, and by slice within each."""
         values = [name for name in records.column_names if name.startswith("value_")]
-        by = ("entry", *values, "__slice")
+        by = ("entry", *values, SLICE_COLUMN)
         return cast("Any", records).sort_by([(name, "ascending") for name in by])
 
     def load(self, records: pa.Table, count: int, field: Field) -> Evidence:

@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from pruner.arrow import compute
 from pruner.indexes.bitmap.record import NAN, NULL, SLICE, VALUE, stored_type
 from pruner.indexes.bitmap.values import ValueList, value_list
 from pruner.indexes.columns.doubt import partly_absent
 from pruner.indexes.columns.kinds import Conversion, conversion, kind_of, parse_type
+from pruner.metadata.segments import SLICE_COLUMN
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -28,8 +29,6 @@ if TYPE_CHECKING:
 
     Mask = NDArray[np.bool_]
     Integers = NDArray[np.int64]
-
-_compute: Any = pc  # whose stubs do not know all of it
 
 
 @dataclass(frozen=True)
@@ -101,7 +100,7 @@ def load_postings(records: pa.Table, count: int, field: Field) -> Postings:
         field: the field as the table has it now.
     """
     records = records.combine_chunks()
-    slices = _ints(records, "__slice")
+    slices = _ints(records, SLICE_COLUMN)
     kinds = _ints(records, "entry")
     with_nulls = np.isin(slices[kinds == SLICE], slices[kinds == NULL])
     headers = _headers(_where(records, kinds == SLICE), slices[kinds == SLICE], with_nulls, count, field)
@@ -214,7 +213,7 @@ def _rescaled(values: pa.Array[Any], factor: int, stored: pa.DataType) -> pa.Arr
 def _ascending(values: Any) -> NDArray[np.intp]:
     if pa.types.is_floating(values.type) or pa.types.is_integer(values.type):
         return np.argsort(values.to_numpy(zero_copy_only=False), kind="stable")
-    return _compute.sort_indices(values).to_numpy().astype(np.intp)
+    return compute.sort_indices(values).to_numpy().astype(np.intp)
 
 
 def _adding_up(codes: Integers, owners: Integers, sizes: Integers, headers: _Headers, values: int) -> Mask:

@@ -14,10 +14,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pruner.arrow import compute
 from pruner.indexes.base import Aggregates
 from pruner.indexes.column_stats.load import check_rows, flags
 from pruner.indexes.columns.doubt import partly_absent
 from pruner.indexes.columns.kinds import Kind
+from pruner.metadata.segments import SLICE_COLUMN
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -29,7 +31,6 @@ if TYPE_CHECKING:
 MOST_ROWS = 1 << 40
 """Rows of a slice up to which the sums of a segment fit into 64 bits."""
 
-_SLICE = "__slice"
 _RUN = "run"
 _BOUNDS = tuple((end, f"{end}_{kind.value}") for kind in Kind for end in ("min", "max"))
 _AGGREGATIONS = [
@@ -63,7 +64,7 @@ def _begins_a_run(records: pa.Table, rows: CheckedRows, parts: NDArray[np.int64]
     counted = partly_absent(records, rows.may_count_nulls)
     begins = _differs(parts) | _differs(counted.astype(np.int64))
     for name in records.column_names:
-        if name not in _AGGREGATED and name != _SLICE:
+        if name not in _AGGREGATED and name != SLICE_COLUMN:
             column: Any = records.column(name).combine_chunks()
             begins |= _differs(column.dictionary_encode().indices.fill_null(-1).to_numpy())
     return begins
@@ -77,7 +78,6 @@ def _differs(codes: NDArray[np.int64]) -> Mask:
 
 def _bounds_hold(records: pa.Table, rows: CheckedRows) -> bool:
     """Tell whether no minimum lies above its maximum, none is NaN, and the counts can be added up."""
-    compute: Any = pc  # whose stubs leave types open
     if rows.row_count.max() > MOST_ROWS:
         return False
     for kind in Kind:
@@ -119,13 +119,12 @@ def _joined(
             column = pc.if_else(known[name], column, pa.scalar(None, column.type))
         joined = _with(joined, name, column)
     joined = _with(joined, "note", pa.nulls(len(starts), pa.string()))
-    return joined.drop_columns([_SLICE])
+    return joined.drop_columns([SLICE_COLUMN])
 
 
 def _bounded(records: pa.Table, rows: CheckedRows) -> Mask:
     """Records whose bounds hold all numbers of their slice, where it has any, and are not in doubt."""
     low_known, high_known, equal = (np.zeros(records.num_rows, np.bool_) for _ in range(3))
-    compute: Any = pc  # whose stubs leave types open
     for kind in Kind:
         low, high = (records.column(f"{end}_{kind.value}") for end in ("min", "max"))
         low_known |= low.is_valid().to_numpy()

@@ -16,6 +16,7 @@ from pruner.expr.engines import Int96
 from pruner.indexes.column_stats.convert import Bounds, bounds_in
 from pruner.indexes.columns.doubt import partly_absent
 from pruner.indexes.columns.kinds import INT96, Kind, conversion, kind_of, parse_type
+from pruner.metadata.segments import SLICE_COLUMN
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -98,7 +99,7 @@ def load_statistics(records: pa.Table, count: int, field: Field) -> Statistics:
         field: the field as the table has it now.
     """
     records = records.combine_chunks()
-    slices = _ints(records, "__slice")[0]
+    slices = _ints(records, SLICE_COLUMN)[0]
     rows = check_rows(records)
     _distrust_other_columns(records, rows, field)
     bounds = bounds_in(records, rows.types, rows.type_codes, field)
@@ -180,7 +181,7 @@ def _unrepeated(slices: NDArray[np.int64], usable: Mask) -> Mask:
 def _scatter(
     records: pa.Table, usable: Mask, rows: CheckedRows, bounds: Bounds, count: int, field: Field
 ) -> Statistics:
-    slices = _ints(records, "__slice")[0]
+    slices = _ints(records, SLICE_COLUMN)[0]
     straight = len(slices) == count and bool(usable.all()) and bool((slices == np.arange(count)).all())
     where = slices[usable]
 

@@ -15,9 +15,10 @@ import re
 from dataclasses import dataclass
 from enum import Enum
 from functools import lru_cache
-from typing import Any
 
 import pyarrow as pa
+
+from pruner.arrow import arrow
 
 INT96 = "int96"
 """Type text of the deprecated timestamps, recorded in microseconds."""
@@ -146,7 +147,6 @@ _PARAMETRIC = re.compile(r"(decimal128|timestamp|fixed_size_binary)[\[(]([^\])]*
 def parse_type(text: str) -> pa.DataType | None:
     """Return the Arrow type that `str` wrote as `text`; None for what is not a supported one."""
     match = _PARAMETRIC.fullmatch(text)
-    arrow: Any = pa  # its stubs know no names of types but literal ones
     try:
         if match is None:
             return arrow.type_for_alias("date32" if text == "date32[day]" else text)

@@ -13,6 +13,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pruner.arrow import compute
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -27,8 +29,6 @@ _LOOKED_UP_SINGLY = 64
 """Values up to this many are looked up one by one: the first Arrow call of a process costs 130 ms."""
 
 _DECIMAL_OFFSET = 1 << 127
-
-_compute: Any = pc  # whose stubs do not know all of it
 
 
 class Order(Protocol):
@@ -169,7 +169,7 @@ class RankOrder:
             found = [infinite if v is None else look_up(self._values, self._bytes(v)) + shift for v in values]
             return np.array(found, dtype=np.int32)
         needles = pa.array([None if value is None else self._bytes(value) for value in values], pa.binary())
-        ranks = _compute.search_sorted(self._distinct, needles, side=side)
+        ranks = compute.search_sorted(self._distinct, needles, side=side)
         valid = np.asarray(needles.is_valid())
         found = ranks.fill_null(0).to_numpy(zero_copy_only=False).astype(np.int32) + np.int32(shift)
         return np.where(valid, found, np.int32(infinite))
@@ -209,7 +209,7 @@ def rank(
     """
     count = len(low)
     encoded = cast("Any", pa.concat_arrays([low, high])).dictionary_encode()
-    order = _compute.sort_indices(encoded.dictionary)
+    order = compute.sort_indices(encoded.dictionary)
     distinct = encoded.dictionary.take(order)
     ranks = np.empty(len(distinct) + 1, dtype=np.int32)
     ranks[order.to_numpy()] = np.arange(len(distinct), dtype=np.int32)

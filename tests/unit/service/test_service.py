@@ -20,8 +20,8 @@ import pytest
 from pruner.catalog.config import ConfigError
 from pruner.service import Limits, Settings
 from pruner.service.answers import INLINE_SLICES, KeyCache
+from pruner.service.bounded_cache import ENTRY_BYTES
 from pruner.service.keys import file_key, normal_path
-from pruner.service.remembering import ENTRY_BYTES
 from pruner.service.reports import Reports
 from tests.unit.service.conftest import FILES, Client
 

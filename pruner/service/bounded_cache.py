@@ -1,4 +1,4 @@
-"""Memory with a bound: what was used last stays."""
+"""A cache with a bound in bytes: what was used last stays."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ ENTRY_BYTES = 512
 """What an entry takes besides its content: objects, key and place in the mapping, rounded up."""
 
 
-class Remembered(Generic[Value]):
+class BoundedCache(Generic[Value]):
     """Values by id up to a number of bytes. Threads may share it."""
 
     def __init__(self, limit_bytes: int) -> None:
