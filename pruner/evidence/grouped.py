@@ -1,4 +1,4 @@
-"""Evidence that asks groups of slices first, and reads the records of single slices only where a group leaves a doubt.
+"""Evidence that asks groups of slices first, and reads the records of single slices only where their group may match.
 
 An aggregate bounds what each record of its group says, so a group that is excluded is excluded slice by slice, however
 many of its slices are left in the table. What is not excluded is asked of the records themselves: the answer is the
@@ -102,11 +102,15 @@ class GroupedEvidence:
         self._read: frozenset[int] | None = frozenset()
         self.notes: tuple[str, ...] = ()
         self._sizes = np.diff(layout.offsets)
-        self._code = np.full(count, len(self._sizes), np.int32)
-        self._code[layout.members] = np.repeat(np.arange(len(self._sizes), dtype=np.int32), self._sizes)
-        self._code[layout.ungrouped] = len(self._sizes) + 1  # as a group of their own, which is always asked
-        self._asked = np.append(groups.covered, True)
-        self.covered: Mask = self._asked[self._code]
+        # Behind the groups come two more numbers: for slices without a record, and for those that are in no group
+        # and are always asked.
+        no_record = len(self._sizes)
+        ungrouped = no_record + 1
+        self._group_of = np.full(count, no_record, np.int32)
+        self._group_of[layout.members] = np.repeat(np.arange(no_record, dtype=np.int32), self._sizes)
+        self._group_of[layout.ungrouped] = ungrouped
+        self._has_records = np.append(groups.covered, True)
+        self.covered: Mask = self._has_records[self._group_of]
         self.uncovered: Mask | None = None if self.covered.all() else ~self.covered
         self._without_record = self.uncovered
         self._loaded = self._take(load(()))
@@ -122,20 +126,20 @@ class GroupedEvidence:
         by_group = self._groups.possible(leaf, outcome, semantics, None)
         if by_group is None:
             return None
-        asked = self._asked.copy()
-        asked[:-1] &= by_group
-        unknown = bool(by_group[-1])
+        asked = self._has_records.copy()
+        asked[:-1] &= by_group  # all but the ungrouped slices
+        no_record_possible = bool(by_group[-1])
         if at is None:
-            return self._of_all(leaf, outcome, semantics, asked, unknown)
-        codes = self._code[at]
-        where = np.flatnonzero(asked[codes])
-        loaded = self._with(np.unique(codes[where]))
-        answer = ~self._asked[codes] & unknown
+            return self._of_all(leaf, outcome, semantics, asked, no_record_possible)
+        group_of = self._group_of[at]
+        where = np.flatnonzero(asked[group_of])
+        loaded = self._with(np.unique(group_of[where]))
+        answer = ~self._has_records[group_of] & no_record_possible
         answer[where] = _ask(loaded, leaf, outcome, semantics, at[where])
         return answer
 
     def _of_all(
-        self, leaf: Leaf, outcome: Outcome, semantics: Semantics, asked: Mask, unknown: bool
+        self, leaf: Leaf, outcome: Outcome, semantics: Semantics, asked: Mask, no_record_possible: bool
     ) -> Mask | None:
         left = np.flatnonzero(asked[: len(self._sizes)])
         loaded = self._with(left)
@@ -143,7 +147,7 @@ class GroupedEvidence:
         if loaded.settles_all and not few:
             return loaded.evidence.possible(leaf, outcome, semantics, None)
         chosen = np.concatenate([self._members(left), self._layout.ungrouped])
-        without = self._without_record if unknown else None
+        without = self._without_record if no_record_possible else None
         answer = np.zeros(self.count, np.bool_) if without is None else without.copy()
         answer[chosen] = _ask(loaded, leaf, outcome, semantics, chosen)
         return answer
@@ -154,11 +158,11 @@ class GroupedEvidence:
         at = np.repeat(self._layout.offsets[groups] - before, sizes) + np.arange(int(sizes.sum()))
         return self._layout.members[at]
 
-    def _with(self, codes: NDArray[np.integer]) -> Loaded:
+    def _with(self, groups: NDArray[np.integer]) -> Loaded:
         """The records that were read, those of some groups among them."""
         if self._loaded.positions is None:
             return self._loaded
-        wanted = frozenset(np.unique(self._layout.segments[codes[codes < len(self._sizes)]]).tolist())
+        wanted = frozenset(np.unique(self._layout.segments[groups[groups < len(self._sizes)]]).tolist())
         with self._lock:
             read = self._read
             if read is None or wanted <= read:
@@ -181,7 +185,7 @@ class GroupedEvidence:
         # The last load read again what those before it had read, or could not read.
         self.notes = tuple(dict.fromkeys(loaded.notes))
         ungrouped = self._layout.ungrouped
-        covered = self._asked[self._code]
+        covered = self._has_records[self._group_of]
         at = ungrouped if loaded.positions is None else loaded.positions[ungrouped]
         covered[ungrouped] = False
         covered[ungrouped[at >= 0]] = loaded.evidence.covered[at[at >= 0]]
