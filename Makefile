@@ -55,7 +55,7 @@ test: $(READY) ## All tests
 	@$(PYTEST)
 
 faults: $(READY) ## Put each fault of tests/faults/faults.txt into the code: the tests must notice
-	@PRUNER_FAULTS=1000 $(BIN)/python -m pytest -p no:xdist -m faults tests/faults
+	@PRUNER_FAULTS=all $(BIN)/python -m pytest -p no:xdist -m faults tests/faults/test_all_faults.py
 
 fuzz: $(READY) ## Property tests at N=2000 examples each
 	@PRUNER_TEST_PROFILE=fuzz PRUNER_FUZZ_N=$(N) $(PYTEST) $(FUZZED)

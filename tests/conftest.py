@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -22,8 +23,12 @@ if TYPE_CHECKING:
 
 profiles.load()
 
-collect_ignore = [] if profiles.NAME == "soak" else ["engines/test_trino_oldest.py"]
-"""The oldest Trino is a second server to fetch and to start: it runs with `make soak` alone."""
+collect_ignore = [
+    *([] if profiles.NAME == "soak" else ["engines/test_trino_oldest.py"]),
+    *([] if "PRUNER_FAULTS" in os.environ else ["faults/test_all_faults.py"]),
+]
+"""The oldest Trino is a second server to fetch and to start: it runs with `make soak` alone. All faults take an hour of
+the processor: they run with `make faults` alone."""
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -94,14 +94,16 @@ class SyntheticTable:
         instant = self._instant()
         stats: list[dict[str, Any]] = []
         for key in keys:
-            group = self.groups[key]
-            name = f".{group.file_id}_{group.instant}.log.{len(group.logs) + 1}_0-{len(stats)}-1"
-            size = 40 + len(group.logs)
-            self._folder(group.partition).joinpath(name).write_bytes(b"x" * size)
-            made = Group(group.partition, group.file_id, group.instant, group.base, (*group.logs, name))
-            self.groups[key] = made
-            stats.append(self._stat(made, name, size, group.instant) | {"logFiles": list(made.logs)})
+            group, name, size = self._append_log(key, len(stats))
+            stats.append(self._stat(group, name, size, group.instant) | {"logFiles": list(group.logs)})
         self._commit(instant, "deltacommit", stats, "UPSERT")
+
+    def start_log(self, keys: Iterable[tuple[str, str]]) -> None:
+        """Write one more log file for each group in a commit that is not completed."""
+        instant = self._instant()
+        for number, key in enumerate(keys):
+            self._append_log(key, number)
+        self._start(instant, "deltacommit")
 
     def replace(self, keys: Iterable[tuple[str, str]], partitions: Iterable[str]) -> None:
         """Replace groups by new ones."""
@@ -117,6 +119,16 @@ class SyntheticTable:
     @property
     def _write_action(self) -> str:
         return "deltacommit" if self.merge_on_read else "commit"
+
+    def _append_log(self, key: tuple[str, str], number: int) -> tuple[Group, str, int]:
+        group = self.groups[key]
+        name = f".{group.file_id}_{group.instant}.log.{len(group.logs) + 1}_0-{number}-1"
+        size = 40 + len(group.logs)
+        self._folder(group.partition).joinpath(name).write_bytes(b"x" * size)
+        self.groups[key] = Group(
+            group.partition, group.file_id, group.instant, group.base, (*group.logs, name)
+        )
+        return self.groups[key], name, size
 
     def _instant(self) -> str:
         return str(next(self._clock))
@@ -174,9 +186,11 @@ class SyntheticTable:
             "operationType": operation,
             **(also or {}),
         }
-        timeline = self.root / ".hoodie"
+        self._start(instant, action)
         done = "commit" if action == "compaction" else action
+        (self.root / ".hoodie" / f"{instant}.{done}").write_text(json.dumps(content))
+
+    def _start(self, instant: str, action: str) -> None:
         running = "inflight" if action == "commit" else f"{action}.inflight"
         for name in (f"{instant}.{action}.requested", f"{instant}.{running}"):
-            (timeline / name).write_bytes(b"")
-        (timeline / f"{instant}.{done}").write_text(json.dumps(content))
+            (self.root / ".hoodie" / name).write_bytes(b"")

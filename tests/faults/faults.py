@@ -1,0 +1,126 @@
+"""Wrong edits of the code, and whether tests notice them.
+
+A fault is a block of lines in `faults.txt`:
+
+    # what it is
+    rule: R4                              the rule that it breaks, where one fault stands for a rule
+    noticed by: tests/unit/test_verdict.py    the tests to run, several with a space between; `SUITES` unless given
+    file: pruner/verdict.py
+    - the text to replace, each line behind `- `
+    + its replacement, each line behind `+ `
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+FAULTS = Path(__file__).with_name("faults.txt")
+TIMEOUT_SECONDS = 900
+SUITES = (
+    "tests/unit/test_verdict.py",
+    "tests/unit/indexes",
+    "tests/unit/expr",
+    "tests/unit/planning",
+    "tests/known_wrong",
+    "tests/engines/test_duckdb_rows.py",
+    "tests/soundness/test_parquet_tables.py",
+    "tests/soundness/test_bitmaps.py",
+)
+COPIED = ("pruner", "adapters", "tools", "tests", "examples", "pyproject.toml")
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One wrong edit."""
+
+    title: str
+    rule: str | None
+    noticed_by: tuple[str, ...]
+    file: str
+    old: str
+    new: str
+
+
+def read_faults() -> list[Fault]:
+    """Return what stands in `faults.txt`, in its order."""
+    found: list[Fault] = []
+    for block in FAULTS.read_text(encoding="utf-8").split("\n\n"):
+        lines = [line for line in block.splitlines() if line and not line.startswith("##")]
+        if not lines:
+            continue
+        named = dict(
+            line.split(": ", 1) for line in lines if line.startswith(("rule: ", "noticed by: ", "file: "))
+        )
+        found.append(
+            Fault(
+                title=lines[0].removeprefix("# "),
+                rule=named.get("rule"),
+                noticed_by=tuple(named.get("noticed by", "").split()) or SUITES,
+                file=named["file"],
+                old="\n".join(line[2:] for line in lines if line.startswith("- ")),
+                new="\n".join(line[2:] for line in lines if line.startswith("+ ")),
+            )
+        )
+    return found
+
+
+def is_noticed(fault: Fault, folder: Path) -> bool:
+    """Put a fault into a copy of the project in a new folder and tell whether one of its tests fails."""
+    folder.mkdir()
+    try:
+        _copy(folder)
+        target = folder / fault.file
+        target.write_text(target.read_text().replace(fault.old, fault.new))
+        return _fails(folder, fault.noticed_by)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _copy(folder: Path) -> None:
+    for name in COPIED:
+        source = ROOT / name
+        if source.is_dir():
+            shutil.copytree(source, folder / name, ignore=shutil.ignore_patterns("__pycache__", "*.pyc"))
+        else:
+            shutil.copy(source, folder / name)
+
+
+def _fails(folder: Path, suites: tuple[str, ...]) -> bool:
+    environment = {
+        **os.environ,
+        "PRUNER_TEST_PROFILE": "quick",
+        "PRUNER_PAIRS": "2000",
+        "PYTHONPATH": f"{folder}{os.pathsep}{folder / 'adapters'}",
+        "PYTHONDONTWRITEBYTECODE": "1",
+    }
+    options = [
+        "-x",
+        "-q",
+        "-p",
+        "no:xdist",
+        "-p",
+        "no:cacheprovider",
+        "-m",
+        "not spark and not trino and not faults",
+    ]
+    command = [sys.executable, "-m", "pytest", *options, *suites]
+    try:
+        done = subprocess.run(
+            command,
+            cwd=folder,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=TIMEOUT_SECONDS,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return True  # a fault that makes the tests hang does not pass unnoticed
+    assert done.returncode in (0, 1), f"pytest did not run:\n{done.stdout[-2000:]}{done.stderr[-2000:]}"
+    return done.returncode == 1
