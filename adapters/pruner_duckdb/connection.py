@@ -6,6 +6,7 @@ import inspect
 from collections import deque
 from collections.abc import Callable, Mapping
 from copy import copy
+from dataclasses import replace
 from types import FrameType
 from typing import Any
 
@@ -13,14 +14,19 @@ import duckdb
 
 from pruner.errors import PrunerError, TableError
 from pruner_duckdb.filtering import with_condition
-from pruner_duckdb.predicates import Parameters, Predicates
+from pruner_duckdb.names import Path, TableNames
+from pruner_duckdb.predicates import Predicates
 from pruner_duckdb.relation import LazyRelation
 from pruner_duckdb.rewrite import Rewriter
-from pruner_duckdb.runner import NOWHERE, LearnedViews, Method, Runner, Scope
+from pruner_duckdb.runner import LearnedViews, Runner
+from pruner_duckdb.scope import NO_VARIABLES, Method, Scope
 from pruner_duckdb.selftest import TESTED_VERSIONS, plan_format_problem
+from pruner_duckdb.session import Ask, session_state
 from pruner_duckdb.shadow import Shadow
+from pruner_duckdb.statement import Statement
 from pruner_duckdb.tables import KnownTable, TableSpec
 from pruner_duckdb.types import quote
+from pruner_duckdb.views import Views
 
 KEPT_PLANS = 64
 """Scans that `last_plans` remembers."""
@@ -67,8 +73,8 @@ class Connection:
             duckdb.Error: whatever DuckDB refuses.
         """
         scope = self._scope(_caller(inspect.currentframe()))
-        for text, values in self._runner.statements(query, parameters):
-            self._runner.run(text, values, Method(self.native.execute, "parameters"), scope)
+        for statement in self._runner.statements(query, parameters, self._execute, scope):
+            self._runner.run(statement)
         return self
 
     def sql(self, query: Any, *, alias: str = "", params: Any = None) -> Any:
@@ -99,15 +105,15 @@ class Connection:
         return self._named(view_name, self.native.view)
 
     def _named(self, name: str, native: Callable[[str], Any]) -> Any:
-        rewriter = self._runner.rewriter
-        if rewriter.table_called(name, whole=True) is None and not rewriter.views.mentioned_in(name):
+        runner = self._runner
+        if runner.tables.called(name, whole=True) is None and not runner.views.mentioned_in(name):
             return native(name)
         path = ".".join(quote(part.strip('"')) for part in name.split("."))
-        return self._sql(f"SELECT * FROM {path}", "", None, NOWHERE)
+        return self._sql(f"SELECT * FROM {path}", "", None, NO_VARIABLES)
 
     def cursor(self) -> Connection:
         """Return another connection to the same database that knows the same tables."""
-        return Connection(Runner(self.native.cursor(), self._runner.rewriter, self.last_plans))
+        return Connection(self._runner.on(self.native.cursor()))
 
     duplicate = cursor
 
@@ -118,15 +124,13 @@ class Connection:
             PrunerError: a table cannot be listed completely, or not be read by this kind of statement.
             duckdb.Error: whatever DuckDB refuses.
         """
-        scope = self._scope(_caller(inspect.currentframe()))
-        if parameters is None or not self._runner.reads_tables(
-            query, Method(self.native.execute, "parameters")
-        ):
+        runner, scope = self._runner, self._scope(_caller(inspect.currentframe()))
+        if not any(map(runner.reads_tables, runner.statements(query, None, self._execute, scope))):
             self.native.executemany(query, parameters)
             return self
-        for each in parameters:
-            for text, values in self._runner.statements(query, each):
-                self._runner.run(text, values, Method(self.native.execute, "parameters"), scope)
+        for each in parameters or (None,):
+            for statement in runner.statements(query, each, self._execute, scope):
+                runner.run(statement)
         return self
 
     def register(self, view_name: str, python_object: Any) -> Connection:
@@ -143,6 +147,10 @@ class Connection:
         if self._runner.registered.pop(view_name, None) is None:
             self.native.unregister(view_name)
         return self
+
+    @property
+    def _execute(self) -> Method:
+        return Method(self.native.execute, "parameters")
 
     def _scope(self, frame: FrameType | None) -> Scope:
         return Scope(frame, self._runner.registered)
@@ -172,75 +180,65 @@ class Connection:
 
     def _sql(self, query: Any, alias: str, params: Any, scope: Scope) -> Any:
         runner = self._runner
-        method = Method(self.native.sql, "params")
         # A relation runs later, with the values of now.
-        params = copy(params)
-        *before, (text, values) = runner.statements(query, params)
-        for each, _ in before:
-            runner.run(each, None, method, scope)
+        *before, last = runner.statements(query, copy(params), Method(self.native.sql, "params"), scope)
+        for each in before:
+            runner.run(each)
         if alias:
-            method = Method(self.native.sql, "params", {"alias": alias})
+            last = replace(last, method=Method(self.native.sql, "params", {"alias": alias}))
         try:
-            return self._relation(text, values, method, scope)
+            return self._relation(last)
         except LearnedViews:
-            return self._relation(text, values, method, scope)
+            return self._relation(last)
 
-    def _relation(
-        self, text: Any, values: Parameters, method: Method, scope: Scope
-    ) -> LazyRelation | duckdb.DuckDBPyRelation | None:
+    def _relation(self, statement: Statement) -> LazyRelation | duckdb.DuckDBPyRelation | None:
         """A relation of one statement, lazy where DuckDB's own would keep to the files of now.
 
         Raises:
             LearnedViews: begin again.
         """
-        runner = self._runner
-        if isinstance(text, str):
-            text = runner.written_out(text, method)
-        form = runner.form(text)
+        runner, scope = self._runner, statement.scope
+        statement = runner.written_out(statement)
+        form = statement.form
 
         def make() -> duckdb.DuckDBPyRelation:
-            return runner.run(text, values, method, scope)
+            return runner.run(statement)
 
         if form is None or not form.lazy:
             # DuckDB's relation would hold on to the files that a lazy relation in a variable reads now.
-            variables = runner.lazy_variables(text, scope)
-            result = runner.attempt(text, values, method, scope)
+            variables = runner.lazy_variables(statement)
+            result = runner.attempt(statement)
             scope.keep(variables)
             return (
-                LazyRelation(make, runner.told, runner.rewriter.look_again)
+                LazyRelation(make, runner.told, runner.tables.look_again)
                 if variables and result is not None
                 else result
             )
         select = form.select
         scope.keep({each.path[-1] for each in select.references if len(each.path) == 1})
-        if form.literal or not runner.rewriter.binds(select, values, runner.relation_of(scope)):
+        if form.literal or not runner.rewriter.binds(select, statement.parameters, runner.relation_of(scope)):
             # A mistake is to be reported here, as DuckDB does.
-            runner.attempt(text, values, method, scope, record=False)
+            runner.attempt(statement, record=False)
 
         def filtered(native: duckdb.DuckDBPyRelation, *arguments: Any, **named: Any) -> LazyRelation | None:
             (condition,) = (*arguments, *named.values())
-            return self._filtered(text, values, method, scope, native, condition)
+            return self._filtered(statement, native, condition)
 
-        return LazyRelation(make, runner.told, runner.rewriter.look_again, filtered)
+        return LazyRelation(make, runner.told, runner.tables.look_again, filtered)
 
     def _filtered(
-        self,
-        text: str,
-        values: Parameters,
-        method: Method,
-        scope: Scope,
-        native: duckdb.DuckDBPyRelation,
-        condition: object,
+        self, statement: Statement, native: duckdb.DuckDBPyRelation, condition: object
     ) -> LazyRelation | None:
         """A relation whose statement has a condition in it; None where it would not be the same as `native`."""
         if not isinstance(condition, str):
             return None
-        whole = with_condition(text, condition, native.alias)
-        if whole is None:
+        text = with_condition(statement.text, condition, native.alias)
+        if text is None:
             return None
+        whole = statement.with_text(text)
         try:
-            relation = self._relation(whole, values, method, scope)
-            found = self._runner.attempt(whole, values, method, scope, record=False)
+            relation = self._relation(whole)
+            found = self._runner.attempt(whole, record=False)
         except (duckdb.Error, PrunerError, LearnedViews):
             return None
         same = (found.columns, found.types) == (native.columns, native.types)
@@ -287,13 +285,29 @@ def attach(con: duckdb.DuckDBPyConnection, tables: Mapping[str, TableSpec]) -> C
     Raises:
         PrunerError: the database has a table of one of the names, or an option is unknown.
     """
-    rewriter = Rewriter(_known(tables), *_shadow_and_predicates())
-    rewriter.require_free_names(lambda sql, values: tuple(con.execute(sql, values).fetchall()[0]))
-    return Connection(Runner(con, rewriter, deque(maxlen=KEPT_PLANS)))
+    names = TableNames(_known(tables))
+    shadow, predicates = _shadow_and_predicates()
+    views = Views(names, shadow)
+    ask = Method(con.execute, "parameters").first_row
+    _require_free(names, shadow, ask)
+    names.begin_in(*ask("SELECT system.main.current_database(), system.main.current_schema()", []))
+    views.look(ask)
+    return Connection(Runner(con, Rewriter(names, shadow, predicates), views, deque(maxlen=KEPT_PLANS)))
 
 
-def _known(tables: Mapping[str, TableSpec]) -> dict[tuple[str, ...], KnownTable]:
-    known: dict[tuple[str, ...], KnownTable] = {}
+def _require_free(names: TableNames, shadow: Shadow, ask: Ask) -> None:
+    """Make sure that a session has no table or view under any of the names.
+
+    Raises:
+        PrunerError: it has one.
+    """
+    for path in session_state(ask, shadow, names.paths).known:
+        name = names[path].name
+        raise PrunerError(f"the database already has a table or view named {name}: choose another name")
+
+
+def _known(tables: Mapping[str, TableSpec]) -> dict[Path, KnownTable]:
+    known: dict[Path, KnownTable] = {}
     for name, spec in tables.items():
         table = KnownTable(name, spec)
         if table.path in known:

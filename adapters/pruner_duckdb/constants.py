@@ -16,7 +16,7 @@ _INFINITE_TIMESTAMPS = frozenset([2**63 - 1, 1 - 2**63])
 """What DuckDB stores for infinity: no point in time that a file of another engine could hold."""
 
 
-class NotUnderstood(Exception):  # noqa: N818 - never reaches a user
+class UndecodablePart(Exception):  # noqa: N818 - never reaches a user
     """A part that has no exact counterpart in the expression form; `str()` is the reason."""
 
 
@@ -24,16 +24,16 @@ def constant(value: dict[str, Any]) -> Literal:
     """Decode a typed constant.
 
     Raises:
-        NotUnderstood: the type has no literal form, or the value is no point of its type (infinity).
+        UndecodablePart: the type has no literal form, or the value is no point of its type (infinity).
     """
     data_type = arrow_type(value["type"])
     if data_type is None:
-        raise NotUnderstood(f"a constant of type {value['type'].get('id')} is not understood")
+        raise UndecodablePart(f"a constant of type {value['type'].get('id')} is not understood")
     if value.get("is_null"):
         return Literal(None, data_type)
     name, raw = value["type"]["id"], value.get("value")
     if _is_infinite(raw, data_type):
-        raise NotUnderstood(f"an infinite {name.lower()}")
+        raise UndecodablePart(f"an infinite {name.lower()}")
     if name == "HUGEINT":
         return Literal(_wide(raw), pa.int64())
     return Literal(_value(raw, data_type), data_type)
@@ -56,7 +56,7 @@ def _value(raw: Any, data_type: pa.DataType) -> LiteralValue:
         return float(raw)
     expected = bool if pa.types.is_boolean(data_type) else str if pa.types.is_string(data_type) else int
     if not isinstance(raw, expected):
-        raise NotUnderstood(f"a constant written as {type(raw).__name__}")
+        raise UndecodablePart(f"a constant written as {type(raw).__name__}")
     return raw
 
 
@@ -80,7 +80,7 @@ def _wide(raw: Any) -> int:
         halves = cast("dict[str, int]", raw)
         return (halves["upper"] << 64) + halves["lower"]
     if not isinstance(raw, int):
-        raise NotUnderstood(f"a constant written as {type(raw).__name__}")
+        raise UndecodablePart(f"a constant written as {type(raw).__name__}")
     return raw
 
 
@@ -92,4 +92,4 @@ def _blob(raw: str) -> bytes:
             bytes.fromhex(part[:2]) + part[2:].encode("ascii") for part in rest
         )
     except ValueError as error:
-        raise NotUnderstood(f"a blob that cannot be read ({error})") from error
+        raise UndecodablePart(f"a blob that cannot be read ({error})") from error

@@ -29,7 +29,7 @@ from pruner.expr.nodes import (
     Operator,
     conjunction,
 )
-from pruner_duckdb.constants import NotUnderstood, constant, is_lossless
+from pruner_duckdb.constants import UndecodablePart, constant, is_lossless
 from pruner_duckdb.functions import ALLOWED_FUNCTIONS
 from pruner_duckdb.shown import function_name, summary
 from pruner_duckdb.trees import Node, nodes_below
@@ -77,7 +77,7 @@ class _Decoder:
     def decode(self, node: Node) -> Expr:
         try:
             return self._understand(node)
-        except NotUnderstood as reason:
+        except UndecodablePart as reason:
             return Opaque(self._columns(node), summary(node), str(reason))
 
     def _understand(self, node: Node) -> Expr:
@@ -100,14 +100,14 @@ class _Decoder:
             case "BOUND_FUNCTION":
                 return self._function(kind, node)
             case "BOUND_CASE":
-                raise NotUnderstood("CASE, or a function that must not be evaluated while planning")
+                raise UndecodablePart("CASE, or a function that must not be evaluated while planning")
             case other:
-                raise NotUnderstood(f"{other} is not understood")
+                raise UndecodablePart(f"{other} is not understood")
 
     def _reference(self, node: Node) -> Expr:
         column = self._column_of(node)
         if column is None:
-            raise NotUnderstood("not a column of the table")
+            raise UndecodablePart("not a column of the table")
         return column
 
     def _junction(self, kind: str, children: Sequence[Node]) -> Expr:
@@ -118,7 +118,7 @@ class _Decoder:
             case "CONJUNCTION_OR":
                 return any_of(operands)
             case _:
-                raise NotUnderstood(f"{kind} is not understood")
+                raise UndecodablePart(f"{kind} is not understood")
 
     def _operator(self, kind: str, node: Node) -> Expr:
         children: list[Node] = node["children"]
@@ -136,7 +136,7 @@ class _Decoder:
             case "OPERATOR_COALESCE":
                 return Call("coalesce", tuple(self.decode(child) for child in children), _result_type(node))
             case _:
-                raise NotUnderstood(f"{kind} is not understood")
+                raise UndecodablePart(f"{kind} is not understood")
 
     def _in(self, children: Sequence[Node]) -> Expr:
         operand = self.decode(children[0])
@@ -159,18 +159,18 @@ class _Decoder:
 
     def _comparison(self, kind: str, children: Sequence[Node]) -> Expr:
         if len(children) != 2:
-            raise NotUnderstood(f"{kind} of {len(children)} operands is not understood")
+            raise UndecodablePart(f"{kind} of {len(children)} operands is not understood")
         left, right = self.decode(children[0]), self.decode(children[1])
         if kind in _COMPARISONS:
             return Compare(_COMPARISONS[kind], left, right)
         if kind in _DISTINCT:
             return distinct(left, right, negated=not _DISTINCT[kind])
-        raise NotUnderstood(f"{kind} is not understood")
+        raise UndecodablePart(f"{kind} is not understood")
 
     def _cast(self, node: Node, operand: Node, lenient: bool) -> Expr:
         target = _result_type(node)
         if target is None:
-            raise NotUnderstood(f"a cast to {node.get('return_type', {}).get('id')} is not understood")
+            raise UndecodablePart(f"a cast to {node.get('return_type', {}).get('id')} is not understood")
         value = self.decode(operand)
         if isinstance(value, Literal) and is_lossless(value, target):
             return Literal(value.value, target)
@@ -199,12 +199,12 @@ class _Decoder:
             case _ if name in ALLOWED_FUNCTIONS:
                 return Call(name, tuple(self.decode(child) for child in children), _result_type(node))
             case _:
-                raise NotUnderstood(f"function {name} is not understood")
+                raise UndecodablePart(f"function {name} is not understood")
 
     def _struct_field(self, children: Sequence[Node]) -> Expr:
         parent, name = self.decode(children[0]), self.decode(children[1])
         if not isinstance(parent, Column) or not isinstance(name, Literal) or not isinstance(name.value, str):
-            raise NotUnderstood("a struct field that is not named by a constant")
+            raise UndecodablePart("a struct field that is not named by a constant")
         return Column((*parent.path, name.value))
 
     def _like(self, name: str, children: Sequence[Node]) -> Expr:
@@ -223,7 +223,7 @@ class _Decoder:
     def _affix(self, children: Sequence[Node], pattern: Callable[[str], str]) -> Expr:
         """prefix(), suffix() and contains(), which take their text literally."""
         if len(children) != 2:
-            raise NotUnderstood("an affix test of another shape")
+            raise UndecodablePart("an affix test of another shape")
         text = _text(self.decode(children[1]))
         escaped = text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
         return Like(self._string_operand(children[0]), pattern(escaped), None if escaped == text else "\\")
@@ -231,9 +231,9 @@ class _Decoder:
     def _string_operand(self, node: Node) -> Expr:
         # `contains` and others also take lists and blobs.
         if node.get("expression_class") != "BOUND_REF" and _result_type(node) != pa.string():
-            raise NotUnderstood("a LIKE over something that is no string")
+            raise UndecodablePart("a LIKE over something that is no string")
         if node.get("expression_class") == "BOUND_REF" and node["return_type"].get("id") != "VARCHAR":
-            raise NotUnderstood("a LIKE over something that is no string")
+            raise UndecodablePart("a LIKE over something that is no string")
         return self.decode(node)
 
     def _columns(self, node: Node) -> tuple[Column, ...]:
@@ -249,7 +249,7 @@ class _Decoder:
         kind = str(node.get("filter_type")).removeprefix("LEGACY_")
         try:
             return self._understand_filter(kind, node, column)
-        except NotUnderstood as reason:
+        except UndecodablePart as reason:
             return Opaque((column,), f"{kind} on {column}", str(reason))
 
     def _understand_filter(self, kind: str, node: Node, column: Column) -> Expr:
@@ -257,7 +257,7 @@ class _Decoder:
             case "CONSTANT_COMPARISON":
                 operator = _COMPARISONS.get(node["comparison_type"])
                 if operator is None:
-                    raise NotUnderstood(f"{node['comparison_type']} is not understood")
+                    raise UndecodablePart(f"{node['comparison_type']} is not understood")
                 return Compare(operator, column, constant(node["constant"]))
             case "IS_NULL":
                 return IsNull(column)
@@ -273,14 +273,14 @@ class _Decoder:
                 return self.table_filter(node["child_filter"], Column((*column.path, node["child_name"])))
             case "EXPRESSION_FILTER":
                 if len(column.path) > 1:
-                    raise NotUnderstood("an expression over a struct's field")
+                    raise UndecodablePart("an expression over a struct's field")
                 # The expression's only reference is the filter's own column.
                 return decode_expression(node["expr"], lambda _: column)
             case "OPTIONAL_FILTER" | "DYNAMIC_FILTER" | "BLOOM_FILTER":
                 # Only AND and OR stand above a table filter, so that TRUE claims nothing.
                 return TRUE
             case _:
-                raise NotUnderstood(f"filter {kind} is not understood")
+                raise UndecodablePart(f"filter {kind} is not understood")
 
 
 def all_of(operands: Iterable[Expr]) -> Expr:
@@ -300,7 +300,7 @@ def distinct(left: Expr, right: Expr, *, negated: bool) -> Expr:
         case (Literal(), _):
             same = conjunction((Compare(Operator.EQ, left, right), Not(IsNull(right))))
         case _:
-            raise NotUnderstood("IS DISTINCT FROM between two columns")
+            raise UndecodablePart("IS DISTINCT FROM between two columns")
     return same if negated else Not(same)
 
 
@@ -342,7 +342,7 @@ def _prefix_range(operands: tuple[Expr, ...]) -> tuple[Expr, ...]:
 
 def _text(expression: Expr) -> str:
     if not isinstance(expression, Literal) or not isinstance(expression.value, str):
-        raise NotUnderstood("a pattern that is not a constant")
+        raise UndecodablePart("a pattern that is not a constant")
     return expression.value
 
 

@@ -17,7 +17,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from pruner_duckdb.statement import NotSelect, Select, Span, splice
+from pruner_duckdb.select import NotSelect, Select, Span, splice
 from pruner_duckdb.tokens import CLOSING, OPENING, Token, tokens, with_plain_spaces
 
 Parse = Callable[[str], Select]
@@ -104,22 +104,25 @@ def form_of(text: str, parse: Parse) -> Form | None:
     except NotSelect as refusal:
         if refusal.syntax:
             return None
-    numbered = with_numbers(text.encode())
     try:
-        return _Other(numbered, parse).form()
+        return _Other(*_with_numbers(text.encode()), parse).form()
     except NotSelect:
         return None
 
 
-def with_numbers(text: bytes) -> bytes:
-    """Give each question mark its number, so that parts may be put together in another order."""
-    marks = [token for token in tokens(text) if token.kind == "mark"]
+def _with_numbers(text: bytes) -> tuple[bytes, list[Token]]:
+    """Give each question mark its number, so that parts may be put together in another order; with the tokens."""
+    found = list(tokens(text))
+    marks = [token for token in found if token.kind == "mark"]
     edits = [
         (Span(token.start, token.stop), f"${number}")
         for number, token in enumerate(marks, 1)
         if token.text == "?"
     ]
-    return splice(text, edits).encode()
+    if not edits:
+        return text, found
+    numbered = splice(text, edits).encode()
+    return numbered, list(tokens(numbered))
 
 
 class _Other:
@@ -127,10 +130,10 @@ class _Other:
     bracket.
     """
 
-    def __init__(self, text: bytes, parse: Parse) -> None:
+    def __init__(self, text: bytes, every: list[Token], parse: Parse) -> None:
         self._text = text
         self._parse = parse
-        self._all = list(tokens(text))
+        self._all = every
         while self._all and self._all[-1].text == ";":
             self._all.pop()
         self._end = self._all[-1].stop if self._all else 0

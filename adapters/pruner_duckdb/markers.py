@@ -9,7 +9,7 @@ from typing import Any, cast
 from pruner.errors import PrunerError
 from pruner_duckdb.literals import NoLiteral, sql_literal
 from pruner_duckdb.predicates import Parameters
-from pruner_duckdb.statement import Select, Span
+from pruner_duckdb.select import Select, Span
 
 _numbers = count()
 """Never twice in a process: DuckDB refuses to join two relations with a parameter of one name."""

@@ -12,8 +12,8 @@ from pruner_duckdb.decode import all_of
 from pruner_duckdb.functions import FOLDABLE, VALUE_BLIND
 from pruner_duckdb.gets import UnknownPlanFormat, scan_predicates
 from pruner_duckdb.literals import NoLiteral, sql_literal
+from pruner_duckdb.select import Parameter, Reference, Select, Span, outermost, splice
 from pruner_duckdb.shadow import LruCache, NotPlanned, Relation, Shadow
-from pruner_duckdb.statement import Parameter, Reference, Select, Span, outermost, splice
 from pruner_duckdb.types import quote
 from pruner_duckdb.typical import with_typical_integers
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 
 from pruner.errors import PrunerError
-from pruner_duckdb.statement import Span, splice
+from pruner_duckdb.select import Span, splice
 from pruner_duckdb.tokens import CLOSING, OPENING, Token, tokens
 
 _CONCERNED = re.compile("prepare|deallocate", re.IGNORECASE)
@@ -54,21 +54,20 @@ class PreparedStatements:
             return self.texts.pop(str(names[1]), None) is not None
         return False
 
-    def executed(self, text: str, value_of: Callable[[str], str]) -> str:
+    def executed(self, text: str, found: Sequence[Token], value_of: Callable[[str], str]) -> str:
         """Write out what an EXECUTE of one of the statements stands for, perhaps behind EXPLAIN; other text
         stays.
 
         Args:
             text: any statement.
+            found: its tokens.
             value_of: turns an expression into a literal of its value, which is the same for all rows.
 
         Raises:
             PrunerError: the arguments do not fit the statement.
         """
-        if not self.texts:
-            return text
         encoded = text.encode()
-        found = [token for token in tokens(encoded) if token.text != ";"]
+        found = [token for token in found if token.text != ";"]
         start = next((n for n, token in enumerate(found[:4]) if token.text.lower() == "execute"), None)
         if start is None or [t.text.lower() for t in found[:start]] not in (
             [],

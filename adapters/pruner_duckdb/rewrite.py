@@ -28,16 +28,17 @@ from pruner_duckdb.predicates import (
 from pruner_duckdb.reading import Sources
 from pruner_duckdb.scan import ScanShape
 from pruner_duckdb.scans import Scan
+from pruner_duckdb.select import Reference, Select, Span
 from pruner_duckdb.selftest import plan_format_problem
 from pruner_duckdb.session import Ask, SessionState, describe_relation, require_same_meaning, session_state
 from pruner_duckdb.shadow import NotPlanned, Relation, Shadow, readable_plans
-from pruner_duckdb.statement import Reference, Select, Span
 from pruner_duckdb.stores import grant
 from pruner_duckdb.types import quote
-from pruner_duckdb.views import Views
 
 if TYPE_CHECKING:
     from pruner.planning.pinned import PinnedSnapshot
+    from pruner_duckdb.names import TableNames
+    from pruner_duckdb.statement import Statement
     from pruner_duckdb.tables import KnownTable
 
 _PLACES = re.compile(r"\b(by|distinct|tablesample|sample)\b", re.IGNORECASE)
@@ -73,56 +74,18 @@ class _Pinned:
 class Rewriter:
     """Plans and rewrites statements; one serves a connection and all of its cursors."""
 
-    def __init__(
-        self, tables: Mapping[tuple[str, ...], KnownTable], shadow: Shadow, predicates: Predicates
-    ) -> None:
-        self._tables = tables
-        self.shadow = shadow
+    def __init__(self, tables: TableNames, shadow: Shadow, predicates: Predicates) -> None:
+        self.tables = tables
+        self._shadow = shadow
         self._predicates = predicates
-        self.views = Views(self)
-        self._homes: tuple[tuple[str, ...], ...] = ()
+        self.parse = shadow.parse
         self._zone = "UTC"  # of the session that ran the last statement
-        self.plain_names = frozenset(path[0] for path in tables if len(path) == 1)
-        """Names of tables that stand without a schema, in lower case."""
 
-    def table_called(self, name: str, *, whole: bool = False) -> str | None:
-        """The table of this name, by its last part alone unless `whole`; None where there is none."""
-        parts = tuple(part.strip('"').lower() for part in name.split("."))
-        for path, known in self._tables.items():
-            if path == parts or (not whole and path[-1] == parts[-1]):
-                return known.name
-        return None
-
-    def mentions_table(self, text: str) -> bool:
-        """Tell cheaply whether a text may read one of the tables at all."""
-        lowered = text.lower()
-        return any(path[-1].replace('"', '""') in lowered for path in self._tables)
-
-    def candidates(self, select: Select) -> list[Reference]:
-        """References of a statement that bear the name of one of the tables."""
-        return [each for each in select.references if self._known(each) is not None]
-
-    def _known(self, reference: Reference) -> KnownTable | None:
-        """The table that a reference names, perhaps by way of the database and schema that the connection
-        began with.
-        """
-        if reference.function:
-            return None
-        path = _lower(reference.path)
-        for home in ((), *self._homes):
-            if path[: len(home)] == home and path[len(home) :] in self._tables:
-                return self._tables[path[len(home) :]]
-        return None
-
-    def rewrite(
-        self, form: Form, parameters: Parameters, ask: Ask, relation_of: RelationOf
-    ) -> Rewritten | None:
+    def rewrite(self, statement: Statement, relation_of: RelationOf) -> Rewritten | None:
         """Plan each scan and put the files to read in the place of the tables.
 
         Args:
-            form: the statement taken apart.
-            parameters: the user's.
-            ask: runs a query in the user's session.
+            statement: the statement.
             relation_of: makes a relation of a query, seeing the variables that the user sees.
 
         Returns:
@@ -131,12 +94,13 @@ class Rewriter:
         Raises:
             PrunerError: a table cannot be listed completely, or cannot be read in this way.
         """
-        select = form.select
-        candidates = self.candidates(select)
-        if not candidates:
+        form, parameters, ask = statement.form, statement.parameters, statement.first_row
+        if form is None:
             return None
+        select = form.select
+        candidates = self.tables.read_by(select)
         names = sorted({each.path for each in candidates})
-        state = session_state(ask, self.shadow, names, self._likely_comparison(select, parameters))
+        state = session_state(ask, self._shadow, names, self._likely_comparison(select, parameters))
         self._zone = state.zone
         chosen = [each for each in candidates if each.path not in state.known]
         if not chosen:
@@ -153,42 +117,6 @@ class Rewriter:
         expressions, reason = self._expressions(select, parameters, pinned, state, ask, relation_of)
         return self._splice(form, parameters, pinned, expressions, reason, state.zone)
 
-    def shapes_for(self, text: str, ask: Ask) -> list[tuple[tuple[str, ...], Relation]]:
-        """Paths and shapes of the tables that a text may read, as they are now.
-
-        Raises:
-            PrunerError: a table cannot be listed completely.
-        """
-        lowered = text.lower()
-        paths = [path for path in self._tables if path[-1].replace('"', '""') in lowered]
-        known = session_state(ask, self.shadow, sorted(paths)).known
-        tables = [self._tables[path] for path in paths if path not in known]
-        return [
-            (each.path, self.shadow.with_connection(partial(each.shape, each.snapshot())).relation)
-            for each in tables
-        ]
-
-    def require_free_names(self, ask: Ask) -> None:
-        """Make sure that the session has no table or view under any of the names, and learn the names of its
-        database and schema.
-
-        Raises:
-            PrunerError: it has one.
-        """
-        for path in session_state(ask, self.shadow, sorted(self._tables)).known:
-            name = self._tables[path].name
-            raise PrunerError(f"the database already has a table or view named {name}: choose another name")
-        database, schema = _lower(
-            ask("SELECT system.main.current_database(), system.main.current_schema()", [])
-        )
-        self._homes = ((schema,), (database,), (database, schema))
-        self.views.look(ask)
-
-    def look_again(self) -> None:
-        """Let the next plans be made for the tables as they are then, whatever staleness they allow (rule R8)."""
-        for known in self._tables.values():
-            known.look_again()
-
     def binds(self, select: Select, parameters: Parameters, relation_of: RelationOf) -> bool:
         """Tell whether a statement surely makes sense, judged by the tables' shapes as last read."""
         try:
@@ -197,7 +125,7 @@ class Rewriter:
                 return False
             if not _PLACES.search(text) and not any(map(_NAMED_BY_VALUE.search, select.columns)):
                 text = comparison_texts(select, text)[0]
-            readable_plans(self.shadow.bound_plan(text, self._zone))
+            readable_plans(self._shadow.bound_plan(text, self._zone))
         except (Unpruned, NotPlanned):
             return False
         return True
@@ -226,7 +154,7 @@ class Rewriter:
         relations: dict[Reference, Relation] = {}
         ours: list[Reference] = []
         for reference in select.references:
-            known = self._known(reference)
+            known = self.tables.of(reference)
             if known is None and _stays(reference):
                 continue
             relation = describe(reference) if known is None else known.last_relation
@@ -240,12 +168,12 @@ class Rewriter:
     def _pin(self, chosen: Sequence[Reference]) -> dict[tuple[str, ...], _Pinned]:
         pinned: dict[tuple[str, ...], _Pinned] = {}
         for reference in chosen:
-            known = self._known(reference)
+            known = self.tables.of(reference)
             if known is None:
                 continue
             if known.path not in pinned:
                 snapshot = known.snapshot()
-                shape = self.shadow.with_connection(partial(known.shape, snapshot))
+                shape = self._shadow.with_connection(partial(known.shape, snapshot))
                 pinned[known.path] = _Pinned(known, snapshot, shape)
             pinned[known.path].references.append(reference)
         return pinned
@@ -260,13 +188,13 @@ class Rewriter:
         relation_of: RelationOf,
     ) -> tuple[dict[Reference, Expr], str | None]:
         """The predicate of each reference, or the reason why there is none for the whole statement."""
-        problem = switched_off() or plan_format_problem(self.shadow)
+        problem = switched_off() or plan_format_problem(self._shadow)
         if problem is not None:
             return {}, problem
         try:
             draft = self._draft(select, parameters, pinned, relation_of)
             text = "" if select.plain else self._predicates.comparison_text(draft)
-            require_same_meaning(state, self.shadow, ask, comparison_texts(select, text) if text else ())
+            require_same_meaning(state, self._shadow, ask, comparison_texts(select, text) if text else ())
             as_written = any(each.snapshot.has_expression_indexes for each in pinned.values())
             expressions = self._predicates.of(draft, state.zone, as_written=as_written)
             return dict(zip(draft.pruned, expressions, strict=True)), None
@@ -384,7 +312,3 @@ def _described(select: Select, reference: Reference, relation_of: RelationOf) ->
 
 def _by_reference(pinned: Mapping[tuple[str, ...], _Pinned]) -> dict[Reference, _Pinned]:
     return {reference: table for table in pinned.values() for reference in table.references}
-
-
-def _lower(path: Sequence[str]) -> tuple[str, ...]:
-    return tuple(part.lower() for part in path)

@@ -28,8 +28,8 @@ from pruner.expr.nodes import (
     Or,
 )
 from pruner_duckdb.gets import UnknownPlanFormat, scan_predicates
+from pruner_duckdb.select import NotSelect, Span
 from pruner_duckdb.shadow import NotPlanned, Relation, Shadow
-from pruner_duckdb.statement import NotSelect, Span
 
 TESTED_VERSIONS = frozenset(["1.5.6", "2.0.0"])
 """Versions that pass all tests (`make test` and `make check-matrix`)."""

@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 
 import duckdb
 
-from pruner_duckdb.statement import NotSelect, Select, parse_select
+from pruner_duckdb.select import NotSelect, Select, parse_select
 from pruner_duckdb.types import quote
 from pruner_duckdb.typical import with_typical_integers
 

@@ -1,317 +1,62 @@
-"""A SELECT taken apart far enough to put other text in the place of its tables, functions and parameters.
-
-DuckDB's own parser says where things stand (`json_serialize_sql`, offsets in bytes). Names of CTEs are told
-from names of tables by the scoping that DuckDB applies: a CTE sees those before it, and itself only where
-it is truly recursive.
-"""
+"""A statement as it was asked for."""
 
 from __future__ import annotations
 
-import json
-import re
-from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Any, TypeAlias, cast
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
 
-from pruner_duckdb.extents import add_lengths, has_lengths
-from pruner_duckdb.functions import SESSION_VALUES
+import duckdb
 
-Node: TypeAlias = dict[str, Any]
-
-NO_LOCATION = 1 << 62
-"""Locations from here on mean that the parser kept none."""
-
-_IDENTIFIER = r'(?:"(?:[^"]|"")*"|[^\s."(),;]+)'
-_GAP = r"(?:\s|/\*.*?\*/|--[^\n]*\n)*"
+from pruner_duckdb.forms import Form, Parse, form_of
+from pruner_duckdb.names import TableNames
+from pruner_duckdb.predicates import Parameters
+from pruner_duckdb.scope import Method, Scope
+from pruner_duckdb.tokens import Token, tokens
 
 
-class NotSelect(Exception):  # noqa: N818 - never reaches a user
-    """The text is not one SELECT statement; `syntax` tells that it is no statement at all."""
+@dataclass(frozen=True, eq=False)
+class Statement:
+    """One statement with all that decides what it means. What its text tells is worked out once.
 
-    def __init__(self, message: str, *, syntax: bool) -> None:
-        super().__init__(message)
-        self.syntax = syntax
-
-
-@dataclass(frozen=True, slots=True)
-class Span:
-    """A part of the text, in bytes."""
-
-    start: int
-    stop: int
-
-
-@dataclass(frozen=True, slots=True)
-class Reference:
-    """A table, view or table function where a statement reads it.
-
-    `path` is the name as written, in parts. `name` is the span of the name alone, `whole` that of the
-    reference with its alias, both None where the parser kept no location. `alias` is None without an alias
-    of its own.
+    `text` is SQL, or whatever else DuckDB's own method takes: that reads no table of pruner.
     """
 
-    path: tuple[str, ...]
-    name: Span | None
-    whole: Span | None
-    alias: str | None
-    function: bool = False
-    time_travel: bool = False
+    text: Any
+    parameters: Parameters
+    method: Method
+    scope: Scope
+    tables: TableNames
+    parse: Parse
 
-    @property
-    def shown_as(self) -> str:
-        """The name by which the rest of the statement knows it."""
-        return self.alias or self.path[-1]
+    @cached_property
+    def tokens(self) -> tuple[Token, ...]:
+        """Its tokens; none of what is no SQL."""
+        return tuple(tokens(self.text.encode())) if isinstance(self.text, str) else ()
 
+    @cached_property
+    def mentions_table(self) -> bool:
+        """Whether it may read one of the tables at all, told cheaply."""
+        return isinstance(self.text, str) and self.tables.mentioned_in(self.text)
 
-@dataclass(frozen=True, slots=True)
-class FunctionUse:
-    """A function call, an operator, or a session value such as `current_date`; `span` is None without a
-    location.
-    """
-
-    name: str
-    span: Span | None
-
-
-@dataclass(frozen=True, slots=True)
-class Parameter:
-    """A parameter marker with the name or number that DuckDB gave it."""
-
-    identifier: str
-    span: Span
-
-
-_IN = re.compile(rb"\bin\b", re.IGNORECASE)
-_NULL = re.compile(rb"\bnull\b", re.IGNORECASE)
-
-
-@dataclass(frozen=True, slots=True)
-class Select:
-    """One SELECT statement."""
-
-    text: bytes
-    references: tuple[Reference, ...]
-    functions: tuple[FunctionUse, ...]
-    parameters: tuple[Parameter, ...]
-    qualified: tuple[tuple[tuple[str, ...], Span], ...]
-    """Column references of more than two parts, with their spans."""
-    columns: frozenset[str]
-    """Every part of every column reference, in lower case."""
-    ctes: frozenset[str]
-    """Names of all CTEs, in lower case."""
-    every_column: bool
-    """Whether some `*` or NATURAL JOIN may read columns that are not named."""
-    plain: bool
-    """True without casts, functions and dotted names: nothing that a session's macros or types could
-    redefine.
-    """
-
-    def may_read(self, column: str) -> bool:
-        """Tell whether the statement may read a column of this name."""
-        return self.every_column or column.lower() in self.columns
-
-    def may_list_null(self) -> bool:
-        """Tell whether the statement may hold an IN with a NULL, also by a parameter."""
-        return bool(_IN.search(self.text)) and (bool(self.parameters) or bool(_NULL.search(self.text)))
-
-    def spliced(self, replacements: Iterable[tuple[Span, str]]) -> str:
-        """Return the text with other text in the place of some spans, which do not overlap."""
-        return splice(self.text, replacements)
-
-
-def splice(text: bytes, replacements: Iterable[tuple[Span, str]]) -> str:
-    """Return a text with other text in the place of some spans, which do not overlap."""
-    parts: list[bytes] = []
-    position = 0
-    for span, replacement in sorted(replacements, key=lambda each: each[0].start):
-        parts += (text[position : span.start], replacement.encode())
-        position = span.stop
-    parts.append(text[position:])
-    return b"".join(parts).decode()
-
-
-def parse_select(text: str, serialized: str) -> Select:
-    """Take a statement apart.
-
-    Args:
-        text: the SQL.
-        serialized: what DuckDB's `json_serialize_sql` says about it.
-
-    Raises:
-        NotSelect: it is something else, several statements, or nested too deeply to be looked through.
-    """
-    try:
-        tree = json.loads(serialized)
-    except RecursionError:
-        raise NotSelect("the statement is nested too deeply", syntax=False) from None
-    if tree.get("error"):
-        raise NotSelect(str(tree.get("error_message")), syntax=tree.get("error_type") == "parser")
-    if len(tree["statements"]) != 1:
-        raise NotSelect("several statements", syntax=False)
-    root = tree["statements"][0]["node"]
-    if not has_lengths(serialized):
-        add_lengths(root, text.encode())
-    return _Walk(text.encode()).select(root)
-
-
-class _Walk:
-    def __init__(self, text: bytes) -> None:
-        self._text = text
-        self._references: list[Reference] = []
-        self._functions: list[FunctionUse] = []
-        self._parameters: list[Parameter] = []
-        self._qualified: list[tuple[tuple[str, ...], Span]] = []
-        self._columns: set[str] = set()
-        self._last_names: set[str] = set()
-        self._ctes: set[str] = set()
-        self._every_column = False
-        self._plain = True
-
-    def select(self, root: Node) -> Select:
-        pending: list[tuple[Any, frozenset[str]]] = [(root, frozenset())]
-        while pending:
-            node, visible = pending.pop()
-            if isinstance(node, list):
-                pending.extend((child, visible) for child in cast("list[Any]", node))
-            elif isinstance(node, dict):
-                inner = cast("Node", node)
-                self._visit(inner, visible)
-                if inner.get("cte_map"):
-                    visible = self._enter_ctes(inner["cte_map"]["map"], visible, pending)
-                pending.extend((child, visible) for child in _children(inner))
-        # The name of a table, as a column, means all of its columns.
-        whole_row = any(each.shown_as.lower() in self._last_names for each in self._references)
-        return Select(
-            text=self._text,
-            references=tuple(sorted(self._references, key=_position)),
-            functions=tuple(self._functions),
-            parameters=tuple(sorted(self._parameters, key=lambda each: each.span.start)),
-            qualified=tuple(self._qualified),
-            columns=frozenset(self._columns),
-            ctes=frozenset(self._ctes),
-            every_column=self._every_column or whole_row,
-            plain=self._plain,
-        )
-
-    def _enter_ctes(
-        self, ctes: list[Node], visible: frozenset[str], pending: list[tuple[Any, frozenset[str]]]
-    ) -> frozenset[str]:
-        for cte in ctes:
-            name = cte["key"].lower()
-            self._ctes.add(name)
-            query = cte["value"].get("query_node") or cte["value"].get("query", {}).get("node", {})
-            recursive = query.get("type") == "RECURSIVE_CTE_NODE"
-            pending.append((cte["value"], visible | {name} if recursive else visible))
-            visible |= {name}
-        return visible
-
-    def _visit(self, node: Node, visible: frozenset[str]) -> None:
-        match node.get("type"):
-            case "BASE_TABLE":
-                self._base_table(node, visible)
-            case "TABLE_FUNCTION":
-                whole = self._span(node)
-                path = (str(node["function"].get("function_name")),)
-                self._plain = False
-                self._references.append(
-                    Reference(path, whole, whole, node.get("alias") or None, function=True)
-                )
-            case "SHOW_REF" if node.get("table_name"):
-                self._references.append(Reference(_path(node), None, None, None))
-            case "FUNCTION":
-                self._plain = False
-                self._functions.append(FunctionUse(str(node["function_name"]).lower(), self._span(node)))
-            case "COLUMN_REF":
-                self._column(node)
-            case "VALUE_PARAMETER":
-                span = self._span(node)
-                if span is not None:
-                    self._parameters.append(Parameter(str(node["identifier"]), span))
-            case "OPERATOR_CAST":
-                self._plain = False
-            case "STAR" | "PIVOT" | "POSITIONAL_REFERENCE":
-                self._every_column = True
-            case "JOIN":
-                self._every_column |= node.get("ref_type") == "NATURAL"
-                self._columns.update(str(name).lower() for name in node.get("using_columns", ()))
-            case _:
-                pass
-
-    def _base_table(self, node: Node, visible: frozenset[str]) -> None:
-        path = _path(node)
-        if len(path) == 1 and path[0].lower() in visible:
-            return
-        self._every_column |= bool(node.get("column_name_alias"))
-        whole = self._span(node)
-        name = None if whole is None else self._name_span(whole, path)
-        self._references.append(
-            Reference(
-                path, name, whole, node.get("alias") or None, time_travel=node.get("at_clause") is not None
-            )
-        )
-
-    def _column(self, node: Node) -> None:
-        names: list[str] = node["column_names"]
-        span = self._span(node)
-        self._plain = self._plain and len(names) == 1
-        self._columns.update(name.lower() for name in names)
-        self._last_names.add(names[-1].lower())
-        if len(names) == 1 and names[0].lower() in SESSION_VALUES:
-            self._functions.append(FunctionUse(names[0].lower(), span))
-        elif len(names) > 2 and span is not None:
-            self._qualified.append((tuple(names), span))
-
-    def _span(self, node: Node) -> Span | None:
-        start, length = node.get("query_location"), node.get("query_location_length", 0)
-        if (
-            not isinstance(start, int)
-            or start >= NO_LOCATION
-            or not length
-            or start + length > len(self._text)
-        ):
+    @cached_property
+    def form(self) -> Form | None:
+        """The statement taken apart, if it may read one of the tables and is of a kind that can."""
+        if not self.mentions_table:
             return None
-        return Span(start, start + length)
+        form = form_of(self.text, self.parse)
+        return form if form is not None and self.tables.read_by(form.select) else None
 
-    def _name_span(self, whole: Span, path: tuple[str, ...]) -> Span | None:
-        """The span of the name alone; None unless the text there spells exactly this path."""
-        pattern = _IDENTIFIER + rf"{_GAP}\.{_GAP}{_IDENTIFIER}" * (len(path) - 1)
-        text = self._text[whole.start : whole.stop].decode(errors="replace")
-        found = re.match(pattern, text, re.DOTALL)
-        if found is None or _unquoted(found.group()) != [part.lower() for part in path]:
-            return None
-        return Span(whole.start, whole.start + len(found.group().encode()))
+    def with_text(self, text: str) -> Statement:
+        """The same with another text."""
+        return self if text == self.text else replace(self, text=text)
 
+    def first_row(self, sql: str | duckdb.Statement, parameters: list[object]) -> tuple[Any, ...]:
+        """Ask its session: through its own method, since the other one may meet a result not fetched to its end."""
+        return self.method.first_row(sql, parameters)
 
-def _children(node: Node) -> Iterable[Any]:
-    """Lists and objects below a node, CTEs aside; a table function's own call is part of the reference, its
-    arguments are not.
-    """
-    for key, child in node.items():
-        if key == "function" and node.get("type") == "TABLE_FUNCTION":
-            yield child.get("arguments") or child.get("children")
-        elif key != "cte_map" and isinstance(child, dict | list):
-            yield child
-
-
-def _position(reference: Reference) -> int:
-    return NO_LOCATION if reference.whole is None else reference.whole.start
-
-
-def _path(node: Node) -> tuple[str, ...]:
-    parts = (node.get("catalog_name"), node.get("schema_name"), node.get("table_name"))
-    return tuple(str(part) for part in parts if part)
-
-
-def _unquoted(name: str) -> list[str]:
-    bare = re.sub(_GAP, "", name, flags=re.DOTALL) if '"' not in name else name
-    parts = re.findall(_IDENTIFIER, bare)
-    return [part[1:-1].replace('""', '"').lower() if part.startswith('"') else part.lower() for part in parts]
-
-
-def outermost(uses: Iterable[tuple[Span, str]]) -> list[tuple[Span, str]]:
-    """Keep of several replacements those that no other one contains."""
-    kept: list[tuple[Span, str]] = []
-    for span, text in sorted(uses, key=lambda each: (each[0].start, -each[0].stop)):
-        if not kept or span.start >= kept[-1][0].stop:
-            kept.append((span, text))
-    return kept
+    def call(self) -> Any:
+        """Let DuckDB run it as it stands."""
+        return self.scope.call(
+            self.method.call, self.text, self.method.named(self.parameters), self.tables.plain
+        )

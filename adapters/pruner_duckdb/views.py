@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import dropwhile, islice
 from typing import TYPE_CHECKING, Any
 
@@ -18,14 +19,14 @@ import duckdb
 from pruner.errors import PrunerError
 from pruner_duckdb.forms import form_of
 from pruner_duckdb.predicates import shortened
-from pruner_duckdb.session import Ask
-from pruner_duckdb.shadow import Relation
-from pruner_duckdb.statement import Reference, Select, Span
+from pruner_duckdb.select import Reference, Select, Span
+from pruner_duckdb.session import Ask, session_state
+from pruner_duckdb.shadow import Relation, Shadow
 from pruner_duckdb.tokens import tokens
 from pruner_duckdb.types import quote
 
 if TYPE_CHECKING:
-    from pruner_duckdb.rewrite import Rewriter
+    from pruner_duckdb.names import TableNames
 
 _DEEPEST = 16
 _LIST_VIEWS = (
@@ -69,8 +70,9 @@ class _View:
 class Views:
     """The session's views that read tables of pruner; one serves a connection and all of its cursors."""
 
-    def __init__(self, rewriter: Rewriter) -> None:
-        self._rewriter = rewriter
+    def __init__(self, tables: TableNames, shadow: Shadow) -> None:
+        self._tables = tables
+        self._shadow = shadow
         self._names: frozenset[str] = frozenset()
 
     def mentioned_in(self, text: str) -> bool:
@@ -86,7 +88,7 @@ class Views:
             found = {
                 view.name.lower()
                 for view in views
-                if self._rewriter.mentions_table(view.query) or any(n in view.query.lower() for n in names)
+                if self._tables.mentioned_in(view.query) or any(n in view.query.lower() for n in names)
             }
             if found == names:
                 break
@@ -103,7 +105,7 @@ class Views:
         return self._expanded(text, views, home, _DEEPEST)
 
     def _expanded(self, text: str, views: Sequence[_View], home: tuple[str, str], depth: int) -> str:
-        form = form_of(text, self._rewriter.shadow.parse)
+        form = form_of(text, self._shadow.parse)
         if form is None or depth == 0:
             return text
         edits: list[tuple[Span, str]] = []
@@ -114,7 +116,7 @@ class Views:
                 continue
             query = self._expanded(view.query, views, home, depth - 1)
             inner = self._select(query)
-            if inner is None or not self._rewriter.candidates(inner):
+            if inner is None or not self._tables.read_by(inner):
                 continue
             _require_same_names(view, inner, form.select, home)
             edits.append((reference.name, _inlined(view, query, reference)))
@@ -133,7 +135,7 @@ class Views:
             unread = [view for view in unread if view not in read]
 
     def _select(self, query: str) -> Select | None:
-        form = form_of(query, self._rewriter.shadow.parse)
+        form = form_of(query, self._shadow.parse)
         return None if form is None else form.select
 
     def create(self, run: Callable[[str], Any], ask: Ask, text: str) -> None:
@@ -143,7 +145,7 @@ class Views:
             PrunerError: a table cannot be listed completely, or the view has the name of a table that it reads.
             duckdb.Error: DuckDB refuses the view.
         """
-        stubs = self._rewriter.shapes_for(self._with_queries(text, _list_views(ask)[0]), ask)
+        stubs = self._shapes_for(self._with_queries(text, _list_views(ask)[0]), ask)
         name = _created_name(text)
         if any(path[-1] == name for path, _ in stubs):
             raise PrunerError(f"view {name} would hide the table {name} that it reads: give it another name")
@@ -162,6 +164,20 @@ class Views:
                 run("ROLLBACK")
             raise
         self.look(ask)
+
+    def _shapes_for(self, text: str, ask: Ask) -> list[tuple[tuple[str, ...], Relation]]:
+        """Paths and shapes of the tables that a text may read, as they are now.
+
+        Raises:
+            PrunerError: a table cannot be listed completely.
+        """
+        paths = self._tables.paths_in(text)
+        hidden = session_state(ask, self._shadow, paths).known
+        tables = [self._tables[path] for path in paths if path not in hidden]
+        return [
+            (each.path, self._shadow.with_connection(partial(each.shape, each.snapshot())).relation)
+            for each in tables
+        ]
 
 
 def is_create_view(text: str) -> bool:

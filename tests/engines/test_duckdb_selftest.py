@@ -18,11 +18,13 @@ import pytest
 
 from pruner_duckdb import selftest
 from pruner_duckdb.connection import KEPT_PLANS, Connection
+from pruner_duckdb.names import TableNames
 from pruner_duckdb.predicates import Predicates
 from pruner_duckdb.rewrite import Rewriter
 from pruner_duckdb.runner import Runner
 from pruner_duckdb.shadow import Shadow
 from pruner_duckdb.tables import KnownTable
+from pruner_duckdb.views import Views
 from tests.engines.duckdb_tables import FLIGHTS_FILES, answer, indexed, write_flights
 
 UNKNOWN = "2.99.0"
@@ -69,8 +71,9 @@ TREES = {
 
 
 def connection(shadow: Shadow, root: Path) -> Connection:
-    rewriter = Rewriter({("flights",): KnownTable("flights", indexed(root))}, shadow, Predicates(shadow))
-    return Connection(Runner(duckdb.connect(), rewriter, deque(maxlen=KEPT_PLANS)))
+    names = TableNames({("flights",): KnownTable("flights", indexed(root))})
+    rewriter = Rewriter(names, shadow, Predicates(shadow))
+    return Connection(Runner(duckdb.connect(), rewriter, Views(names, shadow), deque(maxlen=KEPT_PLANS)))
 
 
 @pytest.fixture(scope="module")
