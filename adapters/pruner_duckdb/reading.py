@@ -13,7 +13,8 @@ from pruner.tables.snapshot import SliceSequence
 from pruner_duckdb.merged_rows import MergedRows
 from pruner_duckdb.merging import SliceMerger
 from pruner_duckdb.positions import positions_to_read
-from pruner_duckdb.scan import Bind, ScanShape, merged_sql, scan_sql
+from pruner_duckdb.scan import Bind, Reading, merged_sql, scan_sql
+from pruner_duckdb.shape import ScanShape
 from pruner_duckdb.widened import FileTypes
 
 if TYPE_CHECKING:
@@ -75,10 +76,10 @@ class PlanReader:
         snapshot, ordinals = plan.snapshot, plan.ordinals
         to_merge = self._to_merge(plan, may_read)
         files, merged = ordinals[~to_merge], ordinals[to_merge]
+        reading = Reading(may_read, positions_to_read(plan, files), whole_structs)
         if not len(merged):
             shape = shape.narrowed(may_read) if narrow else shape
-            positions = positions_to_read(plan, files)
-            return scan_sql(snapshot, files, shape, bind, may_read, positions, whole_structs=whole_structs)
+            return scan_sql(snapshot, files, shape, bind, reading)
         merger = self._merger(snapshot)
         slices = SliceSequence(snapshot, merged)
         merger.require_mergeable(slices)
@@ -87,8 +88,7 @@ class PlanReader:
         query = merged_sql(snapshot, shape, name)
         if not len(files):
             return query
-        positions = positions_to_read(plan, files)
-        scan = scan_sql(snapshot, files, shape, bind, may_read, positions, whole_structs=whole_structs)
+        scan = scan_sql(snapshot, files, shape, bind, reading)
         return f"({scan}) UNION ALL ({query})"
 
     def _to_merge(self, plan: Plan, may_read: Callable[[str], bool]) -> NDArray[np.bool_]:

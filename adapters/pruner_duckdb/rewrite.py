@@ -15,6 +15,7 @@ from pruner.errors import PrunerError
 from pruner.expr.nodes import TRUE, Expr
 from pruner.expr.semantics import NanOrder, Semantics
 from pruner_duckdb.forms import Form
+from pruner_duckdb.hidden import without
 from pruner_duckdb.markers import Markers
 from pruner_duckdb.predicates import (
     KEPT_TABLE_FUNCTIONS,
@@ -26,12 +27,12 @@ from pruner_duckdb.predicates import (
     shortened,
 )
 from pruner_duckdb.reading import Sources
-from pruner_duckdb.scan import ScanShape
 from pruner_duckdb.scans import Scan
 from pruner_duckdb.select import Reference, Select, Span
 from pruner_duckdb.selftest import plan_format_problem
 from pruner_duckdb.session import Ask, SessionState, describe_relation, require_same_meaning, session_state
 from pruner_duckdb.shadow import NotPlanned, Relation, Shadow, readable_plans
+from pruner_duckdb.shape import ScanShape
 from pruner_duckdb.stores import grant
 from pruner_duckdb.types import quote
 
@@ -267,6 +268,7 @@ def _plan(table: _Pinned, expression: Expr, reason: str | None, zone: str) -> Sc
         scan_mode="read_optimized" if table.known.read_optimized else "snapshot",
     )
     try:
+        expression = without(table.shape.hidden, expression)
         return Scan(table.known.name, table.snapshot.plan(expression, semantics=semantics), reason)
     except Exception as error:  # planning must never fail the query
         plan = table.snapshot.plan(TRUE, semantics=semantics)

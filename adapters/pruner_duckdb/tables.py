@@ -12,9 +12,10 @@ import duckdb
 import pruner
 from pruner.errors import TableError
 from pruner.table import Table
+from pruner_duckdb.native import NativeColumns
 from pruner_duckdb.reading import PlanReader
-from pruner_duckdb.scan import ScanShape, scan_shape
 from pruner_duckdb.shadow import Relation
+from pruner_duckdb.shape import ScanShape, scan_shape
 
 if TYPE_CHECKING:
     from pruner.planning.pinned import PinnedSnapshot
@@ -39,6 +40,7 @@ class KnownTable:
         self._lock = RLock()
         self._table: Table | None = spec if isinstance(spec, Table) else None
         self._shapes: dict[str, ScanShape] = {}
+        self._native = NativeColumns()
         self._reader: PlanReader | None = None
         self._look_again = False
         self.as_of: str | None = self._options.get("as_of")
@@ -94,7 +96,9 @@ class KnownTable:
         with self._lock:
             shape = self._shapes.get(snapshot.id)
             if shape is None:
-                shape = scan_shape(snapshot.data, self.table.format, shadow_connection, self.name)
+                shape = scan_shape(
+                    snapshot.data, self.table.format, shadow_connection, self.name, self._native
+                )
                 while len(self._shapes) >= _KEPT_SHAPES:
                     self._shapes.pop(next(iter(self._shapes)))
                 self._shapes[snapshot.id] = shape

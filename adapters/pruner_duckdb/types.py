@@ -49,6 +49,14 @@ _ARROW_TYPES: dict[str, pa.DataType] = {
 }
 
 
+_GLOB_SIGNS = str.maketrans({"*": "[*]", "?": "[?]", "[": "[[]"})
+
+
+def file_name(uri: str) -> str:
+    """Return a file's URI as DuckDB is to be given it: local ones as paths, signs of patterns escaped."""
+    return uri.removeprefix("file://").translate(_GLOB_SIGNS)
+
+
 def quote(identifier: str) -> str:
     """Return an identifier in double quotes, as DuckDB's SQL wants it."""
     return '"' + identifier.replace('"', '""') + '"'

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import pruner_duckdb
-from pruner.errors import SchemaError
+from tests.engines.duckdb_tables import indexed
 
 
 @pytest.mark.parametrize(
@@ -28,10 +28,15 @@ from pruner.errors import SchemaError
     ids=["integer and double", "two decimals", "date and timestamp", "integer and text"],
 )
 def test_found_values_become_those_of_the_first_file(tmp_path: Path, first: Any, second: Any) -> None:
-    """0.1 was read as 0 where the first file has integers: the statement is refused, others are not."""
+    """0.1 was read as 0 where the first file has integers: types and values are those of `union_by_name`."""
     for name, values in (("a", first), ("b", second)):
         pq.write_table(pa.table({"k": [1], "x": values}), tmp_path / f"{name}.parquet")
-    with pruner_duckdb.connect({"t": str(tmp_path)}) as con:
-        with pytest.raises(SchemaError, match="column 'x' of .* cannot be read: the files to read hold"):
-            con.sql("SELECT x FROM t").fetchall()
+    with pruner_duckdb.connect({"t": indexed(tmp_path)}) as con:
+        plain = con.native.sql(f"SELECT x FROM read_parquet('{tmp_path}/*', union_by_name = true) ORDER BY x")
+        found = con.sql("SELECT x FROM t ORDER BY x")
+        assert found.types == plain.types
+        rows = found.fetchall()
+        assert rows == plain.fetchall()
+        for (value,) in rows:
+            assert con.execute("SELECT x FROM t WHERE x = ?", [value]).fetchall() == [(value,)]
         assert con.sql("SELECT sum(k) FROM t").fetchall() == [(2,)]

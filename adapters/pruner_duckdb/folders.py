@@ -1,0 +1,113 @@
+"""Values in the names of folders (`day=2024-01-01`): what type DuckDB gives them, and whether it may read them itself.
+
+Read by DuckDB, they cost nothing, and it knows their statistics. It parses every folder of a path by rules of its
+own, the table's root included, so it is let do so only where each path is written in such a way that there is one
+reading.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pruner_duckdb.native import folded
+from pruner_duckdb.types import file_name, sql_type
+
+if TYPE_CHECKING:
+    from pruner.tables.snapshot import Snapshot
+
+_TEXT = "VARCHAR"
+
+_FOLDERS = re.compile(
+    r"""
+    (?: (?: [^=%/\\?\n]+ = (?: [^=%/\\?\n] | %[2-7][0-9A-Fa-f] )*   # key=value
+          | [^=/\\?\n]*                                            # any other folder
+        ) / )*
+    """,
+    re.VERBOSE,
+)
+"""Folders that everybody takes apart in one way: a key without escapes, a value with none beyond ASCII."""
+
+
+def folder_types(snapshot: Snapshot, run: duckdb.DuckDBPyConnection) -> dict[tuple[str, ...], str]:
+    """Return the type that DuckDB gives each partition column.
+
+    Args:
+        snapshot: of a Parquet table.
+        run: a connection that can read local files.
+    """
+    partitions = snapshot.partitions
+    types = {path: sql_type(values.type) or _TEXT for path, values in partitions.values.items()}
+    # Of canonical numbers and dates, and of what is surely text, DuckDB makes what everybody makes.
+    open_questions = [
+        path
+        for path, data_type in types.items()
+        if data_type == _TEXT and path not in partitions.trusted | partitions.shared
+    ]
+    if open_questions:
+        shown = _shown(snapshot, run)
+        types.update((path, shown.get(folded(path[0]), _TEXT)) for path in open_questions)
+    return types
+
+
+def _shown(snapshot: Snapshot, run: duckdb.DuckDBPyConnection) -> dict[str, str]:
+    """Types by folded name as DuckDB shows them over one file of each folder: it opens the first one alone."""
+    files = _one_of_each(snapshot)
+    try:
+        described = run.execute(
+            "DESCRIBE FROM read_parquet(?, hive_partitioning = true)", [[file_name(uri) for uri in files]]
+        ).fetchall()
+    except duckdb.Error:
+        return {}
+    return {folded(str(row[0])): str(row[1]) for row in described}
+
+
+def _one_of_each(snapshot: Snapshot) -> list[str]:
+    """A base file of each partition that has one, by partition."""
+    rows = np.flatnonzero(snapshot.columns.column("base_file").is_valid().to_numpy())
+    _, first = np.unique(snapshot.partition_ordinals[rows], return_index=True)
+    found: list[Any] = (
+        snapshot.columns.column("base_file").take(pa.array(rows[first], pa.int64())).to_pylist()
+    )
+    return found
+
+
+def parsed_alike(snapshot: Snapshot, types: Mapping[tuple[str, ...], str]) -> bool:
+    """Tell whether DuckDB finds in every path the keys and texts that the snapshot found, and no others.
+
+    Args:
+        snapshot: of a Parquet table.
+        types: of its partition columns.
+    """
+    keys = {path[0] for path in types}
+    if any(field.conflict and field.partition for field in snapshot.schema.columns):
+        return False
+    if _any_backslash(snapshot.columns.column("base_file")):  # which parts folders, too
+        return False
+    partitions = snapshot.partitions
+    used = np.unique(snapshot.partition_ordinals)
+    folders: list[Any] = partitions.paths.take(pa.array(used, pa.int64())).to_pylist()
+    return all(
+        _is_alike(uri, folder, keys) for uri, folder in zip(_one_of_each(snapshot), folders, strict=True)
+    )
+
+
+def _any_backslash(files: pa.ChunkedArray[Any]) -> bool:
+    compute: Any = pc
+    return bool(compute.any(compute.match_substring(files, "\\")).as_py())
+
+
+def _is_alike(uri: str, folder: str, keys: set[str]) -> bool:
+    inside = f"{folder}/" if folder else ""
+    above = uri.removeprefix("file://").rpartition("/")[0]
+    root = f"{above}/".removesuffix(f"/{inside}")
+    if any(sign in root for sign in "=?\n") or _FOLDERS.fullmatch(inside) is None:
+        return False
+    found = [part.partition("=")[0] for part in inside.split("/") if "=" in part]
+    return len(found) == len(keys) and set(found) == keys

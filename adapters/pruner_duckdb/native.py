@@ -1,0 +1,143 @@
+"""What DuckDB reads of a Parquet file: the names and types that it shows, not those that Arrow does.
+
+Two files are read by one native scan only where DuckDB reads them alike (rule R11), and only DuckDB says so: UUID
+and FIXED_LEN_BYTE_ARRAY(16), ENUM and BYTE_ARRAY are one type in Arrow each. It is asked once for every distinct
+schema.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, cast
+
+import duckdb
+import numpy as np
+
+from pruner_duckdb.types import file_name, quote
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    import pyarrow as pa
+
+    from pruner.tables.snapshot import FileSchemas, Snapshot
+
+_UPPER_TO_LOWER = {upper: upper + 32 for upper in range(ord("A"), ord("Z") + 1)}
+
+_KEPT_SCHEMAS = 1 << 12
+
+_TRIES = 3
+"""Files of one schema that are tried: one may have been removed since the listing."""
+
+
+def folded(name: str) -> str:
+    """Return what DuckDB compares of a name: letters beyond ASCII differ by case there."""
+    return name.translate(_UPPER_TO_LOWER)
+
+
+@dataclass(frozen=True)
+class FileColumns:
+    """The columns that DuckDB shows of every file of one schema.
+
+    The type is None where DuckDB could not be asked, because it reads the table's store through the user's session
+    alone. `renamed` tells that DuckDB gives names that are not the file's, because it has one of them twice.
+    """
+
+    columns: tuple[tuple[str, str | None], ...]
+    renamed: bool = False
+
+    @cached_property
+    def by_name(self) -> Mapping[str, tuple[str, str | None]]:
+        """Name and type of each column by the folded name."""
+        return {folded(name): (name, data_type) for name, data_type in self.columns}
+
+
+class NativeColumns:
+    """Asks DuckDB for the columns of files, once for each schema. Threads may share it."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, tuple[pa.Schema, FileColumns]] = {}
+
+    def of(self, snapshot: Snapshot, run: duckdb.DuckDBPyConnection) -> tuple[FileColumns | None, ...]:
+        """Return the columns for each of the snapshot's distinct schemas; None where they are not known.
+
+        Args:
+            snapshot: the snapshot.
+            run: a connection that can read local files.
+        """
+        schemas = snapshot.file_schemas
+        if schemas is None:
+            return ()
+        if len(self._known) + len(schemas.distinct) > _KEPT_SCHEMAS:
+            self._known = {}
+        found: list[FileColumns | None] = []
+        for number, schema in enumerate(schemas.distinct):
+            known = self._known.get(id(schema))
+            columns = known[1] if known is not None else _described(snapshot, schemas, number, run)
+            if columns is not None:
+                # Kept with its schema, whose identity would be another's otherwise.
+                self._known[id(schema)] = schema, columns
+            found.append(columns)
+        return tuple(found)
+
+
+def _described(
+    snapshot: Snapshot, schemas: FileSchemas, number: int, run: duckdb.DuckDBPyConnection
+) -> FileColumns | None:
+    names = schemas.distinct[number].names
+    files: Any = snapshot.columns.column("base_file")
+    for ordinal in np.flatnonzero(schemas.ordinals == number)[:_TRIES].tolist():
+        uri: str = files[ordinal].as_py()
+        if "://" in uri and not uri.startswith("file://"):
+            # Where DuckDB cannot be asked, no file may have a name twice.
+            distinct = len({folded(name) for name in names}) == len(names)
+            return FileColumns(tuple((name, None) for name in names)) if distinct else None
+        try:
+            described = run.execute(
+                "DESCRIBE FROM read_parquet(?, hive_partitioning = false, binary_as_string = false)",
+                [[file_name(uri)]],
+            ).fetchall()
+        except duckdb.Error:
+            continue
+        columns = tuple((str(row[0]), str(row[1])) for row in described)
+        return FileColumns(columns, renamed=[name for name, _ in columns] != names)
+    return None
+
+
+def united(
+    files: Iterable[FileColumns], run: duckdb.DuckDBPyConnection
+) -> tuple[tuple[str, str | None], ...]:
+    """Return the columns of a table as `union_by_name` shows them.
+
+    Args:
+        files: the columns of each schema, in the order of the files.
+        run: any connection.
+
+    Returns:
+        Names and types; a type is None where DuckDB does not know one of the files' or has none for all of them.
+    """
+    names: dict[str, str] = {}
+    types: dict[str, dict[str | None, None]] = {}
+    for each in files:
+        for key, (name, data_type) in each.by_name.items():
+            names.setdefault(key, name)
+            types.setdefault(key, {})[data_type] = None
+    return tuple((name, _common(list(types[key]), run)) for key, name in names.items())
+
+
+def _common(types: list[str | None], run: duckdb.DuckDBPyConnection) -> str | None:
+    """The type that DuckDB gives a column of files of these types: as to the columns of a UNION."""
+    if len(types) == 1 or None in types:
+        return types[0] if len(types) == 1 else None
+    typed = " UNION ALL ".join(f"SELECT {_null(cast('str', each))} AS c" for each in types)
+    try:
+        row: tuple[Any, ...] | None = run.execute(f"DESCRIBE {typed}").fetchone()
+    except duckdb.Error:
+        return None
+    return None if row is None else str(row[1])
+
+
+def _null(data_type: str) -> str:
+    return "NULL" if data_type == quote("NULL") else f"NULL::{data_type}"

@@ -1,0 +1,179 @@
+"""How the columns of one snapshot are read: decided once for a snapshot, whatever files a plan leaves.
+
+A list of files that was pruned must not change what a statement means, so names and types are those of the whole
+table: for Parquet tables what DuckDB itself shows over all files by `union_by_name` (rule R12), for Hudi tables
+those of the table's own schema.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import duckdb
+
+from pruner.errors import SchemaError
+from pruner_duckdb.folders import folder_types, parsed_alike
+from pruner_duckdb.native import FileColumns, NativeColumns, folded, united
+from pruner_duckdb.shadow import Relation
+from pruner_duckdb.types import file_name, is_ambiguous, quote, sql_type
+
+if TYPE_CHECKING:
+    from pruner.schema import Field
+    from pruner.tables.snapshot import Snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class ScanShape:
+    """The columns of a table as every scan of one snapshot shows them.
+
+    `columns` has name, DuckDB type, and for a partition value its path in the snapshot, None for a column of files.
+    `files` has for each distinct schema of the snapshot what DuckDB reads of its files, None where it is not known.
+    `native_folders` tells whether DuckDB may read partition values from the paths. `hidden` are columns of which the
+    snapshot does not know the values as DuckDB reads them: no predicate over them prunes.
+    """
+
+    columns: tuple[tuple[str, str, tuple[str, ...] | None], ...]
+    files: tuple[FileColumns | None, ...] = ()
+    native_folders: bool = False
+    hidden: frozenset[str] = field(default_factory=frozenset[str])
+
+    @property
+    def relation(self) -> Relation:
+        """The columns as every scan of this snapshot shows them."""
+        return Relation(tuple((name, data_type) for name, data_type, _ in self.columns))
+
+    def narrowed(self, may_read: Callable[[str], bool]) -> ScanShape:
+        """The same with the columns alone that a statement may read.
+
+        Never without one of the files' own: where DuckDB is told of none it takes those of the first file, which
+        may hide `file_index`.
+        """
+        kept = tuple(each for each in self.columns if may_read(each[0]))
+        own = next((each for each in (*kept, *self.columns) if each[2] is None), None)
+        columns = kept if own is None or own in kept else (*kept, own)
+        return ScanShape(columns, self.files, self.native_folders, self.hidden)
+
+    def require_names(self, table: str, may_read: Callable[[str], bool]) -> None:
+        """Make sure that DuckDB can tell the columns apart.
+
+        Args:
+            table: the table's name, for errors.
+            may_read: tells whether the statement may read a column.
+
+        Raises:
+            SchemaError: it cannot.
+        """
+        seen: dict[str, str] = {}
+        for name, _, _ in self.columns:
+            if not name:
+                raise SchemaError(f"table {table}: a column has an empty name, which SQL cannot write")
+            other = seen.setdefault(folded(name), name)
+            if other is not name and may_read(name):
+                raise SchemaError(
+                    f"table {table}: DuckDB cannot tell the columns {other!r} and {name!r} apart: leave both "
+                    "out of the statement"
+                )
+
+
+def scan_shape(
+    snapshot: Snapshot, table_format: str, run: duckdb.DuckDBPyConnection, name: str, native: NativeColumns
+) -> ScanShape:
+    """Decide once for a snapshot how each of its columns is read.
+
+    Args:
+        snapshot: the snapshot.
+        table_format: `hudi` or `parquet`.
+        run: a connection that reads the files' own types.
+        name: the table's name, for errors.
+        native: what is known of the files' types.
+
+    Raises:
+        SchemaError: DuckDB has no type for a column.
+    """
+    files = native.of(snapshot, run)
+    if table_format == "parquet" and files:
+        return _parquet_shape(snapshot, files, run, name)
+    return ScanShape(_table_columns(snapshot, table_format, run, name), files)
+
+
+def _parquet_shape(
+    snapshot: Snapshot, files: tuple[FileColumns | None, ...], run: duckdb.DuckDBPyConnection, name: str
+) -> ScanShape:
+    known = [each for each in files if each is not None]
+    folders = folder_types(snapshot, run)
+    from_path = {folded(path[0]): (path, data_type) for path, data_type in folders.items()}
+    columns: list[tuple[str, str, tuple[str, ...] | None]] = []
+    for shown, data_type in united(known, run):
+        path, given = from_path.pop(folded(shown), (None, data_type))
+        columns.append((shown, given or _table_type(snapshot, shown, name), path))
+    # DuckDB sorts by name what it adds.
+    columns += [(path[0], data_type, path) for path, data_type in sorted(from_path.values())]
+    renamed = any(each.renamed for each in known)
+    hidden = {shown for shown, data_type, _ in columns if renamed or _is_hidden(snapshot, shown, data_type)}
+    alike = parsed_alike(snapshot, folders)
+    return ScanShape(tuple(columns), files, alike, frozenset(hidden))
+
+
+def _table_type(snapshot: Snapshot, column: str, table: str) -> str:
+    """The type of a column of which DuckDB was not asked."""
+    held = snapshot.schema.find((column,), case_sensitive=True).type
+    data_type = sql_type(held)
+    if data_type is None:
+        raise SchemaError(f"table {table}: DuckDB has no type for column {column!r} ({held})")
+    return data_type
+
+
+def _is_hidden(snapshot: Snapshot, column: str, data_type: str) -> bool:
+    """Tell whether the snapshot's type of a column says nothing of the values that DuckDB reads."""
+    try:
+        held = snapshot.schema.find((column,))
+    except SchemaError:
+        return True
+    own = sql_type(held.type)
+    return own != data_type.replace(" WITH TIME ZONE", "TZ").replace(",", ", ") and not is_ambiguous(
+        held.type
+    )
+
+
+def _table_columns(
+    snapshot: Snapshot, table_format: str, run: duckdb.DuckDBPyConnection, name: str
+) -> tuple[tuple[str, str, tuple[str, ...] | None], ...]:
+    """The columns of the table's own schema; only what Arrow leaves open is looked up in a file."""
+    native: Mapping[str, str] | None = None
+    columns: list[tuple[str, str, tuple[str, ...] | None]] = []
+    for entry in snapshot.schema.columns:
+        from_path = _from_path(entry, snapshot, table_format)
+        data_type = sql_type(entry.type)
+        if not from_path and is_ambiguous(entry.type):
+            native = _types_of_a_file(snapshot, run) if native is None else native
+            data_type = native.get(entry.name.lower(), data_type)
+        if data_type is None:
+            raise SchemaError(f"table {name}: DuckDB has no type for column {entry.name!r} ({entry.type})")
+        columns.append((entry.path[0], data_type, entry.path if from_path else None))
+    return tuple(columns)
+
+
+def _from_path(entry: Field, snapshot: Snapshot, table_format: str) -> bool:
+    """Hudi keeps partition columns in its files; elsewhere the path decides, as for DuckDB and Spark."""
+    if not entry.partition or entry.path not in snapshot.partitions.values:
+        return False
+    return table_format == "parquet" or not entry.in_file
+
+
+def _types_of_a_file(snapshot: Snapshot, run: duckdb.DuckDBPyConnection) -> Mapping[str, str]:
+    """The types that DuckDB reads from the first readable file, by lower-case name."""
+    for uri in snapshot.columns.column("base_file").slice(0, 8).to_pylist():
+        if uri is None or uri in snapshot.problems:
+            continue
+        try:
+            described = run.execute(
+                "DESCRIBE FROM read_parquet(?, hive_partitioning = false)", [[file_name(uri)]]
+            )
+            types = {str(row[0]).lower(): str(row[1]) for row in described.fetchall()}
+            # A column of nothing but NULL has no type that a table could have.
+            return {name: data_type for name, data_type in types.items() if quote("NULL") not in data_type}
+        except duckdb.Error:
+            continue
+    return {}
