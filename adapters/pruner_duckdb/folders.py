@@ -44,11 +44,13 @@ def folder_types(snapshot: Snapshot, run: duckdb.DuckDBPyConnection) -> dict[tup
     """
     partitions = snapshot.partitions
     types = {path: sql_type(values.type) or _TEXT for path, values in partitions.values.items()}
-    # Of canonical numbers and dates, and of what is surely text, DuckDB makes what everybody makes.
+    # Of canonical numbers and dates, and of what is surely text, DuckDB makes what everybody makes; it looks at texts
+    # as they are written, escapes included.
+    escapes = _any_has(partitions.paths, "%")
     open_questions = [
         path
         for path, data_type in types.items()
-        if data_type == _TEXT and path not in partitions.trusted | partitions.shared
+        if escapes or (data_type == _TEXT and path not in partitions.trusted | partitions.shared)
     ]
     if open_questions:
         shown = _shown(snapshot, run)
@@ -88,7 +90,7 @@ def parsed_alike(snapshot: Snapshot, types: Mapping[tuple[str, ...], str]) -> bo
     keys = {path[0] for path in types}
     if any(field.conflict and field.partition for field in snapshot.schema.columns):
         return False
-    if _any_backslash(snapshot.columns.column("base_file")):  # which parts folders, too
+    if _any_has(snapshot.columns.column("base_file"), "\\"):  # which parts folders, too
         return False
     partitions = snapshot.partitions
     used = np.unique(snapshot.partition_ordinals)
@@ -98,9 +100,9 @@ def parsed_alike(snapshot: Snapshot, types: Mapping[tuple[str, ...], str]) -> bo
     )
 
 
-def _any_backslash(files: pa.ChunkedArray[Any]) -> bool:
+def _any_has(texts: Any, sign: str) -> bool:
     compute: Any = pc
-    return bool(compute.any(compute.match_substring(files, "\\")).as_py())
+    return bool(compute.any(compute.match_substring(texts, sign)).as_py())
 
 
 def _is_alike(uri: str, folder: str, keys: set[str]) -> bool:

@@ -1,0 +1,223 @@
+"""Scans of a pruned table are DuckDB's own: the same estimates, late columns and dynamic filters, types and values."""
+
+from __future__ import annotations
+
+import decimal
+import json
+import shutil
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import pruner
+import pruner_duckdb
+from tests.engines.duckdb_tables import Compared, indexed, oracle, write_flights, write_tree
+from tests.support.profiles import examples
+
+TOLD = ("Estimated Cardinality", "Filters", "Conditions", "Join Type")
+"""What a plan says of an operator that shows what DuckDB knew of its scans."""
+
+STATEMENTS = (
+    "SELECT * FROM {} t ORDER BY price DESC LIMIT 3",
+    "SELECT carrier, count(*) FROM {} t GROUP BY carrier",
+    "SELECT count(*) FROM {} t JOIN {} u USING (carrier) WHERE u.carrier <> 'x'",
+    "SELECT * FROM {} t LIMIT 10",
+    "SELECT region, max(id) FROM {} t GROUP BY ALL",
+    "SELECT id FROM {} t WHERE day = (SELECT max(day) FROM {} t)",
+)
+
+
+def plan(connection: Any, sql: str) -> list[Any]:
+    """The operators of a plan with what DuckDB knew of them."""
+    row = connection.sql(f"EXPLAIN (FORMAT JSON) {sql}").fetchall()[0]
+
+    def told(node: dict[str, Any]) -> list[Any]:
+        about = {key: node["extra_info"][key] for key in TOLD if key in node["extra_info"]}
+        return [node["name"].strip(), about, [told(child) for child in node["children"]]]
+
+    return [told(node) for node in json.loads(row[1])]
+
+
+@pytest.mark.parametrize("sql", STATEMENTS)
+def test_plans_are_those_of_duckdb_alone(tmp_path: Path, sql: str) -> None:
+    root = write_flights(tmp_path / "flights")
+    pruned = pruner_duckdb.connect({"t": indexed(root)})
+    alone = f"read_parquet('{root}/**/*.parquet', hive_partitioning = true)"
+    assert plan(pruned, sql.replace("{} t", "t").format("t")) == plan(pruned.native, sql.replace("{}", alone))
+
+
+def test_files_that_differ_are_one_native_scan_for_each_kind(tmp_path: Path) -> None:
+    """Both scans have the right estimate, take the filter of the join, and that of the top row."""
+    root = write_tree(
+        tmp_path / "t",
+        {
+            "a.parquet": "SELECT i::INTEGER AS id FROM range(3000) r(i)",
+            "b.parquet": "SELECT i::INTEGER AS id, 'x' AS late FROM range(3000, 5000) r(i)",
+            "c.parquet": "SELECT i::BIGINT AS id, 'y' AS late FROM range(5000, 9000) r(i)",
+            "d.parquet": "SELECT i::INTEGER AS id, 'x' AS late FROM range(9000, 9500) r(i)",
+        },
+    )
+    pruned = pruner_duckdb.connect({"t": indexed(root)})
+    shown = json.dumps(plan(pruned, "SELECT id, late FROM t ORDER BY id LIMIT 1"))
+    # DuckDB estimates from the first file of a scan and the number of its files.
+    assert shown.count('["READ_PARQUET", {"Estimated Cardinality": "4000"') == 2
+    assert shown.count('["READ_PARQUET", {"Estimated Cardinality": "3000"') == 1
+    assert shown.count("Dynamic Filter") == 3
+    compared = Compared(pruned, oracle({"t": root}))
+    assert compared.kept("SELECT id, late FROM t WHERE id > 8999 OR id < 10") == (2,)
+    assert compared.kept("SELECT count(*), count(late), sum(id) FROM t") == (4,)
+
+
+FOLDERS = (
+    "1",
+    "01",
+    "-0",
+    "-01",
+    "0x1",
+    "null",
+    "2024-1-1",
+    "2024-01-02",
+    "1.5",
+    "epoch",
+    "a b",
+    "é",
+    "a%20b",
+    "%31",
+)
+
+
+@pytest.mark.parametrize(
+    ("above", "values"),
+    [
+        *(("plain", values) for values in (FOLDERS[:4], FOLDERS[6:8], FOLDERS[4:5], FOLDERS, ("1", "2"))),
+        ("n=9", FOLDERS),
+        ("k=7", ("1", "2")),
+        ("x=1?2", FOLDERS[6:8]),
+    ],
+)
+def test_folders_read_as_the_snapshot_reads_them(tmp_path: Path, above: str, values: tuple[str, ...]) -> None:
+    """DuckDB takes a folder above the table for a partition, too: it must not hide a column of the files."""
+    root = write_tree(
+        tmp_path / above / "t",
+        {f"k={value}/f{place}.parquet": f"SELECT {place} AS n" for place, value in enumerate(values)},
+    )
+    pruned = pruner_duckdb.connect({"t": indexed(root)})
+    plain = write_tree(
+        tmp_path / "copied",
+        {f"k={value}/f{place}.parquet": f"SELECT {place} AS n" for place, value in enumerate(values)},
+    )
+    alone = duckdb.sql(f"FROM read_parquet('{plain}/**/*.parquet', hive_partitioning = true) ORDER BY n")
+    found = pruned.sql("FROM t ORDER BY n")
+    assert (found.columns, found.types) == (alone.columns, alone.types)
+    rows = alone.fetchall()
+    assert found.fetchall() == rows
+    for n, value in rows:
+        assert (n,) in pruned.execute("SELECT n FROM t WHERE k IS NOT DISTINCT FROM ?", [value]).fetchall()
+        assert pruned.execute("SELECT k FROM t WHERE n = ?", [n]).fetchall() == [(value,)]
+
+
+def test_names_of_files_that_duckdb_takes_for_folders(tmp_path: Path) -> None:
+    root = write_tree(
+        tmp_path / "t",
+        {"k=1/z=2.parquet": "SELECT 1 AS n, 5 AS z", "k=1/z=3\\b.parquet": "SELECT 2 AS n, 6 AS z"},
+    )
+    pruned = pruner_duckdb.connect({"t": indexed(root)})
+    assert pruned.execute("SELECT n, z, k FROM t ORDER BY n").fetchall() == [(1, 5, 1), (2, 6, 1)]
+    assert pruned.execute("SELECT n FROM t WHERE z = 6").fetchall() == [(2,)]
+
+
+def test_a_decimal_that_duckdb_reads_as_double(tmp_path: Path) -> None:
+    (tmp_path / "t").mkdir()
+    for number in (1, 2):
+        values = pa.array([decimal.Decimal(number) / 10], pa.decimal256(50, 3))
+        pq.write_table(pa.table({"n": [number], "x": values}), tmp_path / f"t/f{number}.parquet")
+    table = pruner.open_table(str(tmp_path / "t"))
+    table.create_index("ns", on="n")
+    pruned = pruner_duckdb.connect({"t": table})
+    assert pruned.execute("SELECT x FROM t WHERE n = 1").fetchall() == [(0.1,)]
+    assert pruned.last_plans[-1].kept == 1
+    assert pruned.execute("SELECT n FROM t WHERE x = 0.1::DOUBLE").fetchall() == [(1,)]
+
+
+def test_columns_of_one_name_in_a_file(tmp_path: Path) -> None:
+    """DuckDB calls the second `a` of a file `a_1`, which another file has as a name of its own."""
+    (tmp_path / "t").mkdir()
+    pq.write_table(pa.table([[1], [2]], names=["a", "a"]), tmp_path / "t/f1.parquet")
+    pq.write_table(pa.table([[3], [4]], names=["a", "a_1"]), tmp_path / "t/f2.parquet")
+    pruned = pruner_duckdb.connect({"t": str(tmp_path / "t")})
+    assert pruned.execute("SELECT a, a_1 FROM t ORDER BY a").fetchall() == [(1, 2), (3, 4)]
+    assert pruned.execute("SELECT a FROM t WHERE a_1 = 2").fetchall() == [(1,)]
+
+
+VALUES = (
+    "1",
+    "2::BIGINT",
+    "3::UBIGINT",
+    "2.7::DOUBLE",
+    "0.1::FLOAT",
+    "1.5::DECIMAL(9, 2)",
+    "2.5::DECIMAL(12, 2)",
+    "1.25::DECIMAL(9, 4)",
+    "'a'",
+    "'a'::BLOB",
+    "DATE '2024-01-01'",
+    "TIMESTAMP '2024-01-01 01:02:03.123456'",
+    "'2024-01-01 01:02:03.123456789'::TIMESTAMP_NS",
+    "'2024-01-01 01:02:03.123'::TIMESTAMP_MS",
+    "'01:02:03'::TIME",
+    "'01:02:03+02'::TIMETZ",
+    "'00000000-0000-0000-0000-000000000001'::UUID",
+    "'{\"x\": 1}'::JSON",
+    "INTERVAL 1 DAY",
+    "'x'::ENUM('x', 'y')",
+    "true",
+    "NULL",
+    "{'a': 1}",
+    "{'a': 2.7::DOUBLE}",
+    "{'b': 'x', 'a': 2}",
+    "[1]",
+    "[2.5::DOUBLE]",
+    "[{'a': 1}]",
+    "[{'a': 1, 'b': 2}]",
+    "MAP {'a': 1}",
+    "MAP {'a': 1.5::DOUBLE}",
+)
+"""A value of every type that DuckDB writes to Parquet as a type of its own."""
+
+COLUMNS = st.dictionaries(st.sampled_from(["c", "d", "e", "É", "é"]), st.sampled_from(VALUES), min_size=1)
+FILES = st.lists(st.tuples(st.sampled_from(FOLDERS), COLUMNS), min_size=1, max_size=4)
+
+
+@settings(max_examples=examples(25))
+@given(files=FILES, hive=st.booleans())
+def test_names_types_and_rows_are_those_of_union_by_name(
+    files: list[tuple[str, dict[str, str]]], hive: bool
+) -> None:
+    with TemporaryDirectory() as folder:
+        root = Path(folder) / "t"
+        queries = {
+            f"{f'k={value}/' if hive else ''}f{place}.parquet": "SELECT "
+            + ", ".join(f'{value} AS "{name}"' for name, value in columns.items())
+            for place, (value, columns) in enumerate(files)
+        }
+        write_tree(root, queries)
+        pruned = pruner_duckdb.connect({"t": str(root)})
+        whole = f"read_parquet('{root}/**/*.parquet', union_by_name = true, hive_partitioning = {hive})"
+        assert described(pruned, "FROM t") == described(pruned.native, f"FROM {whole}")
+        shutil.rmtree(root)
+
+
+def described(connection: Any, sql: str) -> tuple[Any, ...]:
+    """Names, types and rows of a query, or the kind of its error."""
+    types = connection.execute(f"DESCRIBE {sql}").fetchall()
+    try:
+        return types, sorted(map(repr, connection.execute(sql).fetchall()))
+    except duckdb.Error as error:
+        return types, type(error)
