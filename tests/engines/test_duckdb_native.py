@@ -113,7 +113,9 @@ def test_folders_read_as_the_snapshot_reads_them(tmp_path: Path, above: str, val
         tmp_path / "copied",
         {f"k={value}/f{place}.parquet": f"SELECT {place} AS n" for place, value in enumerate(values)},
     )
-    alone = duckdb.sql(f"FROM read_parquet('{plain}/**/*.parquet', hive_partitioning = true) ORDER BY n")
+    alone = pruned.native.sql(
+        f"FROM read_parquet('{plain}/**/*.parquet', hive_partitioning = true) ORDER BY n"
+    )
     found = pruned.sql("FROM t ORDER BY n")
     assert (found.columns, found.types) == (alone.columns, alone.types)
     rows = alone.fetchall()
@@ -149,8 +151,8 @@ def test_a_decimal_that_duckdb_reads_as_double(tmp_path: Path) -> None:
 def test_columns_of_one_name_in_a_file(tmp_path: Path) -> None:
     """DuckDB calls the second `a` of a file `a_1`, which another file has as a name of its own."""
     (tmp_path / "t").mkdir()
-    pq.write_table(pa.table([[1], [2]], names=["a", "a"]), tmp_path / "t/f1.parquet")
-    pq.write_table(pa.table([[3], [4]], names=["a", "a_1"]), tmp_path / "t/f2.parquet")
+    pq.write_table(pa.table([pa.array([1]), pa.array([2])], names=["a", "a"]), tmp_path / "t/f1.parquet")
+    pq.write_table(pa.table([pa.array([3]), pa.array([4])], names=["a", "a_1"]), tmp_path / "t/f2.parquet")
     pruned = pruner_duckdb.connect({"t": str(tmp_path / "t")})
     assert pruned.execute("SELECT a, a_1 FROM t ORDER BY a").fetchall() == [(1, 2), (3, 4)]
     assert pruned.execute("SELECT a FROM t WHERE a_1 = 2").fetchall() == [(1,)]
