@@ -42,7 +42,7 @@ def page() -> str:
 
 
 def package(name: str) -> Iterator[str]:
-    """One package: its functions, its classes, its errors."""
+    """One package: its functions, classes, errors and constants."""
     module = import_module(name)
     public = {each: getattr(module, each) for each in sorted(module.__all__) if not each.startswith("__")}
     classes = {each: value for each, value in public.items() if inspect.isclass(value)}
@@ -62,6 +62,10 @@ def package(name: str) -> Iterator[str]:
             under = "" if base == "Exception" else f" (a `{base}`)"
             yield prose(f"- `{each}`{under}: {inspect.getdoc(value)}", hanging="  ", end="")
         yield ""
+    constants = {each: value for each, value in public.items() if isinstance(value, str | int | float)}
+    if constants:
+        yield "### Constants\n"
+        yield "\n".join(f"- `{each}` = `{value!r}`" for each, value in constants.items()) + "\n"
 
 
 def source_of(value: object) -> ast.stmt:

@@ -23,9 +23,8 @@ def test_every_public_name_is_there_with_a_description(package: str) -> None:
     section = PAGE.split(f"\n## `{package}`\n")[1].split("\n## ")[0]
     for name in module.__all__:
         if not name.startswith("__"):
-            assert (
-                f"### `{name}`\n" in section or f"- `{name}` (a `" in section or f"- `{name}`: " in section
-            ), name
+            forms = (f"### `{name}`\n", f"- `{name}` (a `", f"- `{name}`: ", f"- `{name}` = `")
+            assert any(form in section for form in forms), name
             assert getattr(module, name).__doc__, name
 
 
