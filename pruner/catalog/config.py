@@ -199,7 +199,7 @@ def is_place(text: str) -> bool:
 
 
 def settings_of(entry: Mapping[str, Any], where: str) -> TableSettings:
-    """Make settings of a table's options, as they stand in the file or come from a program.
+    """Make settings from a table's options, as they stand in the file or come from a program.
 
     Args:
         entry: the options by the keys in `TABLE_KEYS`.
@@ -226,7 +226,7 @@ def settings_of(entry: Mapping[str, Any], where: str) -> TableSettings:
 
 
 def _normalized(uris: Sequence[str]) -> tuple[str, ...] | None:
-    """The places in pruner's spelling; None where the kind of store is not known."""
+    """The places in their normal form; None where the kind of store is not known."""
     try:
         return tuple(sorted(normalize_uri(uri) for uri in uris))
     except PrunerError:
@@ -363,7 +363,7 @@ def _fill_in(text: str, where: str) -> str:
         name = match.group(1)
         if name is None:
             raise ConfigError(
-                f"{where}: '${{' wants a variable's name and '}}' behind it; write '$$' for '$'"
+                f"{where}: '${{' needs a variable's name and '}}' behind it; write '$$' for '$'"
             )
         found = os.environ.get(name)
         if found is None:

@@ -1,4 +1,6 @@
-"""The commands put together. Nothing imported here may import Arrow: `pruner --help` must not wait for it."""
+"""The application with all its commands. Nothing imported here may import Arrow: `pruner --help` must not wait for
+it.
+"""
 
 from __future__ import annotations
 

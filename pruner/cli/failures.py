@@ -46,7 +46,7 @@ class PrunerGroup(TyperGroup):
         except (KeyboardInterrupt, SystemExit, GeneratorExit):
             raise
         except BaseException as error:
-            # Native libraries raise panics that are no Exception.
+            # Native libraries raise panics that are not an `Exception`.
             code = self._report(error)
         sys.exit(code if isinstance(code, int) else 0)
 
@@ -91,6 +91,6 @@ def fail_with(sentences: Sequence[str]) -> None:
 
 
 def _reader_is_gone() -> int:
-    """Point standard output elsewhere, or Python complains when it flushes it at the end."""
+    """Point standard output elsewhere: Python would complain when it flushes the closed pipe at its end."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return FAILURE

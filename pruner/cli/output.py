@@ -65,7 +65,7 @@ def megabytes(size: int) -> str:
 
 @contextmanager
 def progress_bar(what: str) -> Generator[Progress | None]:
-    """A callback that shows how far long work is, or None when no person watches standard error."""
+    """A callback that shows the progress of long work; None where standard error is not a terminal."""
     if not sys.stderr.isatty():
         yield None
         return

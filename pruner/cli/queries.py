@@ -76,7 +76,7 @@ def _duckdb_adapter() -> QueryAdapter:
 
 
 def _mentioned(tables: Catalog, select: str) -> list[str]:
-    """The known tables whose name can stand in the query; no others have to be opened."""
+    """The known tables that the query may name; the others need not be opened."""
     folded = select.casefold()
     return [name for name in tables.names(aliases=True) if name.rpartition(".")[2].casefold() in folded]
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class _Stopped(BaseException):
-    """Somebody asked the process to end; no handler of a file's or round's errors may take it for one of those."""
+    """A signal asked the process to end. It is not an `Exception`, so that no handler of errors takes it for one."""
 
 
 def follow(

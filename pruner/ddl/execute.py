@@ -1,4 +1,4 @@
-"""`Statement` -> what it does: the one place where statements meet tables."""
+"""Runs statements: the one place where they meet tables."""
 
 from __future__ import annotations
 

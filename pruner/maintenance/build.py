@@ -268,7 +268,7 @@ def _advance(progress: Progress, before: int, total: int, done: int, _: int) -> 
 
 
 def _alike(targets: list[_Target]) -> Iterator[tuple[NDArray[np.intp], tuple[Target, ...]]]:
-    """Slices that lack the same targets, with these targets: usually all slices lack all."""
+    """Slices that lack the same targets, with these targets. Usually all slices lack all of them."""
     missing = np.stack([target.missing for target in targets], axis=1)
     ordinals = np.flatnonzero(missing.any(axis=1))
     patterns, which = np.unique(np.packbits(missing[ordinals], axis=1), axis=0, return_inverse=True)

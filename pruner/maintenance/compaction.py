@@ -1,4 +1,4 @@
-"""Merges small segments, so that many small refreshes do not slow plans, and leaves out slices that are gone.
+"""Merges small segments, so that many small refreshes do not slow plans down, and leaves out slices that are gone.
 
 Nothing changes for readers: segments are never changed, those that were merged stay until a vacuum finds them out of
 use for long enough, and one commit swaps the old for the new.

@@ -1,4 +1,4 @@
-"""Checks of partition statistics beyond their checksums: made again from the records, they have to be the same."""
+"""Checks partition statistics beyond their checksums: it makes them again from the records and compares."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Partial indexes: which slices the WHERE of an index, a predicate on partition columns, leaves in it."""
+"""Partial indexes: which slices an index takes whose WHERE is a predicate on partition columns."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _SEMANTICS = Semantics.of(REFERENCE_ENGINE)
 
 
 def check_where(text: str, schema: TableSchema) -> None:
-    """Refuse a predicate that does not speak of partition columns alone.
+    """Refuse a predicate that names anything but partition columns.
 
     Raises:
         IndexDefinitionError: it does not, or it cannot be understood.

@@ -1,4 +1,4 @@
-"""Looking after a metadata table: what is left over, what is broken, what can go."""
+"""Maintenance of a metadata table: finds leftovers and damage, deletes what is out of use."""
 
 from __future__ import annotations
 
@@ -29,7 +29,9 @@ _OURS = re.compile(r"[a-z][a-z0-9_]*/[0-9a-f]{32}\.pidx|staging/[0-9a-f]{32}|fin
 
 
 def unreferenced(store: Store, state: State) -> list[ObjectInfo]:
-    """The segments and unfinished files that the newest state does not name: of dead or busy writers."""
+    """Segments and unfinished files that the newest state does not name: dead writers left them, or busy ones need
+    them.
+    """
     return _leftovers(store, {entry.path for entry in state.stored()})
 
 
@@ -60,9 +62,9 @@ def vacuum(store: Store, state: State, grace_seconds: float = GRACE_SECONDS) -> 
 
 
 def verify(store: Store) -> list[str]:
-    """Read everything and return one sentence for each problem; nothing in the list, nothing wrong.
+    """Read everything and return one sentence for each problem; an empty list means that nothing is wrong.
 
-    Leftovers of writers that died are no problem: see `unreferenced`.
+    Leftovers of writers that died are not a problem: see `unreferenced`.
     """
     problems: list[str] = []
     newest: State | None = None

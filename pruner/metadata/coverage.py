@@ -1,4 +1,4 @@
-"""The join of slice batches to a snapshot, by slice key: slice by slice, or a run of slices by one digest."""
+"""Joins slice batches to a snapshot by slice key: slice by slice, or whole runs of slices by one digest."""
 
 from __future__ import annotations
 
@@ -25,10 +25,9 @@ def locate(snapshot_keys: pa.Array[Any], batch_keys: pa.Array[Any]) -> NDArray[n
         batch_keys: the slice keys of the batch, likewise.
 
     Returns:
-        For each batch row the snapshot ordinal, or -1 when the snapshot does not have that slice. No ordinal
-        comes twice, so what is scattered by the result does not depend on the order of writes: of equal keys
-        in the batch the first counts, and of equal keys in the snapshot at least one slice is found. A null
-        is no key.
+        For each batch row the snapshot ordinal, or -1 when the snapshot does not have that slice. No ordinal comes
+        twice, so values may be scattered by the result in any order. Of equal keys in the batch the first counts.
+        Of equal keys in the snapshot at least one slice is found. A null is not a key.
     """
     return locate_all(snapshot_keys, [batch_keys])[0]
 

@@ -1,7 +1,7 @@
 """The last snapshot in the metadata table: writers keep it there, and whoever opens the table starts from it.
 
-It never decides anything: a source that starts from it comes to the same snapshot as one that lists the whole table,
-and where it is missing, damaged or of another version the table is listed.
+It never changes an answer. A source that starts from it comes to the same snapshot as one that lists the whole
+table. Where it is missing, damaged or of another version, the table is listed.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _log = logging.getLogger("pruner")
 
 
 class LastSnapshot:
-    """Brings the snapshot of one table into its metadata table and out of it."""
+    """Saves the snapshot of one table in its metadata table, and loads it from there."""
 
     def __init__(self, source: TableSource, metadata: MetadataTable) -> None:
         self._source = source
@@ -39,7 +39,7 @@ class LastSnapshot:
             _log.debug("%s is looked at from nothing: %s", self._source.root, error)
 
     def keep(self) -> None:
-        """Put the source's last look into the metadata table, unless it is there; nothing without indexes.
+        """Save the source's last look in the metadata table, unless it is there already or there are no indexes.
 
         Raises:
             FormatError: the metadata table is damaged.
@@ -65,7 +65,7 @@ class LastSnapshot:
 
 
 def with_snapshot(state: State, saved: SavedSnapshot | None) -> State:
-    """The state with a last snapshot, if there is one, it is new there, and there are indexes to serve."""
+    """The state with the last snapshot, where there is one, it is new, and there are indexes to serve."""
     if saved is None or not state.definitions:
         return state
     if state.last_snapshot is not None and state.last_snapshot.id == saved.id:

@@ -59,7 +59,7 @@ def put(store: Store, receipt: Receipt) -> None:
 
 
 def receipts(store: Store) -> list[Receipt]:
-    """The receipts that wait, in the order of their names; a damaged one is as good as none.
+    """The receipts that wait, in the order of their names; damaged ones are left out.
 
     Raises:
         StorageError: the store refuses to be read.

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class SegmentCache:
-    """Segments by id: immutable, so what was read once is never stale. Bounded by the bytes it holds."""
+    """Segments by id. They are immutable, so what was read once is never stale. The cache is bounded in bytes."""
 
     def __init__(self, metadata: Callable[[], MetadataTable], limit_bytes: int = 512 * 1024 * 1024) -> None:
         self._metadata = metadata

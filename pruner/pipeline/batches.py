@@ -1,7 +1,7 @@
-"""From the records of chunks to segments: gathers until there is enough for a batch, writes it, leaves a receipt.
+"""Gathers the records of chunks into batches, writes each batch as segments, and leaves a receipt of it.
 
-Batches are large, because each is one segment to every plan, and yet bounded in slices, bytes and time: memory stays
-bounded, and a build that is killed loses no more than the work since its last batch.
+Batches are large, because plans read one segment for each. They are bounded in slices, bytes and time, so that
+memory is bounded and a build that is killed loses only the work since its last batch.
 """
 
 from __future__ import annotations
@@ -118,7 +118,8 @@ def write_batches(
     progress: Progress | None = None,
     clock: Callable[[], float] = time.monotonic,
 ) -> Iterator[Receipt]:
-    """Write the records of chunks, which come in any order, as batches; one receipt for each, left in the store too.
+    """Write the records of chunks, which come in any order, as batches; return the receipts, which the store has
+    as well.
 
     Args:
         job: what the results are of.

@@ -1,9 +1,9 @@
 """Text columns as their files hold them: a dictionary and, for each row, the position of its value in it.
 
-That is five to thirty times faster than making every string. Arrow's reader drops entries that stand twice in a
-dictionary page and counts the rows' positions as if it had not, so other values than those in the file would come out.
-A page is therefore believed only if as many entries came out as it says, of as many bytes (parquet-format, Encodings.md
-and parquet.thrift); whatever else there is, is read as plain values.
+That is five to thirty times faster than making every string. But Arrow's reader drops entries that stand twice in
+a dictionary page, and counts the rows' positions as if it had not: other values than those in the file come out.
+So a page is believed only if as many entries came out as it says, of as many bytes (parquet-format, Encodings.md
+and parquet.thrift). Everything else is read as plain values.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The blocks of a Hudi log file (Hudi technical specification, "Log File Format"; `HoodieLogFormatWriter`).
 
-A file is a row of blocks: the magic, the size of the rest, version, type, header, content, footer, and the size
-once more for readers that come from behind. All numbers are big-endian. What does not follow that is refused:
-half a block is what a writer that died leaves, and engines skip it by rules of their own.
+A file is a sequence of blocks: the magic, the size of the rest, version, type, header, content, footer, and the
+size once more for readers that begin at the end. All numbers are big-endian. Anything else is refused: a writer
+that died leaves half a block, and engines skip it by rules of their own.
 """
 
 from __future__ import annotations

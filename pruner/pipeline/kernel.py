@@ -26,7 +26,7 @@ Recorded: TypeAlias = "pa.Table | tuple[Any, ...]"
 def kernel(reader: SliceReader, requests: Sequence[BuildRequest]) -> list[Recorded | Failure]:
     """Return for each request the records of one slice, or why there are none.
 
-    One failure never fails the other requests: an index type may meet what the others do not read.
+    One failure never fails the other requests: an index type may fail on a column that the others do not read.
     """
     return [_record(reader, request) for request in requests]
 

@@ -70,7 +70,7 @@ class SliceFiles(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """Consecutive slices that are objects at once: the position of the first, and `READ_COLUMNS` of each."""
+    """Consecutive slices that are worked on together: the position of the first, and `READ_COLUMNS` of each."""
 
     start: int
     slices: pa.Table

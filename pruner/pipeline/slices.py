@@ -1,8 +1,8 @@
 """Runs the kernel over slices on this machine: in process, or in worker processes where there is enough to do.
 
-Reading waits for disks and stores, recording needs the processor. So there is one process for each core, and in each
-of them as many files are read at once as the place of the files rewards. Slices are taken in chunks; what there is of
-a slice as Python objects lives as long as its chunk.
+Reading waits for disks and stores; recording needs the processor. So there is one process for each core, and each
+reads several files at once, more of an object store than of a disk. Slices are taken in chunks, and Python objects
+of a slice live only as long as its chunk.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def run_chunk(chunk: Chunk, options: Mapping[str, str], requests: Sequence[Build
 
 
 def cut(sizes: NDArray[np.int64], most: int, most_bytes: int) -> Iterator[tuple[int, int]]:
-    """Cut consecutive slices into parts of at most so many slices and bytes, of one slice at least: (start, stop)."""
+    """Cut consecutive slices into parts (start, stop) of one slice or more, within bounds on slices and bytes."""
     ends = np.cumsum(sizes)
     start = 0
     while start < len(sizes):

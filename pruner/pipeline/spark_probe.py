@@ -1,7 +1,7 @@
-"""Looks with one small task whether Spark's executors have what the kernel needs, and says what is missing.
+"""Checks with one small task whether Spark's executors have what the kernel needs, and says what is missing.
 
-The probe cannot be a function of this package, which may be the very thing that is missing there. It is a function
-inside a function: such a one travels whole, not by its name.
+The probe cannot be a function of this package, which may be the very thing that is missing there. So it is a
+nested function, which Spark sends whole and not by its name.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def spark_session(master: str) -> Generator[SparkSession]:
-    """Start a session at a master, with what `spark-defaults.conf` says of the rest, and stop it at the end.
+    """Start a session at a master, otherwise as `spark-defaults.conf` says, and stop it at the end.
 
     Raises:
         PrunerError: pyspark is not installed, or the session cannot be started.
@@ -34,7 +34,7 @@ def spark_session(master: str) -> Generator[SparkSession]:
     builder = SparkSession.Builder().master(master).appName("pruner refresh")
     try:
         session = builder.config("spark.ui.showConsoleProgress", "false").getOrCreate()
-    # The gateway raises what it likes: no Java, no such master, no memory.
+    # The gateway may raise anything: no Java, no such master, no memory.
     except Exception as error:
         raise PrunerError(f"Spark cannot be started at {master!r}: {reason_of(error)}") from error
     session.sparkContext.setLogLevel("ERROR")

@@ -52,7 +52,9 @@ class UnionFooter:
 
     @property
     def key_values(self) -> Mapping[bytes, bytes]:
-        """The key-value metadata of the base file, but for what would speak for the log rows as well."""
+        """The key-value metadata of the base file, without entries that would be claims about the log rows as
+        well.
+        """
         if not self._parts:
             return {}
         found = self._parts[0].reader.footer.key_values
@@ -201,7 +203,7 @@ def _width(leaf: LeafColumn) -> int:
 
 
 def _unusable(path: Path, present: Sequence[LeafColumn], text: str) -> LeafColumn:
-    """A column that is there and of no type: it has no value that an index could record."""
+    """A column that exists but has no usable type, so that no index can record its values."""
     if present:
         return replace(present[0], type=None, type_text=text)
     return LeafColumn(path, -1, None, text, None, repeated=False)

@@ -179,7 +179,7 @@ class _Service:
 
 
 def _look_at(late: asyncio.Future[Any]) -> None:
-    """Take the exception of a plan that nobody waits for, or asyncio complains about it."""
+    """Retrieve the exception of a plan that nobody waits for; asyncio would complain about it."""
     if not late.cancelled():
         late.exception()
 

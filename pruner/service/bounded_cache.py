@@ -1,4 +1,4 @@
-"""A cache with a bound in bytes: what was used last stays."""
+"""A cache with a bound in bytes; what was used longest ago goes first."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class BoundedCache(Generic[Value]):
         self._lock = Lock()
 
     def put(self, key: str, value: Value, size: int) -> None:
-        """Remember a value of `size` bytes unless it is; the oldest others are forgotten as far as need be."""
+        """Remember a value of `size` bytes, unless it is there already; the oldest others make room."""
         with self._lock:
             if key not in self._values:
                 self._values[key] = value, size + ENTRY_BYTES
@@ -32,7 +32,7 @@ class BoundedCache(Generic[Value]):
                 self._held -= self._values.popitem(last=False)[1][1]
 
     def get(self, key: str) -> Value | None:
-        """The value, which is then the one used last; None where it was forgotten or never known."""
+        """The value, which now counts as used last; None where it was forgotten or never known."""
         with self._lock:
             if key not in self._values:
                 return None

@@ -1,4 +1,4 @@
-"""What every request passes before it is served: the token, the number at once, the size and the time of its body."""
+"""Checks that every request passes before it is served: token, number at once, size and time of its body."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reports of past plans: what was asked is remembered, what came of it is made again when somebody looks."""
+"""Reports of past plans: requests are remembered, and planned again when somebody asks for the report."""
 
 from __future__ import annotations
 

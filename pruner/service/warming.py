@@ -1,4 +1,4 @@
-"""What a first plan would wait for, done when the service starts: an engine's patience is about two seconds."""
+"""Does when the service starts what a first plan would wait for: engines wait about two seconds."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _open_all(config: Config, catalog: Catalog) -> None:
             continue
         try:
             snapshot = catalog.open(table.name).snapshot()
-            # A predicate about nothing reads the log of the metadata table.
+            # A constant predicate reads the log of the metadata table, and nothing else of it.
             snapshot.plan("1 = 1")
             _log.info("table %s is ready: %d slices", table.name, len(snapshot.slices))
         except PrunerError as error:

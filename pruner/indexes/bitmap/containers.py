@@ -1,10 +1,10 @@
 """The containers of Roaring bitmaps for every value of a slice: the rows of one value with the same upper 16 bits.
 
 A container is the lower 16 bits of up to 4,096 rows, ascending, or 65,536 bits for more rows (RoaringFormatSpec.md).
-Two ways lead to them. A value that a sixteenth of all rows or more have is looked for by itself, one comparison of all
-rows: its containers are mostly bits, for which nothing needs to be sorted. The rows of the others are brought together
-by sorts of 65,536 rows each. Memory that is touched for the first time costs more than what is done with it, so
-temporary arrays are small or used again.
+They are made in two ways. Values that at least one row in sixteen has are found one by one: all rows are compared with
+the value. Their containers are mostly bits, for which nothing needs to be sorted. The rows of all other values are
+brought together by sorting, 65,536 rows at a time. Touching memory for the first time costs more than the work on it,
+so temporary arrays are small or used again.
 """
 
 from __future__ import annotations
