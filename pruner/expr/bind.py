@@ -18,6 +18,7 @@ from pruner.expr.bound import (
     BoundExpr,
     CompareLeaf,
     IsNullLeaf,
+    Leaf,
     NotNullLeaf,
     Point,
     PrefixLeaf,
@@ -197,7 +198,15 @@ class _Binder:
         if self._semantics.nan_order is NanOrder.UNORDERED and any(point.nan for point in points):
             return _unknown(node, "a list with NaN, which equals nothing")
         has_null = any(option.value is None for option in options)
-        return in_leaf(target.field, points, has_null)
+        leaf = in_leaf(target.field, points, has_null)
+        return leaf if self._semantics.traits.lists_follow_sql else self._in_of_values(leaf, has_null, node)
+
+    def _in_of_values(self, leaf: Leaf, has_null: bool, node: In) -> BoundExpr:
+        """A list of an engine for which NULL may be a value like others: what holds of NULL is open."""
+        if has_null:
+            return _unknown(node, "a list with NULL, which the engine may compare like a value")
+        of_null = any_of([negation(IsNullLeaf(leaf.field)), _unknown(node, "whether NULL is in a list")])
+        return all_of([leaf, of_null])
 
     def _lists_text(self, target: _Target, options: Sequence[Literal]) -> bool:
         """Tell whether the engine writes the column as text to find it in a list of texts.

@@ -129,6 +129,8 @@ class Traits:
     """Other unlike types: Spark casts most, DuckDB booleans and integers, Trino refuses all."""
     writes_columns_as_text_in_lists: bool = True
     """`IN ('1', …)` compares the text of the column's values: Spark. '1.00' is another text of an equal value."""
+    lists_follow_sql: bool = False
+    """NULL makes IN null, before it and in the list: SQL. pyarrow's `isin` is false of NULL, and NULL equals NULL."""
     casts_constants_to_null: bool = True
     """A constant that does not fit the column becomes NULL beside `<=>`: Spark ('1e0' beside an integer)."""
     counts_literal_digits: bool = False
@@ -168,6 +170,7 @@ _ALL: Final = (
         casts_text_beside_bytes=True,
         mixing=Mixing.BOOLEANS_WITH_INTEGERS,
         writes_columns_as_text_in_lists=False,
+        lists_follow_sql=True,
         casts_constants_to_null=False,
         decides_misfits_by_literal=False,
         rounds_beyond_38_digits=True,
@@ -193,6 +196,7 @@ _ALL: Final = (
         text_coercion=TextCoercion.DECIMALS_TO_DOUBLE,
         mixing=Mixing.TEXT_COLUMNS_AND_BOOLEANS,
         writes_columns_as_text_in_lists=True,
+        lists_follow_sql=True,
         casts_constants_to_null=True,
         decides_misfits_by_literal=True,
         counts_literal_digits=True,
@@ -213,9 +217,27 @@ _ALL: Final = (
         text_coercion=TextCoercion.REFUSED,
         mixing=Mixing.REFUSED,
         writes_columns_as_text_in_lists=False,
+        lists_follow_sql=True,
         casts_constants_to_null=False,
         decides_misfits_by_literal=False,
         takes_nanoseconds_for_utc=False,
+    ),
+    # Engines in Python read what `pruner_python` hands them. They compare by expressions, and have no SQL here.
+    Traits(
+        name="polars",
+        title="Polars",
+        nan_order=NanOrder.GREATEST,
+        asks_session_for_calendar=False,
+        reads_padded_folders_as_text=True,
+        shared_partition_columns=Origin.FILE,
+    ),
+    Traits(
+        name="pyarrow",
+        title="pyarrow",
+        nan_order=NanOrder.UNORDERED,
+        asks_session_for_calendar=False,
+        reads_padded_folders_as_text=True,
+        shared_partition_columns=Origin.FILE,
     ),
 )
 

@@ -14,11 +14,17 @@ import numpy as np
 import pyarrow as pa
 
 from pruner.errors import TableError
+from pruner.planning.python_engines import scan_with
 from pruner.planning.report import FileDetail, FunnelStep, PlanFacts, report_json, report_text
 from pruner.tables.snapshot import SliceSequence
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import datafusion
+    import polars
     from numpy.typing import NDArray
+    from pyarrow import dataset
 
     from pruner.expr.semantics import Semantics
     from pruner.planning.rows import RowPositions
@@ -152,6 +158,39 @@ class Plan:
         goes for every file.
         """
         return self._rows(self.ordinals)
+
+    def scan_polars(
+        self, columns: Sequence[str] | None = None, *, storage_options: Mapping[str, str] | None = None
+    ) -> polars.LazyFrame:
+        """All rows of the files to read, lazily, with the table's names and types (docs/python.md).
+
+        The predicate is still to be applied: the frame holds every row that it is true for, and others.
+
+        Args:
+            columns: names of top-level columns; all unless given.
+            storage_options: for Polars to read from an object store.
+
+        Raises:
+            SchemaError: a column cannot be read as the table has it; with the reason.
+            TableError: a slice to read has log files and the scan mode is not `read_optimized`.
+        """
+        return scan_with("polars", self, columns, storage_options)
+
+    def scan_pyarrow(
+        self, columns: Sequence[str] | None = None, *, storage_options: Mapping[str, str] | None = None
+    ) -> dataset.Dataset:
+        """All rows of the files to read as a dataset, otherwise as `scan_polars`; options are those of `open_table`."""
+        return scan_with("pyarrow", self, columns, storage_options)
+
+    def scan_datafusion(
+        self,
+        context: datafusion.SessionContext | None = None,
+        columns: Sequence[str] | None = None,
+        *,
+        storage_options: Mapping[str, str] | None = None,
+    ) -> datafusion.DataFrame:
+        """All rows of the files to read in a session context, otherwise as `scan_pyarrow`; a new one unless given."""
+        return scan_with("datafusion", self, columns, storage_options, context)
 
     @property
     def rows_exact(self) -> bool:

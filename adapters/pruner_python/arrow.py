@@ -1,0 +1,50 @@
+"""A plan as a Dataset of pyarrow."""
+
+from __future__ import annotations
+
+from functools import reduce
+from typing import TYPE_CHECKING, Any
+
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+from pyarrow.fs import LocalFileSystem
+
+from pruner.storage.files import open_for_arrow
+from pruner_python.content import content_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from pruner.planning.plan import Plan
+    from pruner_python.content import Part
+
+engine = "pyarrow"
+
+_arrow: Any = pc  # whose stubs lack the expressions of datasets
+
+
+def scan(
+    plan: Plan, columns: Sequence[str] | None, storage_options: Mapping[str, str], into: object = None
+) -> ds.Dataset:
+    """The files of a plan as a dataset: see `pruner.planning.python_engines.FileScanner`."""
+    content = content_of(plan, columns, storage_options)
+    format_: Any = ds.ParquetFileFormat()
+    local = LocalFileSystem()
+
+    def fragment(uri: str, guarantee: Any) -> Any:
+        place = open_for_arrow(uri, None, storage_options)
+        told: dict[str, Any] = {} if guarantee is None else {"partition_expression": guarantee}
+        return format_.make_fragment(place, local if isinstance(place, str) else None, **told)
+
+    fragments = [fragment(uri, _guarantee(part)) for part in content.parts for uri in part.files]
+    dataset: Any = ds.FileSystemDataset
+    return dataset(fragments, content.schema, format_, local)
+
+
+def _guarantee(part: Part) -> Any:
+    """The values of a partition, as what holds for all of its rows: from there pyarrow takes them."""
+    known = [
+        _arrow.field(name) == value if value.is_valid else _arrow.field(name).is_null()
+        for name, value in part.values.items()
+    ]
+    return reduce(lambda one, other: one & other, known) if known else None

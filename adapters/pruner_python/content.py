@@ -1,0 +1,151 @@
+"""What a Python engine is to read of a plan: files by partition, with the columns and types of the table.
+
+A column that files hold is taken from there, also where it stands in the path as well; a file that lacks it gives NULL.
+A column that stands in paths alone has the value that the snapshot read there. Whatever would come out of the files
+otherwise than the table's schema says is refused before anything is read.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from pruner.errors import SchemaError
+from pruner.storage.files import open_for_arrow
+from pruner.tables.file_schemas import plain_schema
+from pruner.tables.unify import promote
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from pruner.planning.plan import Plan
+    from pruner.schema import Field
+
+
+@dataclass(frozen=True)
+class Part:
+    """Files of one partition; `values` are those of the columns that stand in paths alone."""
+
+    files: list[str]
+    values: dict[str, pa.Scalar[Any]]
+
+
+@dataclass(frozen=True)
+class Content:
+    """What is to be read: `schema` has the columns of the result, `stored` those that come from the files."""
+
+    schema: pa.Schema
+    stored: pa.Schema
+    parts: list[Part]
+
+
+def content_of(plan: Plan, columns: Sequence[str] | None, storage_options: Mapping[str, str]) -> Content:
+    """Work out what is to be read of a plan, and check that every file gives what the table's schema says.
+
+    Args:
+        plan: what is to be read.
+        columns: names of top-level columns; all unless given.
+        storage_options: options of the store, to read footers where the snapshot has not read them.
+
+    Raises:
+        SchemaError: a column cannot be read as the table has it; with the reason.
+        TableError: a slice to read has log files, so that its base file alone is not the table's content.
+    """
+    # It refuses slices with log files.
+    count = len(plan.files_arrow)
+    fields = list(plan.schema.columns)
+    if columns is not None:
+        fields = [plan.schema.find((name,)) for name in columns]
+    for field in fields:
+        _check_field(plan, field)
+    schema = pa.schema([pa.field(field.name, field.type) for field in fields])
+    in_files = [field for field in fields if field.in_file]
+    _check_files(plan, in_files, storage_options)
+    stored = pa.schema([pa.field(field.name, field.type) for field in in_files])
+    in_paths = [field for field in fields if not field.in_file]
+    return Content(schema, stored, list(_parts(plan, in_paths)) if count else [])
+
+
+def _check_field(plan: Plan, field: Field) -> None:
+    for part in plan.schema:
+        if part.path[0] == field.path[0] and part.conflict is not None:
+            raise _refusal(part.name, part.conflict)
+    if not field.absent_is_null:
+        raise _refusal(field.name, "files that lack it stand for a default value, which they do not hold")
+    if not field.in_file and field.path not in plan.snapshot.partitions.values:
+        raise _refusal(field.name, "it stands in the paths alone, and they do not tell its value")
+
+
+def _refusal(name: str, reason: str) -> SchemaError:
+    return SchemaError(
+        f"column {name!r} cannot be read from the files alone: {reason}; name the columns that you need"
+    )
+
+
+def _check_files(plan: Plan, fields: list[Field], storage_options: Mapping[str, str]) -> None:
+    """Refuse a file that holds a column in another type, or under a name of other capitals, than can be read."""
+    known = plan.snapshot.file_schemas
+    checked: set[int] = set()
+    for ordinal, uri in _kept(plan):
+        at = -1 if known is None else int(known.ordinals[ordinal])
+        if known is None or at < 0:
+            _check_schema(uri, _schema_in_footer(uri, storage_options), fields)
+        elif at not in checked:
+            checked.add(at)
+            _check_schema(uri, known.distinct[at], fields)
+
+
+def _schema_in_footer(uri: str, storage_options: Mapping[str, str]) -> pa.Schema:
+    parquet: Any = pq  # whose stubs leave types open
+    return plain_schema(parquet.read_schema(open_for_arrow(uri, None, storage_options)))
+
+
+def _kept(plan: Plan) -> Iterator[tuple[int, str]]:
+    files: Any = plan.snapshot.columns.column("base_file")
+    kept = files.take(pa.array(plan.ordinals, pa.int64())).to_pylist()
+    for ordinal, uri in zip(plan.ordinals.tolist(), kept, strict=True):
+        if uri is not None:
+            yield ordinal, uri
+
+
+def _check_schema(uri: str, schema: pa.Schema, fields: list[Field]) -> None:
+    spelled = {name.lower(): name for name in schema.names}
+    for field in fields:
+        name = spelled.get(field.name.lower())
+        if name is None:
+            continue
+        if name != field.name:
+            raise _refusal(field.name, f"{uri} spells it {name!r}")
+        held: pa.DataType = cast("Any", schema).field(name).type
+        if not _reads_as(held, field.type):
+            raise _refusal(field.name, f"the table has {field.type}, and {uri} holds {held}")
+
+
+def _reads_as(held: pa.DataType, wanted: pa.DataType) -> bool:
+    """Tell whether every value of a file's type is the same value in the table's type."""
+    if pa.types.is_struct(held) and pa.types.is_struct(wanted):
+        types = {part.name: part.type for part in _children(wanted)}
+        return all(part.name in types and _reads_as(part.type, types[part.name]) for part in _children(held))
+    common, conflict = promote(wanted, held)
+    return conflict is None and common.equals(wanted)
+
+
+def _children(struct: pa.DataType) -> Iterator[pa.Field[Any]]:
+    return iter(cast("Any", struct))
+
+
+def _parts(plan: Plan, in_paths: list[Field]) -> Iterator[Part]:
+    kept = list(_kept(plan))
+    if not in_paths:
+        yield Part([uri for _, uri in kept], {})
+        return
+    partitions = plan.snapshot.partition_ordinals[[ordinal for ordinal, _ in kept]]
+    values = {field.name: plan.snapshot.partitions.values[field.path] for field in in_paths}
+    for partition in np.unique(partitions).tolist():
+        files = [kept[at][1] for at in np.flatnonzero(partitions == partition)]
+        of_partition = {field.name: values[field.name][partition].cast(field.type) for field in in_paths}
+        yield Part(files, of_partition)
