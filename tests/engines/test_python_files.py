@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import pruner
-from pruner.errors import PredicateError, SchemaError
+from pruner.errors import PredicateError, SchemaError, TableError
 from pruner.expr.engines import ENGINES
 from pruner.expr.nodes import (
     Column,
@@ -33,6 +33,7 @@ from pruner.expr.nodes import (
     disjunction,
 )
 from pruner.planning.plan import Plan
+from tests.support.hudi_synthetic import SyntheticTable
 from tests.support.parquet_tables import write_tree
 
 NAN = float("nan")
@@ -349,3 +350,35 @@ def test_folders_with_leading_zeros_are_the_text_of_the_snapshot(
     form = Compare(Operator.EQ, Column(("k",)), Literal("01", pa.string()))
     rules = pruner.Semantics("pyarrow", nan_order=ENGINES["pyarrow"].nan_order)
     assert pruner.open_table(str(root)).plan(form, semantics=rules).kept == 1
+
+
+@ENGINE_READS
+def test_slices_with_log_files_are_refused_as_by_files(read: Callable[..., pa.Table], tmp_path: Path):
+    made = SyntheticTable(tmp_path / "t", merge_on_read=True)
+    made.insert(["city=a", "city=b"])
+    table = pruner.open_table(str(made.root))
+    assert (
+        read(table.plan("city = 'a'"), ["id"]).num_rows == read(table.plan("city = 'b'"), ["id"]).num_rows > 0
+    )
+    made.log(list(made.groups)[:1])
+    with pytest.raises(TableError, match="some slices to read have log files"):
+        read(table.plan("true"))
+    rules = pruner.Semantics(scan_mode="read_optimized")
+    assert read(table.plan("true", semantics=rules), ["id"]).num_rows > 0
+
+
+def test_a_file_whose_footer_says_another_type_than_the_table_is_refused(tmp_path: Path):
+    """R7: the schema of a Hudi table comes from its commits, and the files are asked what they hold."""
+    made = SyntheticTable(tmp_path / "t")
+    made.insert(["city=a"])
+    [file] = (made.root / "city=a").glob("*.parquet")
+    held = pq.read_table(file)
+    file.unlink()
+    pq.write_table(
+        held.set_column(held.schema.get_field_index("id"), "id", pa.array(["1"] * len(held))), file
+    )
+    plan = pruner.open_table(str(made.root)).plan("true")
+    with pytest.raises(
+        SchemaError, match="column 'id' cannot be read from the files alone: the table has int64, and "
+    ):
+        plan.scan_polars()

@@ -30,6 +30,7 @@ NAMED_HERE = {
     "expr/dialects.py": "the table of SQL dialects",
     "indexes/columns/trust.py": "names of writers, as they stand in files",
     "cli/queries.py": "`pruner query` runs on DuckDB",
+    "pipeline/spark_probe.py": "modules that a Spark worker must have",
     "planning/plan.py": "`scan_polars` and its like name the engine that the files are for",
 }
 
