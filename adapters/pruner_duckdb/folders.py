@@ -81,23 +81,25 @@ def _one_of_each(snapshot: Snapshot) -> list[str]:
 
 
 def parsed_alike(snapshot: Snapshot, types: Mapping[tuple[str, ...], str]) -> bool:
-    """Tell whether DuckDB finds in every path the keys and texts that the snapshot found, and no others.
+    """Tell whether DuckDB finds in every path the keys and texts that the snapshot found, and no other column's.
 
     Args:
         snapshot: of a Parquet table.
         types: of its partition columns.
     """
     keys = {path[0] for path in types}
+    columns = {folded(entry.path[0]) for entry in snapshot.schema.columns}
     if any(field.conflict and field.partition for field in snapshot.schema.columns):
         return False
     if _any_has(snapshot.columns.column("base_file"), "\\"):  # which parts folders, too
         return False
-    partitions = snapshot.partitions
     used = np.unique(snapshot.partition_ordinals)
-    folders: list[Any] = partitions.paths.take(pa.array(used, pa.int64())).to_pylist()
-    return all(
-        _is_alike(uri, folder, keys) for uri, folder in zip(_one_of_each(snapshot), folders, strict=True)
-    )
+    folders: list[Any] = snapshot.partitions.paths.take(pa.array(used, pa.int64())).to_pylist()
+    places = dict.fromkeys(zip(map(_above, _one_of_each(snapshot), folders), folders, strict=True))
+    above = {_keys(root) for root, _ in places}
+    if len(above) > 1 or any(folded(key) in columns for key in next(iter(above), ())):
+        return False
+    return all(_is_alike(root, folder, keys) for root, folder in places)
 
 
 def _any_has(texts: Any, sign: str) -> bool:
@@ -105,11 +107,18 @@ def _any_has(texts: Any, sign: str) -> bool:
     return bool(compute.any(compute.match_substring(texts, sign)).as_py())
 
 
-def _is_alike(uri: str, folder: str, keys: set[str]) -> bool:
-    inside = f"{folder}/" if folder else ""
-    above = uri.removeprefix("file://").rpartition("/")[0]
-    root = f"{above}/".removesuffix(f"/{inside}")
-    if any(sign in root for sign in "=?\n") or _FOLDERS.fullmatch(inside) is None:
+def _above(uri: str, folder: str) -> str:
+    """The root of a file that lies in a folder below it."""
+    place = uri.removeprefix("file://").rpartition("/")[0]
+    return place.removesuffix(f"/{folder}") if folder else place
+
+
+def _keys(path: str) -> tuple[str, ...]:
+    return tuple(part.partition("=")[0] for part in path.split("/") if "=" in part)
+
+
+def _is_alike(root: str, folder: str, keys: set[str]) -> bool:
+    if any(sign in root for sign in "%?\n") or _FOLDERS.fullmatch(f"{folder}/") is None:
         return False
-    found = [part.partition("=")[0] for part in inside.split("/") if "=" in part]
+    found = _keys(folder)
     return len(found) == len(keys) and set(found) == keys

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     import pyarrow as pa
+    from numpy.typing import NDArray
 
     from pruner.tables.snapshot import FileSchemas, Snapshot
 
@@ -52,6 +53,16 @@ class FileColumns:
     def by_name(self) -> Mapping[str, tuple[str, str | None]]:
         """Name and type of each column by the folded name."""
         return {folded(name): (name, data_type) for name, data_type in self.columns}
+
+
+@dataclass(frozen=True)
+class FileKinds:
+    """What is known of the files of a snapshot: `ordinals[i]` is the place of slice i's in `columns`, -1 where nothing
+    is known.
+    """
+
+    columns: tuple[FileColumns | None, ...]
+    ordinals: NDArray[np.int32]
 
 
 class NativeColumns:
@@ -91,9 +102,7 @@ def _described(
     for ordinal in np.flatnonzero(schemas.ordinals == number)[:_TRIES].tolist():
         uri: str = files[ordinal].as_py()
         if "://" in uri and not uri.startswith("file://"):
-            # Where DuckDB cannot be asked, no file may have a name twice.
-            distinct = len({folded(name) for name in names}) == len(names)
-            return FileColumns(tuple((name, None) for name in names)) if distinct else None
+            return unasked(names)
         try:
             described = run.execute(
                 "DESCRIBE FROM read_parquet(?, hive_partitioning = false, binary_as_string = false)",
@@ -104,6 +113,12 @@ def _described(
         columns = tuple((str(row[0]), str(row[1])) for row in described)
         return FileColumns(columns, renamed=[name for name, _ in columns] != names)
     return None
+
+
+def unasked(names: list[str]) -> FileColumns | None:
+    """The columns of files of which DuckDB is not asked; None where it would rename one."""
+    distinct = len({folded(name) for name in names}) == len(names)
+    return FileColumns(tuple((name, None) for name in names)) if distinct else None
 
 
 def united(

@@ -12,6 +12,7 @@ import numpy as np
 from pruner.tables.snapshot import SliceSequence
 from pruner_duckdb.merged_rows import MergedRows
 from pruner_duckdb.merging import SliceMerger
+from pruner_duckdb.native import FileKinds
 from pruner_duckdb.positions import positions_to_read
 from pruner_duckdb.scan import Bind, Reading, merged_sql, scan_sql
 from pruner_duckdb.shape import ScanShape
@@ -76,7 +77,8 @@ class PlanReader:
         snapshot, ordinals = plan.snapshot, plan.ordinals
         to_merge = self._to_merge(plan, may_read)
         files, merged = ordinals[~to_merge], ordinals[to_merge]
-        reading = Reading(may_read, positions_to_read(plan, files), whole_structs)
+        kinds = self._kinds(snapshot, files, shape)
+        reading = Reading(may_read, kinds, positions_to_read(plan, files), whole_structs)
         if not len(merged):
             shape = shape.narrowed(may_read) if narrow else shape
             return scan_sql(snapshot, files, shape, bind, reading)
@@ -102,6 +104,15 @@ class PlanReader:
         unmerged = np.flatnonzero(has_base & ~to_merge)
         to_merge[unmerged] = self._file_types().widened(snapshot, ordinals[unmerged], may_read)
         return to_merge
+
+    def _kinds(self, snapshot: Snapshot, ordinals: NDArray[np.intp], shape: ScanShape) -> FileKinds | None:
+        """What is known of the base files to read."""
+        if snapshot.file_schemas is not None:
+            return FileKinds(shape.files, snapshot.file_schemas.ordinals)
+        if "://" in self._root and not self._root.startswith("file://"):
+            return None  # a request for each file, which DuckDB makes again
+        has_base = snapshot.columns.column("base_file").is_valid().to_numpy()
+        return self._file_types().kinds(snapshot, ordinals[has_base[ordinals]])
 
     def _file_types(self) -> FileTypes:
         with self._lock:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from pruner.tables.snapshot import Snapshot
-    from pruner_duckdb.native import FileColumns
+    from pruner_duckdb.native import FileColumns, FileKinds
     from pruner_duckdb.shape import ScanShape
 
 MOST_SCANS = 32
@@ -43,12 +43,15 @@ Bind = Callable[[Any], str]
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What a statement wants of the files: `may_read` tells of a column whether it may be read (a wrong answer costs
-    time alone), `positions` are those of the rows to read of each file (None for all), `whole_structs` tells
-    whether structs must not be read field by field.
+    """What a statement wants of the files, and what is known of them.
+
+    `may_read` tells of a column whether it may be read; a wrong answer costs time alone. `kinds` is None where nothing
+    is known. `positions` are those of the rows to read of each file, None for all. `whole_structs` tells whether
+    structs must not be read field by field.
     """
 
     may_read: Callable[[str], bool]
+    kinds: FileKinds | None = None
     positions: NDArray[np.uint32] | None = None
     whole_structs: bool = False
 
@@ -65,12 +68,12 @@ def scan_sql(
         bind: takes lists of files, and partition values, as parameters.
         reading: what the statement wants of them.
     """
-    base = snapshot.columns.column("base_file").take(pa.array(ordinals, pa.int64()))
+    base = snapshot.columns.column("base_file")
     if base.null_count:
-        ordinals = ordinals[base.is_valid().to_numpy()]
+        ordinals = ordinals[base.is_valid().to_numpy()[ordinals]]
     if not len(ordinals):
         return shape.relation.empty_select()
-    groups, others = _alike(snapshot, ordinals, shape, by_position=reading.positions is not None)
+    groups, others = _alike(snapshot, ordinals, shape, reading)
     queries = [_native_sql(snapshot, each, columns, shape, bind, reading) for columns, each in groups]
     if len(others):
         where = _stands_at(reading.positions)
@@ -79,18 +82,18 @@ def scan_sql(
 
 
 def _alike(
-    snapshot: Snapshot, ordinals: NDArray[np.intp], shape: ScanShape, *, by_position: bool
+    snapshot: Snapshot, ordinals: NDArray[np.intp], shape: ScanShape, reading: Reading
 ) -> tuple[list[tuple[FileColumns, NDArray[np.intp]]], NDArray[np.intp]]:
     """Part slices into those that one native scan serves, and those that none does."""
-    schemas = snapshot.file_schemas
+    kinds, by_position = reading.kinds, reading.positions is not None
     none = np.zeros(0, dtype=np.intp)
-    if schemas is None or not _reads_partitions(snapshot, ordinals, shape):
+    if kinds is None or not _reads_partitions(snapshot, ordinals, shape):
         return [], ordinals
-    numbers = schemas.ordinals[ordinals]
+    numbers = kinds.ordinals[ordinals]
     alike: dict[object, tuple[FileColumns, list[int]]] = {}
     different: list[int] = np.unique(numbers).tolist()
     for number in different:
-        columns = shape.files[number] if 0 <= number < len(shape.files) else None
+        columns = kinds.columns[number] if number >= 0 else None
         # A column of that name hides DuckDB's own.
         if columns is not None and not (by_position and _POSITION in columns.by_name):
             alike.setdefault(_signature(columns, shape, number), (columns, []))[1].append(number)

@@ -17,7 +17,7 @@ from pruner.errors import SchemaError
 from pruner_duckdb.folders import folder_types, parsed_alike
 from pruner_duckdb.native import FileColumns, NativeColumns, folded, united
 from pruner_duckdb.shadow import Relation
-from pruner_duckdb.types import file_name, is_ambiguous, quote, sql_type
+from pruner_duckdb.types import file_name, is_ambiguous, is_nested, quote, sql_type
 
 if TYPE_CHECKING:
     from pruner.schema import Field
@@ -141,12 +141,14 @@ def _table_columns(
     snapshot: Snapshot, table_format: str, run: duckdb.DuckDBPyConnection, name: str
 ) -> tuple[tuple[str, str, tuple[str, ...] | None], ...]:
     """The columns of the table's own schema; only what Arrow leaves open is looked up in a file."""
+    hudi = table_format == "hudi"
     native: Mapping[str, str] | None = None
     columns: list[tuple[str, str, tuple[str, ...] | None]] = []
     for entry in snapshot.schema.columns:
         from_path = _from_path(entry, snapshot, table_format)
         data_type = sql_type(entry.type)
-        if not from_path and is_ambiguous(entry.type):
+        # A file written before a field was added to a struct does not have it.
+        if not from_path and is_ambiguous(entry.type) and not (hudi and data_type and is_nested(entry.type)):
             native = _types_of_a_file(snapshot, run) if native is None else native
             data_type = native.get(entry.name.lower(), data_type)
         if data_type is None:

@@ -130,6 +130,11 @@ def _nested_type(data_type: pa.DataType) -> str | None:
     return None
 
 
+def is_nested(data_type: pa.DataType) -> bool:
+    """Tell whether values of a type hold others."""
+    return pa.types.is_nested(data_type)
+
+
 def is_ambiguous(data_type: pa.DataType) -> bool:
     """Tell whether files of this Arrow type can be several DuckDB types, so that DuckDB is to be asked.
 

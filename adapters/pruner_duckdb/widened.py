@@ -1,4 +1,5 @@
-"""Files of a Hudi table that hold `float` where the table says `double`.
+"""What the base files of a Hudi table hold, from their footers: which of them one native scan serves, and which hold
+`float` where the table says `double`.
 
 Hudi reads a widened 0.1 as 0.1, by way of its text; DuckDB reads 0.10000000149011612 (trap S19). Such files
 are read through hudi-rs, which does as Hudi does.
@@ -15,6 +16,7 @@ import pyarrow as pa
 
 from pruner.tables.file_schemas import BrokenFileError, SchemaReader, struct_fields
 from pruner.tables.listing import open_lister
+from pruner_duckdb.native import FileKinds, unasked
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -52,13 +54,31 @@ class FileTypes:
         ]
         if not doubles or not len(ordinals):
             return np.zeros(len(ordinals), dtype=bool)
+        schemas = self._of(snapshot, ordinals)
+        verdicts = {id(schema): _widens(doubles, schema) for schema in schemas if schema is not None}
+        return np.array([schema is not None and verdicts[id(schema)] for schema in schemas], dtype=bool)
+
+    def kinds(self, snapshot: Snapshot, ordinals: NDArray[np.intp]) -> FileKinds:
+        """Return what is known of some base files, for as many as can be read.
+
+        Args:
+            snapshot: the snapshot.
+            ordinals: slices that have a base file.
+        """
+        schemas = self._of(snapshot, ordinals)
+        distinct = {id(schema): schema for schema in schemas if schema is not None}
+        places = {id_: place for place, id_ in enumerate(distinct)}
+        found = np.full(len(snapshot), -1, dtype=np.int32)
+        found[ordinals] = [places.get(id(schema), -1) for schema in schemas]
+        return FileKinds(tuple(unasked(schema.names) for schema in distinct.values()), found)
+
+    def _of(self, snapshot: Snapshot, ordinals: NDArray[np.intp]) -> list[pa.Schema | None]:
+        """The schema of each base file; None for what cannot be read."""
         chosen = snapshot.columns.take(pa.array(ordinals, pa.int64()))
         uris: list[Any] = chosen.column("base_file").to_pylist()
         sizes: list[Any] = chosen.column("base_size").to_pylist()
-        files: dict[str, int] = dict(zip(uris, sizes, strict=True))
-        schemas = self._read(files)
-        verdicts = {id(schema): _widens(doubles, schema) for schema in schemas.values()}
-        return np.array([uri in schemas and verdicts[id(schemas[uri])] for uri in files], dtype=bool)
+        schemas = self._read(dict(zip(uris, sizes, strict=True)))
+        return [schemas.get(uri) for uri in uris]
 
     def _read(self, files: Mapping[str, int]) -> dict[str, pa.Schema]:
         """Schemas by URI; what cannot be read is missing, and DuckDB meets the same file."""
