@@ -7,7 +7,7 @@ those of the table's own schema.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -111,9 +111,9 @@ def _parquet_shape(
     # DuckDB sorts by name what it adds.
     columns += [(path[0], data_type, path) for path, data_type in sorted(from_path.values())]
     renamed = any(each.renamed for each in known)
-    hidden = {shown for shown, data_type, _ in columns if renamed or _is_hidden(snapshot, shown, data_type)}
+    hidden = frozenset(each[0] for each in columns) if renamed else _hidden(snapshot, columns, run)
     alike = parsed_alike(snapshot, folders)
-    return ScanShape(tuple(columns), files, alike, frozenset(hidden))
+    return ScanShape(tuple(columns), files, alike, hidden)
 
 
 def _table_type(snapshot: Snapshot, column: str, table: str) -> str:
@@ -125,16 +125,37 @@ def _table_type(snapshot: Snapshot, column: str, table: str) -> str:
     return data_type
 
 
-def _is_hidden(snapshot: Snapshot, column: str, data_type: str) -> bool:
-    """Tell whether the snapshot's type of a column says nothing of the values that DuckDB reads."""
+def _hidden(
+    snapshot: Snapshot,
+    columns: Collection[tuple[str, str, tuple[str, ...] | None]],
+    run: duckdb.DuckDBPyConnection,
+) -> frozenset[str]:
+    """The columns of which the snapshot's type says nothing of the values that DuckDB reads."""
+    expected: dict[str, str] = {}
+    shown: dict[str, str] = {}
+    for name, data_type, _ in columns:
+        own = _own_type(snapshot, name)
+        if own is not None:
+            expected[name], shown[name] = own, data_type
+    if not expected:
+        return frozenset(name for name, _, _ in columns)
+    spelled = run.execute(
+        "SELECT " + ", ".join(f"typeof(NULL::{own})" for own in expected.values())
+    ).fetchone()
+    same = {
+        name
+        for name, spelling in zip(expected, spelled or (), strict=True)
+        if spelling == shown[name] or (spelling == "TIMESTAMP_NS" and shown[name] == "TIMESTAMP")  # INT96
+    }
+    return frozenset(name for name, _, _ in columns if name not in same)
+
+
+def _own_type(snapshot: Snapshot, column: str) -> str | None:
+    """DuckDB's type for the snapshot's of a column; None where there is none."""
     try:
-        held = snapshot.schema.find((column,))
+        return sql_type(snapshot.schema.find((column,)).type)
     except SchemaError:
-        return True
-    own = sql_type(held.type)
-    return own != data_type.replace(" WITH TIME ZONE", "TZ").replace(",", ", ") and not is_ambiguous(
-        held.type
-    )
+        return None
 
 
 def _table_columns(
