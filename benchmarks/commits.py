@@ -1,6 +1,6 @@
 """One commit on a large Hudi table: the snapshot and the first plan after it, followed against listed in full.
 
-The table is made up: its files are one by many names, its timeline is what Hudi writes in table version 6.
+The table is made up: its files are one file under many names, its timeline is what Hudi writes in table version 6.
 """
 
 from __future__ import annotations

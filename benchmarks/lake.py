@@ -50,7 +50,7 @@ def made_up_bounds(count: int) -> Bounds:
 
 
 def link_tree(root: Path, count: int) -> None:
-    """Make a table of `count` files; some of them are one file by many names."""
+    """Make a table of `count` files; some of them are one file under many names."""
     root.mkdir(parents=True)
     content = pa.table({"event": pa.array([1, 2, 3], pa.int64()), "carrier": pa.array(["AA", "BB", "CC"])})
     source = ""

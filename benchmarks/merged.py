@@ -64,7 +64,7 @@ def _by_adapter(con: pruner_duckdb.Connection, statement: str) -> pa.Table:
 
 
 def _by_hudi_rs(root: str, statement: str, columns: list[str] | None) -> Any:
-    """What one does without the adapter: hudi-rs reads the table into Arrow, DuckDB queries that."""
+    """What users do without the adapter: hudi-rs reads the table into Arrow, DuckDB queries that."""
     options = hudi.HudiReadOptions(projection=columns)
     rows = pa.Table.from_batches(hudi.HudiTable(root, {}).read(options))
     con = duckdb.connect()

@@ -43,7 +43,7 @@ class Gate:
                 gate.serve(self, None)
 
             def log_message(self, format: str, *args: Any) -> None:  # noqa: A002  (the base class's name)
-                """Nothing reads it."""
+                """Log nothing: no test reads it."""
 
         self.target = ""
         self.behaviour: Behaviour = Behaviour()
