@@ -12,9 +12,10 @@ import pytest
 
 import pruner
 import pruner_duckdb
+from tests.support import spec
 from tests.support.duckdb_statements import expected_scans, full_reader, indexed_tables, read_scans, rows
 from tests.support.statement_tables import TABLES, write_parquet
-from tests.support.statements import SPEC, all_cases
+from tests.support.statements import FILE, all_cases
 
 CASES = {case.name: case for case in all_cases()}
 
@@ -39,7 +40,7 @@ def test_over_parquet(root: Path, tables: dict[str, pruner.Table], tmp_path: Pat
 
 
 def test_the_file_is_what_its_head_says(record_property: Callable[[str, object], None]) -> None:
-    head = SPEC.read_text(encoding="utf-8").split("== portable")[0].replace("\n#        ", "")
+    head = spec.comments(FILE).replace("\n        ", " ")
     named = Counter(case.category for case in CASES.values())
     assert [category for category in named if category not in head] == []
     portable = sum(case.portable for case in CASES.values())

@@ -1,6 +1,6 @@
 """The table `tests/spec/catalyst.txt`: what Spark's optimizer makes of a predicate, in the expression form.
 
-A line `# name=value …` sets the session's settings for what follows (`#` alone: none). Then come pairs: a predicate
+A line `== name=value …` sets the session's settings for what follows. Then come pairs: a predicate
 over the columns below, and behind `=>` what a scan gets, with `?(text: reason)` for a part that is not understood,
 or `no filter` where Spark decides by itself. Spark adds `x IS NOT NULL` where a comparison of x follows.
 """
@@ -26,13 +26,12 @@ from pruner_spark.catalyst import decode
 from pruner_spark.session import SessionState
 from tests.support.catalyst import condition, counted_calls, parquet_schema, settings
 from tests.support.losses import indexed, write_files
+from tests.support.spec import Case, cases
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.spark
-
-SPEC = Path(__file__).parents[1] / "spec" / "catalyst.txt"
 
 ROW = pa.table(
     {
@@ -60,18 +59,7 @@ ROW = pa.table(
 )
 
 
-def cases() -> list[tuple[str, str, str]]:
-    """Read the table: (settings, predicate, expected) for each pair."""
-    found: list[tuple[str, str, str]] = []
-    rules = predicate = ""
-    for line in SPEC.read_text(encoding="utf-8").splitlines():
-        if line.startswith("#"):
-            rules = line[1:].strip()
-        elif line.startswith("=> "):
-            found.append((rules, predicate, line[3:]))
-        elif line.strip():
-            predicate = line
-    return found
+CASES = cases("catalyst.txt")
 
 
 @pytest.fixture(scope="module")
@@ -118,18 +106,18 @@ def marked(node: Expr) -> Expr:
             return node
 
 
-@pytest.mark.parametrize(("rules", "predicate", "expected"), cases())
-def test_decoding(spark: SparkSession, t: str, file: Path, rules: str, predicate: str, expected: str) -> None:
-    with settings(spark, dict(rule.split("=", 1) for rule in rules.split())):
-        expression = decoded(spark, t, predicate, file)
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.place)
+def test_decoding(spark: SparkSession, t: str, file: Path, case: Case) -> None:
+    with settings(spark, dict(rule.split("=", 1) for rule in case.part.split())):
+        expression = decoded(spark, t, case.text, file)
         semantics = SessionState.of(spark).semantics()
-    assert ("no filter" if expression is None else show(marked(expression))) == expected
+    assert ("no filter" if expression is None else show(marked(expression))) == case.behind("=>")
     if expression is not None:
         bind(expression, parquet_schema(file), semantics, strict=False)
 
 
 def test_the_table_is_read() -> None:
-    assert len(cases()) >= 80
+    assert len(CASES) >= 80
 
 
 def test_round_trips_are_few(

@@ -7,10 +7,11 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from pathlib import Path
 from typing import Any
 
-SPEC = Path(__file__).parents[1] / "spec" / "statements.txt"
+from tests.support import spec
+
+FILE = "statements.txt"
 
 _SCAN = re.compile(r"(\w+) (\d+)/(\d+)")
 _FOR_ENGINE = re.compile(r"(\w+): (.*)")
@@ -45,7 +46,7 @@ class Case:
     @property
     def name(self) -> str:
         """What a test of this case is called."""
-        return f"line {self.line}, {self.category}"
+        return f"{FILE}:{self.line}, {self.category}"
 
     def scans(self, engine: str) -> tuple[ExpectedScan, ...]:
         """What an engine reads, in the order of the text."""
@@ -60,23 +61,15 @@ class Case:
 @cache
 def all_cases() -> Sequence[Case]:
     """Return every case, in the order of the file."""
-    cases: list[Case] = []
-    part = category = ""
-    open_case: Case | None = None
+    return [_read(block) for block in spec.cases(FILE)]
+
+
+def _read(block: spec.Case) -> Case:
+    case = Case(block.category, block.part == "portable", block.line)
     sql = ""
-    for number, line in enumerate(SPEC.read_text(encoding="utf-8").splitlines(), 1):
-        if not line.strip():
-            open_case, sql = None, ""
-        elif line.startswith("== "):
-            part = line[3:]
-        elif line.startswith("["):
-            category = line.strip("[]")
-        elif not line.startswith("#"):
-            if open_case is None:
-                open_case = Case(category, part == "portable", number)
-                cases.append(open_case)
-            sql = _read_line(open_case, line, sql)
-    return cases
+    for line in block.lines:
+        sql = _read_line(case, line, sql)
+    return case
 
 
 def _read_line(case: Case, line: str, sql: str) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -15,15 +14,10 @@ from pruner.expr.bound import BoundAnd, BoundExpr, BoundNot, BoundOr, IsNullLeaf
 from pruner.expr.nodes import FALSE, NULL, TRUE, Constant
 from pruner.schema import Field
 from pruner.verdict import Outcome, possible
+from tests.support import spec
 
-SPEC = Path(__file__).parent.parent / "spec" / "verdict.txt"
 LEAVES = {name: IsNullLeaf(Field((name,), pa.bool_())) for name in "abc"}
 LETTERS = {"t": Outcome.TRUE, "f": Outcome.FALSE, "n": Outcome.NULL}
-
-
-def _spec_rows() -> list[tuple[str, str, str, str]]:
-    rows = [line for line in SPEC.read_text().splitlines() if line.strip() and not line.startswith("#")]
-    return [tuple(re.split(r"\s{2,}", row.strip())) for row in rows]  # type: ignore[misc]
 
 
 def _parse(text: str) -> BoundExpr:
@@ -73,8 +67,9 @@ def _bits(predicate: BoundExpr, can: dict[str, str]) -> str:
     return answer or "-"
 
 
-@pytest.mark.parametrize(("a", "b", "predicate", "expected"), _spec_rows())
-def test_spec(a: str, b: str, predicate: str, expected: str) -> None:
+@pytest.mark.parametrize("row", spec.rows("verdict.txt", 4), ids=lambda row: row.place)
+def test_spec(row: spec.Row) -> None:
+    a, b, predicate, expected = row.cells
     assert _bits(_parse(predicate), {"a": a, "b": b}) == expected
 
 

@@ -1,12 +1,10 @@
 """The tables `tests/spec/expr_*.txt`: predicate text and what it comes to, in each dialect.
 
-A line `# duckdb` (or `# duckdb Europe/Berlin`, with the session's zone) chooses whose rules hold. Then come pairs: a
+A line `== duckdb` (or `== duckdb Europe/Berlin`, with the session's zone) chooses whose rules hold. Then come pairs: a
 predicate, and behind `=>` its bound form, where `?(…)` stands for an unknown part with the reason, or `error: …`.
 """
 
 from __future__ import annotations
-
-from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -17,9 +15,8 @@ from pruner.expr.bound import BoundAnd, BoundExpr, BoundNot, BoundOr, Unknown
 from pruner.expr.semantics import Semantics
 from pruner.expr.show import describe
 from pruner.expr.sql import parse_predicate
+from tests.support.spec import Case, cases, files
 from tests.unit.expr.schemas import table_schema
-
-SPEC = Path(__file__).parents[2] / "spec"
 
 COLUMNS = pa.schema(
     [
@@ -52,20 +49,6 @@ COLUMNS = pa.schema(
 )
 
 
-def cases(name: str) -> list[tuple[str, str, str]]:
-    """Read a table: (rules, predicate, expected) for each pair."""
-    found: list[tuple[str, str, str]] = []
-    rules = predicate = ""
-    for line in (SPEC / name).read_text(encoding="utf-8").splitlines():
-        if line.startswith("# "):
-            rules = line[2:]
-        elif line.startswith("=> "):
-            found.append((rules, predicate, line[3:]))
-        elif line.strip():
-            predicate = line
-    return found
-
-
 def outcome(rules: str, predicate: str) -> str:
     engine, _, zone = rules.partition(" ")
     default = Semantics.of(engine)
@@ -90,14 +73,14 @@ def marked(bound: BoundExpr) -> BoundExpr:
             return bound
 
 
-CASES = [case for path in sorted(SPEC.glob("expr_*.txt")) for case in cases(path.name)]
+CASES = [case for file in files("expr_*.txt") for case in cases(file)]
 
 
-@pytest.mark.parametrize(("rules", "predicate", "expected"), CASES)
-def test_binding(rules: str, predicate: str, expected: str) -> None:
-    assert outcome(rules, predicate) == expected
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.place)
+def test_binding(case: Case) -> None:
+    assert outcome(case.part, case.text) == case.behind("=>")
 
 
 def test_the_tables_are_read() -> None:
     assert len(CASES) > 200
-    assert {rules.partition(" ")[0] for rules, _, _ in CASES} == {"duckdb", "spark", "trino"}
+    assert {case.part.partition(" ")[0] for case in CASES} == {"duckdb", "spark", "trino"}

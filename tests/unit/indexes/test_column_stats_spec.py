@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -13,17 +12,10 @@ from pruner.expr.nodes import Operator
 from pruner.indexes.column_stats.record import ColumnRecord
 from pruner.schema import Field
 from tests.support.column_stats import DUCKDB, SPARK, TRINO, evidence_of, outcomes
+from tests.support.spec import Row, rows
 
-SPEC = Path(__file__).parent.parent.parent / "spec" / "column_stats.txt"
 TYPES = {"bigint": pa.int64(), "double": pa.float64(), "string": pa.string()}
 ENDS = {"bigint": "integer", "double": "float", "string": "bytes"}
-
-
-def _rows() -> list[tuple[str, ...]]:
-    lines = [line for line in SPEC.read_text().splitlines() if line.strip() and not line.startswith("#")]
-    rows = [tuple(re.split(r"\s{2,}", line.strip())) for line in lines]
-    assert all(len(row) == 9 for row in rows), [row for row in rows if len(row) != 9]
-    return rows
 
 
 def _value(kind: str, text: str) -> int | float | bytes:
@@ -85,9 +77,11 @@ def _leaf(kind: str, text: str) -> Leaf:
             return CompareLeaf(field, Operator(operator), _point(kind, rest))
 
 
-@pytest.mark.parametrize("row", _rows(), ids=" ".join)
-def test_evidence(row: tuple[str, ...]) -> None:
-    kind, *stats, predicate, expected = row
+@pytest.mark.parametrize(
+    "row", rows("column_stats.txt", 9), ids=lambda row: f"{row.place} {' '.join(row.cells)}"
+)
+def test_evidence(row: Row) -> None:
+    kind, *stats, predicate, expected = row.cells
     leaf = _leaf(kind, predicate)
     evidence = evidence_of([_record(kind, *stats)], leaf.field)
     here, _, in_trino = expected.partition("|")

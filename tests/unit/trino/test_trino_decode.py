@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -21,10 +20,10 @@ from pruner.expr.nodes import And, Compare, Expr, In, IsNull, Not, Opaque, Or
 from pruner.expr.semantics import Semantics
 from pruner.expr.show import describe, show
 from pruner_trino import decode_request
+from tests.support.spec import Case, cases
 from tests.support.trino_predicates import content
 from tests.unit.expr.schemas import table_schema
 
-SPEC = Path(__file__).parents[2] / "spec" / "trino_domains.txt"
 TRINO = Semantics.of("trino")
 
 STORED = pa.schema(
@@ -88,11 +87,7 @@ COLUMNS = {
 }
 
 
-def cases() -> list[list[str]]:
-    """Rows of the table: predicate, expression, bound form."""
-    text = SPEC.read_text(encoding="utf-8")
-    rows = [block.split("\n") for block in text.strip().split("\n\n") if block]
-    return [[row[0], row[1].removeprefix("=> "), row[2].removeprefix("-> ")] for row in rows]
+CASES = cases("trino_domains.txt")
 
 
 def marked(node: Expr) -> Expr:
@@ -135,14 +130,14 @@ def outcome(predicate: str) -> tuple[str, str]:
     return show(marked(decoded), 1000), describe(bound_marked(bound), 1000)
 
 
-@pytest.mark.parametrize(("predicate", "expected", "bound"), cases(), ids=[row[0][:60] for row in cases()])
-def test_a_predicate_of_trino_comes_to(predicate: str, expected: str, bound: str) -> None:
-    assert outcome(predicate) == (expected, bound)
+@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.place} {case.text[:60]}")
+def test_a_predicate_of_trino_comes_to(case: Case) -> None:
+    assert outcome(case.text) == (case.behind("=>"), case.behind("->"))
 
 
 def test_the_table_has_its_rows() -> None:
     """So that a broken reader of the table does not pass for a passing table."""
-    assert len(cases()) >= 80
+    assert len(CASES) >= 80
 
 
 def sent(**changes: Any) -> bytes:
