@@ -10,6 +10,7 @@ from typing import Any, cast
 import pyarrow as pa
 
 from pruner.errors import SchemaError
+from pruner.parquet_type import ParquetType
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +21,8 @@ class Field:
     them. A `partition` field takes its value from the path; `in_file` tells whether files hold it as well (both can be
     true). With `conflict` set, files disagree about the field in a way that no promotion mends, and it says how:
     such a field never serves pruning. `absent_is_null` tells whether an engine reads NULL from a file without it.
+    `parquet` are the Parquet types by which files hold it, None where no footer was looked at; what an engine makes of
+    them is for `pruner.expr.parquet_reading` to say.
     """
 
     path: tuple[str, ...]
@@ -29,6 +32,7 @@ class Field:
     in_file: bool = True
     absent_is_null: bool = True
     conflict: str | None = None
+    parquet: frozenset[ParquetType] | None = None
 
     @property
     def name(self) -> str:

@@ -47,6 +47,7 @@ from pruner.expr.nodes import (
     Operator,
     Or,
 )
+from pruner.expr.parquet_reading import as_read
 from pruner.expr.patterns import split_pattern
 from pruner.expr.readings import undo_reading
 from pruner.expr.semantics import BINARY_COLLATION, NanOrder, Semantics
@@ -302,6 +303,10 @@ class _Binder:
         field = self._field(column, node)
         if isinstance(field, Unknown):
             return field
+        if pa.types.is_integer(data_type) and {each.arrow for each in field.parquet or ()} == {data_type}:
+            return _Target(
+                field, data_type
+            )  # declared as the files have it: the field has room for misfits, too
         found = undo_reading(field.type, data_type, self._semantics)
         if found is None:
             return _unknown(node, f"what the engine reads of {field.type} as {data_type} is not certain")
@@ -325,9 +330,10 @@ class _Binder:
             if self._strict:
                 raise
             return _unknown(node, str(error))
-        if field.conflict is not None:
-            return _unknown(node, f"column {field.name!r}: {field.conflict}")
-        return field
+        read = as_read(field, self._semantics)
+        if read.conflict is not None:
+            return _unknown(node, f"column {read.name!r}: {read.conflict}")
+        return read
 
     def _check_columns(self, *expressions: Expr) -> None:
         """Resolve columns that stand by themselves in a part that stays unknown, so that a misspelt one is

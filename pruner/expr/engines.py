@@ -23,12 +23,20 @@ class NanOrder(Enum):
     """Every comparison with NaN is false, except `!=`, which is true (Trino, IEEE 754)."""
 
 
-class Int96(Enum):
-    """What a timestamp is that a file stores as INT96 (trap S10)."""
+class Clock(Enum):
+    """What a timestamp is that a file stores in one of the ways in which engines differ."""
 
     INSTANT = "instant"
     WALL_CLOCK = "wall clock"
     UNCERTAIN = "uncertain"
+
+
+class NarrowIntegers(Enum):
+    """What integers of 8 and 16 bits are, which files store in 32 (trap S24)."""
+
+    WRAPPED = "cut to the bits of the annotation"
+    UNSIGNED_WIDENED = "signed ones wrapped, unsigned ones in the next wider type"
+    AS_STORED = "the number that is stored"
 
 
 class Origin(Enum):
@@ -89,8 +97,14 @@ class Traits:
     """SQL in which predicates are written, one of `pruner.expr.dialects`; None for an engine without SQL."""
 
     # How files are read.
-    int96: Int96 = Int96.UNCERTAIN
-    """Spark reads INT96 as an instant, DuckDB as a wall clock; Trino by a zone of its configuration."""
+    int96: Clock = Clock.UNCERTAIN
+    """Spark reads INT96 as an instant, DuckDB as a wall clock; Trino by a zone of its configuration (trap S10)."""
+    converted_timestamps: Clock = Clock.UNCERTAIN
+    """TIMESTAMP_MICROS and _MILLIS without a logical type: a wall clock in DuckDB, else an instant (trap S20)."""
+    asks_converted_types: bool | None = None
+    """Most logical types without their converted type do not count: DuckDB (trap S23). None where not known."""
+    narrow_integers: NarrowIntegers = NarrowIntegers.AS_STORED
+    """A number in a file that does not fit its annotation: DuckDB wraps it, Spark signed ones, Trino none (S24)."""
     asks_session_for_calendar: bool = True
     """A setting decides how old dates read in files that name no calendar: Spark's rebase modes (trap S17)."""
     wraps_far_timestamps: bool = True
@@ -157,7 +171,10 @@ _ALL: Final = (
         title="DuckDB",
         nan_order=NanOrder.GREATEST,
         dialect="duckdb",
-        int96=Int96.WALL_CLOCK,
+        int96=Clock.WALL_CLOCK,
+        converted_timestamps=Clock.WALL_CLOCK,
+        asks_converted_types=True,
+        narrow_integers=NarrowIntegers.WRAPPED,
         asks_session_for_calendar=False,
         wraps_far_timestamps=False,
         reads_padded_folders_as_text=True,
@@ -183,7 +200,10 @@ _ALL: Final = (
         title="Spark",
         nan_order=NanOrder.GREATEST,
         dialect="spark",
-        int96=Int96.INSTANT,
+        int96=Clock.INSTANT,
+        converted_timestamps=Clock.INSTANT,
+        asks_converted_types=False,
+        narrow_integers=NarrowIntegers.UNSIGNED_WIDENED,
         asks_session_for_calendar=True,
         wraps_far_timestamps=False,
         shared_partition_columns=Origin.PATH,
@@ -208,6 +228,8 @@ _ALL: Final = (
         title="Trino",
         nan_order=NanOrder.UNORDERED,
         dialect="trino",
+        converted_timestamps=Clock.INSTANT,
+        asks_converted_types=False,
         asks_session_for_calendar=False,
         wraps_far_timestamps=True,
         shared_partition_columns=Origin.PATH,

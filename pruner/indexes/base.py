@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from pruner.expr.bound import Leaf, StorageValue
     from pruner.expr.semantics import Semantics
+    from pruner.parquet_type import ParquetType
     from pruner.schema import Field
     from pruner.verdict import Outcome
 
@@ -34,7 +35,8 @@ class LeafColumn:
     `position` is its ordinal among the leaf columns. `type` is the Arrow type of its values by the Parquet schema alone
     (what engines read, whatever Arrow schema a writer stored beside it), None for types that no index supports. `int96`
     tells the deprecated timestamps, whose `type` is timestamp[us]. `repeated` is set inside lists and maps.
-    `partly_absent` tells that some files of a slice lack it, and that NULL is counted for their rows.
+    `partly_absent` tells that some files of a slice lack it, and that NULL is counted for their rows. `parquet` is the
+    type as the footer states it, which engines go by; None where files of a slice have several.
     """
 
     path: tuple[str, ...]
@@ -45,6 +47,7 @@ class LeafColumn:
     repeated: bool
     int96: bool = False
     partly_absent: bool = False
+    parquet: ParquetType | None = None
 
 
 class ChunkStatistics(NamedTuple):

@@ -5,8 +5,11 @@ What a footer says is handed on as written; whether it can be believed is for th
 
 from __future__ import annotations
 
+import os
 from collections import deque
+from contextlib import nullcontext
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import pyarrow as pa
@@ -16,7 +19,9 @@ import pyarrow.parquet as pq
 from pruner.indexes.base import ChunkStatistics, UndecodableError
 from pruner.pipeline.dictionaries import dictionary_pages, read_encoded
 from pruner.pipeline.parquet_types import leaf_columns
-from pruner.storage.files import open_for_arrow
+from pruner.storage.files import TAIL_BYTES, open_for_arrow
+from pruner.tables.parquet_schema import MAGIC, parquet_columns, rewritten
+from pruner.tables.thrift import ThriftError, read_schema
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -35,11 +40,12 @@ _INT96_SECONDS = 9_223_372_036_000
 
 
 class _Leaves:
-    """The leaf columns of one Parquet schema by path."""
+    """The leaf columns of one Parquet schema by path; `prefix` are the bytes with which its footers begin."""
 
-    def __init__(self, schema: pq.ParquetSchema) -> None:
-        self.schema = schema
-        self.all = leaf_columns(schema)
+    def __init__(self, schema: pq.ParquetSchema, footer: bytes) -> None:
+        elements, end = read_schema(footer)
+        self.prefix = footer[:end]
+        self.all = leaf_columns(schema, parquet_columns(elements))
         self.by_path: dict[tuple[str, ...], list[LeafColumn]] = {}
         self.by_lower: dict[tuple[str, ...], list[LeafColumn]] = {}
         self.by_stem: dict[tuple[str, ...], list[LeafColumn]] = {}
@@ -58,11 +64,15 @@ _recent: deque[_Leaves] = deque(maxlen=8)
 """Files of a table mostly have one schema, and comparing two costs far less than taking one apart."""
 
 
-def _leaves_of(schema: pq.ParquetSchema) -> _Leaves:
+def _leaves_of(metadata: pq.FileMetaData, footer: bytes) -> _Leaves:
     for known in tuple(_recent):
-        if known.schema.equals(schema):
+        if footer.startswith(known.prefix):
             return known
-    leaves = _Leaves(schema)
+    try:
+        leaves = _Leaves(metadata.schema, footer)
+    except ThriftError:
+        # Its fields come in an order of their own.
+        leaves = _Leaves(metadata.schema, rewritten(metadata))
     _recent.appendleft(leaves)
     return leaves
 
@@ -70,8 +80,9 @@ def _leaves_of(schema: pq.ParquetSchema) -> _Leaves:
 class Footer:
     """A parsed footer: see `pruner.indexes.base.ParquetFooter`."""
 
-    def __init__(self, metadata: pq.FileMetaData) -> None:
+    def __init__(self, metadata: pq.FileMetaData, content: bytes) -> None:
         self._metadata = metadata
+        self._content = content
         self._groups = [metadata.row_group(position) for position in range(metadata.num_row_groups)]
         self.row_count: int = metadata.num_rows
         if self.row_count < 0 or self.row_count != sum(group.num_rows for group in self._groups):
@@ -89,7 +100,7 @@ class Footer:
 
     @cached_property
     def _leaves(self) -> _Leaves:
-        return _leaves_of(self._metadata.schema)
+        return _leaves_of(self._metadata, self._content)
 
     def leaf(self, path: tuple[str, ...]) -> LeafColumn | None:
         """The (first) leaf column at exactly this path, or None."""
@@ -158,8 +169,9 @@ class FileReader:
     ) -> None:
         self.name = uri
         self._source = open_for_arrow(uri, size, storage_options or {}) if source is None else source
-        self._file = pq.ParquetFile(self._source)
-        self.footer = Footer(self._file.metadata)
+        content = _footer_bytes(self._source)
+        self._file = pq.ParquetFile(self._source, metadata=_metadata(content))
+        self.footer = Footer(self._file.metadata, content)
 
     def __enter__(self) -> FileReader:
         return self
@@ -232,6 +244,32 @@ class FileReader:
                 position = _only([array.type.field(i).name for i in range(array.type.num_fields)], part)
                 array = array.flatten()[position]
             yield array
+
+
+def _footer_bytes(source: str | pa.NativeFile) -> bytes:
+    """The footer of a file.
+
+    Raises:
+        ValueError: it has none, or one that is encrypted.
+    """
+    with cast("Any", Path(source).open("rb") if isinstance(source, str) else nullcontext(source)) as file:
+        size = file.seek(0, os.SEEK_END)
+        if size >= 2 * len(MAGIC) + 4:
+            start = max(0, size - TAIL_BYTES)
+            file.seek(start)
+            tail = file.read(size - start)
+            length = int.from_bytes(tail[-8:-4], "little")
+            if tail[-4:] == MAGIC and 0 < length <= size - 8 - len(MAGIC):
+                if length > len(tail) - 8:
+                    file.seek(size - 8 - length)
+                    tail = file.read(length + 8)
+                return tail[-8 - length : -8]
+    raise ValueError("it is no Parquet file, or has an encrypted footer")
+
+
+def _metadata(footer: bytes) -> pq.FileMetaData:
+    whole = MAGIC + footer + len(footer).to_bytes(4, "little") + MAGIC
+    return cast("Any", pq).read_metadata(pa.BufferReader(whole))
 
 
 def _only(names: list[str], name: str) -> int:

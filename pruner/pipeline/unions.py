@@ -166,13 +166,15 @@ class UnionReader:
 def _common(leaves: Sequence[LeafColumn]) -> LeafColumn | None:
     """The column whose type holds the values of all of them, exactly; None where no type of theirs does."""
     first = leaves[0] if leaves else None
-    if first is None or all(_same(leaf, first) for leaf in leaves):
-        return first
-    integers = all(
-        leaf.type is not None and pa.types.is_signed_integer(leaf.type) and not leaf.repeated
-        for leaf in leaves
-    )
-    return max(leaves, key=_width) if integers else None
+    if first is None:
+        return None
+    if all(_same(leaf, first) for leaf in leaves):
+        return (
+            first if all(leaf.parquet == first.parquet for leaf in leaves) else replace(first, parquet=None)
+        )
+    # Narrower ones are INT32 by an annotation that values need not fit (trap S24).
+    integers = all(leaf.type in (pa.int32(), pa.int64()) and not leaf.repeated for leaf in leaves)
+    return replace(max(leaves, key=_width), parquet=None) if integers else None
 
 
 def _same(one: LeafColumn, other: LeafColumn) -> bool:

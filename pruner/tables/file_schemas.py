@@ -2,6 +2,9 @@
 
 The schema is taken from the Parquet schema alone. What writers add for their own use (the Arrow schema in the
 key-value metadata, with zones, dictionaries and durations) is not what engines read.
+
+What engines go by is the Parquet type, of which Arrow's is an image: `parquet_type` tells it of each column. It stands
+in the metadata of the Arrow field, beside the field id, so two schemas are one only if every engine reads them alike.
 """
 
 from __future__ import annotations
@@ -15,12 +18,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from pruner.errors import StorageError
-from pruner.tables.thrift import ThriftError, schema_end, schema_only
+from pruner.parquet_type import ParquetType, parse_parquet_type
+from pruner.tables.parquet_schema import MAGIC, ParquetColumn, columns_of_footer, parquet_columns, rewritten
+from pruner.tables.thrift import ThriftError, read_schema, schema_only
 
 if TYPE_CHECKING:
     from pruner.tables.listing import Lister
 
-MAGIC = b"PAR1"
 ENCRYPTED_MAGIC = b"PARE"
 FOOTER_BYTES = 256 * 1024 * 1024
 """Largest footer that is read."""
@@ -96,10 +100,11 @@ class SchemaReader:
 
     def _parse(self, footer: bytes) -> pa.Schema:
         try:
-            end = schema_end(footer)
+            elements, end = read_schema(footer)
+            columns = parquet_columns(elements)
         except ThriftError:
-            return self.intern(_arrow_schema(footer))
-        schema = self.intern(_arrow_schema(schema_only(footer, end)))
+            return self.intern(_of_unusual_footer(footer))
+        schema = self.intern(_file_schema(_opened(schema_only(footer, end)).schema_arrow, columns))
         # The newest first: files of one age lie together in a listing.
         self._known = [_Known(footer[:end], schema), *self._known[:15]]
         return schema
@@ -121,13 +126,62 @@ def _trailer(lister: Lister, path: str, size: int) -> tuple[int, bytes]:
     return footer_size, tail
 
 
-def _arrow_schema(footer: bytes) -> pa.Schema:
+def _of_unusual_footer(footer: bytes) -> pa.Schema:
+    """The schema of a footer whose fields come in another order than all known writers have them."""
+    file = _opened(footer)
+    try:
+        return _file_schema(file.schema_arrow, columns_of_footer(rewritten(file.metadata)))
+    except ThriftError as error:
+        raise BrokenFileError(f"has a broken footer: {_one_line(error)}") from None
+
+
+def _opened(footer: bytes) -> pq.ParquetFile:
     whole = MAGIC + footer + len(footer).to_bytes(4, "little") + MAGIC
     try:
-        schema = pq.ParquetFile(pa.BufferReader(whole)).schema_arrow
+        file = pq.ParquetFile(pa.BufferReader(whole))
+        _ = file.schema_arrow
     except (pa.ArrowException, OSError, ValueError) as error:
         raise BrokenFileError(f"has a broken footer: {_one_line(error)}") from None
-    return plain_schema(schema)
+    return file
+
+
+def _file_schema(arrow: pa.Schema, columns: tuple[ParquetColumn, ...]) -> pa.Schema:
+    fields = list(cast("Iterable[pa.Field[Any]]", arrow))
+    if len(fields) != len(columns):
+        raise BrokenFileError(f"has a broken footer: {len(columns)} columns, in Arrow's form {len(fields)}")
+    return pa.schema([_file_field(field, column) for field, column in zip(fields, columns, strict=True)])
+
+
+def _file_field(field: pa.Field[Any], column: ParquetColumn) -> pa.Field[Any]:
+    """The field as engines see it, with its Parquet type; inside lists and maps the types stand in one text."""
+    plain = _plain_field(field)
+    metadata = {**(plain.metadata or {}), _PARQUET_TYPE: column.text.encode("utf-8", "surrogateescape")}
+    if (
+        pa.types.is_struct(plain.type)
+        and len(column.children) == plain.type.num_fields
+        and not column.repeated
+    ):
+        metadata[_PARQUET_TYPE] = column.type.text.encode()
+        children = zip(_storage_fields(field.type), column.children, strict=True)
+        return pa.field(field.name, pa.struct([_file_field(*each) for each in children]), metadata=metadata)
+    if not column.children and not column.repeated and column.type.arrow == pa.string():
+        # Arrow takes ENUM for bytes; by the specification it is text.
+        return pa.field(field.name, pa.string(), metadata=metadata)
+    return pa.field(field.name, plain.type, metadata=metadata)
+
+
+def _storage_fields(type_: pa.DataType) -> list[pa.Field[Any]]:
+    return (
+        _storage_fields(type_.storage_type)
+        if isinstance(type_, pa.BaseExtensionType)
+        else struct_fields(type_)
+    )
+
+
+def parquet_type(field: pa.Field[Any]) -> ParquetType | None:
+    """Return the Parquet type of a column or struct of a file schema; None for lists and maps, or where not known."""
+    text = (field.metadata or {}).get(_PARQUET_TYPE)
+    return None if text is None else parse_parquet_type(text.decode("utf-8", "replace"))
 
 
 def plain_schema(schema: pa.Schema) -> pa.Schema:
@@ -167,6 +221,7 @@ def struct_fields(type_: pa.DataType) -> list[pa.Field[Any]]:
 
 
 _FIELD_ID = b"PARQUET:field_id"
+_PARQUET_TYPE = b"pruner:parquet_type"
 
 
 def _plain_field(field: pa.Field[Any]) -> pa.Field[Any]:

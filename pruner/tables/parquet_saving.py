@@ -38,7 +38,7 @@ class _About(msgspec.Struct, frozen=True):
 
 
 def _writer() -> str:
-    return f"parquet pruner {__version__} pyarrow {pa.__version__}"
+    return f"parquet types pruner {__version__} pyarrow {pa.__version__}"
 
 
 def save(snapshot: Snapshot) -> SavedLook | None:

@@ -1,4 +1,4 @@
-"""Finds where the schema ends in a Parquet footer, without parsing the rest.
+"""Reads the schema out of a Parquet footer, without parsing the rest.
 
 The footer is Thrift's compact protocol, and the schema is the second field of `FileMetaData`, behind the
 version (parquet-format, `src/main/thrift/parquet.thrift`; thrift, `doc/specs/thrift-compact-protocol.md`).
@@ -7,6 +7,11 @@ however long the rest.
 """
 
 from __future__ import annotations
+
+from typing import Any, NamedTuple, TypeAlias
+
+Struct: TypeAlias = dict[int, Any]
+"""Values by the number of their field: integers, bytes, booleans, lists and further structs."""
 
 _STOP = 0
 _TRUE, _FALSE, _BYTE, _I16, _I32, _I64, _DOUBLE, _BINARY, _LIST, _SET, _MAP, _STRUCT = range(1, 13)
@@ -26,8 +31,15 @@ class ThriftError(ValueError):
     """The bytes are no footer whose schema can be told apart this way."""
 
 
-def schema_end(footer: bytes) -> int:
-    """Return the offset behind the schema in a footer.
+class SchemaBytes(NamedTuple):
+    """The elements of a schema, depth first, and the offset in the footer behind them."""
+
+    elements: list[Struct]
+    end: int
+
+
+def read_schema(footer: bytes) -> SchemaBytes:
+    """Return the schema elements of a footer.
 
     Raises:
         ThriftError: the fields come in another order, or the bytes are broken.
@@ -35,19 +47,21 @@ def schema_end(footer: bytes) -> int:
     try:
         if footer[0] != _VERSION_HEADER:
             raise ThriftError("a footer begins with its version")
-        position = _skip_varint(footer, 1)
+        position = _varint(footer, 1)[1]
         if footer[position] != _SCHEMA_HEADER:
             raise ThriftError("the schema comes behind the version")
-        end = _skip_list(footer, position + 1, 0)
+        elements, end = _list(footer, position + 1, 0)
     except IndexError:
-        end = len(footer) + 1
+        elements, end = [], len(footer) + 1
     if end > len(footer):
         raise ThriftError("the footer ends within the schema")
-    return end
+    if not all(isinstance(element, dict) for element in elements):
+        raise ThriftError("a schema is a list of structs")
+    return SchemaBytes(elements, end)
 
 
 def schema_only(footer: bytes, end: int) -> bytes:
-    """Return a footer with the same version and schema and with nothing else; `end` is from `schema_end`."""
+    """Return a footer with the same version and schema and with nothing else; `end` is from `read_schema`."""
     return footer[:end] + _NO_ROWS
 
 
@@ -64,11 +78,12 @@ def _varint(data: bytes, position: int) -> tuple[int, int]:
             raise ThriftError("a number has more than 64 bits")
 
 
-def _skip_varint(data: bytes, position: int) -> int:
-    return _varint(data, position)[1]
+def _integer(data: bytes, position: int) -> tuple[int, int]:
+    value, position = _varint(data, position)
+    return (value >> 1) ^ -(value & 1), position
 
 
-def _skip_list(data: bytes, position: int, depth: int) -> int:
+def _list(data: bytes, position: int, depth: int) -> tuple[list[Any], int]:
     header = data[position]
     position += 1
     count, element = header >> 4, header & 0x0F
@@ -76,38 +91,44 @@ def _skip_list(data: bytes, position: int, depth: int) -> int:
         count, position = _varint(data, position)
     if count > len(data):
         raise ThriftError("a list is longer than the footer")
+    values: list[Any] = []
     for _ in range(count):
-        position = _skip_value(data, position, element, depth, in_list=True)
-    return position
+        value, position = _value(data, position, element, depth, in_list=True)
+        values.append(value)
+    return values, position
 
 
-def _skip_struct(data: bytes, position: int, depth: int) -> int:
+def _struct(data: bytes, position: int, depth: int) -> tuple[Struct, int]:
+    fields: Struct = {}
+    number = 0
     while (header := data[position]) != _STOP:
         position += 1
-        if header >> 4 == 0:  # no delta: the field's id follows
-            position = _skip_varint(data, position)
-        position = _skip_value(data, position, header & 0x0F, depth, in_list=False)
-    return position + 1
+        if header >> 4:
+            number += header >> 4
+        else:  # no delta: the field's number follows
+            number, position = _integer(data, position)
+        fields[number], position = _value(data, position, header & 0x0F, depth, in_list=False)
+    return fields, position + 1
 
 
-def _skip_value(data: bytes, position: int, kind: int, depth: int, *, in_list: bool) -> int:
+def _value(data: bytes, position: int, kind: int, depth: int, *, in_list: bool) -> tuple[Any, int]:
     if depth > _MAX_DEPTH:
         raise ThriftError("the footer is nested too deeply")
     match kind:
         case 1 | 2:  # a field's boolean is its type, a list's is a byte
-            return position + in_list
+            return (data[position] == _TRUE, position + 1) if in_list else (kind == _TRUE, position)
         case 3:
-            return position + 1
+            return data[position], position + 1
         case 4 | 5 | 6:
-            return _skip_varint(data, position)
+            return _integer(data, position)
         case 7:
-            return position + 8
+            return data[position : position + 8], position + 8
         case 8:
             length, position = _varint(data, position)
-            return position + length
+            return data[position : position + length], position + length
         case 9 | 10:
-            return _skip_list(data, position, depth + 1)
+            return _list(data, position, depth + 1)
         case 12:
-            return _skip_struct(data, position, depth + 1)
+            return _struct(data, position, depth + 1)
         case _:
             raise ThriftError(f"type {kind} does not occur in a Parquet schema")

@@ -12,7 +12,10 @@ Promotion is a closed table; what is not in it is a conflict, and a field in con
 | anything else | that of the first file | conflict |
 
 Names that differ in case alone are one field in conflict, as are fields whose name and field id do not go
-together in every file.
+together in every file. So is a VARIANT: its parts are no fields that an engine shows.
+
+The table is about Arrow's types, which are the same for every engine. A field also has the Parquet types that its files
+hold, for those engines that make something else of one of them.
 """
 
 from __future__ import annotations
@@ -23,8 +26,9 @@ from typing import Any, cast
 
 import pyarrow as pa
 
+from pruner.parquet_type import ParquetType
 from pruner.schema import Field
-from pruner.tables.file_schemas import field_id, struct_fields
+from pruner.tables.file_schemas import field_id, parquet_type, struct_fields
 
 _SIGNED = (pa.int8(), pa.int16(), pa.int32(), pa.int64())
 _UNSIGNED = (pa.uint8(), pa.uint16(), pa.uint32(), pa.uint64())
@@ -109,6 +113,10 @@ def _merge_name(
     if len(spellings) > 1:
         conflict = conflict or f"files spell its name differently: {', '.join(spellings)}"
     path = (*parent, spellings[0])
+    if any(_is_variant(entry) for entry in entries):
+        variant = next(entry for entry in entries if _is_variant(entry)).with_name(spellings[0])
+        yield from _alone(parent, variant, "files hold it as VARIANT, whose value no index knows")
+        return
     if all(pa.types.is_struct(entry.type) for entry in entries):
         yield from _merge_structs(path, entries, id_, conflict)
         return
@@ -116,7 +124,7 @@ def _merge_name(
     for entry in entries[1:]:
         type_, worse = promote(type_, entry.type)
         problem = problem or worse
-    merged = Field(path, type_, id_, conflict=conflict or problem)
+    merged = Field(path, type_, id_, conflict=conflict or problem, parquet=_parquet_types(entries))
     yield from _alone(parent, pa.field(spellings[0], type_), merged.conflict, merged)
 
 
@@ -136,7 +144,20 @@ def _alone(
 ) -> Iterator[Field]:
     """One field as it stands with what is nested in it, all in the same conflict."""
     path = (*parent, entry.name)
-    yield field or Field(path, entry.type, field_id(entry), conflict=conflict)
+    yield field or Field(
+        path, entry.type, field_id(entry), conflict=conflict, parquet=_parquet_types([entry])
+    )
     if pa.types.is_struct(entry.type):
         for child in struct_fields(entry.type):
             yield from _alone(path, child, conflict)
+
+
+def _is_variant(entry: pa.Field[Any]) -> bool:
+    found = parquet_type(entry)
+    return found is not None and found.logical == "Variant"
+
+
+def _parquet_types(entries: Sequence[pa.Field[Any]]) -> frozenset[ParquetType] | None:
+    """The Parquet types of a field with values, by file; None where some are not known, as those of lists are not."""
+    found = {None if pa.types.is_nested(entry.type) else parquet_type(entry) for entry in entries}
+    return None if None in found else frozenset(each for each in found if each is not None)

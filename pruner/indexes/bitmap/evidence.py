@@ -25,6 +25,7 @@ from pruner.indexes.bitmap.values import inside
 from pruner.indexes.columns.bounds import successor
 from pruner.indexes.columns.moments import is_rounded, may_overflow
 from pruner.indexes.columns.questions import is_answerable
+from pruner.indexes.columns.reading import union
 from pruner.verdict import Outcome
 
 if TYPE_CHECKING:
@@ -76,10 +77,12 @@ class BitmapEvidence:
 
     def _unread(self, semantics: Semantics) -> Mask | None:
         traits = semantics.traits
-        unread = self._p.calendar_open if traits.asks_session_for_calendar else None
+        unread = union(
+            self._p.read_types.unread(semantics),
+            self._p.calendar_open if traits.asks_session_for_calendar else None,
+        )
         if traits.wraps_far_timestamps:
-            wrapping = self._overflowing[is_rounded(self._field.type, semantics)]
-            unread = wrapping if unread is None else unread if wrapping is None else unread | wrapping
+            unread = union(unread, self._overflowing[is_rounded(self._field.type, semantics)])
         return unread
 
     def entries(self, leaf: Leaf, outcome: Outcome, semantics: Semantics) -> Entries | None:

@@ -20,6 +20,7 @@ from pruner.indexes.bitmap.record import NAN, NULL, SLICE, VALUE, stored_type
 from pruner.indexes.bitmap.values import ValueList, value_list
 from pruner.indexes.columns.doubt import partly_absent
 from pruner.indexes.columns.kinds import Conversion, conversion, kind_of, parse_type
+from pruner.indexes.columns.reading import RecordedTypes, recorded_types
 from pruner.metadata.segments import SLICE_COLUMN
 
 if TYPE_CHECKING:
@@ -50,6 +51,7 @@ class Postings:
     row_counts: Integers
     covered: Mask
     calendar_open: Mask | None
+    read_types: RecordedTypes
     notes: tuple[str, ...]
 
     @property
@@ -88,6 +90,7 @@ class _Headers:
     codes: Integers
     types: list[str]
     calendar_open: Mask
+    read_types: RecordedTypes
     notes: list[str]
 
 
@@ -147,6 +150,7 @@ def _headers(records: pa.Table, slices: Integers, with_nulls: Mask, count: int, 
         codes=place(codes, -1),
         types=types,
         calendar_open=place(_flags(records, "calendar_open"), False),
+        read_types=recorded_types(records, types, np.where(absent, -1, codes), place, field),
         notes=_notes(_where(records, ~usable).column("note")),
     )
 
@@ -257,6 +261,7 @@ def _sorted(
         row_counts=np.where(headers.usable, headers.row_counts, -1),
         covered=headers.usable,
         calendar_open=open_calendar if open_calendar.any() else None,
+        read_types=headers.read_types,
         notes=tuple(headers.notes),
     )
 

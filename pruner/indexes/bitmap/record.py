@@ -19,6 +19,7 @@ from pruner.indexes.bitmap.distinct import TooManyValuesError, Values, distinct_
 from pruner.indexes.bitmap.packing import pack_rows
 from pruner.indexes.columns.doubt import doubt
 from pruner.indexes.columns.kinds import INT96, Conversion, Kind, conversion, kind_of
+from pruner.indexes.columns.reading import READING_COLUMNS, reading_of
 from pruner.indexes.columns.trust import Calendar, calendar, calendars_agree_from
 
 if TYPE_CHECKING:
@@ -67,6 +68,7 @@ def record_schema(type_: pa.DataType) -> pa.Schema:
             pa.field("calendar_open", pa.bool_()),
             pa.field("note", pa.string()),
             pa.field("partly_absent", pa.bool_()),  # not in the first records: there it is not known
+            *READING_COLUMNS,
         ]
     )
 
@@ -81,6 +83,8 @@ class _About:
     absent: bool = False
     calendar_open: bool = False
     partly_absent: bool = False
+    parquet: str | None = None
+    in_range: bool = True
 
 
 def record_slice(reader: SliceReader, field: Field, max_cardinality: int) -> pa.Table:
@@ -109,7 +113,14 @@ def record_slice(reader: SliceReader, field: Field, max_cardinality: int) -> pa.
     if len(values.codes) != rows:
         raise ValueError(f"its column has {len(values.codes)} values for {rows} rows")
     note, is_open = _calendar_doubt(reader, leaf, values, how)
-    about = _About(rows, field_id, note, calendar_open=is_open, partly_absent=leaf.partly_absent)
+    parquet, in_range = reading_of(footer, leaf)
+    about = _About(
+        *(rows, field_id, note),
+        calendar_open=is_open,
+        partly_absent=leaf.partly_absent,
+        parquet=parquet,
+        in_range=in_range,
+    )
     return _table(field, about, None if note else values)
 
 
@@ -155,6 +166,8 @@ def _table(field: Field, about: _About, values: Values | None) -> pa.Table:
         "calendar_open": about.calendar_open,
         "note": about.note,
         "partly_absent": about.partly_absent,
+        "parquet": about.parquet,
+        "in_range": about.in_range,
     }
     about_slice = pa.table(
         [pa.array([header.get(column.name)], column.type) for column in schema], schema=schema

@@ -19,6 +19,7 @@ from pruner.indexes.column_stats.runs import Runs
 from pruner.indexes.columns.bounds import successor
 from pruner.indexes.columns.moments import is_rounded, may_overflow
 from pruner.indexes.columns.questions import is_answerable
+from pruner.indexes.columns.reading import union
 from pruner.verdict import Outcome
 
 if TYPE_CHECKING:
@@ -72,22 +73,16 @@ class ColumnStatsEvidence:
     def _unread_bounds(self, semantics: Semantics) -> Mask | None:
         """Slices whose bounds are not about the values that this engine reads (R2), over all slices; None for none.
 
-        Old dates and timestamps in a file that does not name its calendar, timestamps that overflow, and INT96 where
-        the engine takes it for something else than the column's type says.
+        Old dates and timestamps in a file that does not name its calendar, timestamps that overflow, and Parquet types
+        of which the engine makes something else than Arrow does.
         """
         s, traits = self._statistics, semantics.traits
-        unread = s.calendar_open if traits.asks_session_for_calendar else None
+        unread = union(
+            s.types.unread(semantics), s.calendar_open if traits.asks_session_for_calendar else None
+        )
         if traits.wraps_far_timestamps:
-            unread = _union(unread, self._overflowing[is_rounded(self._field.type, semantics)])
-        if s.int96 is not None and traits.int96 is not s.int96_as:
-            unread = _union(unread, s.int96)
+            unread = union(unread, self._overflowing[is_rounded(self._field.type, semantics)])
         return unread
-
-
-def _union(one: Mask | None, other: Mask | None) -> Mask | None:
-    if one is None or other is None:
-        return other if one is None else one
-    return one | other
 
 
 class _Answer:

@@ -28,26 +28,43 @@ def also(answer: Mask, others: Mask | None) -> Mask:
 class Intervals:
     """Closed intervals of keys, sorted by their lower ends.
 
-    An interval of ranks may end before it begins: it stands for a value between two neighbouring bounds.
+    An interval of ranks may end before it begins: it stands for a value between two neighbouring bounds. `below` and
+    `above` tell that there are others, beyond all that a bound could be.
     """
 
     first: Numbers
     last: Numbers
+    below: bool = False
+    above: bool = False
 
     @classmethod
     def of(cls, points: Sequence[Point], order: Order) -> Intervals:
-        """The intervals of points that are neither empty nor NaN; those outside the bounds' type are left out."""
-        points = [point for point in points if order.reaches(point.low, point.high)]
-        first = order.firsts([point.low for point in points])
-        last = order.lasts([point.high for point in points])
+        """The intervals of points that are neither empty nor NaN."""
+        reached = [point for point in points if order.reaches(point.low, point.high)]
+        first = order.firsts([point.low for point in reached])
+        last = order.lasts([point.high for point in reached])
         sorting = np.lexsort((last, first))
-        return cls(first[sorting], last[sorting])
+        beyond = [point for point in points if not order.reaches(point.low, point.high)]
+        return cls(
+            first[sorting],
+            last[sorting],
+            below=any(not order.reaches(None, point.high) for point in beyond),
+            above=any(not order.reaches(point.low, None) for point in beyond),
+        )
 
     def meet(self, low: Numbers, high: Numbers, low_open: Mask | None, high_open: Mask | None) -> Mask:
         """Tell for each [low, high] whether some interval has a value in common with it.
 
         Where `low_open` is set the lower end is not known and counts as minus infinity, likewise `high_open`.
         """
+        found = self._meet_within(low, high, low_open, high_open)
+        # Values beyond the bounds' type are the very reason why an end may be open (trap S22).
+        found = also(found, low_open if self.below else None)
+        return also(found, high_open if self.above else None)
+
+    def _meet_within(
+        self, low: Numbers, high: Numbers, low_open: Mask | None, high_open: Mask | None
+    ) -> Mask:
         if not len(self.first):
             return np.zeros(len(low), np.bool_)
         # Most slices lie outside all intervals together, and two comparisons cost less than a binary search. Where

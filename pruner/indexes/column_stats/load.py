@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 import pyarrow as pa
 
-from pruner.expr.engines import Int96
 from pruner.indexes.column_stats.convert import Bounds, bounds_in
 from pruner.indexes.columns.doubt import partly_absent
-from pruner.indexes.columns.kinds import INT96, Kind, conversion, kind_of, parse_type
+from pruner.indexes.columns.kinds import Kind, conversion, kind_of, parse_type
+from pruner.indexes.columns.reading import RecordedTypes, recorded_types
 from pruner.metadata.segments import SLICE_COLUMN
 
 if TYPE_CHECKING:
@@ -34,8 +34,8 @@ class Statistics:
 
     `can_be_null`, `can_hold_values` and `can_be_nan` are over-approximations, `can_hold_numbers` is about values other
     than NaN. `low` and `high` bound those numbers as keys of `order`, except where `low_open` or `high_open` is set.
-    `unsure` marks equal bounds that are not known to be values (trap S7). `int96_as` is how an engine must
-    read INT96 to get the very values of the table's type; None where none does.
+    `unsure` marks equal bounds that are not known to be values (trap S7). `types` tell which engines read the values
+    that the bounds are about.
     """
 
     count: int
@@ -50,8 +50,7 @@ class Statistics:
     high_open: Mask | None
     unsure: Mask | None
     order: Order
-    int96: Mask | None
-    int96_as: Int96 | None
+    types: RecordedTypes
     calendar_open: Mask | None
 
 
@@ -204,7 +203,6 @@ def _scatter(
     both = bounds.low_known & bounds.high_known
     low_open = ~mask(bounds.low_known, False) & can_hold_numbers
     high_open = ~mask(bounds.high_known, False) & can_hold_numbers
-    is_int96 = np.array([text == INT96 for text in rows.types] + [False])[rows.type_codes]
     return Statistics(
         count=count,
         covered=mask(np.ones(len(slices), np.bool_), False),
@@ -218,16 +216,9 @@ def _scatter(
         high_open=_or_none(high_open),
         unsure=_or_none(mask(both & ~exact & (bounds.low == bounds.high), False)),
         order=bounds.order,
-        int96=_or_none(mask(is_int96, False)),
-        int96_as=_int96_as(field.type),
+        types=recorded_types(records, rows.types, rows.type_codes, place, field),
         calendar_open=_or_none(mask(flags(records, "calendar_open")[0], False)),
     )
-
-
-def _int96_as(type_: pa.DataType) -> Int96 | None:
-    if not pa.types.is_timestamp(type_):
-        return None
-    return Int96.WALL_CLOCK if type_.tz is None else Int96.INSTANT
 
 
 def _narrowed(values: Numbers) -> Numbers:

@@ -11,6 +11,7 @@ from pruner.indexes.column_stats.summary import summarize
 from pruner.indexes.columns.bounds import shortened_high, shortened_low
 from pruner.indexes.columns.doubt import doubt
 from pruner.indexes.columns.kinds import Kind, kind_of
+from pruner.indexes.columns.reading import READING_COLUMNS, reading_of
 from pruner.indexes.columns.trust import Calendar, calendar, calendars_agree_from
 from pruner.limits import STRING_BOUND_BYTES
 
@@ -27,7 +28,7 @@ class ColumnRecord(NamedTuple):
     NULL and NaN. `trusted` is False where it is not known what an engine reads from this file; then nothing but
     the row count means anything. `absent` tells that the file does not have the column, `partly_absent` that some files
     of the slice do not (None where that is not known). `calendar_open` tells that a setting of the Spark session
-    decides how the oldest dates or timestamps are read.
+    decides how the oldest dates or timestamps are read. `parquet` and `in_range` are those of `READING_COLUMNS`.
     """
 
     trusted: bool
@@ -52,6 +53,8 @@ class ColumnRecord(NamedTuple):
     from_data: bool = False
     note: str | None = None
     partly_absent: bool | None = False
+    parquet: str | None = None
+    in_range: bool | None = True
 
 
 _BOUND = {
@@ -78,6 +81,7 @@ RECORD_SCHEMA = pa.schema(
         pa.field("from_data", pa.bool_(), nullable=False),
         pa.field("note", pa.string()),
         pa.field("partly_absent", pa.bool_()),  # not in the first records: there it is not known
+        *READING_COLUMNS,
     ]
 )
 """Columns of the records, the same for every field, so that segments of different ages always go together."""
@@ -127,6 +131,7 @@ def _record(footer: ParquetFooter, leaf: LeafColumn, summary: Summary) -> Column
         if found is Calendar.LEGACY:
             low = high = None
             note = "written in the legacy calendar, in which the oldest values are other days"
+    parquet, in_range = reading_of(footer, leaf)
     bounds = ColumnRecord(
         trusted=True,
         row_count=footer.row_count,
@@ -139,6 +144,8 @@ def _record(footer: ParquetFooter, leaf: LeafColumn, summary: Summary) -> Column
         from_data=summary.from_data,
         note=note,
         partly_absent=leaf.partly_absent,
+        parquet=parquet,
+        in_range=in_range,
     )
     if low is None or high is None or leaf.type is None:
         return bounds

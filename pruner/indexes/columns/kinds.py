@@ -100,8 +100,11 @@ def conversion(file_type: str, table_type: pa.DataType) -> Conversion | None:
     | integer | integer that holds all its values | as it is |
     | integer | double | rounded outward; engines compare the rounded value |
     | decimal(p, s) | decimal with no fewer digits on either side of the point | rescaled exactly |
-    | timestamp of a unit, INT96 | timestamp of another unit, zone or none alike | rescaled, rounded outward |
+    | timestamp of a unit, INT96 | timestamp of another unit | rescaled, rounded outward |
     | no values (Parquet's null type) | any | all NULL |
+
+    The numbers of timestamps are the same with and without zone; whether they mean the same to the asking engine, each
+    question settles (`pruner.indexes.columns.reading`).
     """
     types = pa.types
     if file_type == INT96:
@@ -120,9 +123,7 @@ def conversion(file_type: str, table_type: pa.DataType) -> Conversion | None:
         fits = digits >= 0 and table_type.precision - table_type.scale >= file.precision - file.scale
         return Conversion(factor=10**digits) if fits else None
     if types.is_timestamp(file) and types.is_timestamp(table_type):
-        # A file's zone is always UTC by Parquet's rules; whose name the table gives the instants does not matter.
-        alike = (file.tz is None) == (table_type.tz is None)
-        return _timestamps(file.unit, table_type.unit, spread=0) if alike else None
+        return _timestamps(file.unit, table_type.unit, spread=0)
     alike = (is_text(file) and is_text(table_type)) or (is_binary(file) and is_binary(table_type))
     return _SAME if alike or (types.is_date(file) and types.is_date(table_type)) else None
 

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pruner.storage.opening import open_store
-from pruner.tables.file_schemas import BrokenFileError, NotParquetError, SchemaReader
+from pruner.tables.file_schemas import BrokenFileError, NotParquetError, SchemaReader, field_id
 from pruner.tables.listing import LocalLister, StoreLister
-from pruner.tables.thrift import ThriftError, schema_end, schema_only
+from pruner.tables.thrift import ThriftError, read_schema, schema_only
 from tests.support.parquet_tables import write_file
 
 
@@ -55,7 +55,7 @@ def test_field_ids_are_kept(tmp_path: Path):
     pq.write_table(pa.table({"a": pa.array([1], pa.int32())}, schema=schema), tmp_path / "f.parquet")
     found = read(tmp_path / "f.parquet")
     assert isinstance(found, pa.Schema)
-    assert found.field("a").metadata == {b"PARQUET:field_id": b"7"}
+    assert field_id(found.field("a")) == 7
 
 
 def test_equal_schemas_are_one_object_and_others_are_not(tmp_path: Path):
@@ -112,15 +112,15 @@ def test_a_file_that_vanished_is_named_and_the_others_are_read(tmp_path: Path):
 def test_the_schema_ends_where_the_rest_begins(tmp_path: Path):
     one = footer_of(write_file(tmp_path / "a.parquet", a=[1], b=["x"]))
     two = footer_of(write_file(tmp_path / "b.parquet", a=[1] * 50, b=["y"] * 50))
-    assert one[: schema_end(one)] == two[: schema_end(two)]
+    assert one[: read_schema(one).end] == two[: read_schema(two).end]
     assert one != two
-    assert len(schema_only(one, schema_end(one))) < len(one)
+    assert len(schema_only(one, read_schema(one).end)) < len(one)
 
 
 @given(st.binary(max_size=200))
 def test_no_bytes_make_the_schema_search_fail_otherwise(data: bytes):
     try:
-        end = schema_end(b"\x15\x04\x19" + data)
+        end = read_schema(b"\x15\x04\x19" + data).end
     except ThriftError:
         return
     assert 3 < end <= 3 + len(data)

@@ -1,0 +1,115 @@
+"""What an engine makes of Parquet types (rule R11).
+
+By the specification a column is what its logical type says, or the converted type where there is no logical one. That
+is what `ParquetType.arrow` follows, and what parquet-mr, hence Spark and Trino, and Arrow do. Where an engine does
+otherwise, a trait says so (`pruner.expr.engines`) (DuckDB 1.5 and 2.0, Spark 3.5, Trino 483).
+
+- TIMESTAMP_MILLIS and TIMESTAMP_MICROS without a logical type (trap S20): instants; in DuckDB a wall clock.
+- A logical type without its converted type, those of time, UUID and the like aside: DuckDB reads the physical type.
+- INT96: an instant in Spark, a wall clock of microseconds in DuckDB; in Trino by a zone of its configuration.
+- An INT32 that holds more than the 8 or 16 bits of its annotation (trap S24): DuckDB wraps the number. Spark wraps
+  signed ones and reads unsigned ones as the next wider type; Trino reads the declared type. Both take what fits there.
+
+Arrow wraps numbers as DuckDB does, so an index has recorded them wrapped.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+
+from pruner.expr.engines import Clock, NarrowIntegers
+from pruner.expr.types import Unit, is_instant, timestamp, unit_of
+from pruner.parquet_type import ParquetType, parameters
+
+if TYPE_CHECKING:
+    from pruner.expr.engines import Traits
+    from pruner.expr.semantics import Semantics
+    from pruner.schema import Field
+
+INT96: Final = "INT96"
+
+_GROUP = "GROUP"
+_TOLD_BY_LOGICAL_TYPE_ALONE = frozenset(
+    {"Timestamp", "Time", "UUID", "Float16", "Null", "Variant", "Geometry", "Geography"}
+)
+
+
+NARROW: Final = frozenset({pa.int8(), pa.int16(), pa.uint8(), pa.uint16()})
+"""Types that an INT32 has by its annotation alone, so that its numbers need not fit."""
+
+_NEXT_WIDER: Final[dict[pa.DataType, pa.DataType]] = {pa.uint8(): pa.int16(), pa.uint16(): pa.int32()}
+_AS_STORED: Final[dict[pa.DataType, pa.DataType]] = {pa.int8(): pa.int32(), pa.int16(): pa.int32()}
+
+
+@lru_cache(maxsize=4096)
+def type_read(parquet: ParquetType, traits: Traits) -> pa.DataType | None:
+    """Return the type that an engine reads a Parquet type as; None where that is not known, or no index supports it."""
+    if parquet.physical == INT96:
+        return _timestamp("us", traits.int96)
+    if parquet.physical == _GROUP:
+        return None
+    type_ = parquet.arrow
+    if parquet.logical and traits.asks_converted_types is not False:
+        told = ParquetType(parquet.physical, parquet.converted).arrow
+        if told != type_ and parameters(parquet.logical)[0] not in _TOLD_BY_LOGICAL_TYPE_ALONE:
+            # Where the two say different things nobody knows.
+            return told if traits.asks_converted_types and not parquet.converted else None
+    if type_ in NARROW:
+        return _narrow_type(type_, traits)
+    if type_ is None or parquet.logical or not is_instant(type_):
+        return type_
+    return _timestamp(unit_of(type_), traits.converted_timestamps)
+
+
+def _timestamp(unit: Unit, clock: Clock) -> pa.DataType | None:
+    return None if clock is Clock.UNCERTAIN else timestamp(unit, instant=clock is Clock.INSTANT)
+
+
+def _narrow_type(type_: pa.DataType, traits: Traits) -> pa.DataType:
+    match traits.narrow_integers:
+        case NarrowIntegers.WRAPPED:
+            return type_
+        case NarrowIntegers.UNSIGNED_WIDENED:
+            return _NEXT_WIDER.get(type_, type_)
+        case NarrowIntegers.AS_STORED:
+            return _AS_STORED.get(type_, type_)
+
+
+def as_read(field: Field, semantics: Semantics) -> Field:
+    """Return a field as an engine reads it from the files.
+
+    Where files hold it by Parquet types of which the engine makes different ones, or of one of which it is not known
+    what it makes, the field is in conflict. Where that is not known of any of them, the field stays as it is: an index
+    has no values of it that the engine reads (`pruner.indexes.columns.reading`).
+    """
+    if not field.parquet or field.conflict is not None:
+        return field
+    readings = {each: type_read(each, semantics.traits) for each in field.parquet}
+    types = {each for each in readings.values() if each is not None}
+    if not types:
+        return field
+    if len(types) < len(set(readings.values())):
+        return replace(field, conflict=_conflict(readings, semantics))
+    if all(read == parquet.arrow for parquet, read in readings.items()):
+        return field
+    common = _common_type(types - {pa.null()})
+    if common is None:
+        return replace(field, conflict=_conflict(readings, semantics))
+    return replace(field, type=common)
+
+
+def _common_type(types: set[pa.DataType]) -> pa.DataType | None:
+    if len(types) > 1 and all(map(pa.types.is_signed_integer, types)):
+        return max(types, key=lambda type_: type_.bit_width)
+    return next(iter(types)) if len(types) == 1 else None
+
+
+def _conflict(readings: dict[ParquetType, pa.DataType | None], semantics: Semantics) -> str:
+    told = sorted(
+        f"{parquet} as {'what is not known' if read is None else read}" for parquet, read in readings.items()
+    )
+    return f"files hold it in ways of which {semantics.traits.title} makes different types: {', '.join(told)}"

@@ -1,0 +1,187 @@
+"""Whether an engine reads the values that were recorded (rules R2 and R11).
+
+What is recorded are a file's values as Arrow reads them. Timestamps are the same numbers whether they count as
+instants or as a wall clock, and a record does not say which: the Parquet type does, and the engine. Numbers that do not
+fit their annotation were recorded as what Arrow wraps them to.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
+
+import numpy as np
+import pyarrow as pa
+
+from pruner.expr.engines import Clock, NarrowIntegers
+from pruner.expr.parquet_reading import INT96 as PARQUET_INT96
+from pruner.expr.parquet_reading import NARROW, type_read
+from pruner.expr.types import integer_range, is_instant
+from pruner.indexes.columns.kinds import INT96, parse_type
+from pruner.indexes.columns.trust import footer_is_believed
+from pruner.parquet_type import ParquetType, parse_parquet_type
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    from pruner.expr.engines import Traits
+    from pruner.expr.semantics import Semantics
+    from pruner.indexes.base import LeafColumn, ParquetFooter
+    from pruner.schema import Field
+
+    Mask = NDArray[np.bool_]
+
+READING_COLUMNS = (
+    pa.field("parquet", pa.string()),  # `ParquetType.text`; null where files of the slice have several
+    pa.field("in_range", pa.bool_()),  # whether all numbers are known to fit the annotation
+)
+"""Columns of the records that tell how engines read the values. The first records have neither: it is not known."""
+
+
+class Recorded(NamedTuple):
+    """What a record says of the type of its values: that as text, None where it has none, and `READING_COLUMNS`."""
+
+    text: str | None
+    parquet: ParquetType | None
+    in_range: bool
+
+
+def reading_of(footer: ParquetFooter, leaf: LeafColumn) -> tuple[str | None, bool]:
+    """Return the values of `READING_COLUMNS` for a column of a file."""
+    return None if leaf.parquet is None else leaf.parquet.text, _is_in_range(footer, leaf)
+
+
+def _is_in_range(footer: ParquetFooter, leaf: LeafColumn) -> bool:
+    """Tell whether all numbers are known to fit the annotation; only a believed footer has them as they are stored."""
+    if leaf.type not in NARROW:
+        return True
+    if not footer_is_believed(footer.created_by, leaf):
+        return False
+    assert leaf.type is not None
+    least, greatest = integer_range(leaf.type)
+    for chunk in footer.chunks(leaf):
+        if chunk.null_count == chunk.rows:
+            continue
+        low, high = chunk.low, chunk.high
+        if not (isinstance(low, int) and isinstance(high, int) and least <= low <= high <= greatest):
+            return False
+    return True
+
+
+def union(one: Mask | None, other: Mask | None) -> Mask | None:
+    """The slices of either mask; None is a mask of none."""
+    if one is None or other is None:
+        return other if one is None else one
+    return one | other
+
+
+class RecordedTypes:
+    """The types of the records of many slices, and of which of them an engine reads the recorded values."""
+
+    def __init__(self, kinds: list[Recorded], codes: NDArray[np.int64], field: Field) -> None:
+        """Of slices whose type is `kinds[codes[i]]`, and which have no record where the code is -1."""
+        self._kinds = kinds
+        self._codes = codes.astype(np.int16) if len(kinds) > 1 else None
+        self._covered = codes >= 0
+        self._field = field
+        self._unread: dict[Traits, Mask | None] = {}
+
+    def unread(self, semantics: Semantics) -> Mask | None:
+        """Slices of whose records it is not known that the engine reads their values; None where there is none."""
+        traits = semantics.traits
+        if traits not in self._unread:
+            self._unread[traits] = self._not_read_by(traits)
+        return self._unread[traits]
+
+    def _not_read_by(self, traits: Traits) -> Mask | None:
+        doubted = np.array([not is_read(kind, self._field, traits) for kind in self._kinds] + [False])
+        if not doubted.any():
+            return None
+        return self._covered if self._codes is None else doubted[self._codes]
+
+
+def recorded_types(
+    records: pa.Table,
+    texts: list[str],
+    codes: NDArray[np.int64],
+    place: Callable[[NDArray[Any], object], NDArray[Any]],
+    field: Field,
+) -> RecordedTypes:
+    """Gather the types of records.
+
+    Args:
+        records: with `READING_COLUMNS`, or without them where they are older.
+        texts: the distinct texts of their types.
+        codes: for each record its text among them, -1 for none.
+        place: puts a value of each record in the place of its slice, and a default where there is none.
+        field: the field as the engine reads it.
+    """
+    parquets, parquet_codes = _coded(records, "parquet")
+    ranges, range_codes = _coded(records, "in_range")
+    numbers = (codes + 1) * (len(parquets) + 1) + parquet_codes + 1
+    numbers = numbers * (len(ranges) + 1) + range_codes + 1
+    _, first, inverse = np.unique(numbers, return_index=True, return_inverse=True)
+    kinds: list[Recorded] = []
+    for at in first.tolist():
+        text = texts[codes[at]] if codes[at] >= 0 else None
+        parquet = parquets[parquet_codes[at]] if parquet_codes[at] >= 0 else None
+        in_range = bool(ranges[range_codes[at]]) if range_codes[at] >= 0 else False
+        kinds.append(Recorded(text, None if parquet is None else parse_parquet_type(parquet), in_range))
+    return RecordedTypes(kinds, place(inverse.astype(np.int64), -1), field)
+
+
+def _coded(records: pa.Table, name: str) -> tuple[list[Any], NDArray[np.int64]]:
+    """The distinct values of a column, and for each record the position of its own, -1 for null."""
+    if name not in records.column_names:
+        return [], np.full(records.num_rows, -1, np.int64)
+    encoded: Any = cast("Any", records.column(name).combine_chunks()).dictionary_encode()
+    return encoded.dictionary.to_pylist(), encoded.indices.fill_null(-1).to_numpy().astype(np.int64)
+
+
+def is_read(recorded: Recorded, field: Field, traits: Traits) -> bool:
+    """Tell whether an engine reads the values that were recorded as values of the field.
+
+    Args:
+        recorded: the type of the record.
+        field: the field as the engine reads it.
+        traits: what the engine does.
+    """
+    if recorded.text is None:
+        return True
+    file = pa.timestamp("us") if recorded.text == INT96 else parse_type(recorded.text)
+    # A record that does not know its Parquet type has one of those that the table's files have.
+    possible = [recorded.parquet] if recorded.parquet is not None else list(field.parquet or ())
+    if pa.types.is_timestamp(field.type):
+        return _is_same_clock(recorded.text, file, possible, field, traits)
+    if not possible and file in NARROW:
+        return recorded.in_range or traits.narrow_integers is NarrowIntegers.WRAPPED
+    return all(_is_same_value(each.arrow, type_read(each, traits), recorded.in_range) for each in possible)
+
+
+def _is_same_value(recorded: pa.DataType | None, read: pa.DataType | None, in_range: bool) -> bool:
+    """Tell whether the engine reads the values that Arrow does, perhaps as a wider type of integers."""
+    if recorded is None or read is None or recorded == read:
+        return recorded is not None and recorded == read
+    if not in_range or not (pa.types.is_integer(recorded) and pa.types.is_integer(read)):
+        return False
+    (low, high), (least, greatest) = integer_range(recorded), integer_range(read)
+    return least <= low and high <= greatest
+
+
+def _is_same_clock(
+    text: str, file: pa.DataType | None, possible: list[ParquetType], field: Field, traits: Traits
+) -> bool:
+    """Tell whether timestamps of the file count as instants where those of the field do, and as a wall clock else."""
+    if not possible and text == INT96:
+        possible = [ParquetType(PARQUET_INT96)]
+    if not possible and file is not None:
+        # Records of a table whose footers are not looked at: instants may have a converted type alone.
+        certain = not is_instant(file) or traits.converted_timestamps is Clock.INSTANT
+        return certain and is_instant(file) == is_instant(field.type)
+    read = [type_read(each, traits) for each in possible]
+    return all(each is not None and _counts_alike(each, field.type) for each in read)
+
+
+def _counts_alike(read: pa.DataType, type_: pa.DataType) -> bool:
+    return pa.types.is_null(read) or (pa.types.is_timestamp(read) and is_instant(read) == is_instant(type_))
