@@ -12,7 +12,7 @@ from pruner.indexes.columns.bounds import shortened_high, shortened_low
 from pruner.indexes.columns.doubt import doubt
 from pruner.indexes.columns.kinds import Kind, kind_of
 from pruner.indexes.columns.reading import READING_COLUMNS, reading_of
-from pruner.indexes.columns.trust import Calendar, calendar, calendars_agree_from
+from pruner.indexes.columns.trust import Calendar, calendar, calendars_agree_from, zone_is_open
 from pruner.limits import STRING_BOUND_BYTES
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ class ColumnRecord(NamedTuple):
     NULL and NaN. `trusted` is False where it is not known what an engine reads from this file; then nothing but
     the row count means anything. `absent` tells that the file does not have the column, `partly_absent` that some files
     of the slice do not (None where that is not known). `calendar_open` tells that a setting of the Spark session
-    decides how the oldest dates or timestamps are read. `parquet` and `in_range` are those of `READING_COLUMNS`.
+    decides how the oldest dates or timestamps, or all INT96, are read. `parquet` and `in_range` are those of `READING_COLUMNS`.
     """
 
     trusted: bool
@@ -131,6 +131,7 @@ def _record(footer: ParquetFooter, leaf: LeafColumn, summary: Summary) -> Column
         if found is Calendar.LEGACY:
             low = high = None
             note = "written in the legacy calendar, in which the oldest values are other days"
+    is_open |= zone_is_open(footer.created_by, leaf)
     parquet, in_range = reading_of(footer, leaf)
     bounds = ColumnRecord(
         trusted=True,

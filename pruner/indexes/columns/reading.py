@@ -150,6 +150,8 @@ def is_read(recorded: Recorded, field: Field, traits: Traits) -> bool:
     if recorded.text is None:
         return True
     file = pa.timestamp("us") if recorded.text == INT96 else parse_type(recorded.text)
+    if recorded.text == INT96 and recorded.parquet is None and field.parquet and is_instant(field.type):
+        return False  # the first records do not say who wrote the file: see `trust.zone_is_open`
     # A record that does not know its Parquet type has one of those that the table's files have.
     possible = [recorded.parquet] if recorded.parquet is not None else list(field.parquet or ())
     if pa.types.is_timestamp(field.type):

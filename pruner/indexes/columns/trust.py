@@ -110,3 +110,11 @@ def calendars_agree_from(type_: pa.DataType) -> int | None:
     if pa.types.is_timestamp(type_):
         return FIRST_COMMON_SECOND * {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}[type_.unit]
     return None
+
+
+def zone_is_open(created_by: str, leaf: LeafColumn) -> bool:
+    """Tell whether a setting of the Spark session decides how INT96 is read, that of other writers than Spark's own.
+
+    With `spark.sql.parquet.int96TimestampConversion` their values are moved by the session's zone (ParquetFileFormat).
+    """
+    return leaf.int96 and not created_by.startswith("parquet-mr")
