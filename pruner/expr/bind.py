@@ -303,10 +303,8 @@ class _Binder:
         field = self._field(column, node)
         if isinstance(field, Unknown):
             return field
-        if pa.types.is_integer(data_type) and {each.arrow for each in field.parquet or ()} == {data_type}:
-            return _Target(
-                field, data_type
-            )  # declared as the files have it: the field has room for misfits, too
+        if _is_declared_narrow(field, data_type):
+            return _Target(field, data_type)
         found = undo_reading(field.type, data_type, self._semantics)
         if found is None:
             return _unknown(node, f"what the engine reads of {field.type} as {data_type} is not certain")
@@ -357,6 +355,19 @@ class _Binder:
         if point.nan and not pa.types.is_floating(target.field.type):
             return _unknown(node, "a comparison with NaN")
         return target.undo(point)
+
+
+def _is_declared_narrow(field: Field, declared: pa.DataType) -> bool:
+    """Tell whether an engine declares integers of 8 or 16 bits where the files' annotations do, or narrower ones.
+
+    The field has room for numbers that do not fit; that there are none, evidence makes sure (trap S24).
+    """
+    found = [each.arrow for each in field.parquet or ()]
+    return (
+        bool(found)
+        and declared in (pa.int8(), pa.int16())
+        and all(each in (pa.int8(), declared) for each in found)
+    )
 
 
 def _is_constant(expression: Expr) -> bool:

@@ -7,9 +7,7 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from contextlib import nullcontext
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import pyarrow as pa
@@ -19,8 +17,8 @@ import pyarrow.parquet as pq
 from pruner.indexes.base import ChunkStatistics, UndecodableError
 from pruner.pipeline.dictionaries import dictionary_pages, read_encoded
 from pruner.pipeline.parquet_types import leaf_columns
-from pruner.storage.files import TAIL_BYTES, open_for_arrow
-from pruner.tables.parquet_schema import MAGIC, parquet_columns, rewritten
+from pruner.storage.files import open_for_arrow
+from pruner.tables.parquet_schema import parquet_columns, rewritten
 from pruner.tables.thrift import ThriftError, read_schema
 
 if TYPE_CHECKING:
@@ -34,6 +32,9 @@ BATCH_ROWS = 1 << 17
 
 CHUNK_BYTES = 8 * 1024**3
 """Largest column chunk, uncompressed, that is read; more is taken for a broken footer."""
+
+_TRAILER = 8
+"""Bytes behind the footer: its length and the magic number."""
 
 _INT96_SECONDS = 9_223_372_036_000
 """Largest distance from 1970, in seconds, at which microseconds fit into 64 bits."""
@@ -169,9 +170,9 @@ class FileReader:
     ) -> None:
         self.name = uri
         self._source = open_for_arrow(uri, size, storage_options or {}) if source is None else source
-        content = _footer_bytes(self._source)
-        self._file = pq.ParquetFile(self._source, metadata=_metadata(content))
-        self.footer = Footer(self._file.metadata, content)
+        self._file = pq.ParquetFile(self._source)
+        metadata = self._file.metadata
+        self.footer = Footer(metadata, _footer_bytes(self._source, metadata.serialized_size))
 
     def __enter__(self) -> FileReader:
         return self
@@ -246,30 +247,16 @@ class FileReader:
             yield array
 
 
-def _footer_bytes(source: str | pa.NativeFile) -> bytes:
-    """The footer of a file.
-
-    Raises:
-        ValueError: it has none, or one that is encrypted.
-    """
-    with cast("Any", Path(source).open("rb") if isinstance(source, str) else nullcontext(source)) as file:
-        size = file.seek(0, os.SEEK_END)
-        if size >= 2 * len(MAGIC) + 4:
-            start = max(0, size - TAIL_BYTES)
-            file.seek(start)
-            tail = file.read(size - start)
-            length = int.from_bytes(tail[-8:-4], "little")
-            if tail[-4:] == MAGIC and 0 < length <= size - 8 - len(MAGIC):
-                if length > len(tail) - 8:
-                    file.seek(size - 8 - length)
-                    tail = file.read(length + 8)
-                return tail[-8 - length : -8]
-    raise ValueError("it is no Parquet file, or has an encrypted footer")
-
-
-def _metadata(footer: bytes) -> pq.FileMetaData:
-    whole = MAGIC + footer + len(footer).to_bytes(4, "little") + MAGIC
-    return cast("Any", pq).read_metadata(pa.BufferReader(whole))
+def _footer_bytes(source: str | pa.NativeFile, length: int) -> bytes:
+    """The footer as it stands in the file: Arrow fills in what a writer left out."""
+    if isinstance(source, str):
+        descriptor = os.open(source, os.O_RDONLY)
+        try:
+            return os.pread(descriptor, length, os.fstat(descriptor).st_size - _TRAILER - length)
+        finally:
+            os.close(descriptor)
+    source.seek(source.size() - _TRAILER - length)
+    return source.read(length)
 
 
 def _only(names: list[str], name: str) -> int:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from pruner.storage.store import Store
 
-TAIL_BYTES = 64 * 1024
+_TAIL_BYTES = 64 * 1024
 """What pyarrow asks for first; kept, because it asks for parts of it again."""
 
 
@@ -57,7 +57,7 @@ class _StoreFile(io.RawIOBase):
         self._path = path
         self._size = size
         self._position = 0
-        self._tail_start = max(0, size - TAIL_BYTES)
+        self._tail_start = max(0, size - _TAIL_BYTES)
         self._tail = store.get_range(path, self._tail_start, size - self._tail_start) if size else b""
 
     def readable(self) -> bool:

@@ -123,7 +123,8 @@ def _column(elements: Sequence[Struct], position: int, depth: int) -> tuple[Parq
 
 
 def _type(element: Struct) -> ParquetType:
-    physical: str = GROUP if _TYPE not in element else _PHYSICAL[element[_TYPE]]
+    number: int | None = element.get(_TYPE)
+    physical = GROUP if number is None else _PHYSICAL[number]
     if physical == "FIXED_LEN_BYTE_ARRAY":
         physical += f"({element.get(_LENGTH, 0)})"
     return ParquetType(physical, _converted(element), _logical(element.get(_LOGICAL)))

@@ -121,10 +121,21 @@ def _value(type_: int, value: Any) -> bytes:
 
 def _struct(fields: Struct) -> bytes:
     out = bytearray()
+    before = 0
     for number, (type_, value) in sorted(fields.items()):
         kind = (TRUE if value else FALSE) if type_ in (TRUE, FALSE) else type_
-        out += bytes([kind]) + _number(number) + _value(type_, value)
+        # As writers do: the distance to the field before, or its number where that is too far.
+        near = 0 < number - before < 16
+        out += bytes([(number - before) << 4 | kind]) if near else bytes([kind]) + _number(number)
+        out += _value(type_, value)
+        before = number
     return bytes([*out, 0])
+
+
+def footer_bytes(path: Path) -> bytes:
+    """The footer of a file as it stands there."""
+    data = path.read_bytes()
+    return data[-8 - int.from_bytes(data[-8:-4], "little") : -8]
 
 
 def edit_footer(path: Path, edit: Callable[[Struct], None]) -> Path:

@@ -28,7 +28,8 @@ class ColumnRecord(NamedTuple):
     NULL and NaN. `trusted` is False where it is not known what an engine reads from this file; then nothing but
     the row count means anything. `absent` tells that the file does not have the column, `partly_absent` that some files
     of the slice do not (None where that is not known). `calendar_open` tells that a setting of the Spark session
-    decides how the oldest dates or timestamps, or all INT96, are read. `parquet` and `in_range` are those of `READING_COLUMNS`.
+    decides how the oldest dates or timestamps, or all INT96, are read. For `parquet` and `in_range` see
+    `READING_COLUMNS`.
     """
 
     trusted: bool
