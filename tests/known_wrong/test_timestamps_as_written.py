@@ -59,7 +59,7 @@ def test_s10_int96_is_read_from_the_data(tmp_path: Path) -> None:
 
 def test_s10_int96_means_another_thing_to_each_engine(tmp_path: Path) -> None:
     """An instant in Spark, a wall clock in DuckDB, by a configured zone in Trino."""
-    paths = _int96(tmp_path, 0, 10**9)
+    paths = [written_by(path, "parquet-mr version 1.13.1") for path in _int96(tmp_path, 0, 10**9)]
     for type_, engine in ((pa.timestamp("us"), DUCKDB), (pa.timestamp("us", "UTC"), SPARK)):
         evidence = evidence_of_files(paths, field_of_x(type_))
         leaf = compare_x(type_, GT, 5 * 10**14)
@@ -70,6 +70,15 @@ def test_s10_int96_means_another_thing_to_each_engine(tmp_path: Path) -> None:
             engine.engine: [1],
         }
         assert kept(evidence, IsNullLeaf(field_of_x(type_)), TRINO) == []
+
+
+def test_s10_int96_of_other_writers_may_be_moved_by_spark(tmp_path: Path) -> None:
+    """`spark.sql.parquet.int96TimestampConversion`: files of Impala count in the session's zone."""
+    type_ = pa.timestamp("us", "UTC")
+    ours, theirs = _int96(tmp_path, 0, 0)
+    written_by(ours, "parquet-mr version 1.13.1")
+    evidence = evidence_of_files([ours, theirs], field_of_x(type_))
+    assert kept(evidence, compare_x(type_, GT, 5 * 10**14), SPARK) == [1]
 
 
 def test_s10_int96_beyond_64_bits_is_unknown(tmp_path: Path) -> None:

@@ -161,5 +161,5 @@ def test_many_row_groups_and_batches_are_added_up(tmp_path: Path) -> None:
     record = record_file(path, Field(("x",), pa.float64()))
     assert record == ColumnRecord(
         True, 300_000, "double", null_count=42_858, nan_count=0, has_values=True, min_float=1.0, max_float=299_998.0,
-        min_exact=True, max_exact=True, from_data=True,
+        min_exact=True, max_exact=True, from_data=True, parquet="DOUBLE - -",
     )  # fmt: skip
