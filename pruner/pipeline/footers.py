@@ -66,8 +66,10 @@ _recent: deque[_Leaves] = deque(maxlen=8)
 
 
 def _leaves_of(metadata: pq.FileMetaData, footer: bytes) -> _Leaves:
-    for known in tuple(_recent):
+    for position, known in enumerate(tuple(_recent)):
         if footer.startswith(known.prefix):
+            if position:
+                _recent.appendleft(known)  # what is used stays; what stands there twice does no harm
             return known
     try:
         leaves = _Leaves(metadata.schema, footer)
