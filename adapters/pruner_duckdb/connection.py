@@ -150,7 +150,7 @@ class Connection:
 
     @property
     def _execute(self) -> Method:
-        return Method(self.native.execute, "parameters")
+        return Method(self.native, lazy=False)
 
     def _scope(self, frame: FrameType | None) -> Scope:
         return Scope(frame, self._runner.registered)
@@ -181,11 +181,11 @@ class Connection:
     def _sql(self, query: Any, alias: str, params: Any, scope: Scope) -> Any:
         runner = self._runner
         # A relation runs later, with the values of now.
-        *before, last = runner.statements(query, copy(params), Method(self.native.sql, "params"), scope)
+        *before, last = runner.statements(query, copy(params), Method(self.native, lazy=True), scope)
         for each in before:
             runner.run(each)
         if alias:
-            last = replace(last, method=Method(self.native.sql, "params", {"alias": alias}))
+            last = replace(last, method=Method(self.native, lazy=True, alias=alias))
         try:
             return self._relation(last)
         except LearnedViews:
@@ -288,7 +288,7 @@ def attach(con: duckdb.DuckDBPyConnection, tables: Mapping[str, TableSpec]) -> C
     names = TableNames(_known(tables))
     shadow, predicates = _shadow_and_predicates()
     views = Views(names, shadow)
-    ask = Method(con.execute, "parameters").first_row
+    ask = Method(con, lazy=False).first_row
     _require_free(names, shadow, ask)
     names.begin_in(*ask("SELECT system.main.current_database(), system.main.current_schema()", []))
     views.look(ask)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from itertools import count
 from typing import Any, cast
@@ -10,6 +11,8 @@ from pruner.errors import PrunerError
 from pruner_duckdb.literals import NoLiteral, sql_literal
 from pruner_duckdb.predicates import Parameters
 from pruner_duckdb.select import Select, Span
+
+_OWN = re.compile(r"\$(pruner_\d+)\b")
 
 _numbers = count()
 """Never twice in a process: DuckDB refuses to join two relations with a parameter of one name."""
@@ -71,6 +74,21 @@ class Markers:
         if len(self._numbered) == self._last:
             return list(self._numbered.values())
         return {str(number): value for number, value in self._numbered.items()}
+
+
+def renamed(sql: str, parameters: Mapping[str, Any]) -> tuple[str, dict[str, Any]] | None:
+    """Give each parameter of ours another name that nothing else in the process has.
+
+    Returns:
+        None where it is not sure which parts of the text are our markers.
+    """
+    found = _OWN.findall(sql)
+    own = {name for name in parameters if _OWN.fullmatch(f"${name}")}
+    if len(found) != len(own) or set(found) != own or sql.count("$pruner_") != len(own):
+        return None
+    names = {name: f"pruner_{next(_numbers)}" for name in found}
+    text = _OWN.sub(lambda marker: f"${names[marker.group(1)]}", sql)
+    return text, {names.get(name, name): value for name, value in parameters.items()}
 
 
 def _written_out(value: Any) -> str:

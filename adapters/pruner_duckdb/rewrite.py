@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import duckdb
 
@@ -15,6 +15,7 @@ from pruner.errors import PrunerError
 from pruner.expr.nodes import TRUE, Expr
 from pruner.expr.semantics import NanOrder, Semantics
 from pruner_duckdb.forms import Form
+from pruner_duckdb.functions import FOLDABLE
 from pruner_duckdb.hidden import without
 from pruner_duckdb.markers import Markers
 from pruner_duckdb.predicates import (
@@ -27,6 +28,8 @@ from pruner_duckdb.predicates import (
     shortened,
 )
 from pruner_duckdb.reading import Sources
+from pruner_duckdb.remembered import Observations, RelationOf, RememberedRewritings, parameters_key
+from pruner_duckdb.rewritten import Rewritten
 from pruner_duckdb.scans import Scan
 from pruner_duckdb.select import Reference, Select, Span
 from pruner_duckdb.selftest import plan_format_problem
@@ -48,19 +51,6 @@ _PLACES = re.compile(r"\b(by|distinct|tablesample|sample)\b", re.IGNORECASE)
 _NAMED_BY_VALUE = re.compile(r"(?<!\w)\d")
 """What the name of a column has in it that DuckDB made of an expression with an integer."""
 
-RelationOf = Callable[[str], duckdb.DuckDBPyRelation]
-
-
-@dataclass(frozen=True, slots=True)
-class Rewritten:
-    """What DuckDB is to run."""
-
-    sql: str
-    parameters: dict[str, Any] | list[Any] | None
-    scans: tuple[Scan, ...]
-    sources: Sources = field(default_factory=Sources)
-    """What it reads besides files: DuckDB finds it under these names, as it finds data frames."""
-
 
 @dataclass
 class _Pinned:
@@ -81,6 +71,7 @@ class Rewriter:
         self._predicates = predicates
         self.parse = shadow.parse
         self._zone = "UTC"  # of the session that ran the last statement
+        self._remembered = RememberedRewritings()
 
     def rewrite(self, statement: Statement, relation_of: RelationOf) -> Rewritten | None:
         """Plan each scan and put the files to read in the place of the tables.
@@ -95,14 +86,32 @@ class Rewriter:
         Raises:
             PrunerError: a table cannot be listed completely, or cannot be read in this way.
         """
-        form, parameters, ask = statement.form, statement.parameters, statement.first_row
+        key = _key(statement)
+        found = None if key is None else self._remembered.get(key, statement.method, relation_of)
+        if found is not None:
+            again, seen = found
+            self._zone = seen.zone
+            _grant(statement.first_row, seen)
+            return again
+        form = statement.form
         if form is None:
             return None
+        seen = Observations(statement.first_row, relation_of)
+        # Before a table's shape is known, more is asked than needs to be asked again.
+        settled = all(
+            known is None or known.last_relation for known in map(self.tables.of, form.select.references)
+        )
+        rewritten = self._rewritten(form, statement.parameters, seen)
+        if key and settled and rewritten and self._serves_again(form.select, rewritten):
+            self._remembered.put(key, rewritten, seen)
+        return rewritten
+
+    def _rewritten(self, form: Form, parameters: Parameters, seen: Observations) -> Rewritten | None:
         select = form.select
         candidates = self.tables.read_by(select)
         names = sorted({each.path for each in candidates})
-        state = session_state(ask, self._shadow, names, self._likely_comparison(select, parameters))
-        self._zone = state.zone
+        state = session_state(seen.ask, self._shadow, names, self._likely_comparison(select, parameters))
+        self._zone = seen.zone = state.zone
         chosen = [each for each in candidates if each.path not in state.known]
         if not chosen:
             return None
@@ -112,16 +121,28 @@ class Rewriter:
                     f"table {'.'.join(each.path)} is read-only here: change its files with the engine that "
                     "writes them"
                 )
-        pinned = self._pin(chosen)
-        for table in pinned.values():
-            grant(ask, table.known.name, table.snapshot.data.root, table.known.table.storage_options)
-        expressions, reason = self._expressions(select, parameters, pinned, state, ask, relation_of)
+        pinned = self._pin(chosen, seen)
+        _grant(seen.ask_session, seen)
+        expressions, reason = self._expressions(select, parameters, pinned, state, seen)
         return self._splice(form, parameters, pinned, expressions, reason, state.zone)
+
+    def _serves_again(self, select: Select, rewritten: Rewritten) -> bool:
+        """Tell whether the same answers make the same rewriting: nothing in it depends on the moment, and what it
+        reads besides files is not used up.
+        """
+        known = FOLDABLE | self._shadow.aggregates
+        return (
+            not rewritten.sources
+            and all(scan.reason is None for scan in rewritten.scans)
+            and all(use.name in known for use in select.functions)
+        )
 
     def binds(self, select: Select, parameters: Parameters, relation_of: RelationOf) -> bool:
         """Tell whether a statement surely makes sense, judged by the tables' shapes as last read."""
         try:
-            text = self._as_last_read(select, parameters, lambda each: _described(select, each, relation_of))
+            text = self._as_last_read(
+                select, parameters, lambda each: describe_relation(relation_of, _text_of(select, each))
+            )
             if text is None:
                 return False
             if not _PLACES.search(text) and not any(map(_NAMED_BY_VALUE.search, select.columns)):
@@ -166,14 +187,14 @@ class Rewriter:
                 ours.append(reference)
         return self._predicates.comparison_text(Draft(select, relations, tuple(ours), parameters))
 
-    def _pin(self, chosen: Sequence[Reference]) -> dict[tuple[str, ...], _Pinned]:
+    def _pin(self, chosen: Sequence[Reference], seen: Observations) -> dict[tuple[str, ...], _Pinned]:
         pinned: dict[tuple[str, ...], _Pinned] = {}
         for reference in chosen:
             known = self.tables.of(reference)
             if known is None:
                 continue
             if known.path not in pinned:
-                snapshot = known.snapshot()
+                snapshot = seen.snapshot(known)
                 shape = self._shadow.with_connection(partial(known.shape, snapshot))
                 pinned[known.path] = _Pinned(known, snapshot, shape)
             pinned[known.path].references.append(reference)
@@ -185,17 +206,18 @@ class Rewriter:
         parameters: Parameters,
         pinned: Mapping[tuple[str, ...], _Pinned],
         state: SessionState,
-        ask: Ask,
-        relation_of: RelationOf,
+        seen: Observations,
     ) -> tuple[dict[Reference, Expr], str | None]:
         """The predicate of each reference, or the reason why there is none for the whole statement."""
         problem = switched_off() or plan_format_problem(self._shadow)
         if problem is not None:
             return {}, problem
         try:
-            draft = self._draft(select, parameters, pinned, relation_of)
+            draft = self._draft(select, parameters, pinned, seen)
             text = "" if select.plain else self._predicates.comparison_text(draft)
-            require_same_meaning(state, self._shadow, ask, comparison_texts(select, text) if text else ())
+            require_same_meaning(
+                state, self._shadow, seen.ask, comparison_texts(select, text) if text else ()
+            )
             as_written = any(each.snapshot.has_expression_indexes for each in pinned.values())
             expressions = self._predicates.of(draft, state.zone, as_written=as_written)
             return dict(zip(draft.pruned, expressions, strict=True)), None
@@ -209,7 +231,7 @@ class Rewriter:
         select: Select,
         parameters: Parameters,
         pinned: Mapping[tuple[str, ...], _Pinned],
-        relation_of: RelationOf,
+        seen: Observations,
     ) -> Draft:
         relations: dict[Reference, Relation] = {}
         pruned: list[Reference] = []
@@ -220,7 +242,7 @@ class Rewriter:
                 relations[reference] = table.shape.relation
                 pruned.append(reference)
             elif not _stays(reference):
-                relations[reference] = _described(select, reference, relation_of)
+                relations[reference] = seen.describe(_text_of(select, reference))
         return Draft(select, relations, tuple(pruned), parameters)
 
     def _splice(
@@ -305,11 +327,21 @@ def _stays(reference: Reference) -> bool:
     return reference.function and reference.path[-1].lower() in KEPT_TABLE_FUNCTIONS
 
 
-def _described(select: Select, reference: Reference, relation_of: RelationOf) -> Relation:
+def _text_of(select: Select, reference: Reference) -> str:
     if reference.whole is None:
         raise Unpruned(f"the place of {'.'.join(reference.path)} in the statement is not known")
-    text = select.text[reference.whole.start : reference.whole.stop].decode()
-    return describe_relation(relation_of, text)
+    return select.text[reference.whole.start : reference.whole.stop].decode()
+
+
+def _grant(ask: Ask, seen: Observations) -> None:
+    for known, snapshot in seen.snapshots:
+        grant(ask, known.name, snapshot.data.root, known.table.storage_options)
+
+
+def _key(statement: Statement) -> Hashable:
+    """What tells a statement apart from all others; None where that is not known."""
+    values = parameters_key(statement.parameters)
+    return None if values is None else (statement.text, values, switched_off())
 
 
 def _by_reference(pinned: Mapping[tuple[str, ...], _Pinned]) -> dict[Reference, _Pinned]:

@@ -15,7 +15,8 @@ from pruner_duckdb.predicates import Parameters
 from pruner_duckdb.prepared import PreparedStatements
 from pruner_duckdb.reading import Sources
 from pruner_duckdb.relation import LazyRelation
-from pruner_duckdb.rewrite import Rewriter, Rewritten
+from pruner_duckdb.rewrite import Rewriter
+from pruner_duckdb.rewritten import Rewritten
 from pruner_duckdb.scans import Scan
 from pruner_duckdb.scope import Method, Scope
 from pruner_duckdb.select import NotSelect
@@ -187,7 +188,7 @@ class Runner:
         method, scope = statement.method, statement.scope
         try:
             named = method.named(rewritten.parameters)
-            return scope.call(method.call, rewritten.sql, named, sources=rewritten.sources)
+            return scope.call(method.call, rewritten.to_run, named, sources=rewritten.sources)
         except duckdb.Error as error:
             if isinstance(error, duckdb.CatalogException):
                 self._learn_views(error, statement.with_text(rewritten.sql))

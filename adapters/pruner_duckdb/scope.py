@@ -7,7 +7,7 @@ from __future__ import annotations
 import builtins
 import re
 from collections.abc import Callable, Container, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from types import FrameType
 from typing import Any
 
@@ -21,21 +21,30 @@ _CALL_AND_FETCH = compile("__pruner_call(__pruner_sql, **__pruner_named).fetchal
 
 @dataclass(frozen=True)
 class Method:
-    """`execute` or `sql` of DuckDB's connection, with the name by which it takes parameters."""
+    """One of the two ways to run a statement on a DuckDB connection."""
 
-    call: Callable[..., Any]
-    parameters_name: str
-    options: dict[str, Any] = field(default_factory=dict[str, Any])
+    native: duckdb.DuckDBPyConnection
+    lazy: bool
+    """Whether it is `sql`, which makes relations, and not `execute`."""
+    alias: str = ""
+
+    @property
+    def call(self) -> Callable[..., Any]:
+        """DuckDB's own method."""
+        return self.native.sql if self.lazy else self.native.execute
 
     def named(self, parameters: Any) -> dict[str, Any]:
         """The arguments by name of a call with these parameters."""
-        return self.options if parameters is None else {**self.options, self.parameters_name: parameters}
+        named: dict[str, Any] = {"alias": self.alias} if self.alias else {}
+        if parameters is not None:
+            named["params" if self.lazy else "parameters"] = parameters
+        return named
 
     def first_row(self, sql: str | duckdb.Statement, parameters: list[object]) -> tuple[Any, ...]:
         """The only row of a query of ours, which sees no variable of anybody: a scalar function that binds a
         statement runs, and looks for tables, only when rows are fetched.
         """
-        named = {self.parameters_name: parameters} if parameters else {}
+        named = replace(self, alias="").named(parameters or None)
         return tuple(_evaluate(_CALL_AND_FETCH, self.call, sql, named, {})[0])
 
 

@@ -25,6 +25,13 @@ MEANING_SETTINGS = (
 )
 """Settings, the time zone aside, that change what a comparison, a cast or an arithmetic operation means."""
 
+PARSER_SETTINGS = (
+    "preserve_identifier_case",
+    "max_expression_depth",
+    "allow_parser_override_extension",
+)
+"""Settings that change what a text is parsed to: asked for, so that a session with others answers otherwise."""
+
 _NO_PLAN = '{"error":true'
 
 _FEW_PROBES = 8
@@ -70,17 +77,27 @@ def _session_state(
     ask: Ask, shadow: Shadow, names: Sequence[tuple[str, ...]], texts: list[str]
 ) -> SessionState:
     wanted = shadow.known_settings(MEANING_SETTINGS)
-    settings = ", ".join(_SETTING.format(name) for name in ("TimeZone", *wanted))
+    asked_for = ("TimeZone", *wanted, *shadow.known_settings(PARSER_SETTINGS))
+    settings = ", ".join(map(_SETTING.format, asked_for))
     probes = ", system.main.json_serialize_plan(?)" * (len(names) + len(texts))
     selects = [f"SELECT 1 FROM {'.'.join(quote(part) for part in name)}" for name in names]
     question = f"SELECT {settings}{probes}"
     # Views and schemas of many tables are asked for once.
     asked = shadow.question(question) if len(selects) + len(texts) <= _FEW_PROBES else question
-    zone, *rest = ask(asked, [*selects, *texts])
-    answers = rest[len(wanted) : len(wanted) + len(names)]
+    row = ask(asked, [*selects, *texts])
+    values, answers, plans = _parts(row, len(asked_for), len(names))
     known = frozenset(name for name, answer in zip(names, answers, strict=True) if _exists(answer))
-    plans = dict(zip(texts, rest[len(wanted) + len(names) :], strict=True))
-    return SessionState(str(zone), dict(zip(wanted, map(setting_text, rest), strict=False)), known, plans)
+    meaning = dict(zip(wanted, map(setting_text, values[1:]), strict=False))
+    return SessionState(str(values[0]), meaning, known, dict(zip(texts, plans, strict=True)))
+
+
+def _parts(row: tuple[Any, ...], *lengths: int) -> list[tuple[Any, ...]]:
+    """A row cut after so many values each."""
+    parts: list[tuple[Any, ...]] = []
+    for length in lengths:
+        parts.append(row[:length])
+        row = row[length:]
+    return [*parts, row]
 
 
 def _exists(answer: str) -> bool:

@@ -59,6 +59,15 @@ class PinnedSnapshot:
         """Identity of the snapshot: changes when files, pending services or the schema may have changed."""
         return self._view.snapshot.id
 
+    def plans_as(self, other: PinnedSnapshot) -> bool:
+        """Tell whether another one is of the same snapshot and index state, so that both make the same plans."""
+        return (
+            self._view.snapshot is other._view.snapshot
+            and self._view.state is other._view.state
+            and self._fallbacks == other._fallbacks
+            and self._filled_in == other._filled_in
+        )
+
     @property
     def schema(self) -> TableSchema:
         """Schema of the whole snapshot."""
