@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from pruner.arrow import arrow
 from pruner.errors import FormatError, StorageError
-from pruner.indexes.base import RowIndexType
+from pruner.indexes.optional import RowIndexType
 from pruner.indexes.partition_stats import Groups, groups_of
 from pruner.metadata.coverage import locate_all, locate_runs
 from pruner.metadata.segments import SLICE_COLUMN, slice_keys

@@ -19,7 +19,7 @@ from pruner.evidence.join import Part, Placement, newest_of_each_slice
 from pruner.evidence.partitions import partition_evidence
 from pruner.evidence.sources import EitherSource, GroupedSource, LimitedSource, RecordsSource, Sources
 from pruner.expr.engines import Origin
-from pruner.indexes.base import DeferringIndexType, RowEvidence
+from pruner.indexes.optional import DeferringIndexType, RowEvidence
 from pruner.indexes.registry import index_type
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from pruner.indexes.base import ListedEvidence, RowEvidence
+from pruner.indexes.optional import ListedEvidence, RowEvidence
 
 if TYPE_CHECKING:
     import numpy as np

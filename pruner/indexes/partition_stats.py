@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from pruner.errors import FormatError
-from pruner.indexes.base import AggregatingIndexType
+from pruner.indexes.optional import AggregatingIndexType
 from pruner.limits import SEGMENT_SLICES
 from pruner.metadata.coverage import digest_runs
 from pruner.metadata.segments import SLICE_COLUMN, slice_keys

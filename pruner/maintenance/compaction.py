@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from pruner.errors import ConflictError
 from pruner.evidence.snapshot import usable_type
-from pruner.indexes.base import DeferringIndexType
+from pruner.indexes.optional import DeferringIndexType
 from pruner.indexes.partition_stats import SliceBatch, write_records
 from pruner.indexes.registry import index_type
 from pruner.metadata.segments import SLICE_COLUMN, batch_table

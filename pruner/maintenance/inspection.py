@@ -11,9 +11,9 @@ import numpy as np
 from pruner.errors import IndexDefinitionError
 from pruner.evidence.snapshot import SnapshotEvidence
 from pruner.expr.identifier import render_column_path
-from pruner.indexes.base import ListedEvidence
-from pruner.indexes.bitmap.keys import SEPARATOR, place, stem
-from pruner.planning.rows import rows_of
+from pruner.indexes.keys import SEPARATOR, place, stem
+from pruner.indexes.optional import ListedEvidence
+from pruner.indexes.row_sets import rows_of
 
 if TYPE_CHECKING:
     from pruner.metadata.definitions import IndexDefinition

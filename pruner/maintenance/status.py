@@ -13,7 +13,7 @@ from pruner.arrow import compute
 from pruner.errors import PrunerError
 from pruner.evidence.snapshot import usable_type
 from pruner.expr.identifier import render_column_path
-from pruner.indexes.base import RefusingIndexType
+from pruner.indexes.optional import RefusingIndexType
 from pruner.metadata.segments import SLICE_COLUMN
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import numpy as np
 from pruner.errors import FormatError, StorageError
 from pruner.evidence.join import as_recorded, expand
 from pruner.evidence.snapshot import usable_type
-from pruner.indexes.base import AggregatingIndexType
+from pruner.indexes.optional import AggregatingIndexType
 from pruner.indexes.partition_stats import groups_of
 from pruner.metadata.coverage import digest_runs
 from pruner.metadata.segments import SLICE_COLUMN, slice_keys

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 import pyarrow as pa
 
-from pruner.indexes.base import DeferringIndexType
+from pruner.indexes.optional import DeferringIndexType
 from pruner.indexes.partition_stats import SliceBatch, write_records
 from pruner.metadata import receipts
 from pruner.metadata.receipts import Receipt

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, cast
 
 import pyarrow as pa
 
-from pruner.indexes.base import RowIndexType
+from pruner.indexes.optional import RowIndexType
 from pruner.indexes.registry import index_type
 from pruner.schema import Field
 from pruner.tables.snapshot import READ_COLUMNS

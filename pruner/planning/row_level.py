@@ -17,8 +17,7 @@ from pyroaring import BitMap64
 from pruner.expr.bound import BoundAnd, BoundNot, BoundOr, Unknown
 from pruner.expr.fields import conjoins, grouped, leaves, only_field, parts
 from pruner.expr.nodes import Constant
-from pruner.indexes.base import Entries
-from pruner.indexes.bitmap.blobs import all_rows, slices_in
+from pruner.indexes.row_sets import Entries, all_rows, slices_in
 from pruner.planning.combining import CombinedEvidence
 from pruner.planning.rows import RowBlock
 from pruner.verdict import Outcome, evaluate, possible
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
     from pruner.evidence.sources import Source
     from pruner.expr.bound import BoundExpr
     from pruner.expr.semantics import Semantics
-    from pruner.indexes.base import RowEvidence
+    from pruner.indexes.optional import RowEvidence
     from pruner.tables.snapshot import Snapshot
 
     Mask = NDArray[np.bool_]

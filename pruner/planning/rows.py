@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from pruner.indexes.row_sets import rows_of
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
     from pyroaring import BitMap64
@@ -17,17 +19,6 @@ if TYPE_CHECKING:
 
     Ordinals = NDArray[np.intp]
     Positions = NDArray[np.uint32]
-
-
-_MOST_ROWS = (1 << 32) - 1
-
-
-def rows_of(rows: BitMap64, number: int) -> Positions:
-    """The positions of one slice in a bitmap of many (`ordinal << 32 | position`), ascending."""
-    first = number << 32
-    start = rows.rank(first) - (first in rows)
-    stop = rows.rank(first | _MOST_ROWS)
-    return np.frombuffer(rows[start:stop].to_array(), np.uint64).astype(np.uint32)
 
 
 class RowBlock(NamedTuple):

@@ -20,9 +20,9 @@ from pyarrow import csv, feather, orc
 import pruner
 from pruner.expr.semantics import Semantics
 from pruner.indexes.bitmap import BITMAP
-from pruner.indexes.bitmap.keys import place, split, stem
+from pruner.indexes.keys import place, split, stem
+from pruner.indexes.row_sets import rows_of
 from pruner.pipeline.footers import FileReader
-from pruner.planning.rows import rows_of
 from pruner.schema import Field
 from tests.support.hudi_tables import HudiTables
 from tests.support.profiles import examples

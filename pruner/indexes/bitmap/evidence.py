@@ -18,14 +18,14 @@ from pruner.errors import FormatError, StorageError
 from pruner.expr.bound import CompareLeaf, InLeaf, IsNullLeaf, NotNullLeaf, PrefixLeaf
 from pruner.expr.nodes import Operator
 from pruner.expr.semantics import NanOrder
-from pruner.indexes.base import Entries, Rows
-from pruner.indexes.bitmap.blobs import all_rows, decode_many, is_sound
+from pruner.indexes.bitmap.blobs import is_sound
 from pruner.indexes.bitmap.texts import texts
 from pruner.indexes.bitmap.values import inside
 from pruner.indexes.columns.bounds import successor
 from pruner.indexes.columns.moments import is_rounded, may_overflow
 from pruner.indexes.columns.questions import is_answerable
 from pruner.indexes.columns.reading import union
+from pruner.indexes.row_sets import Entries, Rows, all_rows, decode_many
 from pruner.verdict import Outcome
 
 if TYPE_CHECKING:
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 
     from pruner.expr.bound import Leaf, Point
     from pruner.expr.semantics import Semantics
-    from pruner.indexes.base import Fetch
     from pruner.indexes.bitmap.load import Postings
+    from pruner.indexes.optional import Fetch
     from pruner.schema import Field
 
     Mask = NDArray[np.bool_]

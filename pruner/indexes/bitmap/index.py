@@ -16,7 +16,8 @@ from pruner.metadata.segments import SLICE_COLUMN
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from pruner.indexes.base import Evidence, Fetch, SliceReader
+    from pruner.indexes.base import Evidence, SliceReader
+    from pruner.indexes.optional import Fetch
     from pruner.schema import Field
 
 MAX_CARDINALITY = "max_cardinality"

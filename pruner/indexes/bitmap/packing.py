@@ -14,8 +14,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pruner.indexes.bitmap.blobs import encode_all, encode_runs
+from pruner.indexes.bitmap.blobs import encode_runs
 from pruner.indexes.bitmap.containers import binary_parts, found_containers, frequent_codes, sorted_containers
+from pruner.indexes.row_sets import encode_all
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

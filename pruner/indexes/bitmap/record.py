@@ -14,13 +14,14 @@ import numpy as np
 import pyarrow as pa
 
 from pruner.indexes.base import UndecodableError
-from pruner.indexes.bitmap.blobs import MOST_ROWS, checksum
+from pruner.indexes.bitmap.blobs import checksum
 from pruner.indexes.bitmap.distinct import TooManyValuesError, Values, distinct_values
 from pruner.indexes.bitmap.packing import pack_rows
 from pruner.indexes.columns.doubt import doubt
 from pruner.indexes.columns.kinds import INT96, Conversion, Kind, conversion, kind_of
 from pruner.indexes.columns.reading import READING_COLUMNS, reading_of
 from pruner.indexes.columns.trust import Calendar, calendar, calendars_agree_from
+from pruner.indexes.row_sets import MOST_ROWS
 
 if TYPE_CHECKING:
     from pruner.indexes.base import LeafColumn, SliceReader

@@ -15,10 +15,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pruner.arrow import compute
-from pruner.indexes.base import Aggregates
 from pruner.indexes.column_stats.load import check_rows, flags
 from pruner.indexes.columns.doubt import partly_absent
 from pruner.indexes.columns.kinds import Kind
+from pruner.indexes.optional import Aggregates
 from pruner.metadata.segments import SLICE_COLUMN
 
 if TYPE_CHECKING:

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from pruner.indexes.base import Aggregates, Evidence, SliceReader
+    from pruner.indexes.base import Evidence, SliceReader
+    from pruner.indexes.optional import Aggregates
     from pruner.schema import Field
 
 _SUPPORTED = (

@@ -15,9 +15,10 @@ import pytest
 
 from pruner.errors import IndexDefinitionError
 from pruner.expr.bound import IsNullLeaf
-from pruner.indexes.base import LeafColumn, RowIndexType
+from pruner.indexes.base import LeafColumn
 from pruner.indexes.column_stats import COLUMN_STATS
 from pruner.indexes.columns.trust import Calendar, calendar, footer_is_believed, never_shortens, writer
+from pruner.indexes.optional import RowIndexType
 from pruner.indexes.registry import index_type
 from pruner.pipeline.footers import FileReader
 from pruner.schema import Field

@@ -1,0 +1,167 @@
+"""What an index type and its evidence may offer besides what every one of them has (`pruner.indexes.base`).
+
+Each protocol stands for itself: the pipeline, the planner and maintenance ask whether a type or its evidence has it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias, runtime_checkable
+
+from pruner.indexes.base import Evidence, IndexType
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    import numpy as np
+    import pyarrow as pa
+    from numpy.typing import NDArray
+
+    from pruner.expr.bound import Leaf
+    from pruner.expr.semantics import Semantics
+    from pruner.indexes.base import SliceReader
+    from pruner.indexes.row_sets import Entries, Rows
+    from pruner.schema import Field
+    from pruner.verdict import Outcome
+
+    Mask = NDArray[np.bool_]
+
+
+@runtime_checkable
+class RowIndexType(IndexType, Protocol):
+    """An index type with exactly one record of each slice.
+
+    Such records are gathered as plain tuples and become one Arrow table for thousands of slices; an Arrow table of one
+    row costs 170 µs, more than reading a footer.
+    """
+
+    @property
+    def record_schema(self) -> pa.Schema:
+        """The columns of the records, the same for every field."""
+        ...
+
+    def record_row(self, reader: SliceReader, field: Field, options: Mapping[str, str]) -> tuple[Any, ...]:
+        """Return what is recorded of one slice, in the order of `record_schema`."""
+        ...
+
+
+class Aggregates(NamedTuple):
+    """Records about runs of neighbouring records: run i begins at record `starts[i]` and ends where the next begins."""
+
+    records: pa.Table
+    starts: NDArray[np.int64]
+
+
+@runtime_checkable
+class AggregatingIndexType(IndexType, Protocol):
+    """An index type whose records of several slices can become one of the same form that is about all of them."""
+
+    def aggregate(self, records: pa.Table, parts: NDArray[np.int64]) -> Aggregates | None:
+        """Aggregate the records of a segment.
+
+        Whatever evidence `load` makes of an aggregate must leave possible what the evidence of any of its records
+        does, under every schema and semantics, and count as covered exactly when each of them does. It then stays true
+        when slices are gone.
+
+        Args:
+            records: one of each slice, `__slice` ascending.
+            parts: a number for each record: only neighbours with the same number go together.
+
+        Returns:
+            None where these records cannot be aggregated.
+        """
+        ...
+
+
+Fetch: TypeAlias = "Callable[[NDArray[np.int64]], pa.Table]"
+"""Reads the deferred columns of the records at some positions, in that order. Raises FormatError or StorageError."""
+
+
+@runtime_checkable
+class DeferringIndexType(IndexType, Protocol):
+    """An index type with many records of each slice, some of whose columns are read only when rows are asked for."""
+
+    @property
+    def deferred(self) -> tuple[str, ...]:
+        """Names of those columns."""
+        ...
+
+    def arrange(self, records: pa.Table, field: Field) -> pa.Table:
+        """Bring the records of many slices (with `__slice`) into the order in which they are stored."""
+        ...
+
+    def load_deferring(self, records: pa.Table, count: int, field: Field, fetch: Fetch) -> Evidence:
+        """Make evidence as `load` does, of records without the deferred columns, which `fetch` reads.
+
+        The positions that `fetch` takes are those of `records`.
+        """
+        ...
+
+
+@runtime_checkable
+class RefusingIndexType(IndexType, Protocol):
+    """An index type that records of a slice that it could not index that it could not, and why.
+
+    Such a slice is not covered, and a refresh would not change that.
+    """
+
+    @property
+    def refusal(self) -> tuple[str, str]:
+        """The columns that say so: a boolean that is false there (true or null elsewhere), and one sentence."""
+        ...
+
+
+@runtime_checkable
+class RowEvidence(Evidence, Protocol):
+    """Evidence that knows the single rows of slices.
+
+    Every row of a covered slice stands in exactly one entry (a value, NULL, …), so a predicate on the indexed field
+    comes down to a set of entries.
+    """
+
+    @property
+    def entry_count(self) -> int:
+        """Number of entries."""
+        ...
+
+    @property
+    def row_counts(self) -> NDArray[np.int64]:
+        """Number of rows of each slice, -1 where it is not covered."""
+        ...
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Why slices that have records are not covered."""
+        ...
+
+    def settled(self, semantics: Semantics) -> Mask:
+        """Slices that are covered by records of the very values that the asking engine reads."""
+        ...
+
+    def entries(self, leaf: Leaf, outcome: Outcome, semantics: Semantics) -> Entries | None:
+        """The entries on whose rows `leaf` can come to `outcome`; None when nothing can be said about such a leaf."""
+        ...
+
+    def holding(self, entries: Mask, semantics: Semantics, at: NDArray[np.intp] | None) -> Mask:
+        """Tell for each slice (of `at`, or of all) whether it can hold a row of the entries; True where not settled."""
+        ...
+
+    def row_total(self, entries: Mask, slices: NDArray[np.intp]) -> int:
+        """Number of rows of the entries in some covered slices (ascending), without looking at the rows."""
+        ...
+
+    def rows(self, entries: Mask, slices: NDArray[np.intp]) -> Rows:
+        """The rows of the entries in some covered slices, which ascend."""
+        ...
+
+
+@runtime_checkable
+class ListedEvidence(RowEvidence, Protocol):
+    """Row evidence whose entries can be shown to people."""
+
+    def texts(self) -> list[str | None]:
+        """Each entry's value as text, by position; None for NULL."""
+        ...
+
+    def holders(self, entry: int) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+        """The slices with rows of an entry, ascending, and the number of those rows in each."""
+        ...

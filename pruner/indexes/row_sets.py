@@ -1,0 +1,104 @@
+"""Sets of rows of many slices, whatever index they come from.
+
+A set of rows is one 64-bit Roaring bitmap that holds `slice << 32 | position`. Roaring's portable format is a count
+and then, for each slice in ascending order, its number (the upper 32 bits) and a 32-bit bitmap of positions. So the
+bitmaps of single slices, as bytes, become such a set without being decoded one by one.
+"""
+
+from __future__ import annotations
+
+import struct
+from functools import lru_cache
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from pyroaring import BitMap, BitMap64
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from numpy.typing import NDArray
+
+    Mask = NDArray[np.bool_]
+
+MOST_ROWS = (1 << 32) - 1
+"""Most rows of a slice: positions are 32-bit integers."""
+
+_COUNT = struct.Struct("<Q")
+_KEY = struct.Struct("<I")
+
+
+class Entries(NamedTuple):
+    """A set of entries of a `RowEvidence`, by position; `exact` if it holds no entry too many."""
+
+    mask: Mask
+    exact: bool = True
+
+    def __and__(self, other: Entries) -> Entries:
+        return Entries(self.mask & other.mask, self.exact and other.exact)
+
+    def __or__(self, other: Entries) -> Entries:
+        return Entries(self.mask | other.mask, self.exact and other.exact)
+
+
+class Rows(NamedTuple):
+    """Rows of slices as `slice << 32 | position`, and the slices (ascending) whose rows cannot be told after all."""
+
+    rows: BitMap64
+    broken: NDArray[np.intp]
+
+
+def encode_all(rows: int) -> bytes:
+    """Return the bitmap of the positions 0 to `rows` - 1 of one slice."""
+    return BitMap(range(rows)).serialize()
+
+
+def decode_many(slices: Iterable[int], blobs: Iterable[bytes], cardinality: int) -> BitMap64 | None:
+    """Decode one bitmap for each of ascending slices: positions are `slice << 32 | position`.
+
+    Returns None where they do not hold `cardinality` positions in all.
+    """
+    parts: list[bytes] = [b""]
+    for number, blob in zip(slices, blobs, strict=True):
+        parts += (_KEY.pack(number), blob)
+    parts[0] = _COUNT.pack(len(parts) // 2)
+    try:
+        found = BitMap64.deserialize(b"".join(parts))
+    except (ValueError, IndexError):
+        return None
+    return found if len(found) == cardinality else None
+
+
+def all_rows(slices: NDArray[np.intp], counts: NDArray[np.int64]) -> BitMap64:
+    """Every row of some ascending slices with these numbers of rows."""
+    found = decode_many(slices.tolist(), map(_all_of, counts.tolist()), int(counts.sum()))
+    assert found is not None
+    return found
+
+
+@lru_cache(maxsize=4096)
+def _all_of(rows: int) -> bytes:
+    return encode_all(rows)
+
+
+def slices_in(rows: BitMap64) -> Iterator[int]:
+    """The slices of which a set holds a row, ascending."""
+    if not rows:
+        return
+    last = rows.max()
+    at = rows.min()
+    while True:
+        number = at >> 32
+        yield number
+        following = (number + 1) << 32
+        if following > last:
+            return
+        at = rows.next_set_bit(following)
+
+
+def rows_of(rows: BitMap64, number: int) -> NDArray[np.uint32]:
+    """The positions of one slice in a set, ascending."""
+    first = number << 32
+    start = rows.rank(first) - (first in rows)
+    stop = rows.rank(first | MOST_ROWS)
+    return np.frombuffer(rows[start:stop].to_array(), np.uint64).astype(np.uint32)
