@@ -7,17 +7,12 @@ Nothing has to be built for it. Whether the value in the path may be believed at
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import numpy as np
-import pyarrow as pa
-
-from pruner.indexes.column_stats import COLUMN_STATS
-from pruner.indexes.column_stats.record import RECORD_SCHEMA
-from pruner.indexes.columns.kinds import Kind, kind_of
-from pruner.metadata.segments import SLICE_COLUMN
+from pruner.indexes.registry import evidence_of_values
 
 if TYPE_CHECKING:
+    import numpy as np
     from numpy.typing import NDArray
 
     from pruner.expr.bound import Leaf
@@ -66,41 +61,5 @@ class PartitionEvidence:
 def partition_evidence(snapshot: Snapshot, about: Field) -> PartitionEvidence | None:
     """Evidence from the partition values of one field; None where the snapshot has no values that could be used."""
     values = snapshot.partitions.values.get(about.path)
-    kind = None if values is None else kind_of(values.type)
-    if values is None or kind is None or kind is Kind.FLOAT or kind is Kind.DECIMAL:
-        return None
-    records = _as_records(values, kind)
-    return PartitionEvidence(COLUMN_STATS.load(records, len(values), about), about, snapshot)
-
-
-def _as_records(values: pa.Array[Any], kind: Kind) -> pa.Table:
-    """Write each partition's value as the statistics of a file that holds one row with it."""
-    count = len(values)
-    is_null = values.is_null()
-    bounds = _storage(values, kind)
-    columns: dict[str, pa.Array[Any]] = {
-        "trusted": pa.repeat(pa.scalar(True), count),
-        "row_count": pa.repeat(pa.scalar(1, pa.int64()), count),
-        "type": pa.repeat(pa.scalar(str(values.type)), count),
-        "absent": pa.repeat(pa.scalar(False), count),
-        "null_count": is_null.cast(pa.int64()),
-        "has_values": values.is_valid(),
-        f"min_{kind.value}": bounds,
-        f"max_{kind.value}": bounds,
-        "min_exact": values.is_valid(),
-        "max_exact": values.is_valid(),
-        "calendar_open": pa.repeat(pa.scalar(False), count),
-        "from_data": pa.repeat(pa.scalar(False), count),
-    }
-    arrays: list[pa.Array[Any]] = []
-    for name, type_ in zip(RECORD_SCHEMA.names, RECORD_SCHEMA.types, strict=True):
-        arrays.append(columns[name] if name in columns else pa.array([None] * count, type_))
-    table = pa.Table.from_arrays(arrays, schema=RECORD_SCHEMA)
-    return table.append_column(SLICE_COLUMN, pa.array(np.arange(count, dtype=np.int32)))
-
-
-def _storage(values: pa.Array[Any], kind: Kind) -> pa.Array[Any]:
-    if kind is Kind.BYTES:
-        return values.cast(pa.binary())
-    narrow = pa.types.is_date32(values.type)
-    return (values.cast(pa.int32()) if narrow else values).cast(pa.int64())
+    by_partition = None if values is None else evidence_of_values(values, about)
+    return None if by_partition is None else PartitionEvidence(by_partition, about, snapshot)

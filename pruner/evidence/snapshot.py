@@ -143,7 +143,7 @@ class SnapshotEvidence:
 
 
 class _Deferred:
-    """Reads deferred columns of the records of some segments, by position: see `pruner.indexes.base.Fetch`."""
+    """Reads deferred columns of the records of some segments, by position: see `pruner.indexes.optional.Fetch`."""
 
     def __init__(self, parts: list[Part], segments: SegmentCache, names: tuple[str, ...]) -> None:
         self._parts = [(part.entry, part.rows) for part in parts]

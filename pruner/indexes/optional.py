@@ -44,6 +44,18 @@ class RowIndexType(IndexType, Protocol):
         ...
 
 
+@runtime_checkable
+class ValueIndexType(IndexType, Protocol):
+    """An index type that can judge values which are known without a record, as those in partition paths are."""
+
+    def load_values(self, values: pa.Array[Any], field: Field) -> Evidence | None:
+        """Make evidence of `len(values)` slices, of which slice i holds nothing but `values[i]`, which may be NULL.
+
+        None for values of a type that it does not judge.
+        """
+        ...
+
+
 class Aggregates(NamedTuple):
     """Records about runs of neighbouring records: run i begins at record `starts[i]` and ends where the next begins."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from pruner.errors import IndexDefinitionError
 from pruner.indexes.bitmap import BITMAP
@@ -10,7 +10,11 @@ from pruner.indexes.column_stats import COLUMN_STATS
 from pruner.plugins import BrokenPluginError, Group, MissingPluginError, load_plugin, plugin_names
 
 if TYPE_CHECKING:
-    from pruner.indexes.base import IndexType
+    import pyarrow as pa
+
+    from pruner.indexes.base import Evidence, IndexType
+    from pruner.indexes.optional import ValueIndexType
+    from pruner.schema import Field
 
 _BUILT_IN: dict[str, IndexType] = {each.name: each for each in (COLUMN_STATS, BITMAP)}
 _ALIASES = {"col_stats": COLUMN_STATS.name}
@@ -25,6 +29,12 @@ def index_type(name: str) -> IndexType:
     wanted = _ALIASES.get(name.lower(), name.lower())
     built_in = _BUILT_IN.get(wanted)
     return built_in if built_in is not None else _registered(wanted)
+
+
+def evidence_of_values(values: pa.Array[Any], field: Field) -> Evidence | None:
+    """Evidence of slices each of which holds nothing but one known value; None for types that no index type judges."""
+    judge: ValueIndexType = COLUMN_STATS
+    return judge.load_values(values, field)
 
 
 def _registered(name: str) -> IndexType:

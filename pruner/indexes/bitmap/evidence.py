@@ -44,7 +44,7 @@ _ONE_BY_ONE = 16
 
 
 class BitmapEvidence:
-    """Evidence of the bitmaps of one field: see `pruner.indexes.base.RowEvidence`. Threads may share it."""
+    """Evidence of the bitmaps of one field: see `pruner.indexes.optional.RowEvidence`. Threads may share it."""
 
     def __init__(self, postings: Postings, field: Field, fetch: Fetch) -> None:
         self._p = postings

@@ -45,7 +45,7 @@ _AGGREGATED = {name for name, _ in _AGGREGATIONS} | {"note"}
 
 
 def aggregate_records(records: pa.Table, parts: NDArray[np.int64]) -> Aggregates | None:
-    """Aggregate the records of a segment: see `pruner.indexes.base.AggregatingIndexType.aggregate`."""
+    """Aggregate the records of a segment: see `pruner.indexes.optional.AggregatingIndexType.aggregate`."""
     records = records.combine_chunks()
     if not records.num_rows:
         return None

@@ -9,6 +9,7 @@ import pyarrow as pa
 from pruner.errors import IndexDefinitionError
 from pruner.indexes.column_stats.aggregate import aggregate_records
 from pruner.indexes.column_stats.evidence import ColumnStatsEvidence
+from pruner.indexes.column_stats.known_values import records_of_values
 from pruner.indexes.column_stats.load import load_statistics
 from pruner.indexes.column_stats.record import RECORD_SCHEMA, record_column
 from pruner.indexes.columns.kinds import kind_of
@@ -30,7 +31,7 @@ _SUPPORTED = (
 
 
 class ColumnStats:
-    """See `pruner.indexes.base.RowIndexType`: one record of each slice and field."""
+    """See `pruner.indexes.optional.RowIndexType`: one record of each slice and field."""
 
     name = "column_stats"
     partition = "column_stats"
@@ -77,8 +78,13 @@ class ColumnStats:
         """Make evidence of the records of `count` slices."""
         return ColumnStatsEvidence(load_statistics(records, count, field), field)
 
+    def load_values(self, values: pa.Array[Any], field: Field) -> Evidence | None:
+        """Make evidence of known values: see `pruner.indexes.optional.ValueIndexType`."""
+        records = records_of_values(values)
+        return None if records is None else self.load(records, len(values), field)
+
     def aggregate(self, records: pa.Table, parts: NDArray[np.int64]) -> Aggregates | None:
-        """Aggregate the records of runs of slices: see `pruner.indexes.base.AggregatingIndexType`."""
+        """Aggregate the records of runs of slices: see `pruner.indexes.optional.AggregatingIndexType`."""
         return aggregate_records(records, parts)
 
 
