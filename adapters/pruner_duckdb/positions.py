@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from pruner.planning.plan import Plan
+    from pruner import Plan
 
 MOST_FILES = 4
 """Positions are given to all files alike, so each file adds row groups to every other one."""

@@ -21,7 +21,7 @@ from pruner_duckdb.widened import FileTypes
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from pruner.planning.plan import Plan
+    from pruner import Plan
     from pruner.tables.snapshot import Snapshot
 
 _KEPT_MERGERS = 4

@@ -40,7 +40,7 @@ from pruner_duckdb.stores import grant
 from pruner_duckdb.types import quote
 
 if TYPE_CHECKING:
-    from pruner.planning.pinned import PinnedSnapshot
+    from pruner import PinnedSnapshot
     from pruner_duckdb.names import TableNames
     from pruner_duckdb.statement import Statement
     from pruner_duckdb.tables import KnownTable

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from pruner.planning.plan import Plan
+    from pruner import Plan
 
 LOGGER = logging.getLogger("pruner")
 

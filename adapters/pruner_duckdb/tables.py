@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import duckdb
 
 import pruner
+from pruner import Table
 from pruner.errors import TableError
-from pruner.table import Table
 from pruner_duckdb.native import NativeColumns
 from pruner_duckdb.reading import PlanReader
 from pruner_duckdb.shadow import Relation
 from pruner_duckdb.shape import ScanShape, scan_shape
 
 if TYPE_CHECKING:
-    from pruner.planning.pinned import PinnedSnapshot
+    from pruner import PinnedSnapshot
 
 TableSpec: TypeAlias = "str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | Mapping[str, Any] | Table"
 """A path or URI, several roots, a table, or options: `uri` and those of `pruner.open_table`, `as_of`,

@@ -19,8 +19,7 @@ from pruner_spark.tables import opened
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from pruner.planning.plan import Plan
-    from pruner.table import Table
+    from pruner import Plan, Table
 
 MOST_FILES = 1_000
 """Files that are named one by one at most; Spark lists each of them, so above that the whole table is read."""

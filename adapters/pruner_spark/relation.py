@@ -21,11 +21,9 @@ from pruner_spark.session import SessionState
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from pruner import PinnedSnapshot, Plan, Table
     from pruner.expr.semantics import ScanMode
-    from pruner.planning.pinned import PinnedSnapshot
-    from pruner.planning.plan import Plan
     from pruner.schema import TableSchema
-    from pruner.table import Table
     from pruner.tables.snapshot import Snapshot
 
 KEPT_SNAPSHOTS = 4

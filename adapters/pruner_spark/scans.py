@@ -11,7 +11,7 @@ from threading import Lock
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from pruner.planning.plan import Plan
+    from pruner import Plan
 
 LOGGER = logging.getLogger("pruner")
 

@@ -18,8 +18,8 @@ from pruner_spark.wrapping import PLANNING_SECONDS, Wrapper, table_behind
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from pruner import Table
     from pruner.ddl import SqlResult
-    from pruner.table import Table
 
 _ABOUT_INDEXES = re.compile(
     r"(?:\s|--[^\n]*(?:\n|$)|/\*.*?\*/)*"

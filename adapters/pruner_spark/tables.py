@@ -13,7 +13,7 @@ from pruner.catalog.config import TableSettings, load
 from pruner.errors import PrunerError
 
 if TYPE_CHECKING:
-    from pruner.table import Table
+    from pruner import Table
 
 OPEN_TABLES = 256
 """Tables that are kept open; the one that was used longest ago goes first."""

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
-from pruner.catalog.config import load
 from pruner.catalog.names import Catalog, TableLike
 from pruner.errors import PrunerError
 from pruner.expr.nodes import TRUE, Expr, conjunction, disjunction
@@ -20,7 +19,7 @@ from pruner_trino.messages import ScanColumn
 if TYPE_CHECKING:
     from trino.dbapi import Connection
 
-    from pruner.planning.plan import Plan
+    from pruner import Plan
 
 _CONNECTORS = {"hive": "hive", "pruned_hive": "hive", "hudi": "hudi", "pruned_hudi": "hudi"}
 _KINDS: dict[str, Literal["regular", "partition", "hidden"]] = {
@@ -74,7 +73,7 @@ def preview(
         PrunerError: Trino cannot explain the statement.
     """
     scans = explained_scans(connection, sql)
-    session = _Session(connection, sql, Catalog(tables, load()))
+    session = _Session(connection, sql, Catalog(tables))
     return [session.preview(scan) for scan in scans]
 
 
