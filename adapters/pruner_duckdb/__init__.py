@@ -5,7 +5,7 @@ from pruner_duckdb.decode import decode_expression as decode_predicate
 from pruner_duckdb.relation import LazyRelation
 from pruner_duckdb.scans import Scan
 
-__all__ = ["Connection", "LazyRelation", "Scan", "attach", "connect", "decode_predicate", "engine"]
+__all__ = ["Connection", "LazyRelation", "Scan", "attach", "connect", "decode_predicate"]
 
 engine = "duckdb"
 

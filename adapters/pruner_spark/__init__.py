@@ -5,6 +5,6 @@ from pruner_spark.reading import last_plans, prune, read, register
 from pruner_spark.scans import Scan
 from pruner_spark.statements import sql
 
-__all__ = ["Scan", "connect_read", "engine", "last_plans", "prune", "read", "register", "sql"]
+__all__ = ["Scan", "connect_read", "last_plans", "prune", "read", "register", "sql"]
 
 engine = "spark"

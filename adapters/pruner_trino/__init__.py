@@ -4,6 +4,6 @@ from pruner_trino.decode import decode_request
 from pruner_trino.jar import plugin_jar
 from pruner_trino.previewing import ScanPreview, preview
 
-__all__ = ["ScanPreview", "decode_request", "engine", "plugin_jar", "preview"]
+__all__ = ["ScanPreview", "decode_request", "plugin_jar", "preview"]
 
 engine = "trino"
