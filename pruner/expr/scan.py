@@ -10,13 +10,10 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NoReturn
+from typing import NoReturn
 
 from pruner.errors import PredicateError
 from pruner.limits import PREDICATE_TEXT_BYTES, SQL_PARSER_NESTING
-
-if TYPE_CHECKING:
-    from pruner.expr.dialects import SqlDialect
 
 PARSED_CHARACTERS = 1024 * 1024
 """Longest text, IN lists taken out, that the SQL parser is given (about ten seconds of its time)."""
@@ -106,8 +103,12 @@ def scanner(*quoted: str) -> re.Pattern[str]:
     return re.compile(_TOKEN.format(quoted=" | ".join(quoted)), re.VERBOSE | re.DOTALL)
 
 
-def scan(text: str, dialect: SqlDialect) -> ScannedText:
+def scan(text: str, tokens: re.Pattern[str]) -> ScannedText:
     """Check the bounds of predicate text and take its long IN lists out.
+
+    Args:
+        text: the predicate.
+        tokens: the tokens of its dialect, by `scanner`.
 
     Raises:
         PredicateError: the text is too long or too deeply nested, holds a NUL or no valid Unicode, or a
@@ -115,7 +116,7 @@ def scan(text: str, dialect: SqlDialect) -> ScannedText:
 
     """
     _check_characters(text)
-    scanner = _Scanner(text, dialect)
+    scanner = _Scanner(text, tokens)
     scanner.run()
     shortened, lists = _shorten(text, scanner.lists)
     scanned = ScannedText(text, shortened, lists, scanner.deepest)
@@ -143,11 +144,11 @@ def _check_characters(text: str) -> None:
 class _Scanner:
     """One pass over the tokens: `lists` are the spans of long IN lists, `deepest` the deepest nesting."""
 
-    def __init__(self, text: str, dialect: SqlDialect) -> None:
+    def __init__(self, text: str, tokens: re.Pattern[str]) -> None:
         self.text = text
         self.lists: list[tuple[int, int]] = []
         self.deepest = 0
-        self._pattern = dialect.tokens
+        self._pattern = tokens
         # A dollar may open a string that only DuckDB's parser knows for certain, so nothing is taken out
         # then.
         self._takes_lists = "$" not in text

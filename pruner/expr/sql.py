@@ -40,7 +40,7 @@ def _remembered(text: str, semantics: Semantics) -> Expr:
 
 def _parse(text: str, semantics: Semantics) -> Expr:
     dialect = dialect_of(semantics)
-    scanned = scan(text, dialect)
+    scanned = scan(text, dialect.tokens)
     lists: dict[str, tuple[Literal, ...]] = {}
     for taken in scanned.lists:
         literals = plain_list(taken.body, semantics)

@@ -122,8 +122,8 @@ def test_long_lists_are_read_as_short_ones_are(engine: Engine) -> None:
     alone, many = (parse_predicate(text, semantics) for text in texts)
     assert isinstance(alone, In)
     assert isinstance(many, In)
-    assert len(scan(texts[0], dialect_of(semantics)).lists) == 0
-    assert len(scan(texts[1], dialect_of(semantics)).lists) == 1
+    assert len(scan(texts[0], dialect_of(semantics).tokens).lists) == 0
+    assert len(scan(texts[1], dialect_of(semantics).tokens).lists) == 1
     assert many.options == alone.options * 20
 
 
@@ -141,7 +141,7 @@ def test_long_lists_are_read_as_short_ones_are(engine: Engine) -> None:
 def test_what_only_looks_like_a_list_is_left_alone(text: str) -> None:
     found = parse_predicate(text, DUCKDB)
     assert isinstance(found, Compare)
-    assert scan(text, dialect_of(DUCKDB)).lists == ()
+    assert scan(text, dialect_of(DUCKDB).tokens).lists == ()
 
 
 def test_a_function_named_like_the_operator_keeps_its_arguments() -> None:
