@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from pruner.catalog.names import TableLike
+    from pruner.expr.engines import Traits
     from pruner.expr.nodes import Expr
     from pruner.expr.semantics import Semantics
     from pruner.planning.plan import Plan
@@ -38,8 +39,11 @@ class Adapter(Protocol):
     """What every adapter registers. The protocols below say what it may offer besides."""
 
     @property
-    def engine(self) -> str:
-        """The engine's name: that of the entry point, and of the `Semantics` of its predicates."""
+    def traits(self) -> Traits:
+        """What the engine does where engines differ. Its `name` is that of the entry point and of `Semantics.engine`.
+
+        The engines that pruner knows have their rows in `pruner.expr.engines`; any other brings its own.
+        """
         ...
 
 

@@ -1,5 +1,6 @@
 """Spark over pruned tables: DataFrames and SQL, each scan reduced to the files that can hold matching rows."""
 
+from pruner.expr.engines import ENGINES
 from pruner_spark.connect import connect_read
 from pruner_spark.reading import last_plans, prune, read, register
 from pruner_spark.scans import Scan
@@ -7,4 +8,4 @@ from pruner_spark.statements import sql
 
 __all__ = ["Scan", "connect_read", "last_plans", "prune", "read", "register", "sql"]
 
-engine = "spark"
+traits = ENGINES["spark"]

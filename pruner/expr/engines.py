@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum, StrEnum
-from typing import Final
+from typing import Any, Final
 
 from pruner.errors import PredicateError
+from pruner.plugins import BrokenPluginError, Group, MissingPluginError, load_plugin
 
 
 class NanOrder(Enum):
@@ -276,12 +277,22 @@ REFERENCE_ENGINE: Final = SqlEngine.DUCKDB.value
 
 
 def traits_of(engine: str) -> Traits:
-    """The traits of an engine by its name.
+    """The traits of an engine by its name: a row above, or what the engine's adapter brings.
 
     Raises:
         PredicateError: there is no such engine.
     """
     found = ENGINES.get(engine)
-    if found is None:
-        raise PredicateError(f"unknown engine {engine!r}: use one of {', '.join(ENGINES)}")
-    return found
+    return _traits_of_adapter(engine) if found is None else found
+
+
+def _traits_of_adapter(engine: str) -> Traits:
+    try:
+        adapter: Any = load_plugin(Group.ADAPTERS, engine)
+    except MissingPluginError as error:
+        raise PredicateError(
+            f"unknown engine {engine!r}: use one of {', '.join(ENGINES)}, or install its adapter"
+        ) from error
+    except BrokenPluginError as error:
+        raise PredicateError(str(error)) from error
+    return adapter.traits

@@ -11,13 +11,12 @@ from dataclasses import dataclass
 from typing import Literal as OneOf
 from typing import TypeAlias
 
-from pruner.errors import PredicateError
-from pruner.expr.engines import ENGINES, REFERENCE_ENGINE, NanOrder, SqlEngine, Traits, traits_of
+from pruner.expr.engines import REFERENCE_ENGINE, NanOrder, Traits, traits_of
 
 __all__ = ["BINARY_COLLATION", "Engine", "NanOrder", "ScanMode", "Semantics"]
 
 Engine: TypeAlias = str
-"""Name of an engine: a key of `pruner.expr.engines.ENGINES`."""
+"""Name of an engine: a key of `pruner.expr.engines.ENGINES`, or of the engine of an installed adapter."""
 
 ScanMode = OneOf["snapshot", "read_optimized"]
 
@@ -49,12 +48,9 @@ class Semantics:
         """Default semantics of an engine by its name.
 
         Raises:
-            PredicateError: no engine of that name has SQL.
+            PredicateError: there is no such engine.
         """
-        traits = ENGINES.get(dialect)
-        if traits is None or traits.dialect is None:
-            raise PredicateError(f"unknown dialect {dialect!r}: use one of {', '.join(SqlEngine)}")
-        return cls(engine=dialect, nan_order=traits.nan_order)
+        return cls(engine=dialect, nan_order=traits_of(dialect).nan_order)
 
     @property
     def traits(self) -> Traits:

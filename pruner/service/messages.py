@@ -6,7 +6,6 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
-from pruner.expr.engines import SqlEngine
 from pruner.expr.wire import Node
 
 
@@ -34,7 +33,7 @@ Predicate: TypeAlias = SqlPredicate | ExpressionPredicate | EnginePredicate
 class Session(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """Whose rules the predicate follows: the fields of `pruner.Semantics` that a client can know."""
 
-    engine: SqlEngine
+    engine: str
     version: str | None = None
     zone: str | None = None
     ansi: bool | None = None

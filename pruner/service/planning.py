@@ -97,7 +97,7 @@ def _settings(config: Config, name: str) -> TableSettings | None:
 def semantics_of(session: Session) -> Semantics:
     """The rules that a client's session asks for."""
     return replace(
-        Semantics.of(session.engine.value),
+        Semantics.of(session.engine),
         version=session.version,
         zone=session.zone,
         ansi=session.ansi,

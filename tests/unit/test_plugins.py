@@ -14,12 +14,19 @@ import pruner_duckdb
 import pruner_spark
 import pruner_trino
 from pruner.adapters import Adapter, QueryAdapter, RequestDecoder, adapter_names, load_adapter
-from pruner.errors import IndexDefinitionError
+from pruner.errors import IndexDefinitionError, PredicateError
+from pruner.expr.engines import NanOrder
+from pruner.expr.semantics import Semantics
+from pruner.expr.sql import parse_predicate
 from pruner.indexes.base import IndexType
 from pruner.indexes.registry import index_type
 from pruner.plugins import BrokenPluginError, Group, MissingPluginError, load_plugin
 
 Install = Callable[..., None]
+TRAITS = """
+from pruner.expr.engines import NanOrder, Traits
+traits = Traits(name="quack", title="Quack", nan_order=NanOrder.UNORDERED)
+"""
 _numbers = count()
 
 
@@ -52,7 +59,7 @@ def test_the_adapters_of_this_distribution_are_what_the_protocol_says() -> None:
     adapters: tuple[Adapter, ...] = (pruner_duckdb, pruner_spark, pruner_trino)
     decoder: RequestDecoder = pruner_trino
     assert set(adapter_names()) >= {"duckdb", "spark", "trino"}
-    assert [load_adapter(each.engine) for each in adapters] == list(adapters)
+    assert [load_adapter(each.traits.name) for each in adapters] == list(adapters)
     assert load_adapter("Trino") is decoder
     assert isinstance(load_adapter("duckdb"), QueryAdapter)
     assert not isinstance(load_adapter("spark"), RequestDecoder)
@@ -64,11 +71,24 @@ def test_what_a_loaded_object_must_have_is_what_its_protocol_has(group: Group, p
     assert members == set(group.attributes)
 
 
-def test_an_adapter_for_a_fourth_engine_is_found(install: Install) -> None:
-    install("Quack", "engine = 'quack'")
-    assert load_adapter("quack").engine == "quack"
-    assert load_adapter("QUACK").engine == "quack"
+def test_a_fourth_engine_has_the_traits_that_its_adapter_brings(install: Install) -> None:
+    with pytest.raises(
+        PredicateError, match="^unknown engine 'quack': use one of duckdb, .*, or install its adapter$"
+    ):
+        Semantics.of("quack")
+    install("Quack", TRAITS)
+    assert load_adapter("QUACK") is load_adapter("quack")
     assert "quack" in adapter_names()
+    rules = Semantics.of("quack")
+    assert (rules.engine, rules.nan_order, rules.traits.title) == ("quack", NanOrder.UNORDERED, "Quack")
+    with pytest.raises(PredicateError, match="^Quack has no SQL"):
+        parse_predicate("a = 1", rules)
+
+
+def test_a_broken_adapter_is_named_by_whoever_asks_for_its_engine(install: Install) -> None:
+    install("quack", "import no_such_engine")
+    with pytest.raises(PredicateError, match="^adapter 'quack' .* No module named 'no_such_engine'$"):
+        Semantics.of("quack")
 
 
 def test_an_adapter_that_nobody_installed_is_named_with_those_that_are() -> None:
@@ -89,7 +109,8 @@ def test_an_adapter_that_nobody_installed_is_named_with_those_that_are() -> None
         ("raise RuntimeError('needs\\n  quack 9')", "", "", r"cannot be loaded: needs quack 9$"),
         ("raise RuntimeError", "", "", r"cannot be loaded: RuntimeError$"),
         ("", ":missing", "", r"cannot be loaded: module '\w+' has no attribute 'missing'$"),
-        ("", "", "", r"cannot be used: it has no engine$"),
+        ("", "", "", r"cannot be used: it has no traits$"),
+        ("traits = 'quack'", "", "", r"cannot be used: it has no traits.name$"),
         (
             "class Quack:\n    engine = 'quack'",
             ":Quack",
@@ -97,10 +118,10 @@ def test_an_adapter_that_nobody_installed_is_named_with_those_that_are() -> None
             r"cannot be used: it is the class Quack, where one ",
         ),
         (
-            "engine = 'duck'",
+            TRAITS.replace('"quack"', '"duck"'),
             "",
             "",
-            r"cannot be used: its engine is 'duck', and its entry must have the same name$",
+            r"cannot be used: its traits.name is 'duck', and its entry must have the same name$",
         ),
     ],
 )
@@ -115,8 +136,8 @@ def test_a_broken_adapter_is_one_sentence_that_names_its_package(
 
 
 def test_two_distributions_for_one_engine_are_both_named(install: Install) -> None:
-    install("quack", "engine = 'quack'")
-    install("quack", "class A:\n    engine = 'quack'\na = A()", value=":a")
+    install("quack", TRAITS)
+    install("quack", "a = None", value=":a")
     sentence = "adapter 'quack' is registered by dist-of-quack and dist-of-quack-:a: uninstall all but one"
     with pytest.raises(BrokenPluginError, match=sentence):
         load_adapter("quack")

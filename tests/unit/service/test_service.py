@@ -116,7 +116,7 @@ def test_a_report_is_made_again(client: Client, lake: Path) -> None:
         (_request("m = 1"), 422, "no column 'm'"),
         ({**_request("n = 1"), "extra": 1}, 400, "extra"),
         (_request({"form": "magic"}), 400, "magic"),
-        ({**_request("n = 1"), "session": {"engine": "oracle"}}, 400, "oracle"),
+        ({**_request("n = 1"), "session": {"engine": "oracle"}}, 422, "oracle"),
     ],
 )  # fmt: skip
 def test_bad_requests_get_one_sentence(client: Client, body: Any, status: int, sentence: str) -> None:
