@@ -49,6 +49,7 @@ class TextLength:
         known = (
             leaf is not None
             and leaf.type == field.type
+            and not leaf.partly_absent
             and not reader.footer.alike(field.path, field.field_id)
         )
         lengths: list[int] = []
@@ -99,7 +100,8 @@ def _equal_to(leaf: Leaf) -> list[bytes] | None:
             pass
         case _:
             return None
-    return [point.low for point in points] if all(isinstance(point.low, bytes) for point in points) else None
+    plain = all(isinstance(point.low, bytes) and point.exact and point.low == point.high for point in points)
+    return [point.low for point in points] if plain else None
 
 
 TEXT_LENGTH = TextLength()

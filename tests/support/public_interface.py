@@ -95,9 +95,11 @@ def _assigned(owner: type[Any]) -> Iterator[str]:
     if "__init__" not in vars(owner) or dataclasses.is_dataclass(owner):
         return
     for node in ast.walk(ast.parse(textwrap.dedent(inspect.getsource(owner.__init__)))):
-        stored = isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store)
-        if stored and isinstance(node.value, ast.Name) and node.value.id == "self":
-            yield node.attr
+        match node:
+            case ast.Attribute(value=ast.Name(id="self"), attr=attribute, ctx=ast.Store()):
+                yield attribute
+            case _:
+                pass
 
 
 def _parameters(value: Any) -> str:
