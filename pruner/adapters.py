@@ -24,11 +24,13 @@ if TYPE_CHECKING:
 __all__ = [
     "Adapter",
     "BrokenPluginError",
+    "FileScanner",
     "MissingPluginError",
     "QueryAdapter",
     "QueryConnection",
     "RequestDecoder",
     "ScanRecord",
+    "TraitsAdapter",
     "adapter_names",
     "load_adapter",
     "switched_off",
@@ -39,10 +41,39 @@ class Adapter(Protocol):
     """What every adapter registers. The protocols below say what it may offer besides."""
 
     @property
-    def traits(self) -> Traits:
-        """What the engine does where engines differ. Its `name` is that of the entry point and of `Semantics.engine`.
+    def engine(self) -> str:
+        """The engine's name: that of the entry point, and of the `Semantics` of its predicates."""
+        ...
 
-        The engines that pruner knows have their rows in `pruner.expr.engines`; any other brings its own.
+
+@runtime_checkable
+class TraitsAdapter(Adapter, Protocol):
+    """An adapter for predicates of an engine that has no row in `pruner.expr.engines`: it brings the row."""
+
+    @property
+    def traits(self) -> Traits:
+        """What the engine does where engines differ; `name` is the engine's name."""
+        ...
+
+
+@runtime_checkable
+class FileScanner(Adapter, Protocol):
+    """An adapter whose engine reads files in this process, when its user asks for the result."""
+
+    def scan(
+        self, plan: Plan, columns: Sequence[str] | None, storage_options: Mapping[str, str], into: Any = None
+    ) -> Any:
+        """Give all rows of the files to read, lazily, with the names and types of the table.
+
+        Args:
+            plan: what is to be read.
+            columns: names of top-level columns; all unless given.
+            storage_options: options of the store.
+            into: what of the engine's own is to hold the result; a new one unless given.
+
+        Raises:
+            SchemaError: a column cannot be read as the table has it; with the reason.
+            TableError: a slice to read has log files, so that its base file alone is not the table's content.
         """
         ...
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 from enum import Enum
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
-from operator import attrgetter
 
 from pruner.errors import PrunerError
 
@@ -16,24 +15,22 @@ from pruner.errors import PrunerError
 class Group(Enum):
     """A group of entry points: its name, what an entry is called, and what the object behind an entry must have.
 
-    `called` leads to the name of such an object, which its entry has, too.
+    The first of the attributes says what the object is called; the entry has the same name.
     """
 
-    ADAPTERS = "pruner.adapters", "adapter", ("traits",), "traits.name"
+    ADAPTERS = "pruner.adapters", "adapter", ("engine",)
     """Adapters by their engines: `pruner.adapters.Adapter`, docs/adapters.md."""
     INDEX_TYPES = (
         "pruner.indexes",
         "index type",
         ("name", "partition", "version", "check", "record", "load"),
-        "name",
     )
     """Index types by their names: `pruner.indexes.base.IndexType`, docs/index-types.md."""
 
-    def __init__(self, entry_points: str, noun: str, attributes: tuple[str, ...], called: str) -> None:
+    def __init__(self, entry_points: str, noun: str, attributes: tuple[str, ...]) -> None:
         self.entry_points = entry_points
         self.noun = noun
         self.attributes = attributes
-        self.called = called
 
 
 class MissingPluginError(PrunerError):
@@ -102,10 +99,7 @@ def _problem(group: Group, entry: EntryPoint, found: object) -> str | None:
     missing = [name for name in group.attributes if not hasattr(found, name)]
     if missing:
         return f"it has no {', no '.join(missing)}"
-    try:
-        called = attrgetter(group.called)(found)
-    except AttributeError:
-        return f"it has no {group.called}"
+    called = getattr(found, group.attributes[0])
     if called != entry.name.lower():
-        return f"its {group.called} is {called!r}, and its entry must have the same name"
+        return f"its {group.attributes[0]} is {called!r}, and its entry must have the same name"
     return None

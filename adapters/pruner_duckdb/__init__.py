@@ -1,6 +1,5 @@
 """DuckDB over pruned tables: plain SQL, each scan reduced to the files that can hold matching rows."""
 
-from pruner.expr.engines import ENGINES
 from pruner_duckdb.connection import Connection, ask_unknown_version, attach, connect
 from pruner_duckdb.decode import decode_expression as decode_predicate
 from pruner_duckdb.relation import LazyRelation
@@ -8,6 +7,6 @@ from pruner_duckdb.scans import Scan
 
 __all__ = ["Connection", "LazyRelation", "Scan", "attach", "connect", "decode_predicate"]
 
-traits = ENGINES["duckdb"]
+engine = "duckdb"
 
 ask_unknown_version()

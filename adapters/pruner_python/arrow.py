@@ -15,7 +15,7 @@ from pruner_python.content import content_of
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from pruner.planning.plan import Plan
+    from pruner import Plan
     from pruner_python.content import Part
 
 engine = "pyarrow"
@@ -26,7 +26,7 @@ _arrow: Any = pc  # whose stubs lack the expressions of datasets
 def scan(
     plan: Plan, columns: Sequence[str] | None, storage_options: Mapping[str, str], into: object = None
 ) -> ds.Dataset:
-    """The files of a plan as a dataset: see `pruner.planning.python_engines.FileScanner`."""
+    """The files of a plan as a dataset: see `pruner.adapters.FileScanner`."""
     content = content_of(plan, columns, storage_options)
     format_: Any = ds.ParquetFileFormat()
     local = LocalFileSystem()

@@ -22,7 +22,7 @@ from pruner.tables.unify import promote
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from pruner.planning.plan import Plan
+    from pruner import Plan
     from pruner.schema import Field
 
 

@@ -11,7 +11,7 @@ from pruner_python import arrow
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from pruner.planning.plan import Plan
+    from pruner import Plan
 
 engine = "datafusion"
 
@@ -19,6 +19,6 @@ engine = "datafusion"
 def scan(
     plan: Plan, columns: Sequence[str] | None, storage_options: Mapping[str, str], into: Any = None
 ) -> Any:
-    """The files of a plan in a session context: see `pruner.planning.python_engines.FileScanner`."""
+    """The files of a plan in a session context: see `pruner.adapters.FileScanner`."""
     context: Any = datafusion.SessionContext() if into is None else into
     return context.read_table(arrow.scan(plan, columns, storage_options))

@@ -12,7 +12,7 @@ from pruner_python.content import content_of
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from pruner.planning.plan import Plan
+    from pruner import Plan
     from pruner_python.content import Part
 
 engine = "polars"
@@ -24,7 +24,7 @@ _WIDENED = pl.ScanCastOptions(integer_cast="upcast", missing_struct_fields="inse
 def scan(
     plan: Plan, columns: Sequence[str] | None, storage_options: Mapping[str, str], into: object = None
 ) -> pl.LazyFrame:
-    """The files of a plan as a LazyFrame: see `pruner.planning.python_engines.FileScanner`."""
+    """The files of a plan as a LazyFrame: see `pruner.adapters.FileScanner`."""
     content = content_of(plan, columns, storage_options)
     whole, stored = _polars_schema(content.schema), _polars_schema(content.stored)
     if not content.parts:

@@ -1,6 +1,5 @@
 """Spark over pruned tables: DataFrames and SQL, each scan reduced to the files that can hold matching rows."""
 
-from pruner.expr.engines import ENGINES
 from pruner_spark.connect import connect_read
 from pruner_spark.reading import last_plans, prune, read, register
 from pruner_spark.scans import Scan
@@ -8,4 +7,4 @@ from pruner_spark.statements import sql
 
 __all__ = ["Scan", "connect_read", "last_plans", "prune", "read", "register", "sql"]
 
-traits = ENGINES["spark"]
+engine = "spark"

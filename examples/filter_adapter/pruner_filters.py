@@ -39,7 +39,8 @@ if TYPE_CHECKING:
 
     from pruner import Plan
 
-traits = Traits(name="pyarrow_filters", title="PyArrow's filters", nan_order=NanOrder.UNORDERED)
+engine = "pyarrow_filters"
+traits = Traits(name=engine, title="PyArrow's filters", nan_order=NanOrder.UNORDERED)
 """Whatever else is not known of the engine has the value that prunes least."""
 
 _LOG = logging.getLogger("pruner")
@@ -83,10 +84,10 @@ def read(uri: str, filters: Sequence[Any], columns: list[str] | None = None) -> 
     # One snapshot serves the plan and the read. Where it cannot be listed, half an answer would be worse than none.
     snapshot = pruner.open_table(uri).snapshot()
     try:
-        plan = snapshot.plan(decode(filters), semantics=pruner.Semantics.of(traits.name))
+        plan = snapshot.plan(decode(filters), semantics=pruner.Semantics.of(engine))
         reason = switched_off()
     except pruner.PrunerError as error:
-        plan, reason = snapshot.plan(TRUE, semantics=pruner.Semantics.of(traits.name)), str(error)
+        plan, reason = snapshot.plan(TRUE, semantics=pruner.Semantics.of(engine)), str(error)
     _remember(Scan(uri, plan, reason))
     # A table that holds nothing has the schema of the whole snapshot, not of no file.
     if not len(plan.files):

@@ -295,4 +295,9 @@ def _traits_of_adapter(engine: str) -> Traits:
         ) from error
     except BrokenPluginError as error:
         raise PredicateError(str(error)) from error
-    return adapter.traits
+    traits = getattr(adapter, "traits", None)
+    if not isinstance(traits, Traits) or traits.name != engine:
+        raise PredicateError(
+            f"the adapter of {engine!r} brings no traits of it, so no predicate has its rules"
+        )
+    return traits

@@ -25,6 +25,7 @@ from pruner.plugins import BrokenPluginError, Group, MissingPluginError, load_pl
 Install = Callable[..., None]
 TRAITS = """
 from pruner.expr.engines import NanOrder, Traits
+engine = "quack"
 traits = Traits(name="quack", title="Quack", nan_order=NanOrder.UNORDERED)
 """
 _numbers = count()
@@ -59,7 +60,7 @@ def test_the_adapters_of_this_distribution_are_what_the_protocol_says() -> None:
     adapters: tuple[Adapter, ...] = (pruner_duckdb, pruner_spark, pruner_trino)
     decoder: RequestDecoder = pruner_trino
     assert set(adapter_names()) >= {"duckdb", "spark", "trino"}
-    assert [load_adapter(each.traits.name) for each in adapters] == list(adapters)
+    assert [load_adapter(each.engine) for each in adapters] == list(adapters)
     assert load_adapter("Trino") is decoder
     assert isinstance(load_adapter("duckdb"), QueryAdapter)
     assert not isinstance(load_adapter("spark"), RequestDecoder)
@@ -83,6 +84,13 @@ def test_a_fourth_engine_has_the_traits_that_its_adapter_brings(install: Install
     assert (rules.engine, rules.nan_order, rules.traits.title) == ("quack", NanOrder.UNORDERED, "Quack")
     with pytest.raises(PredicateError, match="^Quack has no SQL"):
         parse_predicate("a = 1", rules)
+
+
+@pytest.mark.parametrize("code", ["engine = 'quack'", TRAITS.replace('name="quack"', 'name="duck"')])
+def test_an_adapter_without_traits_of_its_engine_has_no_rules(install: Install, code: str) -> None:
+    install("quack", code)
+    with pytest.raises(PredicateError, match="^the adapter of 'quack' brings no traits of it"):
+        Semantics.of("quack")
 
 
 def test_a_broken_adapter_is_named_by_whoever_asks_for_its_engine(install: Install) -> None:
@@ -109,8 +117,7 @@ def test_an_adapter_that_nobody_installed_is_named_with_those_that_are() -> None
         ("raise RuntimeError('needs\\n  quack 9')", "", "", r"cannot be loaded: needs quack 9$"),
         ("raise RuntimeError", "", "", r"cannot be loaded: RuntimeError$"),
         ("", ":missing", "", r"cannot be loaded: module '\w+' has no attribute 'missing'$"),
-        ("", "", "", r"cannot be used: it has no traits$"),
-        ("traits = 'quack'", "", "", r"cannot be used: it has no traits.name$"),
+        ("", "", "", r"cannot be used: it has no engine$"),
         (
             "class Quack:\n    engine = 'quack'",
             ":Quack",
@@ -121,7 +128,7 @@ def test_an_adapter_that_nobody_installed_is_named_with_those_that_are() -> None
             TRAITS.replace('"quack"', '"duck"'),
             "",
             "",
-            r"cannot be used: its traits.name is 'duck', and its entry must have the same name$",
+            r"cannot be used: its engine is 'duck', and its entry must have the same name$",
         ),
     ],
 )
