@@ -286,18 +286,16 @@ def traits_of(engine: str) -> Traits:
     return _traits_of_adapter(engine) if found is None else found
 
 
-def _traits_of_adapter(engine: str) -> Traits:
+def _traits_of_adapter(name: str) -> Traits:
     try:
-        adapter: Any = load_plugin(Group.ADAPTERS, engine)
+        adapter: Any = load_plugin(Group.ADAPTERS, name)
     except MissingPluginError as error:
         raise PredicateError(
-            f"unknown engine {engine!r}: use one of {', '.join(ENGINES)}, or install its adapter"
+            f"unknown engine {name!r}: use one of {', '.join(ENGINES)}, or install its adapter"
         ) from error
     except BrokenPluginError as error:
         raise PredicateError(str(error)) from error
     traits = getattr(adapter, "traits", None)
-    if not isinstance(traits, Traits) or traits.name != engine:
-        raise PredicateError(
-            f"the adapter of {engine!r} brings no traits of it, so no predicate has its rules"
-        )
+    if not isinstance(traits, Traits) or traits.name != name:
+        raise PredicateError(f"the adapter of {name!r} brings no traits of it, so no predicate has its rules")
     return traits
