@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
+import pyarrow.compute
 
 from pruner.errors import IndexDefinitionError
 from pruner.expr.bound import CompareLeaf, InLeaf
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from pruner.expr.semantics import Semantics
     from pruner.indexes.base import SliceReader
     from pruner.schema import Field
+
+pc: Any = pyarrow.compute  # whose stubs know too few argument types
 
 
 class TextLength:
@@ -53,7 +55,7 @@ class TextLength:
             and not reader.footer.alike(field.path, field.field_id)
         )
         lengths: list[int] = []
-        if known:
+        if leaf is not None and known:
             for part in reader.batches(leaf):
                 found = pc.min_max(pc.binary_length(part)).as_py()
                 lengths += [length for length in found.values() if length is not None]
