@@ -27,7 +27,7 @@ from pruner_duckdb.session import Ask, describe_relation
 from pruner_duckdb.shadow import Relation
 
 if TYPE_CHECKING:
-    from pruner.planning.pinned import PinnedSnapshot
+    from pruner import PinnedSnapshot
     from pruner_duckdb.rewritten import Rewritten
     from pruner_duckdb.scope import Method
     from pruner_duckdb.tables import KnownTable
