@@ -10,6 +10,7 @@ part whether it can be FALSE, and the proof that every row matches asks for FALS
 | a AND b | a.true ∧ b.true | a.false ∨ b.false | (a.null ∨ b.null) ∧ each (true ∨ null) |
 | a OR b | a.true ∨ b.true | a.false ∧ b.false | (a.null ∨ b.null) ∧ each (false ∨ null) |
 | NOT a | a.false | a.true | a.null |
+| a IS NULL | a.null | a.true ∨ a.false | never |
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar, assert_never
 
 import numpy as np
 
-from pruner.expr.bound import BoundAnd, BoundNot, BoundOr, Unknown
+from pruner.expr.bound import BoundAnd, BoundIsNull, BoundNot, BoundOr, Unknown
 from pruner.expr.nodes import Constant
 
 if TYPE_CHECKING:
@@ -81,7 +82,7 @@ def possible(predicate: BoundExpr, outcome: Outcome, leaf_verdict: LeafVerdict, 
 
     def part(of: BoundExpr, wanted: Outcome) -> Mask | None:
         match of:
-            case BoundAnd() | BoundOr() | BoundNot() | Constant() | Unknown():
+            case BoundAnd() | BoundOr() | BoundNot() | BoundIsNull() | Constant() | Unknown():
                 return None
             case _:
                 return leaf_verdict(of, wanted)
@@ -118,6 +119,8 @@ def evaluate(
             return _nary(operands, outcome, absorbing=Outcome.TRUE, ask=ask)
         case BoundNot(operand):
             return ask(operand, outcome.swapped)
+        case BoundIsNull(operand):
+            return _null_test(operand, outcome, ask, constant)
         case Constant(value):
             return constant(_constant_outcome(value) is outcome)
         case _:
@@ -143,6 +146,21 @@ def _nary(
             return _any(answers) if outcome is absorbing else _all(answers)
         case _:
             assert_never(outcome)
+
+
+def _null_test(
+    operand: BoundExpr,
+    outcome: Outcome,
+    ask: Callable[[BoundExpr, Outcome], AnswerT],
+    constant: Callable[[bool], AnswerT],
+) -> AnswerT:
+    match outcome:
+        case Outcome.TRUE:
+            return ask(operand, Outcome.NULL)
+        case Outcome.FALSE:
+            return ask(operand, Outcome.TRUE) | ask(operand, Outcome.FALSE)
+        case Outcome.NULL:
+            return constant(False)
 
 
 def _any(answers: Iterable[AnswerT]) -> AnswerT:

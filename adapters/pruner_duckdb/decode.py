@@ -29,6 +29,7 @@ from pruner.expr.nodes import (
     Operator,
     conjunction,
 )
+from pruner.expr.truth import is_false, is_predicate, is_true, same_truth
 from pruner_duckdb.constants import UndecodablePart, constant, is_lossless
 from pruner_duckdb.functions import ALLOWED_FUNCTIONS
 from pruner_duckdb.shown import function_name, summary
@@ -291,8 +292,14 @@ def all_of(operands: Iterable[Expr]) -> Expr:
 def distinct(left: Expr, right: Expr, *, negated: bool) -> Expr:
     """`left IS [NOT] DISTINCT FROM right`, where `negated` is the NOT, which is never null itself."""
     match left, right:
+        case _ if is_predicate(left) and is_predicate(right):
+            same: Expr = same_truth(left, right)
+        case (_, Literal(bool() as value)) if is_predicate(left):
+            same = is_true(left) if value else is_false(left)
+        case (Literal(bool() as value), _) if is_predicate(right):
+            same = is_true(right) if value else is_false(right)
         case (_, Literal(None)):
-            same: Expr = IsNull(left)
+            same = IsNull(left)
         case (Literal(None), _):
             same = IsNull(right)
         case (_, Literal()):

@@ -27,7 +27,7 @@ from pruner.expr.bound import (
 from pruner.expr.casts import Undo, undo_cast
 from pruner.expr.coerce import coerce_constant
 from pruner.expr.coerced import AlwaysNull, NotComparable
-from pruner.expr.combine import all_of, any_of, flat, negation
+from pruner.expr.combine import all_of, any_of, flat, negation, null_test
 from pruner.expr.leaves import compare_leaf, in_leaf
 from pruner.expr.literals import in_one_type
 from pruner.expr.nodes import (
@@ -52,6 +52,7 @@ from pruner.expr.patterns import split_pattern
 from pruner.expr.readings import undo_reading
 from pruner.expr.semantics import BINARY_COLLATION, NanOrder, Semantics
 from pruner.expr.show import show
+from pruner.expr.truth import compared_with_truth, is_predicate, may_cast_to_null
 from pruner.expr.types import is_string, is_temporal
 from pruner.limits import PREDICATE_DEPTH, PREDICATE_NODES
 
@@ -160,6 +161,9 @@ class _Binder:
             raise PredicateError(f"the predicate has more than {PREDICATE_NODES:,} parts: split it")
 
     def _compare(self, node: Compare) -> BoundExpr:
+        as_predicate = compared_with_truth(node)
+        if as_predicate is not None:
+            return self.predicate(as_predicate)
         operator, subject, constant = node.operator, node.left, node.right
         if _is_constant(subject) and not _is_constant(constant):
             operator, subject, constant = operator.mirrored, constant, subject
@@ -236,6 +240,10 @@ class _Binder:
         if isinstance(operand, Call) and operand.function == "read_as":
             target = self._target(operand, node)
             return target if isinstance(target, Unknown) else IsNullLeaf(target.field)
+        if is_predicate(operand):
+            if self._semantics.traits.casts_constants_to_null and may_cast_to_null(operand):
+                return _unknown(node, "a constant may become NULL in a cast")
+            return null_test(self.predicate(operand))
         if not isinstance(operand, Column):
             self._check_columns(operand)
             return _unknown(node, "whether an expression is null is not known")

@@ -2,7 +2,7 @@
 
 Binding (`pruner.expr.bind`) resolves names, coerces literals without loss and turns whatever cannot be decided from
 one column's values into `Unknown`. What is left is what indexes give evidence on. As in the expression form there are
-And, Or and Not over leaves; NOT is not pushed down, because the verdict's algebra handles it (`pruner.verdict`).
+And, Or, Not and IsNull over leaves. NOT is not pushed down: the verdict's algebra handles it (`pruner.verdict`).
 """
 
 from __future__ import annotations
@@ -117,5 +117,12 @@ class BoundNot:
     operand: BoundExpr
 
 
+@dataclass(frozen=True, slots=True)
+class BoundIsNull:
+    """`(predicate) IS NULL`: true where the predicate is null, otherwise false; never null itself."""
+
+    operand: BoundExpr
+
+
 Leaf: TypeAlias = "CompareLeaf | InLeaf | IsNullLeaf | PrefixLeaf | NotNullLeaf"
-BoundExpr: TypeAlias = "Leaf | Unknown | Constant | BoundAnd | BoundOr | BoundNot"
+BoundExpr: TypeAlias = "Leaf | Unknown | Constant | BoundAnd | BoundOr | BoundNot | BoundIsNull"

@@ -1,8 +1,19 @@
-"""AND, OR and NOT over bound predicates, kept flat."""
+"""AND, OR, NOT and IS NULL over bound predicates, kept flat."""
 
 from __future__ import annotations
 
-from pruner.expr.bound import BoundAnd, BoundExpr, BoundNot, BoundOr
+from pruner.expr.bound import (
+    BoundAnd,
+    BoundExpr,
+    BoundIsNull,
+    BoundNot,
+    BoundOr,
+    CompareLeaf,
+    InLeaf,
+    IsNullLeaf,
+    NotNullLeaf,
+    PrefixLeaf,
+)
 from pruner.expr.nodes import FALSE, TRUE, And, Constant, Expr, Or
 
 
@@ -67,3 +78,18 @@ def negation(operand: BoundExpr) -> BoundExpr:
             return inner
         case _:
             return BoundNot(operand)
+
+
+def null_test(operand: BoundExpr) -> BoundExpr:
+    """`(operand) IS NULL` of a bound predicate; a test of the column's own NULLs where the two are the same."""
+    match operand:
+        case Constant(value):
+            return Constant(value is None)
+        case BoundNot(inner):
+            return null_test(inner)
+        case IsNullLeaf() | BoundIsNull():
+            return FALSE
+        case CompareLeaf(field) | NotNullLeaf(field) | PrefixLeaf(field) | InLeaf(field, _, False):
+            return IsNullLeaf(field)
+        case _:
+            return BoundIsNull(operand)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pruner.expr.bound import BoundAnd, BoundNot, BoundOr, Unknown
+from pruner.expr.bound import BoundAnd, BoundIsNull, BoundNot, BoundOr, Unknown
 from pruner.expr.nodes import Constant
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ def leaves(predicate: BoundExpr) -> Iterator[Leaf]:
         case BoundAnd(operands) | BoundOr(operands):
             for operand in operands:
                 yield from leaves(operand)
-        case BoundNot(operand):
+        case BoundNot(operand) | BoundIsNull(operand):
             yield from leaves(operand)
         case Unknown() | Constant():
             pass
@@ -38,7 +38,7 @@ def unknowns(predicate: BoundExpr) -> Iterator[Unknown]:
         case BoundAnd(operands) | BoundOr(operands):
             for operand in operands:
                 yield from unknowns(operand)
-        case BoundNot(operand):
+        case BoundNot(operand) | BoundIsNull(operand):
             yield from unknowns(operand)
         case _:
             pass
@@ -62,7 +62,7 @@ def parts(predicate: BoundExpr) -> Iterator[Field]:
         case BoundAnd(operands) | BoundOr(operands):
             for operand in operands:
                 yield from parts(operand)
-        case BoundNot(operand):
+        case BoundNot(operand) | BoundIsNull(operand):
             yield from parts(operand)
         case _:
             pass
@@ -80,6 +80,8 @@ def grouped(predicate: BoundExpr) -> BoundExpr:
             return _joined(type(predicate), joined)
         case BoundNot(operand):
             return BoundNot(grouped(operand))
+        case BoundIsNull(operand):
+            return BoundIsNull(grouped(operand))
         case _:
             return predicate
 
@@ -100,5 +102,9 @@ def conjoins(predicate: BoundExpr, *, negated: bool = False) -> bool:
             )
         case BoundNot(operand):
             return conjoins(operand, negated=not negated)
+        case BoundIsNull(BoundAnd() | BoundOr()):
+            return True  # one part must be null, and no other may decide
+        case BoundIsNull(operand):
+            return conjoins(operand, negated=negated)
         case _:
             return False

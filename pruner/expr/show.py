@@ -11,6 +11,7 @@ import pyarrow as pa
 from pruner.expr.bound import (
     BoundAnd,
     BoundExpr,
+    BoundIsNull,
     BoundNot,
     BoundOr,
     CompareLeaf,
@@ -107,8 +108,10 @@ def _expression_parts(node: Expr) -> Sequence[_Part]:
                 operand,
                 _list([_literal(option) for option in options[:_VALUES_SHOWN]], len(options)),
             )
-        case IsNull(operand):
+        case IsNull(Column() | Literal() | Call() | Opaque() as operand):
             return (operand, " IS NULL")
+        case IsNull(operand):
+            return ("(", operand, ") IS NULL")
         case Like(operand, pattern, escape):
             return (operand, f" LIKE {_constant(pattern)}", f" ESCAPE {_constant(escape)}" if escape else "")
         case Constant(value):
@@ -158,16 +161,24 @@ def _bound_parts(node: BoundExpr) -> Sequence[_Part]:
             return (f"({render_column_path(field.path)} IS NULL: null, else {always})",)
         case Unknown(text):
             return (text,)
+        case BoundAnd() | BoundOr() | BoundNot() | BoundIsNull():
+            return _combined_bound_parts(node)
+        case Constant(value):
+            return (_constant(value),)
+        case _:
+            assert_never(node)
+
+
+def _combined_bound_parts(node: BoundAnd | BoundOr | BoundNot | BoundIsNull) -> Sequence[_Part]:
+    match node:
         case BoundAnd(operands):
             return _joined(operands, " AND ", (BoundAnd, BoundOr))
         case BoundOr(operands):
             return _joined(operands, " OR ", (BoundAnd, BoundOr))
         case BoundNot(operand):
             return ("NOT (", operand, ")")
-        case Constant(value):
-            return (_constant(value),)
-        case _:
-            assert_never(node)
+        case BoundIsNull(operand):
+            return ("(", operand, ") IS NULL")
 
 
 def _list(values: list[str], count: int) -> str:

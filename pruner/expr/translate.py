@@ -27,6 +27,7 @@ from pruner.expr.nodes import (
     Call,
     Column,
     Compare,
+    Constant,
     Expr,
     In,
     IsNull,
@@ -41,6 +42,7 @@ from pruner.expr.nodes import (
 )
 from pruner.expr.semantics import Semantics
 from pruner.expr.sqltypes import arrow_type, fraction_digits
+from pruner.expr.truth import is_false, is_predicate, is_true, same_truth
 from pruner.expr.types import timestamp
 from pruner.limits import PREDICATE_DEPTH
 
@@ -173,9 +175,10 @@ class Translator:
             case exp.Boolean(this=wanted):
                 tested = self.predicate(node.this)
                 # Two-valued: null counts as neither true nor false.
-                column = self._value(node.this) if isinstance(node.this, exp.Column) else tested
-                present = self._present(column, node) if isinstance(column, Column) else Not(IsNull(column))
-                return And((tested if wanted else Not(tested), present))
+                column = self._value(node.this) if isinstance(node.this, exp.Column) else None
+                if not isinstance(column, Column):
+                    return is_true(tested) if wanted else is_false(tested)
+                return And((tested if wanted else Not(tested), self._present(column, node)))
             case _:
                 return self._opaque(node, "IS with something else than NULL, TRUE or FALSE")
 
@@ -200,6 +203,9 @@ class Translator:
         left, right = self._value(node.this), self._value(node.expression)
         if isinstance(left, Literal):
             left, right = right, left
+        other = _as_predicate(right)
+        if is_predicate(left) and other is not None:
+            return same_truth(left, other) if equal else Not(same_truth(left, other))
         if not isinstance(right, Literal) or isinstance(left, Literal):
             return self._opaque(node, "null-safe comparison of two columns")
         if right.value is None:
@@ -374,6 +380,15 @@ def _chain(node: Node, kind: str) -> list[Node]:
         else:
             operands.append(part)
     return operands
+
+
+def _as_predicate(value: Expr) -> Expr | None:
+    """A value that is true, false or null by its form; None for any other."""
+    match value:
+        case Literal(None | bool() as truth):
+            return Constant(truth)
+        case _:
+            return value if is_predicate(value) else None
 
 
 def _subquery() -> PredicateError:

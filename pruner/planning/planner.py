@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pruner.expr.bind import conjuncts
-from pruner.expr.bound import BoundAnd, BoundNot, BoundOr, Unknown
+from pruner.expr.bound import BoundAnd, BoundIsNull, BoundNot, BoundOr, Unknown
 from pruner.expr.fields import unknowns
 from pruner.expr.nodes import Constant
 from pruner.expr.show import describe
@@ -127,7 +127,7 @@ class Planner:
                 progress.apply(clause, np.zeros(combined.count, np.bool_), {}, 0)
             case Unknown(text, reason):
                 progress.skip(clause, f"{text}: {reason}")
-            case BoundAnd() | BoundOr() | BoundNot():
+            case BoundAnd() | BoundOr() | BoundNot() | BoundIsNull():
                 self._apply_composite(clause, combined, progress)
             case _:
                 self._apply_leaf(clause, semantics, combined, progress)
@@ -195,7 +195,7 @@ def _evaluation_rank(clause: BoundExpr) -> int:
     match clause:
         case Constant():
             return 0
-        case BoundAnd() | BoundOr() | BoundNot():
+        case BoundAnd() | BoundOr() | BoundNot() | BoundIsNull():
             return 3
         case Unknown():
             return 4

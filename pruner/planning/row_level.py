@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from pyroaring import BitMap64
 
-from pruner.expr.bound import BoundAnd, BoundNot, BoundOr, Unknown
+from pruner.expr.bound import BoundAnd, BoundIsNull, BoundNot, BoundOr, Unknown
 from pruner.expr.fields import conjoins, grouped, leaves, only_field, parts
 from pruner.expr.nodes import Constant
 from pruner.indexes.row_sets import Entries, all_rows, slices_in
@@ -208,7 +208,7 @@ class RowLevel:
         """The entries of one field on whose rows a predicate about that field can come to the outcome."""
 
         def part(leaf: BoundExpr, wanted: Outcome) -> Entries | None:
-            if isinstance(leaf, BoundAnd | BoundOr | BoundNot | Constant | Unknown):
+            if isinstance(leaf, BoundAnd | BoundOr | BoundNot | BoundIsNull | Constant | Unknown):
                 return None
             return evidence.entries(leaf, wanted, self._semantics) or everything(exact=False)
 

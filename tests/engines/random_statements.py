@@ -144,7 +144,10 @@ def conditions(
             return draw(nested)
         return draw(comparisons(relations))
     if form == 3:
-        return f"NOT ({draw(conditions(relations, depth - 1, nested))})"
+        inner = draw(conditions(relations, depth - 1, nested))
+        test = draw(st.sampled_from(("NULL", "TRUE", "FALSE", "DISTINCT FROM TRUE", None, None, None)))
+        negated = draw(st.sampled_from(("", "NOT ")))
+        return f"NOT ({inner})" if test is None else f"(({inner}) IS {negated}{test})"
     parts = [draw(conditions(relations, depth - 1, nested)) for _ in range(draw(st.integers(2, 3)))]
     return "(" + (" AND " if form == 4 else " OR ").join(parts) + ")"
 

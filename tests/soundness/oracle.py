@@ -11,7 +11,7 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from tests.soundness.predicates import Predicate, Test
+from tests.soundness.predicates import Combined, Predicate, Test
 
 TRUE, FALSE, NULL = "true", "false", "null"
 SWAPPED = {TRUE: FALSE, FALSE: TRUE, NULL: NULL}
@@ -54,6 +54,8 @@ def can(predicate: Predicate, outcome: str, of: dict[str, ColumnFacts]) -> bool:
         return _leaf(predicate, outcome, of[predicate.column])
     if predicate.operator == "not":
         return can(predicate.operands[0], SWAPPED[outcome], of)
+    if predicate.operator in ("null", "true", "false"):
+        return _of_whole(predicate.operator, predicate.operands[0], outcome, of)
     absorbing = FALSE if predicate.operator == "and" else TRUE
     parts = predicate.operands
     if outcome == absorbing:
@@ -64,6 +66,22 @@ def can(predicate: Predicate, outcome: str, of: dict[str, ColumnFacts]) -> bool:
     return any(can(part, NULL, of) for part in parts) and all(
         can(part, NULL, of) or can(part, neutral, of) for part in parts
     )
+
+
+def _of_whole(tested: str, operand: Predicate, outcome: str, of: dict[str, ColumnFacts]) -> bool:
+    """`operand IS NULL`, and IS TRUE, IS FALSE as `operand AND operand IS NOT NULL`.
+
+    The facts see two operands in that AND, so that they leave room for NULL, which IS TRUE never is.
+    """
+    is_null = Combined("null", (operand,))
+    match tested:
+        case "null" if outcome == TRUE:
+            return can(operand, NULL, of)
+        case "null":
+            return outcome == FALSE and (can(operand, TRUE, of) or can(operand, FALSE, of))
+        case _:
+            wanted = operand if tested == "true" else Combined("not", (operand,))
+            return can(Combined("and", (wanted, Combined("not", (is_null,)))), outcome, of)
 
 
 def _leaf(test: Test, outcome: str, of: ColumnFacts) -> bool:

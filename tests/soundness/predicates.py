@@ -46,18 +46,27 @@ class Test:
 
 @dataclass(frozen=True)
 class Combined:
-    """`operator` is and, or, not."""
+    """`operator` is and, or, not, or a test of the whole operand: null, true, false."""
 
     operator: str
     operands: tuple[Predicate, ...]
 
     def sql(self) -> str:
-        if self.operator == "not":
-            return f"NOT ({self.operands[0].sql()})"
-        return "(" + f" {self.operator.upper()} ".join(operand.sql() for operand in self.operands) + ")"
+        return combined_sql(self.operator, [operand.sql() for operand in self.operands])
 
 
 Predicate = Test | Combined
+
+
+def combined_sql(operator: str, operands: list[str]) -> str:
+    """SQL of a combination, the same for every engine."""
+    match operator:
+        case "not":
+            return f"NOT ({operands[0]})"
+        case "null" | "true" | "false":
+            return f"(({operands[0]}) IS {operator.upper()})"
+        case _:
+            return "(" + f" {operator.upper()} ".join(operands) + ")"
 
 
 def _like(prefix: str) -> str:
@@ -94,14 +103,24 @@ def draw_leaf(rng: random.Random, columns: dict[str, Kind], values: dict[str, li
 def draw_predicate(
     rng: random.Random, columns: dict[str, Kind], values: dict[str, list[Value]], depth: int = 3
 ) -> Predicate:
-    """A random predicate: half are single leaves, the others nest AND, OR and NOT up to `depth`."""
+    """A random predicate: half are single leaves, the others nest AND, OR, NOT and IS up to `depth`."""
     if depth == 0 or rng.random() < 0.5:
         leaf = draw_leaf(rng, columns, values)
         return Combined("not", (leaf,)) if rng.random() < 0.15 else leaf
-    if rng.random() < 0.2:
-        return Combined("not", (draw_predicate(rng, columns, values, depth - 1),))
+    roll = rng.random()
+    if roll < 0.3:
+        inner = draw_predicate(rng, columns, values, depth - 1)
+        whole = roll >= 0.2 and _may_be_null(inner)
+        return Combined(rng.choice(["null", "true", "false"]) if whole else "not", (inner,))
     operands = tuple(draw_predicate(rng, columns, values, depth - 1) for _ in range(rng.randint(2, 3)))
     return Combined(rng.choice(["and", "or"]), operands)
+
+
+def _may_be_null(predicate: Predicate) -> bool:
+    """A test of what is never null is a constant, which no index is asked about."""
+    if isinstance(predicate, Test):
+        return predicate.operator != "null"
+    return predicate.operator in ("and", "or", "not") and any(map(_may_be_null, predicate.operands))
 
 
 def leaves(predicate: Predicate) -> list[Test]:

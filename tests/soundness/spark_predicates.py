@@ -6,7 +6,7 @@ import random
 from decimal import Decimal
 
 from tests.soundness.kinds import Kind, Value
-from tests.soundness.predicates import Predicate, Test, draw_predicate
+from tests.soundness.predicates import Predicate, Test, combined_sql, draw_predicate
 from tests.soundness.tables import RandomTable
 
 INTEGERS = ("int8", "int16", "int32", "int64")
@@ -36,9 +36,7 @@ def sql(predicate: Predicate) -> str:
     """Write a predicate in Spark's SQL."""
     if isinstance(predicate, Test):
         return _test(predicate)
-    if predicate.operator == "not":
-        return f"NOT ({sql(predicate.operands[0])})"
-    return "(" + f" {predicate.operator.upper()} ".join(sql(each) for each in predicate.operands) + ")"
+    return combined_sql(predicate.operator, [sql(each) for each in predicate.operands])
 
 
 def _test(test: Test) -> str:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pruner.expr.bound import BoundAnd, BoundExpr, BoundNot, BoundOr, IsNullLeaf, Unknown
+from pruner.expr.bound import BoundAnd, BoundExpr, BoundIsNull, BoundNot, BoundOr, IsNullLeaf, Unknown
 from pruner.expr.nodes import FALSE, NULL, TRUE, Constant
 from pruner.schema import Field
 from pruner.verdict import Outcome, possible
@@ -46,8 +46,14 @@ def _parse(text: str) -> BoundExpr:
         if token == "(":
             inside = parse_or(tokens)
             assert tokens.pop(0) == ")"
-            return inside
+            return tested(inside, tokens)
         return names[token]
+
+    def tested(operand: BoundExpr, tokens: list[str]) -> BoundExpr:
+        if tokens[:1] != ["isnull"]:
+            return operand
+        tokens.pop(0)
+        return BoundIsNull(operand)
 
     tokens = re.findall(r"[()]|\w+", text)
     parsed = parse_or(tokens)
@@ -85,6 +91,8 @@ def _evaluate(predicate: BoundExpr, row: dict[str, bool | None]) -> bool | None:
         case BoundNot(operand):
             value = _evaluate(operand, row)
             return None if value is None else not value
+        case BoundIsNull(operand):
+            return _evaluate(operand, row) is None
         case Constant(value):
             return value
         case IsNullLeaf(field):
@@ -97,6 +105,7 @@ PREDICATES = st.recursive(
     st.sampled_from([*LEAVES.values(), TRUE, FALSE, NULL]),
     lambda inner: st.one_of(
         st.builds(BoundNot, inner),
+        st.builds(BoundIsNull, inner),
         st.builds(BoundAnd, st.lists(inner, min_size=2, max_size=4).map(tuple)),
         st.builds(BoundOr, st.lists(inner, min_size=2, max_size=4).map(tuple)),
     ),

@@ -11,6 +11,7 @@ from typing import Any
 from pruner.expr.bound import (
     BoundAnd,
     BoundExpr,
+    BoundIsNull,
     BoundNot,
     BoundOr,
     CompareLeaf,
@@ -44,6 +45,8 @@ def outcomes(bound: BoundExpr, value: Any) -> Outcomes:
             return frozenset({answer})
         case BoundNot(operand):
             return frozenset(None if each is None else not each for each in outcomes(operand, value))
+        case BoundIsNull(operand):
+            return frozenset(each is None for each in outcomes(operand, value))
         case BoundAnd(operands) | BoundOr(operands):
             absorbing = isinstance(bound, BoundOr)
             result: Outcomes = frozenset({not absorbing})
