@@ -53,6 +53,11 @@ def test_every_page_stands_in_the_index() -> None:
     assert [page for page in sorted(pages) if f"]({page})" not in index] == []
 
 
+def test_records_of_decisions_are_numbered() -> None:
+    records = sorted((ROOT / "docs" / "adr").glob("*.md"))
+    assert [int(record.name[:4]) for record in records] == [*range(1, len(records) + 1)]
+
+
 def test_the_example_of_the_readme_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys) -> None:
     files = {"a": (["AA", "UA"], [10, 90]), "b": (["AA", "AA"], [70, 5]), "c": (["UA", "WN"], [1, 2])}
     (tmp_path / "lake" / "flights").mkdir(parents=True)
