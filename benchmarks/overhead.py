@@ -1,14 +1,14 @@
 """What the adapter costs where it cannot help, and what it gains on the demo's flights.
 
-Each statement has literals of its own, so that nothing is met a second time. What is compared takes turns in
-one process; ratios of medians are what counts on a shared machine.
+A new statement has literals of its own, so that nothing of it is met a second time; a repeated one is the same text
+each time. What is compared takes turns in one process; ratios of medians are what counts on a shared machine.
 """
 
 from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Iterator
-from itertools import count
+from itertools import count, repeat
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,7 @@ from demo.tables import DemoTables, demo_tables
 FILE_COUNTS = (10, 100, 1_000)
 RUNS = 41
 MOST_ADDED_SECONDS = 0.003
+MOST_ADDED_REPEATED_SECONDS = 0.001
 MOST_ADDED_SHARE = 0.05
 SHARE_FROM_FILES = 1_000
 """From so many files on the overhead is aimed at as a share of the statement, below in seconds."""
@@ -58,6 +59,8 @@ def _overheads(console: Console) -> None:
         "to glob",
         "to list",
         "in %",
+        "again",
+        "to glob",
     ):
         grid.add_column(heading, justify="right")
     missed: list[str] = []
@@ -69,12 +72,21 @@ def _overheads(console: Console) -> None:
                 added = times["execute"] - times["glob"]
                 cells = [f"{times[each] * 1e3:.2f}" for each in ("glob", "list", "execute", "sql")]
                 cells += [f"{added * 1e3:+.2f}", f"{(times['execute'] - times['list']) * 1e3:+.2f}"]
-                grid.add_row(f"{number:,}", name, *cells, f"{added / times['glob'] * 100:+.1f}")
+                again = times["again"] - times["glob again"]
+                cells += [
+                    f"{added / times['glob'] * 100:+.1f}",
+                    f"{times['again'] * 1e3:.2f}",
+                    f"{again * 1e3:+.2f}",
+                ]
+                grid.add_row(f"{number:,}", name, *cells)
                 share = number >= SHARE_FROM_FILES
                 if added > (MOST_ADDED_SHARE * times["glob"] if share else MOST_ADDED_SECONDS):
                     missed.append(f"{name} over {number:,} files")
+                if not share and again > MOST_ADDED_REPEATED_SECONDS:
+                    missed.append(f"{name} again over {number:,} files")
     console.print(grid)
     aim = f"{MOST_ADDED_SHARE:.0%} of the glob at {SHARE_FROM_FILES:,} files, {MOST_ADDED_SECONDS * 1e3:.0f} ms below"
+    aim += f", {MOST_ADDED_REPEATED_SECONDS * 1e3:.0f} ms for one that was run before"
     console.print(f"aim: at most {aim}; missed: {', '.join(missed) or 'none'}")
 
 
@@ -88,7 +100,9 @@ def _unprunable(root: Path) -> dict[str, dict[str, float]]:
     listed = "read_parquet([" + ", ".join(f"'{file}'" for file in files) + "])"
     numbers = count()
 
-    def fetched(run: Callable[[str], Any], text: str, source: str) -> Callable[[], Any]:
+    def fetched(
+        run: Callable[[str], Any], text: str, source: str, numbers: Iterator[int] = numbers
+    ) -> Callable[[], Any]:
         return lambda: run(text.format(source, next(numbers))).fetchall()
 
     times: dict[str, dict[str, float]] = {}
@@ -98,6 +112,8 @@ def _unprunable(root: Path) -> dict[str, dict[str, float]]:
             "list": fetched(plain.execute, text, listed),
             "execute": fetched(connection.execute, text, "events"),
             "sql": fetched(connection.sql, text, "events"),
+            "glob again": fetched(plain.execute, text, glob, repeat(0)),
+            "again": fetched(connection.execute, text, "events", repeat(0)),
         }
         (expected, *_), (found, *_) = contenders["glob"]()[0], contenders["execute"]()[0]
         assert found == expected

@@ -125,6 +125,7 @@ class RememberedRewritings:
 
     def __init__(self) -> None:
         self._entries: OrderedDict[Hashable, _Entry] = OrderedDict()
+        self._newest: dict[tuple[str, ...], PinnedSnapshot] = {}
         self._lock = threading.Lock()
 
     def get(
@@ -157,18 +158,24 @@ class RememberedRewritings:
             return
         fallbacks = any(scan.plan.fallbacks for scan in rewritten.scans)
         until = time.monotonic() + SECONDS_WITH_FALLBACKS if fallbacks else float("inf")
-        newest = {id(known): snapshot for known, snapshot in seen.snapshots}
         with self._lock:
-            for other, entry in list(self._entries.items()):
-                if any(
-                    id(known) in newest and not snapshot.plans_as(newest[id(known)])
-                    for known, snapshot in entry.seen.snapshots
-                ):
-                    del self._entries[other]
+            self._forget_older(seen)
             self._entries[key] = _Entry(rewritten, seen, until)
             self._entries.move_to_end(key)
             while len(self._entries) > REMEMBERED_REWRITINGS:
                 self._entries.popitem(last=False)
+
+    def _forget_older(self, seen: Observations) -> None:
+        """Forget what was made for tables as they are no more: it holds on to their old snapshots."""
+        for known, snapshot in seen.snapshots:
+            before = self._newest.get(known.path)
+            self._newest[known.path] = snapshot
+            if before is not None and not before.plans_as(snapshot):
+                self._entries = OrderedDict(
+                    (key, entry)
+                    for key, entry in self._entries.items()
+                    if not any(other is known for other, _ in entry.seen.snapshots)
+                )
 
 
 def _holds(seen: Observations, ask: Ask, relation_of: RelationOf) -> bool:

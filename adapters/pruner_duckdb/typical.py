@@ -10,19 +10,20 @@ from __future__ import annotations
 
 import re
 
-_PLAIN_TOKEN = re.compile(
+_INTEGER = r"[1-9][0-9]*+(?![a-z0-9_.'\"])"
+_OTHERS = (
     # The numbers of a type are part of it: DECIMAL(18, 3), INTEGER[7].
-    r"(?!(?:in|values)\b)[a-z_][a-z0-9_]*+\s*+\([0-9,\s]*+\)|\[\s*+[0-9]++\s*+\]"
+    r"(?:(?!(?:in|values)\b)[a-z_][a-z0-9_]*+\s*+\([0-9,\s]*+\)|\[\s*+[0-9]++\s*+\]"
     r"|\s++"
     r"|[a-z_][a-z0-9_]*+(?![$'\"&])"
-    r"|(?P<integer>[1-9][0-9]*+)(?![a-z0-9_.'\"])"
-    r"|[0-9]++(?:\.[0-9]++)?+(?:e[+-]?+[0-9]++)?+(?![a-z0-9_.'\"])"
+    r"|(?:0[0-9]*+|[0-9]++\.[0-9]++(?:e[+-]?+[0-9]++)?+|[0-9]++e[+-]?+[0-9]++)(?![a-z0-9_.'\"])"
     r"|'[^']*+'(?![a-z0-9_\"])"
     r"|\"[^\"]++\"(?![a-z0-9_'])"
     r"|-(?!-)|/(?![*/])|\*(?!/)|\.(?!\s*+[0-9.])|\?(?!\s*+[0-9?])"
-    r"|!=|::|:(?![a-z0-9_:])|\|\||[(),;=<>+%\[\]]",
-    re.IGNORECASE | re.ASCII,
+    r"|!=|::|:(?![a-z0-9_:])|\|\||[(),;=<>+%\[\]])++"
 )
+_PLAIN = re.compile(f"(?:{_INTEGER}|{_OTHERS})*+", re.IGNORECASE | re.ASCII)
+_INTEGERS = re.compile(f"(?P<integer>{_INTEGER})|{_OTHERS}", re.IGNORECASE | re.ASCII)
 _UNSURE = re.compile(r"[^ -~\t\r\n]|[\\$#{}@^~`]")
 """What makes a text stand for itself, wherever it stands."""
 
@@ -37,20 +38,15 @@ def with_typical_integers(text: str) -> str:
     from its number of bits and of digits, with an exact power of two, which has a negative counterpart in a
     smaller type, apart.
     """
-    if _UNSURE.search(text):
+    if _UNSURE.search(text) or not _PLAIN.fullmatch(text):
         return text
-    parts: list[str] = []
-    position = 0
-    while position < len(text):
-        token = _PLAIN_TOKEN.match(text, position)
-        if token is None:
-            return text
-        position = token.end()
-        parts.append(token.group() if token["integer"] is None else _typical(token["integer"]))
-    return "".join(parts)
+    return _INTEGERS.sub(_typical, text)
 
 
-def _typical(digits: str) -> str:
+def _typical(found: re.Match[str]) -> str:
+    digits = found["integer"]
+    if digits is None:
+        return found.group()
     if len(digits) > _LONGEST_INTEGER:
         return digits
     value = int(digits)
