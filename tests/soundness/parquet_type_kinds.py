@@ -1,0 +1,229 @@
+"""Ways in which files can hold one and the same thing, as whole numbers: by families, with literals for each."""
+
+from __future__ import annotations
+
+import datetime
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+from decimal import Decimal
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import pyarrow as pa
+
+from pruner.expr.types import Unit
+from tests.support.parquet_types import converted, converted_only, int96, logical, logical_only, plain
+
+Writer: TypeAlias = "Callable[[Path, pa.Array[Any], str], Path]"
+
+
+@dataclass(frozen=True)
+class Way:
+    """How a file holds numbers: the array that they become, and how that is written."""
+
+    name: str
+    values: Callable[[list[int]], pa.Array[Any]]
+    write: Writer
+
+
+@dataclass(frozen=True)
+class Family:
+    """Ways that one table may mix. `draw` gives a number for a file, `literals` write one in SQL."""
+
+    name: str
+    ways: tuple[Way, ...]
+    draw: Callable[[random.Random, int], int]
+    literals: tuple[Callable[[int], str], ...]
+
+
+def _plain(path: Path, values: pa.Array[Any], column: str) -> Path:
+    return plain(path, values)
+
+
+def _int96(path: Path, values: pa.Array[Any], column: str) -> Path:
+    return int96(path, values)
+
+
+def _as(name: str, write: Callable[[Path, pa.Array[Any], str, str], Path]) -> Writer:
+    return lambda path, values, column: write(path, values, name, column)
+
+
+_HOUR = 3600
+_PER_SECOND: dict[Unit, int] = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
+_WRITERS: tuple[tuple[str, Writer], ...] = (
+    ("both", _plain),
+    ("converted", converted_only),
+    ("logical", logical_only),
+)
+
+
+def _moments(unit: Unit, zone: str | None) -> Callable[[list[int]], pa.Array[Any]]:
+    scale = _PER_SECOND[unit]
+    type_ = pa.timestamp(unit, zone) if zone else pa.timestamp(unit)
+    # A nanosecond beyond what microseconds can tell.
+    extra = 1 if unit == "ns" else 0
+    return lambda seconds: pa.array([each * scale + extra * (each % 2) for each in seconds], pa.int64()).cast(
+        type_
+    )
+
+
+def _far(seconds: list[int]) -> pa.Array[Any]:
+    """Some in years that nanoseconds do not reach."""
+    far = 253_370_764_800  # 9999-01-01
+    return pa.array(
+        [(each if each % 3 else far + each % 1000) * 10**6 for each in seconds], pa.timestamp("us")
+    )
+
+
+def _moment(number: int) -> datetime.datetime:
+    return datetime.datetime(1970, 1, 1) + datetime.timedelta(seconds=number)
+
+
+_MOMENTS = Family(
+    "moments",
+    (
+        *(
+            Way(f"{unit} {zone or 'naive'} {how}", _moments(unit, zone), write)
+            for unit in ("ms", "us")
+            for zone in ("UTC", None)
+            for how, write in _WRITERS
+        ),
+        Way("ns naive", _moments("ns", None), _plain),
+        Way("ns UTC", _moments("ns", "UTC"), _plain),
+        Way("int96", _moments("us", None), _int96),
+        Way("int96 far", _far, _int96),
+    ),
+    lambda rng, number: 1_704_067_200 + number * rng.choice([1, 24]) * _HOUR + rng.randrange(4) * _HOUR,
+    (
+        lambda n: f"'{_moment(n)}'",
+        lambda n: f"TIMESTAMP '{_moment(n)}'",
+        lambda n: f"TIMESTAMPTZ '{_moment(n)}+00'",
+        lambda n: f"DATE '{_moment(n).date()}'",
+        lambda n: f"TIMESTAMP '9999-01-01 00:{n // 60 % 17:02}:{n % 60:02}'",
+    ),
+)
+
+
+def _word(number: int) -> str:
+    return f"{chr(97 + number % 26)}{number}"
+
+
+def _words(numbers: list[int]) -> pa.Array[Any]:
+    return pa.array([_word(n) for n in numbers])
+
+
+def _bytes(numbers: list[int]) -> pa.Array[Any]:
+    return pa.array([_word(n).encode() for n in numbers])
+
+
+_TEXTS = Family(
+    "texts",
+    (
+        *(Way(f"text {how}", _words, write) for how, write in _WRITERS),
+        Way("bytes", _bytes, _plain),
+        Way("ENUM", _bytes, _as("ENUM", converted)),
+        Way("ENUM logical", _bytes, _as("Enum", logical)),
+        Way("JSON", lambda numbers: pa.array([str(n).encode() for n in numbers]), _as("JSON", converted)),
+    ),
+    lambda rng, number: number * 7 + rng.randrange(9),
+    (
+        lambda n: f"'{_word(n)}'",
+        lambda n: f"'{n}'",
+        lambda n: f"'{_word(n)}'::BLOB",
+        lambda n: rf"'\x{ord(_word(n)[0]):x}{n}'",
+    ),
+)
+
+
+def _stored(numbers: list[int]) -> pa.Array[Any]:
+    return pa.array(numbers, pa.int32())
+
+
+def _integers(type_: pa.DataType) -> Callable[[list[int]], pa.Array[Any]]:
+    bits = type_.bit_width
+    if str(type_).startswith("u"):
+        return lambda numbers: pa.array([n % 2**bits for n in numbers], type_)
+    return lambda numbers: pa.array(
+        [(n + 2 ** (bits - 1)) % 2**bits - 2 ** (bits - 1) for n in numbers], type_
+    )
+
+
+_INTEGERS = Family(
+    "integers",
+    (
+        *(
+            Way(f"{type_} {how}", _integers(type_), write)
+            for type_ in (pa.int8(), pa.uint8(), pa.int16(), pa.uint16(), pa.uint32(), pa.int64())
+            for how, write in _WRITERS
+        ),
+        *(
+            Way(f"misfit {name}", _stored, _as(name, converted))
+            for name in ("INT_8", "INT_16", "UINT_8", "UINT_16", "UINT_32")
+        ),
+        Way("int32", _stored, _plain),
+    ),
+    lambda rng, number: (
+        rng.choice([0, 0, 0, 250, 65_530, -1]) + number * rng.choice([3, 20]) + rng.randrange(3)
+    ),
+    (str, lambda n: f"{n}.5", lambda n: f"'{n}'", lambda n: f"{n % 256}"),
+)
+
+
+def _day(number: int) -> datetime.date:
+    return datetime.date(1970, 1, 1) + datetime.timedelta(days=number)
+
+
+_DAYS = Family(
+    "days",
+    (
+        *(
+            Way(f"date {how}", lambda numbers: pa.array(numbers, pa.int32()).view(pa.date32()), write)
+            for how, write in _WRITERS
+        ),
+        Way("int32", _stored, _plain),
+    ),
+    lambda rng, number: 19_000 + number * 5 + rng.randrange(6),
+    (
+        lambda n: f"DATE '{_day(n)}'",
+        lambda n: f"'{_day(n)}'",
+        str,
+        lambda n: f"TIMESTAMP '{_day(n)} 01:00:00'",
+    ),
+)
+
+_DECIMALS = Family(
+    "decimals",
+    tuple(
+        Way(
+            f"decimal({precision}, {scale}) {how}",
+            lambda numbers, p=precision, s=scale: pa.array(
+                [Decimal(n).scaleb(-2).quantize(Decimal(1).scaleb(-s)) for n in numbers], pa.decimal128(p, s)
+            ),
+            write,
+        )
+        for precision, scale in ((9, 2), (12, 3), (30, 2))
+        for how, write in _WRITERS
+    ),
+    lambda rng, number: number * 150 + rng.randrange(200),
+    (lambda n: str(Decimal(n).scaleb(-2)), lambda n: str(n // 100), lambda n: f"'{Decimal(n).scaleb(-2)}'"),
+)
+
+
+def _sixteen(numbers: list[int]) -> pa.Array[Any]:
+    return pa.array([f"{n:016}".encode() for n in numbers], pa.binary(16))
+
+
+def _uuid(number: int) -> str:
+    digits = f"{number:016}".encode().hex()
+    return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
+
+
+_FIXED = Family(
+    "sixteen bytes",
+    (Way("bytes", _sixteen, _plain), Way("UUID", _sixteen, _as("UUID", logical))),
+    lambda rng, number: number * 5 + rng.randrange(7),
+    (lambda n: f"'{n:016}'", lambda n: f"'{_uuid(n)}'", lambda n: f"'{_uuid(n)}'::UUID"),
+)
+
+FAMILIES = (_MOMENTS, _MOMENTS, _TEXTS, _INTEGERS, _DAYS, _DECIMALS, _FIXED)

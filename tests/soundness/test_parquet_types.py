@@ -1,0 +1,171 @@
+"""No matching row is lost, whatever Parquet types a column has from file to file, and plans of alike files are sharp.
+
+Random tables of files whose types no single writer mixes × random predicates, in random sessions. DuckDB over a copy of
+all rows is the oracle. `PRUNER_PAIRS` sets the number of pairs (`make fuzz N=…` sets it too), `PRUNER_SEED` repeats the
+tables of some seeds.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pytest
+
+import pruner
+from pruner.expr.sql import parse_predicate
+from tests.soundness.parquet_type_kinds import FAMILIES, Family, Way
+from tests.support import profiles
+
+PREDICATES_PER_TABLE = 40
+DEFAULT_PAIRS = {"quick": 200, "default": 800}.get(profiles.NAME, max(20_000, profiles.REQUESTED))
+PAIRS = int(os.environ.get("PRUNER_PAIRS", DEFAULT_PAIRS))
+ZONES = ("UTC", "America/New_York", "Asia/Kolkata")
+LEAST_DROPPED = 0.6
+"""Of the files of uniform tables that hold no matching row, the least share that plans drop."""
+
+
+def seeds(config: pytest.Config) -> list[int]:
+    given = os.environ.get("PRUNER_SEED")
+    if given:
+        return [int(seed) for seed in given.split(",")]
+    base = int(config.option.hypothesis_seed)
+    return [(base * 1_000_003 + number) % 2**32 for number in range(max(1, PAIRS // PREDICATES_PER_TABLE))]
+
+
+@dataclass(frozen=True)
+class MixedTable:
+    """A table on disk: its files hold the column `name` in these ways."""
+
+    root: Path
+    name: str
+    family: Family
+    ways: tuple[Way, ...]
+    numbers: tuple[int, ...]
+
+    @property
+    def uniform(self) -> bool:
+        return len(set(self.ways)) == 1
+
+
+def write_table(rng: random.Random, root: Path) -> MixedTable:
+    root.mkdir()
+    family = rng.choice(FAMILIES)
+    few = rng.sample(family.ways, min(len(family.ways), rng.choice([1, 1, 2, 3])))
+    nested = rng.random() < 0.25
+    drawn: list[int] = []
+    ways: list[Way] = []
+    for number in range(5):
+        way = rng.choice(few)
+        numbers = [family.draw(rng, number) for _ in range(rng.choice([1, 2, 5]))]
+        values = way.values(numbers)
+        if rng.random() < 0.2:
+            values = pa.concat_arrays([values, pa.nulls(1, values.type)])
+        column: pa.Array[Any] = pa.StructArray.from_arrays([values], ["y"]) if nested else values
+        way.write(root / f"{number}.parquet", column, "y" if nested else "x")
+        drawn += numbers
+        ways.append(way)
+    return MixedTable(root, "x.y" if nested else "x", family, tuple(ways), tuple(drawn))
+
+
+class Copy:
+    """All rows of a table in DuckDB, with the file of each."""
+
+    def __init__(self, table: MixedTable, zone: str) -> None:
+        self._connection = duckdb.connect(config={"threads": 1})
+        self._connection.execute(f"SET TimeZone = '{zone}'; PRAGMA disable_optimizer")
+        files = sorted(map(str, table.root.glob("*.parquet")))
+        read = "read_parquet($files, filename = true, union_by_name = true)"
+        self._connection.execute(f"CREATE TABLE copied AS SELECT * FROM {read}", {"files": files})
+
+    def matching(self, predicate: str) -> set[str] | None:
+        """Files with a row for which the predicate is true; None where DuckDB refuses it."""
+        try:
+            rows = self._connection.execute(
+                f"SELECT DISTINCT filename FROM copied WHERE {predicate}"
+            ).fetchall()
+        except duckdb.Error:
+            return None
+        return {Path(row[0]).name for row in rows}
+
+
+def draw_predicate(rng: random.Random, table: MixedTable) -> str:
+    def literal() -> str:
+        number = rng.choice(table.numbers) + rng.choice([0, 0, 0, -1, 1])
+        return rng.choice(table.family.literals)(number)
+
+    def leaf() -> str:
+        match rng.randrange(6):
+            case 0:
+                return f"{table.name} IN ({', '.join(literal() for _ in range(rng.choice([1, 2, 3])))})"
+            case 1:
+                return f"{table.name} BETWEEN {literal()} AND {literal()}"
+            case 2 if rng.random() < 0.3:
+                return f"{table.name} IS NULL"
+            case _:
+                return f"{table.name} {rng.choice(['=', '=', '<', '<=', '>', '>=', '!='])} {literal()}"
+
+    match rng.randrange(5):
+        case 0:
+            return f"({leaf()}) OR ({leaf()})"
+        case 1:
+            return f"NOT ({leaf()})"
+        case _:
+            return leaf()
+
+
+def indexed(table: MixedTable, using: Sequence[str]) -> pruner.Table:
+    opened = pruner.open_table(str(table.root))
+    for number, kind in enumerate(using):
+        try:
+            opened.create_index(f"i{number}", on=table.name, using=kind)
+        except pruner.PrunerError:
+            continue  # a type that the index does not support, or files that disagree
+    return opened
+
+
+def test_no_row_is_lost_whatever_types_the_files_have(
+    tmp_path: Path, pytestconfig: pytest.Config, record_property: Callable[[str, object], None]
+) -> None:
+    tally: Counter[tuple[str, str]] = Counter()
+    for seed in seeds(pytestconfig):
+        rng = random.Random(seed)
+        table = write_table(rng, tmp_path / str(seed))
+        zone = rng.choice(ZONES)
+        try:
+            copy = Copy(table, zone)
+        except duckdb.Error:
+            continue  # DuckDB does not read such a mix
+        pinned = indexed(
+            table, rng.choice([("column_stats",), ("bitmap",), ("column_stats", "bitmap")])
+        ).snapshot()
+        semantics = pruner.Semantics(engine="duckdb", zone=zone)
+        for _ in range(PREDICATES_PER_TABLE):
+            predicate = draw_predicate(rng, table)
+            matching = copy.matching(predicate)
+            if matching is None:
+                continue
+            plan = pinned.plan(parse_predicate(predicate, semantics), semantics=semantics)
+            kept = {Path(file).name for file in plan.files}
+            assert matching <= kept, (
+                f"LOST {sorted(matching - kept)}: {predicate} in {zone}, {table.family.name} as "
+                f"{[way.name for way in table.ways]}\nrepeat: PRUNER_SEED={seed} .venv/bin/python -m pytest {__file__}"
+            )
+            kind = table.ways[0].name if table.uniform else "mixed"
+            tally["pairs", "all"] += 1
+            tally["without", kind] += len(table.ways) - len(matching)
+            tally["dropped", kind] += len(table.ways) - len(kept)
+    uniform = [kind for what, kind in tally if what == "without" and kind != "mixed"]
+    without, dropped = (sum(tally[what, kind] for kind in uniform) for what in ("without", "dropped"))
+    shares = {kind: tally["dropped", kind] / max(1, tally["without", kind]) for kind in [*uniform, "mixed"]}
+    listed = ", ".join(f"{kind} {share:.0%}" for kind, share in sorted(shares.items()))
+    record_property("figure", f"{tally['pairs', 'all']:,} pairs; dropped of files without a match: {listed}")
+    if "PRUNER_SEED" not in os.environ:
+        assert dropped >= LEAST_DROPPED * without, listed
