@@ -9,10 +9,11 @@ import pyarrow as pa
 import pytest
 
 from pruner.expr.bound import CompareLeaf, Point
-from pruner.indexes.base import Evidence, RowEvidence
+from pruner.indexes.base import Evidence
 from pruner.indexes.bitmap.index import BITMAP
 from pruner.indexes.column_stats import COLUMN_STATS
 from pruner.indexes.columns.reading import READING_COLUMNS
+from pruner.indexes.optional import RowEvidence
 from pruner.parquet_type import ParquetType
 from pruner.pipeline.footers import FileReader
 from pruner.schema import Field
