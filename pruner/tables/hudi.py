@@ -150,7 +150,9 @@ class HudiSource:
     def _look(self, timeline: Timeline, as_of: str | None) -> _Look:
         with _hudi_rs(self.root):
             table = hudi.HudiTable(self.root, {**self.storage_options, **_unchecked(timeline.properties)})
-            arrow, avro = table.get_schema_with_meta_fields(), table.get_schema_in_avro_str()
+            avro = table.get_schema_in_avro_str()
+            _refuse_wall_clocks(self.root, avro)
+            arrow = table.get_schema_with_meta_fields()
             then = _schema_as_of(table, as_of) if as_of else avro
         schema = table_schema(
             arrow, avro, newest_schema_file(self._store, timeline), timeline.properties, self.root
@@ -208,11 +210,20 @@ def _hudi_rs(root: str) -> Generator[None]:
     """Turn whatever hudi-rs raises into a TableError; its panics are no `Exception`s."""
     try:
         yield
-    except (KeyboardInterrupt, SystemExit, GeneratorExit, MemoryError):
+    except (KeyboardInterrupt, SystemExit, GeneratorExit, MemoryError, TableError):
         raise
     except BaseException as error:
         text = (str(error) or type(error).__name__).split("\n", 1)[0].rstrip(" .")
         raise TableError(f"cannot list the Hudi table {root} completely: {text}") from None
+
+
+def _refuse_wall_clocks(root: str, avro: str) -> None:
+    """Refuse what hudi-rs would end a call on with a panic, printed on standard error."""
+    if '"local-timestamp-' in avro:
+        raise TableError(
+            f"the Hudi table {root} has a timestamp without a zone (Spark's TIMESTAMP_NTZ), and hudi-rs, which lists "
+            "tables here, cannot read such schemas yet: engines read the table as before, without pruning"
+        )
 
 
 def _schema_as_of(table: hudi.HudiTable, instant: str) -> str | None:
