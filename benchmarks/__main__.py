@@ -10,7 +10,20 @@ import sys
 
 from rich.console import Console
 
-from benchmarks import bitmaps, build, cold, commits, evidence, merged, overhead, plan, scan, spark, trino
+from benchmarks import (
+    bitmaps,
+    build,
+    cold,
+    commits,
+    dashboards,
+    evidence,
+    merged,
+    overhead,
+    plan,
+    scan,
+    spark,
+    trino,
+)
 
 PARTS = {
     "plan": plan.run,
@@ -23,6 +36,7 @@ PARTS = {
     "merged": merged.run,
     "commits": commits.run,
     "cold": cold.run,
+    "dashboards": dashboards.run,
     "trino": trino.run,
 }
 

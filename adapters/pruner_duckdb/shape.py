@@ -20,7 +20,6 @@ from pruner_duckdb.shadow import Relation
 from pruner_duckdb.types import file_name, is_ambiguous, is_nested, quote, sql_type
 
 if TYPE_CHECKING:
-    from pruner.schema import Field
     from pruner.tables.snapshot import Snapshot
 
 
@@ -95,7 +94,7 @@ def scan_shape(
     files = native.of(snapshot, run)
     if table_format == "parquet" and files:
         return _parquet_shape(snapshot, files, run, name)
-    return ScanShape(_table_columns(snapshot, table_format, run, name), files)
+    return ScanShape(_table_columns(snapshot, run, name), files)
 
 
 def _parquet_shape(
@@ -159,30 +158,26 @@ def _own_type(snapshot: Snapshot, column: str) -> str | None:
 
 
 def _table_columns(
-    snapshot: Snapshot, table_format: str, run: duckdb.DuckDBPyConnection, name: str
+    snapshot: Snapshot, run: duckdb.DuckDBPyConnection, name: str
 ) -> tuple[tuple[str, str, tuple[str, ...] | None], ...]:
-    """The columns of the table's own schema; only what Arrow leaves open is looked up in a file."""
-    hudi = table_format == "hudi"
+    """The columns of the table's own schema; only what Arrow leaves open is looked up in a file.
+
+    A file written before a field was added to a struct does not have it, so structs are never looked up. Hudi keeps
+    partition columns in its files, where they are read.
+    """
     native: Mapping[str, str] | None = None
     columns: list[tuple[str, str, tuple[str, ...] | None]] = []
     for entry in snapshot.schema.columns:
-        from_path = _from_path(entry, snapshot, table_format)
+        from_path = entry.partition and not entry.in_file and entry.path in snapshot.partitions.values
         data_type = sql_type(entry.type)
-        # A file written before a field was added to a struct does not have it.
-        if not from_path and is_ambiguous(entry.type) and not (hudi and data_type and is_nested(entry.type)):
+        looked_up = is_ambiguous(entry.type) and not (data_type and is_nested(entry.type))
+        if looked_up and not from_path:
             native = _types_of_a_file(snapshot, run) if native is None else native
             data_type = native.get(entry.name.lower(), data_type)
         if data_type is None:
             raise SchemaError(f"table {name}: DuckDB has no type for column {entry.name!r} ({entry.type})")
         columns.append((entry.path[0], data_type, entry.path if from_path else None))
     return tuple(columns)
-
-
-def _from_path(entry: Field, snapshot: Snapshot, table_format: str) -> bool:
-    """Hudi keeps partition columns in its files; elsewhere the path decides, as for DuckDB and Spark."""
-    if not entry.partition or entry.path not in snapshot.partitions.values:
-        return False
-    return table_format == "parquet" or not entry.in_file
 
 
 def _types_of_a_file(snapshot: Snapshot, run: duckdb.DuckDBPyConnection) -> Mapping[str, str]:

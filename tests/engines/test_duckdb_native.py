@@ -157,7 +157,9 @@ def test_columns_of_one_name_in_a_file(tmp_path: Path) -> None:
     (tmp_path / "t").mkdir()
     pq.write_table(pa.table([pa.array([1]), pa.array([2])], names=["a", "a"]), tmp_path / "t/f1.parquet")
     pq.write_table(pa.table([pa.array([3]), pa.array([4])], names=["a", "a_1"]), tmp_path / "t/f2.parquet")
-    pruned = pruner_duckdb.connect({"t": str(tmp_path / "t")})
+    table = pruner.open_table(str(tmp_path / "t"))
+    table.create_index("second", on="a_1")
+    pruned = pruner_duckdb.connect({"t": table})
     assert pruned.execute("SELECT a, a_1 FROM t ORDER BY a").fetchall() == [(1, 2), (3, 4)]
     assert pruned.execute("SELECT a FROM t WHERE a_1 = 2").fetchall() == [(1,)]
 
@@ -251,12 +253,9 @@ WIDE = [
 
 
 @pytest.mark.parametrize("narrow_first", [True, False])
-def test_a_field_that_an_append_added_to_a_struct_of_a_hudi_table(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, narrow_first: bool
-) -> None:
+def test_a_field_that_an_append_added_to_a_struct_of_a_hudi_table(tmp_path: Path, narrow_first: bool) -> None:
     """The struct had the field or not, by which file id came first; `st.w = 'q'` was a BinderException."""
-    monkeypatch.setitem(hudi_synthetic.SCHEMA, "fields", WIDE)
-    table = hudi_synthetic.SyntheticTable(tmp_path / "t")
+    table = hudi_synthetic.SyntheticTable(tmp_path / "t", schema=hudi_synthetic.SCHEMA | {"fields": WIDE})
     table.insert(["city=x"] * 2)
     narrow = pa.struct([("v", pa.int32())])
     wide = pa.struct([("v", pa.int32()), ("w", pa.string())])

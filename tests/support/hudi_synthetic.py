@@ -49,6 +49,7 @@ class SyntheticTable:
 
     root: Path
     merge_on_read: bool = False
+    schema: dict[str, Any] = field(default_factory=lambda: SCHEMA)
     groups: dict[tuple[str, str], Group] = field(default_factory=dict[tuple[str, str], Group])
     _clock: itertools.count[int] = field(default_factory=lambda: itertools.count(20260101000000001))
     _links: itertools.count[int] = field(default_factory=itertools.count)
@@ -182,7 +183,7 @@ class SyntheticTable:
         content = {
             "partitionToWriteStats": by_partition,
             "compacted": action == "compaction",
-            "extraMetadata": {"schema": json.dumps(SCHEMA)},
+            "extraMetadata": {"schema": json.dumps(self.schema)},
             "operationType": operation,
             **(also or {}),
         }

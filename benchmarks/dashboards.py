@@ -1,0 +1,207 @@
+"""Everyday statements of analysts over plain DuckDB and through the adapter, in turn in one process.
+
+Half of them cannot be pruned: they show what being switched on costs. Plain DuckDB reads a glob, with `union_by_name`
+where the files differ. A statement is run several times with the same text, as dashboards do.
+"""
+
+from __future__ import annotations
+
+import statistics
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import duckdb
+from rich.console import Console
+from rich.table import Table as Grid
+
+import pruner
+import pruner_duckdb
+from tests.support import hudi_synthetic
+
+FILES = 200
+ROWS_PER_FILE = 5_000
+RUNS = 5
+MOST_MEAN = 1.03
+MOST_WORST = 1.15
+
+STATEMENTS = {
+    "point": "SELECT * FROM {t} t WHERE id = 123456",
+    "points": "SELECT * FROM {t} t WHERE id IN (17, 512345, 999999)",
+    "a day": "SELECT count(*), sum(amount) FROM {t} t WHERE ts::DATE = DATE '2023-03-05'",
+    "a week": "SELECT cat, sum(amount) FROM {t} t WHERE ts >= '2023-05-01' AND ts < '2023-05-08' GROUP BY cat",
+    "last hours": "SELECT max(ts), count(*) FROM {t} t WHERE ts > '2023-07-19 20:00:00'",
+    "newest of a point": "SELECT * FROM {t} t WHERE id BETWEEN 70000 AND 70200 ORDER BY ts DESC LIMIT 5",
+    "join of a week": "SELECT u.seg, sum(t.amount) FROM {t} t JOIN users u USING (uid)"
+    " WHERE t.ts >= '2023-05-01' AND t.ts < '2023-05-08' GROUP BY ALL",
+    "nothing": "SELECT count(*) FROM {t} t WHERE id < 0",
+    # What no index helps.
+    "count": "SELECT count(*) FROM {t} t",
+    "count a column": "SELECT count(uid) FROM {t} t",
+    "totals": "SELECT sum(amount), avg(amount), min(ts), max(ts) FROM {t} t",
+    "group": "SELECT cat, count(*), sum(amount) FROM {t} t GROUP BY cat",
+    "many groups": "SELECT uid, sum(amount) AS s FROM {t} t GROUP BY uid ORDER BY s DESC LIMIT 10",
+    "month by month": "SELECT date_trunc('month', ts) AS m, sum(amount) FROM {t} t GROUP BY m ORDER BY m",
+    "distinct": "SELECT count(DISTINCT uid) FROM {t} t",
+    "top": "SELECT * FROM {t} t ORDER BY amount DESC LIMIT 10",
+    "top of two": "SELECT id, amount FROM {t} t ORDER BY amount LIMIT 10",
+    "newest": "SELECT * FROM {t} t ORDER BY ts DESC LIMIT 20",
+    "first rows": "SELECT * FROM {t} t LIMIT 10",
+    "text": "SELECT count(*) FROM {t} t WHERE txt LIKE '%99%'",
+    "expression": "SELECT sum(amount) FROM {t} t WHERE uid % 7 = 3",
+    "selective join": "SELECT count(*), sum(t.amount) FROM {t} t JOIN users u USING (uid) WHERE u.seg = 7",
+    "join of all": "SELECT u.seg, sum(t.amount) FROM {t} t JOIN users u USING (uid) GROUP BY u.seg",
+    "semi-join": "SELECT count(*) FROM {t} t WHERE uid IN (SELECT uid FROM users WHERE seg = 3)",
+    "newest day": "SELECT count(*) FROM {t} t WHERE ts::DATE = (SELECT max(ts)::DATE FROM {t} t)",
+    "above average": "SELECT count(*) FROM {t} t WHERE amount > (SELECT avg(amount) FROM {t} t)",
+    "window": "SELECT * FROM (SELECT cat, ts, row_number() OVER (PARTITION BY cat ORDER BY ts DESC) AS n"
+    " FROM {t} t) WHERE n <= 2",
+    "with": "WITH d AS (SELECT cat, count(*) AS n FROM {t} t GROUP BY cat) SELECT max(n), min(n) FROM d",
+}
+"""By what they ask for; those up to "nothing" can be pruned."""
+
+PRUNABLE = frozenset(list(STATEMENTS)[: list(STATEMENTS).index("nothing") + 1])
+
+HUDI_FIELDS = {
+    "id": "long",
+    "uid": "int",
+    "cat": "string",
+    "amount": "double",
+    "ts": "moment",
+    "txt": "string",
+}
+
+
+@dataclass(frozen=True)
+class Lake:
+    """One table: how it is called, where it is, and how plain DuckDB reads it."""
+
+    name: str
+    root: Path
+    plain: str
+
+
+@dataclass(frozen=True)
+class Taken:
+    """Median seconds of a statement, on the clock and of the processors, which others on a machine disturb less."""
+
+    clock: float
+    processors: float
+
+
+def run(console: Console) -> None:
+    """Measure every statement over every table."""
+    grid = Grid(
+        title=f"{FILES} files of {ROWS_PER_FILE:,} rows; medians of {RUNS}: plain DuckDB, pruned, ratio"
+    )
+    headings = ("table", "statement", "plain, ms", "pruned, ms", "ratio", "of processor time", "files read")
+    for heading in headings:
+        grid.add_column(heading, justify="right")
+    unpruned: dict[str, tuple[float, float]] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        users = Path(folder) / "users.parquet"
+        for lake, name, plain, pruned, kept in _measured(list(_lakes(Path(folder), users)), users):
+            ratios = pruned.clock / plain.clock, pruned.processors / plain.processors
+            if name not in PRUNABLE:
+                unpruned[f"{lake}, {name}"] = ratios
+            times = (f"{each.clock * 1e3:.1f}" for each in (plain, pruned))
+            grid.add_row(lake, name, *times, *(f"{ratio:.2f}" for ratio in ratios), kept)
+    console.print(grid)
+    for place, kind in enumerate(("on the clock", "of processor time")):
+        worst = max(unpruned, key=lambda each: unpruned[each][place])
+        mean = statistics.mean(ratios[place] for ratios in unpruned.values())
+        console.print(
+            f"what cannot be pruned, {kind}: mean ratio {mean:.3f} (aim {MOST_MEAN}), "
+            f"worst {unpruned[worst][place]:.2f} (aim {MOST_WORST}): {worst}"
+        )
+
+
+def _measured(lakes: list[Lake], users: Path) -> Iterator[tuple[str, str, Taken, Taken, str]]:
+    for lake in lakes:
+        table = pruner.open_table(str(lake.root))
+        table.create_index("columns", on="*", if_not_exists=True)
+        plain = duckdb.connect()
+        pruned = pruner_duckdb.connect({"t": table})
+        for connection in (plain, pruned.native):
+            connection.execute("SET TimeZone = 'UTC'")
+            connection.execute(f"CREATE VIEW users AS FROM '{users}'")
+        for name, statement in STATEMENTS.items():
+            yield lake.name, name, *_statement(plain, pruned, lake, statement)
+
+
+def _statement(
+    plain: duckdb.DuckDBPyConnection, pruned: pruner_duckdb.Connection, lake: Lake, statement: str
+) -> tuple[Taken, Taken, str]:
+    contenders = (
+        (plain, statement.format(t=lake.plain)),
+        (pruned, statement.format(t="t").replace("t t", "t")),
+    )
+    clocks: tuple[list[float], ...] = ([], [])
+    processors: tuple[list[float], ...] = ([], [])
+    for number in range(1 + RUNS):
+        for place, (connection, sql) in enumerate(contenders):
+            began, busy = time.perf_counter(), time.process_time()
+            rows(connection, sql)
+            if number:
+                clocks[place].append(time.perf_counter() - began)
+                processors[place].append(time.process_time() - busy)
+    taken = [Taken(*map(statistics.median, each)) for each in zip(clocks, processors, strict=True)]
+    scan = pruned.last_plans[-1]
+    return taken[0], taken[1], f"{scan.kept} of {scan.total}"
+
+
+def rows(connection: Any, sql: str) -> list[Any]:
+    """All rows of a statement."""
+    return connection.execute(sql).fetchall()
+
+
+def _lakes(folder: Path, users: Path) -> Iterator[Lake]:
+    writer = duckdb.connect()
+    writer.execute(f"COPY (SELECT i::INTEGER AS uid, i % 200 AS seg FROM range(50000) r(i)) TO '{users}'")
+    for name in ("hive", "flat", "evolved"):
+        root = folder / name
+        root.mkdir()
+        for number in range(FILES):
+            place = root / f"part={number % 50}" if name == "hive" else root
+            place.mkdir(exist_ok=True)
+            kind = number * 3 // FILES if name == "evolved" else 2
+            writer.execute(f"COPY ({_rows(number, kind)}) TO '{place}/f{number:04d}.parquet'")
+        options = {"hive": ", hive_partitioning = true", "flat": "", "evolved": ", union_by_name = true"}[
+            name
+        ]
+        yield Lake(name, root, f"read_parquet('{root}/**/*.parquet'{options})")
+    root = folder / "hudi"
+    _write_hudi(root, writer)
+    yield Lake("hudi", root, f"read_parquet('{root}/city=x/*.parquet')")
+
+
+def _write_hudi(root: Path, writer: duckdb.DuckDBPyConnection) -> None:
+    """A copy-on-write table in one partition."""
+    moment = {"type": "long", "logicalType": "timestamp-micros"}
+    fields = [
+        {"name": name, "type": ["null", moment if kind == "moment" else kind], "default": None}
+        for name, kind in (HUDI_FIELDS | {"city": "string"}).items()
+    ]
+    table = hudi_synthetic.SyntheticTable(root, schema=hudi_synthetic.SCHEMA | {"fields": fields})
+    table.insert(["city=x"] * FILES)
+    writer.execute("SET TimeZone = 'UTC'")
+    for number, group in enumerate(table.groups.values()):
+        path = root / group.partition / group.base
+        path.unlink()
+        query = f"SELECT * REPLACE (ts::TIMESTAMPTZ AS ts), 'x' AS city FROM ({_rows(number, 2)})"
+        writer.execute(f"COPY ({query}) TO '{path}'")
+
+
+def _rows(number: int, kind: int) -> str:
+    """Rows of one file; of an evolved table the oldest third has narrower ids, and no text."""
+    first = number * ROWS_PER_FILE
+    text = f", 'text ' || hash(i * {number + 1}) AS txt" if kind else ""
+    return f"""
+        SELECT ({first} + i)::{"BIGINT" if kind == 2 else "INTEGER"} AS id,
+               ((i * 7919 + {number}) % 50000)::INTEGER AS uid, 'c' || (i * 31 % 40) AS cat,
+               (hash(i + {first}) % 100000 / 100.0)::DOUBLE AS amount,
+               TIMESTAMP '2023-01-01' + to_days({number}) + to_seconds((i * 17)::BIGINT) AS ts{text}
+        FROM range({ROWS_PER_FILE}) r(i)"""
