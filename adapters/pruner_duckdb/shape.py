@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING
 import duckdb
 
 from pruner.errors import SchemaError
+from pruner.expr.parquet_reading import as_read
+from pruner.expr.semantics import Semantics
 from pruner_duckdb.folders import folder_types, parsed_alike
 from pruner_duckdb.native import FileColumns, NativeColumns, folded, united
 from pruner_duckdb.shadow import Relation
@@ -21,6 +23,9 @@ from pruner_duckdb.types import file_name, is_ambiguous, is_nested, quote, sql_t
 
 if TYPE_CHECKING:
     from pruner.tables.snapshot import Snapshot
+
+
+_SEMANTICS = Semantics(engine="duckdb", version=duckdb.__version__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,18 +146,14 @@ def _hidden(
     spelled = run.execute(
         "SELECT " + ", ".join(f"typeof(NULL::{own})" for own in expected.values())
     ).fetchone()
-    same = {
-        name
-        for name, spelling in zip(expected, spelled or (), strict=True)
-        if spelling == shown[name] or (spelling == "TIMESTAMP_NS" and shown[name] == "TIMESTAMP")  # INT96
-    }
+    same = {name for name, spelling in zip(expected, spelled or (), strict=True) if spelling == shown[name]}
     return frozenset(name for name, _, _ in columns if name not in same)
 
 
 def _own_type(snapshot: Snapshot, column: str) -> str | None:
-    """DuckDB's type for the snapshot's of a column; None where there is none."""
+    """DuckDB's type for what predicates over a column are bound to; None where there is none."""
     try:
-        return sql_type(snapshot.schema.find((column,)).type)
+        return sql_type(as_read(snapshot.schema.find((column,)), _SEMANTICS).type)
     except SchemaError:
         return None
 

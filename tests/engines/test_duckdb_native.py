@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import datetime
 import decimal
 import json
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -20,6 +22,8 @@ import pruner
 import pruner_duckdb
 from tests.engines.duckdb_tables import Compared, indexed, oracle, write_flights, write_tree
 from tests.support import hudi_synthetic
+from tests.support.parquet_types import converted_only, int96
+from tests.support.parquet_types import plain as written_plainly
 from tests.support.profiles import examples
 
 TOLD = ("Estimated Cardinality", "Filters", "Conditions", "Join Type")
@@ -275,3 +279,21 @@ def test_a_field_that_an_append_added_to_a_struct_of_a_hudi_table(tmp_path: Path
     assert pruned.execute("SELECT id, city FROM t WHERE st.v = 10").fetchall() == [(1, "x")]
     shown = json.dumps(plan(pruned, "SELECT id FROM t ORDER BY id LIMIT 1"))
     assert shown.count("Dynamic Filter") == 2
+
+
+@pytest.mark.parametrize(
+    "write", [converted_only, int96, written_plainly], ids=["converted type alone", "INT96", "both types"]
+)
+def test_timestamps_prune_as_duckdb_reads_them(
+    tmp_path: Path, write: Callable[[Path, pa.Array[Any]], Path]
+) -> None:
+    moments = [datetime.datetime(2024, 1, day) for day in (2, 3)]
+    (tmp_path / "t").mkdir()
+    for place, moment in enumerate(moments):
+        type_ = pa.timestamp("us", "UTC") if write is converted_only else pa.timestamp("us")
+        write(tmp_path / f"t/{place}.parquet", pa.array([moment], type_))
+    pruned = pruner_duckdb.connect({"t": indexed(tmp_path / "t")})
+    pruned.execute("SET TimeZone = 'America/New_York'")
+    assert str(pruned.sql("FROM t").types[0]) == "TIMESTAMP"
+    assert pruned.execute("SELECT x FROM t WHERE x = '2024-01-02'").fetchall() == [(moments[0],)]
+    assert pruned.last_plans[-1].kept == 1
