@@ -34,6 +34,9 @@ class Field:
     conflict: str | None = None
     parquet: frozenset[ParquetType] | None = None
 
+    def __hash__(self) -> int:
+        return hash(self.path)  # fields are looked up in every plan, and those of one path are few
+
     @property
     def name(self) -> str:
         """The path with dots; for people, not unique when names hold dots."""
