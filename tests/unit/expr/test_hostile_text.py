@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -84,16 +85,20 @@ def test_ten_thousand_operands(word: str) -> None:
     assert len(bound.operands) == 10_000
 
 
-def test_ten_thousand_values_take_under_a_tenth_of_a_second() -> None:
+def test_ten_thousand_values_are_read_as_fast_as_python_reads_them() -> None:
     text = f"a IN ({', '.join(map(str, range(10_000)))})"
-    seconds: list[float] = []
+    ours: list[float] = []
+    pythons: list[float] = []
     for _ in range(5):
         started = time.process_time()
         bound = bind(parse_predicate(text, DUCKDB), SCHEMA, DUCKDB)
-        seconds.append(time.process_time() - started)
+        ours.append(time.process_time() - started)
         assert isinstance(bound, InLeaf)
         assert len(bound.points) == 10_000
-    assert min(seconds) < 0.1
+        started = time.process_time()
+        ast.parse(text.replace("IN", "in"))
+        pythons.append(time.process_time() - started)
+    assert min(ours) < 4 * min(pythons), "usually as long"
 
 
 @pytest.mark.parametrize("engine", ENGINES)

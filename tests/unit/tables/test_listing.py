@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -133,9 +134,15 @@ def test_a_walk_of_many_files_is_fast(tmp_path: Path):
     for position in range(1, 5000):
         os.link(source, tmp_path / "k=0" / f"{position}.parquet")
     lister = LocalLister(str(tmp_path))
-    times: list[float] = []
+    walks: list[float] = []
+    scans: list[float] = []
     for _ in range(5):
-        start = time.process_time()
-        assert len(lister.facts()) == 5000
-        times.append(time.process_time() - start)
-    assert min(times) < 0.1, "about 2.5 microseconds a file on the machines that this was written on"
+        walks.append(seconds(lambda: len(lister.facts()) == 5000))
+        scans.append(seconds(lambda: len([entry.stat() for entry in os.scandir(tmp_path / "k=0")]) == 5000))
+    assert min(walks) < 4 * min(scans), "usually as long as the system's own walk"
+
+
+def seconds(succeeds: Callable[[], bool]) -> float:
+    start = time.process_time()
+    assert succeeds()
+    return time.process_time() - start
