@@ -13,6 +13,7 @@ import pytest
 from tests.support import profiles
 from tests.support.hudi_tables import HudiTables
 from tests.support.spark import start_spark
+from tests.support.spark_reads import SparkReads
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -132,6 +133,12 @@ def trino_tables(trino: Trino) -> Iterator[TrinoTables]:
 def hudi_tables(start_session: Callable[[], SparkSession]) -> HudiTables:
     """The real Hudi tables by name; read-only. Spark starts only for those not yet built here."""
     return HudiTables(start_session)
+
+
+@pytest.fixture(scope="session")
+def spark_reads(start_session: Callable[[], SparkSession]) -> SparkReads:
+    """What Spark reads of the kept tables. Spark starts only for what it was not yet asked here."""
+    return SparkReads(start_session)
 
 
 @pytest.fixture

@@ -56,9 +56,10 @@ def _check(spark: SparkSession, table: pruner.Table, path: Path, index_uri: Path
     anew = pruner.open_table(str(path), index_uri=str(index_uri))
     anew.create_index("bits", on=COLUMNS, using="bitmap")
     assert list(table.inspect("bits", positions=100)) == list(anew.inspect("bits", positions=100))
-    frame = spark_snapshot(spark, path)
-    for predicate in PREDICATES:
-        expected = sorted(row["id"] for row in frame.where(predicate).select("id").collect())
+    judgements = [f"({predicate}) AS p{number}" for number, predicate in enumerate(PREDICATES)]
+    rows = spark_snapshot(spark, path).selectExpr("id", *judgements).collect()
+    for number, predicate in enumerate(PREDICATES):
+        expected = sorted(row["id"] for row in rows if row[f"p{number}"])
         plan = table.plan(predicate, semantics=SEMANTICS)
         assert plan.rows_exact
         assert plan.rows is not None

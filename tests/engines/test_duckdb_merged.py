@@ -24,10 +24,10 @@ from tests.support.hudi_merging import BUILDERS, merging_tables
 from tests.support.hudi_payloads import payload_tables
 from tests.support.hudi_tables import HudiTables, table_names
 from tests.support.hudi_timeline import completed
-from tests.support.spark import spark_snapshot
+from tests.support.spark_reads import Read, SparkReads
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.spark
 
@@ -58,13 +58,13 @@ ALL = [*table_names("mor_.*"), *BUILDERS, *MERGED_BY_MODE]
 
 @pytest.mark.parametrize("name", [name for name in ALL if name not in REFUSED])
 def test_rows_are_those_of_sparks_snapshot_read(
-    spark: SparkSession, tables: Callable[[str], Path], tmp_path: Path, name: str
+    spark_reads: SparkReads, tables: Callable[[str], Path], tmp_path: Path, name: str
 ) -> None:
     root = tables(name)
     con = connection(root, tmp_path)
-    frame = spark_snapshot(spark, root)
-    columns = [column for column, _ in frame.dtypes]
-    expected = spark_rows(frame)
+    read = spark_reads.read(root)
+    columns = list(read.types)
+    expected = spark_rows(read)
     assert duckdb_rows(con, "SELECT * FROM t", columns) == expected
     assert con.execute("SELECT count(*) FROM t").fetchall() == [(len(expected),)]
     for column in columns:
@@ -78,14 +78,13 @@ def test_rows_are_those_of_sparks_snapshot_read(
 
 @pytest.mark.parametrize("name", [name for name in table_names("mor_.*") if name not in REFUSED])
 def test_rows_as_of_each_instant_are_those_of_spark(
-    spark: SparkSession, tables: Callable[[str], Path], tmp_path: Path, name: str
+    spark_reads: SparkReads, tables: Callable[[str], Path], tmp_path: Path, name: str
 ) -> None:
     root = tables(name)
     for instant in completed(root):
         con = connection(root, tmp_path, as_of=instant.requested)
-        frame = spark_snapshot(spark, root, as_of=instant.requested)
-        columns = [column for column, _ in frame.dtypes]
-        assert duckdb_rows(con, "SELECT * FROM t", columns) == spark_rows(frame), instant
+        read = spark_reads.read(root, as_of=instant.requested)
+        assert duckdb_rows(con, "SELECT * FROM t", list(read.types)) == spark_rows(read), instant
 
 
 @pytest.mark.parametrize("name", REFUSED)
@@ -102,12 +101,12 @@ def test_what_hudi_rs_merges_otherwise_is_refused_in_one_sentence(
 
 @pytest.mark.parametrize("name", ["mor_repeated_keys_v6"])
 def test_keys_that_are_there_twice_are_no_matter_where_hudi_merges_one_of_them(
-    spark: SparkSession, tables: Callable[[str], Path], tmp_path: Path, name: str
+    spark_reads: SparkReads, tables: Callable[[str], Path], tmp_path: Path, name: str
 ) -> None:
-    frame = spark_snapshot(spark, tables(name))
-    columns = [column for column, _ in frame.dtypes]
+    read = spark_reads.read(tables(name))
+    columns = list(read.types)
     rows = duckdb_rows(connection(tables(name), tmp_path), "SELECT * FROM t", columns)
-    assert rows == spark_rows(frame)
+    assert rows == spark_rows(read)
     assert len(rows) > len({row[columns.index("id")] for row in rows})
 
 
@@ -187,9 +186,9 @@ def connection(root: Path, scratch: Path, **options: Any) -> pruner_duckdb.Conne
     return con
 
 
-def spark_rows(frame: DataFrame) -> Rows:
+def spark_rows(read: Read) -> Rows:
     """Rows as sorted tuples of comparable values."""
-    return sorted((tuple(map(comparable, row)) for row in frame.collect()), key=repr)
+    return sorted((tuple(map(comparable, row)) for row in read.rows), key=repr)
 
 
 def duckdb_rows(con: pruner_duckdb.Connection, text: str, columns: list[str]) -> Rows:

@@ -17,6 +17,7 @@ from tests.support.hudi_tables import HudiTables, table_names
 from tests.support.hudi_timeline import completed, make_inflight
 from tests.support.parquet_tables import slice_keys
 from tests.support.spark import SparkSlice, spark_slices, spark_snapshot
+from tests.support.spark_reads import SparkReads
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -57,9 +58,9 @@ def snapshot_of(path: Path) -> Snapshot:
 
 
 @pytest.mark.parametrize("name", [name for name in table_names() if name != REPLAYED])
-def test_slices_are_those_of_spark(name: str, hudi_tables: HudiTables, spark: SparkSession):
+def test_slices_are_those_of_spark(name: str, hudi_tables: HudiTables, spark_reads: SparkReads):
     path = hudi_tables.path(name)
-    assert listed(snapshot_of(path)) == from_spark(spark_slices(spark, path))
+    assert listed(snapshot_of(path)) == from_spark(spark_reads.slices(path))
 
 
 def test_logs_that_were_compacted_are_not_listed_again(hudi_tables: HudiTables, spark: SparkSession):
@@ -95,7 +96,7 @@ def written_until(instant: str, slices: set[Listed]) -> set[Listed]:
 @pytest.mark.parametrize(
     "name", table_names("cow_v.|cow_late_commit_after_v.|cow_clustered_v.|mor_v6|mor_.*v[89]")
 )
-def test_time_travel_is_that_of_spark(name: str, hudi_tables: HudiTables, spark: SparkSession):
+def test_time_travel_is_that_of_spark(name: str, hudi_tables: HudiTables, spark_reads: SparkReads):
     """As of each completed instant of the history: the same slices with the same log files, and every row from one.
 
     Log files of later writes, which readers pass over, are left out of the comparison: behind a pending compaction
@@ -106,11 +107,11 @@ def test_time_travel_is_that_of_spark(name: str, hudi_tables: HudiTables, spark:
     ids = {source.snapshot().id}
     for instant in completed(path):
         snapshot = source.snapshot_at(instant.requested)
-        slices = spark_slices(spark, path, as_of=instant.requested)
+        slices = spark_reads.slices(path, as_of=instant.requested)
         until = instant.requested
         assert written_until(until, listed(snapshot)) == written_until(until, from_spark(slices)), until
-        rows = spark_snapshot(spark, path, as_of=instant.requested).select("_hoodie_file_name").distinct()
-        groups = {row[0].split("_", maxsplit=1)[0] for row in rows.collect()}
+        rows = spark_reads.read(path, as_of=instant.requested).rows
+        groups = {row["_hoodie_file_name"].split("_", maxsplit=1)[0] for row in rows}
         assert groups <= {entry.file_id for entry in snapshot.slices}
         ids.add(snapshot.id)
     assert len(ids) == 1 + len(completed(path))

@@ -19,7 +19,7 @@ import pruner
 from tests.support.hudi_payloads import BUILDERS, INSERTED, UPSERTED, payload_tables
 from tests.support.hudi_tables import HudiTables
 from tests.support.hudi_writer import CITIES
-from tests.support.spark import spark_snapshot
+from tests.support.spark_reads import SparkReads
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -39,7 +39,7 @@ def payloads(start_session: Callable[[], SparkSession]) -> HudiTables:
 
 @pytest.mark.parametrize("name", BUILDERS)
 def test_values_of_merged_rows_stand_in_the_index(
-    name: str, spark: SparkSession, payloads: HudiTables, tmp_path: Path
+    name: str, spark_reads: SparkReads, payloads: HudiTables, tmp_path: Path
 ) -> None:
     path = payloads.path(name)
     table = pruner.open_table(str(path), index_uri=str(tmp_path / "index"))
@@ -50,9 +50,10 @@ def test_values_of_merged_rows_stand_in_the_index(
     assert sum(1 for entry in table.snapshot().slices if entry.log_files) == FILE_GROUPS - 1
     assert not table.status().uncoverable
 
-    merged = spark_snapshot(spark, path).collect()
+    merged = spark_reads.read(path).rows
+    of_base_files = spark_reads.read(path, read_optimized=True).rows
     assert {row["id"]: row for row in merged}[0]["fare"] != INSERTED[0][2], "the log files were not merged"
-    for rows, mode in ((merged, "snapshot"), (_base_rows(spark, path), "read_optimized")):
+    for rows, mode in ((merged, "snapshot"), (of_base_files, "read_optimized")):
         semantics = replace(SPARK, scan_mode=mode)
         for row in rows:
             group = row["_hoodie_file_name"].split("_", maxsplit=1)[0]
@@ -63,10 +64,6 @@ def test_values_of_merged_rows_stand_in_the_index(
         plan = table.plan(text, semantics=SPARK)
         assert {entry.partition_path for entry in plan.slices} <= possible, text
     assert table.plan("seats = 1000000", semantics=SPARK).kept == 0
-
-
-def _base_rows(spark: SparkSession, path: Path) -> list[Any]:
-    return spark_snapshot(spark, path, read_optimized=True).collect()
 
 
 def _conditions(row: Any) -> Iterator[str]:

@@ -21,7 +21,7 @@ import pruner
 from tests.support.hudi_merging import merging_tables
 from tests.support.hudi_tables import HudiTables, table_names
 from tests.support.hudi_timeline import completed
-from tests.support.spark import spark_snapshot
+from tests.support.spark_reads import SparkReads
 from tests.support.union_rows import union_rows
 
 if TYPE_CHECKING:
@@ -61,23 +61,23 @@ def tables(hudi_tables: HudiTables, start_session: Callable[[], SparkSession]) -
 def test_no_matching_row_is_lost(
     name: str,
     read_optimized: bool,
-    spark: SparkSession,
+    spark_reads: SparkReads,
     tables: Callable[[str], Path],
     tmp_path: Path,
     pytestconfig: pytest.Config,
 ) -> None:
     path = tables(name)
-    frame = spark_snapshot(spark, path, read_optimized=read_optimized)
-    rows = frame.collect()
+    rows = spark_reads.read(path, read_optimized=read_optimized).rows
     rng = random.Random(f"{pytestconfig.option.hypothesis_seed} {name} {read_optimized}")
     texts = list(_predicates(rng, rows, PREDICATES_PER_TABLE))
     table = pruner.open_table(str(path), index_uri=str(tmp_path / "index"))
     table.create_index("stats", on="*")
     pinned = table.snapshot()
-    judged = frame.selectExpr(
-        "_hoodie_file_name AS file", *[f"({text}) AS p{i}" for i, text in enumerate(texts)]
-    )
-    groups = [{_file_id(row["file"]) for row in judged.collect() if row[f"p{i}"]} for i in range(len(texts))]
+    judgements = [f"({text}) AS p{i}" for i, text in enumerate(texts)]
+    judged = spark_reads.read(
+        path, "_hoodie_file_name AS file", *judgements, read_optimized=read_optimized
+    ).rows
+    groups = [{_file_id(row["file"]) for row in judged if row[f"p{i}"]} for i in range(len(texts))]
     semantics = dataclasses.replace(
         SEMANTICS, scan_mode="read_optimized" if read_optimized else SEMANTICS.scan_mode
     )
@@ -155,14 +155,14 @@ def _bounds(rows: list[dict[str, Any]], column: str) -> tuple[Any, Any] | None:
 
 @pytest.mark.parametrize("name", table_names("mor_(v|compacted_v|commit_time_v|late_delta_v).*"))
 def test_time_travel_plans_are_sound(
-    name: str, spark: SparkSession, hudi_tables: HudiTables, tmp_path: Path
+    name: str, spark_reads: SparkReads, hudi_tables: HudiTables, tmp_path: Path
 ) -> None:
     """T4: today's records serve the slices that an earlier instant shares; the others are kept."""
     path = hudi_tables.path(name)
     table = pruner.open_table(str(path), index_uri=str(tmp_path / "index"))
     table.create_index("stats", on="*")
     for instant in completed(path, "commit", "deltacommit", "replacecommit"):
-        rows = spark_snapshot(spark, path, as_of=instant.requested).collect()
+        rows = spark_reads.read(path, as_of=instant.requested).rows
         pinned = table.snapshot(as_of=instant.requested)
         for row in rows:
             for text in (
@@ -178,11 +178,11 @@ def test_time_travel_plans_are_sound(
 
 @pytest.mark.parametrize("name", ["cow_v6", "cow_v8", "cow_v9", "cow_clustered_v9"])
 def test_statistics_drop_what_they_prove(
-    name: str, spark: SparkSession, hudi_tables: HudiTables, tmp_path: Path
+    name: str, spark_reads: SparkReads, hudi_tables: HudiTables, tmp_path: Path
 ) -> None:
     """A value beyond every base file leaves nothing; one that stands in one group leaves that alone."""
     path = hudi_tables.path(name)
-    rows = spark_snapshot(spark, path).collect()
+    rows = spark_reads.read(path).rows
     table = pruner.open_table(str(path), index_uri=str(tmp_path / "index"))
     table.create_index("stats", on="*")
     assert table.plan("id > 1000000", semantics=SEMANTICS).kept == 0

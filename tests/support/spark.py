@@ -69,11 +69,6 @@ def spark_slices(
     return sorted(slices)
 
 
-def files_read(frame: DataFrame) -> set[str]:
-    """Return the names of the files that the rows of a frame come from, as Hudi recorded them in the rows."""
-    return {row[0] for row in frame.select("_hoodie_file_name").distinct().collect()}
-
-
 def _file_index(frame: DataFrame) -> Any:
     """Return Hudi's file index inside a frame's analysed plan."""
     java_frame: Any = frame._jdf
