@@ -7,7 +7,6 @@ against is the very Spark and Hudi that run.
 
 from __future__ import annotations
 
-from functools import cached_property
 from importlib.resources import files
 from threading import Lock
 from typing import TYPE_CHECKING, Any
@@ -73,20 +72,6 @@ class JavaSide:
         except Py4JError as error:
             raise PrunerError(f"the file index does not fit this Spark: {sentence(error)}") from None
 
-    @cached_property
-    def file_keys(self) -> Any:
-        """Slice keys of plain files."""
-        return self.factory.fileKeys()
-
-    @cached_property
-    def hudi_keys(self) -> Any:
-        """Slice keys of Hudi's slices."""
-        return self.factory.hudiKeys()
-
-    def index(self, base: Any, table: str, keys: Any, patience: int, spark: SparkSession) -> Any:
-        """Return a file index that prunes itself; see java/PrunedFileIndex.java."""
-        return self.factory.index(base, table, keys, patience, java_session(spark).sparkContext())
-
     def slices(self, lines: str, count: int) -> Any:
         """Return the slices of a snapshot by their keys; see java/Slices.java."""
         return self.factory.slices(lines, count)
@@ -99,25 +84,6 @@ class JavaSide:
             lines = (line.split("\t") for line in told.splitlines())
             self.log.read({int(number): (int(left), int(read)) for number, left, read in lines})
         return self.log.scans(session)
-
-    def new_list(self) -> Any:
-        """A new list of Java's."""
-        return self.gateway.jvm.java.util.ArrayList()
-
-    def leaf_with(self, leaf: Any, index: Any) -> Any:
-        """Return a leaf of a plan that reads the same relation by another file index."""
-        relation = leaf.relation()
-        made = self.gateway.jvm.org.apache.spark.sql.execution.datasources.HadoopFsRelation(
-            index,
-            relation.partitionSchema(),
-            relation.dataSchema(),
-            relation.bucketSpec(),
-            relation.fileFormat(),
-            relation.options(),
-            relation.sparkSession(),
-        )
-        # Later versions of Spark have more arguments than the first; they stay as they are.
-        return leaf.copy(made, *(leaf.productElement(k) for k in range(1, leaf.productArity())))
 
     def rows_of(self, session: Any, plan: Any) -> Any:
         """Return Java's DataFrame of a plan; a command runs at once."""

@@ -68,7 +68,8 @@ class Planner:
             return  # Java has said already that it waited too long
         except BaseException as error:  # panics of Rust code are no Exceptions
             scan = Scan(relation.name, None, f"planning failed: {sentence(error)}")
-        finished = replace(scan, seconds=time.perf_counter() - started, number=int(number))
+        seconds = time.perf_counter() - started
+        finished = replace(scan, seconds=seconds, number=int(number), notes=relation.notes)
         self._log.add(relation.session, finished)
 
     class Java:

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 from pruner.catalog.names import settings_given
 from pruner.errors import TableError
 from pruner_spark.jvm import java_side
+from pruner_spark.leaves import table_behind
 from pruner_spark.tables import opened
-from pruner_spark.wrapping import PLANNING_SECONDS, Chooser, Wrapper, table_behind
+from pruner_spark.wrapping import PLANNING_SECONDS, Chooser, Wrapper
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -99,8 +100,7 @@ def prune(frame: DataFrame, *, planning_seconds: float = PLANNING_SECONDS) -> Da
     Raises:
         ConfigError: `pruner.toml` is wrong.
     """
-    side = java_side(frame.sparkSession)
-    return _wrapped(frame, partial(table_behind, side), planning_seconds, uncached=True)
+    return _wrapped(frame, table_behind, planning_seconds, uncached=True)
 
 
 def last_plans(spark: SparkSession) -> list[Scan]:

@@ -54,16 +54,20 @@ class PrunedRelation:
     """A table, as one kind of relation of one session reads it. Threads may share it."""
 
     def __init__(
-        self, name: str, table: Table, shape: Shape, reader: Any, session: str, slices_in_java: SlicesInJava
+        self,
+        name: str,
+        table: Table,
+        shape: Shape,
+        session: str,
+        slices_in_java: SlicesInJava,
+        notes: tuple[str, ...] = (),
     ) -> None:
-        """`reader` is Java's session that the relation belongs to: Spark reads files by its settings, whichever
-        session runs the query. `session` is where scans are logged.
-        """
+        """`session` is where scans are logged; each of them has the notes."""
         self.name = name
         self.table = table
         self.shape = shape
         self.session = session
-        self._reader = reader
+        self.notes = notes
         self._slices_in_java = slices_in_java
         self._lock = Lock()
         self._slices: OrderedDict[str, Any] = OrderedDict()
@@ -75,7 +79,7 @@ class PrunedRelation:
             PrunerError, Py4JError: planning is not possible; nothing was dropped.
         """
         predicate = java_scan.predicate()
-        state = SessionState.of_java(self._reader)
+        state = SessionState.of_java(java_scan.reader())
         rules = state.semantics(self.shape.mode)
         filled_in = frozenset(column.name.lower() for column in self.shape.columns if column.filled_in)
 
@@ -104,7 +108,7 @@ class PrunedRelation:
         return Scan(self.name, plan, switched_off(), listed, unknown, dropped)
 
     def _apply_past(self, plan: Any, java_scan: Any, scan: Scan) -> Scan:
-        instant = java_scan.base().getLatestCompletedInstant()
+        instant = java_scan.index().getLatestCompletedInstant()
         if not instant.isPresent():
             return scan
         text = str(instant.get().requestedTime())

@@ -52,6 +52,8 @@ class Scan:
     """Running number in the Java machine; None of a relation that was found to be not prunable before any scan."""
     files_left: int | None = None
     files_read: int | None = None
+    notes: tuple[str, ...] = ()
+    """What else is to be known of the scan: that Hudi's own data skipping is off."""
 
     @property
     def kept(self) -> int | None:
@@ -75,8 +77,9 @@ class Scan:
         return mine if self.plan is None else (*mine, *self.plan.fallbacks)
 
     def explain(self) -> str:
-        """The plan's report as text, below the reason why the scan was not pruned, if there is one."""
+        """The plan's report as text, below the reason why the scan was not pruned, if there is one, and the notes."""
         lines = [f"not pruned: {self.reason}"] if self.reason else []
+        lines += [f"note: {note}" for note in self.notes]
         return "\n".join([*lines, self.plan.explain()] if self.plan is not None else lines)
 
 

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 from pruner.catalog.names import Catalog
 from pruner.ddl import execute, parse_statement
 from pruner.errors import TableError
 from pruner_spark.jvm import java_session, java_side
+from pruner_spark.leaves import leaves_of, table_behind
 from pruner_spark.reading import prune
 from pruner_spark.tables import opened, settings_at
-from pruner_spark.wrapping import PLANNING_SECONDS, Wrapper, table_behind
+from pruner_spark.wrapping import PLANNING_SECONDS, Wrapper
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -69,11 +69,10 @@ def sql(
     if source is None:
         return session.sql(query)
     wrapper = Wrapper(spark, side, planning_seconds)
-    choose = partial(table_behind, side)
     merged_into = side.factory.mergedInto(plan)
     if merged_into is not None:
-        wrapper.leave(merged_into, choose, _MERGED_INTO)
-    wrapped = wrapper.wrap(source, choose, uncached=True)
+        wrapper.leave(merged_into, table_behind, _MERGED_INTO)
+    wrapped = wrapper.wrap(source, table_behind, uncached=True)
     return (
         session.sql(query)
         if wrapped is source
@@ -115,10 +114,10 @@ class _SparkTables:
             frame: Any = self._spark.table(name)
         except (AnalysisException, ParseException):
             return None
-        leaves = side.factory.relations(frame._jdf.queryExecution().analyzed())
-        if leaves.size() != 1:
+        leaves = leaves_of(side.factory.relations(frame._jdf.queryExecution().analyzed()))
+        if len(leaves) != 1:
             raise TableError(f"{name} is not one table over files: name the table that is to be indexed")
-        return str(side.factory.roots(leaves.get(0).relation().location())).split("\n")
+        return list(leaves[0].roots)
 
 
 def _shown(spark: SparkSession, result: SqlResult) -> DataFrame:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from pruner.errors import PrunerError
 from pruner_spark.agreement import spark_columns
 from pruner_spark.jvm import java_session, session_id
+from pruner_spark.leaves import Leaf, leaves_of
 from pruner_spark.planner import sentence
 from pruner_spark.relation import PrunedRelation, Shape
 from pruner_spark.scans import Scan
-from pruner_spark.tables import identity, indexed_behind, opened
+from pruner_spark.tables import identity, opened
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -32,16 +34,26 @@ _CHANGES = {
     "org.apache.hudi.HoodieIncrementalFileIndex": "incremental reads are not pruned",
     "org.apache.hudi.cdc.HoodieCDCFileIndex": "reads of changes (CDC) are not pruned",
 }
-_PRUNED_INDEX = "pruner.spark.PrunedFileIndex"
+_OURS = "pruner.spark."
 _VALUE_OPTIONS = ("datetimeRebaseMode", "int96RebaseMode")
+_SKIPPING = "hoodie.enable.data.skipping"
+_LISTINGS = "files"
+"""The partition of Hudi's metadata table that skips nothing: it saves listing folders."""
+_READ_OPTIMIZED = "READ_OPTIMIZED"
+_AS_OF = "as.of.instant"
+_V2_TABLES = f"{_DATASOURCES}.v2."
+_V2_REASON = (
+    "Spark reads it through its V2 file source, whose scans cannot be pruned: add parquet to "
+    "spark.sql.sources.useV1SourceList, where it is by default"
+)
 
 
 class NotPrunableError(PrunerError):
     """A relation that cannot be pruned; it is read as it is."""
 
 
-Chooser = Callable[[Any], "TableSettings | None"]
-"""Gives the table behind a leaf of a plan (`LogicalRelation`), or None to leave it as it is."""
+Chooser = Callable[[Leaf], "TableSettings | None"]
+"""Gives the table behind a leaf of a plan, or None to leave it as it is."""
 
 
 class Wrapper:
@@ -63,16 +75,14 @@ class Wrapper:
             PrunerError: the file index does not fit the running Spark.
         """
         factory = self._side.factory
-        found = factory.relations(self._past_the_cache(plan) if uncached else plan)
-        leaves: list[Any] = [found.get(position) for position in range(found.size())]
-        wrapped = [(leaf, other) for leaf in leaves if (other := self._wrapped(leaf, choose)) is not None]
-        if not wrapped:
+        relations = factory.relations(self._past_the_cache(plan) if uncached else plan)
+        known = _remembering(choose)
+        numbers = {leaf.position: self._number(leaf, known) for leaf in leaves_of(relations)}
+        chosen = "\n".join(f"{place}\t{number}" for place, number in numbers.items() if number is not None)
+        if not chosen:
             return plan
-        originals, others = self._side.new_list(), self._side.new_list()
-        for leaf, other in wrapped:
-            originals.add(leaf)
-            others.add(other)
-        return factory.replace(plan, originals, others)
+        context = java_session(self._spark).sparkContext()
+        return factory.prune(plan, relations, chosen, self._patience, context)
 
     def _past_the_cache(self, plan: Any) -> Any:
         """The plan with what Spark has cached in the place of how it was made."""
@@ -85,10 +95,9 @@ class Wrapper:
         Raises:
             ConfigError: `pruner.toml` cannot be read.
         """
-        found = self._side.factory.relations(plan)
-        for position in range(found.size()):
-            if (settings := choose(found.get(position))) is not None:
-                self._side.log.add(session_id(self._spark), Scan(_name(settings), None, reason))
+        for leaf in leaves_of(self._side.factory.relations(plan)):
+            if (settings := choose(leaf)) is not None:
+                self._side.log.add(self._session, Scan(_name(settings), None, reason))
 
     def frame(self, plan: Any) -> DataFrame:
         """Return the DataFrame of a plan; a command runs at once, as in `spark.sql`."""
@@ -98,103 +107,93 @@ class Wrapper:
         plan.setAnalyzed()
         return DataFrame(self._side.rows_of(java_session(self._spark), plan), self._spark)
 
-    def _wrapped(self, leaf: Any, choose: Chooser) -> Any:
-        relation = leaf.relation()
-        kind = str(relation.location().getClass().getName())
-        if kind == _PRUNED_INDEX:
+    @cached_property
+    def _session(self) -> str:
+        return session_id(self._spark)
+
+    def _number(self, leaf: Leaf, choose: Chooser) -> str | None:
+        """Return the planner's name for what a leaf reads and how; None where it stays as it is."""
+        if leaf.index.startswith(_OURS):
             return None
         settings = choose(leaf)
         if settings is None:
             return None
         try:
-            _check(relation, kind)
-            return self._pruned(leaf, relation, kind == _HUDI_INDEX, settings)
+            _check(leaf)
+            return self._planned(leaf, settings)
         except PrunerError as error:
-            self._side.log.add(session_id(self._spark), Scan(_name(settings), None, sentence(error)))
+            self._side.log.add(self._session, Scan(_name(settings), None, sentence(error)))
             return None
 
-    def _pruned(self, leaf: Any, relation: Any, hudi: bool, settings: TableSettings) -> Any:
+    def _planned(self, leaf: Leaf, settings: TableSettings) -> str:
         table = opened(settings)
-        if hudi != (table.format == "hudi"):
+        if (leaf.index == _HUDI_INDEX) != (table.format == "hudi"):
             raise NotPrunableError(
                 f"{table.uri} is a {table.format} table, which Spark reads as something else"
             )
-        index = _without_own_skipping(relation.location(), self._side) if hudi else relation.location()
-        shape = self._shape(relation, index, hudi)
-        session = session_id(self._spark)
-        reader = relation.sparkSession()
-        pruned = PrunedRelation(_name(settings), table, shape, reader, session, self._side.slices)
-        key = (session, str(reader.sessionUUID()), identity(settings), repr(shape))
-        number = self._side.planner.name_of(key, pruned)
-        keys = self._side.hudi_keys if hudi else self._side.file_keys
-        return self._side.leaf_with(leaf, self._side.index(index, number, keys, self._patience, self._spark))
+        shape = self._shape(leaf)
+        notes = _notes(leaf)
+        pruned = PrunedRelation(_name(settings), table, shape, self._session, self._side.slices, notes)
+        key = (self._session, leaf.reader, identity(settings), repr(shape), notes)
+        return self._side.planner.name_of(key, pruned)
 
-    def _shape(self, relation: Any, index: Any, hudi: bool) -> Shape:
-        options = relation.options()
-        found = {key: value for key in _VALUE_OPTIONS if (value := _option(options, key)) is not None}
-        as_of = _option(options, "as.of.instant") if hudi else None
-        optimized = hudi and str(index.getQueryType().name()) == "READ_OPTIMIZED"
+    def _shape(self, leaf: Leaf) -> Shape:
+        as_of = leaf.options.get(_AS_OF) if leaf.index == _HUDI_INDEX else None
         return Shape(
             columns=spark_columns(
-                json.loads(relation.dataSchema().json()),
-                json.loads(relation.partitionSchema().json()),
-                catalogued=str(index.getClass().getName()) == _CATALOG_INDEX,
+                json.loads(leaf.data_schema),
+                json.loads(leaf.partition_schema),
+                catalogued=leaf.index == _CATALOG_INDEX,
             ),
-            mode="read_optimized" if optimized else "snapshot",
+            mode="read_optimized" if leaf.query_type == _READ_OPTIMIZED else "snapshot",
             as_of=None if as_of is None else self._side.hudi_instant(as_of),
-            options=tuple(sorted(found.items())),
+            options=tuple(sorted((key, leaf.options[key]) for key in _VALUE_OPTIONS if key in leaf.options)),
         )
 
 
-def table_behind(side: JavaSide, leaf: Any) -> TableSettings | None:
-    """Return the table with an index behind a leaf of a plan, by the catalog's name or by its place."""
-    names: list[str] = []
-    catalogued = leaf.catalogTable()
-    if catalogued.isDefined():
-        identifier = catalogued.get().identifier()
-        parts = [str(identifier.table())]
-        for part in (identifier.database(), identifier.catalog()):
-            if part.isDefined():
-                parts.insert(0, str(part.get()))
-        names = [".".join(parts[start:]) for start in range(len(parts))]
-    roots = str(side.factory.roots(leaf.relation().location())).split("\n")
-    return indexed_behind(names, roots)
+def _remembering(choose: Chooser) -> Chooser:
+    """The same, asked once for all leaves of one name and place."""
+    known: dict[tuple[tuple[str, ...], tuple[str, ...]], TableSettings | None] = {}
+
+    def remembered(leaf: Leaf) -> TableSettings | None:
+        key = (leaf.names, leaf.roots)
+        if key not in known:
+            known[key] = choose(leaf)
+        return known[key]
+
+    return remembered
 
 
-def _check(relation: Any, kind: str) -> None:
+def _check(leaf: Leaf) -> None:
     """Refuse relations over files whose listing is not that of a table's snapshot.
 
     Raises:
         NotPrunableError: the relation is of such a kind.
     """
+    kind = leaf.index
     if kind in _CHANGES:
         raise NotPrunableError(_CHANGES[kind])
+    if kind.startswith(_V2_TABLES):
+        raise NotPrunableError(_V2_REASON)
     if kind == _HUDI_INDEX:
-        if str(relation.location().getQueryType().name()) not in ("SNAPSHOT", "READ_OPTIMIZED"):
+        if leaf.query_type not in ("SNAPSHOT", _READ_OPTIMIZED):
             raise NotPrunableError("incremental reads are not pruned")
     elif kind not in _PARQUET_INDEXES:
         raise NotPrunableError(f"relations over {kind.rsplit('.', 1)[-1]} are not pruned")
-    elif str(relation.fileFormat().getClass().getName()) != _PARQUET_FORMAT:
-        raise NotPrunableError(f"files of the format {relation.fileFormat().toString()} are not pruned")
+    elif leaf.format != _PARQUET_FORMAT:
+        raise NotPrunableError(f"files of the format {leaf.format_name} are not pruned")
 
 
-def _without_own_skipping(index: Any, side: JavaSide) -> Any:
-    """Hudi's index with its own data skipping off, which lost rows in Hudi 1.2 (hudi issues, `upper(city)`)."""
-    return index.copy(
-        index.spark(),
-        index.metaClient(),
-        index.schemaSpec(),
-        side.factory.withOption(index.options(), "hoodie.enable.data.skipping", "false"),
-        index.fileStatusCache(),
-        index.includeLogFiles(),
-        index.shouldEmbedFileSlices(),
+def _notes(leaf: Leaf) -> tuple[str, ...]:
+    """What plans over a leaf have to say besides what they could not use."""
+    indexes = [name for name in leaf.hudi_indexes if name != _LISTINGS]
+    if not indexes or leaf.options.get(_SKIPPING, "true").strip().lower() == "false":
+        return ()
+    return (
+        f"Hudi's own data skipping ({', '.join(indexes)}) is off, as it lost rows in Hudi 1.2: indexes of pruner's "
+        "alone leave files out",
     )
 
 
 def _name(settings: TableSettings) -> str:
     return settings.name or settings.uris[0]
-
-
-def _option(options: Any, key: str) -> str | None:
-    found = options.get(key)
-    return str(found.get()) if found.isDefined() else None

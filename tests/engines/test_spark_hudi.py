@@ -264,3 +264,16 @@ def test_names_of_the_catalog_travel_in_time(spark: SparkSession, hudi_table: Ca
             assert pruner_spark.last_plans(spark)[-1].reason is None
     finally:
         spark.sql("DROP TABLE travelled")
+
+
+def test_scans_say_that_hudi_s_own_skipping_is_off(spark: SparkSession, tmp_path: Path) -> None:
+    """Only where Hudi has an index that could skip something, and would use it."""
+    writer = HudiWriter(spark, tmp_path / "t", metadata=True)
+    writer.insert(trips(spark, range(4)), {"hoodie.metadata.index.column.stats.enable": "true"})
+    _index(tmp_path / "t")
+    frame = pruner_spark.read(spark, tmp_path / "t")
+    (note,) = _same(frame, spark_snapshot(spark, tmp_path / "t"), "id = 1").notes
+    assert "Hudi's own data skipping (column_stats" in note
+    option: Any = {"hoodie.enable.data.skipping": "false"}
+    switched_off = pruner_spark.read(spark, tmp_path / "t", **option)
+    assert _same(switched_off, spark_snapshot(spark, tmp_path / "t"), "id = 1").notes == ()

@@ -97,6 +97,53 @@ def test_joins_are_planned_by_the_size_of_the_table(spark: SparkSession, trips_t
     assert location.sizeInBytes() >= sum(file.stat().st_size for file in files) > 0
 
 
+def test_joins_are_planned_by_the_partitions_that_are_left(spark: SparkSession, trips_table: Path) -> None:
+    """The same sizes and the same kind of join as without pruner: Spark's and Hudi's rules look for their own index.
+
+    Their rules knew no index of ours: a table of the catalog whose partitions are listed lazily counted 8 EiB, and
+    a partition of Hudi's as much as the table, so that a broadcast join became a sort-merge join.
+    """
+    hudi = (trips_table / ".hoodie").is_dir()
+    columns = (
+        "USING hudi" if hudi else "(id INT, fare DOUBLE, city STRING) USING parquet PARTITIONED BY (city)"
+    )
+    spark.sql(f"CREATE TABLE known_trips {columns} LOCATION '{trips_table}'")
+    try:
+        if hudi:
+            _compare_joins(spark)
+            return
+        spark.sql("MSCK REPAIR TABLE known_trips")
+        _compare_joins(spark)
+        spark.sql("ANALYZE TABLE known_trips COMPUTE STATISTICS")
+        _compare_joins(spark)
+    finally:
+        spark.sql("DROP TABLE known_trips")
+
+
+def _compare_joins(spark: SparkSession) -> None:
+    """Compare the plans of a join that broadcasts one partition, where the whole table were too large."""
+    query = "SELECT t.id FROM known_trips t JOIN range(100000) u ON t.id = u.id WHERE t.city = 'paris' AND t.id < 12"
+    partition = _size(spark.sql("SELECT id FROM known_trips WHERE city = 'paris'"))
+    with settings(spark, {"spark.sql.autoBroadcastJoinThreshold": str(partition)}):
+        plain, pruned = spark.sql(query), pruner_spark.sql(spark, query)
+        assert "BroadcastHashJoin" in _shape(plain)
+        assert (_shape(pruned), _size(pruned)) == (_shape(plain), _size(plain))
+        before = pruner_spark.last_plans(spark)
+        assert unordered(rows_of(pruned)) == unordered(rows_of(plain))
+    assert [scan.files_read for scan in new_scans(spark, before)] == [1] == files_scanned(pruned)
+
+
+def _size(frame: Any) -> int:
+    """Bytes of the result as Spark's optimizer estimates them."""
+    return int(str(frame._jdf.queryExecution().optimizedPlan().stats().sizeInBytes()))
+
+
+def _shape(frame: Any) -> list[str]:
+    """The names of the nodes of a frame's physical plan, before it runs, in the order of its text."""
+    text = str(frame._jdf.queryExecution().sparkPlan().toString())
+    return [line.lstrip(" :+-*()0123456789").split(" ")[0] for line in text.splitlines()]
+
+
 def test_what_the_page_of_a_query_shows(spark: SparkSession, tmp_path: Path) -> None:
     """Spark's store of queries, which its UI and REST interface show: the index by name, and the files read."""
     for number in range(3):
@@ -113,7 +160,7 @@ def test_what_the_page_of_a_query_shows(spark: SparkSession, tmp_path: Path) -> 
     (scan,) = [
         node
         for node in (nodes.apply(place) for place in range(nodes.size()))
-        if "PrunedFileIndex(1 paths)" in node.desc()
+        if "PrunedInMemoryFileIndex(1 paths)" in node.desc()
     ]
     values = dict(line.split(" -> ") for line in store.executionMetrics(newest).mkString("\n").splitlines())
     metrics = [scan.metrics().apply(place) for place in range(scan.metrics().size())]

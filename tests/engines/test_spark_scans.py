@@ -23,6 +23,7 @@ import pruner_spark
 from pruner.errors import TableError
 from pruner_spark.relation import PrunedRelation
 from tests.engines.spark_tables import files_scanned, new_scans, rows_of, unordered
+from tests.support.catalyst import counted_calls, settings
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -73,6 +74,46 @@ def test_what_is_scanned_is_what_is_kept(spark: SparkSession, numbers: Path) -> 
     assert files_scanned(frame) == [3]
     assert scan.fallbacks == ()
     assert "id IN" in scan.explain()
+
+
+def test_startswith_prunes_as_like_does(spark: SparkSession, numbers: Path) -> None:
+    frame = pruner_spark.read(spark, numbers)
+    by_column = frame.where(frame["file_name"].startswith("f1"))
+    by_text = [frame.where(text) for text in ("startswith(file_name, 'f1')", "file_name LIKE 'f1%'")]
+    for chosen in (by_column, *by_text):
+        assert len(rows_of(chosen)) == 11
+        assert files_scanned(chosen) == [2]
+
+
+def test_spark_s_v2_file_source_is_named(spark: SparkSession, numbers: Path) -> None:
+    """Its scans list files by themselves: they run as they are, and `last_plans` says why."""
+    with settings(spark, {"spark.sql.sources.useV1SourceList": ""}):
+        before = pruner_spark.last_plans(spark)
+        assert _ids(pruner_spark.read(spark, numbers), "id = 5") == [5]
+        spark.read.parquet(str(numbers)).createOrReplaceTempView("second_source")
+        assert rows_of(pruner_spark.sql(spark, "SELECT id FROM second_source WHERE id = 5")) == [(5,)]
+    spark.catalog.dropTempView("second_source")
+    scans = new_scans(spark, before)
+    assert [scan.plan for scan in scans] == [None, None]
+    assert all("V2 file source" in (scan.reason or "") for scan in scans)
+
+
+def test_a_plan_costs_as_many_round_trips_with_one_relation_as_with_twenty(
+    spark: SparkSession, numbers: Path
+) -> None:
+    """All leaves are described in one call, and replaced in one."""
+    spark.read.parquet(str(numbers)).createOrReplaceTempView("leaf")
+    calls: list[int] = []
+    for count in (1, 20):
+        query = " UNION ALL ".join(["SELECT id FROM leaf WHERE id = 5"] * count)
+        pruner_spark.sql(spark, query)
+        with counted_calls(spark) as sent:
+            frame = pruner_spark.sql(spark, query)
+        calls.append(len(sent))
+        assert rows_of(frame) == [(5,)] * count
+        assert set(files_scanned(frame)) == {1}
+    spark.catalog.dropTempView("leaf")
+    assert calls[0] == calls[1]
 
 
 def test_a_scan_logs_one_record(spark: SparkSession, numbers: Path, caplog: pytest.LogCaptureFixture) -> None:

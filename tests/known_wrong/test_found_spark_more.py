@@ -103,6 +103,21 @@ def test_found_what_spark_has_cached_is_read_from_the_cache(spark: SparkSession,
         spark.catalog.dropTempView("found_cached")
 
 
+def test_found_read_takes_what_spark_has_cached(spark: SparkSession, tmp_path: Path) -> None:
+    """`read` of a plain table that Spark had cached read the files again, where `spark.read` took the cache."""
+    root = _indexed(tmp_path / "t", *(pa.array([n], pa.int32()) for n in (1, 2, 3)))
+    cached = spark.read.parquet(str(root)).cache()
+    try:
+        assert cached.count() == 3
+        before = pruner_spark.last_plans(spark)
+        assert rows_of(pruner_spark.read(spark, root).where("A = 2")) == [(2,)]
+        assert new_scans(spark, before) == []
+    finally:
+        cached.unpersist()
+    assert rows_of(pruner_spark.read(spark, root).where("A = 2")) == [(2,)]
+    assert [scan.kept for scan in new_scans(spark, before)] == [1]
+
+
 def test_found_a_frame_keeps_the_meaning_that_it_was_made_with(spark: SparkSession, tmp_path: Path) -> None:
     """A frame made while CHAR was read as STRING, and pruned when that was over, was analysed anew: CHAR was padded.
 

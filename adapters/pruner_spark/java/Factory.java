@@ -1,18 +1,18 @@
 package pruner.spark;
 
-import java.util.List;
+import java.util.HashMap;
+import java.util.Map;
 import java.util.WeakHashMap;
 import java.util.function.Function;
-import org.apache.hadoop.fs.Path;
 import org.apache.spark.SparkContext;
+import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.execution.datasources.FileIndex;
-import scala.Tuple2;
-import scala.collection.Iterator;
-import scala.collection.immutable.Map;
 
 /** Makes what Python needs of this package, whose class loader Python's names do not reach. */
 public final class Factory {
+  private static final String HUDI = "org.apache.hudi.HoodieFileIndex";
+
   private final WeakHashMap executions = new WeakHashMap();
   private Function planner;
 
@@ -21,10 +21,37 @@ public final class Factory {
     this.planner = planner;
   }
 
-  /** See PrunedFileIndex. */
-  public FileIndex index(
-      FileIndex base, String table, SliceKeys keys, long patience, SparkContext context) {
-    return new PrunedFileIndex(base, planner, table, keys, patience, context, executions(context));
+  /** See Relations. */
+  public Relations relations(LogicalPlan plan) {
+    return new Relations(plan);
+  }
+
+  /**
+   * A plan in which some relations prune themselves. A line of `chosen` has the position of one of them and, after a
+   * tab, the planner's name for what is read and how; `patience` is in milliseconds.
+   */
+  public LogicalPlan prune(
+      LogicalPlan plan, Relations relations, String chosen, long patience, SparkContext context)
+      throws ReflectiveOperationException {
+    Map indexes = new HashMap();
+    String[] lines = chosen.split("\n");
+    for (int k = 0; k < lines.length; k++) {
+      String[] parts = lines[k].split("\t");
+      int position = Integer.parseInt(parts[0]);
+      FileIndex base = relations.index(position);
+      Indexes made = base.getClass().getName().equals(HUDI) ? hudiIndexes() : new Indexes();
+      SparkSession reader = relations.reader(position);
+      Pruning pruning =
+          new Pruning(planner, parts[1], made.keys(), reader, patience, context, executions(context));
+      indexes.put(Integer.valueOf(position), made.pruned(base, pruning));
+    }
+    return relations.replaced(plan, indexes);
+  }
+
+  /** The class is named in a text, as it cannot be compiled where Hudi is not. */
+  private Indexes hudiIndexes() throws ReflectiveOperationException {
+    Class indexes = getClass().getClassLoader().loadClass("pruner.spark.HudiIndexes");
+    return (Indexes) indexes.getConstructor(new Class[0]).newInstance(new Object[0]);
   }
 
   /** See Executions; `patience` is in milliseconds. */
@@ -47,27 +74,6 @@ public final class Factory {
     return new Slices(lines, count);
   }
 
-  /** Keys of plain files. */
-  public SliceKeys fileKeys() {
-    return new SliceKeys();
-  }
-
-  /** Keys of Hudi's slices. The class is named in a text, as it cannot be compiled where Hudi is not. */
-  public SliceKeys hudiKeys() throws ReflectiveOperationException {
-    Class keys = getClass().getClassLoader().loadClass("pruner.spark.HudiSliceKeys");
-    return (SliceKeys) keys.getConstructor(new Class[0]).newInstance(new Object[0]);
-  }
-
-  /** See Relations. */
-  public List relations(LogicalPlan plan) {
-    return Relations.of(plan);
-  }
-
-  /** See Relations. */
-  public LogicalPlan replace(LogicalPlan plan, List leaves, List others) {
-    return Relations.replace(plan, leaves, others);
-  }
-
   /** See Sources. */
   public LogicalPlan source(LogicalPlan plan) {
     return Sources.of(plan);
@@ -81,20 +87,5 @@ public final class Factory {
   /** See Sources. */
   public LogicalPlan mergedInto(LogicalPlan plan) {
     return Sources.mergedInto(plan);
-  }
-
-  /** The places that an index lists, in lines. */
-  public String roots(FileIndex index) {
-    StringBuilder lines = new StringBuilder();
-    Iterator paths = index.rootPaths().iterator();
-    while (paths.hasNext()) {
-      lines.append(lines.length() == 0 ? "" : "\n").append(SliceKeys.place((Path) paths.next()));
-    }
-    return lines.toString();
-  }
-
-  /** Options with one of them set. */
-  public Map withOption(Map options, String key, String value) {
-    return (Map) options.$plus(new Tuple2(key, value));
   }
 }

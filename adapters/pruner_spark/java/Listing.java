@@ -3,18 +3,19 @@ package pruner.spark;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.PlanExpression;
 import org.apache.spark.sql.execution.FileSourceScanExec;
+import org.apache.spark.sql.execution.datasources.FileIndex;
 import scala.collection.Iterator;
 
 /** One call for the files of a scan: by which index and filters, to be found again in the executed plan. */
 final class Listing {
   final long number;
-  private final PrunedFileIndex index;
+  private final FileIndex index;
   private final scala.collection.Seq partitionFilters;
   private final scala.collection.Seq dataFilters;
 
   Listing(
       long number,
-      PrunedFileIndex index,
+      FileIndex index,
       scala.collection.Seq partitionFilters,
       scala.collection.Seq dataFilters) {
     this.number = number;

@@ -1,48 +1,86 @@
 package pruner.spark;
 
+import com.fasterxml.jackson.databind.ObjectMapper;
+import java.io.IOException;
 import java.util.ArrayList;
 import java.util.IdentityHashMap;
 import java.util.List;
 import java.util.Map;
+import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.execution.datasources.FileIndex;
 import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
 import org.apache.spark.sql.execution.datasources.LogicalRelation;
-import scala.runtime.AbstractPartialFunction;
+import scala.Tuple2;
 
-/** The relations over files in an analysed plan, those in subqueries and views included. */
-public final class Relations extends AbstractPartialFunction {
-  private final Map replacements;
-  private final List found;
+/** The relations over files in an analysed plan, those in subqueries and views included, each once. */
+public final class Relations {
+  private static final Tuple2 MARK = new Tuple2("pruner", "to be replaced");
 
-  private Relations(Map replacements, List found) {
-    this.replacements = replacements;
-    this.found = found;
+  private final List leaves = new ArrayList();
+
+  Relations(LogicalPlan plan) {
+    plan.transformUpWithSubqueries(new Leaves(new IdentityHashMap(), leaves));
   }
 
-  /** The leaves that scan files, each once, as they stand in the plan. */
-  public static List of(LogicalPlan plan) {
-    List found = new ArrayList();
-    plan.transformUpWithSubqueries(new Relations(new IdentityHashMap(), found));
-    return found;
-  }
-
-  /** The plan with other leaves in the places of some, which are given as they stand in the plan. */
-  public static LogicalPlan replace(LogicalPlan plan, List leaves, List others) {
-    Map replacements = new IdentityHashMap();
+  /** What the planner wants to know of each, as JSON: one call however many there are. See Description. */
+  public String described() throws IOException {
+    List descriptions = new ArrayList();
     for (int k = 0; k < leaves.size(); k++) {
-      replacements.put(leaves.get(k), others.get(k));
+      descriptions.add(Description.of(leaves.get(k)));
     }
-    return (LogicalPlan) plan.transformUpWithSubqueries(new Relations(replacements, new ArrayList()));
+    return new ObjectMapper().writeValueAsString(descriptions);
   }
 
-  public boolean isDefinedAt(Object node) {
-    return node instanceof LogicalRelation
-        && ((LogicalRelation) node).relation() instanceof HadoopFsRelation;
+  FileIndex index(int position) {
+    return relation(position).location();
   }
 
-  public Object apply(Object node) {
-    found.add(node);
-    Object other = replacements.get(node);
-    return other == null ? node : other;
+  /** The session by whose settings files are read. */
+  SparkSession reader(int position) {
+    return relation(position).sparkSession();
+  }
+
+  private HadoopFsRelation relation(int position) {
+    return (HadoopFsRelation) ((LogicalRelation) leaves.get(position)).relation();
+  }
+
+  /**
+   * A plan with other file indexes (by position) in these relations. Spark keeps a node whose replacement is equal to
+   * it, and our indexes are equal to those that they are over: so each leaf is replaced by one with a mark first.
+   */
+  LogicalPlan replaced(LogicalPlan plan, Map indexes) {
+    Map marked = new IdentityHashMap();
+    Map replaced = new IdentityHashMap();
+    for (int k = 0; k < leaves.size(); k++) {
+      FileIndex index = (FileIndex) indexes.get(Integer.valueOf(k));
+      if (index != null) {
+        scala.collection.immutable.Map options = relation(k).options();
+        LogicalPlan mark = with(k, index(k), (scala.collection.immutable.Map) options.$plus(MARK));
+        marked.put(leaves.get(k), mark);
+        replaced.put(mark, with(k, index, options));
+      }
+    }
+    LogicalPlan between = (LogicalPlan) plan.transformUpWithSubqueries(new Leaves(marked, new ArrayList()));
+    return (LogicalPlan) between.transformUpWithSubqueries(new Leaves(replaced, new ArrayList()));
+  }
+
+  private LogicalPlan with(int position, FileIndex index, scala.collection.immutable.Map options) {
+    LogicalRelation leaf = (LogicalRelation) leaves.get(position);
+    HadoopFsRelation relation = relation(position);
+    Object[] parts = new Object[leaf.productArity()];
+    for (int k = 0; k < parts.length; k++) {
+      parts[k] = leaf.productElement(k);
+    }
+    parts[0] =
+        new HadoopFsRelation(
+            index,
+            relation.partitionSchema(),
+            relation.dataSchema(),
+            relation.bucketSpec(),
+            relation.fileFormat(),
+            options,
+            relation.sparkSession());
+    return (LogicalPlan) leaf.makeCopy(parts);
   }
 }

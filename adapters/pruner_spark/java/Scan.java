@@ -3,6 +3,7 @@ package pruner.spark;
 import java.util.ArrayList;
 import java.util.List;
 import org.apache.spark.api.python.PythonUtils;
+import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.execution.datasources.FileIndex;
 import org.apache.spark.sql.execution.datasources.FileStatusWithMetadata;
@@ -13,7 +14,8 @@ import scala.collection.Iterator;
 public final class Scan {
   private final String table;
   private final long number;
-  private final FileIndex base;
+  private final SparkSession reader;
+  private final FileIndex index;
   private final SliceKeys keys;
   private final Expression predicate;
   private $SEQ$ listing;
@@ -22,10 +24,18 @@ public final class Scan {
   private int unknown;
   private int dropped;
 
-  Scan(String table, long number, FileIndex base, SliceKeys keys, $SEQ$ listing, Expression predicate) {
+  Scan(
+      String table,
+      long number,
+      SparkSession reader,
+      FileIndex index,
+      SliceKeys keys,
+      $SEQ$ listing,
+      Expression predicate) {
     this.table = table;
     this.number = number;
-    this.base = base;
+    this.reader = reader;
+    this.index = index;
     this.keys = keys;
     this.listing = listing;
     this.predicate = predicate;
@@ -36,8 +46,13 @@ public final class Scan {
     return table + "\t" + number + "\t";
   }
 
-  public FileIndex base() {
-    return base;
+  public FileIndex index() {
+    return index;
+  }
+
+  /** The session by whose settings files are read. */
+  public SparkSession reader() {
+    return reader;
   }
 
   /** All filters of the scan as one expression, or null. */

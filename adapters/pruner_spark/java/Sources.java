@@ -45,10 +45,11 @@ final class Sources {
     return (LogicalPlan) plan.makeCopy(parts);
   }
 
-  private static Object call(LogicalPlan plan, String name) {
+  /** What a method without arguments returns that not all objects have; null where this one does not. */
+  static Object call(Object object, String name) {
     try {
-      Method method = plan.getClass().getMethod(name, new Class[0]);
-      return method.invoke(plan, new Object[0]);
+      Method method = object.getClass().getMethod(name, new Class[0]);
+      return method.invoke(object, new Object[0]);
     } catch (ReflectiveOperationException error) {
       return null;
     }

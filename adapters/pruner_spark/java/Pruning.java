@@ -1,6 +1,5 @@
 package pruner.spark;
 
-import java.util.ArrayList;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.Future;
 import java.util.concurrent.RejectedExecutionException;
@@ -11,58 +10,59 @@ import java.util.concurrent.TimeoutException;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.function.Function;
 import org.apache.spark.SparkContext;
-import org.apache.spark.api.python.PythonUtils;
+import org.apache.spark.sql.SparkSession;
+import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.execution.datasources.FileIndex;
-import org.apache.spark.sql.types.StructType;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * The file index that Spark or Hudi resolved, asked first and for everything, with the files left out of its
- * listing that the planner (in Python) drops. Whatever goes wrong there, the listing stays as it was.
+ * What the file indexes of one relation have in common: they ask the index that Spark or Hudi resolved first and
+ * for everything, and leave the files out of its listing that the planner (in Python) drops. Whatever goes wrong
+ * there, the listing stays as it was.
  */
-public final class PrunedFileIndex implements FileIndex {
+final class Pruning {
   private static final int MOST_THREADS = 64;
   private static final ThreadPoolExecutor THREADS =
       new ThreadPoolExecutor(0, MOST_THREADS, 30L, TimeUnit.SECONDS, new SynchronousQueue(), new Daemons());
   private static final AtomicLong SCANS = new AtomicLong();
   private static final Logger LOGGER = LoggerFactory.getLogger("pruner");
 
-  private final FileIndex base;
   private final Function planner;
   private final String table;
   private final SliceKeys keys;
+  private final SparkSession reader;
   private final long patience;
   private final SparkContext context;
   private final Executions executions;
 
-  /** `table` is the planner's name for what is read and how; `patience` is in milliseconds. */
-  PrunedFileIndex(
-      FileIndex base,
+  /**
+   * `table` is the planner's name for what is read and how, `reader` the session by whose settings files are read;
+   * `patience` is in milliseconds.
+   */
+  Pruning(
       Function planner,
       String table,
       SliceKeys keys,
+      SparkSession reader,
       long patience,
       SparkContext context,
       Executions executions) {
-    this.base = base;
     this.planner = planner;
     this.table = table;
     this.keys = keys;
+    this.reader = reader;
     this.patience = patience;
     this.context = context;
     this.executions = executions;
   }
 
-  public FileIndex base() {
-    return base;
-  }
-
-  public $SEQ$ listFiles($SEQ$ partitionFilters, $SEQ$ dataFilters) {
-    $SEQ$ listing = base.listFiles(partitionFilters, dataFilters);
+  /** What is left of the listing that an index has of its own for these filters. */
+  $SEQ$ prune(FileIndex index, $SEQ$ listing, $SEQ$ partitionFilters, $SEQ$ dataFilters) {
     long number = SCANS.incrementAndGet();
-    Scan scan = new Scan(table, number, base, keys, listing, Predicates.all(partitionFilters, dataFilters));
-    executions.listed(context, new Listing(number, this, partitionFilters, dataFilters));
+    Expression predicate = Predicates.all(partitionFilters, dataFilters);
+    Scan scan = new Scan(table, number, reader, index, keys, listing, predicate);
+    executions.listed(context, new Listing(number, index, partitionFilters, dataFilters));
     try {
       plan(scan);
       return scan.close();
@@ -81,6 +81,10 @@ public final class PrunedFileIndex implements FileIndex {
     return listing;
   }
 
+  SparkSession reader() {
+    return reader;
+  }
+
   private void plan(Scan scan) throws InterruptedException, ExecutionException, TimeoutException {
     Future running = THREADS.submit(new Call(planner, scan));
     running.get(patience, TimeUnit.MILLISECONDS);
@@ -89,60 +93,11 @@ public final class PrunedFileIndex implements FileIndex {
   /** Record a failure with the planner if it answers at all, and in Spark's own log. */
   private void fail(Scan scan, String reason) {
     scan.abandon();
-    LOGGER.warn("scan of {} is not pruned: {}", base, reason);
+    LOGGER.warn("scan of {} is not pruned: {}", scan.index(), reason);
     try {
       THREADS.submit(new Call(planner, new Failure(scan.head() + reason)));
     } catch (RejectedExecutionException error) {
       LOGGER.warn("the planner cannot be told");
     }
-  }
-
-  public $SEQ$ rootPaths() {
-    return base.rootPaths();
-  }
-
-  public String[] inputFiles() {
-    return base.inputFiles();
-  }
-
-  public void refresh() {
-    base.refresh();
-  }
-
-  /**
-   * What joins are planned by. Hudi's index knows its size only once it has listed its files, and says 0 before,
-   * by which every table would be broadcast; for relations of its own Hudi has a rule that lists them in time.
-   */
-  public long sizeInBytes() {
-    if (base.sizeInBytes() == 0L) {
-      $SEQ$ nothing = PythonUtils.toSeq(new ArrayList());
-      base.listFiles(nothing, nothing);
-    }
-    return base.sizeInBytes();
-  }
-
-  public StructType partitionSchema() {
-    return base.partitionSchema();
-  }
-
-  public scala.Option metadataOpsTimeNs() {
-    return base.metadataOpsTimeNs();
-  }
-
-  public String toString() {
-    return "pruner over " + base;
-  }
-
-  /** Equal indexes let Spark reuse exchanges and cached data, as it does with the indexes that are wrapped. */
-  public boolean equals(Object other) {
-    if (!(other instanceof PrunedFileIndex)) {
-      return false;
-    }
-    PrunedFileIndex index = (PrunedFileIndex) other;
-    return table.equals(index.table) && base.equals(index.base);
-  }
-
-  public int hashCode() {
-    return 31 * table.hashCode() + base.hashCode();
   }
 }

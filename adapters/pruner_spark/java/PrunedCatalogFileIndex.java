@@ -1,0 +1,36 @@
+package pruner.spark;
+
+import org.apache.spark.sql.execution.datasources.CatalogFileIndex;
+import org.apache.spark.sql.execution.datasources.InMemoryFileIndex;
+
+/**
+ * The index of a table whose partitions the catalog knows. It is one of Spark's own class: by that Spark's optimizer
+ * (`PruneFileSourcePartitions`) finds the partitions that a query needs and their size, which joins are planned by.
+ */
+public final class PrunedCatalogFileIndex extends CatalogFileIndex {
+  private final CatalogFileIndex base;
+  private final Pruning pruning;
+
+  PrunedCatalogFileIndex(CatalogFileIndex base, Pruning pruning) {
+    super(pruning.reader(), base.table(), base.sizeInBytes());
+    this.base = base;
+    this.pruning = pruning;
+  }
+
+  public InMemoryFileIndex filterPartitions($SEQ$ filters) {
+    return new PrunedInMemoryFileIndex(base.filterPartitions(filters), pruning);
+  }
+
+  public $SEQ$ listFiles($SEQ$ partitionFilters, $SEQ$ dataFilters) {
+    $SEQ$ listing = base.listFiles(partitionFilters, dataFilters);
+    return pruning.prune(this, listing, partitionFilters, dataFilters);
+  }
+
+  public void refresh() {
+    base.refresh();
+  }
+
+  public String toString() {
+    return "pruner over " + base;
+  }
+}

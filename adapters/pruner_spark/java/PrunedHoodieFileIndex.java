@@ -1,0 +1,47 @@
+package pruner.spark;
+
+import java.util.ArrayList;
+import org.apache.hudi.HoodieFileIndex;
+import org.apache.spark.api.python.PythonUtils;
+import scala.collection.immutable.Map;
+
+/**
+ * Hudi's index with other options, pruned. It is one of Hudi's own class: by that Hudi's optimizer rule lists the
+ * partitions that a query needs and says how large they are, which joins are planned by.
+ */
+public final class PrunedHoodieFileIndex extends HoodieFileIndex {
+  private final Pruning pruning;
+
+  PrunedHoodieFileIndex(HoodieFileIndex base, Map options, Pruning pruning) {
+    super(
+        base.spark(),
+        base.metaClient(),
+        base.schemaSpec(),
+        options,
+        base.fileStatusCache(),
+        base.includeLogFiles(),
+        base.shouldEmbedFileSlices());
+    this.pruning = pruning;
+  }
+
+  public $SEQ$ listFiles($SEQ$ partitionFilters, $SEQ$ dataFilters) {
+    $SEQ$ listing = super.listFiles(partitionFilters, dataFilters);
+    return pruning.prune(this, listing, partitionFilters, dataFilters);
+  }
+
+  /**
+   * Hudi says 0 until it has listed its files, by which every table would be broadcast to a join. Its optimizer rule
+   * lists them in time, but a session may lack it.
+   */
+  public long sizeInBytes() {
+    if (super.sizeInBytes() == 0L) {
+      $SEQ$ nothing = PythonUtils.toSeq(new ArrayList());
+      super.listFiles(nothing, nothing);
+    }
+    return super.sizeInBytes();
+  }
+
+  public String toString() {
+    return "pruner over " + super.toString();
+  }
+}
