@@ -7,7 +7,7 @@ columns, with another type inferred from a path. Predicates on such a column say
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 
 import pyarrow as pa
@@ -27,9 +27,11 @@ from pruner.expr.nodes import (
     Opaque,
     Or,
 )
+from pruner.expr.parquet_reading import as_read
 from pruner.expr.show import show
 
 if TYPE_CHECKING:
+    from pruner.expr.semantics import Semantics
     from pruner.schema import TableSchema
 
 _NAMES: Mapping[pa.DataType, str] = {
@@ -99,6 +101,11 @@ def _type(entry: Mapping[str, Any]) -> Any:
 
 def _is_filled_in(entry: Mapping[str, Any]) -> bool:
     return entry.get("metadata", {}).get("EXISTS_DEFAULT", "NULL").upper() != "NULL"
+
+
+def schema_as_read(schema: TableSchema, semantics: Semantics) -> TableSchema:
+    """Return the snapshot's schema with the types that Spark makes of what its files hold: INT96 is an instant."""
+    return replace(schema, fields=tuple(as_read(entry, semantics) for entry in schema))
 
 
 def differing(columns: Iterable[SparkColumn], schema: TableSchema, *, paths_matter: bool) -> frozenset[str]:

@@ -12,7 +12,7 @@ import numpy as np
 from pruner.adapters import switched_off
 from pruner.errors import PrunerError
 from pruner.expr.nodes import TRUE, Expr
-from pruner_spark.agreement import SparkColumn, differing, without
+from pruner_spark.agreement import SparkColumn, differing, schema_as_read, without
 from pruner_spark.catalyst import decode
 from pruner_spark.keys import slice_lines
 from pruner_spark.scans import Scan
@@ -85,7 +85,7 @@ class PrunedRelation:
 
         def plan(pinned: PinnedSnapshot) -> Plan:
             snapshot = pinned.with_filled_in(filled_in)
-            schema = snapshot.schema
+            schema = schema_as_read(snapshot.schema, rules)
             expression = TRUE if predicate is None else decode(predicate, state, schema)
             return snapshot.plan(self._trusted(expression, schema), semantics=rules)
 
