@@ -89,7 +89,8 @@ def parsed_alike(snapshot: Snapshot, types: Mapping[tuple[str, ...], str]) -> bo
     """
     keys = {path[0] for path in types}
     columns = {folded(entry.path[0]) for entry in snapshot.schema.columns}
-    if any(field.conflict and field.partition for field in snapshot.schema.columns):
+    # Over one file with a column of the key's name DuckDB 2.0 takes its statistics for those of the folder's value.
+    if any(field.partition and (field.conflict or field.in_file) for field in snapshot.schema.columns):
         return False
     if _any_has(snapshot.columns.column("base_file"), "\\"):  # which parts folders, too
         return False

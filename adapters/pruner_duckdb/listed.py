@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from pruner_duckdb.types import file_name, quote, quote_text
+from pruner_duckdb.types import READ_PARQUET, file_name, quote, quote_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -76,7 +76,7 @@ def listed_sql(
             value = partitions.value(partition, data_type, own, likely=may_read(name))
             selected.append(f"{value} AS {quote(name)}")
     schema = f", schema = MAP {{{', '.join(described)}}}" if described else ""
-    read = f"read_parquet({bind(files)}{schema}, hive_partitioning = false, binary_as_string = false)"
+    read = f"{READ_PARQUET}({bind(files)}{schema}, hive_partitioning = false, binary_as_string = false)"
     return f"{partitions.before()}SELECT {', '.join(selected)} FROM {read}{partitions.beside()}{where}"
 
 

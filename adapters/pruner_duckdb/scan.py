@@ -17,7 +17,7 @@ import pyarrow as pa
 from pruner_duckdb.listed import listed_sql, parameter_values
 from pruner_duckdb.merged_rows import ALWAYS, own_name
 from pruner_duckdb.native import folded
-from pruner_duckdb.types import file_name, quote, quote_text
+from pruner_duckdb.types import READ_PARQUET, file_name, quote, quote_text
 from pruner_duckdb.widened import has_floats
 
 if TYPE_CHECKING:
@@ -147,7 +147,7 @@ def _native_sql(
     folders = f"hive_partitioning = {'true' if keys else 'false'}"
     if keys:
         folders += f", hive_types_autocast = false, hive_types = {{{', '.join(keys)}}}"
-    read = f"read_parquet({bind([file_name(uri) for uri in uris])}, {folders}, binary_as_string = false)"
+    read = f"{READ_PARQUET}({bind([file_name(uri) for uri in uris])}, {folders}, binary_as_string = false)"
     return f"SELECT {', '.join(selected)} FROM {read}{_stands_at(reading.positions)}"
 
 

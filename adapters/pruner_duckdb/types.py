@@ -57,6 +57,10 @@ def file_name(uri: str) -> str:
     return uri.removeprefix("file://").translate(_GLOB_SIGNS)
 
 
+READ_PARQUET = "system.main.read_parquet"
+"""By its full name, so that no macro of the user's stands in its place."""
+
+
 def quote(identifier: str) -> str:
     """Return an identifier in double quotes, as DuckDB's SQL wants it."""
     return '"' + identifier.replace('"', '""') + '"'

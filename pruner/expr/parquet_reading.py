@@ -58,9 +58,13 @@ def type_read(parquet: ParquetType, traits: Traits) -> pa.DataType | None:
         if told != type_ and parameters(parquet.logical)[0] not in _TOLD_BY_LOGICAL_TYPE_ALONE:
             # Where the two say different things nobody knows.
             return told if traits.asks_converted_types and not parquet.converted else None
+    if type_ is None:
+        return None
+    if traits.narrow_integers is NarrowIntegers.AS_STORED and pa.types.is_unsigned_integer(type_):
+        return None  # the table declares a type, and that is not known here
     if type_ in NARROW:
         return _narrow_type(type_, traits)
-    if type_ is None or parquet.logical or not is_instant(type_):
+    if parquet.logical or not is_instant(type_):
         return type_
     return _timestamp(unit_of(type_), traits.converted_timestamps)
 
@@ -83,15 +87,20 @@ def as_read(field: Field, semantics: Semantics) -> Field:
     """Return a field as an engine reads it from the files.
 
     Where files hold it by Parquet types of which the engine makes different ones, or of one of which it is not known
-    what it makes, the field is in conflict. Where that is not known of any of them, the field stays as it is: an index
-    has no values of it that the engine reads (`pruner.indexes.columns.reading`).
+    what it makes, the field is in conflict, and so is a number where that is not known of any of them. Other
+    fields then stay as they are: an index has no values of them that the engine reads
+    (`pruner.indexes.columns.reading`).
     """
     if not field.parquet or field.conflict is not None:
         return field
     readings = {each: type_read(each, semantics.traits) for each in field.parquet}
     types = {each for each in readings.values() if each is not None}
     if not types:
-        return field
+        if not (pa.types.is_integer(field.type) or pa.types.is_decimal(field.type)):
+            return field
+        # The range of such a type can decide a comparison by itself, and here it is not known.
+        shown = ", ".join(sorted(map(str, readings)))
+        return replace(field, conflict=f"what {semantics.traits.title} makes of {shown} is not known")
     if len(types) < len(set(readings.values())):
         return replace(field, conflict=_conflict(readings, semantics))
     if all(read == parquet.arrow for parquet, read in readings.items()):

@@ -76,11 +76,14 @@ class Gathered:
         self._requests = requests
         self._rows: list[list[tuple[Any, ...]]] = [[] for _ in requests]
         self._positions: list[list[int]] = [[] for _ in requests]
+        self._names: dict[int, str] = {}
         self._tables: list[list[pa.Table]] = [[] for _ in requests]
         self.failures: list[Failure] = []
 
-    def add(self, position: int, results: Iterable[Recorded | Failure]) -> None:
-        """Add what the kernel returned for the slice at `position`."""
+    def add(self, files: SliceFiles, results: Iterable[Recorded | Failure]) -> None:
+        """Add what the kernel returned for a slice."""
+        position = files.position
+        self._names[position] = files.name
         for number, result in enumerate(results):
             if isinstance(result, Failure):
                 self.failures.append(result)
@@ -99,14 +102,34 @@ class Gathered:
         if kind is not None:
             if not self._rows[number]:
                 return None
-            schema = cast("Any", kind.record_schema)
-            columns = zip(*self._rows[number], strict=True)
-            arrays: list[pa.Array[Any]] = [
-                pa.array(values, entry.type) for values, entry in zip(columns, schema, strict=True)
-            ]
-            records = pa.table(arrays, schema=schema)
+            try:
+                records = _table_of(kind.record_schema, self._rows[number])
+            except (pa.ArrowException, OverflowError):
+                self._leave_out_unstorable(number, kind.record_schema)
+                return self._table(number)
             return _numbered(records, np.array(self._positions[number], np.int32))
         return pa.concat_tables(self._tables[number]) if self._tables[number] else None
+
+    def _leave_out_unstorable(self, number: int, schema: pa.Schema) -> None:
+        """Make failures of the rows with a value beyond its type, as a broken file may have it."""
+        rows, positions = self._rows[number], self._positions[number]
+        self._rows[number], self._positions[number] = [], []
+        for row, position in zip(rows, positions, strict=True):
+            try:
+                _table_of(schema, [row])
+            except (pa.ArrowException, OverflowError) as error:
+                self.failures.append(_failure(self._names[position], self._requests[number], error))
+            else:
+                self._rows[number].append(row)
+                self._positions[number].append(position)
+
+
+def _table_of(schema: pa.Schema, rows: Sequence[tuple[Any, ...]]) -> pa.Table:
+    columns = zip(*rows, strict=True)
+    arrays: list[pa.Array[Any]] = [
+        pa.array(values, entry.type) for values, entry in zip(columns, cast("Any", schema), strict=True)
+    ]
+    return pa.table(arrays, schema=schema)
 
 
 def _numbered(records: pa.Table, positions: np.ndarray[Any, np.dtype[np.int32]]) -> pa.Table:

@@ -81,10 +81,10 @@ def run_chunk(chunk: Chunk, options: Mapping[str, str], requests: Sequence[Build
     if threads > 1:
         with ThreadPoolExecutor(threads) as pool:
             for files, results in zip(chunk, pool.map(read, chunk), strict=True):
-                gathered.add(files.position, results)
+                gathered.add(files, results)
     else:
         for files in chunk:
-            gathered.add(files.position, read(files))
+            gathered.add(files, read(files))
     return ChunkResult(chunk.start, len(chunk), gathered.tables(), gathered.failures)
 
 

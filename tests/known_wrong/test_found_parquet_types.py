@@ -10,13 +10,23 @@ from pathlib import Path
 
 import duckdb
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import pruner
 import pruner_duckdb
 from pruner.expr.types import Unit
 from tests.support.losses import kept_by
-from tests.support.parquet_types import converted, converted_only, int96, logical, logical_only, plain
+from tests.support.parquet_types import (
+    contradicting,
+    converted,
+    converted_only,
+    decimals,
+    int96,
+    logical,
+    logical_only,
+    plain,
+)
 
 NEW_YORK = "America/New_York"
 
@@ -256,3 +266,42 @@ def test_s24_the_annotation_alone_is_no_doubt(tmp_path: Path, type_: pa.DataType
     table.create_index("b", on="x", using="bitmap")
     for dialect in ("duckdb", "spark", "trino") if type_ == pa.int8() else ("duckdb", "spark"):
         assert [Path(f).name for f in table.plan("x = 6", dialect=dialect).files] == ["6.parquet"]
+
+
+@pytest.mark.parametrize(("annotation", "value"), [*UNFIT[:4], ("UINT_32", -1)])
+@pytest.mark.parametrize("compared", ["= {}", "IN ({}, 5)", "BETWEEN {} AND {}"])
+@pytest.mark.parametrize("type_", ["bigint", "double", "decimal(20, 0)"])
+def test_s24_a_cast_is_not_decided_by_the_range_of_the_annotation(
+    tmp_path: Path, annotation: str, value: int, compared: str, type_: str
+) -> None:
+    """Trino reads unsigned annotations as the type that the table declares, which is not known here."""
+    converted(tmp_path / "unfit.parquet", pa.array([value], pa.int32()), annotation)
+    table = pruner.open_table(str(tmp_path))
+    table.create_index("i", on="x")
+    predicate = f"CAST(x AS {type_}) {compared.format(value, value)}"
+    assert table.plan(predicate, dialect="trino").kept == 1
+
+
+@pytest.mark.parametrize("annotation", ["UINT_32", "INT_32"])
+def test_s24_types_that_contradict_each_other_decide_nothing(tmp_path: Path, annotation: str) -> None:
+    """By the logical type no number is 200; DuckDB follows the converted one."""
+    contradicting(tmp_path / "a.parquet", pa.array([200, 201], pa.int32()), annotation, 8)
+    table = pruner.open_table(str(tmp_path))
+    table.create_index("i", on="x")
+    assert matching(tmp_path, "x = 200") == {"a.parquet"}
+    plan = table.plan("x = 200", dialect="duckdb")
+    assert plan.kept == 1
+    assert any("is not known" in reason for reason in plan.fallbacks)
+
+
+@pytest.mark.parametrize("using", ["column_stats", "bitmap"])
+def test_a_decimal_beyond_its_precision_fails_its_own_slice_alone(tmp_path: Path, using: str) -> None:
+    """Arrow cannot hold 39 digits: the build of the whole table failed with its error."""
+    numbers = pa.array([(1).to_bytes(16, "big"), (2**127 - 1).to_bytes(16, "big")], pa.binary(16))
+    decimals(tmp_path / "wide.parquet", numbers, 36)
+    pq.write_table(pa.table({"x": pa.array([1, 2]).cast(pa.decimal128(36, 0))}), tmp_path / "good.parquet")
+    table = pruner.open_table(str(tmp_path))
+    result = table.create_index("i", on="x", using=using)
+    assert result is not None
+    assert [Path(failure.slice).name for failure in result.failures] == ["wide.parquet"]
+    assert {Path(file).name for file in table.plan("x = 3", dialect="duckdb").files} == {"wide.parquet"}

@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tests.support.footers import I32, SCHEMA, STRUCT, Struct, edit_footer
+from tests.support.footers import BYTE, I32, SCHEMA, STRUCT, TRUE, Struct, edit_footer
 
 # Fields of SchemaElement.
 _NAME, _CONVERTED, _LOGICAL = 4, 6, 10
@@ -69,6 +69,27 @@ def logical(path: Path, values: pa.Array, name: str, column: str = "x") -> Path:
         element[_LOGICAL] = (STRUCT, {LOGICAL[name]: (STRUCT, {})})
 
     return _edited(plain(path, values), column, edit)
+
+
+def contradicting(path: Path, values: pa.Array, name: str, bits: int) -> Path:
+    """Write a file whose column has a converted type and, as logical type, signed integers of other bits."""
+
+    def edit(element: Struct) -> None:
+        element[_CONVERTED] = (I32, CONVERTED[name])
+        element[_LOGICAL] = (STRUCT, {10: (STRUCT, {1: (BYTE, bits), 2: (TRUE, True)})})
+
+    return _edited(plain(path, values), "x", edit)
+
+
+def decimals(path: Path, values: pa.Array, precision: int) -> Path:
+    """Write bytes as decimals without fractions and without statistics, whether they fit the precision or not."""
+    pq.write_table(pa.table({"x": values}), path, store_schema=False, write_statistics=False)
+
+    def edit(element: Struct) -> None:
+        element.update({_CONVERTED: (I32, CONVERTED["DECIMAL"]), 7: (I32, 0), 8: (I32, precision)})
+        element[_LOGICAL] = (STRUCT, {5: (STRUCT, {1: (I32, 0), 2: (I32, precision)})})
+
+    return _edited(path, "x", edit)
 
 
 def _edited(path: Path, column: str, change: Callable[[Struct], Any]) -> Path:
