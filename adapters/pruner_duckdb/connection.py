@@ -307,6 +307,9 @@ def _require_free(names: TableNames, shadow: Shadow, ask: Ask) -> None:
 
 
 def _known(tables: Mapping[str, TableSpec]) -> dict[Path, KnownTable]:
+    # For callers that no type checker warns.
+    if not isinstance(tables, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise TableError(f"tables are given by name, as in {{'flights': 'lake/flights'}}, not as {tables!r}")
     known: dict[Path, KnownTable] = {}
     for name, spec in tables.items():
         table = KnownTable(name, spec)

@@ -104,6 +104,10 @@ class PinnedSnapshot:
         self, predicate: str | Expr, *, dialect: str | None = None, semantics: Semantics | None = None
     ) -> Plan:
         """Plan a scan of this snapshot: see `pruner.table.Table.plan`."""
+        if semantics is not None and not isinstance(semantics, Semantics):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise PredicateError(
+                f"semantics are a pruner.Semantics, not {semantics!r}: name an engine by dialect="
+            )
         rules = semantics or Semantics.of(dialect or REFERENCE_ENGINE)
         from_text = isinstance(predicate, str)
         # For callers that no type checker warns.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import pyarrow as pa
@@ -261,3 +262,9 @@ def test_pruning_can_be_switched_off(con: pruner_duckdb.Connection, monkeypatch:
     monkeypatch.setenv("PRUNER_DISABLED", "0")
     con.execute("SELECT count(*) FROM flights WHERE id = 5")
     assert con.last_plans[-1].kept == 1
+
+
+@pytest.mark.parametrize("tables", ["lake/flights", ["lake/flights"]])
+def test_tables_without_names_are_refused_in_one_sentence(tables: Any) -> None:
+    with pytest.raises(TableError, match="tables are given by name, as in {'flights': 'lake/flights'}"):
+        pruner_duckdb.connect(tables)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -41,3 +42,10 @@ def test_a_column_that_an_engine_fills_in_where_a_file_lacks_it(tmp_path: Path, 
         for predicate, (by_null, by_default) in kept.items():
             for snapshot, expected in ((plain, by_null), (filled, by_default)):
                 assert list(snapshot.plan(predicate).kept_mask.nonzero()[0]) == expected, predicate
+
+
+def test_semantics_by_an_engines_name_are_refused_in_one_sentence(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"x": [1]}), tmp_path / "a.parquet")
+    name: Any = "duckdb"
+    with pytest.raises(pruner.PredicateError, match="not 'duckdb': name an engine by dialect="):
+        pruner.open_table(tmp_path).plan("x = 1", semantics=name)
