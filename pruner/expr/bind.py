@@ -49,7 +49,7 @@ from pruner.expr.nodes import (
 )
 from pruner.expr.parquet_reading import as_read
 from pruner.expr.patterns import split_pattern
-from pruner.expr.readings import undo_reading
+from pruner.expr.read_as import undo_reading
 from pruner.expr.semantics import BINARY_COLLATION, NanOrder, Semantics
 from pruner.expr.show import show
 from pruner.expr.truth import compared_with_truth, is_predicate, may_cast_to_null

@@ -21,9 +21,9 @@ from pruner.expr.semantics import NanOrder
 from pruner.indexes.bitmap.blobs import is_sound
 from pruner.indexes.bitmap.texts import texts
 from pruner.indexes.bitmap.values import inside
+from pruner.indexes.columns.answerable import is_answerable
 from pruner.indexes.columns.bounds import successor
 from pruner.indexes.columns.moments import is_rounded, may_overflow
-from pruner.indexes.columns.questions import is_answerable
 from pruner.indexes.columns.reading import union
 from pruner.indexes.row_sets import Entries, Rows, all_rows, decode_many
 from pruner.verdict import Outcome

@@ -18,9 +18,9 @@ import pyarrow as pa
 from pruner.arrow import compute
 from pruner.indexes.bitmap.record import NAN, NULL, SLICE, VALUE, stored_type
 from pruner.indexes.bitmap.values import ValueList, value_list
-from pruner.indexes.columns.doubt import partly_absent
 from pruner.indexes.columns.kinds import Conversion, conversion, kind_of, parse_type
 from pruner.indexes.columns.reading import RecordedTypes, recorded_types
+from pruner.indexes.columns.unknown import partly_absent
 from pruner.metadata.segments import SLICE_COLUMN
 
 if TYPE_CHECKING:

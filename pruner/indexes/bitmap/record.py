@@ -17,10 +17,10 @@ from pruner.indexes.base import UndecodableError
 from pruner.indexes.bitmap.blobs import checksum
 from pruner.indexes.bitmap.distinct import TooManyValuesError, Values, distinct_values
 from pruner.indexes.bitmap.packing import pack_rows
-from pruner.indexes.columns.doubt import doubt
 from pruner.indexes.columns.kinds import INT96, Conversion, Kind, conversion, kind_of
 from pruner.indexes.columns.reading import READING_COLUMNS, reading_of
 from pruner.indexes.columns.trust import Calendar, calendar, calendars_agree_from
+from pruner.indexes.columns.unknown import why_unknown
 from pruner.indexes.row_sets import MOST_ROWS
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ def record_slice(reader: SliceReader, field: Field, max_cardinality: int) -> pa.
     leaf = footer.leaf(field.path)
     rows = footer.row_count
     field_id = leaf.field_id if leaf else None
-    reason = doubt(footer, leaf, field) or _no_bitmap(leaf, field, rows)
+    reason = why_unknown(footer, leaf, field) or _no_bitmap(leaf, field, rows)
     if reason is not None:
         return _table(field, _About(rows, field_id, reason), None)
     if leaf is None:
@@ -113,7 +113,7 @@ def record_slice(reader: SliceReader, field: Field, max_cardinality: int) -> pa.
         return _table(field, _About(rows, field_id, str(error)), None)
     if len(values.codes) != rows:
         raise ValueError(f"its column has {len(values.codes)} values for {rows} rows")
-    note, is_open = _calendar_doubt(reader, leaf, values, how)
+    note, is_open = _unknown_calendar(reader, leaf, values, how)
     parquet, in_range = reading_of(footer, leaf)
     about = _About(
         *(rows, field_id, note),
@@ -139,7 +139,7 @@ def _no_bitmap(leaf: LeafColumn | None, field: Field, rows: int) -> str | None:
     return None
 
 
-def _calendar_doubt(
+def _unknown_calendar(
     reader: SliceReader, leaf: LeafColumn, values: Values, how: Conversion
 ) -> tuple[str | None, bool]:
     """Why old dates cannot be indexed, and whether a setting of the Spark session decides how they are read (S17)."""

@@ -16,8 +16,8 @@ import pyarrow.compute as pc
 
 from pruner.arrow import compute
 from pruner.indexes.column_stats.load import check_rows, flags
-from pruner.indexes.columns.doubt import partly_absent
 from pruner.indexes.columns.kinds import Kind
+from pruner.indexes.columns.unknown import partly_absent
 from pruner.indexes.optional import Aggregates
 from pruner.metadata.segments import SLICE_COLUMN
 

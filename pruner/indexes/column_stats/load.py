@@ -13,9 +13,9 @@ import numpy as np
 import pyarrow as pa
 
 from pruner.indexes.column_stats.convert import Bounds, bounds_in
-from pruner.indexes.columns.doubt import partly_absent
 from pruner.indexes.columns.kinds import Kind, conversion, kind_of, parse_type
 from pruner.indexes.columns.reading import RecordedTypes, recorded_types
+from pruner.indexes.columns.unknown import partly_absent
 from pruner.metadata.segments import SLICE_COLUMN
 
 if TYPE_CHECKING:

@@ -9,10 +9,10 @@ import pyarrow as pa
 from pruner.indexes.base import UndecodableError
 from pruner.indexes.column_stats.summary import summarize
 from pruner.indexes.columns.bounds import shortened_high, shortened_low
-from pruner.indexes.columns.doubt import doubt
 from pruner.indexes.columns.kinds import Kind, kind_of
 from pruner.indexes.columns.reading import READING_COLUMNS, reading_of
 from pruner.indexes.columns.trust import Calendar, calendar, calendars_agree_from, zone_is_open
+from pruner.indexes.columns.unknown import why_unknown
 from pruner.limits import STRING_BOUND_BYTES
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ def record_column(reader: SliceReader, field: Field) -> ColumnRecord:
     """
     footer = reader.footer
     leaf = footer.leaf(field.path)
-    reason = doubt(footer, leaf, field)
+    reason = why_unknown(footer, leaf, field)
     if reason is not None:
         return ColumnRecord(
             trusted=False,

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pruner.schema import Field
 
 
-def doubt(footer: ParquetFooter, leaf: LeafColumn | None, field: Field) -> str | None:
+def why_unknown(footer: ParquetFooter, leaf: LeafColumn | None, field: Field) -> str | None:
     """Say why it is not known what an engine reads at this path in this file, or None (traps T2, T3)."""
     others = footer.alike(field.path, field.field_id)
     if others:
