@@ -261,8 +261,13 @@ def provable(values: list[Value], leaf: Leaf, order: NanOrder) -> set[str]:
     return found
 
 
-def _overflows_in_trino(type_: pa.DataType, values: list[Value], semantics: Semantics) -> bool:
-    """Tell whether Trino, which counts microseconds in 64 bits, shows some values as others; nothing is proved then."""
+def _other_values_in_trino(type_: pa.DataType, values: list[Value], semantics: Semantics) -> bool:
+    """Tell whether Trino, which counts microseconds in 64 bits, shows some values as others; nothing is proved then.
+
+    Unsigned columns it reads as the type that the table declares, which no index knows.
+    """
+    if semantics.engine == "trino" and pa.types.is_unsigned_integer(type_):
+        return True
     if semantics.engine != "trino" or not pa.types.is_timestamp(type_) or type_.unit not in ("s", "ms"):
         return False
     micros = {"s": 10**6, "ms": 1000}[type_.unit]
@@ -284,7 +289,7 @@ def _check(
         for values, answer in zip(files, answers, strict=True):
             had = {o for value in values for o in row_outcomes(value, leaf, semantics.nan_order)}
             assert had <= answer, f"LOST {had - answer} of {leaf} on {values}"
-            if not _overflows_in_trino(domain.type, values, semantics):
+            if not _other_values_in_trino(domain.type, values, semantics):
                 assert answer == provable(values, leaf, semantics.nan_order), f"{leaf} on {values}: {answer}"
         some = np.arange(len(files))[::-2]
         assert outcomes(evidence, leaf, semantics, some) == [
