@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 import duckdb
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from pruner.arrow import compute
 from pruner_duckdb.native import folded
 from pruner_duckdb.types import file_name, sql_type
 
@@ -104,7 +104,6 @@ def parsed_alike(snapshot: Snapshot, types: Mapping[tuple[str, ...], str]) -> bo
 
 
 def _any_has(texts: Any, sign: str) -> bool:
-    compute: Any = pc
     return bool(compute.any(compute.match_substring(texts, sign)).as_py())
 
 

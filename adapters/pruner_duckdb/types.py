@@ -6,6 +6,8 @@ from typing import Any, cast
 
 import pyarrow as pa
 
+from pruner.expr.types import is_binary
+
 _SQL_NAMES: dict[pa.DataType, str] = {
     pa.bool_(): "BOOLEAN",
     pa.int8(): "TINYINT",
@@ -82,7 +84,7 @@ def sql_type(data_type: pa.DataType) -> str | None:
         or pa.types.is_string_view(data_type)
     ):
         return "VARCHAR"
-    if _is_binary(data_type):
+    if is_binary(data_type):
         return "BLOB"
     if (
         pa.types.is_decimal(data_type)
@@ -98,15 +100,6 @@ def sql_type(data_type: pa.DataType) -> str | None:
     if pa.types.is_time(data_type):
         return "TIME"
     return _nested_type(data_type)
-
-
-def _is_binary(data_type: pa.DataType) -> bool:
-    return (
-        pa.types.is_binary(data_type)
-        or pa.types.is_large_binary(data_type)
-        or pa.types.is_fixed_size_binary(data_type)
-        or pa.types.is_binary_view(data_type)
-    )
 
 
 def _nested_type(data_type: pa.DataType) -> str | None:
