@@ -12,6 +12,7 @@ from pruner.errors import FormatError, IndexDefinitionError, StorageError
 from pruner.evidence.snapshot import SnapshotEvidence
 from pruner.maintenance.build import Indexing, RefreshResult
 from pruner.maintenance.compaction import Compaction, CompactResult
+from pruner.maintenance.doctor import examine
 from pruner.maintenance.inspection import entries
 from pruner.maintenance.status import TableStatus, index_status
 from pruner.maintenance.verification import partition_stats_problems
@@ -27,6 +28,7 @@ from pruner.tables.detect import open_table_source
 if TYPE_CHECKING:
     from pruner.expr.nodes import Expr
     from pruner.expr.semantics import Semantics
+    from pruner.maintenance.doctor import Finding
     from pruner.maintenance.inspection import IndexEntry
     from pruner.metadata.definitions import IndexDefinition
     from pruner.metadata.state import State
@@ -290,6 +292,18 @@ class Table:
         Partition statistics are made again from the records and compared, too.
         """
         return [*self._metadata.verify(), *partition_stats_problems(self._metadata)]
+
+    def diagnose(self) -> Iterator[Finding]:
+        """Try what pruning and building rely on, one probe after the other: see `pruner doctor`.
+
+        Lists the table, reads the footer of one file, and writes, reads and deletes an object where the metadata table
+        is. Nothing of the table and of its indexes changes.
+
+        Raises:
+            TableError: the table cannot be listed, so that nothing else can be tried.
+            StorageError: the store refuses to be read.
+        """
+        return examine(self._source, self._metadata, self._fresh_snapshot, self.status)
 
     def compact(self) -> CompactResult:
         """Merge the small segments that many refreshes leave, and leave out slices that are gone from the table.

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from pruner import __version__
-from pruner.cli import indexes, inspecting, plans, queries, serve
+from pruner.cli import doctor, indexes, inspecting, plans, queries, serve
 from pruner.cli.failures import PrunerGroup
 
 app = typer.Typer(
@@ -32,6 +32,7 @@ for name, command in {
     "status": indexes.status,
     "show-indexes": indexes.show_indexes,
     "inspect": inspecting.inspect,
+    "doctor": doctor.doctor,
     "verify": indexes.verify,
     "compact": indexes.compact,
     "vacuum": indexes.vacuum,

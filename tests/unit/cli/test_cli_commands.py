@@ -254,3 +254,22 @@ def test_verify_vacuum_and_uninstall(run: Run, flights: Path, tmp_path: Path) ->
     assert run("uninstall", flights, "--yes").out == f"{place}: nothing is there\n"
     assert not Path(place).exists()
     assert len(list(flights.iterdir())) == 4
+
+
+def test_doctor_says_what_is_in_order_and_what_to_do(run: Run, flights: Path) -> None:
+    ran = run("doctor", flights)
+    assert ran.code == 0
+    assert f"ok       write: {flights}.pruner: an object can be created once" in ran.out
+    assert "warning  index: there is no index, so nothing is pruned by one. To do: pruner sql" in ran.out
+    created(run, flights)
+    findings = json.loads(run("doctor", flights, "--output", "json").out)["findings"]
+    assert {finding["level"] for finding in findings} == {"ok"}
+
+
+def test_doctor_fails_where_something_is_broken(run: Run, flights: Path) -> None:
+    created(run, flights)
+    for entry in Path(f"{flights}.pruner/log").iterdir():
+        entry.write_bytes(b"{")
+    ran = run("doctor", flights)
+    assert ran.code == 1
+    assert "failure  index: indexes are not used" in ran.out

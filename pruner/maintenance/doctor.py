@@ -1,0 +1,247 @@
+"""`pruner doctor`: probes what a table, its store and this installation have to offer before anything relies on it.
+
+Each probe tries the real thing: it lists, reads the end of a data file, and writes, reads and deletes an object where
+the metadata table is. What it finds is one sentence and, where something is wrong, what to do.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+import uuid
+from dataclasses import dataclass
+from enum import StrEnum
+from importlib import metadata as distributions
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from pruner.errors import PrunerError
+from pruner.planning.pinned import DISABLED_VARIABLE
+from pruner.storage.files import open_for_arrow
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from pruner.maintenance.status import IndexStatus, TableStatus
+    from pruner.metadata.table import MetadataTable
+    from pruner.storage.store import Store
+    from pruner.tables.snapshot import Snapshot
+    from pruner.tables.source import TableSource
+
+DISTRIBUTION = "lake-pruner"
+
+CLOCK_TOLERANCE_SECONDS = 5.0
+"""Clocks further apart are told of: what was just written is then taken for older or younger than it is."""
+
+_PROBE_BYTES = b"written by pruner doctor; may be deleted"
+
+
+class Level(StrEnum):
+    """How much a finding matters."""
+
+    OK = "ok"
+    WARNING = "warning"
+    FAILURE = "failure"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What one probe found: a sentence, and what to do where the level is not `ok`."""
+
+    probe: str
+    level: Level
+    found: str
+    remedy: str | None = None
+
+
+def examine(
+    source: TableSource,
+    metadata: MetadataTable,
+    snapshot: Callable[[], Snapshot],
+    status: Callable[[], TableStatus],
+) -> Iterator[Finding]:
+    """Run all probes, one after the other.
+
+    Raises:
+        TableError: the table cannot be listed, so that nothing else can be tried.
+        StorageError: the store refuses to be read.
+    """
+    yield from probe_installation((DISABLED_VARIABLE,))
+    started = time.monotonic()
+    listed = snapshot()
+    yield from probe_listing(source, listed, time.monotonic() - started)
+    yield probe_data(source, listed)
+    yield from probe_metadata_store(metadata.store, exists=metadata.exists())
+    yield from probe_indexes(status())
+
+
+def probe_listing(source: TableSource, snapshot: Snapshot, seconds: float) -> Iterator[Finding]:
+    """Tell of the listing that a snapshot took, and of slices that no index may cover."""
+    found = (
+        f"{source.format} table, {_slices(len(snapshot))}, {snapshot.sizes.sum() / 1e6:,.2f} MB, "
+        f"listed in {seconds * 1e3:,.0f} ms"
+    )
+    if len(snapshot):
+        yield Finding("list", Level.OK, found)
+    else:
+        yield Finding("list", Level.WARNING, f"{found}: it is empty", "check that this is the table's root")
+    for reason, count in snapshot.uncoverable_because.items():
+        yield Finding("list", Level.WARNING, f"{_slices(count)} in every plan: {reason}", "see pruner status")
+
+
+def probe_data(source: TableSource, snapshot: Snapshot) -> Finding:
+    """Read the footer of the first base file, as a build does."""
+    column = snapshot.columns.column("base_file")
+    ordinal = next((at for at, uri in enumerate(column) if uri.is_valid), None)
+    if ordinal is None:
+        return Finding("read", Level.OK, "there is no base file to read")
+    uri: str = column[ordinal].as_py()
+    size = snapshot.columns.column("base_size")[ordinal].as_py()
+    started = time.monotonic()
+    try:
+        rows = pq.ParquetFile(open_for_arrow(uri, size, source.storage_options)).metadata.num_rows
+    except (PrunerError, OSError, pa.ArrowException) as error:
+        remedy = "check that this user may read the table's files, and that the file is whole"
+        return Finding("read", Level.FAILURE, f"cannot read {uri}: {_first_line(error)}", remedy)
+    milliseconds = (time.monotonic() - started) * 1e3
+    return Finding("read", Level.OK, f"footer of a file with {rows:,} rows read in {milliseconds:.0f} ms")
+
+
+def probe_metadata_store(store: Store, *, exists: bool) -> Iterator[Finding]:
+    """Write an object twice under one name, read it and delete it; compare the store's clock with this machine's.
+
+    Args:
+        store: where the metadata table is, or is to be.
+        exists: there is a metadata table; without one the folders that were made are removed again.
+    """
+    path = f"staging/doctor-{uuid.uuid4().hex}"
+    try:
+        yield from _probe_writing(store, path)
+    except PrunerError as error:
+        remedy = "pruning works without; to build indexes, give a place that can be written as index_uri"
+        yield Finding("write", Level.FAILURE, str(error), remedy)
+        return
+    finally:
+        _tidy(store, path, exists=exists)
+
+
+def _probe_writing(store: Store, path: str) -> Iterator[Finding]:
+    before = time.time()
+    first = store.put_if_absent(path, _PROBE_BYTES)
+    after = time.time()
+    second = store.put_if_absent(path, b"a second writer")
+    if not first or second or store.get(path, len(_PROBE_BYTES) + 100) != _PROBE_BYTES:
+        yield Finding(
+            "write",
+            Level.FAILURE,
+            f"{store.uri} lets a second writer replace an object that is to be created once",
+            "use a store with conditional writes (If-None-Match), or another place as index_uri: "
+            "without them two builds can undo each other",
+        )
+        return
+    yield Finding("write", Level.OK, f"{store.uri}: an object can be created once, read and deleted")
+    info = store.info(path)
+    if info is not None:
+        yield _clock(info.mtime_ns / 1e9, before, after)
+
+
+def _clock(written: float, before: float, after: float) -> Finding:
+    """Compare the time that the store gave an object with the time here before and after."""
+    # Stores may keep whole seconds, so that an object looks written up to one second earlier.
+    apart = max(before - written - 1.0, written - after, 0.0)
+    if apart <= CLOCK_TOLERANCE_SECONDS:
+        return Finding("clock", Level.OK, "the store's clock and this machine's agree")
+    return Finding(
+        "clock",
+        Level.WARNING,
+        f"the store's clock and this machine's are {apart:,.0f} s apart",
+        "set both by NTP; until then files can stay uncovered, and vacuum may take leftovers too early or late",
+    )
+
+
+def _tidy(store: Store, path: str, *, exists: bool) -> None:
+    try:
+        store.delete([path])
+        if not exists:
+            store.remove_empty_folders()
+    except PrunerError:
+        pass  # vacuum frees it; that the store cannot be written has been said
+
+
+def probe_indexes(status: TableStatus) -> Iterator[Finding]:
+    """Tell for each index whether plans use it and how much of the table it covers."""
+    for reason in status.fallbacks:
+        yield Finding("index", Level.FAILURE, reason, "run pruner verify, then pruner refresh")
+    if not status.indexes and not status.fallbacks:
+        remedy = f"""pruner sql "CREATE INDEX stats ON '{status.uri}' (a_column)\""""
+        yield Finding("index", Level.WARNING, "there is no index, so nothing is pruned by one", remedy)
+    for index in status.indexes:
+        yield _index(index)
+
+
+def _index(index: IndexStatus) -> Finding:
+    probe = f"index {index.name}"
+    if not index.usable:
+        remedy = "install what brings the type, or drop the index"
+        return Finding(probe, Level.FAILURE, index.note or "plans cannot use it", remedy)
+    covered = f"{index.using} covers {index.covered:,} of {_slices(index.coverable)}"
+    refused = sum(index.refused.values())
+    if index.where is not None:
+        return Finding(probe, Level.OK, f"{covered}, in partitions with {index.where} alone")
+    if index.covered + refused < index.coverable:
+        return Finding(
+            probe, Level.WARNING, f"{covered}; the others stay in every plan", "run pruner refresh"
+        )
+    if refused:
+        why = "; ".join(index.refused)
+        return Finding(
+            probe, Level.WARNING, f"{covered}; {refused:,} it cannot take: {why}", "see pruner status"
+        )
+    return Finding(probe, Level.OK, covered)
+
+
+def probe_installation(variables: Iterable[str] = ()) -> Iterator[Finding]:
+    """Compare the installed versions with those that this pruner asks for; name the `variables` that are set."""
+    for name in variables:
+        if os.environ.get(name):
+            found = f"the environment variable {name} is set: nothing is pruned in this environment"
+            yield Finding("environment", Level.WARNING, found, f"unset {name}")
+    try:
+        wanted = distributions.requires(DISTRIBUTION) or []
+    except distributions.PackageNotFoundError:
+        found = f"the distribution {DISTRIBUTION} is not installed, so that versions cannot be compared"
+        yield Finding("packages", Level.WARNING, found, f"pip install {DISTRIBUTION}")
+        return
+    findings = [found for text in wanted if (found := _package(text)) is not None]
+    fitting = ", ".join(each.found for each in findings if each.level is Level.OK)
+    if fitting:
+        yield Finding("packages", Level.OK, fitting)
+    yield from (each for each in findings if each.level is not Level.OK)
+
+
+def _package(text: str) -> Finding | None:
+    """Compare one requirement with what is installed; None where it is optional and not installed."""
+    from packaging.requirements import Requirement  # nothing but this probe needs it
+
+    requirement = Requirement(text)
+    optional = requirement.marker is not None and "extra" in str(requirement.marker)
+    advice = f"pip install '{requirement.name}{requirement.specifier}'"
+    try:
+        version = distributions.version(requirement.name)
+    except distributions.PackageNotFoundError:
+        found = f"{requirement.name} is not installed"
+        return None if optional else Finding("packages", Level.FAILURE, found, advice)
+    if requirement.specifier.contains(version, prereleases=True):
+        return Finding("packages", Level.OK, f"{requirement.name} {version}")
+    found = f"{requirement.name} {version} is installed, and {requirement.specifier} was tested"
+    return Finding("packages", Level.WARNING, found, advice)
+
+
+def _slices(count: int) -> str:
+    return "1 slice" if count == 1 else f"{count:,} slices"
+
+
+def _first_line(error: BaseException) -> str:
+    return str(error).partition("\n")[0] or type(error).__name__

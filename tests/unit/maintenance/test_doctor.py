@@ -1,0 +1,124 @@
+"""`pruner doctor`: what each probe finds on a table that is in order, and on one that is not."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from importlib import metadata as distributions
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import pruner
+from pruner.errors import StorageError
+from pruner.maintenance.doctor import Finding, Level, probe_installation, probe_metadata_store
+from pruner.storage.local import LocalStore
+from pruner.storage.store import ObjectInfo
+from pruner.table import Table
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Table:
+    for number in range(3):
+        file = tmp_path / "t" / f"{number}.parquet"
+        file.parent.mkdir(exist_ok=True)
+        pq.write_table(pa.table({"a": [number]}), file)
+        os.utime(file, (1_600_000_000, 1_600_000_000))
+    return pruner.open_table(tmp_path / "t")
+
+
+def found(findings: Iterator[Finding], probe: str) -> list[Finding]:
+    return [each for each in findings if each.probe == probe]
+
+
+def test_a_table_in_order(table: Table, tmp_path: Path) -> None:
+    table.create_index("stats", on="a")
+    before = sorted(tmp_path.rglob("*"))
+    findings = list(table.diagnose())
+    assert {each.level for each in findings} == {Level.OK}
+    assert [each.probe for each in findings] == ["packages", "list", "read", "write", "clock", "index stats"]
+    assert findings[-1].found == "column_stats covers 3 of 3 slices"
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_it_leaves_nothing_beside_a_table_without_indexes(table: Table, tmp_path: Path) -> None:
+    (finding,) = found(table.diagnose(), "index")
+    assert finding.level is Level.WARNING
+    assert "CREATE INDEX" in (finding.remedy or "")
+    assert [path.name for path in tmp_path.iterdir()] == ["t"]
+
+
+def test_slices_that_came_since_the_build(table: Table, tmp_path: Path) -> None:
+    table.create_index("stats", on="a")
+    pq.write_table(pa.table({"a": [9]}), tmp_path / "t" / "new.parquet")
+    os.utime(tmp_path / "t" / "new.parquet", (1_600_000_000, 1_600_000_000))
+    (finding,) = found(table.diagnose(), "index stats")
+    assert (finding.level, finding.remedy) == (Level.WARNING, "run pruner refresh")
+    assert finding.found == "column_stats covers 3 of 4 slices; the others stay in every plan"
+
+
+def test_a_file_that_is_no_parquet(table: Table, tmp_path: Path) -> None:
+    for file in (tmp_path / "t").iterdir():
+        file.write_bytes(b"not Parquet at all, whatever the name says")
+    levels = {each.probe: each.level for each in pruner.open_table(tmp_path / "t").diagnose()}
+    assert Level.OK not in {levels["list"], levels["read"]}
+
+
+def test_a_damaged_metadata_table(table: Table, tmp_path: Path) -> None:
+    table.create_index("stats", on="a")
+    newest = max((tmp_path / "t.pruner" / "log").iterdir())
+    newest.write_bytes(newest.read_bytes()[:-5])
+    (finding,) = found(pruner.open_table(tmp_path / "t").diagnose(), "index")
+    assert finding.level is Level.FAILURE
+    assert "indexes are not used" in finding.found
+
+
+class LastWriterWins(LocalStore):
+    """A store that ignores the condition of a conditional write, as some S3-compatible ones do."""
+
+    def put_if_absent(self, path: str, data: bytes) -> bool:
+        self.delete([path])
+        return super().put_if_absent(path, data)
+
+
+class ReadOnly(LocalStore):
+    def put_if_absent(self, path: str, data: bytes) -> bool:
+        raise StorageError(f"the store refuses to write {self.uri}/{path}: check the credentials")
+
+
+class ClockAhead(LocalStore):
+    def info(self, path: str) -> ObjectInfo | None:
+        info = super().info(path)
+        return info and info._replace(mtime_ns=info.mtime_ns + 3_600_000_000_000)
+
+
+@pytest.mark.parametrize(
+    ("store", "probe", "level", "sentence"),
+    [
+        (LastWriterWins, "write", Level.FAILURE, "lets a second writer replace an object"),
+        (ReadOnly, "write", Level.FAILURE, "the store refuses to write"),
+        (ClockAhead, "clock", Level.WARNING, "are 3,600 s apart"),
+    ],
+)
+def test_stores_that_are_not_as_they_should_be(
+    tmp_path: Path, store: type[LocalStore], probe: str, level: Level, sentence: str
+) -> None:
+    (finding,) = found(probe_metadata_store(store(str(tmp_path / "t.pruner")), exists=False), probe)
+    assert finding.level is level
+    assert sentence in finding.found
+    assert finding.remedy
+    assert not (tmp_path / "t.pruner").exists()
+
+
+def test_versions_and_variables(monkeypatch: pytest.MonkeyPatch) -> None:
+    wanted = ["pyarrow>=1000", "no-such-thing>=1", "not-there>=1; extra == 'x'", "numpy>=1"]
+    monkeypatch.setattr(distributions, "requires", lambda _: wanted)
+    monkeypatch.setenv("PRUNER_DISABLED", "1")
+    environment, fitting, pyarrow, missing = probe_installation(("PRUNER_DISABLED",))
+    assert (environment.level, environment.remedy) == (Level.WARNING, "unset PRUNER_DISABLED")
+    assert fitting.level is Level.OK
+    assert fitting.found.startswith("numpy ")
+    assert (pyarrow.level, pyarrow.remedy) == (Level.WARNING, "pip install 'pyarrow>=1000'")
+    assert (missing.level, missing.found) == (Level.FAILURE, "no-such-thing is not installed")
