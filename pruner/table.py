@@ -136,7 +136,7 @@ class Table:
         past = self._source.snapshot_at(as_of)
         state = self._read_state()
         evidence = SnapshotEvidence(past, state, self._segments)
-        return self._pinned(View(past, state, Planner(past, evidence)))
+        return self._pinned(View(past, state, self._planner(past, evidence)))
 
     def plan(
         self, predicate: str | Expr, *, dialect: str | None = None, semantics: Semantics | None = None
@@ -355,6 +355,9 @@ class Table:
     def _pinned(self, view: View) -> PinnedSnapshot:
         return PinnedSnapshot(view, self._unreadable)
 
+    def _planner(self, snapshot: Snapshot, evidence: SnapshotEvidence) -> Planner:
+        return Planner(snapshot, evidence, self.storage_options)
+
     def _current(self) -> View:
         """The newest view, made again only where a look at the table or at the log shows a change.
 
@@ -369,7 +372,7 @@ class Table:
             state = self._read_state()
             if self._view is None or self._view.snapshot is not snapshot or self._view.state is not state:
                 evidence = SnapshotEvidence(snapshot, state, self._segments)
-                self._view = View(snapshot, state, Planner(snapshot, evidence))
+                self._view = View(snapshot, state, self._planner(snapshot, evidence))
             self._looked_at = started
             return self._view
 

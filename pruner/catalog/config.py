@@ -60,14 +60,6 @@ class TableSettings:
     aliases: tuple[str, ...] = ()
     max_staleness: float = 0.0
 
-    def with_overrides(self, index_uri: str | None, storage_options: Mapping[str, str]) -> TableSettings:
-        """Return the settings with another place of the metadata table (unless None) and more options."""
-        return replace(
-            self,
-            index_uri=index_uri or self.index_uri,
-            storage_options={**self.storage_options, **storage_options},
-        )
-
     def open(self) -> Table:
         """Open the table: see `pruner.open_table`."""
         from pruner.table import open_places
@@ -78,6 +70,21 @@ class TableSettings:
             index_uri=self.index_uri,
             max_staleness=self.max_staleness,
         )
+
+
+@dataclass(frozen=True, slots=True)
+class Overrides:
+    """What a program or a command line says about a table; it comes before what the file says."""
+
+    index_uri: str | None = None
+    storage_options: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
+
+    def at(self, uris: tuple[str, ...]) -> TableSettings:
+        """Return how to open the table at these places, of which the file says nothing."""
+        return TableSettings(uris=uris, index_uri=self.index_uri, storage_options=self.storage_options)
+
+
+NO_OVERRIDES = Overrides()
 
 
 @dataclass(frozen=True)
@@ -96,24 +103,24 @@ class Config:
             if name is not None
         )
 
-    def find(self, name: str) -> TableSettings | None:
+    def find(self, name: str, overrides: Overrides = NO_OVERRIDES) -> TableSettings | None:
         """Return the table with this name or alias, whatever the case, ready to be opened; None without one.
 
         Raises:
-            ConfigError: a value of it names an environment variable that is not set.
+            ConfigError: a value of it that is not overridden names an environment variable that is not set.
 
         """
         wanted = name.casefold()
         for table in self.tables:
             if wanted in {known.casefold() for known in (table.name or "", *table.aliases)}:
-                return self._filled_in(table)
+                return self._filled_in(table, overrides)
         return None
 
-    def find_at(self, uris: Sequence[str]) -> TableSettings | None:
+    def find_at(self, uris: Sequence[str], overrides: Overrides = NO_OVERRIDES) -> TableSettings | None:
         """Return the table at these places, in whatever order and spelling; None without one.
 
         Raises:
-            ConfigError: a value of it names an environment variable that is not set.
+            ConfigError: a value of it that is not overridden names an environment variable that is not set.
 
         """
         places = _normalized(uris)
@@ -123,24 +130,25 @@ class Config:
             except ConfigError:
                 continue  # where this table is cannot be known without a variable that is not set
             if places is not None and places == known:
-                return self._filled_in(table)
+                return self._filled_in(table, overrides)
         return None
 
-    def resolve(self, name_or_uri: str) -> TableSettings:
+    def resolve(self, name_or_uri: str, overrides: Overrides = NO_OVERRIDES) -> TableSettings:
         """Return the table with this name or alias or, when there is none, at this URI or path.
 
-        A place that the file knows is opened as the file says, with its `index_uri` and options.
+        A place that the file knows is opened as the file says, with its `index_uri` and options, where those are not
+        overridden.
 
         Raises:
-            ConfigError: a value of it names an environment variable that is not set.
+            ConfigError: a value of it that is not overridden names an environment variable that is not set.
             TableError: it is neither a known name nor a place.
 
         """
-        found = self.find(name_or_uri)
+        found = self.find(name_or_uri, overrides)
         if found is not None:
             return found
         if is_place(name_or_uri):
-            return self.find_at((name_or_uri,)) or TableSettings(uris=(name_or_uri,))
+            return self.find_at((name_or_uri,), overrides) or overrides.at((name_or_uri,))
         known = self._known_names(name_or_uri)
         raise TableError(f"no table {name_or_uri!r}: there is no such path, and {known}")
 
@@ -159,17 +167,22 @@ class Config:
         where = f"{self.path}: tables.{table.name}.uri"
         return tuple(_place(_fill_in(uri, where), self._folder) for uri in table.uris)
 
-    def _filled_in(self, table: TableSettings) -> TableSettings:
+    def _filled_in(self, table: TableSettings, overrides: Overrides) -> TableSettings:
         where = f"{self.path}: tables.{table.name}"
-        index_uri = table.index_uri
+        uris = self._places_of(table)
+        index_uri = overrides.index_uri
+        if index_uri is None and table.index_uri is not None:
+            index_uri = _place(_fill_in(table.index_uri, f"{where}.index_uri"), self._folder)
+        configured = {
+            key: _fill_in(value, f"{where}.storage_options.{key}")
+            for key, value in table.storage_options.items()
+            if key not in overrides.storage_options
+        }
         return replace(
             table,
-            uris=self._places_of(table),
-            index_uri=index_uri and _place(_fill_in(index_uri, f"{where}.index_uri"), self._folder),
-            storage_options={
-                key: _fill_in(value, f"{where}.storage_options.{key}")
-                for key, value in table.storage_options.items()
-            },
+            uris=uris,
+            index_uri=index_uri,
+            storage_options={**configured, **overrides.storage_options},
         )
 
 

@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeAlias, Union
 
-from pruner.catalog.config import Config, ConfigError, TableSettings, load, settings_of
+from pruner.catalog.config import (
+    NO_OVERRIDES,
+    Config,
+    ConfigError,
+    Overrides,
+    TableSettings,
+    load,
+    settings_of,
+)
 from pruner.errors import TableError
 
 if TYPE_CHECKING:
@@ -30,12 +38,12 @@ def settings_given(
         TableError: it is neither a known name nor a place.
         ConfigError: its configuration is wrong.
     """
+    overrides = Overrides(index_uri, dict(storage_options or {}))
     if isinstance(uri, (str, os.PathLike)):
-        settings = load().resolve(os.fspath(uri))
+        settings = load().resolve(os.fspath(uri), overrides)
     else:
         uris = _places(uri)
-        settings = load().find_at(uris) or TableSettings(uris=uris)
-    settings = settings.with_overrides(index_uri, storage_options or {})
+        settings = load().find_at(uris, overrides) or overrides.at(uris)
     return settings if max_staleness is None else replace(settings, max_staleness=max_staleness)
 
 
@@ -108,14 +116,14 @@ def open_given(value: TableLike, where: str) -> Table:
 class Catalog:
     """Finds and opens tables by name, each once; `tables` come before the configuration's.
 
-    `override` changes how the tables of the configuration and bare places are opened.
+    `overrides` say how the tables of the configuration and bare places are opened, before the configuration does.
     """
 
     def __init__(
         self,
         tables: Mapping[str, TableLike] | None = None,
         config: Config | None = None,
-        override: Callable[[TableSettings], TableSettings] = lambda settings: settings,
+        overrides: Overrides = NO_OVERRIDES,
     ) -> None:
         self._given: dict[str, tuple[str, TableLike]] = {}
         for name, value in (tables or {}).items():
@@ -123,7 +131,7 @@ class Catalog:
                 raise ConfigError(f"the table {name!r} is given twice: names do not differ by case")
             self._given[name.casefold()] = (name, value)
         self._config = load() if config is None else config
-        self._override = override
+        self._overrides = overrides
         self._opened: dict[str, Table] = {}
 
     def names(self, *, aliases: bool = False) -> tuple[str, ...]:
@@ -152,4 +160,4 @@ class Catalog:
     def _open(self, key: str, name: str) -> Table:
         if key in self._given:
             return open_given(self._given[key][1], f"tables[{name!r}]")
-        return self._override(self._config.resolve(name)).open()
+        return self._config.resolve(name, self._overrides).open()

@@ -20,7 +20,6 @@ from pruner.limits import PREDICATE_TEXT_BYTES
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pruner.catalog.config import TableSettings
     from pruner.catalog.names import Catalog
     from pruner.table import Table
 
@@ -118,17 +117,13 @@ def on_table(command: Callable[Concatenate[Table, Options], None]) -> Callable[.
 
 def catalog(tables: dict[str, str], index_uri: str | None, options: list[str] | None) -> Catalog:
     """The tables of the command line and of the configuration, opened with the command line's options."""
-    from pruner.catalog.config import load
+    from pruner.catalog.config import Overrides, load
     from pruner.catalog.names import Catalog
 
-    storage_options = pairs(options, "--option")
-
-    def override(settings: TableSettings) -> TableSettings:
-        return settings.with_overrides(index_uri, storage_options)
-
+    overrides = Overrides(index_uri, pairs(options, "--option"))
     config = load()
-    given = {name: override(config.resolve(uri)).open() for name, uri in tables.items()}
-    return Catalog(given, config, override)
+    opened = {name: config.resolve(uri, overrides).open() for name, uri in tables.items()}
+    return Catalog(opened, config, overrides)
 
 
 def pairs(texts: list[str] | None, option: str) -> dict[str, str]:

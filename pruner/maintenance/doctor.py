@@ -101,7 +101,8 @@ def probe_data(source: TableSource, snapshot: Snapshot) -> Finding:
     size = snapshot.columns.column("base_size")[ordinal].as_py()
     started = time.monotonic()
     try:
-        rows = pq.ParquetFile(open_for_arrow(uri, size, source.storage_options)).metadata.num_rows
+        with pq.ParquetFile(open_for_arrow(uri, size, source.storage_options)) as file:
+            rows = file.metadata.num_rows
     except (PrunerError, OSError, pa.ArrowException) as error:
         remedy = "check that this user may read the table's files, and that the file is whole"
         return Finding("read", Level.FAILURE, f"cannot read {uri}: {_first_line(error)}", remedy)

@@ -41,10 +41,12 @@ class Plan:
         *,
         all_match: Callable[[], NDArray[np.bool_]],
         rows: Callable[[NDArray[np.intp]], RowPositions | None],
+        storage_options: Mapping[str, str],
     ) -> None:
         self._facts = facts
         self._all_match = all_match
         self._rows = rows
+        self._storage_options = storage_options
 
     @property
     def snapshot(self) -> Snapshot:
@@ -75,6 +77,10 @@ class Plan:
     def planning_seconds(self) -> float:
         """Time that planning took."""
         return self._facts.planning_seconds
+
+    def storage_options(self, more: Mapping[str, str] | None = None) -> Mapping[str, str]:
+        """Options of the object store with which the table was opened; `more` come before them."""
+        return {**self._storage_options, **(more or {})}
 
     @property
     def total(self) -> int:
@@ -174,13 +180,13 @@ class Plan:
             SchemaError: a column cannot be read as the table has it; with the reason.
             TableError: a slice to read has log files and the scan mode is not `read_optimized`.
         """
-        return scan_with("polars", self, columns, storage_options)
+        return scan_with("polars", self, columns, self.storage_options(storage_options))
 
     def scan_pyarrow(
         self, columns: Sequence[str] | None = None, *, storage_options: Mapping[str, str] | None = None
     ) -> dataset.Dataset:
         """All rows of the files to read as a dataset, otherwise as `scan_polars`; options are those of `open_table`."""
-        return scan_with("pyarrow", self, columns, storage_options)
+        return scan_with("pyarrow", self, columns, self.storage_options(storage_options))
 
     def scan_datafusion(
         self,
@@ -190,7 +196,7 @@ class Plan:
         storage_options: Mapping[str, str] | None = None,
     ) -> datafusion.DataFrame:
         """All rows of the files to read in a session context, otherwise as `scan_pyarrow`; a new one unless given."""
-        return scan_with("datafusion", self, columns, storage_options, context)
+        return scan_with("datafusion", self, columns, self.storage_options(storage_options), context)
 
     @property
     def rows_exact(self) -> bool:

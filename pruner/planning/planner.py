@@ -27,7 +27,7 @@ from pruner.planning.survivors import Survivors
 from pruner.verdict import Outcome, possible
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from numpy.typing import NDArray
 
@@ -75,9 +75,16 @@ class _Progress:
 class Planner:
     """Plans predicates over one snapshot; holds no state of a plan, so threads may share it."""
 
-    def __init__(self, snapshot: Snapshot, evidence: SnapshotEvidence) -> None:
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        evidence: SnapshotEvidence,
+        storage_options: Mapping[str, str] | None = None,
+    ) -> None:
+        """`storage_options`: with which the files of the snapshot are opened; plans hand them on."""
         self._snapshot = snapshot
         self._evidence = evidence
+        self._storage_options = storage_options or {}
 
     def plan(self, predicate: BoundExpr, text: str, semantics: Semantics, notes: Iterable[str] = ()) -> Plan:
         """Find the slices that can hold a row for which `predicate` is true under `semantics`.
@@ -110,6 +117,7 @@ class Planner:
             facts,
             all_match=lambda: self._every_row_matches(predicate, semantics),
             rows=partial(_row_positions, self._snapshot, rows),
+            storage_options=self._storage_options,
         )
 
     @cached_property

@@ -14,7 +14,7 @@ def scan_with(
     engine: str,
     plan: object,
     columns: Sequence[str] | None,
-    storage_options: Mapping[str, str] | None,
+    storage_options: Mapping[str, str],
     into: Any = None,
 ) -> Any:
     """The files of a plan (`pruner.Plan`) as a Python engine reads them: see `pruner.adapters.FileScanner.scan`.
@@ -24,4 +24,4 @@ def scan_with(
         SchemaError, TableError: as `FileScanner.scan` does.
     """
     scanner: Any = load_plugin(Group.ADAPTERS, engine)
-    return scanner.scan(plan, columns, storage_options or {}, into)
+    return scanner.scan(plan, columns, storage_options, into)

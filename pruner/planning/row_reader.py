@@ -28,14 +28,14 @@ def row_groups(
 
     Args:
         plan: what is to be read.
-        storage_options: options of the store.
+        storage_options: options of the store, besides those with which the table was opened.
 
     Raises:
         TableError: a slice to read has log files, so that its base file alone is not the table's content.
         StorageError: a file cannot be read.
     """
     for uri, positions in _rows(plan):
-        file = pq.ParquetFile(open_for_arrow(uri, None, storage_options or {}))
+        file = pq.ParquetFile(open_for_arrow(uri, None, plan.storage_options(storage_options)))
         yield uri, [number for number, _ in _in_groups(file, positions)]
 
 
@@ -51,7 +51,7 @@ def read_rows(
     Args:
         plan: what is to be read.
         columns: names of top-level columns; all unless given.
-        storage_options: options of the store.
+        storage_options: options of the store, besides those with which the table was opened.
 
     Raises:
         SchemaError: the table has no such column, only its paths have it, or a file lacks it where NULL is not certain.
@@ -61,7 +61,7 @@ def read_rows(
     wanted = None if columns is None else [_stored(plan, name) for name in columns]
     if wanted == []:
         raise SchemaError("no columns are named: name some, or leave `columns` out for all of them")
-    return _read(plan, wanted, storage_options or {})
+    return _read(plan, wanted, plan.storage_options(storage_options))
 
 
 def _stored(plan: Plan, name: str) -> Field:

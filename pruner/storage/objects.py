@@ -19,6 +19,7 @@ from obstore.exceptions import (
 from obstore.store import AzureStore, GCSStore, MemoryStore, S3Store
 
 from pruner.errors import StorageError
+from pruner.storage.failures import meaning
 from pruner.storage.store import NotFoundError, ObjectInfo, Store, check_path
 
 if TYPE_CHECKING:
@@ -34,6 +35,8 @@ _PUBLIC_OPTIONS = re.compile(
     r"region|endpoint|bucket|container|account_name|allow_http|virtual_hosted", re.IGNORECASE
 )
 _MESSAGE_CHARACTERS = 300
+_SECRET_CHARACTERS = 4
+"""No secret is shorter, and to cross out every `a` of a message hides what it says."""
 
 
 class ObjectStore(Store):
@@ -140,21 +143,24 @@ class ObjectStore(Store):
             yield
         except FileNotFoundError:
             raise NotFoundError(f"{where} does not exist") from None
-        except (PermissionDeniedError, UnauthenticatedError):
+        except (PermissionDeniedError, UnauthenticatedError) as error:
             advice = "; a read-only lake can keep its metadata table elsewhere with index_uri (--index-uri)"
             advice = advice if action == "write" else ""
             raise StorageError(
-                f"the store refuses to {action} {where}: check the credentials{advice}"
+                f"the store refuses to {action} {where}: {self._detail(error)}{advice}"
             ) from None
         except (BaseError, ValueError, OSError) as error:
             raise StorageError(f"cannot {action} {where}: {self._detail(error)}") from None
 
     def _detail(self, error: BaseException) -> str:
-        """What `error` says, in one line and without secrets: stores echo settings and signed URLs."""
+        """What `error` means, else what it says: one line without secrets, as stores echo settings and signed URLs."""
+        known = meaning(str(error))
+        if known is not None:
+            return known
         text = str(error).split("\n", 1)[0]
         text = re.sub(r"(https?://[^\s?]*)\?\S*", r"\1", text)
         for secret in self._secrets:
-            if secret:
+            if len(secret) >= _SECRET_CHARACTERS:
                 text = text.replace(secret, "***")
         return text[:_MESSAGE_CHARACTERS].rstrip(" .")
 

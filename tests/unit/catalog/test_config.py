@@ -286,6 +286,22 @@ def test_an_unset_variable_of_the_table_itself_is_an_error_and_of_another_table_
         pruner.open_table("data")
 
 
+def test_a_variable_is_not_looked_up_for_what_the_program_says_itself(configured: Path) -> None:
+    write(
+        configured,
+        '[tables.t]\nuri = "data"\nindex_uri = "${PRUNER_TEST_UNSET}/i"\n'
+        'storage_options = { aws_session_token = "${PRUNER_TEST_UNSET}", region = "here" }',
+    )
+    place, options = str(configured / "mine"), {"aws_session_token": "$${not a variable}"}
+    table = pruner.open_table("data", index_uri=place, storage_options=options)
+    assert table.index_uri == place
+    assert table.storage_options == {**options, "region": "here"}
+    with pytest.raises(
+        ConfigError, match=r"storage_options\.aws_session_token: .*PRUNER_TEST_UNSET is not set"
+    ):
+        pruner.open_table("data", index_uri=place)
+
+
 def test_a_name_that_nobody_knows_says_which_are_known(configured: Path) -> None:
     with pytest.raises(TableError, match="names events"):
         pruner.open_table("event")

@@ -23,7 +23,7 @@ class _Server(ThreadingHTTPServer):
         self.conditional = conditional
         self.objects: dict[str, bytes] = {}
         self.lock = threading.Lock()
-        self.forbidden = False
+        self.failure: tuple[int, str] | None = None  # status and error code of every answer
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -44,6 +44,18 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(body)
 
+    def parse_request(self) -> bool:
+        """Fail instead of doing anything, where that is asked for."""
+        parsed = super().parse_request()
+        if parsed and self.server.failure is not None:
+            self.rfile.read(int(self.headers["Content-Length"] or 0))
+            status, code = self.server.failure
+            body = b"" if self.command == "HEAD" else f"<Error><Code>{code}</Code></Error>".encode()
+            self._answer(status, body)
+            self.wfile.flush()
+            return False
+        return parsed
+
     def _key(self) -> str:
         return unquote(urlsplit(self.path).path).removeprefix("/bucket").lstrip("/")
 
@@ -53,9 +65,7 @@ class _Handler(BaseHTTPRequestHandler):
     def do_PUT(self) -> None:
         data = self.rfile.read(int(self.headers["Content-Length"]))
         with self.server.lock:
-            if self.server.forbidden:
-                self._answer(403, b"<Error><Code>AccessDenied</Code></Error>")
-            elif (
+            if (
                 self.headers["If-None-Match"]
                 and self.server.conditional
                 and self._key() in self.server.objects

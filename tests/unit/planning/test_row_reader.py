@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
 
 import pyarrow as pa
@@ -9,6 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import pruner
+from tests.unit.metadata.s3_server import serve
 
 
 @pytest.fixture
@@ -64,3 +66,18 @@ def test_a_file_without_a_column_gives_null(tmp_path: Path) -> None:
     assert read.column("added").to_pylist() == ["a", None, None]
     with pytest.raises(pruner.SchemaError, match="'day' stands in the paths of the files alone"):
         pruner.read_rows(plan, columns=["day"])
+
+
+def test_rows_are_read_with_the_options_of_the_table() -> None:
+    with serve() as (options, server):
+        for number in range(3):
+            written = io.BytesIO()
+            pq.write_table(pa.table({"a": [number, number + 10]}), written)
+            server.objects[f"t/{number}.parquet"] = written.getvalue()
+        table = pruner.open_table("s3://bucket/t", storage_options=options)
+        table.create_index("stats", on="a")
+        plan = table.plan("a = 0")
+        assert plan.kept == 1
+        assert [part.to_pydict() for part in pruner.read_rows(plan)] == [{"a": [0, 10]}]
+        assert [groups for _, groups in pruner.row_groups(plan)] == [[0]]
+        assert plan.scan_pyarrow().to_table().to_pydict() == {"a": [0, 10]}

@@ -276,6 +276,6 @@ def test_wrong_options_are_named() -> None:
 def test_a_store_that_refuses_offers_index_uri() -> None:
     with serve() as (options, server):
         store = open_store("s3://bucket/x", options)
-        server.forbidden = True
+        server.failure = 403, "AccessDenied"
         with pytest.raises(StorageError, match=r"refuses to write .*index_uri"):
             store.put_if_absent("log/1", b"x")
