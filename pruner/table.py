@@ -15,7 +15,7 @@ from pruner.maintenance.compaction import Compaction, CompactResult
 from pruner.maintenance.doctor import examine
 from pruner.maintenance.inspection import entries
 from pruner.maintenance.status import TableStatus, index_status
-from pruner.maintenance.verification import partition_stats_problems
+from pruner.maintenance.verification import changed_files, partition_stats_problems
 from pruner.metadata.last_snapshot import LastSnapshot
 from pruner.metadata.segment_cache import SegmentCache
 from pruner.metadata.table import MetadataTable
@@ -49,6 +49,7 @@ def open_places(
     storage_options: Mapping[str, str] | None = None,
     index_uri: str | None = None,
     max_staleness: float = 0.0,
+    files: str | None = None,
 ) -> Table:
     """Open a table of Hudi or Parquet files by its place alone, whatever `pruner.toml` says of it.
 
@@ -57,6 +58,7 @@ def open_places(
         storage_options: options of the store (keys as `obstore` knows them).
         index_uri: place of the metadata table; `<first root>.pruner` unless given.
         max_staleness: age in seconds up to which a look at the table may be reused; 0 looks before every plan.
+        files: "immutable" where no file ever changes in place.
 
     Raises:
         TableError: there is no such path, it is not a table, or its format is not supported.
@@ -64,7 +66,7 @@ def open_places(
     """
     roots = [os.fspath(root) for root in ([uri] if isinstance(uri, (str, os.PathLike)) else uri)]
     options = dict(storage_options or {})
-    source = open_table_source(roots, options)
+    source = open_table_source(roots, options, immutable=files is not None)
     place = index_uri or source.root.rstrip("/") + METADATA_SUFFIX
     return Table(source, MetadataTable(open_store(place, options)), place, max_staleness)
 
@@ -286,12 +288,20 @@ class Table:
         definition = view.state.required(index, self.uri)
         return entries(definition, view.state, view.snapshot, self._segments, prefix, positions)
 
-    def verify(self) -> list[str]:
+    def verify(self, *, files: bool = False) -> list[str]:
         """Check every stored byte of the metadata table against its checksum; one sentence for each fault.
 
         Partition statistics are made again from the records and compared, too.
+
+        Args:
+            files: list all files of the table anew, too, and name those that changed in place since they were indexed:
+                whether the promise `files="immutable"` holds. In a table without that promise it is no fault.
         """
-        return [*self._metadata.verify(), *partition_stats_problems(self._metadata)]
+        faults = [*self._metadata.verify(), *partition_stats_problems(self._metadata)]
+        if files and not faults:
+            whole = open_table_source(self._source.roots, self.storage_options, self.format)
+            faults += changed_files(self._metadata, whole.snapshot())
+        return faults
 
     def diagnose(self) -> Iterator[Finding]:
         """Try what pruning and building rely on, one probe after the other: see `pruner doctor`.

@@ -25,7 +25,9 @@ TableSpec: TypeAlias = "str | os.PathLike[str] | Sequence[str | os.PathLike[str]
 `read_optimized`.
 """
 
-_OPTIONS = frozenset(["uri", "storage_options", "index_uri", "max_staleness", "as_of", "read_optimized"])
+_OPTIONS = frozenset(
+    ["uri", "storage_options", "index_uri", "max_staleness", "files", "as_of", "read_optimized"]
+)
 _KEPT_SHAPES = 8
 
 

@@ -31,8 +31,11 @@ FILE_NAME = "pruner.toml"
 FILE_VARIABLE = "PRUNER_CONFIG"
 """Environment variable that names another file."""
 
-TABLE_KEYS = ("uri", "index_uri", "storage_options", "aliases", "max_staleness")
+TABLE_KEYS = ("uri", "index_uri", "storage_options", "aliases", "max_staleness", "files")
 """Keys of a `[tables.<name>]` section."""
+
+IMMUTABLE = "immutable"
+"""Value of `files`: a promise that no file of the table ever changes in place."""
 
 _VARIABLE = re.compile(r"\$\$|\$\{([A-Za-z_][A-Za-z0-9_]*)\}|\$\{")
 _ONLY_VARIABLE = re.compile(r"\$\{[A-Za-z_][A-Za-z0-9_]*\}")
@@ -49,8 +52,8 @@ class ConfigError(PrunerError):
 class TableSettings:
     """Where a table is and how to open it.
 
-    `name` is None for a table that was given by its place. `max_staleness` is in seconds. Storage options are
-    left out of the repr because they can hold secrets.
+    `name` is None for a table that was given by its place. `max_staleness` is in seconds. `files` is `IMMUTABLE` where
+    somebody promises that, else None. Storage options are left out of the repr because they can hold secrets.
     """
 
     uris: tuple[str, ...]
@@ -59,6 +62,7 @@ class TableSettings:
     storage_options: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
     aliases: tuple[str, ...] = ()
     max_staleness: float = 0.0
+    files: str | None = None
 
     def open(self) -> Table:
         """Open the table: see `pruner.open_table`."""
@@ -69,6 +73,7 @@ class TableSettings:
             storage_options=self.storage_options,
             index_uri=self.index_uri,
             max_staleness=self.max_staleness,
+            files=self.files,
         )
 
 
@@ -235,6 +240,7 @@ def settings_of(entry: Mapping[str, Any], where: str) -> TableSettings:
         storage_options=_storage_options(entry.get("storage_options", {}), f"{where}.storage_options"),
         aliases=_strings(entry.get("aliases", ()), f"{where}.aliases"),
         max_staleness=_seconds(entry.get("max_staleness", 0), f"{where}.max_staleness"),
+        files=checked_files(entry.get("files"), f"{where}.files"),
     )
 
 
@@ -360,6 +366,19 @@ def _seconds(value: object, where: str) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < float("inf"):
         raise ConfigError(f"{where} must be a number of seconds, 0 or more")
     return float(value)
+
+
+def checked_files(value: object, where: str) -> str | None:
+    """Return what is said of a table's files.
+
+    Raises:
+        ConfigError: it is neither `IMMUTABLE` nor None.
+    """
+    if value is None or value == IMMUTABLE:
+        return cast("str | None", value)
+    raise ConfigError(
+        f'{where} must be "{IMMUTABLE}" (no file ever changes in place) or be left out, not {value!r}'
+    )
 
 
 def _suggest(key: str) -> str:

@@ -13,6 +13,7 @@ from pruner.catalog.config import (
     ConfigError,
     Overrides,
     TableSettings,
+    checked_files,
     load,
     settings_of,
 )
@@ -31,6 +32,7 @@ def settings_given(
     storage_options: Mapping[str, str] | None = None,
     index_uri: str | None = None,
     max_staleness: float | None = None,
+    files: str | None = None,
 ) -> TableSettings:
     """Return how to open a table that a program names by its name, place or places; see `open_table`.
 
@@ -44,6 +46,8 @@ def settings_given(
     else:
         uris = _places(uri)
         settings = load().find_at(uris, overrides) or overrides.at(uris)
+    if files is not None:
+        settings = replace(settings, files=checked_files(files, "files"))
     return settings if max_staleness is None else replace(settings, max_staleness=max_staleness)
 
 
@@ -62,6 +66,7 @@ def open_table(
     storage_options: Mapping[str, str] | None = None,
     index_uri: str | None = None,
     max_staleness: float | None = None,
+    files: str | None = None,
 ) -> Table:
     """Open a table of Hudi or Parquet files; the format is detected.
 
@@ -73,6 +78,8 @@ def open_table(
         index_uri: place of the metadata table; `<first root>.pruner` unless given.
         max_staleness: age in seconds up to which a look at the table may be reused; 0, the default, looks
             before every plan. Above 0, rows written since that look may be missing (docs/configuration.md).
+        files: "immutable" promises that no file of the table ever changes in place: a look then asks for each
+            folder alone (docs/guarantee.md). Hudi keeps that promise by itself.
 
     Raises:
         TableError: there is no such name or path, it is not a table, or its format is not supported.
@@ -80,7 +87,7 @@ def open_table(
         ConfigError: `pruner.toml` is wrong.
     """
     return settings_given(
-        uri, storage_options=storage_options, index_uri=index_uri, max_staleness=max_staleness
+        uri, storage_options=storage_options, index_uri=index_uri, max_staleness=max_staleness, files=files
     ).open()
 
 
@@ -106,6 +113,7 @@ def open_given(value: TableLike, where: str) -> Table:
                 storage_options=options.storage_options,
                 index_uri=options.index_uri,
                 max_staleness=options.max_staleness if "max_staleness" in value else None,
+                files=options.files,
             )
         case Sequence():
             return open_table(value)

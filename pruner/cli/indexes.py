@@ -54,6 +54,10 @@ WatchOption = Annotated[bool, typer.Option("--watch", help="Follow the table unt
 IntervalOption = Annotated[
     float, typer.Option("--interval", metavar="SECONDS", min=0.1, help="Pause between rounds of --watch.")
 ]
+FilesOption = Annotated[
+    bool,
+    typer.Option("--files", help="Name files of the table that changed in place since they were indexed."),
+]
 YesOption = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
 
 
@@ -178,10 +182,11 @@ def show_indexes(
 @on_table
 def verify(
     table: Table,
+    files: FilesOption = False,
     output: OutputOption = Output.TEXT,
 ) -> None:
     """Check what is stored of the indexes, byte by byte and sum by sum."""
-    faults = table.verify()
+    faults = table.verify(files=files)
     if output is Output.JSON:
         print_json({"table": table.uri, "index_uri": table.index_uri, "faults": faults})
     elif not faults:

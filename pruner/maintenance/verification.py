@@ -1,26 +1,30 @@
-"""Checks partition statistics beyond their checksums: it makes them again from the records and compares."""
+"""Checks beyond checksums: partition statistics against the records, and the table's files against the index."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pyarrow as pa
 
+from pruner.arrow import compute
 from pruner.errors import FormatError, StorageError
 from pruner.evidence.join import as_recorded, expand
 from pruner.evidence.snapshot import usable_type
 from pruner.indexes.optional import AggregatingIndexType
 from pruner.indexes.partition_stats import groups_of
 from pruner.metadata.coverage import digest_runs
-from pruner.metadata.segments import SLICE_COLUMN, slice_keys
+from pruner.metadata.segments import SLICE_COLUMN, relative_files, slice_keys
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from pruner.indexes.base import IndexType
     from pruner.indexes.partition_stats import Groups
     from pruner.metadata.state import SegmentEntry, State
     from pruner.metadata.table import MetadataTable
+    from pruner.tables.snapshot import Snapshot
+
+
+_VERSION = ["slice_key", "base_file"]
 
 
 def partition_stats_problems(metadata: MetadataTable) -> list[str]:
@@ -68,6 +72,31 @@ def _problem(
     starts = np.cumsum(groups.counts) - groups.counts
     same = np.array_equal(found.starts, starts) and summed.equals(found.records.select(summed.column_names))
     return None if same else f"the segment {of.path} is not what the records of {entry.path} add up to"
+
+
+def changed_files(metadata: MetadataTable, snapshot: Snapshot) -> list[str]:
+    """Name the files that are not what was indexed under their name; one sentence each.
+
+    That is what a table whose files are declared immutable must not have: plans believe that such a file holds what
+    it held. Files of which an index has the present version are not among them, whatever they were before.
+
+    Args:
+        metadata: whose slice batches say which versions were indexed.
+        snapshot: of a listing that asked for every file.
+
+    Raises:
+        FormatError, StorageError: a slice batch cannot be read.
+    """
+    batches = [metadata.read_segment(entry).select(_VERSION) for entry in metadata.state().batches()]
+    if not batches:
+        return []
+    recorded = pa.concat_tables(batches)
+    here = relative_files(snapshot.columns.column("base_file"), snapshot.root)
+    indexed = compute.is_in(here, value_set=recorded.column("base_file").combine_chunks())
+    known = compute.is_in(snapshot.keys, value_set=recorded.column("slice_key").combine_chunks())
+    changed = compute.and_(indexed.combine_chunks(), compute.invert(known))
+    uris = snapshot.columns.column("base_file").filter(changed).to_pylist()
+    return [f"{uri} is not the file that was indexed under this name" for uri in uris]
 
 
 def _names_its_slices(groups: Groups, batch: pa.Table, recorded: pa.Table) -> bool:

@@ -72,7 +72,7 @@ def batch_table(snapshot: Snapshot, ordinals: NDArray[np.intp]) -> pa.Table:
         "slice_key": snapshot.keys.take(at),
         "partition_path": snapshot.partitions.paths.take(columns.column("partition").combine_chunks()),
         "file_id": columns.column("file_id"),
-        "base_file": _relative(columns.column("base_file"), snapshot.root),
+        "base_file": relative_files(columns.column("base_file"), snapshot.root),
         "base_size": columns.column("base_size"),
         "base_version": columns.column("base_version"),
         "base_instant": columns.column("base_instant"),
@@ -80,7 +80,8 @@ def batch_table(snapshot: Snapshot, ordinals: NDArray[np.intp]) -> pa.Table:
     return pa.table(found, schema=BATCH_SCHEMA)
 
 
-def _relative(uris: pa.ChunkedArray[Any], root: str) -> Any:
+def relative_files(uris: pa.ChunkedArray[Any], root: str) -> Any:
+    """Return URIs of base files as a batch has them: below the first root without it."""
     prefix = root.rstrip("/") + "/"
     below = compute.starts_with(uris, pattern=prefix)
     relative = compute.utf8_slice_codeunits(uris, start=len(prefix))

@@ -24,6 +24,8 @@ def open_table_source(
     uris: Sequence[str],
     storage_options: Mapping[str, str] | None = None,
     format: str | None = None,  # noqa: A002 - the name that readers of every library know
+    *,
+    immutable: bool = False,
 ) -> TableSource:
     """Open a table by its roots.
 
@@ -31,6 +33,7 @@ def open_table_source(
         uris: paths or URIs; several only for a Parquet table whose files are scattered.
         storage_options: options of the object store.
         format: `hudi` or `parquet`; detected unless given.
+        immutable: no file ever changes in place, so that a look need not ask for each. Hudi's never do.
 
     Raises:
         TableError: no such path, not a table, or a format that is not supported.
@@ -53,7 +56,7 @@ def open_table_source(
         _check_root(root, storage_options)
     if format == "hudi":
         raise TableError(f"{roots[0]} is not a Hudi table: there is no {PROPERTIES_PATH} in it")
-    source = ParquetSource(roots, storage_options)
+    source = ParquetSource(roots, storage_options, immutable=immutable)
     source.check()
     return source
 

@@ -15,7 +15,7 @@ from pruner.errors import TableError
 from pruner.storage.opening import open_store
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from pruner.storage.store import Store
 
@@ -76,6 +76,10 @@ class Lister(Protocol):
 
     def young(self, fact: Fact, now_ns: int) -> int:
         """Return how many nanoseconds must pass until any other write of the file shows; 0 when they have."""
+        ...
+
+    def unfinished(self, paths: Iterable[str]) -> None:
+        """Say which files of the last listing were still being written, as far as their content shows."""
         ...
 
     def read(self, path: str, start: int, length: int) -> bytes:
@@ -139,15 +143,17 @@ class LocalLister:
             self._read_folder(pending.pop(), found, pending)
             yield from found
 
-    def _read_folder(self, prefix: str, found: list[Fact], pending: list[str]) -> None:
+    def _read_folder(self, prefix: str, found: list[Fact], pending: list[str]) -> bool:
+        """Add what a folder holds to the files found and the folders to read; tell whether a file is a link."""
         folder = f"{self.root}/{prefix}"
         try:
-            self._scan(folder, prefix, found, pending)
+            return self._scan(folder, prefix, found, pending)
         except OSError as error:
-            raise _incomplete(self.root, folder, error) from None
+            raise incomplete(self.root, folder, error) from None
 
-    def _scan(self, folder: str, prefix: str, found: list[Fact], pending: list[str]) -> None:
+    def _scan(self, folder: str, prefix: str, found: list[Fact], pending: list[str]) -> bool:
         add = found.append
+        has_links = False
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
         try:
             # Entries of a folder given by descriptor are looked up in it, not by their whole path each.
@@ -161,12 +167,14 @@ class LocalLister:
                     stat = entry.stat()
                     kind = stat.st_mode & _KIND
                     if kind == modes.S_IFREG:
+                        has_links = has_links or entry.is_symlink()
                         add((prefix + name, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns, stat.st_ino))
                     elif kind == modes.S_IFDIR:
                         self._check_folder(folder, prefix, name, entry.is_symlink())
                         pending.append(f"{prefix}{name}/")
         finally:
             os.close(descriptor)
+        return has_links
 
     def _check_folder(self, parent: str, prefix: str, name: str, is_link: bool) -> None:
         if name == "metadata":
@@ -183,6 +191,9 @@ class LocalLister:
         changed = int(fact[3])
         tick = CLOCK_TICK_NS if changed % 1_000_000_000 else COARSE_TICK_NS
         return max(0, changed + tick - now_ns)
+
+    def unfinished(self, paths: Iterable[str]) -> None:
+        """Nothing to keep: every look asks for every file."""
 
     def read(self, path: str, start: int, length: int) -> bytes:
         """Read from a file: see `Lister.read`."""
@@ -227,6 +238,9 @@ class StoreLister:
         """Return the time to wait, none with an e-tag: see `Lister.young`."""
         return 0 if isinstance(fact[2], str) else max(0, fact[2] + COARSE_TICK_NS - now_ns)
 
+    def unfinished(self, paths: Iterable[str]) -> None:
+        """Nothing to keep: every look is a whole listing, and objects appear whole."""
+
     def read(self, path: str, start: int, length: int) -> bytes:
         """Read from an object: see `Lister.read`."""
         return self._store.get_range(path, start, length)
@@ -253,7 +267,8 @@ def settle(lister: Lister, facts: list[Fact]) -> tuple[list[Fact], set[str]]:
     return facts, {str(fact[0]) for fact in facts if lister.young(fact, now)} if ages else set()
 
 
-def _incomplete(root: str, where: str, error: OSError) -> TableError:
+def incomplete(root: str, where: str, error: OSError) -> TableError:
+    """The error for a listing that cannot be read wholly."""
     reason = error.strerror or str(error)
     return TableError(f"cannot list {root} completely: {reason} at {where}")
 

@@ -24,6 +24,7 @@ from pruner.tables.file_schemas import (
     UnreadableFileError,
     distinct,
 )
+from pruner.tables.folders import FolderLister
 from pruner.tables.listing import Fact, Lister, open_lister, settle
 from pruner.tables.parquet_saving import load, save
 from pruner.tables.partitions import HivePartitions, hive_partitions
@@ -67,11 +68,21 @@ class ParquetSource:
 
     format = "parquet"
 
-    def __init__(self, roots: Sequence[str], storage_options: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        roots: Sequence[str],
+        storage_options: Mapping[str, str] | None = None,
+        *,
+        immutable: bool = False,
+    ) -> None:
+        """`immutable`: somebody promises that no file changes in place, so that looks need not ask for each."""
         self.roots = tuple(roots)
         self.root = self.roots[0]
         self.storage_options = dict(storage_options or {})
-        self._listers = [open_lister(root, storage_options) for root in roots]
+        self._listers = [
+            FolderLister(root) if immutable and root.startswith("/") else open_lister(root, storage_options)
+            for root in roots
+        ]
         self._reader = SchemaReader()
         self._lock = RLock()
         self._last: _Look | None = None
@@ -133,6 +144,12 @@ class ParquetSource:
             for file in _files(position, lister, sorted(facts[position]))
         ]
         schemas = self._schemas(files)
+        for position, lister in enumerate(self._listers):
+            lister.unfinished(
+                file.path
+                for file in files
+                if file.root == position and isinstance(schemas[file.key], BrokenFileError)
+            )
         files = [file for file in files if not isinstance(schemas[file.key], _NotDataError)]
         if not files:
             raise self._empty()

@@ -1,0 +1,111 @@
+"""Lists a tree whose files never change in place: a look is one `stat` for each folder, not for each file.
+
+A folder's modification time moves when an entry comes, goes or is renamed, so a folder that looks as it did has the
+entries that it had. What is in a file is not looked at again: that it stays as it is, is the promise of whoever
+declares the table's files immutable (docs/guarantee.md).
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, TypeAlias
+
+from pruner.tables.listing import CLOCK_TICK_NS, COARSE_TICK_NS, LocalLister, incomplete
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from pruner.tables.listing import Fact
+
+_Stamp: TypeAlias = tuple[int, int, int, int, int, int]
+"""Device, inode, times of modification and change in nanoseconds, size and links of a folder."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Folder:
+    """What a folder held when it had this stamp, which was first seen at `since` (monotonic, nanoseconds).
+
+    `settled`: any later change of its entries shows in the stamp.
+    """
+
+    stamp: _Stamp
+    since: int
+    files: list[Fact]
+    folders: list[str]
+    settled: bool = False
+
+
+class FolderLister(LocalLister):
+    """A folder of the local disk, or of a network file system, whose files never change in place.
+
+    A change within the clock's granularity of a listing can leave the stamp as it was (R4). A folder is therefore
+    listed again until its stamp has been seen for longer than that, by the clock of this machine that never goes back.
+    How far the file system's own clock is away does not matter. Folders with unfinished files (empty, or not yet
+    readable) are listed at every look, because writers finish files without a trace in the folder. So are folders with
+    links to files, whose targets are replaced elsewhere.
+    """
+
+    def __init__(self, root: str) -> None:
+        super().__init__(root)
+        self._known: dict[str, _Folder] = {}
+        self._facts: list[Fact] = []
+        self._unfinished: frozenset[str] = frozenset()
+
+    def facts(self) -> list[Fact]:
+        """List all files: see `Lister.facts`. The list is the same object for as long as nothing changes."""
+        seen: dict[str, _Folder] = {}
+        same = True
+        pending = [""]
+        while pending:
+            prefix = pending.pop()
+            before = self._known.get(prefix)
+            now = self._look(prefix, before)
+            same = same and before is not None and (now is before or now.files == before.files)
+            seen[prefix] = now
+            pending += now.folders
+        if not same or len(seen) != len(self._known):
+            self._facts = [fact for folder in seen.values() for fact in folder.files]
+        self._known = seen
+        return self._facts
+
+    def unfinished(self, paths: Iterable[str]) -> None:
+        """List the folders of these files at every look: see `Lister.unfinished`."""
+        self._unfinished = frozenset(path[: path.rfind("/") + 1] for path in paths)
+
+    def _look(self, prefix: str, before: _Folder | None) -> _Folder:
+        path = f"{self.root}/{prefix}"
+        try:
+            stamp = _stamp(path)
+        except OSError as error:
+            raise incomplete(self.root, path, error) from None
+        if before is None or before.stamp != stamp:
+            before = _Folder(stamp, time.monotonic_ns(), [], [])
+        elif before.settled and prefix not in self._unfinished:
+            return before
+        return self._read_again(prefix, before)
+
+    def _read_again(self, prefix: str, before: _Folder) -> _Folder:
+        started = time.monotonic_ns()
+        files: list[Fact] = []
+        folders: list[str] = []
+        has_links = self._read_folder(prefix, files, folders)
+        settled = (
+            started - before.since > _granularity(before.stamp)
+            and not has_links
+            and not any(fact[1] == 0 for fact in files)
+            # Files in a folder of this name can make the folder above another table's (`_check_folder`).
+            and not any(folder.endswith("/metadata/") or folder == "metadata/" for folder in folders)
+        )
+        return replace(before, files=files, folders=folders, settled=settled)
+
+
+def _stamp(path: str) -> _Stamp:
+    found = os.stat(path)  # noqa: PTH116 - a Path costs more than the call, and there can be 10,000 folders
+    return (found.st_dev, found.st_ino, found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_nlink)
+
+
+def _granularity(stamp: _Stamp) -> int:
+    whole_seconds = stamp[2] % 1_000_000_000 == 0 and stamp[3] % 1_000_000_000 == 0
+    return COARSE_TICK_NS if whole_seconds else CLOCK_TICK_NS

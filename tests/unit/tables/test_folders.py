@@ -1,0 +1,222 @@
+"""Trees whose files never change in place: a look asks for each folder alone, and misses nothing that comes or goes."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from pathlib import Path
+from unittest.mock import patch
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import pruner
+from pruner.errors import TableError
+from pruner.tables.folders import FolderLister
+from pruner.tables.listing import CLOCK_TICK_NS, LocalLister
+from tests.support.parquet_tables import write_file, write_tree
+
+TICK = 1.5 * CLOCK_TICK_NS / 1e9
+
+
+def paths(lister: LocalLister) -> set[str]:
+    return {str(fact[0]) for fact in lister.facts()}
+
+
+def settled(root: Path) -> FolderLister:
+    """A lister that has seen every folder for longer than the clock's granularity."""
+    lister = FolderLister(str(root))
+    lister.facts()
+    time.sleep(TICK)
+    lister.facts()
+    return lister
+
+
+def folders_read(lister: FolderLister) -> list[str]:
+    read: list[str] = []
+    plain = LocalLister._read_folder
+
+    def noted(self: LocalLister, prefix: str, *rest: object) -> bool:
+        read.append(prefix)
+        return plain(self, prefix, *rest)  # type: ignore[arg-type]
+
+    with patch.object(LocalLister, "_read_folder", noted):
+        lister.facts()
+    return sorted(read)
+
+
+def test_a_quiet_tree_is_not_listed_again(tmp_path: Path) -> None:
+    lister = settled(write_tree(tmp_path, "a.parquet", "k=1/b.parquet", "k=1/l=2/c.parquet"))
+    assert folders_read(lister) == []
+    assert lister.facts() is lister.facts()
+
+
+def test_only_the_folder_that_changed_is_listed(tmp_path: Path) -> None:
+    lister = settled(write_tree(tmp_path, "k=1/b.parquet", "k=2/c.parquet"))
+    write_file(tmp_path / "k=2" / "d.parquet")
+    assert folders_read(lister) == ["k=2/"]
+    assert paths(lister) == {"k=1/b.parquet", "k=2/c.parquet", "k=2/d.parquet"}
+
+
+def test_a_folder_is_listed_until_its_stamp_is_older_than_the_clock_is_fine(tmp_path: Path) -> None:
+    lister = FolderLister(str(write_tree(tmp_path, "k=1/b.parquet")))
+    lister.facts()
+    assert folders_read(lister) == ["", "k=1/"]
+    time.sleep(TICK)
+    assert folders_read(lister) == ["", "k=1/"]
+    assert folders_read(lister) == []
+
+
+@pytest.mark.parametrize(
+    "change", ["add", "delete", "rename", "replace", "new folder", "remove folder", "relink"]
+)
+def test_what_comes_and_goes_is_seen_at_once(tmp_path: Path, change: str) -> None:
+    root = write_tree(tmp_path / "t", "k=1/a.parquet", "k=1/b.parquet", "k=2/c.parquet")
+    write_tree(tmp_path / "else", "d.parquet")
+    write_tree(tmp_path / "other", "e.parquet")
+    (root / "k=3").symlink_to(tmp_path / "else")
+    lister = settled(root)
+    match change:
+        case "add":
+            write_file(root / "k=1" / "x.parquet")
+        case "delete":
+            (root / "k=1" / "a.parquet").unlink()
+        case "rename":
+            (root / "k=1" / "a.parquet").rename(root / "k=2" / "a.parquet")
+        case "replace":
+            write_file(tmp_path / "new.parquet")
+            before = {fact[0]: fact for fact in lister.facts()}["k=1/a.parquet"]
+            (tmp_path / "new.parquet").replace(root / "k=1" / "a.parquet")
+            assert {fact[0]: fact for fact in lister.facts()}["k=1/a.parquet"] != before
+        case "new folder":
+            write_file(root / "k=9" / "l=1" / "x.parquet")
+        case "remove folder":
+            shutil.rmtree(root / "k=1")
+        case _:
+            (root / "k=3").unlink()
+            (root / "k=3").symlink_to(tmp_path / "other")
+    assert paths(lister) == paths(LocalLister(str(root)))
+
+
+def test_a_folder_with_a_linked_file_is_listed_at_every_look(tmp_path: Path) -> None:
+    root = write_tree(tmp_path / "t", "k=1/a.parquet")
+    write_file(tmp_path / "target.parquet")
+    (root / "k=1" / "l.parquet").symlink_to(tmp_path / "target.parquet")
+    lister = settled(root)
+    (tmp_path / "target.parquet").write_bytes(b"something of another size")
+    assert lister.facts() == lister.facts()
+    assert {fact[0]: fact[1] for fact in lister.facts()}["k=1/l.parquet"] == 25
+
+
+def test_a_tree_that_cannot_be_listed_wholly_is_an_error(tmp_path: Path) -> None:
+    lister = settled(write_tree(tmp_path / "t", "a.parquet"))
+    shutil.rmtree(tmp_path / "t")
+    with pytest.raises(TableError, match="cannot list .* completely"):
+        lister.facts()
+
+
+def parquet(file: Path, values: list[int]) -> bytes:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    pq.write_table(pa.table({"a": values}), file)
+    return file.read_bytes()
+
+
+@pytest.mark.parametrize("written_first", [0, 4, 100], ids=["nothing", "the magic", "a part"])
+def test_a_file_that_is_still_being_written_is_read_when_it_is_done(
+    tmp_path: Path, written_first: int
+) -> None:
+    """DuckDB's partitioned COPY writes under the final name: the folder does not change when a file is done."""
+    parquet(tmp_path / "t" / "a.parquet", [1, 2])
+    whole = parquet(tmp_path / "whole", [7])
+    late = tmp_path / "t" / "late.parquet"
+    late.write_bytes(whole[:written_first])
+    table = pruner.open_table(tmp_path / "t", files="immutable")
+    table.create_index("stats", on="a")
+    for _ in range(3):
+        assert table.plan("a = 7").kept == (1 if written_first else 0)
+        time.sleep(TICK)
+    with late.open("r+b") as file:
+        file.write(whole)
+    assert table.plan("a = 7").files == [str(late)]
+    assert table.refresh().indexed == 1
+    time.sleep(TICK)
+    assert (table.plan("a = 7").kept, table.plan("a = 8").kept) == (1, 0)
+
+
+def test_without_the_promise_a_file_that_changes_in_place_is_seen(tmp_path: Path) -> None:
+    """What the promise is about: kept as the difference between both ways of looking."""
+    file = tmp_path / "t" / "a.parquet"
+    parquet(file, [1])
+    plain, promised = pruner.open_table(tmp_path / "t"), pruner.open_table(tmp_path / "t", files="immutable")
+    plain.create_index("stats", on="a")
+    for _ in range(3):
+        assert (plain.plan("a = 2").kept, promised.plan("a = 2").kept) == (0, 0)
+        time.sleep(TICK)
+    content = parquet(tmp_path / "other", [2])
+    with file.open("r+b") as opened:
+        opened.write(content)
+        opened.truncate()
+    assert plain.plan("a = 2").kept == 1
+    assert promised.plan("a = 2").kept == 0, "the promise was broken, and nobody looked"
+    assert pruner.open_table(tmp_path / "t", files="immutable").plan("a = 2").kept == 1
+
+
+OPERATIONS = st.lists(
+    st.tuples(
+        st.sampled_from(["add", "add", "delete", "move", "folder", "drop folder", "wait", "look"]),
+        st.integers(0, 3),
+        st.integers(0, 3),
+    ),
+    max_size=25,
+)
+
+
+@settings(max_examples=60)
+@given(operations=OPERATIONS)
+def test_looks_find_what_a_whole_listing_finds(
+    tmp_path_factory: pytest.TempPathFactory, operations: list[tuple[str, int, int]]
+) -> None:
+    root = tmp_path_factory.mktemp("t")
+    lister = FolderLister(str(root))
+    for operation, one, two in operations:
+        folder = root / f"k={one}"
+        files = sorted(folder.glob("*.parquet"))
+        match operation:
+            case "add":
+                write_file(folder / f"{two}.parquet")
+            case "delete" if files:
+                files[two % len(files)].unlink()
+            case "move" if files and (root / f"k={two}").is_dir():
+                os.replace(files[0], root / f"k={two}" / files[0].name)  # noqa: PTH105
+            case "folder":
+                (folder / f"l={two}").mkdir(parents=True, exist_ok=True)
+                write_file(folder / f"l={two}" / "x.parquet")
+            case "drop folder":
+                shutil.rmtree(folder, ignore_errors=True)
+            case "wait":
+                time.sleep(TICK)
+            case _:
+                lister.facts()
+        assert paths(lister) == paths(LocalLister(str(root)))
+
+
+def test_verify_names_the_files_that_changed_in_place(tmp_path: Path) -> None:
+    root = tmp_path / "t"
+    for name in ("a", "b", "c"):
+        parquet(root / "k=1" / f"{name}.parquet", [1])
+    table = pruner.open_table(root, files="immutable")
+    table.create_index("stats", on="a")
+    assert table.verify(files=True) == []
+    parquet(tmp_path / "new.parquet", [2])
+    shutil.copyfile(tmp_path / "new.parquet", root / "k=1" / "b.parquet")
+    assert table.verify() == []
+    assert table.verify(files=True) == [
+        f"{root}/k=1/b.parquet is not the file that was indexed under this name"
+    ]
+    opened_anew = pruner.open_table(root)
+    opened_anew.refresh()
+    assert opened_anew.verify(files=True) == []
