@@ -39,6 +39,8 @@ _PIVOTS = frozenset(["pivot", "pivot_wider"])
 _BEFORE_KIND = frozenset(["or", "replace", "temp", "temporary", "persistent", "local"])
 _DATA = (("with", "no", "data"), ("with", "data"))
 _WRITES = frozenset(["insert", "update", "delete", "merge"])
+_ADDED = re.compile(rb"\bfile(?:name|_)", re.IGNORECASE)
+"""How the names of those columns begin that DuckDB adds to a scan."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +58,18 @@ class Form:
     lazy: bool = False
     literal: bool = False
     target: Span | None = None
+
+    @property
+    def names_nothing_added(self) -> bool:
+        """Whether no name in the statement can mean one of the columns that DuckDB adds to a scan for whoever asks for
+        them, as long as no macro of the user's stands in it.
+        """
+        return _ADDED.search(self.text) is None
+
+    @property
+    def is_select(self) -> bool:
+        """Whether every name that may mean a column of a table stands in the probe, and means the same there."""
+        return self.target is None and not self.literal
 
     def changes(self, span: Span) -> bool:
         """Tell whether a part of the probe is the table that the statement changes."""

@@ -7,7 +7,7 @@ schema.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast
@@ -65,6 +65,10 @@ class FileKinds:
     ordinals: NDArray[np.int32]
 
 
+Describe = Callable[[str, "list[str]"], "FileColumns | None"]
+"""Tells what DuckDB reads of a local file with columns of these names; None where it cannot read it."""
+
+
 class NativeColumns:
     """Asks DuckDB for the columns of files, once for each schema. Threads may share it."""
 
@@ -86,7 +90,7 @@ class NativeColumns:
         found: list[FileColumns | None] = []
         for number, schema in enumerate(schemas.distinct):
             known = self._known.get(id(schema))
-            columns = known[1] if known is not None else _described(snapshot, schemas, number, run)
+            columns = known[1] if known is not None else _one_described(snapshot, schemas, number, run)
             if columns is not None:
                 # Kept with its schema, whose identity would be another's otherwise.
                 self._known[id(schema)] = schema, columns
@@ -94,7 +98,7 @@ class NativeColumns:
         return tuple(found)
 
 
-def _described(
+def _one_described(
     snapshot: Snapshot, schemas: FileSchemas, number: int, run: duckdb.DuckDBPyConnection
 ) -> FileColumns | None:
     names = schemas.distinct[number].names
@@ -103,16 +107,29 @@ def _described(
         uri: str = files[ordinal].as_py()
         if "://" in uri and not uri.startswith("file://"):
             return unasked(names)
-        try:
-            described = run.execute(
-                "DESCRIBE FROM read_parquet(?, hive_partitioning = false, binary_as_string = false)",
-                [[file_name(uri)]],
-            ).fetchall()
-        except duckdb.Error:
-            continue
-        columns = tuple((str(row[0]), str(row[1])) for row in described)
-        return FileColumns(columns, renamed=[name for name, _ in columns] != names)
+        columns = described(run, uri, names)
+        if columns is not None:
+            return columns
     return None
+
+
+def described(run: duckdb.DuckDBPyConnection, uri: str, names: list[str]) -> FileColumns | None:
+    """Ask DuckDB for the columns of a local file; None where it cannot read it.
+
+    Args:
+        run: a connection that can read local files.
+        uri: the file.
+        names: of its columns.
+    """
+    try:
+        rows = run.execute(
+            "DESCRIBE FROM read_parquet(?, hive_partitioning = false, binary_as_string = false)",
+            [[file_name(uri)]],
+        ).fetchall()
+    except duckdb.Error:
+        return None
+    columns = tuple((str(row[0]), str(row[1])) for row in rows)
+    return FileColumns(columns, renamed=[name for name, _ in columns] != names)
 
 
 def unasked(names: list[str]) -> FileColumns | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from threading import RLock
 from typing import TYPE_CHECKING
 
@@ -12,9 +13,9 @@ import numpy as np
 from pruner.tables.snapshot import SliceSequence
 from pruner_duckdb.merged_rows import MergedRows
 from pruner_duckdb.merging import SliceMerger
-from pruner_duckdb.native import FileKinds
+from pruner_duckdb.native import Describe, FileKinds
 from pruner_duckdb.positions import positions_to_read
-from pruner_duckdb.scan import Bind, Reading, merged_sql, scan_sql
+from pruner_duckdb.scan import Bind, Reading, Wanted, merged_sql, scan_sql, source_sql
 from pruner_duckdb.shape import ScanShape
 from pruner_duckdb.widened import FileTypes
 
@@ -50,38 +51,36 @@ class PlanReader:
         plan: Plan,
         shape: ScanShape,
         bind: Bind,
-        may_read: Callable[[str], bool],
         sources: Sources,
-        *,
-        narrow: bool = False,
-        whole_structs: bool = False,
+        describe: Describe,
+        wanted: Wanted,
     ) -> str:
-        """Return a query over the slices to read, each row once.
+        """Return what stands in FROM for the slices to read, each row once.
 
         Args:
             plan: which slices.
             shape: how their columns are read.
             bind: takes a value as one more parameter of the statement.
-            may_read: tells whether the statement may read a column; a wrong answer costs time alone.
             sources: takes what the query reads besides files.
-            narrow: whether `may_read` can be relied on, so that the query need not show other columns: DuckDB
-                takes a while to read the text of each.
-            whole_structs: whether structs must not be read field by field.
+            describe: tells what DuckDB reads of a file.
+            wanted: what the statement wants of the slices.
 
         Raises:
             SchemaError: DuckDB cannot tell columns of the table apart.
             TableError: slices with log files cannot be merged as Hudi does.
             TableChanged: the table changed since the snapshot was taken.
         """
+        may_read = wanted.may_read
         shape.require_names(self._name, may_read)
         snapshot, ordinals = plan.snapshot, plan.ordinals
         to_merge = self._to_merge(plan, may_read)
         files, merged = ordinals[~to_merge], ordinals[to_merge]
-        kinds = self._kinds(snapshot, files, shape)
-        reading = Reading(may_read, kinds, positions_to_read(plan, files), whole_structs)
+        kinds = self._kinds(snapshot, files, shape, describe)
+        positions = positions_to_read(plan, files)
         if not len(merged):
-            shape = shape.narrowed(may_read) if narrow else shape
-            return scan_sql(snapshot, files, shape, bind, reading)
+            return source_sql(snapshot, files, shape, bind, Reading(wanted, kinds, positions))
+        # Both queries show every column.
+        reading = Reading(replace(wanted, narrow=False, bare=False), kinds, positions)
         merger = self._merger(snapshot)
         slices = SliceSequence(snapshot, merged)
         merger.require_mergeable(slices)
@@ -89,9 +88,9 @@ class PlanReader:
         sources[name] = MergedRows(merger, slices, snapshot.schema.to_arrow())
         query = merged_sql(snapshot, shape, name)
         if not len(files):
-            return query
+            return f"({query})"
         scan = scan_sql(snapshot, files, shape, bind, reading)
-        return f"({scan}) UNION ALL ({query})"
+        return f"(({scan}) UNION ALL ({query}))"
 
     def _to_merge(self, plan: Plan, may_read: Callable[[str], bool]) -> NDArray[np.bool_]:
         """Tell for each slice to read whether its rows come from hudi-rs."""
@@ -105,14 +104,16 @@ class PlanReader:
         to_merge[unmerged] = self._file_types().widened(snapshot, ordinals[unmerged], may_read)
         return to_merge
 
-    def _kinds(self, snapshot: Snapshot, ordinals: NDArray[np.intp], shape: ScanShape) -> FileKinds | None:
+    def _kinds(
+        self, snapshot: Snapshot, ordinals: NDArray[np.intp], shape: ScanShape, describe: Describe
+    ) -> FileKinds | None:
         """What is known of the base files to read."""
         if snapshot.file_schemas is not None:
             return FileKinds(shape.files, snapshot.file_schemas.ordinals)
         if "://" in self._root and not self._root.startswith("file://"):
             return None  # a request for each file, which DuckDB makes again
         has_base = snapshot.columns.column("base_file").is_valid().to_numpy()
-        return self._file_types().kinds(snapshot, ordinals[has_base[ordinals]])
+        return self._file_types().kinds(snapshot, ordinals[has_base[ordinals]], describe)
 
     def _file_types(self) -> FileTypes:
         with self._lock:

@@ -18,6 +18,7 @@ from pruner_duckdb.forms import Form
 from pruner_duckdb.functions import FOLDABLE
 from pruner_duckdb.hidden import without
 from pruner_duckdb.markers import Markers
+from pruner_duckdb.native import FileColumns, described
 from pruner_duckdb.predicates import (
     KEPT_TABLE_FUNCTIONS,
     Draft,
@@ -30,6 +31,7 @@ from pruner_duckdb.predicates import (
 from pruner_duckdb.reading import Sources
 from pruner_duckdb.remembered import Observations, RelationOf, RememberedRewritings, parameters_key
 from pruner_duckdb.rewritten import Rewritten
+from pruner_duckdb.scan import Wanted
 from pruner_duckdb.scans import Scan
 from pruner_duckdb.select import Reference, Select, Span
 from pruner_duckdb.selftest import plan_format_problem
@@ -262,23 +264,26 @@ class Rewriter:
         scans: list[Scan] = []
         sources: Sources = {}
         # Only of a SELECT whose every function is known is it known which columns it reads.
-        narrow = form.lazy and reason is None
+        surely = reason is None and form.is_select
         for reference in chosen:
             table = by_reference[reference]
             scan = _plan(table, expressions.get(reference, TRUE), reason, zone)
             scans.append(scan)
             alias = "" if reference.alias is not None else f" AS {quote(reference.path[-1])}"
-            query = table.known.reader.sql(
+            source = table.known.reader.sql(
                 scan.plan,
                 table.shape,
                 markers.bind,
-                select.may_read,
                 sources,
-                narrow=narrow,
-                whole_structs=select.may_list_null(),
+                self._described,
+                Wanted(select.may_read, surely, surely and form.names_nothing_added, select.may_list_null()),
             )
-            edits.append((_name_span(reference), f"({query}){alias}"))
+            edits.append((_name_span(reference), f"{source}{alias}"))
         return Rewritten(form.spliced(edits), markers.values, tuple(scans), sources)
+
+    def _described(self, uri: str, names: list[str]) -> FileColumns | None:
+        """What DuckDB reads of a file."""
+        return self._shadow.with_connection(lambda run: described(run, uri, names))
 
 
 def _plan(table: _Pinned, expression: Expr, reason: str | None, zone: str) -> Scan:

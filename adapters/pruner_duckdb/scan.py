@@ -7,6 +7,7 @@ scan's columns are cast to the table's types and completed by typed NULLs, and t
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -32,6 +33,11 @@ MOST_SCANS = 32
 
 _POSITION = "file_row_number"
 
+_ADDED = re.compile(r"file(?:name|_)", re.IGNORECASE)
+"""How the names of those columns begin that DuckDB adds to a scan for whoever asks by name: `filename`, `file_index`,
+`file_row_number`, `file_row_group_number`.
+"""
+
 _READ_WHOLE = f"CASE WHEN {_POSITION} >= 0 THEN {{}} END"
 """Keeps DuckDB 2.0 from reading one field of a struct alone: where such a field is compared with a list that holds NULL
 it fails and takes the user's database with it.
@@ -42,18 +48,61 @@ Bind = Callable[[Any], str]
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
-    """What a statement wants of the files, and what is known of them.
+class Wanted:
+    """What a statement wants of a table.
 
-    `may_read` tells of a column whether it may be read; a wrong answer costs time alone. `kinds` is None where nothing
-    is known. `positions` are those of the rows to read of each file, None for all. `whole_structs` tells whether
-    structs must not be read field by field.
+    `may_read` tells of a column whether it may be read; a wrong answer costs time alone, unless `narrow` tells that it
+    can be relied on: then other columns need not be shown, and DuckDB takes a while to read the text of each. `bare`
+    tells that no name in the statement means one of the columns that DuckDB adds to a scan. `whole_structs` tells
+    whether structs must not be read field by field.
     """
 
     may_read: Callable[[str], bool]
+    narrow: bool = False
+    bare: bool = False
+    whole_structs: bool = False
+
+    def leaves_out(self, column: str) -> bool:
+        """Tell whether a column is surely not read."""
+        return self.narrow and not self.may_read(column)
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What a statement wants of the files, and what is known of them.
+
+    `kinds` is None where nothing is known. `positions` are those of the rows to read of each file, None for all.
+    """
+
+    wanted: Wanted
     kinds: FileKinds | None = None
     positions: NDArray[np.uint32] | None = None
-    whole_structs: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Group:
+    """Slices whose files one native scan serves, with what DuckDB reads of the files of each kind among them."""
+
+    kinds: tuple[FileColumns, ...]
+    ordinals: NDArray[np.intp]
+
+
+def source_sql(
+    snapshot: Snapshot, ordinals: NDArray[np.intp], shape: ScanShape, bind: Bind, reading: Reading
+) -> str:
+    """Return what stands in FROM for the base files of some slices: a scan itself where that shows what a query over it
+    would, else the query of `scan_sql`.
+
+    DuckDB 2.0 takes no condition that may fail (`x % 7 = 1`, a cast) from above a query into the scan below.
+    """
+    ordinals = _with_base_files(snapshot, ordinals)
+    shown = shape.narrowed(reading.wanted.may_read) if reading.wanted.narrow else shape
+    if reading.wanted.bare and reading.positions is None and len(ordinals):
+        groups, others = _alike(snapshot, ordinals, shown, reading)
+        alike = len(groups) == 1 and not len(others)
+        if alike and _shows(groups[0], shape, reading.wanted) and not _more_keys(snapshot, ordinals, shape):
+            return _read_parquet(snapshot, ordinals, shape, bind)
+    return f"({scan_sql(snapshot, ordinals, shown, bind, reading)})"
 
 
 def scan_sql(
@@ -68,49 +117,86 @@ def scan_sql(
         bind: takes lists of files, and partition values, as parameters.
         reading: what the statement wants of them.
     """
-    base = snapshot.columns.column("base_file")
-    if base.null_count:
-        ordinals = ordinals[base.is_valid().to_numpy()[ordinals]]
+    ordinals = _with_base_files(snapshot, ordinals)
     if not len(ordinals):
         return shape.relation.empty_select()
     groups, others = _alike(snapshot, ordinals, shape, reading)
-    queries = [_native_sql(snapshot, each, columns, shape, bind, reading) for columns, each in groups]
+    queries = [_native_sql(snapshot, group, shape, bind, reading) for group in groups]
     if len(others):
         where = _stands_at(reading.positions)
-        queries.append(listed_sql(snapshot, others, shape, bind, reading.may_read, where))
+        queries.append(listed_sql(snapshot, others, shape, bind, reading.wanted.may_read, where))
     return queries[0] if len(queries) == 1 else " UNION ALL ".join(f"({query})" for query in queries)
+
+
+def _more_keys(snapshot: Snapshot, ordinals: NDArray[np.intp], shape: ScanShape) -> bool:
+    """Tell whether DuckDB takes a folder above the table for a partition, too: it is the same for all files."""
+    keys = [path for _, _, path in shape.columns if path is not None]
+    if not keys or not shape.native_folders:
+        return False
+    uri: str = snapshot.columns.column("base_file")[int(ordinals[0])].as_py()
+    return sum("=" in folder for folder in uri.split("/")[:-1]) != len(keys)
+
+
+def _with_base_files(snapshot: Snapshot, ordinals: NDArray[np.intp]) -> NDArray[np.intp]:
+    base = snapshot.columns.column("base_file")
+    return ordinals[base.is_valid().to_numpy()[ordinals]] if base.null_count else ordinals
 
 
 def _alike(
     snapshot: Snapshot, ordinals: NDArray[np.intp], shape: ScanShape, reading: Reading
-) -> tuple[list[tuple[FileColumns, NDArray[np.intp]]], NDArray[np.intp]]:
+) -> tuple[list[_Group], NDArray[np.intp]]:
     """Part slices into those that one native scan serves, and those that none does."""
     kinds, by_position = reading.kinds, reading.positions is not None
     none = np.zeros(0, dtype=np.intp)
     if kinds is None or not _reads_partitions(snapshot, ordinals, shape):
         return [], ordinals
     numbers = kinds.ordinals[ordinals]
-    alike: dict[object, tuple[FileColumns, list[int]]] = {}
+    alike: dict[object, dict[int, FileColumns]] = {}
     different: list[int] = np.unique(numbers).tolist()
     for number in different:
         columns = kinds.columns[number] if number >= 0 else None
         # A column of that name hides DuckDB's own.
         if columns is not None and not (by_position and _POSITION in columns.by_name):
-            alike.setdefault(_signature(columns, shape, number), (columns, []))[1].append(number)
-    if len(alike) == 1 and len(next(iter(alike.values()))[1]) == len(different):
-        return [(next(iter(alike.values()))[0], ordinals)], none
-    groups = [(columns, ordinals[np.isin(numbers, each)]) for columns, each in alike.values()]
-    groups.sort(key=lambda group: -len(group[1]))
-    groups = sorted(groups[:MOST_SCANS], key=lambda group: int(group[1][0]))
-    served = np.concatenate([each for _, each in groups]) if groups else none
+            alike.setdefault(_signature(columns, shape, reading, number), {})[number] = columns
+    if len(alike) == 1 and len(next(iter(alike.values()))) == len(different):
+        return [_Group(tuple(next(iter(alike.values())).values()), ordinals)], none
+    groups = [_Group(tuple(each.values()), ordinals[np.isin(numbers, list(each))]) for each in alike.values()]
+    groups.sort(key=lambda group: -len(group.ordinals))
+    groups = sorted(groups[:MOST_SCANS], key=lambda group: int(group.ordinals[0]))
+    served = np.concatenate([group.ordinals for group in groups]) if groups else none
     return groups, np.setdiff1d(ordinals, served)
 
 
-def _signature(columns: FileColumns, shape: ScanShape, number: int) -> object:
+def _signature(columns: FileColumns, shape: ScanShape, reading: Reading, number: int) -> object:
     """What files must have in common for one scan: the types of the columns that are read."""
-    held = [columns.by_name.get(folded(name)) for name, _, path in shape.columns if path is None]
+    held = [columns.by_name.get(folded(name)) for name in _read_of_files(shape, reading)]
     types = tuple(None if each is None else each[1] or number for each in held)
     return types, _POSITION in columns.by_name
+
+
+def _read_of_files(shape: ScanShape, reading: Reading) -> list[str]:
+    """Names of the files' own columns that may be read, as far as it is known which ones are not."""
+    return [name for name, _, path in shape.columns if path is None and not reading.wanted.leaves_out(name)]
+
+
+def _shows(group: _Group, shape: ScanShape, wanted: Wanted) -> bool:
+    """Tell whether a scan itself shows the columns that a statement may read as the table has them."""
+    own = tuple((name, data_type) for name, data_type, path in shape.columns if path is None)
+    keys = [(name, path[0]) for name, _, path in shape.columns if path is not None]
+    if any(_ADDED.match(name) for kind in group.kinds for name in kind.by_name):
+        return False
+    if wanted.whole_structs and any(data_type.startswith("STRUCT(") for _, data_type in own):
+        return False
+    if not wanted.narrow:
+        last = list(shape.columns[len(own) :])
+        in_order = len(last) == len(keys) and all(path is not None for _, _, path in last)
+        same = all(kind.columns == own for kind in group.kinds)
+        return same and in_order and (shape.native_folders or not keys) and all(n == k for n, k in keys)
+    read = [each for each in own if wanted.may_read(each[0])]
+    from_paths = [(name, key) for name, key in keys if wanted.may_read(name)]
+    if from_paths and not (shape.native_folders and all(name == key for name, key in from_paths)):
+        return False
+    return all(kind.by_name.get(folded(each[0])) == each for each in read for kind in group.kinds)
 
 
 def _reads_partitions(snapshot: Snapshot, ordinals: NDArray[np.intp], shape: ScanShape) -> bool:
@@ -120,35 +206,39 @@ def _reads_partitions(snapshot: Snapshot, ordinals: NDArray[np.intp], shape: Sca
     return bool((snapshot.partition_ordinals[ordinals] == snapshot.partition_ordinals[ordinals[0]]).all())
 
 
-def _native_sql(
-    snapshot: Snapshot,
-    ordinals: NDArray[np.intp],
-    columns: FileColumns,
-    shape: ScanShape,
-    bind: Bind,
-    reading: Reading,
-) -> str:
+def _native_sql(snapshot: Snapshot, group: _Group, shape: ScanShape, bind: Bind, reading: Reading) -> str:
     """A query over files that DuckDB reads alike."""
-    uris: list[Any] = snapshot.columns.column("base_file").take(pa.array(ordinals, pa.int64())).to_pylist()
+    columns = group.kinds[0]
     has_positions = _POSITION not in columns.by_name
+    read = frozenset(_read_of_files(shape, reading))
     selected: list[str] = []
-    keys: list[str] = []
     for name, data_type, path in shape.columns:
         if path is None:
-            whole = reading.whole_structs and has_positions and data_type.startswith("STRUCT(")
-            selected.append(_column(columns.by_name.get(folded(name)), name, data_type, whole=whole))
+            held = columns.by_name.get(folded(name)) if name in read else None
+            whole = reading.wanted.whole_structs and has_positions and data_type.startswith("STRUCT(")
+            selected.append(_column(held, name, data_type, whole=whole))
         elif shape.native_folders:
-            keys.append(f"{quote_text(path[0])}: {data_type}")
             selected.append(quote(path[0]) if path[0] == name else f"{quote(path[0])} AS {quote(name)}")
         else:
-            partition = snapshot.partition_ordinals[ordinals[:1]]
+            partition = snapshot.partition_ordinals[group.ordinals[:1]]
             values = snapshot.partitions.values[path].take(pa.array(partition, pa.int64()))
             selected.append(f"{bind(parameter_values(values)[0])}::{data_type} AS {quote(name)}")
+    scan = _read_parquet(snapshot, group.ordinals, shape, bind)
+    return f"SELECT {', '.join(selected)} FROM {scan}{_stands_at(reading.positions)}"
+
+
+def _read_parquet(snapshot: Snapshot, ordinals: NDArray[np.intp], shape: ScanShape, bind: Bind) -> str:
+    """The native scan of some files."""
+    uris: list[Any] = snapshot.columns.column("base_file").take(pa.array(ordinals, pa.int64())).to_pylist()
+    keys = [
+        f"{quote_text(path[0])}: {data_type}"
+        for _, data_type, path in shape.columns
+        if path is not None and shape.native_folders
+    ]
     folders = f"hive_partitioning = {'true' if keys else 'false'}"
     if keys:
         folders += f", hive_types_autocast = false, hive_types = {{{', '.join(keys)}}}"
-    read = f"{READ_PARQUET}({bind([file_name(uri) for uri in uris])}, {folders}, binary_as_string = false)"
-    return f"SELECT {', '.join(selected)} FROM {read}{_stands_at(reading.positions)}"
+    return f"{READ_PARQUET}({bind([file_name(uri) for uri in uris])}, {folders}, binary_as_string = false)"
 
 
 def _column(held: tuple[str, str | None] | None, name: str, data_type: str, *, whole: bool) -> str:

@@ -99,7 +99,7 @@ def scan_shape(
     files = native.of(snapshot, run)
     if table_format == "parquet" and files:
         return _parquet_shape(snapshot, files, run, name)
-    return ScanShape(_table_columns(snapshot, run, name), files)
+    return ScanShape(_as_shown(_table_columns(snapshot, run, name), run), files)
 
 
 def _parquet_shape(
@@ -143,10 +143,8 @@ def _hidden(
             expected[name], shown[name] = own, data_type
     if not expected:
         return frozenset(name for name, _, _ in columns)
-    spelled = run.execute(
-        "SELECT " + ", ".join(f"typeof(NULL::{own})" for own in expected.values())
-    ).fetchone()
-    same = {name for name, spelling in zip(expected, spelled or (), strict=True) if spelling == shown[name]}
+    spelled = _spelled(expected.values(), run)
+    same = {name for name, spelling in zip(expected, spelled, strict=True) if spelling == shown[name]}
     return frozenset(name for name, _, _ in columns if name not in same)
 
 
@@ -179,6 +177,20 @@ def _table_columns(
             raise SchemaError(f"table {name}: DuckDB has no type for column {entry.name!r} ({entry.type})")
         columns.append((entry.path[0], data_type, entry.path if from_path else None))
     return tuple(columns)
+
+
+def _as_shown(
+    columns: tuple[tuple[str, str, tuple[str, ...] | None], ...], run: duckdb.DuckDBPyConnection
+) -> tuple[tuple[str, str, tuple[str, ...] | None], ...]:
+    """The same with types as DuckDB writes them, to be compared with those of files."""
+    spelled = _spelled([data_type for _, data_type, _ in columns], run)
+    return tuple((name, shown, path) for (name, _, path), shown in zip(columns, spelled, strict=True))
+
+
+def _spelled(types: Collection[str], run: duckdb.DuckDBPyConnection) -> tuple[str, ...]:
+    """Each type as DuckDB writes it."""
+    shown = ", ".join(f"typeof(NULL::{each})" for each in types)
+    return (run.execute(f"SELECT {shown}").fetchone() or ()) if types else ()
 
 
 def _types_of_a_file(snapshot: Snapshot, run: duckdb.DuckDBPyConnection) -> Mapping[str, str]:

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from pruner.tables.file_schemas import BrokenFileError, SchemaReader, struct_fields
 from pruner.tables.listing import open_lister
-from pruner_duckdb.native import FileKinds, unasked
+from pruner_duckdb.native import Describe, FileColumns, FileKinds, unasked
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -35,6 +35,7 @@ class FileTypes:
         self._lister = open_lister(root, storage_options)
         self._reader = SchemaReader()
         self._schemas: dict[str, pa.Schema] = {}
+        self._columns: dict[int, tuple[pa.Schema, FileColumns | None]] = {}
         self._lock = Lock()
 
     def widened(
@@ -58,19 +59,34 @@ class FileTypes:
         verdicts = {id(schema): _widens(doubles, schema) for schema in schemas if schema is not None}
         return np.array([schema is not None and verdicts[id(schema)] for schema in schemas], dtype=bool)
 
-    def kinds(self, snapshot: Snapshot, ordinals: NDArray[np.intp]) -> FileKinds:
+    def kinds(self, snapshot: Snapshot, ordinals: NDArray[np.intp], describe: Describe) -> FileKinds:
         """Return what is known of some base files, for as many as can be read.
 
         Args:
             snapshot: the snapshot.
             ordinals: slices that have a base file.
+            describe: tells what DuckDB reads of a file; asked once for each schema.
         """
         schemas = self._of(snapshot, ordinals)
-        distinct = {id(schema): schema for schema in schemas if schema is not None}
-        places = {id_: place for place, id_ in enumerate(distinct)}
+        places: dict[int, int] = {}
+        columns: list[FileColumns | None] = []
+        for ordinal, schema in zip(ordinals.tolist(), schemas, strict=True):
+            if schema is not None and id(schema) not in places:
+                places[id(schema)] = len(columns)
+                columns.append(self._columns_of(schema, snapshot, ordinal, describe))
         found = np.full(len(snapshot), -1, dtype=np.int32)
         found[ordinals] = [places.get(id(schema), -1) for schema in schemas]
-        return FileKinds(tuple(unasked(schema.names) for schema in distinct.values()), found)
+        return FileKinds(tuple(columns), found)
+
+    def _columns_of(
+        self, schema: pa.Schema, snapshot: Snapshot, ordinal: int, describe: Describe
+    ) -> FileColumns | None:
+        known = self._columns.get(id(schema))
+        if known is None:
+            uri: str = snapshot.columns.column("base_file")[ordinal].as_py()
+            # Kept with its schema, whose identity would be another's otherwise.
+            known = self._columns[id(schema)] = schema, describe(uri, schema.names) or unasked(schema.names)
+        return known[1]
 
     def _of(self, snapshot: Snapshot, ordinals: NDArray[np.intp]) -> list[pa.Schema | None]:
         """The schema of each base file; None for what cannot be read."""
@@ -86,6 +102,7 @@ class FileTypes:
             missing = [uri for uri in files if uri not in self._schemas]
             if len(self._schemas) + len(missing) > _KEPT_FILES:
                 self._schemas.clear()
+                self._columns.clear()
                 missing = list(files)
             wanted = [(uri.removeprefix(self._prefix), files[uri]) for uri in missing]
             read = self._reader.read_all(self._lister, wanted)
