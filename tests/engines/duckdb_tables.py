@@ -10,6 +10,7 @@ import duckdb
 
 import pruner
 import pruner_duckdb
+from tests.support import plain_duckdb
 
 Rows = list[tuple[Any, ...]]
 
@@ -20,8 +21,7 @@ REGIONS = ("de", "fr x", "us")
 
 def write_tree(root: Path, files: Mapping[str, str]) -> Path:
     """Write one Parquet file for each relative path, with the rows of its query."""
-    writer = duckdb.connect()
-    writer.execute("SET TimeZone = 'UTC'")
+    writer = plain_duckdb.session()
     for name, query in files.items():
         path = root / name
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -10,7 +10,6 @@ from functools import reduce
 from pathlib import Path
 from typing import Any
 
-import duckdb
 import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -33,6 +32,7 @@ from pruner.expr.nodes import (
     disjunction,
 )
 from pruner.planning.plan import Plan
+from tests.support import plain_duckdb
 from tests.support.hudi_synthetic import SyntheticTable
 from tests.support.parquet_tables import write_tree
 
@@ -108,10 +108,10 @@ def table(root: Path) -> pruner.Table:
 
 def duckdb_rows(root: Path, where: str = "true") -> list[str]:
     """What DuckDB finds in the whole table, loaded first: over files it loses rows by their statistics (NaN)."""
-    found = duckdb.connect()
     source = f"read_parquet('{root}/**/*.parquet', hive_partitioning => true, union_by_name => true)"
-    found.execute(f"create table t as select {', '.join(NAMES)} from {source}")
-    return sorted(map(repr, found.execute(f"from t where {where}").fetchall()))
+    with plain_duckdb.session() as found:
+        found.execute(f"create temp table t as select {', '.join(NAMES)} from {source}")
+        return sorted(map(repr, found.execute(f"from t where {where}").fetchall()))
 
 
 def in_pyarrow(plan: Plan, columns: list[str] | None = None) -> pa.Table:
@@ -174,7 +174,8 @@ def test_the_files_that_are_left_hold_every_matching_row(
     plan = table.plan(where)
     assert plan.kept == kept
     scanned = read(plan, NAMES)
-    found = duckdb.connect().execute(f"from scanned where {where}").fetchall()
+    with plain_duckdb.session() as session:
+        found = session.execute(f"from scanned where {where}").fetchall()
     assert sorted(map(repr, found)) == duckdb_rows(root, where)
     assert scanned.num_rows == 3 * kept
 

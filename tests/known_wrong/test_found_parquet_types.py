@@ -8,7 +8,6 @@ from __future__ import annotations
 import datetime
 from pathlib import Path
 
-import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -16,6 +15,7 @@ import pytest
 import pruner
 import pruner_duckdb
 from pruner.expr.types import Unit
+from tests.support import plain_duckdb
 from tests.support.losses import kept_by
 from tests.support.parquet_types import (
     contradicting,
@@ -33,10 +33,9 @@ NEW_YORK = "America/New_York"
 
 def matching(folder: Path, predicate: str, zone: str = "UTC") -> set[str]:
     """Names of the files with a row for which the predicate is true, by DuckDB over a copy of their rows."""
-    with duckdb.connect() as connection:
-        connection.execute(f"SET TimeZone = '{zone}'; PRAGMA disable_optimizer")
+    with plain_duckdb.judge(zone) as connection:
         connection.execute(
-            "CREATE TABLE copied AS SELECT * FROM read_parquet($files, filename = true, union_by_name = true)",
+            "CREATE TEMP TABLE copied AS SELECT * FROM read_parquet($files, filename = true, union_by_name = true)",
             {"files": sorted(map(str, folder.glob("*.parquet")))},
         )
         rows = connection.execute(f"SELECT DISTINCT filename FROM copied WHERE {predicate}").fetchall()

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 import pruner
 from pruner.expr.sql import parse_predicate
+from tests.support import plain_duckdb
 
 
 def write_files(folder: Path, *files: pa.Array | pa.Table) -> Path:
@@ -39,8 +39,7 @@ def kept(folder: Path, predicate: str, zone: str = "UTC") -> set[str]:
 
 def matching(folder: Path, predicate: str, zone: str = "UTC") -> set[str]:
     """Names of the files that hold a row for which the predicate is true, by DuckDB without its optimizer."""
-    with duckdb.connect() as connection:
-        connection.execute(f"SET TimeZone = '{zone}'; PRAGMA disable_optimizer")
+    with plain_duckdb.judge(zone) as connection:
         rows = connection.execute(
             "SELECT DISTINCT filename FROM read_parquet($files, filename = true, union_by_name = true) "
             f"WHERE {predicate}",

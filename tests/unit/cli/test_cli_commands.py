@@ -97,6 +97,7 @@ def test_the_predicate_comes_from_a_file_or_from_standard_input(
     assert from_file.out.startswith("1 of 4 slices")
 
 
+@pytest.mark.load
 def test_a_million_values_in_a_file_are_planned(run: Run, flights: Path, tmp_path: Path) -> None:
     created(run, flights)
     values = ",".join(str(number) for number in range(1_000_005, 2_000_005))

@@ -101,6 +101,7 @@ def test_ten_thousand_values_are_read_as_fast_as_python_reads_them() -> None:
     assert min(ours) < 4 * min(pythons), "usually as long"
 
 
+@pytest.mark.load
 @pytest.mark.parametrize("engine", ENGINES)
 def test_a_million_values(engine: Engine) -> None:
     text = f"a NOT IN ({','.join(map(str, range(1_000_000)))}) AND b = 1"

@@ -13,6 +13,8 @@ from urllib.parse import parse_qs, unquote, urlsplit
 from xml.sax.saxutils import escape, unescape
 
 PAGE = 3
+POLL_SECONDS = 0.01
+"""How soon the server notices that it is to end; Python's own half a second is waited for after each test."""
 
 
 class _Server(ThreadingHTTPServer):
@@ -129,7 +131,7 @@ class _Handler(BaseHTTPRequestHandler):
 def serve(*, conditional: bool = True) -> Iterator[tuple[dict[str, str], _Server]]:
     """Serve the bucket `bucket`; gives the storage options that lead to it, and the server."""
     server = _Server(conditional)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread = threading.Thread(target=server.serve_forever, args=(POLL_SECONDS,), daemon=True)
     thread.start()
     options = {
         "endpoint": f"http://127.0.0.1:{server.server_address[1]}",

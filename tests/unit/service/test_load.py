@@ -9,6 +9,8 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import pytest
+
 from tests.unit.service.conftest import FILES, ROWS
 from tools.planner_service import planner_process
 
@@ -54,6 +56,7 @@ def _held(pid: int) -> tuple[int, int]:
     return pages * os.sysconf("SC_PAGE_SIZE"), len(list(Path(f"/proc/{pid}/fd").iterdir()))
 
 
+@pytest.mark.load
 def test_a_thousand_requests_of_many_clients(lake: Path) -> None:
     """No wrong plan among them; memory and descriptors are afterwards what they were after the first hundred."""
     with planner_process(lake.parents[1]) as (url, pid):
