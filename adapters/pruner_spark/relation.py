@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from dataclasses import dataclass
+from functools import partial
 from threading import Lock
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -78,23 +79,23 @@ class PrunedRelation:
         Raises:
             PrunerError, Py4JError: planning is not possible; nothing was dropped.
         """
-        predicate = java_scan.predicate()
-        state = SessionState.of_java(java_scan.reader())
-        rules = state.semantics(self.shape.mode)
-        filled_in = frozenset(column.name.lower() for column in self.shape.columns if column.filled_in)
-
-        def plan(pinned: PinnedSnapshot) -> Plan:
-            snapshot = pinned.with_filled_in(filled_in)
-            schema = schema_as_read(snapshot.schema, rules)
-            expression = TRUE if predicate is None else decode(predicate, state, schema)
-            return snapshot.plan(self._trusted(expression, schema), semantics=rules)
-
+        plan = partial(self.plan, java_scan.predicate(), SessionState.of_java(java_scan.reader()))
         first = plan(self.table.snapshot(self.shape.as_of))
         scan = self._apply(first, java_scan)
         if scan.files_unknown and self.shape.as_of is None and self.table.format == "hudi":
             # The relation was resolved before the newest commit: its slices are those of an earlier instant.
             return self._apply_past(plan, java_scan, scan)
         return scan
+
+    def plan(self, predicate: Any, state: SessionState, pinned: PinnedSnapshot) -> Plan:
+        """Plan a Catalyst predicate, None for none, by the rules of the session that reads the files."""
+        rules = state.semantics(self.shape.mode)
+        snapshot = pinned.with_filled_in(
+            frozenset(column.name.lower() for column in self.shape.columns if column.filled_in)
+        )
+        schema = schema_as_read(snapshot.schema, rules)
+        expression = TRUE if predicate is None else decode(predicate, state, schema)
+        return snapshot.plan(self._trusted(expression, schema), semantics=rules)
 
     def _apply(self, plan: Plan, java_scan: Any) -> Scan:
         # A Hudi relation can be older than the snapshot, which shows in files that the snapshot does not know.
@@ -107,7 +108,7 @@ class PrunedRelation:
         listed, unknown, dropped = map(int, answer.split(" "))
         return Scan(self.name, plan, switched_off(), listed, unknown, dropped)
 
-    def _apply_past(self, plan: Any, java_scan: Any, scan: Scan) -> Scan:
+    def _apply_past(self, plan: Callable[[PinnedSnapshot], Plan], java_scan: Any, scan: Scan) -> Scan:
         instant = java_scan.index().getLatestCompletedInstant()
         if not instant.isPresent():
             return scan

@@ -255,6 +255,26 @@ def test_s24_values_that_do_not_fit_their_annotation(
     assert kept(tmp_path, "x = 5") == {"five.parquet"}
 
 
+@pytest.mark.parametrize("using", ["column_stats", "bitmap"])
+@pytest.mark.parametrize(("annotation", "value"), [("INT_8", 379), ("INT_16", 70_000)])
+def test_s24_beside_wider_integers_spark_reads_the_number_as_it_is_stored(
+    tmp_path: Path, using: str, annotation: str, value: int
+) -> None:
+    """Spark wraps to the type of the column: with a plain INT32 in another file, nothing is wrapped."""
+    converted(tmp_path / "unfit.parquet", pa.array([value], pa.int32()), annotation)
+    converted(tmp_path / "fitting.parquet", pa.array([7], pa.int32()), annotation)
+    plain(tmp_path / "wide.parquet", pa.array([1000], pa.int32()))
+    table = pruner.open_table(str(tmp_path))
+    table.create_index("i", on="x", using=using)
+
+    def kept(predicate: str) -> set[str]:
+        return {Path(file).name for file in table.plan(predicate, dialect="spark").files}
+
+    assert kept(f"x = {value}") == {"unfit.parquet"}
+    assert kept("x = 7") == {"fitting.parquet", "unfit.parquet"}
+    assert kept("x = 1000") == {"wide.parquet", "unfit.parquet"}
+
+
 @pytest.mark.parametrize("type_", [pa.uint8(), pa.int8()])
 def test_s24_the_annotation_alone_is_no_doubt(tmp_path: Path, type_: pa.DataType) -> None:
     """Numbers that a believed footer shows to fit prune for every engine that has such a type."""

@@ -76,7 +76,7 @@ def _far(seconds: list[int]) -> pa.Array[Any]:
     )
 
 
-def _moment(number: int) -> datetime.datetime:
+def as_moment(number: int) -> datetime.datetime:
     return datetime.datetime(1970, 1, 1) + datetime.timedelta(seconds=number)
 
 
@@ -96,25 +96,25 @@ _MOMENTS = Family(
     ),
     lambda rng, number: 1_704_067_200 + number * rng.choice([1, 24]) * _HOUR + rng.randrange(4) * _HOUR,
     (
-        lambda n: f"'{_moment(n)}'",
-        lambda n: f"TIMESTAMP '{_moment(n)}'",
-        lambda n: f"TIMESTAMPTZ '{_moment(n)}+00'",
-        lambda n: f"DATE '{_moment(n).date()}'",
+        lambda n: f"'{as_moment(n)}'",
+        lambda n: f"TIMESTAMP '{as_moment(n)}'",
+        lambda n: f"TIMESTAMPTZ '{as_moment(n)}+00'",
+        lambda n: f"DATE '{as_moment(n).date()}'",
         lambda n: f"TIMESTAMP '9999-01-01 00:{n // 60 % 17:02}:{n % 60:02}'",
     ),
 )
 
 
-def _word(number: int) -> str:
+def as_word(number: int) -> str:
     return f"{chr(97 + number % 26)}{number}"
 
 
 def _words(numbers: list[int]) -> pa.Array[Any]:
-    return pa.array([_word(n) for n in numbers])
+    return pa.array([as_word(n) for n in numbers])
 
 
 def _bytes(numbers: list[int]) -> pa.Array[Any]:
-    return pa.array([_word(n).encode() for n in numbers])
+    return pa.array([as_word(n).encode() for n in numbers])
 
 
 _TEXTS = Family(
@@ -128,10 +128,10 @@ _TEXTS = Family(
     ),
     lambda rng, number: number * 7 + rng.randrange(9),
     (
-        lambda n: f"'{_word(n)}'",
+        lambda n: f"'{as_word(n)}'",
         lambda n: f"'{n}'",
-        lambda n: f"'{_word(n)}'::BLOB",
-        lambda n: rf"'\x{ord(_word(n)[0]):x}{n}'",
+        lambda n: f"'{as_word(n)}'::BLOB",
+        lambda n: rf"'\x{ord(as_word(n)[0]):x}{n}'",
     ),
 )
 
@@ -170,7 +170,7 @@ _INTEGERS = Family(
 )
 
 
-def _day(number: int) -> datetime.date:
+def as_day(number: int) -> datetime.date:
     return datetime.date(1970, 1, 1) + datetime.timedelta(days=number)
 
 
@@ -185,10 +185,10 @@ _DAYS = Family(
     ),
     lambda rng, number: 19_000 + number * 5 + rng.randrange(6),
     (
-        lambda n: f"DATE '{_day(n)}'",
-        lambda n: f"'{_day(n)}'",
+        lambda n: f"DATE '{as_day(n)}'",
+        lambda n: f"'{as_day(n)}'",
         str,
-        lambda n: f"TIMESTAMP '{_day(n)} 01:00:00'",
+        lambda n: f"TIMESTAMP '{as_day(n)} 01:00:00'",
     ),
 )
 

@@ -9,19 +9,15 @@ from __future__ import annotations
 
 import os
 import random
-from collections import Counter
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import duckdb
-import pyarrow as pa
 import pytest
 
 import pruner
 from pruner.expr.sql import parse_predicate
-from tests.soundness.parquet_type_kinds import FAMILIES, Family, Way
+from tests.soundness.mixed_tables import FILES, MixedTable, Tally, indexed, seeds, write_table
 from tests.support import profiles
 
 PREDICATES_PER_TABLE = 40
@@ -30,49 +26,6 @@ PAIRS = int(os.environ.get("PRUNER_PAIRS", DEFAULT_PAIRS))
 ZONES = ("UTC", "America/New_York", "Asia/Kolkata")
 LEAST_DROPPED = 0.6
 """Of the files of uniform tables that hold no matching row, the least share that plans drop."""
-
-
-def seeds(config: pytest.Config) -> list[int]:
-    given = os.environ.get("PRUNER_SEED")
-    if given:
-        return [int(seed) for seed in given.split(",")]
-    base = int(config.option.hypothesis_seed)
-    return [(base * 1_000_003 + number) % 2**32 for number in range(max(1, PAIRS // PREDICATES_PER_TABLE))]
-
-
-@dataclass(frozen=True)
-class MixedTable:
-    """A table on disk: its files hold the column `name` in these ways."""
-
-    root: Path
-    name: str
-    family: Family
-    ways: tuple[Way, ...]
-    numbers: tuple[int, ...]
-
-    @property
-    def uniform(self) -> bool:
-        return len(set(self.ways)) == 1
-
-
-def write_table(rng: random.Random, root: Path) -> MixedTable:
-    root.mkdir()
-    family = rng.choice(FAMILIES)
-    few = rng.sample(family.ways, min(len(family.ways), rng.choice([1, 1, 2, 3])))
-    nested = rng.random() < 0.25
-    drawn: list[int] = []
-    ways: list[Way] = []
-    for number in range(5):
-        way = rng.choice(few)
-        numbers = [family.draw(rng, number) for _ in range(rng.choice([1, 2, 5]))]
-        values = way.values(numbers)
-        if rng.random() < 0.2:
-            values = pa.concat_arrays([values, pa.nulls(1, values.type)])
-        column: pa.Array[Any] = pa.StructArray.from_arrays([values], ["y"]) if nested else values
-        way.write(root / f"{number}.parquet", column, "y" if nested else "x")
-        drawn += numbers
-        ways.append(way)
-    return MixedTable(root, "x.y" if nested else "x", family, tuple(ways), tuple(drawn))
 
 
 class Copy:
@@ -121,21 +74,11 @@ def draw_predicate(rng: random.Random, table: MixedTable) -> str:
             return leaf()
 
 
-def indexed(table: MixedTable, using: Sequence[str]) -> pruner.Table:
-    opened = pruner.open_table(str(table.root))
-    for number, kind in enumerate(using):
-        try:
-            opened.create_index(f"i{number}", on=table.name, using=kind)
-        except pruner.PrunerError:
-            continue  # a type that the index does not support, or files that disagree
-    return opened
-
-
 def test_no_row_is_lost_whatever_types_the_files_have(
     tmp_path: Path, pytestconfig: pytest.Config, record_property: Callable[[str, object], None]
 ) -> None:
-    tally: Counter[tuple[str, str]] = Counter()
-    for seed in seeds(pytestconfig):
+    tally = Tally()
+    for seed in seeds(pytestconfig, PAIRS // PREDICATES_PER_TABLE):
         rng = random.Random(seed)
         table = write_table(rng, tmp_path / str(seed))
         zone = rng.choice(ZONES)
@@ -143,9 +86,7 @@ def test_no_row_is_lost_whatever_types_the_files_have(
             copy = Copy(table, zone)
         except duckdb.Error:
             continue  # DuckDB does not read such a mix
-        pinned = indexed(
-            table, rng.choice([("column_stats",), ("bitmap",), ("column_stats", "bitmap")])
-        ).snapshot()
+        pinned = indexed(rng, table).snapshot()
         semantics = pruner.Semantics(engine="duckdb", zone=zone)
         for _ in range(PREDICATES_PER_TABLE):
             predicate = draw_predicate(rng, table)
@@ -158,14 +99,7 @@ def test_no_row_is_lost_whatever_types_the_files_have(
                 f"LOST {sorted(matching - kept)}: {predicate} in {zone}, {table.family.name} as "
                 f"{[way.name for way in table.ways]}\nrepeat: PRUNER_SEED={seed} .venv/bin/python -m pytest {__file__}"
             )
-            kind = table.ways[0].name if table.uniform else "mixed"
-            tally["pairs", "all"] += 1
-            tally["without", kind] += len(table.ways) - len(matching)
-            tally["dropped", kind] += len(table.ways) - len(kept)
-    uniform = [kind for what, kind in tally if what == "without" and kind != "mixed"]
-    without, dropped = (sum(tally[what, kind] for kind in uniform) for what in ("without", "dropped"))
-    shares = {kind: tally["dropped", kind] / max(1, tally["without", kind]) for kind in [*uniform, "mixed"]}
-    listed = ", ".join(f"{kind} {share:.0%}" for kind, share in sorted(shares.items()))
-    record_property("figure", f"{tally['pairs', 'all']:,} pairs; dropped of files without a match: {listed}")
+            tally.add(table.kind, without=FILES - len(matching), dropped=FILES - len(kept))
+    record_property("figure", str(tally))
     if "PRUNER_SEED" not in os.environ:
-        assert dropped >= LEAST_DROPPED * without, listed
+        assert tally.share() >= LEAST_DROPPED, str(tally)

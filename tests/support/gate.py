@@ -49,6 +49,7 @@ class Gate:
         self.behaviour: Behaviour = Behaviour()
         self.requests: list[Any] = []
         self.answers: list[Any] = []
+        self.exchanges: list[tuple[Any, Any]] = []
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self._server.daemon_threads = True
         threading.Thread(target=self._server.serve_forever, daemon=True).start()
@@ -62,6 +63,7 @@ class Gate:
         """Forget what was asked and answered so far."""
         self.requests.clear()
         self.answers.clear()
+        self.exchanges.clear()
 
     def serve(self, handler: BaseHTTPRequestHandler, body: bytes | None) -> None:
         """Answer one request."""
@@ -80,6 +82,7 @@ class Gate:
             behaviour.meanwhile()
         if body is not None and status == 200 and behaviour == Behaviour():
             self.answers.append(json.loads(answer))
+            self.exchanges.append((json.loads(body), self.answers[-1]))
         handler.send_response(behaviour.status or status)
         handler.send_header("Content-Length", str(len(answer)))
         handler.end_headers()

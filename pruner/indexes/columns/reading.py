@@ -158,7 +158,18 @@ def is_read(recorded: Recorded, field: Field, traits: Traits) -> bool:
         return _is_same_clock(recorded.text, file, possible, field, traits)
     if not possible and file in NARROW:
         return recorded.in_range or traits.narrow_integers is NarrowIntegers.WRAPPED
-    return all(_is_same_value(each.arrow, type_read(each, traits), recorded.in_range) for each in possible)
+    return all(_is_same_value(each.arrow, _value_read(each, field, traits), recorded.in_range) for each in possible)
+
+
+def _value_read(parquet: ParquetType, field: Field, traits: Traits) -> pa.DataType | None:
+    """Return the type that a file's values come as: Spark wraps narrow integers to the column's type, not the file's.
+
+    So where other files make the column wider, a number that does not fit its own file's annotation comes unwrapped.
+    """
+    read = type_read(parquet, traits)
+    if read in NARROW and traits.narrow_integers is NarrowIntegers.UNSIGNED_WIDENED:
+        return field.type if pa.types.is_integer(field.type) else read
+    return read
 
 
 def _is_same_value(recorded: pa.DataType | None, read: pa.DataType | None, in_range: bool) -> bool:

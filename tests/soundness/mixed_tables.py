@@ -1,0 +1,116 @@
+"""Random tables whose files hold one column by several Parquet types, and a tally of what plans over them drop."""
+
+from __future__ import annotations
+
+import os
+import random
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import pruner
+from tests.soundness.parquet_type_kinds import FAMILIES, Family, Way
+
+FILES = 5
+Finish = Callable[[random.Random, Path], object]
+
+
+@dataclass(frozen=True)
+class MixedTable:
+    """A table on disk: its files hold the column `name` in these ways."""
+
+    root: Path
+    name: str
+    family: Family
+    ways: tuple[Way, ...]
+    numbers: tuple[int, ...]
+
+    @property
+    def uniform(self) -> bool:
+        """Whether all files hold the column in one way."""
+        return len(set(self.ways)) == 1
+
+    @property
+    def kind(self) -> str:
+        """The way of a uniform table, for tallies."""
+        return self.ways[0].name if self.uniform else "mixed"
+
+
+def seeds(config: pytest.Config, tables: int) -> list[int]:
+    """Seeds of so many tables, or those that `PRUNER_SEED` repeats."""
+    given = os.environ.get("PRUNER_SEED")
+    if given:
+        return [int(seed) for seed in given.split(",")]
+    base = int(config.option.hypothesis_seed)
+    return [(base * 1_000_003 + number) % 2**32 for number in range(max(1, tables))]
+
+
+def write_table(
+    rng: random.Random,
+    root: Path,
+    families: Sequence[Family] = FAMILIES,
+    finish: Finish = lambda _, __: None,
+) -> MixedTable:
+    """Write a table of five files; `finish` may change each once it is written."""
+    root.mkdir()
+    family = rng.choice(families)
+    few = rng.sample(family.ways, min(len(family.ways), rng.choice([1, 1, 2, 3])))
+    nested = rng.random() < 0.25
+    drawn: list[int] = []
+    ways: list[Way] = []
+    for number in range(FILES):
+        way = rng.choice(few)
+        numbers = [family.draw(rng, number) for _ in range(rng.choice([1, 2, 5]))]
+        values = way.values(numbers)
+        if rng.random() < 0.2:
+            values = pa.concat_arrays([values, pa.nulls(1, values.type)])
+        column: pa.Array[Any] = pa.StructArray.from_arrays([values], ["y"]) if nested else values
+        path = root / f"{number}.parquet"
+        way.write(path, column, "y" if nested else "x")
+        finish(rng, path)
+        drawn += numbers
+        ways.append(way)
+    return MixedTable(root, "x.y" if nested else "x", family, tuple(ways), tuple(drawn))
+
+
+def indexed(rng: random.Random, table: MixedTable) -> pruner.Table:
+    """Open a table with column statistics, a bitmap or both over its column."""
+    opened = pruner.open_table(str(table.root))
+    for number, using in enumerate(rng.choice([("column_stats",), ("bitmap",), ("column_stats", "bitmap")])):
+        try:
+            opened.create_index(f"i{number}", on=table.name, using=using)
+        except pruner.PrunerError:
+            continue  # a type that the index does not support, or files that disagree
+    return opened
+
+
+@dataclass
+class Tally:
+    """How many of the files without a matching row plans have dropped, by the way that files hold the column."""
+
+    counts: Counter[tuple[str, str]] = field(default_factory=Counter[tuple[str, str]])
+    pairs: int = 0
+
+    def add(self, kind: str, *, without: int, dropped: int) -> None:
+        """Count one predicate."""
+        self.pairs += 1
+        self.counts["without", kind] += without
+        self.counts["dropped", kind] += dropped
+
+    def share(self, *kinds: str) -> float:
+        """The share over some kinds; all but mixed ones where none is named."""
+        chosen = kinds or [kind for what, kind in self.counts if what == "without" and kind != "mixed"]
+        without, dropped = (
+            sum(self.counts[what, kind] for kind in chosen) for what in ("without", "dropped")
+        )
+        return dropped / max(1, without)
+
+    def __str__(self) -> str:
+        kinds = sorted({kind for _, kind in self.counts})
+        listed = ", ".join(f"{kind} {self.share(kind):.0%}" for kind in kinds)
+        return f"{self.pairs:,} pairs; dropped of files without a match: {listed}"

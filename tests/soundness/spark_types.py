@@ -1,0 +1,293 @@
+"""What Spark is asked about tables of mixed Parquet types: files that it writes itself, settings, predicates."""
+
+from __future__ import annotations
+
+import datetime
+import random
+import shutil
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from decimal import Decimal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from tests.soundness.mixed_tables import MixedTable
+from tests.soundness.parquet_type_kinds import Family, Way, as_day, as_moment, as_word
+from tests.soundness.written_types import WRITTEN_FAMILIES
+from tests.support.catalyst import settings
+from tests.support.footers import written_by
+from tests.support.parquet_types import plain
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+SETTINGS: Mapping[str, tuple[str, ...]] = {
+    "spark.sql.session.timeZone": ("UTC", "America/New_York", "Asia/Kolkata"),
+    "spark.sql.ansi.enabled": ("false", "false", "true"),
+    "spark.sql.parquet.binaryAsString": ("false", "true"),
+    "spark.sql.legacy.parquet.nanosAsLong": ("false", "true"),
+    "spark.sql.parquet.int96TimestampConversion": ("false", "true"),
+    "spark.sql.parquet.datetimeRebaseModeInRead": ("CORRECTED", "LEGACY"),
+    "spark.sql.parquet.int96RebaseModeInRead": ("CORRECTED", "LEGACY"),
+    "spark.sql.parquet.inferTimestampNTZ.enabled": ("true", "false"),
+    "spark.sql.timestampType": ("TIMESTAMP_LTZ", "TIMESTAMP_LTZ", "TIMESTAMP_NTZ"),
+    "spark.sql.parquet.enableVectorizedReader": ("true", "false"),
+    "spark.sql.parquet.mergeSchema": ("false", "true"),
+}
+"""What a session may say about reading files, its zone and its mode aside that change predicates as well."""
+
+WRITERS = (
+    "parquet-mr version 1.13.1 (build db4183109d5b734ec5930d870cdae161e408ddba)",
+    "parquet-mr version 1.8.1",
+    "fastparquet-python version 2026.9.0 (build 0)",
+    "impala version 3.4.0",
+)
+"""Names of writers that a file may claim to have: Spark moves INT96 of some, and footers of some are not believed."""
+
+_CORRECTED = {
+    "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
+    "spark.sql.parquet.int96RebaseModeInWrite": "CORRECTED",
+}
+_SCHEMAS: Mapping[str, tuple[str, ...]] = {
+    "moments": ("TIMESTAMP", "TIMESTAMP_NTZ", "BIGINT"),
+    "old moments": ("TIMESTAMP", "TIMESTAMP_NTZ"),
+    "texts": ("STRING", "BINARY"),
+    "integers": ("TINYINT", "SMALLINT", "INT", "BIGINT", "DECIMAL(20,0)"),
+    "narrow integers": ("TINYINT", "SMALLINT", "INT", "BIGINT"),
+    "days": ("DATE", "INT"),
+    "old days": ("DATE",),
+    "decimals": ("DECIMAL(9,2)", "DECIMAL(12,2)", "DECIMAL(12,3)", "DECIMAL(30,2)"),
+    "sixteen bytes": ("BINARY",),
+    "fractions": ("FLOAT", "DOUBLE"),
+}
+"""Types that a user's own schema may give a column of each family."""
+
+
+def rules(rng: random.Random) -> dict[str, str]:
+    """Random settings of a session."""
+    return {
+        **{name: rng.choice(values) for name, values in SETTINGS.items()},
+        "spark.sql.codegen.wholeStage": "false",
+        "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    }
+
+
+def schema(rng: random.Random, table: MixedTable) -> str | None:
+    """The user's own schema, or None for the one that Spark infers."""
+    if rng.random() < 0.6:
+        return None
+    type_ = rng.choice(_SCHEMAS[table.family.name])
+    return f"x STRUCT<y: {type_}>" if "." in table.name else f"x {type_}"
+
+
+def another_writer(rng: random.Random, path: Path) -> None:
+    """Let some files claim that another writer made them."""
+    if rng.random() < 0.3:
+        written_by(path, rng.choice(WRITERS))
+
+
+def families(spark: SparkSession) -> tuple[Family, ...]:
+    """The ways of all writers, those of files that Spark writes itself among them."""
+    return tuple(
+        replace(each, ways=(*each.ways, *(made for way in each.ways for made in _of_spark(way, spark))))
+        for each in (*WRITTEN_FAMILIES, _OLD_MOMENTS, _OLD_DAYS)
+    )
+
+
+def _of_spark(way: Way, spark: SparkSession) -> list[Way]:
+    if way.name == "us UTC both":
+        option, kinds = "outputTimestampType", ("INT96", "TIMESTAMP_MICROS", "TIMESTAMP_MILLIS")
+    elif way.name.startswith("decimal") and way.name.endswith(" both"):
+        option, kinds = "writeLegacyFormat", ("true", "false")
+    else:
+        return []
+    return [
+        replace(
+            way,
+            name=f"{way.name} of Spark {option} {kind}",
+            write=_by_spark(spark, {f"spark.sql.parquet.{option}": kind}),
+        )
+        for kind in kinds
+    ]
+
+
+def _by_spark(spark: SparkSession, chosen: Mapping[str, str]) -> Callable[[Path, pa.Array[Any], str], Path]:
+    """A writer that has Spark read a plain file and write it its own way."""
+
+    def write(path: Path, values: pa.Array[Any], _: str) -> Path:
+        folder = path.with_suffix(".spark")
+        source = plain(path.with_suffix(".plain"), values)
+        reading = {"spark.sql.parquet.datetimeRebaseModeInRead": "CORRECTED"}
+        with settings(spark, {**_CORRECTED, **reading, **chosen}):
+            spark.read.parquet(str(source)).coalesce(1).write.parquet(str(folder))
+        (part,) = folder.glob("*.parquet")
+        part.rename(path)
+        shutil.rmtree(folder)
+        source.unlink()
+        return path
+
+    return write
+
+
+def _old_moments(seconds: list[int]) -> pa.Array[Any]:
+    return pa.array([each * 10**6 for each in seconds], pa.timestamp("us", "UTC"))
+
+
+def _long_ago(rng: random.Random, number: int) -> int:
+    """A second around the end of the Julian calendar, around 1900, or in 2024."""
+    day = rng.choice([-141_430, -200_000, -25_570, 19_700]) + number
+    return day * 86_400 + rng.randrange(24) * 3600
+
+
+def _marked(path: Path, values: pa.Array[Any], *, int96: bool, mark: bytes | None) -> Path:
+    marks = {} if mark is None else {b"org.apache.spark.version": b"3.5.9", mark: b""}
+    content = pa.table({"x": values}).replace_schema_metadata(marks)
+    pq.write_table(content, path, use_deprecated_int96_timestamps=int96)
+    return path
+
+
+def _marking(name: str, values: Callable[[list[int]], pa.Array[Any]], *, int96: bool) -> tuple[Way, ...]:
+    mark = b"org.apache.spark.legacyINT96" if int96 else b"org.apache.spark.legacyDateTime"
+    return tuple(
+        Way(
+            f"{name} {told}",
+            values,
+            lambda path, column, _, each=each: _marked(path, column, int96=int96, mark=each),
+        )
+        for told, each in (("of no writer", None), ("legacy", mark), ("of Spark 3", b"x"))
+    )
+
+
+_OLD_MOMENTS = Family(
+    "old moments",
+    (*_marking("old us", _old_moments, int96=False), *_marking("old int96", _old_moments, int96=True)),
+    _long_ago,
+    (),
+)
+
+
+def _dates(numbers: list[int]) -> pa.Array[Any]:
+    return pa.array(numbers, pa.int32()).view(pa.date32())
+
+
+_OLD_DAYS = Family(
+    "old days",
+    _marking("old date", _dates, int96=False),
+    lambda rng, number: rng.choice([-141_430, -200_000, 19_700]) + number * 2,
+    (),
+)
+
+
+def _day_of(number: int) -> str:
+    return str(datetime.date(1970, 1, 1) + datetime.timedelta(days=number))
+
+
+def _instants(n: int) -> list[str]:
+    moment = as_moment(n)
+    return [
+        f"TIMESTAMP '{moment}'",
+        f"TIMESTAMP '{moment}+00:00'",
+        f"TIMESTAMP_NTZ '{moment}'",
+        f"TIMESTAMP_LTZ '{moment} America/New_York'",
+        f"'{moment}'",
+        f"DATE '{moment.date()}'",
+        f"TIMESTAMP '{moment}' - INTERVAL 5 HOURS",
+        f"TIMESTAMP '9999-01-01 00:{n // 60 % 17:02}:{n % 60:02}'",
+        f"{n * 10**6}L",
+    ]
+
+
+def _whole(n: int) -> list[str]:
+    return [str(n), str(n), f"{n}.5", f"'{n}'", f"{n % 256}", f"{n % 65536}L", f"{n}.0D"]
+
+
+LITERALS: Mapping[str, Callable[[int], list[str]]] = {
+    "moments": _instants,
+    "old moments": _instants,
+    "texts": lambda n: [f"'{as_word(n)}'", f"'{n}'", f"X'{as_word(n).encode().hex()}'", f"{n}"],
+    "integers": _whole,
+    "narrow integers": _whole,
+    "days": lambda n: [f"DATE '{as_day(n)}'", f"'{as_day(n)}'", f"TIMESTAMP '{as_day(n)} 01:00:00'", str(n)],
+    "old days": lambda n: [f"DATE '{_day_of(n)}'", f"'{_day_of(n)}'"],
+    "decimals": lambda n: [
+        str(Decimal(n).scaleb(-2)),
+        str(n // 100),
+        f"'{Decimal(n).scaleb(-2)}'",
+        f"{n / 100}D",
+    ],
+    "sixteen bytes": lambda n: [f"X'{f'{n:016}'.encode().hex()}'", f"'{n:016}'"],
+    "fractions": lambda n: [
+        f"{n / 10}D",
+        f"CAST({n / 10} AS FLOAT)",
+        f"{n / 10}",
+        "double('NaN')",
+        str(n // 10),
+    ],
+}
+
+_SHAPES: Mapping[str, tuple[str, ...]] = {
+    "moments": (
+        "CAST({x} AS DATE) {op} {literal}",
+        "date_trunc('DAY', {x}) {op} {literal}",
+        "year({x}) {op} 2024",
+        "CAST({x} AS TIMESTAMP) {op} {literal}",
+        "CAST({x} AS TIMESTAMP_NTZ) {op} {literal}",
+    ),
+    "texts": (
+        "startswith({x}, '{letter}')",
+        "{x} LIKE '{letter}%'",
+        "CAST({x} AS STRING) {op} {literal}",
+        "upper({x}) {op} {literal}",
+    ),
+    "integers": (
+        "CAST({x} AS TINYINT) {op} {literal}",
+        "CAST({x} AS BIGINT) {op} {literal}",
+        "{x} + 1 {op} {literal}",
+        "{x} % 7 = 3",
+    ),
+    "days": ("CAST({x} AS TIMESTAMP) {op} {literal}", "year({x}) {op} 2022"),
+    "decimals": (
+        "CAST({x} AS DECIMAL(38,4)) {op} {literal}",
+        "CAST({x} AS DOUBLE) {op} {literal}",
+        "CAST({x} AS INT) {op} {literal}",
+    ),
+    "sixteen bytes": ("CAST({x} AS STRING) {op} {literal}",),
+    "fractions": ("isnan({x})", "CAST({x} AS DOUBLE) {op} {literal}"),
+}
+
+
+def draw_predicate(rng: random.Random, table: MixedTable) -> str:
+    """A predicate on the table's column; Spark may refuse it for the column's type."""
+    family = table.family.name
+
+    def literal() -> str:
+        return rng.choice(LITERALS[family](rng.choice(table.numbers) + rng.choice([0, 0, 0, -1, 1])))
+
+    def leaf() -> str:
+        operator = rng.choice(["=", "=", "<", "<=", ">", ">=", "!=", "<=>"])
+        match rng.randrange(8):
+            case 0:
+                return f"{table.name} IN ({', '.join(literal() for _ in range(rng.choice([1, 2, 3, 12])))})"
+            case 1:
+                return f"{table.name} BETWEEN {literal()} AND {literal()}"
+            case 2:
+                shape = rng.choice(_SHAPES[family.removeprefix("old ").removeprefix("narrow ")])
+                letter = chr(97 + rng.randrange(26))
+                return shape.format(x=table.name, op=operator, literal=literal(), letter=letter)
+            case 3 if rng.random() < 0.3:
+                return f"{table.name} IS {rng.choice(['', 'NOT '])}NULL"
+            case _:
+                return f"{table.name} {operator} {literal()}"
+
+    match rng.randrange(6):
+        case 0:
+            return f"({leaf()}) OR ({leaf()})"
+        case 1:
+            return f"NOT ({leaf()})"
+        case 2:
+            return f"({leaf()}) AND ({leaf()})"
+        case _:
+            return leaf()
