@@ -8,7 +8,8 @@ otherwise, a trait says so (`pruner.expr.engines`) (DuckDB 1.5 and 2.0, Spark 3.
 - A logical type without its converted type, those of time, UUID and the like aside: DuckDB reads the physical type.
 - INT96: an instant in Spark, a wall clock of microseconds in DuckDB; in Trino by a zone of its configuration.
 - An INT32 that holds more than the 8 or 16 bits of its annotation (trap S24): DuckDB wraps the number. Spark wraps
-  signed ones and reads unsigned ones as the next wider type; Trino reads the declared type. Both take what fits there.
+  signed ones to the column's type, which other files may make wider, and reads unsigned ones as the next wider type;
+  Trino reads the declared type. Both take what fits there.
 
 Arrow wraps numbers as DuckDB does, so an index has recorded them wrapped.
 """
@@ -114,6 +115,16 @@ def as_read(field: Field, semantics: Semantics) -> Field:
 def _common_type(types: set[pa.DataType]) -> pa.DataType | None:
     if len(types) > 1 and all(map(pa.types.is_signed_integer, types)):
         return max(types, key=lambda type_: type_.bit_width)
+    if types and all(map(pa.types.is_timestamp, types)) and len(set(map(is_instant, types))) == 1:
+        # Nanoseconds are rounded or not, by the engine and the other files.
+        units = {unit_of(type_) for type_ in types}
+        return (
+            timestamp("us", instant=is_instant(next(iter(types)))) if units == {"ms", "us"} else _only(types)
+        )
+    return _only(types)
+
+
+def _only(types: set[pa.DataType]) -> pa.DataType | None:
     return next(iter(types)) if len(types) == 1 else None
 
 

@@ -8,14 +8,16 @@ Promotion is a closed table; what is not in it is a conflict, and a field in con
 | no values (Parquet's null type) and T | T | |
 | float and double | double | conflict: one engine reads 0.1, another 0.10000000149 (trap S19) |
 | decimals of one scale | the wider precision | conflict: "anything to decimal" |
+| timestamps of ms and us, and INT96 | us | conflict where some are instants and others a wall clock |
 | structs | struct of the fields of both, each by these rules | |
 | anything else | that of the first file | conflict |
 
 Names that differ in case alone are one field in conflict, as are fields whose name and field id do not go
 together in every file. So is a VARIANT: its parts are no fields that an engine shows.
 
-The table is about Arrow's types, which are the same for every engine. A field also has the Parquet types that its files
-hold, for those engines that make something else of one of them.
+The table is about Arrow's types, which are the same for every engine, INT96 aside: it may be an instant or a wall
+clock. A field also has the Parquet types that its files hold, from which `pruner.expr.parquet_reading` tells for each
+engine what it makes of them, and whether that is one thing.
 """
 
 from __future__ import annotations
@@ -26,10 +28,14 @@ from typing import Any, cast
 
 import pyarrow as pa
 
+from pruner.expr.parquet_reading import INT96
+from pruner.expr.types import is_instant, timestamp
 from pruner.parquet_type import ParquetType
 from pruner.schema import Field
 from pruner.tables.file_schemas import field_id, parquet_type, struct_fields
 
+_EXACT_INSTANTS = {pa.timestamp(unit, "UTC") for unit in ("ms", "us")}
+_EXACT_MOMENTS = {*_EXACT_INSTANTS, pa.timestamp("ms"), pa.timestamp("us")}
 _SIGNED = (pa.int8(), pa.int16(), pa.int32(), pa.int64())
 _UNSIGNED = (pa.uint8(), pa.uint16(), pa.uint32(), pa.uint64())
 
@@ -124,8 +130,22 @@ def _merge_name(
     for entry in entries[1:]:
         type_, worse = promote(type_, entry.type)
         problem = problem or worse
-    merged = Field(path, type_, id_, conflict=conflict or problem, parquet=_parquet_types(entries))
+    parquet = _parquet_types(entries)
+    if problem is not None and (moments := _moments(parquet)) is not None:
+        type_, problem = moments, None
+    merged = Field(path, type_, id_, conflict=conflict or problem, parquet=parquet)
     yield from _alone(parent, pa.field(spellings[0], type_), merged.conflict, merged)
+
+
+def _moments(parquet: frozenset[ParquetType] | None) -> pa.DataType | None:
+    """The common type of timestamps that every engine reads without rounding; None for anything else.
+
+    Spark writes all of these into one table as `outputTimestampType` says.
+    """
+    types = {each.arrow for each in parquet or () if each.physical != INT96}
+    if not types <= _EXACT_MOMENTS or len({is_instant(each) for each in types if each is not None}) != 1:
+        return None
+    return timestamp("us", instant=types <= _EXACT_INSTANTS)
 
 
 def _merge_structs(

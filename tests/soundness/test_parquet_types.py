@@ -24,7 +24,7 @@ PREDICATES_PER_TABLE = 40
 DEFAULT_PAIRS = {"quick": 200, "default": 800}.get(profiles.NAME, max(20_000, profiles.REQUESTED))
 PAIRS = int(os.environ.get("PRUNER_PAIRS", DEFAULT_PAIRS))
 ZONES = ("UTC", "America/New_York", "Asia/Kolkata")
-LEAST_DROPPED = 0.6
+LEAST_DROPPED = 0.5
 """Of the files of uniform tables that hold no matching row, the least share that plans drop."""
 
 

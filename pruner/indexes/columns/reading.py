@@ -158,7 +158,9 @@ def is_read(recorded: Recorded, field: Field, traits: Traits) -> bool:
         return _is_same_clock(recorded.text, file, possible, field, traits)
     if not possible and file in NARROW:
         return recorded.in_range or traits.narrow_integers is NarrowIntegers.WRAPPED
-    return all(_is_same_value(each.arrow, _value_read(each, field, traits), recorded.in_range) for each in possible)
+    return all(
+        _is_same_value(each.arrow, _value_read(each, field, traits), recorded.in_range) for each in possible
+    )
 
 
 def _value_read(parquet: ParquetType, field: Field, traits: Traits) -> pa.DataType | None:
