@@ -17,6 +17,8 @@ import hudi
 import pyarrow as pa
 
 from pruner.errors import TableError
+from pruner.tables.hudi_avro import converted_by_hudi_rs
+from pruner_duckdb.unconverted import why_not_alike, why_not_alone
 
 if TYPE_CHECKING:
     from pruner.tables.snapshot import FileSlice, SliceSequence, Snapshot
@@ -74,18 +76,22 @@ class SliceMerger:
             table = hudi.HudiTable(snapshot.root, dict(storage_options))
             properties = table.hudi_options()
             until = as_of or self._pinned_at(snapshot, table.get_timeline())
-            options = hudi.HudiReadOptions()
-            self._reader = table.create_file_group_reader_with_options(
-                options.with_as_of_timestamp(until) if until else options
+            self._knows_table = converted_by_hudi_rs(table.get_schema_in_avro_str())
+            self._reader = (
+                _reader_of(table, until)
+                if self._knows_table
+                else hudi.HudiFileGroupReader(snapshot.root, dict(storage_options))
             )
         with_meta = properties.get("hoodie.populate.meta.fields", "true").lower() != "false"
         self.absent: frozenset[str] = frozenset() if with_meta else _META_COLUMNS
         """Columns of the schema that no file has, and which are NULL."""
         self._keys = (_RECORD_KEY,) if with_meta else _listed(properties, "hoodie.table.recordkey.fields")
         self._partial_updates = properties.get("hoodie.table.partial.update.mode", "").strip().upper()
-        version = properties.get("hoodie.table.version", "")
-        self._must_be_unique = not version.isdecimal() or int(version) >= _DUPLICATES_VERSION
+        self._version = properties.get("hoodie.table.version", "")
+        self._must_be_unique = not self._version.isdecimal() or int(self._version) >= _DUPLICATES_VERSION
         self._unique: set[str] = set()
+        self._fields = snapshot.schema.columns
+        self._alike: set[str] = set()
         self._opened = False
         self._lock = Lock()
 
@@ -111,9 +117,14 @@ class SliceMerger:
     def require_mergeable(self, slices: SliceSequence) -> None:
         """Open one of the slices, once: hudi-rs tells there whether it can merge the rows of this table at all.
 
+        Where it reads without the table, each slice by itself must be one that it can merge.
+
         Raises:
             TableError: it cannot, with the reason.
         """
+        for entry in () if self._knows_table else slices:
+            with self._told(f"cannot be read merged ({entry.file_id})"):
+                self._require_alike(entry)
         if self._opened or not len(slices):
             return
         if self._partial_updates not in _PARTIAL_UPDATES:
@@ -162,10 +173,32 @@ class SliceMerger:
                 f"table {self._name}: {base} holds several rows of one key, which hudi-rs does not merge with "
                 f"log files as Hudi does: {_ADVICE}"
             )
+        self._remember(self._unique, base)
+
+    def _require_alike(self, entry: FileSlice) -> None:
+        """Refuse a slice that hudi-rs, reading without the table, would not read as one of this table.
+
+        Raises:
+            TableError: it would not.
+        """
+        base = entry.base_file
+        if base in self._alike:
+            return
+        why = why_not_alone(self._version, base is not None)
+        if why is None and base is not None:
+            options = hudi.HudiReadOptions().with_batch_size(1)
+            stream = self._reader.read_file_slice_from_paths_stream(self._relative(base), [], options)
+            first = next(iter(stream), None)
+            why = "its base file is empty" if first is None else why_not_alike(self._fields, first.schema)
+        if why is not None or base is None:
+            raise TableError(f"table {self._name} cannot be read merged because {why}; {_ADVICE}")
+        self._remember(self._alike, base)
+
+    def _remember(self, checked: set[str], base: str) -> None:
         with self._lock:
-            if len(self._unique) >= _KEPT_CHECKS:
-                self._unique.clear()
-            self._unique.add(base)
+            if len(checked) >= _KEPT_CHECKS:
+                checked.clear()
+            checked.add(base)
 
     @contextmanager
     def _told(self, what: str) -> Generator[None]:
@@ -177,6 +210,13 @@ class SliceMerger:
         except BaseException as error:
             text = (str(error) or type(error).__name__).split("\n", 1)[0].split(". ", 1)[0].rstrip(" .")
             raise TableError(f"table {self._name} {what}: {text}; {_ADVICE}") from None
+
+
+def _reader_of(table: hudi.HudiTable, until: str | None) -> hudi.HudiFileGroupReader:
+    options = hudi.HudiReadOptions()
+    return table.create_file_group_reader_with_options(
+        options.with_as_of_timestamp(until) if until else options
+    )
 
 
 def _listed(properties: Mapping[str, str], name: str) -> tuple[str, ...]:

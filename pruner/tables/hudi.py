@@ -1,7 +1,7 @@
 """Hudi tables, copy-on-write and merge-on-read, of table versions 6, 8 and 9: listed by hudi-rs.
 
-What hudi-rs is known to misread is listed here instead (rule R6), and every slice with a file of an instant
-that has not completed is marked as unsettled (rule R4), whatever hudi-rs says.
+What hudi-rs is known to misread, and tables whose schema it cannot convert, are listed here instead (rule R6), and
+every slice with a file of an instant that has not completed is marked as unsettled (rule R4), whatever hudi-rs says.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import hudi
 
 from pruner.errors import StorageError, TableError
 from pruner.storage.opening import open_store
+from pruner.tables.hudi_avro import arrow_schema, converted_by_hudi_rs
 from pruner.tables.hudi_columns import HudiColumns
 from pruner.tables.hudi_files import HudiSlice, attach_logs, mark_unsettled, misread_by_hudi_rs
 from pruner.tables.hudi_following import NotFollowedError, follow
@@ -26,6 +27,7 @@ from pruner.tables.hudi_partitions import hudi_partitions
 from pruner.tables.hudi_properties import read_properties
 from pruner.tables.hudi_saving import load, save
 from pruner.tables.hudi_schema import as_it_was, table_schema
+from pruner.tables.hudi_slices import list_slices
 from pruner.tables.hudi_timeline import Timeline, newest_schema_file, read_timeline
 from pruner.tables.snapshot import Snapshot
 
@@ -151,8 +153,10 @@ class HudiSource:
         with _hudi_rs(self.root):
             table = hudi.HudiTable(self.root, {**self.storage_options, **_unchecked(timeline.properties)})
             avro = table.get_schema_in_avro_str()
-            _refuse_wall_clocks(self.root, avro)
-            arrow = table.get_schema_with_meta_fields()
+            listed_by_hudi_rs = converted_by_hudi_rs(avro)
+            arrow = (
+                table.get_schema_with_meta_fields() if listed_by_hudi_rs else arrow_schema(avro, self.root)
+            )
             then = _schema_as_of(table, as_of) if as_of else avro
         schema = table_schema(
             arrow, avro, newest_schema_file(self._store, timeline), timeline.properties, self.root
@@ -161,7 +165,10 @@ class HudiSource:
             schema = as_it_was(schema, avro, then, self.root)
         columns = self._followed(timeline) if as_of is None else None
         if columns is None:
-            columns = HudiColumns.of(self.root, self._list(table, timeline, as_of))
+            slices = (
+                self._listed(table, as_of) if listed_by_hudi_rs else list_slices(self._store, timeline, as_of)
+            )
+            columns = HudiColumns.of(self.root, self._checked(slices, timeline))
         id_ = timeline.id() if as_of is None else f"{timeline.id()}@{as_of}"
         return _Look(timeline, _snapshot(id_, columns, schema, timeline), columns)
 
@@ -181,12 +188,14 @@ class HudiSource:
             _log.debug("%s is listed in full: %s", self.root, reason)
             return None
 
-    def _list(self, table: hudi.HudiTable, timeline: Timeline, as_of: str | None) -> list[HudiSlice]:
-        """List the slices by hudi-rs, in the order of `HudiColumns`."""
+    def _listed(self, table: hudi.HudiTable, as_of: str | None) -> list[HudiSlice]:
         with _hudi_rs(self.root):
             options = hudi.HudiReadOptions()
-            listed = table.get_file_slices(options.with_as_of_timestamp(as_of) if as_of else options)
-            slices = [_slice(entry) for entry in listed]
+            found = table.get_file_slices(options.with_as_of_timestamp(as_of) if as_of else options)
+            return [_slice(entry) for entry in found]
+
+    def _checked(self, slices: list[HudiSlice], timeline: Timeline) -> list[HudiSlice]:
+        """The slices with what no index may cover marked, in the order of `HudiColumns`."""
         for entry in slices:
             _refuse_escape(self.root, entry)
         if misread_by_hudi_rs(timeline):
@@ -215,15 +224,6 @@ def _hudi_rs(root: str) -> Generator[None]:
     except BaseException as error:
         text = (str(error) or type(error).__name__).split("\n", 1)[0].rstrip(" .")
         raise TableError(f"cannot list the Hudi table {root} completely: {text}") from None
-
-
-def _refuse_wall_clocks(root: str, avro: str) -> None:
-    """Refuse what hudi-rs would end a call on with a panic, printed on standard error."""
-    if '"local-timestamp-' in avro:
-        raise TableError(
-            f"the Hudi table {root} has a timestamp without a zone (Spark's TIMESTAMP_NTZ), and hudi-rs, which lists "
-            "tables here, cannot read such schemas yet: engines read the table as before, without pruning"
-        )
 
 
 def _schema_as_of(table: hudi.HudiTable, instant: str) -> str | None:

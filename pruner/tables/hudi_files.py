@@ -22,6 +22,7 @@ _LOG_NAME = re.compile(
 _BASE_NAME = re.compile(
     r"(?P<file_id>[^_]+)_(?P<token>[^_]+)_(?P<instant>[0-9]{14,17})\.(?P<ending>[a-z0-9.]+)"
 )
+_BASE_ENDINGS = frozenset({"parquet", "orc", "hfile", "lance"})
 
 _SHARED_LOGS_VERSION = 6
 """The table version in which running writes append to the log files that readers already list."""
@@ -80,6 +81,21 @@ def log_name(name: str) -> LogName | None:
         return None
     file_id, instant, version, token = match.group("file_id", "instant", "version", "token")
     return LogName(name, file_id, instant, int(version), token or "")
+
+
+class BaseName(NamedTuple):
+    """The parts of a base file's name that tell what it belongs to."""
+
+    file_id: str
+    instant: str
+
+
+def base_name(name: str) -> BaseName | None:
+    """Take the name of a base file apart; None when it is not one, as the checksum of one (`.….crc`) is not."""
+    match = None if name.startswith(".") else _BASE_NAME.fullmatch(name)
+    if match is None or match.group("ending") not in _BASE_ENDINGS:
+        return None
+    return BaseName(*match.group("file_id", "instant"))
 
 
 def group_of(name: str) -> str | None:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from pruner.tables.hudi_commits import COMMIT_BYTES, UnreadCommitError, read_clean, read_commit
 from pruner.tables.hudi_files import HudiSlice, LogName, group_of, instant_of, log_name, mark_unsettled
+from pruner.tables.hudi_timeline import COMPLETION_TIMES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -38,7 +39,6 @@ _OPERATIONS = frozenset(
 )
 """Operations whose commits say all that they did; in version 6 a compaction is UNKNOWN."""
 
-_COMPLETION_TIMES = 8
 _NO_COMMIT = "null"
 _SIZED_AT_ONCE = 32
 
@@ -104,7 +104,7 @@ def _one_after_the_other(before: Timeline, now: Timeline) -> Iterator[Finished]:
     new = [each for instant, each in now.finished.items() if instant not in before.finished]
     if len(new) > MOST_INSTANTS:
         raise NotFollowedError(f"{len(new)} instants completed since")
-    has_times = now.properties.version >= _COMPLETION_TIMES
+    has_times = now.properties.version >= COMPLETION_TIMES
     newest = max(max(each.requested, each.completed) for each in before.finished.values())
     for instant in new:
         if instant.action != "clean" and instant.action not in _WRITES:
@@ -185,7 +185,7 @@ def _more_logs(
     entry: HudiSlice, stat: WriteStat, log: LogName, instant: Finished, now: Timeline
 ) -> HudiSlice:
     """The slice with one more log file, or a log file that grew (version 6)."""
-    has_times = now.properties.version >= _COMPLETION_TIMES
+    has_times = now.properties.version >= COMPLETION_TIMES
     if log.instant != (instant.requested if has_times else entry.instant):
         raise NotFollowedError(f"{instant.name} wrote a log file of another slice than the newest")
     logs = dict(zip(entry.logs, entry.log_sizes, strict=True))

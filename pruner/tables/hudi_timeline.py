@@ -30,10 +30,11 @@ _FILE_NAME = re.compile(
     r"(?P<requested>[0-9]{14,17})(?:_(?P<completed>[0-9]{14,17}))?"
     r"\.(?P<action>[a-z]+)(?:\.(?P<state>requested|inflight))?"
 )
-_COMPLETION_TIMES = 8
+COMPLETION_TIMES = 8
 """The table version from which the name of a completed instant holds its completion time."""
 
 _RUNNING = ("inflight", "requested")
+_WRITES = frozenset({"commit", "deltacommit", "replacecommit", "clustering", "compaction", "logcompaction"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +82,23 @@ class Timeline:
         """Tell whether a file of that instant belongs to a completed write (rule R4)."""
         return instant in self.completed or (bool(self.oldest) and instant < self.oldest)
 
+    @cached_property
+    def _first_write(self) -> str:
+        """The oldest write of the active timeline; a savepoint keeps its own from being archived with those around."""
+        kept = {instant for instant, action, done in self._instants() if done and action == "savepoint"}
+        writes = (instant for instant, action in self.completed.items() if action in _WRITES)
+        return min((instant for instant in writes if instant not in kept), default="")
+
+    def committed(self, instant: str) -> bool:
+        """Tell whether Hudi shows a file of that instant (`HoodieFileGroup.isFileSliceCommitted`).
+
+        Clean-up and roll-backs are archived by themselves, so an instant may be gone that is younger than the oldest
+        one: what counts is the oldest write.
+        """
+        if instant in self.completed:
+            return True
+        return instant not in self.pending and bool(self._first_write) and instant < self._first_write
+
     def log_instants(self) -> str:
         """Return `Snapshot.log_instants`: the oldest instant, then the completed ones."""
         return " ".join([self.oldest, *sorted(self.completed)])
@@ -106,7 +124,7 @@ class Timeline:
 
     def _instants(self) -> list[tuple[str, str, bool]]:
         """Return (time of the request, action, whether that file says completed) for each file."""
-        has_times = self.properties.version >= _COMPLETION_TIMES
+        has_times = self.properties.version >= COMPLETION_TIMES
         found: list[tuple[str, str, bool]] = []
         for name in self.names:
             match = _FILE_NAME.fullmatch(name)

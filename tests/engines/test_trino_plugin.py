@@ -7,15 +7,19 @@ import os
 import zlib
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
 from trino.exceptions import TrinoQueryError
 
+from tests.support import hudi_wall_clocks
 from tests.support.gate import Behaviour
 from tests.support.trino import STATIC, Result, Trino
 from tests.support.trino_tables import Registered, TrinoTables, write_plain
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.trino
 
@@ -271,3 +275,24 @@ def test_hudi_tables_are_not_changed_by_trino(
     )
     for sql in CHANGES:
         _refused_alike(trino_tables.trino, table.schema, "hudi", sql.format(table.name))
+
+
+def test_hudi_tables_with_wall_clocks_prune(
+    trino_tables: TrinoTables, start_session: Callable[[], SparkSession], tmp_path: Path
+) -> None:
+    """TIMESTAMP_NTZ, which pruner lists by itself: the rows of the plain connector from fewer splits."""
+    table = trino_tables.register(
+        hudi_wall_clocks.tables(start_session).copy("cow_v9", tmp_path),
+        {"id": "int", "clock": "timestamp", "seen": "timestamp", "ts": "bigint", "city": "string"},
+        partition_by="city",
+        hudi=True,
+    )
+    everything = table.run("true", catalog="pruned_hudi")
+    for where in (
+        "clock = TIMESTAMP '2024-03-31 04:30:00.000001'",
+        "clock > TIMESTAMP '2024-04-10 00:00:00'",
+        "clock IS NULL",
+    ):
+        pruned = table.run(where, catalog="pruned_hudi")
+        assert pruned.rows == table.run(where, catalog="hudi").rows, where
+        assert table.splits(pruned) < table.splits(everything), where

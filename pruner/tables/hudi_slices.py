@@ -1,0 +1,217 @@
+"""The slices of a Hudi table by the names of its files and its timeline, for tables that hudi-rs cannot list.
+
+The rules are those of Hudi's own file system view (`AbstractTableFileSystemView` and `HoodieFileGroup` of 1.2): a slice
+begins with the base file of a completed instant, or with log files alone; up to table version 6 a log file's name gives
+the slice that it belongs to, from version 8 on it belongs to the newest slice that was begun when it was completed;
+file groups that a completed instant replaced are gone. Whatever does not add up is an error, never a shorter listing.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from pruner.errors import TableError
+from pruner.tables.hudi_commits import UnreadCommitError, read_commit
+from pruner.tables.hudi_files import HudiSlice, LogName, base_name, log_name
+from pruner.tables.hudi_timeline import COMPLETION_TIMES
+
+if TYPE_CHECKING:
+    from pruner.storage.store import ObjectInfo, Store
+    from pruner.tables.hudi_timeline import Timeline
+
+_read_parquet: Any = getattr(pq, "read_table")  # noqa: B009 - its stub leaves types open
+_PARTITION_MARK = ".hoodie_partition_metadata"
+_INSIDE = ".hoodie"
+_MAX_COMMIT_BYTES = 1 << 30
+_MAX_ARCHIVE_BYTES = 1 << 30
+_REPLACING = frozenset({"replacecommit", "clustering"})
+
+Group = tuple[str, str]
+"""Partition path and file id."""
+
+
+@dataclass
+class _Files:
+    """The files of one file group: base files by their instant, log files."""
+
+    bases: dict[str, ObjectInfo] = field(default_factory=dict[str, "ObjectInfo"])
+    logs: list[tuple[LogName, int]] = field(default_factory=list[tuple[LogName, int]])
+
+
+def list_slices(store: Store, timeline: Timeline, as_of: str | None) -> list[HudiSlice]:
+    """Return the newest slice of each file group, in no order.
+
+    Args:
+        store: the table's root.
+        timeline: which instants have completed.
+        as_of: slices that began later are left out, and so is what later instants replaced; None for the newest.
+
+    Raises:
+        TableError: the slices cannot be told for sure.
+        StorageError: the store refuses.
+    """
+    groups = _groups(store)
+    for partition, file_id in _replaced(store, timeline, as_of):
+        groups.pop((partition, file_id), None)
+    completed_at = _Completions(store, timeline)
+    found: list[HudiSlice] = []
+    for group, files in groups.items():
+        entry = _newest(group, files, timeline, as_of, completed_at)
+        if entry is not None:
+            found.append(entry)
+    return found
+
+
+def _groups(store: Store) -> dict[Group, _Files]:
+    """The files of each file group.
+
+    Raises:
+        TableError: a folder with data is no partition, or a group has two base files of one instant.
+    """
+    marked: set[str] = set()
+    groups: dict[Group, _Files] = {}
+    for info in store.list():
+        partition, _, name = info.path.rpartition("/")
+        if partition.split("/", 1)[0] == _INSIDE:
+            continue
+        if name.startswith(_PARTITION_MARK):
+            marked.add(partition)
+            continue
+        log, base = log_name(name), base_name(name)
+        if log is not None:
+            groups.setdefault((partition, log.file_id), _Files()).logs.append((log, info.size))
+        elif base is not None:
+            bases = groups.setdefault((partition, base.file_id), _Files()).bases
+            if base.instant in bases:
+                raise _incomplete(store, f"{info.path} is the second base file of its file group and instant")
+            bases[base.instant] = info
+    strange = sorted({partition for partition, _ in groups} - marked)
+    if strange:
+        raise _incomplete(store, f"the folder {strange[0]!r} holds data files and no {_PARTITION_MARK}")
+    return groups
+
+
+def _incomplete(store: Store, why: str) -> TableError:
+    return TableError(f"cannot list the Hudi table {store.uri} completely: {why}")
+
+
+def _replaced(store: Store, timeline: Timeline, as_of: str | None) -> Iterable[Group]:
+    """Yield the file groups that completed instants replaced; what older ones replaced was deleted with them."""
+    for instant in timeline.finished.values():
+        if instant.action not in _REPLACING or (as_of is not None and instant.requested > as_of):
+            continue
+        path = f"{timeline.properties.timeline_path}/{instant.name}"
+        try:
+            commit = read_commit(store.get(path, _MAX_COMMIT_BYTES))
+        except UnreadCommitError as error:
+            raise _incomplete(store, f"{path} {error}") from None
+        for partition, file_ids in (commit.partition_to_replace_file_ids or {}).items():
+            for file_id in file_ids:
+                yield partition, file_id
+
+
+def _newest(
+    group: Group, files: _Files, timeline: Timeline, as_of: str | None, completed_at: _Completions
+) -> HudiSlice | None:
+    """The newest slice of a group that began in a completed write, up to `as_of`; None without one."""
+    bases = {instant: info for instant, info in files.bases.items() if timeline.committed(instant)}
+    logs = [entry for entry in files.logs if timeline.committed(entry[0].instant)]
+    if timeline.properties.version < COMPLETION_TIMES:
+        begun = {*bases, *(log.instant for log, _ in logs)}
+        start = _last(begun, as_of)
+        logs = [entry for entry in logs if entry[0].instant == start]
+    elif bases:
+        start = _last(bases, as_of)
+        later = min((instant for instant in bases if start is not None and instant > start), default=None)
+        logs = [entry for entry in logs if completed_at.within(entry[0].instant, start, later)]
+    else:
+        start = _last([log.instant for log, _ in logs], as_of, first=True)
+    return None if start is None else _slice(group, start, bases.get(start), logs)
+
+
+def _last(instants: Iterable[str], as_of: str | None, *, first: bool = False) -> str | None:
+    """The last (or first) of some instants up to `as_of`; None without one."""
+    until = [instant for instant in instants if as_of is None or instant <= as_of]
+    return (min if first else max)(until, default=None)
+
+
+def _slice(group: Group, instant: str, base: ObjectInfo | None, logs: list[tuple[LogName, int]]) -> HudiSlice:
+    ordered = sorted(logs, key=lambda entry: (entry[0].instant, entry[0].version, entry[0].token))
+    return HudiSlice(
+        partition=group[0],
+        file_id=group[1],
+        instant=instant,
+        base="" if base is None else base.path.rpartition("/")[2],
+        base_size=0 if base is None else base.size,
+        logs=tuple(log.name for log, _ in ordered),
+        log_sizes=tuple(size for _, size in ordered),
+    )
+
+
+class _Completions:
+    """When instants completed; the archived timeline is read where the active one does not tell."""
+
+    def __init__(self, store: Store, timeline: Timeline) -> None:
+        self._store = store
+        self._timeline = timeline
+        self._archived: Mapping[str, str] | None = None
+
+    def within(self, instant: str, start: str | None, end: str | None) -> bool:
+        """Tell whether a completed instant completed at or after `start` and before `end`; None is no bound."""
+        return (start is None or self._not_before(instant, start)) and (
+            end is None or not self._not_before(instant, end)
+        )
+
+    def _not_before(self, instant: str, moment: str) -> bool:
+        # What was requested later than that completed later still.
+        return instant >= moment or self._completed(instant) >= moment
+
+    def _completed(self, instant: str) -> str:
+        known = self._timeline.finished.get(instant)
+        if known is not None:
+            return known.completed
+        if self._archived is None:
+            self._archived = _archived(self._store, self._timeline.properties.history_path)
+        if instant not in self._archived:
+            raise _incomplete(
+                self._store, f"neither timeline tells when instant {instant}, which has log files, completed"
+            )
+        return self._archived[instant]
+
+
+def _archived(store: Store, folder: str) -> dict[str, str]:
+    """When each instant of the archived timeline completed (Hudi technical specification, "LSM timeline").
+
+    Raises:
+        TableError: it cannot be understood.
+    """
+    newest = max(
+        (
+            int(number)
+            for info in store.list(folder)
+            if (number := info.path.removeprefix(f"{folder}/manifest_")).isdecimal()
+        ),
+        default=None,
+    )
+    if newest is None:
+        return {}
+    found: dict[str, str] = {}
+    manifest = f"{folder}/manifest_{newest}"
+    try:
+        entries: Any = json.loads(store.get(manifest, _MAX_ARCHIVE_BYTES))
+        for entry in entries["files"]:
+            data = store.get(f"{folder}/{entry['fileName']}", _MAX_ARCHIVE_BYTES)
+            table = _read_parquet(pa.BufferReader(data), columns=["instantTime", "completionTime"])
+            pairs = zip(*(table[name].to_pylist() for name in table.column_names), strict=True)
+            found.update((start, end) for start, end in pairs if start and end)
+    except (ValueError, KeyError, TypeError, pa.ArrowException) as error:
+        raise _incomplete(
+            store, f"the archived timeline, by {manifest}, is not understood ({error})"
+        ) from None
+    return found
