@@ -17,8 +17,7 @@ import hudi
 import pyarrow as pa
 
 from pruner.errors import TableError
-from pruner.tables.hudi_avro import converted_by_hudi_rs
-from pruner_duckdb.unconverted import why_not_alike, why_not_alone
+from pruner_duckdb.unconverted import has_wall_clock, why_not_alike, why_not_alone
 
 if TYPE_CHECKING:
     from pruner.tables.snapshot import FileSlice, SliceSequence, Snapshot
@@ -76,7 +75,7 @@ class SliceMerger:
             table = hudi.HudiTable(snapshot.root, dict(storage_options))
             properties = table.hudi_options()
             until = as_of or self._pinned_at(snapshot, table.get_timeline())
-            self._knows_table = converted_by_hudi_rs(table.get_schema_in_avro_str())
+            self._knows_table = not any(has_wall_clock(field.type) for field in snapshot.schema.columns)
             self._reader = (
                 _reader_of(table, until)
                 if self._knows_table

@@ -18,6 +18,14 @@ _NAMED_BY_INSTANT = 8
 """The table version from which a log file holds blocks of the one instant that is in its name, and never grows."""
 
 
+def has_wall_clock(type_: pa.DataType) -> bool:
+    """Tell whether a column of a Hudi table holds timestamps without a zone, which hudi-rs cannot convert."""
+    kind: Any = type_
+    if pa.types.is_timestamp(kind):
+        return kind.tz is None
+    return any(has_wall_clock(kind.field(position).type) for position in range(kind.num_fields))
+
+
 def why_not_alone(version: str, has_base: bool) -> str | None:
     """Return why the reader cannot merge a slice without the table, None where it can; the text is a clause."""
     if not version.isdecimal() or int(version) < _NAMED_BY_INSTANT:
