@@ -5,10 +5,12 @@ from __future__ import annotations
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
-import pyarrow.compute as pc
 import pyarrow.dataset as ds
+import pyarrow.parquet as pq
 from pyarrow.fs import LocalFileSystem
 
+from pruner.arrow import arrow, compute
+from pruner.errors import SchemaError
 from pruner.storage.files import open_for_arrow
 from pruner_python.content import content_of
 
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
 
 engine = "pyarrow"
 
-_arrow: Any = pc  # whose stubs lack the expressions of datasets
+_parquet: Any = pq  # whose stubs leave types open
 
 
 def scan(
@@ -28,6 +30,8 @@ def scan(
 ) -> ds.Dataset:
     """The files of a plan as a dataset: see `pruner.adapters.FileScanner`."""
     content = content_of(plan, columns, storage_options)
+    for file in content.samples:
+        _check_readable(file, storage_options)
     format_: Any = ds.ParquetFileFormat()
     local = LocalFileSystem()
 
@@ -41,10 +45,18 @@ def scan(
     return dataset(fragments, content.schema, format_, local)
 
 
+def _check_readable(file: str, storage_options: Mapping[str, str]) -> None:
+    """Refuse a file that pyarrow does not open: Polars writes Arrow schemas with types that pyarrow lacks (Int128)."""
+    try:
+        _parquet.read_schema(open_for_arrow(file, None, storage_options))
+    except arrow.ArrowNotImplementedError as error:
+        raise SchemaError(f"pyarrow cannot read {file}: {error}") from None
+
+
 def _guarantee(part: Part) -> Any:
     """The values of a partition, as what holds for all of its rows: from there pyarrow takes them."""
     known = [
-        _arrow.field(name) == value if value.is_valid else _arrow.field(name).is_null()
+        compute.field(name) == value if value.is_valid else compute.field(name).is_null()
         for name, value in part.values.items()
     ]
     return reduce(lambda one, other: one & other, known) if known else None

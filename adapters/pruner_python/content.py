@@ -36,11 +36,15 @@ class Part:
 
 @dataclass(frozen=True)
 class Content:
-    """What is to be read: `schema` has the columns of the result, `stored` those that come from the files."""
+    """What is to be read: `schema` has the columns of the result, `stored` those that come from the files.
+
+    `samples` has one file of each Parquet schema, for engines that make other types of it than the table has.
+    """
 
     schema: pa.Schema
     stored: pa.Schema
     parts: list[Part]
+    samples: list[str]
 
 
 def content_of(plan: Plan, columns: Sequence[str] | None, storage_options: Mapping[str, str]) -> Content:
@@ -64,39 +68,45 @@ def content_of(plan: Plan, columns: Sequence[str] | None, storage_options: Mappi
         _check_field(plan, field)
     schema = pa.schema([pa.field(field.name, field.type) for field in fields])
     in_files = [field for field in fields if field.in_file]
-    _check_files(plan, in_files, storage_options)
+    samples = _check_files(plan, in_files, storage_options)
     stored = pa.schema([pa.field(field.name, field.type) for field in in_files])
     in_paths = [field for field in fields if not field.in_file]
-    return Content(schema, stored, list(_parts(plan, in_paths)) if count else [])
+    return Content(schema, stored, list(_parts(plan, in_paths)) if count else [], samples)
 
 
 def _check_field(plan: Plan, field: Field) -> None:
     for part in plan.schema:
         if part.path[0] == field.path[0] and part.conflict is not None:
-            raise _refusal(part.name, part.conflict)
+            raise refusal(part.name, part.conflict)
     if not field.absent_is_null:
-        raise _refusal(field.name, "files that lack it stand for a default value, which they do not hold")
+        raise refusal(field.name, "files that lack it stand for a default value, which they do not hold")
     if not field.in_file and field.path not in plan.snapshot.partitions.values:
-        raise _refusal(field.name, "it stands in the paths alone, and they do not tell its value")
+        raise refusal(field.name, "it stands in the paths alone, and they do not tell its value")
 
 
-def _refusal(name: str, reason: str) -> SchemaError:
+def refusal(name: str, reason: str) -> SchemaError:
+    """The error for a column that would not come out as the table has it."""
     return SchemaError(
         f"column {name!r} cannot be read from the files alone: {reason}; name the columns that you need"
     )
 
 
-def _check_files(plan: Plan, fields: list[Field], storage_options: Mapping[str, str]) -> None:
-    """Refuse a file that holds a column in another type, or under a name of other capitals, than can be read."""
+def _check_files(plan: Plan, fields: list[Field], storage_options: Mapping[str, str]) -> list[str]:
+    """Refuse a file that holds a column in another type, or under a name of other capitals, than can be read.
+
+    Returns:
+        One file of each schema.
+    """
     known = plan.snapshot.file_schemas
-    checked: set[int] = set()
+    samples: dict[int | bytes, str] = {}
     for ordinal, uri in _kept(plan):
         at = -1 if known is None else int(known.ordinals[ordinal])
-        if known is None or at < 0:
-            _check_schema(uri, _schema_in_footer(uri, storage_options), fields)
-        elif at not in checked:
-            checked.add(at)
-            _check_schema(uri, known.distinct[at], fields)
+        schema = _schema_in_footer(uri, storage_options) if known is None or at < 0 else known.distinct[at]
+        key = schema.serialize().to_pybytes() if known is None or at < 0 else at
+        if key not in samples:
+            samples[key] = uri
+            _check_schema(uri, schema, fields)
+    return list(samples.values())
 
 
 def _schema_in_footer(uri: str, storage_options: Mapping[str, str]) -> pa.Schema:
@@ -119,10 +129,10 @@ def _check_schema(uri: str, schema: pa.Schema, fields: list[Field]) -> None:
         if name is None:
             continue
         if name != field.name:
-            raise _refusal(field.name, f"{uri} spells it {name!r}")
+            raise refusal(field.name, f"{uri} spells it {name!r}")
         held: pa.DataType = cast("Any", schema).field(name).type
         if not _reads_as(held, field.type):
-            raise _refusal(field.name, f"the table has {field.type}, and {uri} holds {held}")
+            raise refusal(field.name, f"the table has {field.type}, and {uri} holds {held}")
 
 
 def _reads_as(held: pa.DataType, wanted: pa.DataType) -> bool:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import polars as pl
 import pyarrow as pa
 
-from pruner_python.content import content_of
+from pruner_python.content import content_of, refusal
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -17,8 +17,15 @@ if TYPE_CHECKING:
 
 engine = "polars"
 
-_WIDENED = pl.ScanCastOptions(integer_cast="upcast", missing_struct_fields="insert")
-"""What the check of the files lets through: wider integers, and structs that lack a field."""
+_CASTS = pl.ScanCastOptions(
+    integer_cast="upcast",
+    datetime_cast="convert-timezone",
+    categorical_to_string="allow",
+    missing_struct_fields="insert",
+)
+"""What Polars converts: narrower integers, and what it takes from the Arrow schema that some writers keep in the
+footer, where the table has what the Parquet schema says: zones other than UTC, categories. A struct may lack a field.
+"""
 
 
 def scan(
@@ -27,10 +34,37 @@ def scan(
     """The files of a plan as a LazyFrame: see `pruner.adapters.FileScanner`."""
     content = content_of(plan, columns, storage_options)
     whole, stored = _polars_schema(content.schema), _polars_schema(content.stored)
+    for file in content.samples:
+        _check_types(file, stored, storage_options)
     if not content.parts:
         return pl.LazyFrame(schema=whole)
     frames = [_frame(part, stored, whole, storage_options) for part in content.parts]
     return frames[0] if len(frames) == 1 else pl.concat(frames, how="vertical")
+
+
+def _check_types(file: str, stored: Mapping[str, Any], storage_options: Mapping[str, str]) -> None:
+    """Refuse a file of which Polars makes other types than the table has, and which it does not convert."""
+    options = dict(storage_options) or None
+    frame = pl.scan_parquet(file, hive_partitioning=False, glob=False, storage_options=options)
+    for name, found in frame.collect_schema().items():
+        if name in stored and not _converts(found, stored[name]):
+            raise refusal(name, f"the table has {stored[name]}, and Polars makes {found} of {file}")
+
+
+def _converts(found: Any, wanted: Any) -> bool:
+    if isinstance(found, pl.Struct) and isinstance(wanted, pl.Struct):
+        parts = {part.name: part.dtype for part in wanted.fields}
+        return all(part.name in parts and _converts(part.dtype, parts[part.name]) for part in found.fields)
+    if isinstance(found, pl.List) and isinstance(wanted, pl.List):
+        return _converts(found.inner, wanted.inner)
+    if isinstance(found, pl.Datetime) and isinstance(wanted, pl.Datetime):
+        zones = (found.time_zone is None, wanted.time_zone is None)
+        return found.time_unit == wanted.time_unit and zones[0] == zones[1]
+    if isinstance(found, pl.Categorical):
+        return bool(wanted == pl.String)
+    # Wider numbers have been checked by what the files hold.
+    numbers = found.is_integer() and wanted.is_integer() and pl.Int128 not in (found, wanted)
+    return bool(found == wanted or numbers or (found.is_decimal() and wanted.is_decimal()))
 
 
 def _frame(
@@ -41,7 +75,7 @@ def _frame(
         schema=dict(stored),
         missing_columns="insert",
         extra_columns="ignore",
-        cast_options=_WIDENED,
+        cast_options=_CASTS,
         hive_partitioning=False,
         glob=False,
         storage_options=dict(storage_options) or None,
@@ -52,4 +86,10 @@ def _frame(
 
 def _polars_schema(schema: pa.Schema) -> Mapping[str, Any]:
     polars: Any = pl  # whose types leave some open
-    return polars.from_arrow(schema.empty_table()).schema
+    found: dict[str, Any] = {}
+    for field in cast("list[pa.Field[Any]]", list(schema)):
+        try:
+            found.update(polars.from_arrow(pa.schema([field]).empty_table()).schema)
+        except polars.exceptions.PolarsError as error:
+            raise refusal(field.name, f"Polars has no type for the table's {field.type} ({error})") from None
+    return found
