@@ -91,6 +91,7 @@ class Placement:
         kind: IndexType,
         but: tuple[str, ...] = (),
         ordinals: NDArray[np.int64] | None = None,
+        only: Sequence[str] | None = None,
     ) -> Part:
         """The records of a segment without some columns, of the slices that are in the snapshot.
 
@@ -98,13 +99,15 @@ class Placement:
             entry: the segment.
             kind: the type of its index.
             but: names of the columns to leave out.
+            only: names of the columns to read, and no more of the segment than they take; None for all but `but`.
             ordinals: where they belong, by local ordinal, if that is known already.
 
         Raises:
             FormatError: the segment or its batch is damaged.
             StorageError: one of them cannot be read.
         """
-        records = self._segments.read(entry, but=but)
+        segments = self._segments
+        records = segments.read(entry, but=but) if only is None else segments.columns(entry, only)
         local = _locals(records, entry)
         records = as_recorded(records, kind, entry)
         if ordinals is None:

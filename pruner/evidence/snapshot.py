@@ -7,6 +7,7 @@ reason is recorded.
 
 from __future__ import annotations
 
+from functools import partial
 from threading import Lock
 from typing import TYPE_CHECKING
 
@@ -19,7 +20,7 @@ from pruner.evidence.join import Part, Placement, newest_of_each_slice
 from pruner.evidence.partitions import partition_evidence
 from pruner.evidence.sources import EitherSource, GroupedSource, LimitedSource, RecordsSource, Sources
 from pruner.expr.engines import Origin
-from pruner.indexes.optional import DeferringIndexType, RowEvidence
+from pruner.indexes.optional import DeferringIndexType, NotingEvidence, RecordPart, SelectiveIndexType
 from pruner.indexes.registry import index_type
 
 if TYPE_CHECKING:
@@ -101,9 +102,11 @@ class SnapshotEvidence:
         if isinstance(kind, DeferringIndexType):
             fetch = _Deferred(parts, self._segments, kind.deferred)
             evidence = kind.load_deferring(records, len(self._snapshot), about, fetch)
+        elif isinstance(kind, SelectiveIndexType):
+            evidence = kind.load_parts(list(map(self._selective, parts)), len(self._snapshot), about)
         else:
             evidence = kind.load(records, len(self._snapshot), about)
-        if isinstance(evidence, RowEvidence):
+        if isinstance(evidence, NotingEvidence):
             found.fallbacks += [f"index {definition.name}: {note}" for note in evidence.notes]
         found.usable.append(RecordsSource(definition.name, definition.using, evidence))
 
@@ -115,10 +118,17 @@ class SnapshotEvidence:
         self._placement.locate(entries)
         for entry in entries:
             try:
-                parts.append(self._placement.part(entry, kind, deferred))
+                only = self._resident(entry, kind) if isinstance(kind, SelectiveIndexType) else None
+                parts.append(self._placement.part(entry, kind, deferred, only=only))
             except (FormatError, StorageError) as error:
                 found.fallbacks.append(f"index {definition.name}: {error}")
         return newest_of_each_slice(parts, len(self._snapshot))
+
+    def _resident(self, entry: SegmentEntry, kind: SelectiveIndexType) -> list[str]:
+        return [name for name in self._segments.names(entry) if kind.is_resident(name)]
+
+    def _selective(self, part: Part) -> RecordPart:
+        return RecordPart(part.records, part.rows, partial(self._segments.columns, part.entry))
 
     def _grouped(
         self,

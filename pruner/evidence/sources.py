@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from pruner.indexes.optional import ListedEvidence, RowEvidence
+from pruner.indexes.optional import ListedEvidence, NotingEvidence, RowEvidence
 
 if TYPE_CHECKING:
     import numpy as np
@@ -79,11 +79,21 @@ class RecordsSource(Source):
         self.evidence = evidence
         self._uncovered = None if evidence.covered.all() else ~evidence.covered
         self._by_row = evidence if isinstance(evidence, RowEvidence) else None
+        self._noting = evidence if isinstance(evidence, NotingEvidence) else None
 
     @property
     def uncovered(self) -> Mask | None:
         """See `Source.uncovered`."""
         return self._uncovered
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """See `Source.notes`."""
+        return (
+            ()
+            if self._noting is None
+            else tuple(f"index {self.index}: {note}" for note in self._noting.notes)
+        )
 
     def possible(
         self, leaf: Leaf, outcome: Outcome, semantics: Semantics, at: NDArray[np.intp] | None

@@ -5,12 +5,13 @@ Each protocol stands for itself: the pipeline, the planner and maintenance ask w
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 from pruner.indexes.base import Evidence, IndexType
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping, Sequence
 
     import numpy as np
     import pyarrow as pa
@@ -89,7 +90,19 @@ Fetch: TypeAlias = "Callable[[NDArray[np.int64]], pa.Table]"
 
 
 @runtime_checkable
-class DeferringIndexType(IndexType, Protocol):
+class ArrangingIndexType(IndexType, Protocol):
+    """An index type whose records of many slices are stored in another form than `record` gives them."""
+
+    def arrange(self, records: pa.Table, field: Field) -> pa.Table:
+        """Bring the records of many slices (with `__slice`) into the order and form in which they are stored.
+
+        Some or all of them may be in that form already, those of several segments that become one.
+        """
+        ...
+
+
+@runtime_checkable
+class DeferringIndexType(ArrangingIndexType, Protocol):
     """An index type with many records of each slice, some of whose columns are read only when rows are asked for."""
 
     @property
@@ -97,15 +110,39 @@ class DeferringIndexType(IndexType, Protocol):
         """Names of those columns."""
         ...
 
-    def arrange(self, records: pa.Table, field: Field) -> pa.Table:
-        """Bring the records of many slices (with `__slice`) into the order in which they are stored."""
-        ...
-
     def load_deferring(self, records: pa.Table, count: int, field: Field, fetch: Fetch) -> Evidence:
         """Make evidence as `load` does, of records without the deferred columns, which `fetch` reads.
 
         The positions that `fetch` takes are those of `records`.
         """
+        ...
+
+
+class RecordPart(NamedTuple):
+    """The records of one segment, without the columns that are read later.
+
+    `records` has `__slice`. `rows` are their positions among all records of the segment, None for all of these. `read`
+    reads columns of all records of the segment; it raises FormatError or StorageError.
+    """
+
+    records: pa.Table
+    rows: NDArray[np.int64] | None
+    read: Callable[[list[str]], pa.Table]
+
+
+@runtime_checkable
+class SelectiveIndexType(IndexType, Protocol):
+    """An index type some of whose columns are read only when a predicate needs them, and then a few of them.
+
+    Its segments are stored so that reading a column costs no more than that column.
+    """
+
+    def is_resident(self, column: str) -> bool:
+        """Tell whether a column is read before anything is asked."""
+        ...
+
+    def load_parts(self, parts: Sequence[RecordPart], count: int, field: Field) -> Evidence:
+        """Make evidence as `load` does, of records with resident columns alone."""
         ...
 
 
@@ -119,6 +156,16 @@ class RefusingIndexType(IndexType, Protocol):
     @property
     def refusal(self) -> tuple[str, str]:
         """The columns that say so: a boolean that is false there (true or null elsewhere), and one sentence."""
+        ...
+
+
+@runtime_checkable
+class NotingEvidence(Evidence, Protocol):
+    """Evidence that can say why slices which have records are not covered, or could not be asked about."""
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """One sentence for each reason; there may be more after a question than before it."""
         ...
 
 

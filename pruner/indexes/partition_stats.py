@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from pruner.errors import FormatError
-from pruner.indexes.optional import AggregatingIndexType
+from pruner.indexes.optional import AggregatingIndexType, SelectiveIndexType
 from pruner.limits import SEGMENT_SLICES
 from pruner.metadata.coverage import digest_runs
 from pruner.metadata.segments import SLICE_COLUMN, slice_keys
@@ -90,7 +90,12 @@ def write_records(
         StorageError: the store failed, or a segment is larger than readers accept.
     """
     entry = metadata.write_segment(
-        kind.partition, records, definition=definition, field=field, batch=batch.entry
+        kind.partition,
+        records,
+        definition=definition,
+        field=field,
+        batch=batch.entry,
+        in_parts=isinstance(kind, SelectiveIndexType),
     )
     groups = _aggregated(kind, records, batch) if isinstance(kind, AggregatingIndexType) else None
     if groups is None:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from pruner.errors import IndexDefinitionError
 from pruner.indexes.bitmap import BITMAP
+from pruner.indexes.bloom_filter import BLOOM_FILTER
 from pruner.indexes.column_stats import COLUMN_STATS
 from pruner.plugins import BrokenPluginError, Group, MissingPluginError, load_plugin, plugin_names
 
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from pruner.indexes.optional import ValueIndexType
     from pruner.schema import Field
 
-_BUILT_IN: dict[str, IndexType] = {each.name: each for each in (COLUMN_STATS, BITMAP)}
+_BUILT_IN: dict[str, IndexType] = {each.name: each for each in (COLUMN_STATS, BLOOM_FILTER, BITMAP)}
 _ALIASES = {"col_stats": COLUMN_STATS.name}
 
 

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from pruner.errors import ConflictError
 from pruner.evidence.snapshot import usable_type
-from pruner.indexes.optional import DeferringIndexType
+from pruner.indexes.optional import ArrangingIndexType
 from pruner.indexes.partition_stats import SliceBatch, write_records
 from pruner.indexes.registry import index_type
 from pruner.metadata.segments import SLICE_COLUMN, batch_table
@@ -186,6 +186,6 @@ def _by_index(group: _Group, state: State) -> Iterator[tuple[IndexDefinition, li
 
 
 def _arranged(records: pa.Table, kind: IndexType, field: tuple[str, ...], snapshot: Snapshot) -> pa.Table:
-    if isinstance(kind, DeferringIndexType):
+    if isinstance(kind, ArrangingIndexType):
         return kind.arrange(records, snapshot.schema.find(field, case_sensitive=True))
     return records

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from threading import Lock
 from typing import TYPE_CHECKING
 
@@ -10,6 +10,7 @@ import numpy as np
 
 from pruner.errors import FormatError
 from pruner.metadata.coverage import locate
+from pruner.metadata.ranged import RangedSegments
 from pruner.metadata.segments import SLICE_COLUMN, slice_keys
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ class SegmentCache:
         self._limit = limit_bytes
         self._tables: dict[tuple[str, tuple[str, ...] | None, tuple[str, ...]], pa.Table] = {}
         self._lock = Lock()
+        self._ranged = RangedSegments(lambda: metadata().store, limit_bytes)
 
     def read(
         self, entry: SegmentEntry, only: tuple[str, ...] | None = None, but: tuple[str, ...] = ()
@@ -65,6 +67,14 @@ class SegmentCache:
     def located_in(self, batch: SegmentEntry, snapshot: Snapshot) -> NDArray[np.int64]:
         """Snapshot ordinal of each slice of a batch, -1 for those that are not in the snapshot."""
         return locate(snapshot.keys, slice_keys(self.read(batch)))
+
+    def names(self, entry: SegmentEntry) -> list[str]:
+        """The columns of a segment: raises as `read` does."""
+        return self.read(entry).column_names if entry.tail is None else self._ranged.open(entry).names
+
+    def columns(self, entry: SegmentEntry, names: Sequence[str]) -> pa.Table:
+        """Columns of a segment, of which no more is read than that where it can be read in parts: raises as `read`."""
+        return self.read(entry).select(list(names)) if entry.tail is None else self._ranged.read(entry, names)
 
     @staticmethod
     def entry(state: State | None, segment_id: str) -> SegmentEntry:

@@ -13,9 +13,11 @@ import pyarrow.parquet as pq
 from pruner.arrow import compute
 from pruner.errors import FormatError, StorageError
 from pruner.limits import SEGMENT_SLICES
+from pruner.metadata import ranged
 from pruner.metadata.definitions import now
 from pruner.metadata.log import checksum_of
-from pruner.metadata.state import FILES, FORMAT_VERSION, SegmentEntry
+from pruner.metadata.ranged import RANGED_FROM
+from pruner.metadata.state import FILES, FORMAT_VERSION, SegmentEntry, Tail
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -96,8 +98,11 @@ def write_segment(
     definition: IndexDefinition | None,
     field: tuple[str, ...] | None,
     batch: SegmentEntry | None,
+    in_parts: bool = False,
 ) -> SegmentEntry:
     """Write a segment under a name of its own; nobody sees it before its entry is committed.
+
+    With `in_parts` a large one is written so that readers may take single columns of it.
 
     Raises:
         StorageError: it is larger than readers accept, or the store failed.
@@ -116,7 +121,13 @@ def write_segment(
         "batch": batch.id if batch else None,
     }
     own = {key: value for key, value in (table.schema.metadata or {}).items() if key.startswith(OWN_METADATA)}
-    data = _to_parquet(table.replace_schema_metadata({**own, b"pruner.segment": msgspec.json.encode(about)}))
+    described = table.replace_schema_metadata({**own, b"pruner.segment": msgspec.json.encode(about)})
+    tail: Tail | None = None
+    if in_parts and table.nbytes >= RANGED_FROM:
+        data, tail_size = ranged.written(described, _bits_as_they_are(table), ROW_GROUP_ROWS)
+        tail = Tail(size=tail_size, checksum=checksum_of(data[-tail_size:]))
+    else:
+        data = _to_parquet(described)
     if len(data) > SEGMENT_BYTES:
         raise StorageError(f"a segment of {partition} has {len(data)} bytes, more than readers accept")
     store.put_new(path, data)
@@ -132,7 +143,22 @@ def write_segment(
         batch=batch.id if batch else None,
         record_version=definition.record_version if definition else 1,
         created_at=now(),
+        tail=tail,
     )
+
+
+def _bits_as_they_are(table: pa.Table) -> dict[str, Any]:
+    """How columns are written that are read one by one: bytes neither compressed nor summed up in the footer."""
+    schema: Any = table.schema
+    raw = [field.name for field in schema if pa.types.is_large_binary(field.type)]
+    return {
+        "compression": {field.name: "none" if field.name in raw else "zstd" for field in schema},
+        "use_dictionary": [field.name for field in schema if _repeats(field.type)],
+        "column_encoding": dict.fromkeys(raw, "DELTA_LENGTH_BYTE_ARRAY"),
+        "write_statistics": [field.name for field in schema if field.name not in raw],
+        "write_page_checksum": True,
+        "data_page_size": 1 << 30,
+    }
 
 
 def _to_parquet(table: pa.Table) -> bytes:

@@ -32,13 +32,21 @@ class NewerFormatError(FormatError):
     """A newer version of pruner wrote this: readers do without it and say so, writers refuse."""
 
 
+class Tail(msgspec.Struct, frozen=True, kw_only=True):
+    """The end of a segment that can be read in parts: it has the checksums of all before it (`metadata.ranged`)."""
+
+    size: Count
+    checksum: Checksum
+
+
 class SegmentEntry(msgspec.Struct, frozen=True, kw_only=True):
     """One live segment: a Parquet file with the records of one field of one definition for one slice batch.
 
     `partition` is the folder ("files", "column_stats", …), `path` is relative to the metadata table's root,
     `size` is in bytes, `checksum` covers the whole file. `definition`, `field` and `batch` (the id of the
     `files` segment whose local ordinals the records use) are None in the partition `files` itself. `partition_stats` is
-    the segment with the aggregates of these records, where there is one: it lives and goes with them.
+    the segment with the aggregates of these records, where there is one: it lives and goes with them. `tail` is there
+    where the segment can be read in parts.
     """
 
     id: Uuid
@@ -53,6 +61,7 @@ class SegmentEntry(msgspec.Struct, frozen=True, kw_only=True):
     record_version: Annotated[int, msgspec.Meta(ge=1)] = 1
     created_at: str = ""
     partition_stats: SegmentEntry | None = None
+    tail: Tail | None = None
 
     def files(self) -> tuple[SegmentEntry, ...]:
         """What is stored for this entry: its own file, and that of the aggregates."""

@@ -210,6 +210,7 @@ class MetadataTable:
         definition: IndexDefinition | None = None,
         field: tuple[str, ...] | None = None,
         batch: SegmentEntry | None = None,
+        in_parts: bool = False,
     ) -> SegmentEntry:
         """Write a segment and return its entry; it is invisible until a commit adds the entry to the state.
 
@@ -220,9 +221,10 @@ class MetadataTable:
             field: path of the field that was indexed; None in "files" alone.
             batch: the `files` segment whose local ordinals are in the column `__slice`; None in "files"
             alone.
+            in_parts: whether readers take single columns of it.
         """
         return segments.write_segment(
-            self.store, partition, table, definition=definition, field=field, batch=batch
+            self.store, partition, table, definition=definition, field=field, batch=batch, in_parts=in_parts
         )
 
     def read_segment(

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 import pyarrow as pa
 
-from pruner.indexes.optional import DeferringIndexType
+from pruner.indexes.optional import ArrangingIndexType
 from pruner.indexes.partition_stats import SliceBatch, write_records
 from pruner.metadata import receipts
 from pruner.metadata.receipts import Receipt
@@ -214,7 +214,7 @@ class _Batch:
         request = self._job.targets[number].request
         joined = pa.concat_tables(tables).combine_chunks()
         kind = request.kind
-        return kind.arrange(joined, request.field) if isinstance(kind, DeferringIndexType) else joined
+        return kind.arrange(joined, request.field) if isinstance(kind, ArrangingIndexType) else joined
 
 
 def _shifted(table: pa.Table, by: int) -> pa.Table:

@@ -204,7 +204,9 @@ def test_index_types_by_name() -> None:
     for name in ("column_stats", "COLUMN_STATS", "col_stats"):
         assert index_type(name) is COLUMN_STATS
     assert isinstance(COLUMN_STATS, RowIndexType)
-    with pytest.raises(IndexDefinitionError, match="no index type 'btree': use one of bitmap, column_stats"):
+    with pytest.raises(
+        IndexDefinitionError, match="no index type 'btree': use one of bitmap, bloom_filter, column_stats"
+    ):
         index_type("btree")
 
 

@@ -1,0 +1,5 @@
+"""Bloom filters: which values a slice certainly does not hold, in about ten bits a value."""
+
+from pruner.indexes.bloom_filter.index import BLOOM_FILTER, BloomFilter
+
+__all__ = ["BLOOM_FILTER", "BloomFilter"]

@@ -1,0 +1,115 @@
+"""Looks hashes up in the filters of many slices at once."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from pruner.indexes.bloom_filter.filters import WORDS, block_of, masks_of
+from pruner.indexes.bloom_filter.stripes import blocks_of, stripe_name, stripe_of, stripe_start
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import pyarrow as pa
+    from numpy.typing import NDArray
+
+    Mask = NDArray[np.bool_]
+    Integers = NDArray[np.int64]
+    Hashes = NDArray[np.uint64]
+    Words = NDArray[np.uint32]
+
+
+class WholeFilters:
+    """Filters that are in memory: `words` has the blocks of all of them, `starts` where each begins."""
+
+    def __init__(self, words: Words, starts: Integers, sizes: Integers) -> None:
+        self._words = words
+        self._starts = starts
+        self._sizes = sizes.astype(np.uint64)
+
+    def holding(self, rows: NDArray[np.intp], hashes: Hashes) -> Mask:
+        """Tell for each of some filters whether it may hold one of the hashes."""
+
+        def holds(left: NDArray[np.intp], one: Hashes) -> Mask:
+            at = rows[left]
+            return _all_set(self._words, self._starts[at] + block_of(one, self._sizes[at]), masks_of(one)[0])
+
+        return _any_of(len(rows), hashes, holds)
+
+
+class StripedFilters:
+    """Filters whose stripes are read when they are needed.
+
+    Args:
+        read: reads columns of all records of the segment.
+        stored: the positions of the filters among these records.
+        sizes: their numbers of blocks.
+        stripes: into how many stripes each is cut.
+    """
+
+    def __init__(
+        self, read: Callable[[list[str]], pa.Table], stored: Integers, sizes: Integers, stripes: int
+    ) -> None:
+        self._read = read
+        self._stored = stored
+        self._sizes = sizes
+        self._stripes = stripes
+
+    def holding(self, rows: NDArray[np.intp], hashes: Hashes) -> Mask:
+        """Tell for each of some filters whether it may hold one of the hashes.
+
+        Raises:
+            FormatError: what was read is damaged.
+            StorageError: it cannot be read.
+            ValueError: it is not of the size that the records say.
+        """
+        parts = [self._stripe(rows, hashes[number : number + 1]) for number in range(len(hashes))]
+        wanted: list[int] = sorted(set(np.concatenate(parts).tolist()))
+        table = self._read([stripe_name(number) for number in wanted])
+        columns = {number: blocks_of(table.column(stripe_name(number))) for number in wanted}
+
+        def holds(left: NDArray[np.intp], one: Hashes) -> Mask:
+            at = rows[left]
+            sizes, stripes = self._sizes[at], self._stripe(at, one)
+            within = block_of(one, sizes.astype(np.uint64)) - stripe_start(stripes, sizes, self._stripes)
+            found = np.zeros(len(at), np.bool_)
+            for number in np.unique(stripes).tolist():
+                here = np.flatnonzero(stripes == number)
+                blocks, ends = columns[number]
+                stored = self._stored[at[here]]
+                places = ends[stored] + within[here]
+                if (places >= ends[stored + 1]).any():
+                    raise ValueError("a stripe is shorter than its record says")
+                found[here] = _all_set(blocks.view(np.uint32).reshape(-1, WORDS), places, masks_of(one)[0])
+            return found
+
+        return _any_of(len(rows), hashes, holds)
+
+    def _stripe(self, rows: NDArray[np.intp], one: Hashes) -> Integers:
+        sizes = self._sizes[rows]
+        return stripe_of(block_of(one, sizes.astype(np.uint64)), sizes, self._stripes)
+
+
+def _any_of(count: int, hashes: Hashes, holds: Callable[[NDArray[np.intp], Hashes], Mask]) -> Mask:
+    """Ask for one hash after another, and each time only about what holds none of those before it."""
+    found = np.zeros(count, np.bool_)
+    left = np.arange(count)
+    for position in range(len(hashes)):
+        held = holds(left, hashes[position : position + 1])
+        found[left[held]] = True
+        left = left[~held]
+        if not len(left):
+            break
+    return found
+
+
+def _all_set(words: Words, blocks: Integers, masks: Words) -> Mask:
+    """Tell for each of some blocks whether it has the bit of each word; half of them go with every word."""
+    left = np.arange(len(blocks))
+    for word in range(WORDS):
+        left = left[(words[blocks[left], word] & masks[word]) != 0]
+    found = np.zeros(len(blocks), np.bool_)
+    found[left] = True
+    return found

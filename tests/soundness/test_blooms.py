@@ -1,0 +1,76 @@
+"""Bloom filters lose no matching row, alone and mixed with other indexes: random tables × predicates.
+
+`PRUNER_PAIRS` and `PRUNER_SEED` as in `test_parquet_tables`; a failure prints the command that repeats it.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import pruner
+from tests.soundness.kinds import KINDS
+from tests.soundness.predicates import Predicate, draw_predicate
+from tests.soundness.tables import DuckDBScan, RandomTable, write_table
+from tests.soundness.test_parquet_tables import SEMANTICS, seeds
+from tests.support import profiles
+
+PAIRS = int(
+    os.environ.get("PRUNER_PAIRS", {"quick": 1_000}.get(profiles.NAME, max(2_000, profiles.REQUESTED)))
+)
+PAIRS_PER_TABLE = 500
+"""Writing and indexing a table is most of the time."""
+
+LEAST_SHARE = 0.3
+"""Least share of pairs in which some but not all files match: below it the run would show little."""
+
+
+def test_no_matching_row_is_lost(
+    tmp_path: Path, pytestconfig: pytest.Config, record_property: Callable[[str, object], None]
+) -> None:
+    scan = DuckDBScan()
+    tally: Counter[str] = Counter()
+    for seed in seeds(pytestconfig)[: max(1, PAIRS // PAIRS_PER_TABLE)]:
+        rng = random.Random(seed)
+        table = write_table(rng, tmp_path / str(seed))
+        predicates = [draw_predicate(rng, table.columns, table.values) for _ in range(PAIRS_PER_TABLE)]
+        found = scan.matching_files(table, predicates)
+        for mixed in (False, True):
+            opened = pruner.open_table(str(table.root), index_uri=str(tmp_path / f"{seed} {mixed}"))
+            _create_indexes(opened, rng, table, mixed=mixed)
+            pinned = opened.snapshot()
+            for predicate, matching in zip(predicates, found, strict=True):
+                plan = pinned.plan(predicate.sql(), semantics=SEMANTICS)
+                lost = matching - set(plan.files)
+                assert not lost, f"LOST {sorted(lost)}{_repeat(seed, predicate)}"
+                tally["pairs"] += 1
+                tally["telling"] += 0 < len(matching) < len(table.files)
+                tally["dropped alone"] += not mixed and plan.kept < plan.total
+    record_property(
+        "figure", f"{tally['pairs']:,} pairs; bloom filters alone drop in {tally['dropped alone']:,}"
+    )
+    assert tally["telling"] >= LEAST_SHARE * tally["pairs"]
+    assert tally["dropped alone"] >= 0.1 * tally["pairs"]
+
+
+def _create_indexes(opened: pruner.Table, rng: random.Random, table: RandomTable, *, mixed: bool) -> None:
+    options = {"fpp": rng.choice(["0.001", "0.01", "0.1"])}
+    if mixed:
+        opened.create_index("stats", on="*")
+    for name, kind in table.columns.items():
+        if kind in KINDS and (not mixed or rng.random() < 0.6):
+            opened.create_index(f"values of {name}", on=f'"{name}"', using="bloom_filter", options=options)
+        if mixed and kind.name != "binary" and rng.random() < 0.3:
+            opened.create_index(f"rows of {name}", on=f'"{name}"', using="bitmap")
+
+
+def _repeat(seed: int, predicate: Predicate) -> str:
+    return (
+        f"\npredicate: {predicate.sql()}\nrepeat: PRUNER_SEED={seed} .venv/bin/python -m pytest "
+        "tests/soundness/test_blooms.py"
+    )
