@@ -66,7 +66,9 @@ class CombinedEvidence:
             self.note_silence(leaf)
             return np.ones(self.count, np.bool_)
         together = reduce(np.logical_and, answers)
-        return together | self.contradicted(leaf) if len(answers) > 1 else together
+        if len(answers) == 1 or together.all():
+            return together
+        return together | self.contradicted(leaf)
 
     def sources(self, leaf: Leaf) -> list[Source]:
         """The sources about a leaf's field; what is known to be unusable is noted."""
@@ -106,6 +108,8 @@ class CombinedEvidence:
                 excluded_by_any |= excludes
                 empty[position] &= excludes
             excluded &= excluded_by_any
+            if not excluded.any():
+                return excluded
         contradicted = excluded & ~reduce(np.logical_or, empty, np.zeros(self.count, np.bool_))
         if contradicted.any():
             self.notes[

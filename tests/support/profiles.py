@@ -18,7 +18,7 @@ from tests.support import constants
 
 NAME: Final = os.environ.get("PRUNER_TEST_PROFILE", "default")
 REQUESTED: Final = int(os.environ.get("PRUNER_FUZZ_N", "2000"))
-QUICK_SHARE: Final = 5
+QUICK_SHARE: Final = 8
 IS_FIXED: Final = NAME in ("quick", "default")
 """Whether this run is the same one everywhere."""
 

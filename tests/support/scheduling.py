@@ -9,19 +9,36 @@ from functools import cache
 from pathlib import Path
 
 from xdist.scheduler import LoadScopeScheduling
+from xdist.workermanage import WorkerController
 
 ROOT = Path(__file__).parent.parent.parent
-
-
 MARKS = ("spark", "trino")
+
+LONGEST = (
+    *MARKS,
+    "tests/soundness/test_bitmaps.py",
+    "tests/engines/test_duckdb_random.py",
+    "tests/soundness/test_parquet_tables.py",
+    "tests/engines/test_duckdb_sqlancer.py",
+    "tests/crash/test_builds.py",
+)
+"""What takes longest, longest first. xdist hands out files by their number of tests, so those that hold one test of two
+minutes would come last, and the other worker would wait for them.
+"""
 
 
 class OneWorkerForEachEngine(LoadScopeScheduling):
-    """Hands out whole files; those that name the same mark of an engine count as one."""
+    """Hands out whole files, the longest first; those that name the same mark of an engine count as one."""
 
     def _split_scope(self, nodeid: str) -> str:
         file = nodeid.split("::", 1)[0]
         return engine_of(file) or file
+
+    def _assign_work_unit(self, node: WorkerController) -> None:
+        longest = next((scope for scope in LONGEST if scope in self.workqueue), None)
+        if longest is not None:
+            self.workqueue.move_to_end(longest, last=False)
+        super()._assign_work_unit(node)
 
 
 @cache

@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import pruner
+from tests.unit.cli.conftest import Run
 
 
 def write(root: Path, number: int) -> None:
@@ -94,8 +95,7 @@ def test_a_round_that_fails_is_said_once_and_tried_again(table: pruner.Table, tm
     assert "1 slices indexed" in out
 
 
-def test_watch_and_dry_run_exclude_each_other(table: pruner.Table) -> None:
-    command = [sys.executable, "-m", "pruner", "refresh", table.uri, "--watch", "--dry-run"]
-    ran = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
-    assert ran.returncode == 2
-    assert "--watch refreshes: leave one of them out" in ran.stderr
+def test_watch_and_dry_run_exclude_each_other(table: pruner.Table, run: Run) -> None:
+    ran = run("refresh", table.uri, "--watch", "--dry-run")
+    assert ran.code == 2
+    assert "--watch refreshes: leave one of them out" in ran.err
