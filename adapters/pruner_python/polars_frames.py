@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 engine = "polars"
 
+_MOST_DIGITS = 38
+
 _CASTS = pl.ScanCastOptions(
     integer_cast="upcast",
     datetime_cast="convert-timezone",
@@ -86,10 +88,14 @@ def _frame(
 
 def _polars_schema(schema: pa.Schema) -> Mapping[str, Any]:
     polars: Any = pl  # whose types leave some open
-    found: dict[str, Any] = {}
     for field in cast("list[pa.Field[Any]]", list(schema)):
-        try:
-            found.update(polars.from_arrow(pa.schema([field]).empty_table()).schema)
-        except polars.exceptions.PolarsError as error:
-            raise refusal(field.name, f"Polars has no type for the table's {field.type} ({error})") from None
-    return found
+        if _is_too_wide(field.type):
+            raise refusal(field.name, f"Polars has no type for the table's {field.type}")
+    return polars.from_arrow(schema.empty_table()).schema
+
+
+def _is_too_wide(type_: Any) -> bool:
+    """Tell whether a type has decimals of more digits than Polars holds: it ends in a panic over some of them."""
+    if pa.types.is_decimal(type_):
+        return bool(type_.precision > _MOST_DIGITS)
+    return any(_is_too_wide(type_.field(position).type) for position in range(type_.num_fields))
