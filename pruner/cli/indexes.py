@@ -339,6 +339,8 @@ def _print_indexes(found: TableStatus) -> None:
             write_line(
                 f"note: index {printable(index.name)} cannot cover {count:,} slices: {printable(reason)}"
             )
+        for sentence in index.left_out.values():
+            write_line(f"note: index {printable(index.name)} leaves a column out: {printable(sentence)}")
         if index.where is not None:
             write_line(
                 f"note: index {printable(index.name)} takes partitions with {printable(index.where)} alone"

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
-from pruner.errors import ConflictError, IndexDefinitionError, SchemaError, TableError
-from pruner.expr.identifier import parse_column_path
+from pruner.errors import ConflictError, IndexDefinitionError, TableError
 from pruner.indexes.registry import index_type
+from pruner.maintenance.columns import ALL_COLUMNS, chosen_fields, fields_of
 from pruner.maintenance.commit import Publisher
 from pruner.maintenance.where import check_where, slices_where
 from pruner.metadata.coverage import locate
@@ -34,11 +34,8 @@ if TYPE_CHECKING:
     from pruner.metadata.table import MetadataTable
     from pruner.pipeline.batches import Runner
     from pruner.pipeline.requests import Progress
-    from pruner.schema import Field, TableSchema
     from pruner.tables.snapshot import Snapshot
     from pruner.tables.source import TableSource
-
-ALL_COLUMNS = "*"
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +104,7 @@ class Indexing:
         """
         kind = index_type(using)
         schema = self._snapshot().schema
-        fields = _chosen_fields(schema, on, kind, options)
+        fields = chosen_fields(schema, on, kind, options)
         if where is not None:
             check_where(where, schema)
         definition = define(
@@ -205,7 +202,7 @@ class Indexing:
         if definition.where is not None:
             in_scope = in_scope & slices_where(definition.where, snapshot, self._segments)
         targets: list[_Target] = []
-        for about in _fields_of(definition, snapshot.schema, kind):
+        for about in fields_of(definition, snapshot.schema, kind):
             covered = np.zeros(len(snapshot), np.bool_)
             for entry in state.segments_of(definition):
                 if entry.field == about.path:
@@ -307,49 +304,6 @@ def in_partitions(snapshot: Snapshot, wanted: Sequence[str]) -> NDArray[np.bool_
             )
         chosen |= matching
     return chosen[snapshot.partition_ordinals]
-
-
-def _chosen_fields(
-    schema: TableSchema, on: str | Sequence[str], kind: IndexType, options: dict[str, str]
-) -> list[Field]:
-    if on == ALL_COLUMNS:
-        return _supported(schema, kind, options)
-    fields = [schema.find(parse_column_path(text)) for text in ([on] if isinstance(on, str) else on)]
-    for chosen in fields:
-        if chosen.conflict:
-            raise IndexDefinitionError(f"column {chosen.name!r} cannot be indexed: {chosen.conflict}")
-        kind.check(chosen, options)
-    if len({chosen.path for chosen in fields}) != len(fields):
-        raise IndexDefinitionError("a column is named twice in one index: name it once")
-    return fields
-
-
-def _supported(schema: TableSchema, kind: IndexType, options: dict[str, str]) -> list[Field]:
-    found: list[Field] = []
-    for candidate in schema:
-        if candidate.conflict or not candidate.in_file:
-            continue
-        try:
-            kind.check(candidate, options)
-        except IndexDefinitionError:
-            continue
-        found.append(candidate)
-    return found
-
-
-def _fields_of(definition: IndexDefinition, schema: TableSchema, kind: IndexType) -> list[Field]:
-    """The fields that a definition covers in the table as it is now; those that are gone are left out."""
-    if definition.all_columns:
-        return _supported(schema, kind, definition.options)
-    found: list[Field] = []
-    for binding in definition.fields:
-        try:
-            about = schema.find(binding.path, case_sensitive=True)
-        except SchemaError:
-            continue
-        if about.conflict is None:
-            found.append(about)
-    return found
 
 
 def _chosen_definitions(state: State, only: str | None, where: str) -> tuple[IndexDefinition, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,11 +14,13 @@ from pruner.errors import PrunerError
 from pruner.evidence.snapshot import usable_type
 from pruner.expr.identifier import render_column_path
 from pruner.indexes.optional import RefusingIndexType
+from pruner.maintenance.columns import left_out
 from pruner.metadata.segments import SLICE_COLUMN
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from pruner.indexes.base import IndexType
     from pruner.metadata.definitions import IndexDefinition
     from pruner.metadata.segment_cache import SegmentCache
     from pruner.metadata.state import SegmentEntry, State
@@ -33,7 +35,8 @@ class IndexStatus:
     `bytes` is the size of its segments with their partition statistics, the times are ISO 8601 in UTC
     (`refreshed_at` None before the first build),
     `where` is the predicate on partition columns outside of which nothing is recorded (None: everything is), `note`
-    says why the index is not `usable`.
+    says why the index is not `usable`. `left_out` has one sentence for each column that an index on all columns ("*")
+    cannot take.
     """
 
     name: str
@@ -49,6 +52,7 @@ class IndexStatus:
     usable: bool
     note: str | None
     refused: dict[str, int]
+    left_out: dict[str, str] = field(default_factory=dict[str, str])
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +101,15 @@ def index_status(
         usable=note is None,
         note=note,
         refused=dict(refused),
+        left_out=_left_out(definition, snapshot, kind),
     )
+
+
+def _left_out(definition: IndexDefinition, snapshot: Snapshot, kind: IndexType | str) -> dict[str, str]:
+    if not definition.all_columns or isinstance(kind, str):
+        return {}
+    found = left_out(snapshot.schema, kind, definition.options)
+    return {render_column_path(path): sentence for path, sentence in found.items()}
 
 
 def _covered(

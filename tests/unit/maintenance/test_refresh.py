@@ -276,3 +276,21 @@ def test_two_builds_of_the_same_leave_one_set_of_records(root: Path) -> None:
     assert sum(entry.rows for entry in state.segments if entry.definition) == 10
     assert receipts.receipts(metadata_of(table).store) == []
     assert_sharp(table, 10)
+
+
+def test_columns_that_an_index_on_all_leaves_out_are_named(tmp_path: Path) -> None:
+    """Files that disagree about a type, and types that cannot be indexed: not silently."""
+    for name, zone in (("a", None), ("b", "UTC")):
+        columns = {"id": [1], "at": pa.array([1], pa.timestamp("us", zone)), "s": [{"x": 1, "l": [1]}]}
+        pq.write_table(pa.table(columns), tmp_path / f"{name}.parquet")
+    table = pruner.open_table(str(tmp_path))
+    table.create_index("all", on="*")
+    table.create_index("one", on="id", using="bitmap")
+    everything, one = table.status().indexes
+    assert everything.columns == ("id", "s.x")
+    assert everything.left_out == {
+        "at": "column 'at' cannot be indexed: files hold both timestamp[us] and timestamp[us, tz=UTC]",
+        "s.l": everything.left_out["s.l"],
+    }
+    assert "list<element: int64>, which column_stats cannot index" in everything.left_out["s.l"]
+    assert one.left_out == {}

@@ -1,0 +1,82 @@
+"""Which columns of a table an index is on: those that were named, or with "*" every one that its type can index."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pruner.errors import IndexDefinitionError, SchemaError
+from pruner.expr.identifier import parse_column_path
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from pruner.indexes.base import IndexType
+    from pruner.metadata.definitions import IndexDefinition
+    from pruner.schema import Field, TableSchema
+
+ALL_COLUMNS = "*"
+
+
+def chosen_fields(
+    schema: TableSchema, on: str | Sequence[str], kind: IndexType, options: dict[str, str]
+) -> list[Field]:
+    """Return the fields that a new index is to be on.
+
+    Raises:
+        IndexDefinitionError: one of those that were named cannot be indexed, or is named twice.
+        SchemaError: there is no such column.
+    """
+    if on == ALL_COLUMNS:
+        return _supported(schema, kind, options)
+    fields = [schema.find(parse_column_path(text)) for text in ([on] if isinstance(on, str) else on)]
+    for chosen in fields:
+        if chosen.conflict:
+            raise IndexDefinitionError(f"column {chosen.name!r} cannot be indexed: {chosen.conflict}")
+        kind.check(chosen, options)
+    if len({chosen.path for chosen in fields}) != len(fields):
+        raise IndexDefinitionError("a column is named twice in one index: name it once")
+    return fields
+
+
+def fields_of(definition: IndexDefinition, schema: TableSchema, kind: IndexType) -> list[Field]:
+    """Return the fields that a definition covers in the table as it is now; those that are gone are left out."""
+    if definition.all_columns:
+        return _supported(schema, kind, definition.options)
+    found: list[Field] = []
+    for binding in definition.fields:
+        try:
+            about = schema.find(binding.path, case_sensitive=True)
+        except SchemaError:
+            continue
+        if about.conflict is None:
+            found.append(about)
+    return found
+
+
+def left_out(schema: TableSchema, kind: IndexType, options: Mapping[str, str]) -> dict[tuple[str, ...], str]:
+    """Return why columns are not in an index on all columns: one sentence for each, by path.
+
+    Columns that stand in paths alone need no index, and a struct is no column besides its fields.
+    """
+    parents = {field.path[:depth] for field in schema for depth in range(1, len(field.path))}
+    found: dict[tuple[str, ...], str] = {}
+    for candidate in schema:
+        if candidate.in_file and candidate.path not in parents:
+            reason = _why_not(candidate, kind, options)
+            if reason is not None:
+                found[candidate.path] = reason
+    return found
+
+
+def _supported(schema: TableSchema, kind: IndexType, options: Mapping[str, str]) -> list[Field]:
+    return [field for field in schema if field.in_file and _why_not(field, kind, options) is None]
+
+
+def _why_not(field: Field, kind: IndexType, options: Mapping[str, str]) -> str | None:
+    if field.conflict:
+        return f"column {field.name!r} cannot be indexed: {field.conflict}"
+    try:
+        kind.check(field, options)
+    except IndexDefinitionError as error:
+        return str(error)
+    return None
