@@ -280,8 +280,8 @@ def test_two_builds_of_the_same_leave_one_set_of_records(root: Path) -> None:
 
 def test_columns_that_an_index_on_all_leaves_out_are_named(tmp_path: Path) -> None:
     """Files that disagree about a type, and types that cannot be indexed: not silently."""
-    for name, zone in (("a", None), ("b", "UTC")):
-        columns = {"id": [1], "at": pa.array([1], pa.timestamp("us", zone)), "s": [{"x": 1, "l": [1]}]}
+    for name, type_ in (("a", pa.timestamp("us")), ("b", pa.timestamp("us", "UTC"))):
+        columns = {"id": [1], "at": pa.array([1], type_), "s": [{"x": 1, "l": [1]}]}
         pq.write_table(pa.table(columns), tmp_path / f"{name}.parquet")
     table = pruner.open_table(str(tmp_path))
     table.create_index("all", on="*")
