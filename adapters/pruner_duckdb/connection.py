@@ -204,13 +204,16 @@ class Connection:
         def make() -> duckdb.DuckDBPyRelation:
             return runner.run(statement)
 
+        def told(error: duckdb.Error) -> Exception:
+            return runner.told(error, statement)
+
         if form is None or not form.lazy:
             # DuckDB's relation would hold on to the files that a lazy relation in a variable reads now.
             variables = runner.lazy_variables(statement)
             result = runner.attempt(statement)
             scope.keep(variables)
             return (
-                LazyRelation(make, runner.told, runner.tables.look_again)
+                LazyRelation(make, told, runner.tables.look_again)
                 if variables and result is not None
                 else result
             )
@@ -224,7 +227,7 @@ class Connection:
             (condition,) = (*arguments, *named.values())
             return self._filtered(statement, native, condition)
 
-        return LazyRelation(make, runner.told, runner.tables.look_again, filtered)
+        return LazyRelation(make, told, runner.tables.look_again, filtered)
 
     def _filtered(
         self, statement: Statement, native: duckdb.DuckDBPyRelation, condition: object

@@ -18,21 +18,11 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from pruner_duckdb.select import NotSelect, Select, Span, splice
+from pruner_duckdb.spelling import spelled_out
 from pruner_duckdb.tokens import CLOSING, OPENING, Token, tokens, with_plain_spaces
 
 Parse = Callable[[str], Select]
 
-_SHORT = re.compile(
-    r"\s*(?P<what>describe|desc|summarize|table)\s+(?:table\s+)?"
-    r"(?P<name>(?:\"(?:[^\"]|\"\")+\"|\w+)(?:\.(?:\"(?:[^\"]|\"\")+\"|\w+))*)\s*;?\s*",
-    re.IGNORECASE,
-)
-_SPELLED_OUT = {"describe": "DESCRIBE ", "desc": "DESCRIBE ", "summarize": "SUMMARIZE ", "table": ""}
-_COPY_TABLE = re.compile(
-    r"\s*copy\s+(?P<name>(?:\"(?:[^\"]|\"\")+\"|\w+)(?:\.(?:\"(?:[^\"]|\"\")+\"|\w+))*)\s*"
-    r"(?:\((?P<columns>[^()]*)\)\s*)?(?P<to>to\b)",
-    re.IGNORECASE,
-)
 _SELECT_STARTS = frozenset(["with", "select", "from", "values", "("])
 _ATTEMPTS = 8
 _PIVOTS = frozenset(["pivot", "pivot_wider"])
@@ -85,20 +75,6 @@ class Form:
             if start <= span.start and span.stop <= start + length:
                 return Span(span.start - start + outer, span.stop - start + outer)
         raise ValueError("a part of the probe that is not the statement's")
-
-
-def spelled_out(text: str) -> str:
-    """Write out the SELECT that `DESCRIBE t`, `SUMMARIZE t`, `TABLE t` and `COPY t TO` stand for; other text
-    stays.
-    """
-    short = _SHORT.fullmatch(text)
-    if short is not None:
-        return f"{_SPELLED_OUT[short.group('what').lower()]}SELECT * FROM {short.group('name')}"
-    copy = _COPY_TABLE.match(text)
-    if copy is not None:
-        columns = copy.group("columns") or "*"
-        return f"COPY (SELECT {columns} FROM {copy.group('name')}) {text[copy.start('to') :]}"
-    return text
 
 
 def form_of(text: str, parse: Parse) -> Form | None:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from pruner_duckdb.types import quote
+
 if TYPE_CHECKING:
-    from pruner_duckdb.select import Reference, Select
+    from pruner_duckdb.select import Reference, Select, Span
     from pruner_duckdb.tables import KnownTable
 
 Path = tuple[str, ...]
@@ -67,6 +69,26 @@ class TableNames:
             if path[: len(home)] == home and path[len(home) :] in self._tables:
                 return self._tables[path[len(home) :]]
         return None
+
+    def shortened(self, select: Select, replaced: Sequence[Reference]) -> list[tuple[Span, str]]:
+        """Edits from `schema.table.column` to `table.column` for tables and views in whose place something stands that
+        has no schema. A column may be called by another spelling of the table's name than the FROM has.
+        """
+        if not select.qualified:
+            return []
+        bare = {self._without_home(lower(each.path)) for each in replaced if each.alias is None}
+        edits: list[tuple[Span, str]] = []
+        for names, span in select.qualified:
+            for length in range(len(names) - 1, 1, -1):
+                if self._without_home(lower(names[:length])) in bare:
+                    edits.append((span, ".".join(quote(part) for part in names[length - 1 :])))
+                    break
+        return edits
+
+    def _without_home(self, path: Path) -> Path:
+        """A name without the database and schema that the connection began with."""
+        home = next((home for home in reversed(self._homes) if path[: len(home)] == home), ())
+        return path[len(home) :] if len(path) > len(home) else path
 
     def begin_in(self, database: str, schema: str) -> None:
         """Learn the database and the schema that the connection begins with."""

@@ -32,13 +32,14 @@ class Draft:
     """A statement with the shape of everything it reads.
 
     `relations` has the shape of every reference that is replaced in the shadow's copy; `pruned` holds those
-    of them that are tables of pruner.
+    of them that are tables of pruner; `shortened` has the edits that take schemas from names of their columns.
     """
 
     select: Select
     relations: Mapping[Reference, Relation]
     pruned: tuple[Reference, ...]
     parameters: Parameters
+    shortened: tuple[tuple[Span, str], ...] = ()
 
     def _tables(self, replaced: Mapping[Reference, str]) -> list[tuple[Span, str]]:
         edits: list[tuple[Span, str]] = []
@@ -55,8 +56,7 @@ class Draft:
     def _session_part(self) -> list[tuple[Span, str]]:
         """What does not depend on the tables: parameters, functions, schemas in front of columns."""
         edits = [(each.span, self._literal(each)) for each in self.select.parameters]
-        edits += shortened(self.select, self.pruned)
-        return edits
+        return [*edits, *self.shortened]
 
     def _literal(self, parameter: Parameter) -> str:
         values = self.parameters
@@ -118,23 +118,6 @@ def comparison_texts(select: Select, text: str) -> tuple[str, ...]:
     if table_functions or not all(use.name in VALUE_BLIND for use in select.functions):
         return (text,)
     return tuple(dict.fromkeys((with_typical_integers(text), text)))
-
-
-def shortened(select: Select, replaced: Sequence[Reference]) -> list[tuple[Span, str]]:
-    """Edits from `schema.table.column` to `table.column` for tables that become subqueries, which have no
-    schema.
-    """
-    without_alias = {_lower(each.path) for each in replaced if each.alias is None and len(each.path) > 1}
-    edits: list[tuple[Span, str]] = []
-    for names, span in select.qualified:
-        for path in without_alias:
-            if _lower(names[: len(path)]) == path and len(names) > len(path):
-                edits.append((span, ".".join(quote(part) for part in names[len(path) - 1 :])))
-    return edits
-
-
-def _lower(path: Sequence[str]) -> tuple[str, ...]:
-    return tuple(part.lower() for part in path)
 
 
 class Predicates:

@@ -86,8 +86,9 @@ class LazyRelation:
                     *plain, **{key: _native(each) for key, each in named.items()}
                 )
             except duckdb.Error as error:
-                if not self._may_succeed_later(error):
-                    raise
+                told = self._told(error)
+                if not isinstance(error, duckdb.IOException) and not isinstance(told, TableError):
+                    raise told from error.__cause__
                 # A file that a cleaner removed since the plan was made is met by planning again, once.
                 self._look_again()
                 result = self._again(name, arguments, named)
@@ -108,9 +109,6 @@ class LazyRelation:
             return LazyRelation(make, self._told, self._look_again)
 
         return call
-
-    def _may_succeed_later(self, error: duckdb.Error) -> bool:
-        return isinstance(error, duckdb.IOException) or isinstance(self._told(error), TableError)
 
     def _again(self, name: str, arguments: tuple[Any, ...], named: dict[str, Any]) -> Any:
         plain = tuple(_native(each) for each in arguments)

@@ -26,7 +26,6 @@ from pruner_duckdb.predicates import (
     Predicates,
     Unpruned,
     comparison_texts,
-    shortened,
 )
 from pruner_duckdb.reading import Sources
 from pruner_duckdb.remembered import Observations, RelationOf, RememberedRewritings, parameters_key
@@ -187,7 +186,17 @@ class Rewriter:
             relations[reference] = relation
             if known is not None:
                 ours.append(reference)
-        return self._predicates.comparison_text(Draft(select, relations, tuple(ours), parameters))
+        return self._predicates.comparison_text(self._drafted(select, relations, ours, parameters))
+
+    def _drafted(
+        self,
+        select: Select,
+        relations: Mapping[Reference, Relation],
+        pruned: Sequence[Reference],
+        parameters: Parameters,
+    ) -> Draft:
+        shortened = self.tables.shortened(select, pruned)
+        return Draft(select, relations, tuple(pruned), parameters, tuple(shortened))
 
     def _pin(self, chosen: Sequence[Reference], seen: Observations) -> dict[tuple[str, ...], _Pinned]:
         pinned: dict[tuple[str, ...], _Pinned] = {}
@@ -245,7 +254,7 @@ class Rewriter:
                 pruned.append(reference)
             elif not _stays(reference):
                 relations[reference] = seen.describe(_text_of(select, reference))
-        return Draft(select, relations, tuple(pruned), parameters)
+        return self._drafted(select, relations, pruned, parameters)
 
     def _splice(
         self,
@@ -260,7 +269,9 @@ class Rewriter:
         markers = Markers(select, parameters, literal=form.literal)
         by_reference = _by_reference(pinned)
         chosen = sorted(by_reference, key=_name_start)
-        edits = [*markers.edits(), *shortened(select, chosen)]
+        edits = [*markers.edits(), *self.tables.shortened(select, chosen)]
+        if select.named_by_text and form.is_select:
+            edits += self._shadow.result_names(select.text, [_name_start(each) for each in chosen])
         scans: list[Scan] = []
         sources: Sources = {}
         # Only of a SELECT whose every function is known is it known which columns it reads.

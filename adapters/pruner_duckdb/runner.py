@@ -21,8 +21,13 @@ from pruner_duckdb.scans import Scan
 from pruner_duckdb.scope import Method, Scope
 from pruner_duckdb.select import NotSelect
 from pruner_duckdb.statement import Statement
+from pruner_duckdb.told import told
 from pruner_duckdb.types import quote_text
 from pruner_duckdb.views import Views, is_create_view
+
+_NOTHING_COUNTED = 'SELECT 0::BIGINT AS "Count" WHERE false'
+_NOTHING_DONE = 'SELECT true AS "Success" WHERE false'
+"""What the connection shows after a CREATE VIEW, and after a PREPARE."""
 
 _MISSING_TABLE = re.compile(r"Table with name \"?(.+?)\"? does not exist")
 
@@ -137,14 +142,18 @@ class Runner:
         if not isinstance(statement.text, str):
             return False
         ours = statement.mentions_table or self.views.mentioned_in(statement.text)
+
+        def run(sql: str) -> None:
+            statement.scope.call(statement.method.call, sql, statement.method.named(None))
+
         if ours and is_create_view(statement.text):
-            self.views.create(
-                lambda sql: statement.scope.call(statement.method.call, sql, statement.method.named(None)),
-                statement.first_row,
-                statement.text,
-            )
+            self.views.create(run, statement.first_row, statement.text)
+            run(_NOTHING_COUNTED)
             return True
-        return self._prepared.keep(statement.text, lambda text: self.reads_tables(statement.with_text(text)))
+        kept = self._prepared.keep(statement.text, lambda text: self.reads_tables(statement.with_text(text)))
+        if kept:
+            run(_NOTHING_DONE)
+        return kept
 
     def reads_tables(self, statement: Statement) -> bool:
         """Tell whether a statement names one of the tables, itself or by way of a view or a prepared statement."""
@@ -192,10 +201,12 @@ class Runner:
         except duckdb.Error as error:
             if isinstance(error, duckdb.CatalogException):
                 self._learn_views(error, statement.with_text(rewritten.sql))
-            raise self.told(error) from error.__cause__
+            raise self.told(error, statement) from error.__cause__
 
-    def told(self, error: duckdb.Error) -> Exception:
-        """The error of pruner behind one of DuckDB's, where reading merged rows was what failed."""
+    def told(self, error: duckdb.Error, statement: Statement) -> Exception:
+        """An error of DuckDB as one about the statement that was asked for; where reading merged rows was what failed,
+        the error of pruner behind it.
+        """
         failures = [source.failure for source in self._sources.values() if source.failure is not None]
         if failures:
             return failures[0]
@@ -204,14 +215,14 @@ class Runner:
                 "slices with log files cannot be read while python_enable_replacements is false: "
                 "SET python_enable_replacements = true, or give the table the option read_optimized"
             )
-        return error
+        return told(error, str(statement.text), self.tables.plain)
 
     def _unchanged(self, statement: Statement) -> Any:
         try:
             return statement.call()
         except duckdb.CatalogException as error:
             self._learn_views(error, statement)
-            raise
+            raise told(error, str(statement.text), self.tables.plain) from error.__cause__
 
     def _learn_views(self, error: duckdb.CatalogException, statement: Statement) -> None:
         """Find out why DuckDB misses one of the tables, if that is what the error says.

@@ -15,6 +15,7 @@ from typing import Any, TypeAlias, cast
 
 from pruner_duckdb.extents import add_lengths, has_lengths
 from pruner_duckdb.functions import SESSION_VALUES
+from pruner_duckdb.trees import nodes_below
 
 Node: TypeAlias = dict[str, Any]
 
@@ -23,6 +24,7 @@ NO_LOCATION = 1 << 62
 
 _IDENTIFIER = r'(?:"(?:[^"]|"")*"|[^\s."(),;]+)'
 _GAP = r"(?:\s|/\*.*?\*/|--[^\n]*\n)*"
+_ALIAS_IN_FRONT = rf'(?:"(?:[^"]|"")*"|[^\s."(),;:]+){_GAP}:{_GAP}'
 
 
 class NotSelect(Exception):  # noqa: N818 - never reaches a user
@@ -101,6 +103,8 @@ class Select:
     """Names of all CTEs, in lower case."""
     every_column: bool
     """Whether some `*` or NATURAL JOIN may read columns that are not named."""
+    named_by_text: bool
+    """Whether some column may be called by the text of an expression in which a table stands."""
     plain: bool
     """True without casts, functions and dotted names: nothing that a session's macros or types could
     redefine.
@@ -165,6 +169,7 @@ class _Walk:
         self._last_names: set[str] = set()
         self._ctes: set[str] = set()
         self._every_column = False
+        self._named_by_text = False
         self._plain = True
 
     def select(self, root: Node) -> Select:
@@ -190,6 +195,7 @@ class _Walk:
             columns=frozenset(self._columns),
             ctes=frozenset(self._ctes),
             every_column=self._every_column or whole_row,
+            named_by_text=self._named_by_text,
             plain=self._plain,
         )
 
@@ -215,6 +221,11 @@ class _Walk:
                 self._plain = False
                 self._references.append(
                     Reference(path, whole, whole, node.get("alias") or None, function=True)
+                )
+            case "SELECT_NODE":
+                self._named_by_text |= any(
+                    not item["alias"] and any(part.get("type") == "BASE_TABLE" for part in nodes_below(item))
+                    for item in node["select_list"]
                 )
             case "SHOW_REF" if node.get("table_name"):
                 self._references.append(Reference(_path(node), None, None, None))
@@ -274,12 +285,14 @@ class _Walk:
 
     def _name_span(self, whole: Span, path: tuple[str, ...]) -> Span | None:
         """The span of the name alone; None unless the text there spells exactly this path."""
-        pattern = _IDENTIFIER + rf"{_GAP}\.{_GAP}{_IDENTIFIER}" * (len(path) - 1)
+        further = rf"{_GAP}\.{_GAP}{_IDENTIFIER}" * (len(path) - 1)
+        pattern = rf"({_ALIAS_IN_FRONT})?({_IDENTIFIER}{further})"
         text = self._text[whole.start : whole.stop].decode(errors="replace")
         found = re.match(pattern, text, re.DOTALL)
-        if found is None or _unquoted(found.group()) != [part.lower() for part in path]:
+        if found is None or _unquoted(found.group(2)) != [part.lower() for part in path]:
             return None
-        return Span(whole.start, whole.start + len(found.group().encode()))
+        start = whole.start + len(text[: found.start(2)].encode())
+        return Span(start, start + len(found.group(2).encode()))
 
 
 def _children(node: Node) -> Iterable[Any]:

@@ -18,7 +18,8 @@ from typing import Any, TypeVar
 
 import duckdb
 
-from pruner_duckdb.select import NotSelect, Select, parse_select
+from pruner_duckdb.result_names import aliases
+from pruner_duckdb.select import NotSelect, Select, Span, parse_select
 from pruner_duckdb.types import quote
 from pruner_duckdb.typical import with_typical_integers
 
@@ -190,6 +191,24 @@ class Shadow:
         if isinstance(parsed, NotSelect):
             raise parsed
         return parsed if typical == text else replace(parsed, text=text.encode())
+
+    def result_names(self, text: bytes, replaced: Sequence[int]) -> list[tuple[Span, str]]:
+        """Edits that name the columns of a SELECT whose names would show what is put in the place of its tables.
+
+        Args:
+            text: the statement.
+            replaced: where the names of these tables begin.
+        """
+
+        def ask(question: str) -> Callable[[str], str]:
+            return lambda value: self._ask(self._shipped, f"SELECT {question}(?)", value)
+
+        with self._lock:
+            return self._cache.get(
+                ("names", text, tuple(replaced)),
+                len(text),
+                lambda: aliases(text, replaced, ask("json_serialize_sql"), ask("json_deserialize_sql")),
+            )
 
     def question(self, sql: str) -> duckdb.Statement:
         """A query of ours that any connection runs without parsing it again; there are few of them."""

@@ -18,7 +18,6 @@ import duckdb
 
 from pruner.errors import PrunerError
 from pruner_duckdb.forms import form_of
-from pruner_duckdb.predicates import shortened
 from pruner_duckdb.select import Reference, Select, Span
 from pruner_duckdb.session import Ask, session_state
 from pruner_duckdb.shadow import Relation, Shadow
@@ -121,7 +120,11 @@ class Views:
             _require_same_names(view, inner, form.select, home)
             edits.append((reference.name, _inlined(view, query, reference)))
             replaced.append(reference)
-        return form.spliced([*edits, *shortened(form.select, replaced)]) if edits else text
+        if not edits:
+            return text
+        if form.select.named_by_text and form.is_select:
+            edits += self._shadow.result_names(form.select.text, [span.start for span, _ in edits])
+        return form.spliced([*edits, *self._tables.shortened(form.select, replaced)])
 
     def _with_queries(self, text: str, views: Sequence[_View]) -> str:
         """A text with the queries of all views behind it that it may read."""

@@ -107,7 +107,7 @@ def refresh(
         if output is Output.JSON:
             print_json({"table": table.uri, "index": index, **_refresh_json(result)})
         else:
-            write_line(_counts(result))
+            write_line(_counts(result) if table.indexes() else _NO_INDEX)
         sys.stdout.flush()
 
     with _place_of(None if dry_run else spark) as run:
@@ -300,6 +300,9 @@ def _done(result: SqlResult) -> str:
         case _:
             done = f"index {result.index} refreshed"
     return printable(done) + (f": {_counts(result.refresh)}" if result.refresh else "")
+
+
+_NO_INDEX = "the table has no index, so there is nothing to refresh: make one with CREATE INDEX (pruner sql)"
 
 
 def _counts(result: RefreshResult) -> str:

@@ -29,8 +29,15 @@ if TYPE_CHECKING:
 FETCHED_ROWS = 10_000
 """Rows that are fetched and printed at a time."""
 
-SESSION = {"python_enable_replacements": "false"}
-"""Settings of DuckDB: a name in the query is never a variable of this program."""
+_RUN = compile("__connection.execute(__statement)", "<query>", "eval")
+"""Run where no variable of this program is seen: DuckDB reads data frames from those of its caller."""
+
+_QUESTIONS = frozenset(["SELECT", "EXPLAIN", "MULTI", "SET"])
+"""Kinds of statements, as DuckDB names them, that change no data; a PIVOT is several."""
+
+_PRAGMA = re.compile(r"\s*pragma\b", re.IGNORECASE)
+
+_EXPLAINED = re.compile(r"\s*explain\s+(?:analyze\s+)?(?:\([^()]*\)\s*)?", re.IGNORECASE)
 
 _ERROR_LINE = re.compile(r"^LINE (\d+): ", re.MULTILINE)
 
@@ -51,8 +58,9 @@ def query(
     tables = catalog(pairs(table, "--table"), index_uri, option)
     known = {name: tables.open(name) for name in _mentioned(tables, select)}
     try:
-        connection = adapter.connect(known, config=SESSION)
-        connection.execute(select)
+        connection = adapter.connect(known, config={})
+        _require_questions(connection, select)
+        eval(_RUN, {"__connection": connection, "__statement": select})
         columns = [(entry[0], str(entry[1])) for entry in connection.description or ()]
         if output is Output.JSON:
             print_json(_answer(columns, list(_rows(connection)), connection.last_plans))
@@ -64,6 +72,23 @@ def query(
         if refused is None:
             raise
         raise refused from error
+
+
+def _require_questions(connection: Any, text: str) -> None:
+    """Refuse statements that change anything.
+
+    Raises:
+        PredicateError: there is one.
+    """
+    for statement in connection.extract_statements(text):
+        kind = statement.type.name
+        # Some statements that copy databases count as pragmas.
+        if kind not in _QUESTIONS and not (kind == "PRAGMA" and _PRAGMA.match(statement.query)):
+            what = kind.replace("_", " ")
+            raise PredicateError(f"a query reads and changes nothing, so {what} is refused: write a SELECT")
+        inside = _EXPLAINED.match(statement.query) if kind == "EXPLAIN" else None
+        if inside is not None:
+            _require_questions(connection, statement.query[inside.end() :])
 
 
 def _duckdb_adapter() -> QueryAdapter:

@@ -291,8 +291,11 @@ def _traits_of_adapter(name: str) -> Traits:
     try:
         adapter: Any = load_plugin(Group.ADAPTERS, name)
     except MissingPluginError as error:
+        with_sql = [engine.value for engine in SqlEngine]
+        others = ", ".join(each for each in ENGINES if each not in with_sql)
         raise PredicateError(
-            f"unknown engine {name!r}: use one of {', '.join(ENGINES)}, or install its adapter"
+            f"unknown engine {name!r}: use one of {', '.join(with_sql)} (for predicates that are expressions also "
+            f"{others}), or install its adapter"
         ) from error
     except BrokenPluginError as error:
         raise PredicateError(str(error)) from error

@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 DISABLED_VARIABLE = "PRUNER_DISABLED"
 """Environment variable that, set to 1, makes every plan keep everything."""
 
+_NOT_DISABLED = frozenset(["", "0", "false", "no", "off"])
+"""Any other value switches off: whoever sets the variable wants to be sure."""
+
 
 @dataclass(frozen=True, slots=True)
 class View:
@@ -39,8 +42,9 @@ class View:
 
 
 def switched_off() -> str | None:
-    """Tell that `PRUNER_DISABLED=1` is set, as the reason why nothing is pruned; None where it is not."""
-    return f"switched off by {DISABLED_VARIABLE}=1" if os.environ.get(DISABLED_VARIABLE) == "1" else None
+    """Tell that `PRUNER_DISABLED` is set, as the reason why nothing is pruned; None where it is not, or says no."""
+    value = os.environ.get(DISABLED_VARIABLE, "").strip()
+    return None if value.lower() in _NOT_DISABLED else f"switched off by {DISABLED_VARIABLE}={value}"
 
 
 class PinnedSnapshot:

@@ -55,6 +55,8 @@ def test_slices_with_logs_are_listed_with_them(hudi_table: Callable[[str], Path]
     # An update of row 3 to this fare stands in a log file alone.
     result = CliRunner().invoke(app, ["plan", str(table), "--where", "fare = 1003", "--files", "kept"])
     (line,) = result.stdout.splitlines()[1:]
+    select = "SELECT id, fare FROM trips WHERE fare = 1003"
+    assert output("query", select, "--table", f"trips={table}")["rows"] == [[3, 1003.0]]
     base, log = line.partition("  (")[0].split(" + ")
     assert base.endswith(".parquet")
     assert ".log." in log

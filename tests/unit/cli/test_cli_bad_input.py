@@ -183,10 +183,26 @@ def test_a_wrong_configuration(run: Run, flights: Path, tmp_path: Path) -> None:
         ("SELECT nothing FROM flights", 1, ["nothing"]),
         ("SELECT * FROM unknown", 1, ["unknown"]),
         ("SELECT * FROM connection", 1, ["connection"]),
+        ("COPY flights TO 'copied.csv'", 2, ["changes nothing, so COPY is refused"]),
+        ("CREATE TABLE t AS FROM flights", 2, ["CREATE is refused"]),
+        ("SELECT 1; DELETE FROM flights", 2, ["DELETE is refused"]),
+        ("WITH f AS (FROM flights) INSERT INTO t FROM f", 2, ["INSERT is refused"]),
+        ("EXPLAIN ANALYZE COPY flights TO 'copied.csv'", 2, ["COPY is refused"]),
+        ("PREPARE p AS COPY flights TO 'copied.csv'; EXECUTE p", 2, ["PREPARE is refused"]),
+        ("COPY FROM DATABASE a TO b", 2, ["is refused"]),
     ],
 )
 def test_queries(run: Run, flights: Path, select: str, code: int, words: list[str]) -> None:
     assert_refused(run("query", select, "--table", f"flights={flights}"), code, *words)
+    assert not list(flights.parent.rglob("copied.csv"))
+
+
+@pytest.mark.parametrize(
+    "statement",
+    ["EXPLAIN SELECT 1", "SET TimeZone = 'UTC'; SELECT 1", "PRAGMA version", "FROM (DESCRIBE flights)"],
+)
+def test_questions_of_other_kinds_are_queries(run: Run, flights: Path, statement: str) -> None:
+    assert run("query", statement, "--table", f"flights={flights}").code == 0
 
 
 def test_control_characters_never_reach_the_terminal(run: Run) -> None:

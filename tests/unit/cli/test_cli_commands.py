@@ -108,7 +108,8 @@ def test_a_million_values_in_a_file_are_planned(run: Run, flights: Path, tmp_pat
 
 
 def test_nothing_counts_as_covered_where_there_is_no_index(run: Run, flights: Path) -> None:
-    assert run("refresh", flights).out.startswith("0 slices indexed, 0 were covered")
+    counts = json.loads(run("refresh", flights, "--output", "json").out)
+    assert (counts["indexed"], counts["already"]) == (0, 0)
 
 
 def test_refresh_covers_new_files(run: Run, flights: Path) -> None:
@@ -224,6 +225,25 @@ def test_query_reads_only_what_is_left(run: Run, flights: Path) -> None:
     assert answer["rows"] == [[15]]
     (scan,) = answer["scans"]
     assert (scan["name"], scan["reason"], scan["report"]["kept"]) == ("flights", None, 2)
+
+
+def test_refresh_without_an_index_says_what_to_do(run: Run, flights: Path) -> None:
+    ran = run("refresh", flights)
+    assert ran.code == 0
+    assert "no index" in ran.out
+    assert "CREATE INDEX" in ran.out
+
+
+@pytest.mark.parametrize(("value", "kept"), [("yes", 4), ("1", 4), ("True", 4), ("no", 1), ("0", 1), ("", 1)])
+def test_the_switch_takes_any_word_for_yes(run: Run, flights: Path, value: str, kept: int) -> None:
+    created(run, flights)
+    ran = run("plan", flights, "--where", "delay > 37", env={"PRUNER_DISABLED": value})
+    assert ran.out.startswith(f"{kept} of 4")
+    if kept == 4:
+        ran = run(
+            "plan", flights, "--where", "delay > 37", "--output", "json", env={"PRUNER_DISABLED": value}
+        )
+        assert f"PRUNER_DISABLED={value}" in ran.out
 
 
 def test_query_finds_configured_tables_and_opens_no_others(run: Run, flights: Path, tmp_path: Path) -> None:

@@ -1,0 +1,59 @@
+"""The SELECT behind statements that name a table alone."""
+
+from __future__ import annotations
+
+import re
+
+from pruner_duckdb.select import Span, splice
+from pruner_duckdb.tokens import tokens
+
+_SHORT = re.compile(
+    r"\s*(?P<what>describe|desc|show|summarize|table)\s+(?:table\s+)?"
+    r"(?P<name>(?:\"(?:[^\"]|\"\")+\"|\w+)(?:\.(?:\"(?:[^\"]|\"\")+\"|\w+))*)\s*;?\s*",
+    re.IGNORECASE,
+)
+_SPELLED_OUT = {
+    "describe": "DESCRIBE ",
+    "desc": "DESCRIBE ",
+    "show": "DESCRIBE ",
+    "summarize": "SUMMARIZE ",
+    "table": "",
+}
+_LISTED = frozenset(["tables", "databases", "schemas", "variables", "all"])
+"""What SHOW and DESCRIBE list when they are given one of these words for a name."""
+_SHOWN_IN_BRACKETS = re.compile(r"\(\s*(?:describe|desc|show|summarize)\s", re.IGNORECASE)
+_COPY_TABLE = re.compile(
+    r"\s*copy\s+(?P<name>(?:\"(?:[^\"]|\"\")+\"|\w+)(?:\.(?:\"(?:[^\"]|\"\")+\"|\w+))*)\s*"
+    r"(?:\((?P<columns>[^()]*)\)\s*)?(?P<to>to\b)",
+    re.IGNORECASE,
+)
+
+
+def spelled_out(text: str) -> str:
+    """Write out the SELECT that `DESCRIBE t`, `SHOW t`, `SUMMARIZE t`, `TABLE t` and `COPY t TO` stand for, and the
+    first three in brackets; other text stays.
+    """
+    short = _SHORT.fullmatch(text)
+    if short is not None and short.group("name").lower() not in _LISTED:
+        return f"{_SPELLED_OUT[short.group('what').lower()]}SELECT * FROM {short.group('name')}"
+    copy = _COPY_TABLE.match(text)
+    if copy is not None:
+        columns = copy.group("columns") or "*"
+        return f"COPY (SELECT {columns} FROM {copy.group('name')}) {text[copy.start('to') :]}"
+    return _written_in_brackets(text) if _SHOWN_IN_BRACKETS.search(text) else text
+
+
+def _written_in_brackets(text: str) -> str:
+    """Write out `(DESCRIBE t)` and the like."""
+    encoded = text.encode()
+    found = list(tokens(encoded))
+    edits: list[tuple[Span, str]] = []
+    for number, opening in enumerate(found):
+        if opening.text != "(":
+            continue
+        stop = next((n for n in range(number, len(found)) if found[n].text == ")"), number)
+        inside = Span(opening.stop, found[stop].start)
+        short = _SHORT.fullmatch(encoded[inside.start : inside.stop].decode())
+        if short is not None and short["what"].lower() != "table" and short["name"].lower() not in _LISTED:
+            edits.append((inside, f"{_SPELLED_OUT[short['what'].lower()]}SELECT * FROM {short['name']}"))
+    return splice(encoded, edits) if edits else text

@@ -1,0 +1,83 @@
+"""DuckDB's errors about a statement as it was rewritten, told about the statement as it was written."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable
+
+import duckdb
+
+_PLACE = re.compile(r"\n\nLINE \d+: (?P<line>[^\n]*)\n(?P<gap> *)(?P<mark>\^+)\s*$")
+_CUT = "..."
+_WIDEST = 120
+"""Characters of a line that DuckDB shows of one that is longer."""
+_LONGEST = 1 << 16
+"""Characters of a statement in which a place is looked for."""
+_MISSING_TABLE = re.compile(
+    r"Table with name \"?(?P<name>[^\"\n]+?)\"? does not exist!(?:\nDid you mean [^\n]*)?"
+)
+
+
+def told(error: duckdb.Error, written: str, tables: Iterable[str]) -> duckdb.Error:
+    """Return an error of DuckDB about a statement as it was written.
+
+    Args:
+        error: DuckDB's, about the statement with other text in the place of some tables.
+        written: the statement.
+        tables: names of tables that DuckDB does not know, to be suggested for a name that is misspelt.
+    """
+    message = _with_suggestion(str(error), tables)
+    found = _PLACE.search(message)
+    if found is not None:
+        message = message[: found.start()] + _place(found, written)
+    return error if message == str(error) else type(error)(message)
+
+
+def _with_suggestion(message: str, tables: Iterable[str]) -> str:
+    found = _MISSING_TABLE.search(message)
+    if found is None:
+        return message
+    names = {name.lower(): name for name in tables}
+    missing = found["name"].lower()
+    close = difflib.get_close_matches(missing, names, n=1)
+    if not close or close[0] == missing:
+        return message
+    suggestion = f'Table with name {found["name"]} does not exist!\nDid you mean "{names[close[0]]}"?'
+    return message[: found.start()] + suggestion + message[found.end() :]
+
+
+def _place(found: re.Match[str], written: str) -> str:
+    """Where the error is in the statement as written; nothing where it is in what was put into it."""
+    line = found["line"]
+    caret = len(found["gap"]) - len(found[0].lstrip("\n").split(":", 1)[0]) - 2
+    left, right = line[:caret].removeprefix(_CUT), line[caret:].removesuffix(_CUT)
+    best = (0, 0, 0)  # how much is alike around it, number of the line, place in the line
+    lines = written.splitlines() if len(written) <= _LONGEST else []
+    for number, text in enumerate(lines):
+        for place in range(len(text)):
+            after = _alike(right, text[place:])
+            if after >= len(found["mark"]):
+                alike = after + _alike(left[::-1], text[:place][::-1])
+                best = max(best, (alike, -number, -place))
+    if not best[0]:
+        return ""
+    return _shown(lines, -best[1], -best[2], found["mark"])
+
+
+def _alike(one: str, other: str) -> int:
+    """Length of the beginning that two texts share."""
+    return next(
+        (n for n, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other))
+    )
+
+
+def _shown(lines: list[str], number: int, place: int, mark: str) -> str:
+    """A place of a text as DuckDB shows it."""
+    line, head = lines[number], f"LINE {number + 1}: "
+    if len(line) > _WIDEST:
+        first = max(0, place - _WIDEST // 2)
+        last = first + _WIDEST
+        before, after = _CUT * (first > 0), _CUT * (last < len(line))
+        line, place = f"{before}{line[first:last]}{after}", place - first + len(before)
+    return f"\n\n{head}{line}\n{' ' * (len(head) + place)}{mark}"
