@@ -79,6 +79,7 @@ lock: $(READY) ## Renew the lock files from pyproject.toml, keeping versions tha
 	@$(COMPILE) --group build --output-file requirements-build.lock
 	@$(COMPILE) --group java --output-file requirements-java.lock
 	@$(COMPILE) --group duckdb-1-5 --output-file requirements-duckdb-1.5.lock
+	@$(COMPILE) --group tpc --output-file requirements-tpc.lock
 	@$(COMPILE) --group spark-4 --output-file requirements-spark-4.lock
 	@$(COMPILE) --all-extras --group dev --output-file requirements.lock pyproject.toml
 

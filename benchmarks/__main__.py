@@ -23,6 +23,7 @@ from benchmarks import (
     plan,
     scan,
     spark,
+    tpc,
     trino,
 )
 
@@ -39,6 +40,7 @@ PARTS = {
     "commits": commits.run,
     "cold": cold.run,
     "dashboards": dashboards.run,
+    "tpc": tpc.run,
     "trino": trino.run,
 }
 

@@ -87,6 +87,14 @@ class _Group:
     ordinals: NDArray[np.intp]
 
 
+@dataclass(frozen=True, slots=True)
+class _Parts:
+    """Slices by the native scan that serves them, and those that none does."""
+
+    groups: list[_Group]
+    others: NDArray[np.intp]
+
+
 def source_sql(
     snapshot: Snapshot, ordinals: NDArray[np.intp], shape: ScanShape, bind: Bind, reading: Reading
 ) -> str:
@@ -96,13 +104,16 @@ def source_sql(
     DuckDB 2.0 takes no condition that may fail (`x % 7 = 1`, a cast) from above a query into the scan below.
     """
     ordinals = _with_base_files(snapshot, ordinals)
-    shown = shape.narrowed(reading.wanted.may_read) if reading.wanted.narrow else shape
-    if reading.wanted.bare and reading.positions is None and len(ordinals):
-        groups, others = _alike(snapshot, ordinals, shown, reading)
-        alike = len(groups) == 1 and not len(others)
-        if alike and _shows(groups[0], shape, reading.wanted) and not _more_keys(snapshot, ordinals, shape):
+    wanted = reading.wanted
+    shown = shape.narrowed(wanted.may_read) if wanted.narrow else shape
+    if not len(ordinals):
+        return f"({shown.relation.empty_select()})"
+    parts = _alike(snapshot, ordinals, shown, reading)
+    if wanted.bare and reading.positions is None and len(parts.groups) == 1 and not len(parts.others):
+        (group,) = parts.groups
+        if _shows(group, shape, wanted) and not _more_keys(snapshot, ordinals, shape):
             return _read_parquet(snapshot, ordinals, shape, bind)
-    return f"({scan_sql(snapshot, ordinals, shown, bind, reading)})"
+    return f"({_query(snapshot, parts, shown, bind, reading)})"
 
 
 def scan_sql(
@@ -120,11 +131,14 @@ def scan_sql(
     ordinals = _with_base_files(snapshot, ordinals)
     if not len(ordinals):
         return shape.relation.empty_select()
-    groups, others = _alike(snapshot, ordinals, shape, reading)
-    queries = [_native_sql(snapshot, group, shape, bind, reading) for group in groups]
-    if len(others):
+    return _query(snapshot, _alike(snapshot, ordinals, shape, reading), shape, bind, reading)
+
+
+def _query(snapshot: Snapshot, parts: _Parts, shape: ScanShape, bind: Bind, reading: Reading) -> str:
+    queries = [_native_sql(snapshot, group, shape, bind, reading) for group in parts.groups]
+    if len(parts.others):
         where = _stands_at(reading.positions)
-        queries.append(listed_sql(snapshot, others, shape, bind, reading.wanted.may_read, where))
+        queries.append(listed_sql(snapshot, parts.others, shape, bind, reading.wanted.may_read, where))
     return queries[0] if len(queries) == 1 else " UNION ALL ".join(f"({query})" for query in queries)
 
 
@@ -142,14 +156,12 @@ def _with_base_files(snapshot: Snapshot, ordinals: NDArray[np.intp]) -> NDArray[
     return ordinals[base.is_valid().to_numpy()[ordinals]] if base.null_count else ordinals
 
 
-def _alike(
-    snapshot: Snapshot, ordinals: NDArray[np.intp], shape: ScanShape, reading: Reading
-) -> tuple[list[_Group], NDArray[np.intp]]:
+def _alike(snapshot: Snapshot, ordinals: NDArray[np.intp], shape: ScanShape, reading: Reading) -> _Parts:
     """Part slices into those that one native scan serves, and those that none does."""
     kinds, by_position = reading.kinds, reading.positions is not None
     none = np.zeros(0, dtype=np.intp)
     if kinds is None or not _reads_partitions(snapshot, ordinals, shape):
-        return [], ordinals
+        return _Parts([], ordinals)
     numbers = kinds.ordinals[ordinals]
     alike: dict[object, dict[int, FileColumns]] = {}
     different: list[int] = np.unique(numbers).tolist()
@@ -159,12 +171,12 @@ def _alike(
         if columns is not None and not (by_position and _POSITION in columns.by_name):
             alike.setdefault(_signature(columns, shape, reading, number), {})[number] = columns
     if len(alike) == 1 and len(next(iter(alike.values()))) == len(different):
-        return [_Group(tuple(next(iter(alike.values())).values()), ordinals)], none
+        return _Parts([_Group(tuple(next(iter(alike.values())).values()), ordinals)], none)
     groups = [_Group(tuple(each.values()), ordinals[np.isin(numbers, list(each))]) for each in alike.values()]
     groups.sort(key=lambda group: -len(group.ordinals))
     groups = sorted(groups[:MOST_SCANS], key=lambda group: int(group.ordinals[0]))
     served = np.concatenate([group.ordinals for group in groups]) if groups else none
-    return groups, np.setdiff1d(ordinals, served)
+    return _Parts(groups, np.setdiff1d(ordinals, served))
 
 
 def _signature(columns: FileColumns, shape: ScanShape, reading: Reading, number: int) -> object:
