@@ -36,9 +36,11 @@ class TrinoClient:
 
     port: int
 
-    def run(self, sql: str, *, catalog: str, schema: str, session: Mapping[str, str] | None = None) -> Result:
-        """Run a statement in UTC and return all of its rows."""
-        connection = trino.dbapi.connect(
+    def connect(
+        self, *, catalog: str, schema: str, session: Mapping[str, str] | None = None
+    ) -> trino.dbapi.Connection:
+        """Return a connection whose session is in UTC."""
+        return trino.dbapi.connect(
             host="127.0.0.1",
             port=self.port,
             user="tests",
@@ -47,6 +49,10 @@ class TrinoClient:
             timezone="UTC",
             session_properties=dict(session or {}),
         )
+
+    def run(self, sql: str, *, catalog: str, schema: str, session: Mapping[str, str] | None = None) -> Result:
+        """Run a statement in UTC and return all of its rows."""
+        connection = self.connect(catalog=catalog, schema=schema, session=session)
         deadline = time.monotonic() + START_SECONDS
         while True:
             cursor = connection.cursor()

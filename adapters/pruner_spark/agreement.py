@@ -6,7 +6,7 @@ columns, with another type inferred from a path. Predicates on such a column say
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 
@@ -32,7 +32,7 @@ from pruner.expr.show import show
 
 if TYPE_CHECKING:
     from pruner.expr.semantics import Semantics
-    from pruner.schema import TableSchema
+    from pruner.schema import Field, TableSchema
 
 _NAMES: Mapping[pa.DataType, str] = {
     pa.bool_(): "boolean",
@@ -105,7 +105,24 @@ def _is_filled_in(entry: Mapping[str, Any]) -> bool:
 
 def schema_as_read(schema: TableSchema, semantics: Semantics) -> TableSchema:
     """Return the snapshot's schema with the types that Spark makes of what its files hold: INT96 is an instant."""
-    return replace(schema, fields=tuple(as_read(entry, semantics) for entry in schema))
+    fields = [as_read(entry, semantics) for entry in schema]
+    if any(pa.types.is_struct(entry.type) for entry in fields):
+        fields = _with_structs(fields)
+    return replace(schema, fields=tuple(fields))
+
+
+def _with_structs(fields: Sequence[Field]) -> list[Field]:
+    """The same with each struct as one of its fields, which stand behind it."""
+    types = {entry.path: entry.type for entry in fields}
+    for entry in reversed(fields):
+        if pa.types.is_struct(entry.type):
+            types[entry.path] = _of_fields(entry.type, entry.path, types)
+    return [replace(entry, type=types[entry.path]) for entry in fields]
+
+
+def _of_fields(struct: Any, path: tuple[str, ...], types: Mapping[tuple[str, ...], Any]) -> Any:
+    children = [struct[k] for k in range(struct.num_fields)]
+    return pa.struct([pa.field(each.name, types.get((*path, each.name), each.type)) for each in children])
 
 
 def differing(columns: Iterable[SparkColumn], schema: TableSchema, *, paths_matter: bool) -> frozenset[str]:

@@ -91,6 +91,7 @@ class _Session:
         self._semantics = replace(Semantics.of("trino"), zone=str(zone), version=str(version))
         listed = rows_of(connection, "SELECT catalog_name, connector_name FROM system.metadata.catalogs")
         self._connectors = {str(name): str(connector) for name, connector in listed}
+        self._columns: dict[str, dict[str, str]] = {}
 
     def preview(self, scan: ExplainedScan) -> ScanPreview:
         """What would be pruned of one scan."""
@@ -152,6 +153,11 @@ class _Session:
 
     def _types(self, table: str) -> dict[str, str]:
         """Trino's types of a table's columns, which say the precision of timestamps that is in force."""
+        if table not in self._columns:
+            self._columns[table] = self._asked_types(table)
+        return self._columns[table]
+
+    def _asked_types(self, table: str) -> dict[str, str]:
         catalog, schema, name = (part.replace("'", "''").replace('"', '""') for part in table.split(".", 2))
         found = rows_of(
             self._connection,

@@ -68,7 +68,8 @@ def _bytes(n: int) -> list[str]:
     return [f"X'{as_word(n).encode().hex()}'", f"X'{f'{n:016}'.encode().hex()}'"]
 
 
-def _literals(sql: str) -> Callable[[int], list[str]]:
+def literals(sql: str) -> Callable[[int], list[str]]:
+    """What writes a number as constants that Trino compares with values of a type."""
     match sql.partition("(")[0]:
         case "timestamp":
             return _moment
@@ -117,7 +118,7 @@ def draw_predicate(rng: random.Random, table: MixedTable, declared: str) -> str:
 
     def literal() -> str:
         number = rng.choice(table.numbers) + rng.choice([0, 0, 0, -1, 1])
-        return rng.choice(_literals(sql)(number))
+        return rng.choice(literals(sql)(number))
 
     def leaf() -> str:
         operator = rng.choice(["=", "=", "<", "<=", ">", ">=", "!=", "IS NOT DISTINCT FROM"])
