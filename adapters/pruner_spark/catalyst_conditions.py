@@ -19,6 +19,7 @@ from pruner.expr.nodes import (
     conjunction,
     disjunction,
 )
+from pruner.expr.patterns import literal_pattern
 from pruner.expr.types import is_string
 from pruner_spark.catalyst_part import BOOLEAN, LARGEST, Part, any_null, chosen, negated
 from pruner_spark.catalyst_source import UndecodableError
@@ -112,8 +113,8 @@ def is_nan(children: list[Part]) -> Part:
 def affix(before: str, after: str, children: list[Part]) -> Part:
     """What LIKE becomes where its pattern has no more than a `%` at its ends; the text is taken literally."""
     operand, text = texts(children)
-    escaped = text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
-    made = Like(operand.expr, f"{before}{escaped}{after}", None if escaped == text else "\\")
+    pattern, escape = literal_pattern(text)
+    made = Like(operand.expr, f"{before}{pattern}{after}", escape)
     return Part(made, BOOLEAN, null=operand.is_null).over(children)
 
 

@@ -47,6 +47,8 @@ class SqlDialect:
     """The parser takes `x'41'` for a name and a text, and it is bytes."""
     backslash_escapes: bool = False
     """A backslash in a text escapes, by the rules of `unescape_spark`."""
+    decimals_keep_digits: bool = False
+    """`DECIMAL '1.50'` is the number 1.50 with its digits; the parser takes it for a cast to DECIMAL, which rounds."""
     plain_signs: str = ""
     """Signs that the parser takes for the start of a parameter and that mean something else."""
 
@@ -80,7 +82,7 @@ _DIALECTS: Final = {
             ),
             backslash_escapes=True,
         ),
-        SqlDialect(name="trino", tokens=scanner(DOUBLED_QUOTES, BACKTICKS)),
+        SqlDialect(name="trino", tokens=scanner(DOUBLED_QUOTES, BACKTICKS), decimals_keep_digits=True),
     )
 }
 
@@ -191,6 +193,8 @@ def _mended(tokens: list[Token], scanned: ScannedText, dialect: SqlDialect) -> l
                     token.token_type = TokenType.HEX_STRING
                 elif dialect.backslash_escapes and text.find("\\", token.start, token.end) >= 0:
                     token.text = unescape_spark(text[token.start + 1 : token.end])
+                elif dialect.decimals_keep_digits and mended:
+                    _mend_decimal(mended, token)
             case TokenType.HEX_STRING if text[token.start : token.start + 2].lower() == "0x":
                 place = scanned.place(token.start)
                 raise PredicateError(
@@ -202,6 +206,21 @@ def _mended(tokens: list[Token], scanned: ScannedText, dialect: SqlDialect) -> l
                 pass
         mended.append(token)
     return mended
+
+
+def _mend_decimal(before: list[Token], token: Token) -> None:
+    """Make a number of the text behind the word DECIMAL; the word becomes its sign or goes."""
+    if before[-1].token_type is not TokenType.DECIMAL or not _DECIMAL_TEXT.fullmatch(token.text):
+        return
+    token.token_type = TokenType.NUMBER
+    if token.text.startswith("-"):
+        before[-1].token_type, before[-1].text = TokenType.DASH, "-"
+    else:
+        before.pop()
+    token.text = token.text.lstrip("+-")
+
+
+_DECIMAL_TEXT = re.compile(r"[+-]?\d+(?:\.\d+)?", re.ASCII)
 
 
 def _is_hex_prefix(previous: Token, token: Token) -> bool:

@@ -25,6 +25,12 @@ class Pattern:
         return self.rest != "" and self.rest.strip("%") == ""
 
 
+def literal_pattern(text: str) -> tuple[str, str | None]:
+    """Return the pattern that means this text, and its escape if it needs one."""
+    escaped = text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
+    return escaped, None if escaped == text else "\\"
+
+
 def split_pattern(pattern: str, escape: str | None) -> Pattern | None:
     """Take a LIKE pattern apart; None where engines differ about it or refuse it.
 

@@ -40,6 +40,7 @@ from pruner.expr.nodes import (
     conjunction,
     disjunction,
 )
+from pruner.expr.patterns import literal_pattern
 from pruner.expr.semantics import Semantics
 from pruner.expr.sqltypes import arrow_type, fraction_digits
 from pruner.expr.truth import is_false, is_predicate, is_true, same_truth
@@ -82,7 +83,7 @@ class Translator:
             exp.In: self._in,
             exp.Between: self._between,
             exp.Is: self._is,
-            exp.Like: lambda node: self._like(node, None),
+            **dict.fromkeys((exp.Like, exp.StartsWith), lambda node: self._like(node, None)),
             exp.Escape: self._escape,
             exp.NullSafeEQ: lambda node: self._null_safe(node, equal=True),
             exp.NullSafeNEQ: lambda node: self._null_safe(node, equal=False),
@@ -95,7 +96,6 @@ class Translator:
 
         Raises:
             PredicateError: it holds a subquery or a parameter, or is nested too deeply.
-
         """
         self._depth += 1
         if self._depth > PREDICATE_DEPTH:
@@ -193,6 +193,9 @@ class Translator:
         pattern = node.expression
         if not isinstance(pattern, exp.Literal) or not pattern.is_string:
             return self._opaque(node, "LIKE with something else than text")
+        if isinstance(node, exp.StartsWith):
+            text, escape = literal_pattern(str(pattern.this))
+            return Like(self._value(node.this), f"{text}%", escape)
         if escape is None:
             escape = self._traits.like_escape
         like = Like(self._value(node.this), str(pattern.this), escape or None)
