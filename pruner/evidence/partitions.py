@@ -32,6 +32,7 @@ class PartitionEvidence:
         self._by_partition = by_partition
         self._partitions = snapshot.partitions
         self._path = about.path
+        self._name = about.name
         self._ordinals = snapshot.partition_ordinals
         self.covered: Mask = by_partition.covered[self._ordinals]
         """Slices whose partition has a usable value."""
@@ -41,6 +42,15 @@ class PartitionEvidence:
         """Number of slices."""
         return len(self._ordinals)
 
+    def why_silent(self, semantics: Semantics) -> str | None:
+        """Return why an engine is never answered; None where it may be."""
+        if self._path in self._partitions.shared or self._partitions.trusts(self._path, semantics.traits):
+            return None
+        return (
+            f"partition column {self._name}: {semantics.engine} may read the text of a folder otherwise "
+            "(escaped bytes, a second '=', or what looks like a number or NULL)"
+        )
+
     def possible(
         self, leaf: Leaf, outcome: Outcome, semantics: Semantics, at: NDArray[np.intp] | None
     ) -> Mask | None:
@@ -48,9 +58,7 @@ class PartitionEvidence:
 
         None where the asking engine may read another value from the path than was decoded (trap N2).
         """
-        if not (
-            self._path in self._partitions.shared or self._partitions.trusts(self._path, semantics.traits)
-        ):
+        if self.why_silent(semantics) is not None:
             return None
         verdict = self._by_partition.possible(leaf, outcome, semantics, None)
         if verdict is None:

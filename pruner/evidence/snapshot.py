@@ -18,7 +18,14 @@ from pruner.errors import FormatError, IndexDefinitionError, StorageError
 from pruner.evidence.grouped import GroupedEvidence, grouped_evidence
 from pruner.evidence.join import Part, Placement, newest_of_each_slice
 from pruner.evidence.partitions import partition_evidence
-from pruner.evidence.sources import EitherSource, GroupedSource, LimitedSource, RecordsSource, Sources
+from pruner.evidence.sources import (
+    EitherSource,
+    GroupedSource,
+    LimitedSource,
+    PathSource,
+    RecordsSource,
+    Sources,
+)
 from pruner.expr.engines import Origin
 from pruner.indexes.optional import DeferringIndexType, NotingEvidence, RecordPart, SelectiveIndexType
 from pruner.indexes.registry import index_type
@@ -75,7 +82,7 @@ class SnapshotEvidence:
             origin = Origin.FILE if partitions.origin_by_engine else None
             found.usable = [LimitedSource(source, origin) for source in found.usable]
             return
-        in_path = RecordsSource(PARTITION_SOURCE, "partition_values", evidence)
+        in_path = PathSource(PARTITION_SOURCE, "partition_values", evidence)
         if path_decides:
             found.usable = [in_path, *(found.usable if about.in_file else ())]
             return

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from pruner.evidence.grouped import GroupedEvidence
+    from pruner.evidence.partitions import PartitionEvidence
     from pruner.expr.bound import Leaf
     from pruner.expr.engines import Origin
     from pruner.expr.semantics import Semantics
@@ -47,6 +48,10 @@ class Source(ABC):
     def notes(self) -> tuple[str, ...]:
         """Why records could not be read when they were asked for."""
         return ()
+
+    def why_silent(self, semantics: Semantics) -> str | None:
+        """Return why it never answers an engine, whatever the leaf; None where it may."""
+        return None
 
     @abstractmethod
     def possible(
@@ -109,6 +114,18 @@ class RecordsSource(Source):
     def listed(self) -> ListedEvidence | None:
         """See `Source.listed`."""
         return self.evidence if isinstance(self.evidence, ListedEvidence) else None
+
+
+class PathSource(RecordsSource):
+    """Evidence from the values in the paths, which engines decode by rules of their own."""
+
+    def __init__(self, index: str, using: str, evidence: PartitionEvidence) -> None:
+        super().__init__(index, using, evidence)
+        self._in_paths = evidence
+
+    def why_silent(self, semantics: Semantics) -> str | None:
+        """See `Source.why_silent`."""
+        return self._in_paths.why_silent(semantics)
 
 
 class GroupedSource(Source):

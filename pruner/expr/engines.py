@@ -113,6 +113,8 @@ class Traits:
     """Timestamps near the ends of 64 bits read as others: Trino counts without a look at overflow (moments)."""
     reads_padded_folders_as_text: bool = False
     """The folder `month=01` is the text 01: DuckDB. It is a number in Spark; Trino's metastore decides (trap N2)."""
+    reads_escaped_bytes_as_utf8: bool = False
+    """The folder `city=Z%C3%BCrich` is Zürich: DuckDB, Polars, pyarrow. Spark takes each byte for a character."""
     shared_partition_columns: Origin = Origin.UNCERTAIN
     """Hudi updates a row that moved where it was: Spark and Trino show the path's value then, DuckDB the file's."""
 
@@ -180,6 +182,7 @@ _ALL: Final = (
         asks_session_for_calendar=False,
         wraps_far_timestamps=False,
         reads_padded_folders_as_text=True,
+        reads_escaped_bytes_as_utf8=True,
         shared_partition_columns=Origin.FILE,
         bare_decimal=(18, 3),
         long_decimals_are_doubles=True,
@@ -255,6 +258,7 @@ _ALL: Final = (
         narrow_integers=NarrowIntegers.WRAPPED,
         asks_session_for_calendar=False,
         reads_padded_folders_as_text=True,
+        reads_escaped_bytes_as_utf8=True,
         shared_partition_columns=Origin.FILE,
     ),
     Traits(
@@ -266,6 +270,7 @@ _ALL: Final = (
         narrow_integers=NarrowIntegers.WRAPPED,
         asks_session_for_calendar=False,
         reads_padded_folders_as_text=True,
+        reads_escaped_bytes_as_utf8=True,
         shared_partition_columns=Origin.FILE,
     ),
 )

@@ -89,7 +89,12 @@ class CombinedEvidence:
 
     def note_silence(self, leaf: Leaf) -> None:
         """Record that no index could answer for a leaf."""
-        known = bool(self._evidence.sources(leaf.field).usable)
+        usable = self._evidence.sources(leaf.field).usable
+        reasons = [why for source in usable if (why := source.why_silent(self._semantics)) is not None]
+        if usable and len(reasons) == len(usable):
+            self.notes.update(dict.fromkeys(reasons))
+            return
+        known = bool(usable)
         self.notes[
             f"no index on column {leaf.field.name} can answer {describe(leaf)}"
             if known

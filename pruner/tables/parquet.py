@@ -325,4 +325,5 @@ def _settle_trust(hive: HivePartitions, schemas: list[pa.Schema]) -> Partitions:
     found = hive.partitions
     trusted = frozenset(path for path in found.trusted if path[0].lower() not in in_files)
     padded = frozenset(path for path in found.padded if path[0].lower() not in in_files)
-    return replace(found, trusted=trusted, padded=padded, shared=found.trusted - trusted)
+    escaped = frozenset(path for path in found.escaped if path[0].lower() not in in_files)
+    return replace(found, trusted=trusted, padded=padded, escaped=escaped, shared=found.trusted - trusted)

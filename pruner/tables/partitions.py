@@ -16,6 +16,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 from datetime import date
+from enum import Enum
 from typing import Any
 from urllib.parse import unquote_to_bytes
 
@@ -54,6 +55,14 @@ class HivePartitions:
     conflicts: dict[str, str]
 
 
+class Readers(Enum):
+    """Which engines read the text of a folder that was decoded here."""
+
+    ALL = "all"
+    UTF_8 = "those that take escaped bytes for UTF-8"
+    NONE = "none for sure"
+
+
 @dataclass
 class _Column:
     """What the folders say of one key."""
@@ -61,7 +70,7 @@ class _Column:
     name: str
     texts: list[str | None]
     present: list[bool]
-    odd: bool = False
+    readers: set[Readers] = field(default_factory=set[Readers])
     conflict: str | None = None
     spellings: set[str] = field(default_factory=set[str])
 
@@ -92,20 +101,34 @@ def decode_part(raw: str) -> tuple[str, bool]:
         return raw, False
 
 
-def split_folder(folder: str) -> list[tuple[str, str, bool]]:
-    """Return (name, value, clear) for each `name=value` part of a relative folder path.
+def _is_utf8(raw: str) -> bool:
+    """Tell whether `raw` has escapes alone that begin no other reading than by bytes of UTF-8."""
+    try:
+        unquote_to_bytes(raw).decode("utf-8")
+    except UnicodeDecodeError:
+        return False
+    return "%" not in _ESCAPE.sub("", raw)
 
-    `clear` tells that every engine sees that name and value; a second, unescaped `=` is one reason against
-    it.
+
+def split_folder(folder: str) -> list[tuple[str, str, Readers]]:
+    """Return (name, value, who sees them) for each `name=value` part of a relative folder path.
+
+    A second, unescaped `=` is one reason for which engines do not.
     """
-    found: list[tuple[str, str, bool]] = []
+    found: list[tuple[str, str, Readers]] = []
     for part in folder.split("/"):
         raw_name, equals, raw_value = part.partition("=")
         if not equals or not raw_name:
             continue
         name, clear_name = decode_part(raw_name)
         value, clear_value = decode_part(raw_value)
-        found.append((name, value, clear_name and clear_value and "=" not in raw_value))
+        if not clear_name or "=" in raw_value:
+            readers = Readers.NONE
+        elif clear_value:
+            readers = Readers.ALL
+        else:
+            readers = Readers.UTF_8 if _is_utf8(raw_value) else Readers.NONE
+        found.append((name, value, readers))
     return found
 
 
@@ -119,16 +142,22 @@ def hive_partitions(folders: list[str]) -> HivePartitions:
     values: dict[tuple[str, ...], pa.Array[Any]] = {}
     trusted: set[tuple[str, ...]] = set()
     padded: set[tuple[str, ...]] = set()
+    escaped: set[tuple[str, ...]] = set()
     for column in columns:
         type_, certain = infer_type(column.texts)
         values[(column.name,)] = typed(column.texts, type_)
-        if column.odd or column.conflict is not None:
+        if Readers.NONE in column.readers or column.conflict is not None:
             continue
-        if certain:
+        if Readers.UTF_8 in column.readers:
+            if certain:
+                escaped.add((column.name,))
+        elif certain:
             trusted.add((column.name,))
         elif is_padded(column.texts):
             padded.add((column.name,))
-    partitions = Partitions(pa.array(folders, pa.string()), values, frozenset(trusted), frozenset(padded))
+    partitions = Partitions(
+        pa.array(folders, pa.string()), values, frozenset(trusted), frozenset(padded), frozenset(escaped)
+    )
     return HivePartitions(
         partitions=partitions,
         types={column.name: values[(column.name,)].type for column in columns},
@@ -141,7 +170,7 @@ def _collect(folders: list[str]) -> list[_Column]:
     columns: dict[str, _Column] = {}
     count = len(folders)
     for position, folder in enumerate(folders):
-        for name, value, clear in split_folder(folder) if "=" in folder else ():
+        for name, value, readers in split_folder(folder) if "=" in folder else ():
             key = name.lower()
             column = columns.get(key)
             if column is None:
@@ -151,7 +180,7 @@ def _collect(folders: list[str]) -> list[_Column]:
             column.present[position] = True
             column.spellings.add(name)
             column.texts[position] = None if value == DEFAULT_PARTITION else value
-            column.odd = column.odd or not clear
+            column.readers.add(readers)
     for column in columns.values():
         if len(column.spellings) > 1:
             column.conflict = f"folders spell the key differently: {', '.join(sorted(column.spellings))}"

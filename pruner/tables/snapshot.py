@@ -65,7 +65,8 @@ class Partitions:
     `paths[i]` is relative to its root ("" when not partitioned). `values` has one typed Arrow array for each
     partition column (by field path), as long as `paths`; a null is a NULL partition value. `trusted` names
     the columns whose path value is known to be the very value that every row of the partition has, whichever
-    engine reads it; `padded` names those of which that is known for engines alone that read `month=01` as text.
+    engine reads it; `padded` names those of which that is known for engines alone that read `month=01` as text,
+    `escaped` those of which it is for engines that take escaped bytes for UTF-8 (`city=Z%C3%BCrich`).
     `shared` names columns that files hold as well and whose path value every engine reads alike: a row has the one
     value or the other. Values of other columns prove nothing. With `origin_by_engine` it is known from an engine's
     trait (`shared_partition_columns`) which of the two it shows.
@@ -77,12 +78,17 @@ class Partitions:
     )
     trusted: frozenset[tuple[str, ...]] = frozenset()
     padded: frozenset[tuple[str, ...]] = frozenset()
+    escaped: frozenset[tuple[str, ...]] = frozenset()
     shared: frozenset[tuple[str, ...]] = frozenset()
     origin_by_engine: bool = False
 
     def trusts(self, path: tuple[str, ...], traits: Traits) -> bool:
         """Tell whether the path values of a column are what the rows have when an engine reads them."""
-        return path in self.trusted or (traits.reads_padded_folders_as_text and path in self.padded)
+        return (
+            path in self.trusted
+            or (traits.reads_padded_folders_as_text and path in self.padded)
+            or (traits.reads_escaped_bytes_as_utf8 and path in self.escaped)
+        )
 
     def __len__(self) -> int:
         return len(self.paths)

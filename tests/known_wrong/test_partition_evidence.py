@@ -12,6 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import pruner
+import pruner_duckdb
+from tests.support import plain_duckdb
 
 
 def _write(root: Path, folder: str, columns: dict[str, Any]) -> None:
@@ -60,3 +62,30 @@ def test_n6_a_column_in_the_path_and_in_the_file_is_excluded_only_by_both(
         assert "k=2" in _kept(table, "k = 2", dialect)
         assert _kept(table, "k = 2", dialect) == ({"k=2"} if indexed else {"k=1", "k=2", "k=3"})
         assert _kept(table, "k > 2", dialect) == ({"k=2", "k=3"} if indexed else {"k=1", "k=2", "k=3"})
+
+
+def test_n1_escaped_bytes_prune_where_they_are_taken_for_utf8(tmp_path: Path) -> None:
+    """N1: `%C3%BC` is ü for DuckDB, and the two characters Ã¼ for Spark, which the plan then says."""
+    for number, value in enumerate(("Z%C3%BCrich", "Bern", "a%20b", "K%C3%B6ln")):
+        _write(tmp_path / "t", f"city={value}", {"x": [number]})
+    table = pruner.open_table(str(tmp_path / "t"))
+    con, plain = pruner_duckdb.connect({"t": table}), plain_duckdb.session()
+    files = f"read_parquet('{tmp_path}/t/**/*.parquet', hive_partitioning = true)"
+    plain.execute(f"CREATE TABLE t AS SELECT * FROM {files}")
+    for predicate, kept in (
+        ("city = 'Zürich'", 1),
+        ("city = 'ZÃ¼rich'", 0),
+        ("city IN ('a b', 'Köln')", 2),
+        ("city > 'K'", 3),
+        ("city IS NULL", 0),
+    ):
+        rows = con.execute(f"SELECT x, city FROM t WHERE {predicate} ORDER BY x").fetchall()
+        assert rows == plain.execute(f"SELECT x, city FROM t WHERE {predicate} ORDER BY x").fetchall()
+        assert con.last_plans[-1].kept == kept, predicate
+        for dialect in ("spark", "trino"):
+            plan = table.plan(predicate, dialect=dialect)
+            assert plan.kept == plan.total
+            assert (
+                f"partition column city: {dialect} may read the text of a folder otherwise" in plan.explain()
+            )
+        assert "may read the text" not in table.plan(predicate, dialect="duckdb").explain()

@@ -10,7 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pruner.expr.engines import ENGINES
-from pruner.tables.partitions import decode_part, escape_part, hive_partitions, infer_type, split_folder
+from pruner.tables.partitions import (
+    Readers,
+    decode_part,
+    escape_part,
+    hive_partitions,
+    infer_type,
+    split_folder,
+)
 
 TEXTS = st.text(st.characters(codec="utf-8", exclude_categories=["Cs"], exclude_characters="\0"), min_size=1)
 
@@ -18,7 +25,7 @@ TEXTS = st.text(st.characters(codec="utf-8", exclude_categories=["Cs"], exclude_
 @given(name=TEXTS, value=TEXTS)
 def test_what_hive_escapes_is_read_back(name: str, value: str):
     folder = f"{escape_part(name)}={escape_part(value)}"
-    assert split_folder(folder) == [(name, value, True)]
+    assert split_folder(folder) == [(name, value, Readers.ALL)]
 
 
 @given(names=st.lists(TEXTS, min_size=1, max_size=4, unique_by=str.lower), data=st.data())
@@ -51,9 +58,16 @@ def test_escapes_are_decoded_once(raw: str, text: str, clear: bool):
 
 
 def test_a_second_equals_sign_belongs_to_the_value_and_engines_disagree_about_it():
-    assert split_folder("k=x=y") == [("k", "x=y", False)]
-    assert split_folder("k=x%3Dy") == [("k", "x=y", True)]
-    assert split_folder("=5/plain/k=1") == [("k", "1", True)]
+    assert split_folder("k=x=y") == [("k", "x=y", Readers.NONE)]
+    assert split_folder("k=x%3Dy") == [("k", "x=y", Readers.ALL)]
+    assert split_folder("=5/plain/k=1") == [("k", "1", Readers.ALL)]
+
+
+def test_escaped_bytes_beyond_ascii_have_readers_of_their_own():
+    assert split_folder("k=Z%C3%BCrich") == [("k", "Zürich", Readers.UTF_8)]
+    for raw in ("%FF", "50%", "%C3%BC%zz", "%C3%BC=1"):
+        assert [readers for *_, readers in split_folder(f"k={raw}")] == [Readers.NONE], raw
+    assert split_folder("%C3%BC=1")[0][2] == Readers.NONE
 
 
 @pytest.mark.parametrize(
@@ -129,3 +143,11 @@ def test_folders_without_keys_are_no_partitions():
     found = hive_partitions(["2013/01", ""])
     assert not found.partitions.values
     assert found.partitions.paths.to_pylist() == ["2013/01", ""]
+
+
+def test_escaped_bytes_are_trusted_where_they_are_taken_for_utf8():
+    found = hive_partitions(["city=Z%C3%BCrich/k=%C3%A9/n=1", "city=Bern/k=%FF/n=%C2%B2"]).partitions
+    assert found.trusted == frozenset()
+    assert found.escaped == {("city",)}, "k has bytes that are no text, n holds a number"
+    trusting = {name for name, traits in ENGINES.items() if found.trusts(("city",), traits)}
+    assert trusting == {"duckdb", "polars", "pyarrow"}
