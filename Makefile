@@ -39,8 +39,7 @@ demo-trino: $(READY) ## The same on a real Trino, plain and pruned catalogs; nee
 	@$(BIN)/python -m demo.trino
 
 quick: $(READY) ## Tests without a Java machine and killed processes, with fewer random examples, under two minutes
-	@PRUNER_TEST_PROFILE=quick $(PYTEST) -m "not spark and not trino and not faults and not load" \
-		--ignore=tests/crash --ignore=tests/unit/cli/test_cli_process.py
+	@PRUNER_TEST_PROFILE=quick $(PYTEST) -m "not spark and not trino and not faults and not load and not processes"
 
 check: $(READY) ## Lint, formatting, types and the import contracts
 	@$(BIN)/ruff check

@@ -14,6 +14,8 @@ from pruner.storage.opening import open_store
 from tests.crash.builders import keep_refreshing, refresh_and_die, write_files
 from tests.support.profiles import examples
 
+pytestmark = pytest.mark.processes
+
 COUNT = 6
 
 

@@ -16,6 +16,8 @@ from pruner.storage.opening import open_store
 from tests.crash.writers import add_pair, die_at, keep_adding
 from tests.support.profiles import examples
 
+pytestmark = pytest.mark.processes
+
 
 @pytest.fixture(scope="module")
 def processes() -> ForkServerContext:

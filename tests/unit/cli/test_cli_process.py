@@ -21,6 +21,8 @@ import pytest
 from pruner.cli.failures import describe
 from tests.unit.cli.conftest import Run, command_line
 
+pytestmark = pytest.mark.processes
+
 SLOW_IMPORTS = {"pyarrow", "numpy", "duckdb", "sqlglot", "obstore", "hudi", "rich", "msgspec"}
 
 

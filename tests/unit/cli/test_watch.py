@@ -19,6 +19,8 @@ import pytest
 import pruner
 from tests.unit.cli.conftest import Run
 
+pytestmark = pytest.mark.processes
+
 
 def write(root: Path, number: int) -> None:
     pq.write_table(pa.table({"x": [number]}), root / f"{number}.parquet")

@@ -218,6 +218,7 @@ def test_remote_files_are_read_by_ranges(monkeypatch: pytest.MonkeyPatch, tmp_pa
     assert isinstance(missing, Failure)
 
 
+@pytest.mark.processes
 def test_a_worker_that_dies_is_started_again(tmp_path: Path) -> None:
     snapshot = write_table(tmp_path / "t", 4).snapshot()
     chunk = Chunk(0, files_of(snapshot, range(4)))
@@ -236,6 +237,7 @@ def test_a_worker_that_dies_is_started_again(tmp_path: Path) -> None:
         worker.close()
 
 
+@pytest.mark.processes
 def test_a_file_that_kills_its_worker_is_named_and_the_others_are_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -276,6 +278,7 @@ def test_where_no_process_can_be_started_the_work_is_done_here(
         assert _slices(x) == [0, 1, 2]
 
 
+@pytest.mark.processes
 @pytest.mark.usefixtures("small_chunks")
 def test_workers_need_no_main_guard_and_end_with_their_caller(tmp_path: Path) -> None:
     write_table(tmp_path / "t", 30)
