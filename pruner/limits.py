@@ -26,3 +26,6 @@ STATEMENT_CHARACTERS = 1024 * 1024
 
 CONFIG_BYTES = 1024 * 1024
 """Largest `pruner.toml`."""
+
+INDEX_MEMORY = 256 * 1024 * 1024
+"""Bytes of index records that a table holds at most, unless it was opened with another `index_memory`."""

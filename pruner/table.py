@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from pruner.errors import FormatError, IndexDefinitionError, StorageError
 from pruner.evidence.snapshot import SnapshotEvidence
+from pruner.limits import INDEX_MEMORY
 from pruner.maintenance.build import Indexing, RefreshResult
 from pruner.maintenance.compaction import Compaction, CompactResult
 from pruner.maintenance.doctor import examine
@@ -50,6 +51,7 @@ def open_places(
     index_uri: str | None = None,
     max_staleness: float = 0.0,
     files: str | None = None,
+    index_memory: int = INDEX_MEMORY,
 ) -> Table:
     """Open a table of Hudi or Parquet files by its place alone, whatever `pruner.toml` says of it.
 
@@ -59,6 +61,7 @@ def open_places(
         index_uri: place of the metadata table; `<first root>.pruner` unless given.
         max_staleness: age in seconds up to which a look at the table may be reused; 0 looks before every plan.
         files: "immutable" where no file ever changes in place.
+        index_memory: bytes of index records that are held at most, and read for one predicate from one index.
 
     Raises:
         TableError: there is no such path, it is not a table, or its format is not supported.
@@ -68,19 +71,24 @@ def open_places(
     options = dict(storage_options or {})
     source = open_table_source(roots, options, immutable=files is not None)
     place = index_uri or source.root.rstrip("/") + METADATA_SUFFIX
-    return Table(source, MetadataTable(open_store(place, options)), place, max_staleness)
+    return Table(source, MetadataTable(open_store(place, options)), place, max_staleness, index_memory)
 
 
 class Table:
     """A table of Hudi or Parquet files and the indexes over it. Threads may share it."""
 
     def __init__(
-        self, source: TableSource, metadata: MetadataTable, index_uri: str, max_staleness: float
+        self,
+        source: TableSource,
+        metadata: MetadataTable,
+        index_uri: str,
+        max_staleness: float,
+        index_memory: int = INDEX_MEMORY,
     ) -> None:
         self._source = source
         self._metadata = metadata
         self._max_staleness = max_staleness
-        self._segments = SegmentCache(lambda: metadata)
+        self._segments = SegmentCache(lambda: metadata, index_memory)
         self._lock = RLock()
         self._view: View | None = None
         self._last_snapshot = LastSnapshot(source, metadata)

@@ -26,7 +26,16 @@ TableSpec: TypeAlias = "str | os.PathLike[str] | Sequence[str | os.PathLike[str]
 """
 
 _OPTIONS = frozenset(
-    ["uri", "storage_options", "index_uri", "max_staleness", "files", "as_of", "read_optimized"]
+    [
+        "uri",
+        "storage_options",
+        "index_uri",
+        "max_staleness",
+        "files",
+        "index_memory",
+        "as_of",
+        "read_optimized",
+    ]
 )
 _KEPT_SHAPES = 8
 

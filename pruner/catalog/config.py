@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from pruner.errors import PrunerError, TableError
-from pruner.limits import CONFIG_BYTES
+from pruner.limits import CONFIG_BYTES, INDEX_MEMORY
 from pruner.storage.opening import normalize_uri
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ FILE_NAME = "pruner.toml"
 FILE_VARIABLE = "PRUNER_CONFIG"
 """Environment variable that names another file."""
 
-TABLE_KEYS = ("uri", "index_uri", "storage_options", "aliases", "max_staleness", "files")
+TABLE_KEYS = ("uri", "index_uri", "storage_options", "aliases", "max_staleness", "files", "index_memory")
 """Keys of a `[tables.<name>]` section."""
 
 IMMUTABLE = "immutable"
@@ -52,8 +52,9 @@ class ConfigError(PrunerError):
 class TableSettings:
     """Where a table is and how to open it.
 
-    `name` is None for a table that was given by its place. `max_staleness` is in seconds. `files` is `IMMUTABLE` where
-    somebody promises that, else None. Storage options are left out of the repr because they can hold secrets.
+    `name` is None for a table that was given by its place. `max_staleness` is in seconds, `index_memory` in bytes.
+    `files` is `IMMUTABLE` where somebody promises that, else None. Storage options are left out of the repr because
+    they can hold secrets.
     """
 
     uris: tuple[str, ...]
@@ -63,6 +64,7 @@ class TableSettings:
     aliases: tuple[str, ...] = ()
     max_staleness: float = 0.0
     files: str | None = None
+    index_memory: int = INDEX_MEMORY
 
     def open(self) -> Table:
         """Open the table: see `pruner.open_table`."""
@@ -74,6 +76,7 @@ class TableSettings:
             index_uri=self.index_uri,
             max_staleness=self.max_staleness,
             files=self.files,
+            index_memory=self.index_memory,
         )
 
 
@@ -241,6 +244,7 @@ def settings_of(entry: Mapping[str, Any], where: str) -> TableSettings:
         aliases=_strings(entry.get("aliases", ()), f"{where}.aliases"),
         max_staleness=_seconds(entry.get("max_staleness", 0), f"{where}.max_staleness"),
         files=checked_files(entry.get("files"), f"{where}.files"),
+        index_memory=_bytes(entry.get("index_memory", INDEX_MEMORY), f"{where}.index_memory"),
     )
 
 
@@ -379,6 +383,12 @@ def checked_files(value: object, where: str) -> str | None:
     raise ConfigError(
         f'{where} must be "{IMMUTABLE}" (no file ever changes in place) or be left out, not {value!r}'
     )
+
+
+def _bytes(value: object, where: str) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        raise ConfigError(f"{where} must be a whole number of bytes, 0 or more")
+    return value
 
 
 def _suggest(key: str) -> str:

@@ -33,6 +33,7 @@ def settings_given(
     index_uri: str | None = None,
     max_staleness: float | None = None,
     files: str | None = None,
+    index_memory: int | None = None,
 ) -> TableSettings:
     """Return how to open a table that a program names by its name, place or places; see `open_table`.
 
@@ -48,7 +49,9 @@ def settings_given(
         settings = load().find_at(uris, overrides) or overrides.at(uris)
     if files is not None:
         settings = replace(settings, files=checked_files(files, "files"))
-    return settings if max_staleness is None else replace(settings, max_staleness=max_staleness)
+    if max_staleness is not None:
+        settings = replace(settings, max_staleness=max_staleness)
+    return settings if index_memory is None else replace(settings, index_memory=index_memory)
 
 
 def _places(uris: Sequence[str | os.PathLike[str]]) -> tuple[str, ...]:
@@ -67,6 +70,7 @@ def open_table(
     index_uri: str | None = None,
     max_staleness: float | None = None,
     files: str | None = None,
+    index_memory: int | None = None,
 ) -> Table:
     """Open a table of Hudi or Parquet files; the format is detected.
 
@@ -80,6 +84,8 @@ def open_table(
             before every plan. Above 0, rows written since that look may be missing (docs/configuration.md).
         files: "immutable" promises that no file of the table ever changes in place: a look then asks for each
             folder alone (docs/guarantee.md). Hudi keeps that promise by itself.
+        index_memory: bytes of index records that are held at most, and that are read of one index for one
+            predicate; 256 MiB unless given (docs/bitmap.md).
 
     Raises:
         TableError: there is no such name or path, it is not a table, or its format is not supported.
@@ -87,7 +93,12 @@ def open_table(
         ConfigError: `pruner.toml` is wrong.
     """
     return settings_given(
-        uri, storage_options=storage_options, index_uri=index_uri, max_staleness=max_staleness, files=files
+        uri,
+        storage_options=storage_options,
+        index_uri=index_uri,
+        max_staleness=max_staleness,
+        files=files,
+        index_memory=index_memory,
     ).open()
 
 
@@ -114,6 +125,7 @@ def open_given(value: TableLike, where: str) -> Table:
                 index_uri=options.index_uri,
                 max_staleness=options.max_staleness if "max_staleness" in value else None,
                 files=options.files,
+                index_memory=options.index_memory if "index_memory" in value else None,
             )
         case Sequence():
             return open_table(value)

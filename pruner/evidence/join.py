@@ -203,7 +203,9 @@ class Placement:
     def _place(self, entry: SegmentEntry, groups: Groups | None, starts: NDArray[np.int64] | None) -> Place:
         """The place of one segment by itself."""
         if groups is None or starts is None:
-            recorded = _locals(self._segments.read(entry), entry)
+            paged = entry.pages is not None
+            records = self._segments.leading(entry, (SLICE_COLUMN,)) if paged else self._segments.read(entry)
+            recorded = _locals(records, entry)
             return Place(entry, _restricted(self._of_batch(entry), recorded), None)
         rows = self._segments.entry(self._state, entry.batch or "").rows
         locals_, of_group = expand(groups.firsts, groups.counts)

@@ -17,23 +17,31 @@ import pyarrow as pa
 from pruner.errors import FormatError, IndexDefinitionError, StorageError
 from pruner.evidence.grouped import GroupedEvidence, grouped_evidence
 from pruner.evidence.join import Part, Placement, newest_of_each_slice
+from pruner.evidence.paged import paged_evidence
 from pruner.evidence.partitions import partition_evidence
 from pruner.evidence.sources import (
     EitherSource,
     GroupedSource,
     LimitedSource,
+    PagedSource,
     PathSource,
     RecordsSource,
     Sources,
 )
 from pruner.expr.engines import Origin
-from pruner.indexes.optional import DeferringIndexType, NotingEvidence, RecordPart, SelectiveIndexType
+from pruner.indexes.optional import (
+    DeferringIndexType,
+    ListedEvidence,
+    NotingEvidence,
+    RecordPart,
+    SelectiveIndexType,
+)
 from pruner.indexes.registry import index_type
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from pruner.indexes.base import IndexType
+    from pruner.indexes.base import Evidence, IndexType
     from pruner.metadata.definitions import IndexDefinition
     from pruner.metadata.segment_cache import SegmentCache
     from pruner.metadata.state import SegmentEntry, State
@@ -102,20 +110,59 @@ class SnapshotEvidence:
             if grouped is not None:
                 found.usable.append(GroupedSource(definition.name, definition.using, grouped))
                 return
-        parts = self._parts(definition, entries, kind, found)
-        if not parts:
+        if self._add_paged(definition, entries, kind, about, found):
             return
-        records = pa.concat_tables([part.records for part in parts], promote_options="permissive")
-        if isinstance(kind, DeferringIndexType):
-            fetch = _Deferred(parts, self._segments, kind.deferred)
-            evidence = kind.load_deferring(records, len(self._snapshot), about, fetch)
-        elif isinstance(kind, SelectiveIndexType):
-            evidence = kind.load_parts(list(map(self._selective, parts)), len(self._snapshot), about)
-        else:
-            evidence = kind.load(records, len(self._snapshot), about)
+        evidence = self._whole(definition, entries, kind, about, found)
+        if evidence is None:
+            return
         if isinstance(evidence, NotingEvidence):
             found.fallbacks += [f"index {definition.name}: {note}" for note in evidence.notes]
         found.usable.append(RecordsSource(definition.name, definition.using, evidence))
+
+    def _add_paged(
+        self,
+        definition: IndexDefinition,
+        entries: list[SegmentEntry],
+        kind: IndexType,
+        about: Field,
+        found: Sources,
+    ) -> bool:
+        """Add evidence that is read page by page; returns False where the records are to be read whole."""
+
+        def report(reason: str) -> None:
+            found.fallbacks.append(f"index {definition.name}: {reason}")
+
+        def whole() -> ListedEvidence | None:
+            evidence = self._whole(definition, entries, kind, about, Sources())
+            return evidence if isinstance(evidence, ListedEvidence) else None
+
+        count, known = len(self._snapshot), len(found.fallbacks)
+        paged = paged_evidence(entries, kind, about, self._placement, self._segments, count, report)
+        if paged is None:
+            return len(found.fallbacks) > known
+        found.fallbacks += [f"index {definition.name}: {note}" for note in paged.notes]
+        found.usable.append(PagedSource(definition.name, definition.using, paged, whole))
+        return True
+
+    def _whole(
+        self,
+        definition: IndexDefinition,
+        entries: list[SegmentEntry],
+        kind: IndexType,
+        about: Field,
+        found: Sources,
+    ) -> Evidence | None:
+        """Evidence of all records together; None where there are none."""
+        parts = self._parts(definition, entries, kind, found)
+        if not parts:
+            return None
+        records = pa.concat_tables([part.records for part in parts], promote_options="permissive")
+        if isinstance(kind, DeferringIndexType):
+            fetch = _Deferred(parts, self._segments, kind.deferred)
+            return kind.load_deferring(records, len(self._snapshot), about, fetch)
+        if isinstance(kind, SelectiveIndexType):
+            return kind.load_parts(list(map(self._selective, parts)), len(self._snapshot), about)
+        return kind.load(records, len(self._snapshot), about)
 
     def _parts(
         self, definition: IndexDefinition, entries: list[SegmentEntry], kind: IndexType, found: Sources

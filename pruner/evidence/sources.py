@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 from pruner.indexes.optional import ListedEvidence, NotingEvidence, RowEvidence
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
     import numpy as np
     from numpy.typing import NDArray
 
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from pruner.expr.engines import Origin
     from pruner.expr.semantics import Semantics
     from pruner.indexes.base import Evidence
+    from pruner.indexes.optional import FocusedEvidence, PagedEvidence
     from pruner.verdict import Outcome
 
     Mask = NDArray[np.bool_]
@@ -73,6 +76,17 @@ class Source(ABC):
     @property
     def listed(self) -> ListedEvidence | None:
         """The evidence where it keeps values to look into; None where it does not."""
+        return None
+
+    def focused(self, leaves: Sequence[Leaf]) -> Source:
+        """The source for one predicate, of which these are the leaves on the field."""
+        return self
+
+    def waiting(self, semantics: Semantics) -> FocusedEvidence | None:
+        """The evidence where it is read only for what is left, and whole parts of a predicate at a time.
+
+        None for a source that is asked about each leaf.
+        """
         return None
 
 
@@ -152,6 +166,72 @@ class GroupedSource(Source):
         return self._evidence.possible(leaf, outcome, semantics, at)
 
 
+class PagedSource(Source):
+    """Evidence of an index whose records are read page by page; it answers once it is `focused` on a predicate."""
+
+    def __init__(
+        self, index: str, using: str, evidence: PagedEvidence, whole: Callable[[], ListedEvidence | None]
+    ) -> None:
+        """`whole` reads all records, for people to look into."""
+        super().__init__(index, using)
+        self._evidence = evidence
+        self._whole = whole
+        self._uncovered = None if evidence.covered.all() else ~evidence.covered
+
+    @property
+    def uncovered(self) -> Mask | None:
+        """See `Source.uncovered`."""
+        return self._uncovered
+
+    def possible(
+        self, leaf: Leaf, outcome: Outcome, semantics: Semantics, at: NDArray[np.intp] | None
+    ) -> Mask | None:
+        """See `Source.possible`."""
+        return self._evidence.focused([leaf]).possible(leaf, outcome, semantics, at)
+
+    def focused(self, leaves: Sequence[Leaf]) -> Source:
+        """See `Source.focused`."""
+        return FocusedSource(self.index, self.using, self._evidence.focused(leaves), self._uncovered)
+
+    @property
+    def listed(self) -> ListedEvidence | None:
+        """See `Source.listed`."""
+        return self._whole()
+
+
+class FocusedSource(Source):
+    """What a `PagedSource` says about one predicate."""
+
+    def __init__(self, index: str, using: str, evidence: FocusedEvidence, uncovered: Mask | None) -> None:
+        super().__init__(index, using)
+        self._evidence = evidence
+        self._uncovered = uncovered
+
+    @property
+    def uncovered(self) -> Mask | None:
+        """See `Source.uncovered`."""
+        return self._uncovered
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """See `Source.notes`."""
+        return tuple(f"index {self.index}: {note}" for note in self._evidence.notes)
+
+    def possible(
+        self, leaf: Leaf, outcome: Outcome, semantics: Semantics, at: NDArray[np.intp] | None
+    ) -> Mask | None:
+        """See `Source.possible`."""
+        return self._evidence.possible(leaf, outcome, semantics, at)
+
+    def rows(self, semantics: Semantics) -> RowEvidence | None:
+        """See `Source.rows`."""
+        return self._evidence
+
+    def waiting(self, semantics: Semantics) -> FocusedEvidence | None:
+        """See `Source.waiting`."""
+        return self._evidence
+
+
 class _SourceOfIndex(Source):
     """A source that says something else about the same records of an index."""
 
@@ -185,6 +265,10 @@ class EitherSource(_SourceOfIndex):
         super().__init__(in_file)
         self._in_path = in_path
 
+    def focused(self, leaves: Sequence[Leaf]) -> Source:
+        """See `Source.focused`."""
+        return EitherSource(self._source.focused(leaves), self._in_path.focused(leaves))
+
     def possible(
         self, leaf: Leaf, outcome: Outcome, semantics: Semantics, at: NDArray[np.intp] | None
     ) -> Mask | None:
@@ -202,6 +286,10 @@ class LimitedSource(_SourceOfIndex):
         super().__init__(source)
         self._origin = origin
 
+    def focused(self, leaves: Sequence[Leaf]) -> Source:
+        """See `Source.focused`."""
+        return LimitedSource(self._source.focused(leaves), self._origin)
+
     def possible(
         self, leaf: Leaf, outcome: Outcome, semantics: Semantics, at: NDArray[np.intp] | None
     ) -> Mask | None:
@@ -211,6 +299,10 @@ class LimitedSource(_SourceOfIndex):
     def rows(self, semantics: Semantics) -> RowEvidence | None:
         """See `Source.rows`."""
         return self._source.rows(semantics) if self._is_read(semantics) else None
+
+    def waiting(self, semantics: Semantics) -> FocusedEvidence | None:
+        """See `Source.waiting`."""
+        return self._source.waiting(semantics) if self._is_read(semantics) else None
 
     def _is_read(self, semantics: Semantics) -> bool:
         return semantics.traits.shared_partition_columns is self._origin

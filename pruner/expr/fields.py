@@ -52,20 +52,27 @@ def only_field(predicate: BoundExpr) -> Field | None:
     return next(iter(found.values())) if len(found) == 1 else None
 
 
-def parts(predicate: BoundExpr) -> Iterator[Field]:
-    """The fields of the largest parts that are about one field each, in order; a field may come several times."""
-    field = only_field(predicate)
-    if field is not None:
-        yield field
+def single_field_parts(predicate: BoundExpr) -> Iterator[BoundExpr]:
+    """The largest parts that are about one field each, in order."""
+    if only_field(predicate) is not None:
+        yield predicate
         return
     match predicate:
         case BoundAnd(operands) | BoundOr(operands):
             for operand in operands:
-                yield from parts(operand)
+                yield from single_field_parts(operand)
         case BoundNot(operand) | BoundIsNull(operand):
-            yield from parts(operand)
+            yield from single_field_parts(operand)
         case _:
             pass
+
+
+def parts(predicate: BoundExpr) -> Iterator[Field]:
+    """The fields of the largest parts that are about one field each, in order; a field may come several times."""
+    for part in single_field_parts(predicate):
+        field = only_field(part)
+        assert field is not None
+        yield field
 
 
 def grouped(predicate: BoundExpr) -> BoundExpr:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from pruner.expr.semantics import Semantics
     from pruner.indexes.base import SliceReader
     from pruner.indexes.row_sets import Entries, Rows
+    from pruner.metadata.pages import PageLayout
     from pruner.schema import Field
     from pruner.verdict import Outcome
 
@@ -147,19 +148,6 @@ class SelectiveIndexType(IndexType, Protocol):
 
 
 @runtime_checkable
-class RefusingIndexType(IndexType, Protocol):
-    """An index type that records of a slice that it could not index that it could not, and why.
-
-    Such a slice is not covered, and a refresh would not change that.
-    """
-
-    @property
-    def refusal(self) -> tuple[str, str]:
-        """The columns that say so: a boolean that is false there (true or null elsewhere), and one sentence."""
-        ...
-
-
-@runtime_checkable
 class NotingEvidence(Evidence, Protocol):
     """Evidence that can say why slices which have records are not covered, or could not be asked about."""
 
@@ -210,6 +198,118 @@ class RowEvidence(Evidence, Protocol):
 
     def rows(self, entries: Mask, slices: NDArray[np.intp]) -> Rows:
         """The rows of the entries in some covered slices, which ascend."""
+        ...
+
+
+class RecordPages(Protocol):
+    """The records of one segment, page by page. `__slice` has snapshot ordinals; -1 marks records that do not count."""
+
+    @property
+    def records(self) -> NDArray[np.int64]:
+        """Number of records of each page."""
+        ...
+
+    @property
+    def sizes(self) -> NDArray[np.int64]:
+        """Bytes that are read for each page, without the deferred columns."""
+        ...
+
+    @property
+    def deferred_sizes(self) -> NDArray[np.int64]:
+        """Bytes that are read for the deferred columns of each page."""
+        ...
+
+    @property
+    def leading(self) -> Sequence[int]:
+        """The pages that have a record of every slice."""
+        ...
+
+    @property
+    def firsts(self) -> pa.Table:
+        """The keys of the first record of each page."""
+        ...
+
+    @property
+    def lasts(self) -> pa.Table:
+        """The keys of the last record of each page."""
+        ...
+
+    def read(self, page: int, names: Sequence[str] | None) -> pa.Table:
+        """Columns of the records of a page, all but the deferred ones unless named, and `__slice`.
+
+        Raises:
+            FormatError: the page is damaged.
+            StorageError: it cannot be read.
+        """
+        ...
+
+    def read_deferred(self, page: int) -> pa.Table:
+        """The deferred columns of the records of a page; raises as `read` does."""
+        ...
+
+
+class FocusedEvidence(RowEvidence, Protocol):
+    """Row evidence about the leaves of one predicate, which reads what they ask for when they ask for it."""
+
+    def bytes_to_read(self, entries: Mask, at: NDArray[np.intp] | None) -> int:
+        """How many bytes are read to tell which slices (of `at`, or of all) hold a row of the entries."""
+        ...
+
+    def bytes_of_rows(self, entries: Mask, at: NDArray[np.intp]) -> int:
+        """How many bytes are read to tell the rows of the entries in some slices."""
+        ...
+
+
+class PagedEvidence(Protocol):
+    """Evidence from pages, none of which but the leading ones is read before a predicate asks for it."""
+
+    @property
+    def covered(self) -> Mask:
+        """See `Evidence.covered`."""
+        ...
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """See `RowEvidence.notes`."""
+        ...
+
+    def focused(self, leaves: Sequence[Leaf]) -> FocusedEvidence:
+        """The evidence about some leaves on the field, and no others."""
+        ...
+
+
+@runtime_checkable
+class PagedIndexType(DeferringIndexType, Protocol):
+    """An index type of whose records plans can do with a few pages."""
+
+    def layout(self, records: pa.Table) -> PageLayout | None:
+        """How arranged records are cut into pages; None where they can only be read as a whole."""
+        ...
+
+    def load_paged(
+        self, segments: Sequence[RecordPages], count: int, field: Field, limit_bytes: int
+    ) -> PagedEvidence | None:
+        """Make evidence of the records of `count` slices, each of which counts in one segment at most.
+
+        `limit_bytes` is what the evidence about one predicate may hold. None where these records must be read whole.
+
+        Raises:
+            FormatError: a leading page is damaged.
+            StorageError: one cannot be read.
+        """
+        ...
+
+
+@runtime_checkable
+class RefusingIndexType(IndexType, Protocol):
+    """An index type that records of a slice that it could not index that it could not, and why.
+
+    Such a slice is not covered, and a refresh would not change that.
+    """
+
+    @property
+    def refusal(self) -> tuple[str, str]:
+        """The columns that say so: a boolean that is false there (true or null elsewhere), and one sentence."""
         ...
 
 

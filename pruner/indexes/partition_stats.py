@@ -15,9 +15,10 @@ import numpy as np
 import pyarrow as pa
 
 from pruner.errors import FormatError
-from pruner.indexes.optional import AggregatingIndexType, SelectiveIndexType
+from pruner.indexes.optional import AggregatingIndexType, PagedIndexType, SelectiveIndexType
 from pruner.limits import SEGMENT_SLICES
 from pruner.metadata.coverage import digest_runs
+from pruner.metadata.pages import PAGED_FROM
 from pruner.metadata.segments import SLICE_COLUMN, slice_keys
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
     from pruner.indexes.base import IndexType
     from pruner.metadata.definitions import IndexDefinition
+    from pruner.metadata.pages import PageLayout
     from pruner.metadata.state import SegmentEntry
     from pruner.metadata.table import MetadataTable
 
@@ -84,7 +86,8 @@ def write_records(
     definition: IndexDefinition,
     field: tuple[str, ...],
 ) -> SegmentEntry:
-    """Write the records of one field for a slice batch, and their aggregates where there is something to cut.
+    """Write the records of one field for a slice batch, in pages where their type has them, and their aggregates where
+    there is something to cut.
 
     Raises:
         StorageError: the store failed, or a segment is larger than readers accept.
@@ -96,6 +99,7 @@ def write_records(
         field=field,
         batch=batch.entry,
         in_parts=isinstance(kind, SelectiveIndexType),
+        layout=layout_of(kind, records),
     )
     groups = _aggregated(kind, records, batch) if isinstance(kind, AggregatingIndexType) else None
     if groups is None:
@@ -104,6 +108,13 @@ def write_records(
         PARTITION_STATS, groups, definition=definition, field=field, batch=batch.entry
     )
     return msgspec.structs.replace(entry, partition_stats=aggregates)
+
+
+def layout_of(kind: IndexType, records: pa.Table) -> PageLayout | None:
+    """How records are cut into pages; None where they are few, or their type has none."""
+    if isinstance(kind, PagedIndexType) and records.num_rows >= PAGED_FROM:
+        return kind.layout(records)
+    return None
 
 
 def _aggregated(kind: AggregatingIndexType, records: pa.Table, batch: SliceBatch) -> pa.Table | None:

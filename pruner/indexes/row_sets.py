@@ -42,10 +42,14 @@ class Entries(NamedTuple):
 
 
 class Rows(NamedTuple):
-    """Rows of slices as `slice << 32 | position`, and the slices (ascending) whose rows cannot be told after all."""
+    """Rows of slices as `slice << 32 | position`, and the slices (ascending) whose rows cannot be told after all.
+
+    `exact` says that there is no row too many.
+    """
 
     rows: BitMap64
     broken: NDArray[np.intp]
+    exact: bool = True
 
 
 def encode_all(rows: int) -> bytes:

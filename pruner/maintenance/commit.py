@@ -13,6 +13,8 @@ import numpy as np
 import pyarrow as pa
 
 from pruner.errors import FormatError, StorageError
+from pruner.indexes.partition_stats import layout_of
+from pruner.indexes.registry import index_type
 from pruner.metadata import receipts
 from pruner.metadata.last_snapshot import LastSnapshot, with_snapshot
 from pruner.metadata.segments import SLICE_COLUMN
@@ -162,7 +164,7 @@ class Publisher:
 
     def _recorded(self, receipt: Receipt, entry: SegmentEntry, snapshot: Snapshot) -> NDArray[np.int64]:
         ordinals = self._located(receipt, snapshot)[
-            np.unique(self._segments.read(entry).column(SLICE_COLUMN).to_numpy())
+            np.unique(self._segments.leading(entry, (SLICE_COLUMN,)).column(SLICE_COLUMN).to_numpy())
         ]
         return ordinals[ordinals >= 0]
 
@@ -195,5 +197,10 @@ class Publisher:
         if definition is None or not kept.num_rows:
             return None
         return self._metadata.write_segment(
-            entry.partition, kept, definition=definition, field=entry.field, batch=receipt.batch
+            entry.partition,
+            kept,
+            definition=definition,
+            field=entry.field,
+            batch=receipt.batch,
+            layout=layout_of(index_type(definition.using), kept) if entry.pages is not None else None,
         )

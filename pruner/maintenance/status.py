@@ -138,7 +138,7 @@ def _refused(
     usable, reason = kind.refusal
     found = np.zeros(len(snapshot), np.bool_)
     for entry in entries:
-        records: Any = segments.read(entry, only=(SLICE_COLUMN, usable, reason))
+        records: Any = segments.leading(entry, (SLICE_COLUMN, usable, reason))
         refused = records.filter(compute.equal(records.column(usable), False))
         ordinals = segments.located(state, entry, snapshot)[refused.column(SLICE_COLUMN).to_numpy()]
         here = (ordinals >= 0) & snapshot.coverable[ordinals]

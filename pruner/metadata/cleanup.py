@@ -135,9 +135,9 @@ def _segment_problems(store: Store, state: State) -> list[str]:
                 problems.append(f"{where} lists a slice twice")
         elif entry.batch in batch_rows and not _ordinals_fit(records, batch_rows[entry.batch]):
             problems.append(f"{where} refers to slices that its batch does not have")
-        if entry.partition_stats is not None:
+        for attached in entry.attached():
             try:
-                segments.read_segment(store, entry.partition_stats)
+                segments.read_segment(store, attached)
             except (FormatError, StorageError) as error:
                 problems.append(str(error))
     return problems

@@ -2,33 +2,49 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from threading import Lock
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import numpy as np
+import pyarrow as pa
 
 from pruner.errors import FormatError
+from pruner.limits import INDEX_MEMORY
 from pruner.metadata.coverage import locate
+from pruner.metadata.pages import PAGES
 from pruner.metadata.ranged import RangedSegments
 from pruner.metadata.segments import SLICE_COLUMN, slice_keys
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from numpy.typing import NDArray
 
+    from pruner.metadata.pages import PagedSegment
     from pruner.metadata.state import SegmentEntry, State
     from pruner.metadata.table import MetadataTable
     from pruner.tables.snapshot import Snapshot
 
 
-class SegmentCache:
-    """Segments by id. They are immutable, so what was read once is never stale. The cache is bounded in bytes."""
+class _Sized(Protocol):
+    @property
+    def nbytes(self) -> int: ...
 
-    def __init__(self, metadata: Callable[[], MetadataTable], limit_bytes: int = 512 * 1024 * 1024) -> None:
+
+_SizedT = TypeVar("_SizedT", bound=_Sized)
+
+
+class SegmentCache:
+    """Segments by id. They are immutable, so what was read once is never stale. The cache is bounded in bytes.
+
+    Attributes:
+        limit_bytes: bytes that are held at most, and that a plan may read of one index at once.
+    """
+
+    def __init__(self, metadata: Callable[[], MetadataTable], limit_bytes: int = INDEX_MEMORY) -> None:
         self._metadata = metadata
-        self._limit = limit_bytes
-        self._tables: dict[tuple[str, tuple[str, ...] | None, tuple[str, ...]], pa.Table] = {}
+        self.limit_bytes = limit_bytes
+        self._held: dict[tuple[object, ...], Any] = {}
+        self._bytes = 0
         self._lock = Lock()
         self._ranged = RangedSegments(lambda: metadata().store, limit_bytes)
 
@@ -41,22 +57,69 @@ class SegmentCache:
             FormatError: it fails its checksum or is not what the log says.
             StorageError: it cannot be read.
         """
-        key = (entry.id, only, but)
+        return self._kept((entry.id, only, but), lambda: self._metadata().read_segment(entry, only, but))
+
+    def pages(self, entry: SegmentEntry) -> PagedSegment:
+        """The pages of a segment that has a directory.
+
+        Raises:
+            FormatError: the directory is damaged.
+            StorageError: it cannot be read.
+        """
+        directory = entry.pages
+        assert directory is not None
+
+        def load() -> PagedSegment:
+            metadata = self._metadata()
+            return metadata.paged_segment(entry, metadata.read_segment(directory))
+
+        return self._kept((entry.id, PAGES), load)
+
+    def read_page(
+        self, entry: SegmentEntry, page: int, names: tuple[str, ...], *, deferred: bool = False
+    ) -> pa.Table:
+        """Return columns of the records of one page: see `PagedSegment.read`."""
+
+        def load() -> pa.Table:
+            return self.pages(entry).read([page], names, deferred=deferred)
+
+        return self._kept((entry.id, page, names), load)
+
+    def leading(self, entry: SegmentEntry, names: tuple[str, ...]) -> pa.Table:
+        """Columns of records of a segment, among which are those that name its slices: the leading pages, or all.
+
+        Raises:
+            FormatError: it fails its checksum or is not what the log says.
+            StorageError: it cannot be read.
+        """
+        if entry.pages is None:
+            return self.read(entry, only=names)
+        return pa.concat_tables([self.read_page(entry, page, names) for page in self.pages(entry).leading])
+
+    def _kept(self, key: tuple[object, ...], load: Callable[[], _SizedT]) -> _SizedT:
         with self._lock:
-            cached = self._tables.pop(key, None)
+            cached = self._held.pop(key, None)
             if cached is not None:
-                self._tables[key] = cached
+                self._held[key] = cached
                 return cached
-        table = self._metadata().read_segment(entry, only, but)
+        found = load()
         with self._lock:
-            self._tables[key] = table
-            while len(self._tables) > 1 and sum(held.nbytes for held in self._tables.values()) > self._limit:
-                self._tables.pop(next(iter(self._tables)))
-        return table
+            before = self._held.pop(key, None)
+            self._bytes += found.nbytes - (before.nbytes if before is not None else 0)
+            self._held[key] = found
+            while len(self._held) > 1 and self._bytes > self.limit_bytes:
+                self._bytes -= self._held.pop(next(iter(self._held))).nbytes
+        return found
+
+    def held_bytes(self, entries: Iterable[SegmentEntry]) -> int:
+        """Bytes that are held of some segments."""
+        ids = {entry.id for entry in entries}
+        with self._lock:
+            return sum(held.nbytes for key, held in self._held.items() if key[0] in ids)
 
     def recorded(self, state: State, entry: SegmentEntry, snapshot: Snapshot) -> NDArray[np.int64]:
         """Snapshot ordinals of the slices that a segment has records of."""
-        recorded = self.read(entry, only=(SLICE_COLUMN,)).column(SLICE_COLUMN)
+        recorded = self.leading(entry, (SLICE_COLUMN,)).column(SLICE_COLUMN)
         ordinals = self.located(state, entry, snapshot)[np.unique(recorded.to_numpy())]
         return ordinals[ordinals >= 0]
 

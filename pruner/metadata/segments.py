@@ -16,6 +16,7 @@ from pruner.limits import SEGMENT_SLICES
 from pruner.metadata import ranged
 from pruner.metadata.definitions import now
 from pruner.metadata.log import checksum_of
+from pruner.metadata.pages import PAGES, write_pages
 from pruner.metadata.ranged import RANGED_FROM
 from pruner.metadata.state import FILES, FORMAT_VERSION, SegmentEntry, Tail
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from pruner.metadata.definitions import IndexDefinition
+    from pruner.metadata.pages import PageLayout
     from pruner.storage.store import Store
     from pruner.tables.snapshot import Snapshot
 
@@ -99,6 +101,7 @@ def write_segment(
     field: tuple[str, ...] | None,
     batch: SegmentEntry | None,
     in_parts: bool = False,
+    layout: PageLayout | None = None,
 ) -> SegmentEntry:
     """Write a segment under a name of its own; nobody sees it before its entry is committed.
 
@@ -123,9 +126,13 @@ def write_segment(
     own = {key: value for key, value in (table.schema.metadata or {}).items() if key.startswith(OWN_METADATA)}
     described = table.replace_schema_metadata({**own, b"pruner.segment": msgspec.json.encode(about)})
     tail: Tail | None = None
+    pages: SegmentEntry | None = None
     if in_parts and table.nbytes >= RANGED_FROM:
         data, tail_size = ranged.written(described, _bits_as_they_are(table), ROW_GROUP_ROWS)
         tail = Tail(size=tail_size, checksum=checksum_of(data[-tail_size:]))
+    elif layout is not None:
+        data, directory = write_pages(described, layout)
+        pages = write_segment(store, PAGES, directory, definition=definition, field=field, batch=batch)
     else:
         data = _to_parquet(described)
     if len(data) > SEGMENT_BYTES:
@@ -144,6 +151,7 @@ def write_segment(
         record_version=definition.record_version if definition else 1,
         created_at=now(),
         tail=tail,
+        pages=pages,
     )
 
 

@@ -45,8 +45,8 @@ class SegmentEntry(msgspec.Struct, frozen=True, kw_only=True):
     `partition` is the folder ("files", "column_stats", …), `path` is relative to the metadata table's root,
     `size` is in bytes, `checksum` covers the whole file. `definition`, `field` and `batch` (the id of the
     `files` segment whose local ordinals the records use) are None in the partition `files` itself. `partition_stats` is
-    the segment with the aggregates of these records, where there is one: it lives and goes with them. `tail` is there
-    where the segment can be read in parts.
+    the segment with the aggregates of these records, where there is one: it lives and goes with them. So does `pages`,
+    the directory by which the records are read page by page. `tail` is there where the segment can be read in parts.
     """
 
     id: Uuid
@@ -62,10 +62,15 @@ class SegmentEntry(msgspec.Struct, frozen=True, kw_only=True):
     created_at: str = ""
     partition_stats: SegmentEntry | None = None
     tail: Tail | None = None
+    pages: SegmentEntry | None = None
+
+    def attached(self) -> tuple[SegmentEntry, ...]:
+        """The files that live and go with this entry: the aggregates, and the directory of its pages."""
+        return tuple(each for each in (self.partition_stats, self.pages) if each is not None)
 
     def files(self) -> tuple[SegmentEntry, ...]:
-        """What is stored for this entry: its own file, and that of the aggregates."""
-        return (self,) if self.partition_stats is None else (self, self.partition_stats)
+        """What is stored for this entry: its own file, and what is attached to it."""
+        return (self, *self.attached())
 
 
 class SavedSnapshot(msgspec.Struct, frozen=True, kw_only=True):
@@ -226,10 +231,10 @@ class State(msgspec.Struct, frozen=True, kw_only=True):
                 return f"segment {entry.path} belongs to an index that does not exist"
             if entry.batch not in batches:
                 return f"segment {entry.path} belongs to a slice batch that does not exist"
-            of = entry.partition_stats
             about = (entry.definition, entry.field, entry.batch)
-            if of is not None and (of.definition, of.field, of.batch) != about:
-                return f"segment {of.path} is about other records than {entry.path}"
+            for of in entry.attached():
+                if (of.definition, of.field, of.batch) != about:
+                    return f"segment {of.path} is about other records than {entry.path}"
         return None
 
 

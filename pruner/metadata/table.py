@@ -13,6 +13,7 @@ from pruner.errors import ConflictError, FormatError, StorageError
 from pruner.limits import LOG_ENTRY_BYTES
 from pruner.metadata import cleanup, log, segments
 from pruner.metadata.definitions import now
+from pruner.metadata.pages import PagedSegment
 from pruner.metadata.state import FORMAT_VERSION, NewerFormatError, State, refuse_newer
 from pruner.storage.store import NotFoundError
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from pruner.metadata.definitions import IndexDefinition
+    from pruner.metadata.pages import PageLayout
     from pruner.metadata.state import SavedSnapshot, SegmentEntry
     from pruner.storage.store import ObjectInfo, Store
 
@@ -211,6 +213,7 @@ class MetadataTable:
         field: tuple[str, ...] | None = None,
         batch: SegmentEntry | None = None,
         in_parts: bool = False,
+        layout: PageLayout | None = None,
     ) -> SegmentEntry:
         """Write a segment and return its entry; it is invisible until a commit adds the entry to the state.
 
@@ -222,10 +225,26 @@ class MetadataTable:
             batch: the `files` segment whose local ordinals are in the column `__slice`; None in "files"
             alone.
             in_parts: whether readers take single columns of it.
+            layout: how the records are cut into pages, of which a directory is written as well; None for no pages.
         """
         return segments.write_segment(
-            self.store, partition, table, definition=definition, field=field, batch=batch, in_parts=in_parts
+            self.store,
+            partition,
+            table,
+            definition=definition,
+            field=field,
+            batch=batch,
+            in_parts=in_parts,
+            layout=layout,
         )
+
+    def paged_segment(self, entry: SegmentEntry, directory: pa.Table) -> PagedSegment:
+        """The pages of a segment by its directory, which was read and verified.
+
+        Raises:
+            FormatError: the directory is about another segment.
+        """
+        return PagedSegment(self.store, entry, directory)
 
     def read_segment(
         self, entry: SegmentEntry, only: Sequence[str] | None = None, but: Sequence[str] = ()

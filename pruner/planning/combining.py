@@ -17,9 +17,11 @@ from pruner.expr.show import describe
 from pruner.verdict import Outcome
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
-    from pruner.evidence.snapshot import SnapshotEvidence
+    from pruner.evidence.focus import KnowsFields
     from pruner.evidence.sources import Source
     from pruner.expr.bound import Leaf
     from pruner.expr.semantics import Semantics
@@ -32,6 +34,8 @@ if TYPE_CHECKING:
 class CombinedEvidence:
     """Asks the evidence about the slices `at` (snapshot ordinals; None for all) and remembers who answered.
 
+    Sources that wait (`Source.waiting`) are left out unless `everything` is asked: see `pruner.planning.waiting`.
+
     Attributes:
         answered: the indexes that answered, by name, with their types, in the order in which they first did.
         notes: each reason why something could not be asked or believed, once.
@@ -40,14 +44,17 @@ class CombinedEvidence:
     def __init__(
         self,
         snapshot: Snapshot,
-        evidence: SnapshotEvidence,
+        evidence: KnowsFields,
         semantics: Semantics,
         at: NDArray[np.intp] | None,
+        *,
+        everything: bool = False,
     ) -> None:
         self._snapshot = snapshot
         self._evidence = evidence
         self._semantics = semantics
         self._at = at
+        self._everything = everything
         self._uncovered: list[Mask] = []
         self.answered: dict[str, str] = {}
         self.notes: dict[str, None] = {}
@@ -59,16 +66,22 @@ class CombinedEvidence:
 
     def leaf(self, leaf: Leaf, outcome: Outcome) -> Mask:
         """Tell for each slice whether some row can make `leaf` come to `outcome`, by all sources together."""
-        answers = [
-            answer for source in self.sources(leaf) if (answer := self.ask(source, leaf, outcome)) is not None
-        ]
+        sources = self.at_hand(leaf)
+        answers = [answer for each in sources if (answer := self.ask(each, leaf, outcome)) is not None]
         if not answers:
             self.note_silence(leaf)
             return np.ones(self.count, np.bool_)
         together = reduce(np.logical_and, answers)
         if len(answers) == 1 or together.all():
             return together
-        return together | self.contradicted(leaf)
+        return together | self.contradicted(leaf, sources)
+
+    def at_hand(self, leaf: Leaf) -> list[Source]:
+        """The sources about a leaf's field that are asked now."""
+        found = self.sources(leaf)
+        return (
+            found if self._everything else [each for each in found if each.waiting(self._semantics) is None]
+        )
 
     def sources(self, leaf: Leaf) -> list[Source]:
         """The sources about a leaf's field; what is known to be unusable is noted."""
@@ -88,8 +101,10 @@ class CombinedEvidence:
         return answer if self._uncoverable is None else answer | self._uncoverable
 
     def note_silence(self, leaf: Leaf) -> None:
-        """Record that no index could answer for a leaf."""
-        usable = self._evidence.sources(leaf.field).usable
+        """Record that no index could answer for a leaf, unless one is asked later."""
+        usable = self.sources(leaf)
+        if len(self.at_hand(leaf)) < len(usable):
+            return
         reasons = [why for source in usable if (why := source.why_silent(self._semantics)) is not None]
         if usable and len(reasons) == len(usable):
             self.notes.update(dict.fromkeys(reasons))
@@ -101,13 +116,13 @@ class CombinedEvidence:
             else f"no index on column {leaf.field.name}"
         ] = None
 
-    def contradicted(self, leaf: Leaf) -> Mask:
+    def contradicted(self, leaf: Leaf, sources: Sequence[Source]) -> Mask:
         """Slices for which the sources together exclude all three outcomes though none of them says "no rows"."""
         excluded = np.ones(self.count, np.bool_)
-        empty = [np.ones(self.count, np.bool_) for _ in self.sources(leaf)]
+        empty = [np.ones(self.count, np.bool_) for _ in sources]
         for outcome in Outcome:
             excluded_by_any = np.zeros(self.count, np.bool_)
-            for position, source in enumerate(self.sources(leaf)):
+            for position, source in enumerate(sources):
                 answer = self.ask(source, leaf, outcome)
                 excludes = np.zeros(self.count, np.bool_) if answer is None else ~answer
                 excluded_by_any |= excludes

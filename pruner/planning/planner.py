@@ -1,7 +1,8 @@
 """The planner: the one place with control flow between a predicate and the evidence about it.
 
 The predicate's top-level conjuncts are taken one after another, each asked only about the slices that the ones before
-it left. A slice goes when some conjunct is proven never true on it. The order changes the report, not the result.
+it left. A slice goes when some conjunct is proven never true on it. What is at hand is asked first, then what has to be
+read page by page (`pruner.planning.waiting`). The order changes the report, not the result.
 """
 
 from __future__ import annotations
@@ -13,17 +14,20 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from pruner.evidence.focus import Focus
 from pruner.expr.bind import conjuncts
 from pruner.expr.bound import BoundAnd, BoundIsNull, BoundNot, BoundOr, Unknown
-from pruner.expr.fields import unknowns
+from pruner.expr.fields import leaves, unknowns
 from pruner.expr.nodes import Constant
 from pruner.expr.show import describe
+from pruner.planning import row_level
 from pruner.planning.combining import CombinedEvidence
 from pruner.planning.plan import Plan
-from pruner.planning.report import FunnelStep, PlanFacts
+from pruner.planning.report import FunnelStep, PlanFacts, megabytes
 from pruner.planning.row_level import RowLevel
 from pruner.planning.rows import RowPositions
 from pruner.planning.survivors import Survivors
+from pruner.planning.waiting import Waiting
 from pruner.verdict import Outcome, possible
 
 if TYPE_CHECKING:
@@ -31,7 +35,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from pruner.evidence.snapshot import SnapshotEvidence
+    from pruner.evidence.focus import KnowsFields
     from pruner.expr.bound import BoundExpr, Leaf
     from pruner.expr.semantics import Semantics
     from pruner.tables.snapshot import Snapshot
@@ -65,6 +69,13 @@ class _Progress:
             )
         )
 
+    def decline(self, clause: BoundExpr, indexes: dict[str, str], reason: str) -> None:
+        """Add a step for indexes that are not asked, with the reason."""
+        left, names = self.survivors.left, "+".join(indexes)
+        using = "+".join(dict.fromkeys(indexes.values()))
+        self.steps.append(FunnelStep(describe(clause), names, using, left, 0, left, f"not asked: {reason}"))
+        self.fallbacks[f"index {names} is not asked: {reason}"] = None
+
     def skip(self, clause: BoundExpr, reason: str) -> None:
         """Add a step that could drop nothing, with the reason."""
         left = self.survivors.left
@@ -78,7 +89,7 @@ class Planner:
     def __init__(
         self,
         snapshot: Snapshot,
-        evidence: SnapshotEvidence,
+        evidence: KnowsFields,
         storage_options: Mapping[str, str] | None = None,
     ) -> None:
         """`storage_options`: with which the files of the snapshot are opened; plans hand them on."""
@@ -96,13 +107,15 @@ class Planner:
             notes: reasons, known beforehand, why something cannot be used to prune.
         """
         started = time.perf_counter()
+        evidence = Focus(self._evidence, predicate)
         progress = _Progress(
             Survivors(len(self._snapshot)), fallbacks=dict.fromkeys((*notes, *self._uncoverable_notes))
         )
         for clause in sorted(conjuncts(predicate), key=_evaluation_rank):
-            self._apply(clause, semantics, progress)
-        rows = RowLevel(self._snapshot, self._evidence, semantics, predicate)
-        if rows.can_narrow and progress.survivors.left:
+            self._apply(clause, evidence, semantics, progress)
+        answered = self._apply_waiting(predicate, Waiting(self._snapshot, evidence, semantics), progress)
+        rows = RowLevel(self._snapshot, evidence, semantics, predicate)
+        if answered and rows.can_narrow and progress.survivors.left:
             self._apply_rows(predicate, rows, progress)
         facts = PlanFacts(
             snapshot=self._snapshot,
@@ -115,7 +128,7 @@ class Planner:
         )
         return Plan(
             facts,
-            all_match=lambda: self._every_row_matches(predicate, semantics),
+            all_match=lambda: self._every_row_matches(predicate, evidence, semantics),
             rows=partial(_row_positions, self._snapshot, rows),
             storage_options=self._storage_options,
         )
@@ -125,9 +138,9 @@ class Planner:
         reasons = self._snapshot.uncoverable_because
         return tuple(f"{reason}: {count:,} slices kept" for reason, count in reasons.items())
 
-    def _apply(self, clause: BoundExpr, semantics: Semantics, progress: _Progress) -> None:
-        """Drop the slices on which one conjunct is proven never true."""
-        combined = CombinedEvidence(self._snapshot, self._evidence, semantics, progress.survivors.at)
+    def _apply(self, clause: BoundExpr, evidence: Focus, semantics: Semantics, progress: _Progress) -> None:
+        """Drop the slices on which one conjunct is proven never true, by the sources at hand."""
+        combined = CombinedEvidence(self._snapshot, evidence, semantics, progress.survivors.at)
         match clause:
             case Constant(True):
                 pass
@@ -138,15 +151,13 @@ class Planner:
             case BoundAnd() | BoundOr() | BoundNot() | BoundIsNull():
                 self._apply_composite(clause, combined, progress)
             case _:
-                self._apply_leaf(clause, semantics, combined, progress)
+                self._apply_leaf(clause, combined, progress)
         progress.fallbacks.update(combined.notes)
 
-    def _apply_leaf(
-        self, leaf: Leaf, semantics: Semantics, combined: CombinedEvidence, progress: _Progress
-    ) -> None:
+    def _apply_leaf(self, leaf: Leaf, combined: CombinedEvidence, progress: _Progress) -> None:
         """Take a leaf source by source, so that the report tells what each of them dropped."""
-        sources = combined.sources(leaf)
-        rescued = combined.contradicted(leaf) if len(sources) > 1 else None
+        sources = combined.at_hand(leaf)
+        rescued = combined.contradicted(leaf, sources) if len(sources) > 1 else None
         asked = progress.survivors.at
         for source in sources:
             keep = combined.ask(source, leaf, Outcome.TRUE)
@@ -154,7 +165,7 @@ class Planner:
                 kept = _about(progress.survivors.at, keep if rescued is None else keep | rescued, asked)
                 uncovered = 0 if source.uncovered is None else progress.survivors.count_in(source.uncovered)
                 progress.apply(leaf, kept, {source.index: source.using}, uncovered)
-        if not combined.answered:
+        if not combined.answered and len(sources) == len(combined.sources(leaf)):
             combined.note_silence(leaf)
             progress.skip(leaf, next(reversed(combined.notes)))
 
@@ -162,7 +173,30 @@ class Planner:
         for part in unknowns(clause):
             progress.fallbacks[f"{part.text}: {part.reason}"] = None
         keep = possible(clause, Outcome.TRUE, combined.leaf, combined.count)
-        progress.apply(clause, keep, combined.answered, combined.uncovered_among(progress.survivors))
+        all_at_hand = all(
+            len(combined.at_hand(leaf)) == len(combined.sources(leaf)) for leaf in leaves(clause)
+        )
+        if combined.answered or all_at_hand:
+            progress.apply(clause, keep, combined.answered, combined.uncovered_among(progress.survivors))
+
+    def _apply_waiting(self, predicate: BoundExpr, waiting: Waiting, progress: _Progress) -> bool:
+        """Ask the sources that wait about what is left; returns whether each of them was asked."""
+        survivors = progress.survivors
+        open_questions = waiting.questions(predicate)
+        while open_questions and survivors.left:
+            costs = [waiting.cost(question, survivors.at) for question in open_questions]
+            question = open_questions.pop(int(np.argmin(costs)))
+            names = {source.index: source.using for source in question.sources}
+            size = int(self._snapshot.sizes[survivors.ordinals()].sum())
+            if min(costs) > row_level.WORTH_READING * size:
+                reason = f"{megabytes(min(costs))} of it would be read to save {megabytes(size)} at most"
+                progress.decline(question.part, names, reason)
+                return False
+            uncovered = (source.uncovered for source in question.sources)
+            count = sum(survivors.count_in(mask) for mask in uncovered if mask is not None)
+            progress.apply(question.part, waiting.keep(question, survivors.at), names, count)
+            progress.fallbacks.update(dict.fromkeys(n for source in question.sources for n in source.notes))
+        return True
 
     def _apply_rows(self, predicate: BoundExpr, rows: RowLevel, progress: _Progress) -> None:
         """Drop the slices in which no single row meets the whole predicate."""
@@ -175,9 +209,9 @@ class Planner:
         progress.apply(predicate, keep, answered, int(np.count_nonzero(~rows.known(left))))
         progress.fallbacks.update(rows.notes)
 
-    def _every_row_matches(self, predicate: BoundExpr, semantics: Semantics) -> Mask:
+    def _every_row_matches(self, predicate: BoundExpr, evidence: Focus, semantics: Semantics) -> Mask:
         """Slices on which the predicate is proven neither false nor null; an empty slice counts as one."""
-        combined = CombinedEvidence(self._snapshot, self._evidence, semantics, None)
+        combined = CombinedEvidence(self._snapshot, evidence, semantics, None, everything=True)
         refuted = possible(predicate, Outcome.FALSE, combined.leaf, combined.count)
         refuted = refuted | possible(predicate, Outcome.NULL, combined.leaf, combined.count)
         # Merging drops and combines rows, so nothing is claimed of all rows of a slice with log files.

@@ -177,7 +177,7 @@ def report_text(facts: PlanFacts) -> str:
         f"semantics  {facts.semantics.engine}, scan mode {facts.semantics.scan_mode}, "
         f"zone {facts.semantics.zone or 'unknown'}",
         f"kept       {facts.survivors.left:,} of {len(facts.snapshot):,} slices, "
-        f"{_megabytes(facts.bytes_kept)} of {_megabytes(facts.bytes_total)}, "
+        f"{megabytes(facts.bytes_kept)} of {megabytes(facts.bytes_total)}, "
         f"planned in {facts.planning_seconds * 1000:.2f} ms",
     ]
     if facts.steps:
@@ -198,5 +198,6 @@ def _shortened(predicate: str) -> str:
     return f"{predicate[:SHOWN_PREDICATE]}… ({len(predicate):,} characters)"
 
 
-def _megabytes(size: int) -> str:
+def megabytes(size: int) -> str:
+    """A size for people."""
     return f"{size / 1e6:,.2f} MB"

@@ -15,7 +15,7 @@ import numpy as np
 from pyroaring import BitMap64
 
 from pruner.expr.bound import BoundAnd, BoundIsNull, BoundNot, BoundOr, Unknown
-from pruner.expr.fields import conjoins, grouped, leaves, only_field, parts
+from pruner.expr.fields import conjoins, grouped, leaves, only_field, parts, single_field_parts
 from pruner.expr.nodes import Constant
 from pruner.indexes.row_sets import Entries, all_rows, slices_in
 from pruner.planning.combining import CombinedEvidence
@@ -25,7 +25,7 @@ from pruner.verdict import Outcome, evaluate, possible
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from pruner.evidence.snapshot import SnapshotEvidence
+    from pruner.evidence.focus import KnowsFields
     from pruner.evidence.sources import Source
     from pruner.expr.bound import BoundExpr
     from pruner.expr.semantics import Semantics
@@ -43,6 +43,10 @@ BLOCK_ROWS = 1 << 28
 
 BROUGHT_TOGETHER = 1 << 18
 """Most slices whose rows are read to drop some of them while a plan is made; past it all stay, with a note."""
+
+
+WORTH_READING = 1.0
+"""Bytes of records that wait to be read, for each byte of the files that they could leave out, at most."""
 
 
 class RowSet(NamedTuple):
@@ -65,7 +69,7 @@ class RowLevel:
     """
 
     def __init__(
-        self, snapshot: Snapshot, evidence: SnapshotEvidence, semantics: Semantics, predicate: BoundExpr
+        self, snapshot: Snapshot, evidence: KnowsFields, semantics: Semantics, predicate: BoundExpr
     ) -> None:
         self._snapshot = snapshot
         self._evidence = evidence
@@ -101,6 +105,9 @@ class RowLevel:
             return keep
         left = at[keep]
         known = left[self._counts(left) >= 0]
+        if self._bytes_of_rows(known) > WORTH_READING * self._snapshot.sizes[known].sum():
+            self.notes["bitmaps of rows are larger than the files that they could leave out: not read"] = None
+            return keep
         if len(known) > BROUGHT_TOGETHER:
             self.notes[f"rows of {len(known):,} slices are too many to be brought together: kept"] = None
             return keep
@@ -112,6 +119,17 @@ class RowLevel:
                 matching[found] = True
             keep &= matching[at]
         return keep
+
+    def _bytes_of_rows(self, at: Ordinals) -> int:
+        """How many bytes are read of sources that wait, to bring rows together."""
+        total = 0
+        for of in single_field_parts(self._grouped):
+            source = self.sources.get(next(leaves(of)).field.path)
+            evidence = None if source is None else source.waiting(self._semantics)
+            if evidence is not None:
+                entries = entries_of(of, Outcome.TRUE, evidence, self._semantics)
+                total += evidence.bytes_of_rows(entries.mask, at)
+        return total
 
     def blocks(self, at: Ordinals) -> Iterator[RowBlock]:
         """The rows of some slices (ascending) that can match, a bounded number of slices at a time."""
@@ -132,7 +150,7 @@ class RowLevel:
             source = None if field is None else self.sources.get(field.path)
             if source is not None:
                 evidence = self._by_row(source)
-                entries = self._entries(of, Outcome.TRUE, evidence)
+                entries = entries_of(of, Outcome.TRUE, evidence, self._semantics)
                 return min(total, evidence.row_total(entries.mask, known))
             match of:
                 case BoundAnd(operands):
@@ -183,7 +201,7 @@ class RowLevel:
             source = self.sources.get(field.path)
             if source is None:
                 return found
-            entries = self._entries(of, outcome, self._by_row(source))
+            entries = entries_of(of, outcome, self._by_row(source), self._semantics)
             holding = self._by_row(source).holding(entries.mask, self._semantics, at)
             return found & (holding | self._contradicted(of, combined))
 
@@ -200,25 +218,10 @@ class RowLevel:
     def _contradicted(self, of: BoundExpr, combined: CombinedEvidence) -> Mask:
         found = np.zeros(combined.count, np.bool_)
         for leaf in leaves(of):
-            if len(combined.sources(leaf)) > 1:
-                found |= combined.contradicted(leaf)
+            sources = combined.at_hand(leaf)
+            if len(sources) > 1:
+                found |= combined.contradicted(leaf, sources)
         return found
-
-    def _entries(self, of: BoundExpr, outcome: Outcome, evidence: RowEvidence) -> Entries:
-        """The entries of one field on whose rows a predicate about that field can come to the outcome."""
-
-        def part(leaf: BoundExpr, wanted: Outcome) -> Entries | None:
-            if isinstance(leaf, BoundAnd | BoundOr | BoundNot | BoundIsNull | Constant | Unknown):
-                return None
-            return evidence.entries(leaf, wanted, self._semantics) or everything(exact=False)
-
-        def everything(*, exact: bool) -> Entries:
-            return Entries(np.ones(evidence.entry_count, np.bool_), exact)
-
-        def constant(holds: bool) -> Entries:
-            return Entries(np.full(evidence.entry_count, holds))
-
-        return evaluate(of, outcome, part, constant)
 
     def _rows(self, at: Ordinals) -> RowSet:
         """The rows of slices with known numbers of rows on which the predicate can be true."""
@@ -252,11 +255,11 @@ class RowLevel:
         source = None if field is None else self.sources.get(field.path)
         if source is not None:
             evidence = self._by_row(source)
-            entries = self._entries(of, outcome, evidence)
+            entries = entries_of(of, outcome, evidence, self._semantics)
             asked = can & evidence.settled(self._semantics)[at] & ~self._contradicted(of, combined)
-            rows, broken = evidence.rows(entries.mask, at[asked])
+            rows, broken, all_match = evidence.rows(entries.mask, at[asked])
             told = asked & ~np.isin(at, broken) if len(broken) else asked
-            exact |= told & entries.exact
+            exact |= told & (entries.exact and all_match)
             if len(broken):
                 self.notes[f"index {source.index}: bitmaps of {len(broken):,} slices are damaged: kept"] = (
                     None
@@ -274,3 +277,20 @@ class RowLevel:
             if other is not outcome:
                 found &= ~possible(of, other, combined.leaf, combined.count)
         return found
+
+
+def entries_of(of: BoundExpr, outcome: Outcome, evidence: RowEvidence, semantics: Semantics) -> Entries:
+    """The entries of one field on whose rows a predicate about that field can come to the outcome."""
+
+    def part(leaf: BoundExpr, wanted: Outcome) -> Entries | None:
+        if isinstance(leaf, BoundAnd | BoundOr | BoundNot | BoundIsNull | Constant | Unknown):
+            return None
+        return evidence.entries(leaf, wanted, semantics) or everything(exact=False)
+
+    def everything(*, exact: bool) -> Entries:
+        return Entries(np.ones(evidence.entry_count, np.bool_), exact)
+
+    def constant(holds: bool) -> Entries:
+        return Entries(np.full(evidence.entry_count, holds))
+
+    return evaluate(of, outcome, part, constant)

@@ -8,16 +8,20 @@ import pyarrow as pa
 
 from pruner.errors import IndexDefinitionError
 from pruner.indexes.bitmap.evidence import BitmapEvidence
+from pruner.indexes.bitmap.focused import WaitingBitmap
+from pruner.indexes.bitmap.layout import page_layout
 from pruner.indexes.bitmap.load import load_postings
+from pruner.indexes.bitmap.paged import load_paged
 from pruner.indexes.bitmap.record import record_slice
 from pruner.indexes.columns.kinds import is_binary, kind_of
 from pruner.metadata.segments import SLICE_COLUMN
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from pruner.indexes.base import Evidence, SliceReader
-    from pruner.indexes.optional import Fetch
+    from pruner.indexes.optional import Fetch, PagedEvidence, RecordPages
+    from pruner.metadata.pages import PageLayout
     from pruner.schema import Field
 
 MAX_CARDINALITY = "max_cardinality"
@@ -35,7 +39,7 @@ _SUPPORTED = (
 class Bitmap:
     """A record for each value and slice, with the rows as a bitmap.
 
-    See `DeferringIndexType` and `RefusingIndexType` in `pruner.indexes.base`.
+    See `PagedIndexType` and `RefusingIndexType` in `pruner.indexes.optional`.
     """
 
     name = "bitmap"
@@ -91,6 +95,17 @@ class Bitmap:
     def load_deferring(self, records: pa.Table, count: int, field: Field, fetch: Fetch) -> Evidence:
         """Make evidence of the records of `count` slices; bitmaps are fetched when rows are asked for."""
         return BitmapEvidence(load_postings(records, count, field), field, fetch)
+
+    def layout(self, records: pa.Table) -> PageLayout | None:
+        """How arranged records are cut into pages: see `PagedIndexType`."""
+        return page_layout(records, self.deferred)
+
+    def load_paged(
+        self, segments: Sequence[RecordPages], count: int, field: Field, limit_bytes: int
+    ) -> PagedEvidence | None:
+        """Make evidence that reads pages when a predicate asks for them: see `PagedIndexType`."""
+        found = load_paged(segments, count, field, limit_bytes)
+        return None if found is None else WaitingBitmap(found)
 
 
 def _most(options: Mapping[str, str]) -> int:

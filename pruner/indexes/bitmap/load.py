@@ -82,8 +82,8 @@ class Postings:
 
 
 @dataclass(slots=True)
-class _Headers:
-    """The records of whole slices by slice; `codes` is the position of the recorded type among `types`, or -1."""
+class Headers:
+    """The records about whole slices, by slice; `codes` is the position of the recorded type among `types`, or -1."""
 
     usable: Mask
     row_counts: Integers
@@ -106,7 +106,7 @@ def load_postings(records: pa.Table, count: int, field: Field) -> Postings:
     slices = _ints(records, SLICE_COLUMN)
     kinds = _ints(records, "entry")
     with_nulls = np.isin(slices[kinds == SLICE], slices[kinds == NULL])
-    headers = _headers(_where(records, kinds == SLICE), slices[kinds == SLICE], with_nulls, count, field)
+    headers = load_headers(_where(records, kinds == SLICE), slices[kinds == SLICE], with_nulls, count, field)
     rows = np.flatnonzero(kinds != SLICE)
     rows = rows[headers.usable[slices[rows]]]
     values, distinct, codes, rows = _coded(records, rows, kinds, headers.codes[slices[rows]], headers, field)
@@ -121,12 +121,21 @@ def load_postings(records: pa.Table, count: int, field: Field) -> Postings:
     return _sorted(values, distinct, codes, owners, sizes, rows, headers)
 
 
-def _headers(records: pa.Table, slices: Integers, with_nulls: Mask, count: int, field: Field) -> _Headers:
+def load_headers(records: pa.Table, slices: Integers, with_nulls: Mask, count: int, field: Field) -> Headers:
+    """Load the records about whole slices.
+
+    Args:
+        records: these alone.
+        slices: the slice of each.
+        with_nulls: whether that slice has rows with NULL; asked only where an absent column is not NULL.
+        count: number of slices.
+        field: the field as the table has it now.
+    """
     row_counts = _ints(records, "row_count", -1)
     encoded = cast("Any", records.column("type").combine_chunks()).dictionary_encode()
     types: list[str] = encoded.dictionary.to_pylist()
     codes = encoded.indices.fill_null(-1).to_numpy().astype(np.int64)
-    fits = np.array([_how(text, field) is not None for text in types] + [False])
+    fits = np.array([conversion_of(text, field) is not None for text in types] + [False])
     absent = _flags(records, "absent")
     usable = _flags(records, "usable") & (row_counts >= 0) & fits[codes] & (~absent | field.absent_is_null)
     if field.conflict is not None:
@@ -144,7 +153,7 @@ def _headers(records: pa.Table, slices: Integers, with_nulls: Mask, count: int, 
         placed[slices[usable]] = values[usable]
         return placed
 
-    return _Headers(
+    return Headers(
         usable=place(usable, False),
         row_counts=place(row_counts, -1),
         codes=place(codes, -1),
@@ -161,14 +170,14 @@ def _notes(notes: Any) -> list[str]:
     return [f"{entry['counts']:,} slices are not indexed: {entry['values']}" for entry in found]
 
 
-def _how(recorded: str, field: Field) -> Conversion | None:
+def conversion_of(recorded: str, field: Field) -> Conversion | None:
     """How recorded values become values of the table as it is now; None where equal ones may become different."""
     how = conversion(recorded, field.type)
     return how if how is not None and how == Conversion(factor=how.factor) else None
 
 
 def _coded(
-    records: pa.Table, rows: Integers, kinds: Integers, types: Integers, headers: _Headers, field: Field
+    records: pa.Table, rows: Integers, kinds: Integers, types: Integers, headers: Headers, field: Field
 ) -> tuple[ValueList, pa.Array[Any], Integers, Integers]:
     """The distinct values, and for each record its entry; records come in another order than they were given."""
     stored = stored_type(field.type)
@@ -176,14 +185,14 @@ def _coded(
     ordered: list[Integers] = []
     is_value = kinds[rows] == VALUE
     for code, text in enumerate(headers.types):
-        how, recorded = _how(text, field), parse_type(text)
+        how, recorded = conversion_of(text, field), parse_type(text)
         at = rows[is_value & (types == code)]
         if how is None or recorded is None or not len(at):
             continue
         kind = kind_of(recorded)
         assert kind is not None
         column = records.column(f"value_{kind.value}").combine_chunks()
-        arrays.append(_rescaled(column.take(pa.array(at, pa.int64())), how.factor, stored))
+        arrays.append(rescaled(column.take(pa.array(at, pa.int64())), how.factor, stored))
         ordered.append(at)
     joined: Any = pa.concat_arrays([*arrays, pa.array([], stored)])
     encoded = joined.dictionary_encode()
@@ -201,7 +210,7 @@ def _coded(
     return values, distinct, codes, np.concatenate(ordered)
 
 
-def _rescaled(values: pa.Array[Any], factor: int, stored: pa.DataType) -> pa.Array[Any]:
+def rescaled(values: pa.Array[Any], factor: int, stored: pa.DataType) -> pa.Array[Any]:
     """Values of one recorded type as values of the table; what does not fit becomes null, which no entry is."""
     if factor == 1:
         return values if values.type.equals(stored) else values.cast(stored)
@@ -220,7 +229,7 @@ def _ascending(values: Any) -> NDArray[np.intp]:
     return compute.sort_indices(values).to_numpy().astype(np.intp)
 
 
-def _adding_up(codes: Integers, owners: Integers, sizes: Integers, headers: _Headers, values: int) -> Mask:
+def _adding_up(codes: Integers, owners: Integers, sizes: Integers, headers: Headers, values: int) -> Mask:
     """Slices each of whose rows stands in exactly one entry, as far as the counts tell (R10)."""
     count = len(headers.usable)
     counts = headers.row_counts
@@ -242,7 +251,7 @@ def _sorted(
     owners: Integers,
     sizes: Integers,
     rows: Integers,
-    headers: _Headers,
+    headers: Headers,
 ) -> Postings:
     count = len(headers.usable)
     keys = codes * np.int64(max(count, 1)) + owners

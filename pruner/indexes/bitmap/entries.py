@@ -1,0 +1,154 @@
+"""Which entries of a bitmap index a leaf predicate comes to: by the order of its values alone, whatever the slices."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, assert_never
+
+import numpy as np
+
+from pruner.expr.bound import CompareLeaf, InLeaf, IsNullLeaf, NotNullLeaf, PrefixLeaf
+from pruner.expr.nodes import Operator
+from pruner.expr.semantics import NanOrder
+from pruner.indexes.bitmap.values import inside
+from pruner.indexes.columns.answerable import is_answerable
+from pruner.indexes.columns.bounds import successor
+from pruner.indexes.row_sets import Entries
+from pruner.verdict import Outcome
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from numpy.typing import NDArray
+
+    from pruner.expr.bound import Leaf, Point
+    from pruner.expr.semantics import Semantics
+    from pruner.indexes.bitmap.values import ValueList
+
+    Mask = NDArray[np.bool_]
+
+
+class LeafEntries:
+    """Turns leaves into sets of entries: the values by their position in a list, then NaN, then NULL."""
+
+    def __init__(self, values: ValueList, type_: pa.DataType) -> None:
+        self._values = values
+        self._type = type_
+        self._nan = len(values)
+        self._null = len(values) + 1
+
+    def entries(self, leaf: Leaf, outcome: Outcome, semantics: Semantics) -> Entries | None:
+        """The entries whose rows can make `leaf` come to `outcome`; None where nothing can be said."""
+        if isinstance(leaf, IsNullLeaf | NotNullLeaf):
+            return self._without_values(leaf, outcome)
+        if not is_answerable(leaf, self._type, self._values.serves, semantics):
+            return None
+        if outcome is Outcome.NULL:
+            return self._null_of(leaf, semantics)
+        match leaf:
+            case CompareLeaf():
+                return self._compare(leaf, outcome, semantics)
+            case InLeaf():
+                return self._in(leaf, outcome, semantics)
+            case PrefixLeaf():
+                return self._prefix(leaf, outcome)
+            case _:
+                assert_never(leaf)
+
+    def _none(self) -> Mask:
+        return np.zeros(self._null + 1, np.bool_)
+
+    def _numbers(self) -> Mask:
+        mask = self._none()
+        mask[: self._nan] = True
+        return mask
+
+    def _without_values(self, leaf: IsNullLeaf | NotNullLeaf, outcome: Outcome) -> Entries:
+        null = self._none()
+        null[self._null] = True
+        match leaf, outcome:
+            case (IsNullLeaf(), Outcome.TRUE) | (NotNullLeaf(), Outcome.NULL):
+                return Entries(null)
+            case IsNullLeaf(), Outcome.FALSE:
+                return Entries(~null)
+            case NotNullLeaf(value=value), _ if value is (outcome is Outcome.TRUE):
+                return Entries(~null)
+            case _:
+                return Entries(self._none())
+
+    def _null_of(self, leaf: CompareLeaf | InLeaf | PrefixLeaf, semantics: Semantics) -> Entries:
+        found = Entries(self._none())
+        if isinstance(leaf, InLeaf) and leaf.has_null:
+            found = self._not_listed(leaf, semantics)
+        found.mask[self._null] = True
+        return found
+
+    def _compare(self, leaf: CompareLeaf, outcome: Outcome, semantics: Semantics) -> Entries:
+        operator = leaf.operator if outcome is Outcome.TRUE else leaf.operator.negated
+        mask, exact = self._none(), True
+        if leaf.point.nan:
+            # Against NaN all numbers compare alike.
+            below = leaf.operator in (Operator.LT, Operator.LE, Operator.NE)
+            mask[: self._nan] = below is (outcome is Outcome.TRUE)
+        else:
+            exact = self._mark(mask, operator, leaf.point)
+        nan_is_true = _nan_makes_true(leaf.operator, leaf.point, semantics)
+        mask[self._nan] = nan_is_true is (outcome is Outcome.TRUE)
+        return Entries(mask, exact)
+
+    def _mark(self, mask: Mask, operator: Operator, point: Point) -> bool:
+        """Mark the values that can make `value operator point` true; returns whether they all do."""
+        starts, ends = inside(self._values, [point])
+        start, end, last = int(starts[0]), int(ends[0]), self._nan
+        if operator in (Operator.LT, Operator.LE, Operator.NE):
+            mask[:start] = True
+        if operator in (Operator.GT, Operator.GE, Operator.NE):
+            mask[end:last] = True
+        if operator in (Operator.LE, Operator.GE, Operator.EQ) or not point.exact:
+            mask[start:end] = True
+        return point.exact or start == end
+
+    def _in(self, leaf: InLeaf, outcome: Outcome, semantics: Semantics) -> Entries:
+        if outcome is Outcome.FALSE:
+            return Entries(self._none()) if leaf.has_null else self._not_listed(leaf, semantics)
+        points = [point for point in leaf.points if not point.nan]
+        mask, exact = self._none(), True
+        for start, end, point in zip(*inside(self._values, points), points, strict=True):
+            mask[start:end] = True
+            exact &= point.exact or bool(start == end)
+        mask[self._nan] = _lists_nan(leaf, semantics)
+        return Entries(mask, exact)
+
+    def _not_listed(self, leaf: InLeaf, semantics: Semantics) -> Entries:
+        """Entries other than NULL that can equal none of the points."""
+        points = [point for point in leaf.points if not point.nan]
+        mask, exact = self._numbers(), True
+        for start, end, point in zip(*inside(self._values, points), points, strict=True):
+            if point.exact:
+                mask[start:end] = False
+            exact &= point.exact or bool(start == end)
+        mask[self._nan] = not _lists_nan(leaf, semantics)
+        return Entries(mask, exact)
+
+    def _prefix(self, leaf: PrefixLeaf, outcome: Outcome) -> Entries:
+        behind = successor(leaf.prefix)
+        start = int(self._values.starts([leaf.prefix])[0])
+        end = self._nan if behind is None else int(self._values.starts([behind])[0])
+        mask = self._none()
+        if outcome is Outcome.TRUE:
+            mask[start:end] = True
+        else:
+            mask[: self._nan] = True
+            if leaf.whole:
+                mask[start:end] = False
+        return Entries(mask, leaf.whole or start == end)
+
+
+def _nan_makes_true(operator: Operator, point: Point, semantics: Semantics) -> bool:
+    """Tell whether `NaN operator literal` is true (trap S2)."""
+    if semantics.nan_order is not NanOrder.GREATEST:
+        return operator is Operator.NE
+    equal_or_more = (Operator.EQ, Operator.LE, Operator.GE)
+    return operator in (equal_or_more if point.nan else (Operator.GT, Operator.GE, Operator.NE))
+
+
+def _lists_nan(leaf: InLeaf, semantics: Semantics) -> bool:
+    return semantics.nan_order is NanOrder.GREATEST and any(point.nan for point in leaf.points)
