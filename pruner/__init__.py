@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from pruner.expr.semantics import NanOrder, Semantics
     from pruner.maintenance.build import RefreshResult
     from pruner.maintenance.compaction import CompactResult
+    from pruner.maintenance.estimate import IndexEstimate
     from pruner.maintenance.inspection import IndexEntry
     from pruner.maintenance.status import IndexStatus, TableStatus
     from pruner.planning.pinned import PinnedSnapshot
@@ -50,6 +51,7 @@ __all__ = [
     "FunnelStep",
     "IndexDefinitionError",
     "IndexEntry",
+    "IndexEstimate",
     "IndexStatus",
     "NanOrder",
     "PinnedSnapshot",
@@ -86,6 +88,7 @@ _HOMES = {
     ),
     "pruner.expr.semantics": ("NanOrder", "Semantics"),
     "pruner.maintenance.build": ("RefreshResult",),
+    "pruner.maintenance.estimate": ("IndexEstimate",),
     "pruner.maintenance.inspection": ("IndexEntry",),
     "pruner.planning.plan": ("Plan",),
     "pruner.planning.report": ("FunnelStep",),

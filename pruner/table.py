@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from pruner.errors import FormatError, IndexDefinitionError, StorageError
 from pruner.evidence.snapshot import SnapshotEvidence
 from pruner.limits import INDEX_MEMORY
-from pruner.maintenance.build import Indexing, RefreshResult
+from pruner.maintenance.build import Indexing, RefreshResult, is_forced
 from pruner.maintenance.compaction import Compaction, CompactResult
 from pruner.maintenance.doctor import examine
 from pruner.maintenance.inspection import entries
@@ -175,6 +175,8 @@ class Table:
         where: str | None = None,
         if_not_exists: bool = False,
         build: bool = True,
+        force: bool = False,
+        dry_run: bool = False,
         run: Run = LOCAL,
         progress: Progress | None = None,
     ) -> RefreshResult | None:
@@ -188,6 +190,8 @@ class Table:
             where: predicate on partition columns; slices of other partitions are not indexed, and stay in every plan.
             if_not_exists: do nothing when an index of that name exists.
             build: False only registers the index; `refresh` builds it.
+            force: create it even where a sample of the files says that it is too large (docs/bitmap.md).
+            dry_run: create nothing, and only say what it would cost (`estimate` in the result).
             run: where it is built: see `refresh`.
             progress: called with what was done while building.
 
@@ -195,18 +199,18 @@ class Table:
             What was built, or None when nothing was.
 
         Raises:
-            IndexDefinitionError: the name is taken, or the column or type cannot be indexed.
+            IndexDefinitionError: the name is taken, or the column or type cannot be indexed, or the index would be too
+                large and is not forced.
             SchemaError: no such column.
             StorageError: the metadata table cannot be written.
         """
         runner_for(run)  # what cannot run must not leave a definition behind
+        given = {key: str(value) for key, value in (options or {}).items()}
+        force = is_forced(given) or force
+        if dry_run:
+            return self._indexing().estimate(name, on, using, given, where)
         created = self._indexing().create(
-            name,
-            on,
-            using,
-            {key: str(value) for key, value in (options or {}).items()},
-            if_not_exists=if_not_exists,
-            where=where,
+            name, on, using, given, if_not_exists=if_not_exists, where=where, force=force
         )
         self._forget()
         return self.refresh(progress=progress, index=name, run=run) if created and build else None

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from pruner.ddl.execute import SqlResult
     from pruner.maintenance.build import RefreshResult
+    from pruner.maintenance.estimate import IndexEstimate
     from pruner.maintenance.status import IndexStatus, TableStatus
     from pruner.pipeline.runners import Run
     from pruner.table import Table
@@ -40,6 +41,12 @@ StatementArgument = Annotated[
 ]
 IndexOption = Annotated[str | None, typer.Option("--index", metavar="NAME", help="Only this index.")]
 DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Only say what would be read.")]
+StatementDryRunOption = Annotated[
+    bool, typer.Option("--dry-run", help="CREATE, REFRESH: only say what it would cost.")
+]
+ForceOption = Annotated[
+    bool, typer.Option("--force", help="CREATE: make the index however large it will be.")
+]
 PartitionOption = Annotated[
     list[str] | None,
     typer.Option(
@@ -66,19 +73,23 @@ def sql(
     table: NamedTables = None,
     index_uri: IndexUriOption = None,
     option: StorageOption = None,
+    force: ForceOption = False,
+    dry_run: StatementDryRunOption = False,
     output: OutputOption = Output.TEXT,
 ) -> None:
     """Create, drop, refresh or show indexes."""
     from pruner.ddl.execute import execute
     from pruner.ddl.parser import parse_statement
-    from pruner.ddl.statements import DropIndex
+    from pruner.ddl.statements import DropIndex, ShowIndexes
 
     parsed = parse_statement(statement)
+    if dry_run and isinstance(parsed, (DropIndex, ShowIndexes)):
+        raise typer.BadParameter("only CREATE INDEX and REFRESH INDEX have a cost", param_hint="--dry-run")
     if index_uri is not None and isinstance(parsed, DropIndex) and parsed.table is None:
         raise typer.BadParameter("say which table: DROP INDEX name ON table", param_hint="--index-uri")
     tables = catalog(pairs(table, "--table"), index_uri, option)
     with progress_bar("indexing") as progress:
-        result = execute(parsed, tables, progress)
+        result = execute(parsed, tables, progress, force=force, dry_run=dry_run)
     if output is Output.JSON:
         print_json(_statement_json(result))
     elif result.status is not None:
@@ -262,6 +273,7 @@ def _refresh_json(result: RefreshResult) -> dict[str, Any]:
         "problems": dict(result.problems),
         "resumed": result.resumed,
         "refused": dict(result.refused),
+        "estimate": None if result.estimate is None else asdict(result.estimate),
     }
 
 
@@ -287,6 +299,8 @@ def _indexes_json(found: TableStatus) -> dict[str, Any]:
 
 def _done(result: SqlResult) -> str:
     match result.statement:
+        case "create" if result.refresh is not None and result.refresh.dry_run:
+            done = f"index {result.index} is not created"
         case "create" if not result.changed:
             done = f"index {result.index} exists already: nothing done"
         case "create":
@@ -311,9 +325,23 @@ def _counts(result: RefreshResult) -> str:
     counts += "to read" if result.dry_run else "read"
     if result.resumed:
         counts += f"; {result.resumed:,} had been indexed by a build that was cut off"
+    if result.estimate is not None:
+        counts += f"; {_cost(result.estimate)}"
     if result.uncoverable:
         counts += f"; {result.uncoverable:,} cannot be indexed (unsettled or unreadable)"
     return counts
+
+
+def _cost(found: IndexEstimate) -> str:
+    """What an index would cost, and what is to be said against it."""
+    share = found.bytes / max(found.table_bytes, 1)
+    values = [f"{count:,} values of {name} a file" for name, count in found.values_per_file.items() if count]
+    parts = [
+        f"about {megabytes(found.bytes)} ({share:.0%} of the files)",
+        f"{found.seconds:.0f} s on one core",
+        *values,
+    ]
+    return "; ".join([", ".join(parts), *filter(None, (found.better, found.refused))])
 
 
 def _complaints(result: RefreshResult) -> list[str]:

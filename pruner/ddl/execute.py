@@ -57,8 +57,22 @@ class SqlResult:
         return [asdict(entry) for entry in self.status.indexes] if self.status else []
 
 
-def execute(statement: Statement, tables: Tables, progress: Progress | None = None) -> SqlResult:
+def execute(
+    statement: Statement,
+    tables: Tables,
+    progress: Progress | None = None,
+    *,
+    force: bool = False,
+    dry_run: bool = False,
+) -> SqlResult:
     """Do what a statement asks for.
+
+    Args:
+        statement: what is asked for.
+        tables: finds the tables.
+        progress: is told what was done while an index is built.
+        force: CREATE: make the index however large it will be.
+        dry_run: CREATE and REFRESH: only say what it would cost.
 
     Raises:
         PrunerError: it cannot be done; the sentence says why.
@@ -66,12 +80,12 @@ def execute(statement: Statement, tables: Tables, progress: Progress | None = No
     """
     match statement:
         case CreateIndex():
-            return _create(statement, tables.open(statement.table), progress)
+            return _create(statement, tables.open(statement.table), progress, force=force, dry_run=dry_run)
         case DropIndex():
             return _drop(statement, tables)
         case RefreshIndex():
             table = tables.open(statement.table)
-            result = table.refresh(index=statement.name, progress=progress)
+            result = table.refresh(index=statement.name, progress=progress, dry_run=dry_run)
             return SqlResult("refresh", table.uri, statement.name, result.indexed > 0, refresh=result)
         case ShowIndexes():
             table = tables.open(statement.table)
@@ -80,7 +94,9 @@ def execute(statement: Statement, tables: Tables, progress: Progress | None = No
             assert_never(statement)
 
 
-def _create(statement: CreateIndex, table: Table, progress: Progress | None) -> SqlResult:
+def _create(
+    statement: CreateIndex, table: Table, progress: Progress | None, *, force: bool, dry_run: bool
+) -> SqlResult:
     for item in statement.items:
         if item.is_expression:
             raise IndexDefinitionError(
@@ -94,9 +110,12 @@ def _create(statement: CreateIndex, table: Table, progress: Progress | None) -> 
         options=dict(statement.options),
         where=statement.where,
         if_not_exists=statement.if_not_exists,
+        force=force,
+        dry_run=dry_run,
         progress=progress,
     )
-    return SqlResult("create", table.uri, statement.name, result is not None, refresh=result)
+    changed = result is not None and not dry_run
+    return SqlResult("create", table.uri, statement.name, changed, refresh=result)
 
 
 def _drop(statement: DropIndex, tables: Tables) -> SqlResult:

@@ -301,6 +301,15 @@ class PagedIndexType(DeferringIndexType, Protocol):
 
 
 @runtime_checkable
+class CountingIndexType(IndexType, Protocol):
+    """An index type whose records tell how many distinct values slices have: `create_index` judges a sample by it."""
+
+    def values_and_rows(self, records: pa.Table) -> tuple[int, int]:
+        """Distinct values, each slice by itself, and rows of the slices that some records are of."""
+        ...
+
+
+@runtime_checkable
 class RefusingIndexType(IndexType, Protocol):
     """An index type that records of a slice that it could not index that it could not, and why.
 

@@ -18,6 +18,7 @@ from pruner.errors import ConflictError, IndexDefinitionError, TableError
 from pruner.indexes.registry import index_type
 from pruner.maintenance.columns import ALL_COLUMNS, chosen_fields, fields_of
 from pruner.maintenance.commit import Publisher
+from pruner.maintenance.estimate import SMALL_TABLE_BYTES, IndexEstimate, estimate
 from pruner.maintenance.where import check_where, slices_where
 from pruner.metadata.coverage import locate
 from pruner.metadata.definitions import FieldBinding, IndexDefinition, define
@@ -34,8 +35,12 @@ if TYPE_CHECKING:
     from pruner.metadata.table import MetadataTable
     from pruner.pipeline.batches import Runner
     from pruner.pipeline.requests import Progress
+    from pruner.schema import Field
     from pruner.tables.snapshot import Snapshot
     from pruner.tables.source import TableSource
+
+FORCE = "force"
+"""Option of every index: create it however large it will be."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +51,8 @@ class RefreshResult:
     `uncoverable` are not settled or cannot be read; `problems` names the last by the URI of the file, with one
     sentence each. `files` and `bytes` say what was to be read. Each failure names a slice that stays uncovered.
     `resumed` slices had been recorded by a build that ended before its commit; they count as covered. `refused` has one
-    sentence for each index, by its name, that this pruner cannot refresh; the others were.
+    sentence for each index, by its name, that this pruner cannot refresh; the others were. `estimate` says what an
+    index that is not there yet would cost.
     """
 
     indexed: int
@@ -59,6 +65,7 @@ class RefreshResult:
     problems: Mapping[str, str] = field(default_factory=dict[str, str])
     resumed: int = 0
     refused: Mapping[str, str] = field(default_factory=dict[str, str])
+    estimate: IndexEstimate | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,18 +102,25 @@ class Indexing:
         *,
         if_not_exists: bool,
         where: str | None = None,
+        force: bool = False,
     ) -> bool:
         """Register an index; returns whether it is new.
 
         Raises:
-            IndexDefinitionError: the name is taken, or a column cannot be indexed this way.
+            IndexDefinitionError: the name is taken, or a column cannot be indexed this way, or the index would be too
+                large and is not forced.
             SchemaError: there is no such column.
         """
         kind = index_type(using)
-        schema = self._snapshot().schema
-        fields = chosen_fields(schema, on, kind, options)
+        snapshot = self._snapshot()
+        fields = chosen_fields(snapshot.schema, on, kind, options)
         if where is not None:
-            check_where(where, schema)
+            check_where(where, snapshot.schema)
+        known = self._metadata.state().definition(name) is not None
+        if not force and not known and int(snapshot.sizes.sum()) > SMALL_TABLE_BYTES:
+            found = self._estimated(snapshot, name, fields, kind, options, where)
+            if found is not None and found.refused is not None:
+                raise IndexDefinitionError(found.refused)
         definition = define(
             name,
             kind.name,
@@ -125,6 +139,43 @@ class Indexing:
 
         self._metadata.commit(add)
         return created
+
+    def estimate(
+        self, name: str, on: str | Sequence[str], using: str, options: dict[str, str], where: str | None
+    ) -> RefreshResult:
+        """Say what an index would cost, without making it; raises as `create` does."""
+        kind = index_type(using)
+        snapshot = self._snapshot()
+        fields = chosen_fields(snapshot.schema, on, kind, options)
+        taken = self._taken(snapshot, where)
+        return RefreshResult(
+            indexed=int(np.count_nonzero(taken)),
+            already=0,
+            uncoverable=int(np.count_nonzero(~snapshot.coverable)),
+            files=int(np.count_nonzero(taken)),
+            bytes=int(snapshot.sizes[taken].sum()),
+            dry_run=True,
+            problems=dict(snapshot.problems),
+            estimate=self._estimated(snapshot, name, fields, kind, options, where),
+        )
+
+    def _taken(self, snapshot: Snapshot, where: str | None) -> NDArray[np.bool_]:
+        if where is None:
+            return snapshot.coverable
+        check_where(where, snapshot.schema)
+        return snapshot.coverable & slices_where(where, snapshot, self._segments)
+
+    def _estimated(
+        self,
+        snapshot: Snapshot,
+        name: str,
+        fields: Sequence[Field],
+        kind: IndexType,
+        options: dict[str, str],
+        where: str | None,
+    ) -> IndexEstimate | None:
+        requests = [BuildRequest(kind, each, options, name) for each in fields]
+        return estimate(snapshot, self._taken(snapshot, where), requests, self._source.storage_options)
 
     def drop(self, name: str, *, if_exists: bool) -> bool:
         """Drop an index by name; returns whether there was one.
@@ -249,6 +300,18 @@ class Indexing:
             )
         indexed = sum(receipt.indexed for receipt in built)
         return replace(counts, indexed=indexed, failures=tuple(failures))
+
+
+def is_forced(options: dict[str, str]) -> bool:
+    """Take the option `force` from those of an index type, and tell whether it is set.
+
+    Raises:
+        IndexDefinitionError: it is neither true nor false.
+    """
+    text = options.pop(FORCE, "false").lower()
+    if text not in ("true", "false"):
+        raise IndexDefinitionError(f"option {FORCE} is {text[:40]!r}: give true or false")
+    return text == "true"
 
 
 def _type_to_refresh(definition: IndexDefinition) -> IndexType:

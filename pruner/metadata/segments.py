@@ -169,6 +169,11 @@ def _bits_as_they_are(table: pa.Table) -> dict[str, Any]:
     }
 
 
+def packed_size(table: pa.Table) -> int:
+    """Bytes that some records take as a segment."""
+    return len(_to_parquet(table))
+
+
 def _to_parquet(table: pa.Table) -> bytes:
     # Keys and numbers hardly repeat; a dictionary would only be tried and given up.
     repeating: Any = [

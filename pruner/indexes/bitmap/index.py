@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, cast
 
+import numpy as np
 import pyarrow as pa
 
+from pruner.arrow import compute
 from pruner.errors import IndexDefinitionError
 from pruner.indexes.bitmap.evidence import BitmapEvidence
 from pruner.indexes.bitmap.focused import WaitingBitmap
 from pruner.indexes.bitmap.layout import page_layout
 from pruner.indexes.bitmap.load import load_postings
 from pruner.indexes.bitmap.paged import load_paged
-from pruner.indexes.bitmap.record import record_slice
+from pruner.indexes.bitmap.record import VALUE, record_slice
 from pruner.indexes.columns.kinds import is_binary, kind_of
 from pruner.metadata.segments import SLICE_COLUMN
 
@@ -86,6 +88,11 @@ class Bitmap:
         values = [name for name in records.column_names if name.startswith("value_")]
         by = ("entry", *values, SLICE_COLUMN)
         return cast("Any", records).sort_by([(name, "ascending") for name in by])
+
+    def values_and_rows(self, records: pa.Table) -> tuple[int, int]:
+        """Distinct values and rows of some slices: see `CountingIndexType`."""
+        values = np.count_nonzero(records.column("entry").to_numpy() == VALUE)
+        return int(values), int(compute.sum(records.column("row_count")).as_py() or 0)
 
     def load(self, records: pa.Table, count: int, field: Field) -> Evidence:
         """Make evidence of records that are in memory as a whole."""

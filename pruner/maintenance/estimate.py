@@ -1,0 +1,161 @@
+"""What an index will cost, judged from a few files before it is built, and whether it is likely to hurt.
+
+The kernel runs over the sample as it would over all files, so that what is counted is what would be stored. Where the
+sample cannot be read nothing is said: the build itself reports what fails.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from pruner.errors import IndexDefinitionError
+from pruner.expr.identifier import render_column_path
+from pruner.indexes.optional import ArrangingIndexType, CountingIndexType
+from pruner.indexes.registry import index_type
+from pruner.metadata.segments import packed_size
+from pruner.pipeline.requests import BuildRequest, Chunk
+from pruner.pipeline.slices import run_chunk
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    import pyarrow as pa
+    from numpy.typing import NDArray
+
+    from pruner.tables.snapshot import Snapshot
+
+SAMPLED_SLICES = 4
+"""Slices that are looked at."""
+
+SAMPLED_BYTES = 1024**3
+"""Bytes of them at most, but for the first."""
+
+SMALL_TABLE_BYTES = 128 * 1024**2
+"""Tables up to this size are not looked at before an index is built: there is little to lose."""
+
+MOST_OF_TABLE = 0.25
+"""Share of the bytes of the indexed files that an index may take, unless it is forced."""
+
+NEARLY_UNIQUE = 0.5
+"""Distinct values for each row of a file, from which on a column counts as one of keys."""
+
+
+@dataclass(frozen=True, slots=True)
+class IndexEstimate:
+    """What an index is expected to cost, from a sample of `sampled` of its `files`.
+
+    `bytes` is what would be stored, beside `table_bytes` of files that it is about, and `seconds` what the build takes
+    on one core. `values_per_file` has the number of distinct values of each column in a file on average, None where
+    the type does not keep them; `rows_per_file` the rows. `better` says which type fits better and why, None where
+    none is known to. `refused` says why the index is not created unless it is forced.
+    """
+
+    files: int
+    sampled: int
+    bytes: int
+    table_bytes: int
+    seconds: float
+    rows_per_file: int
+    values_per_file: Mapping[str, int | None]
+    better: str | None = None
+    refused: str | None = None
+
+
+def estimate(
+    snapshot: Snapshot,
+    taken: NDArray[np.bool_],
+    requests: Sequence[BuildRequest],
+    storage_options: Mapping[str, str],
+) -> IndexEstimate | None:
+    """Judge an index by some of the slices that it takes; None where there are none that can be read."""
+    ordinals = _sample(snapshot, np.flatnonzero(taken))
+    if not len(ordinals):
+        return None
+    started = time.perf_counter()
+    found = run_chunk(Chunk(0, snapshot.to_read(ordinals)), storage_options, requests)
+    seconds = time.perf_counter() - started
+    tables = [
+        (request, table) for request, table in zip(requests, found.tables, strict=True) if table is not None
+    ]
+    if not tables:
+        return None
+    table_bytes = int(snapshot.sizes[taken].sum())
+    times = table_bytes / max(int(snapshot.sizes[ordinals].sum()), 1)
+    counts = {render_column_path(request.field.path): _values(request, table) for request, table in tables}
+    rows = max((counted[1] for counted in counts.values() if counted is not None), default=0)
+    return _judged(
+        IndexEstimate(
+            files=int(np.count_nonzero(taken)),
+            sampled=len(ordinals),
+            bytes=int(times * sum(_stored(request, table) for request, table in tables)),
+            table_bytes=table_bytes,
+            seconds=seconds * times,
+            rows_per_file=rows // len(ordinals),
+            values_per_file={
+                name: None if counted is None else counted[0] // len(ordinals)
+                for name, counted in counts.items()
+            },
+        ),
+        requests[0],
+    )
+
+
+def _sample(snapshot: Snapshot, taken: NDArray[np.intp]) -> NDArray[np.intp]:
+    """Some slices from the beginning to the end, of a bounded size."""
+    at = np.unique(np.linspace(0, len(taken) - 1, min(SAMPLED_SLICES, len(taken))).round().astype(np.int64))
+    chosen = taken[at]
+    fits = np.cumsum(snapshot.sizes[chosen]) <= SAMPLED_BYTES
+    fits[:1] = True
+    return chosen[fits]
+
+
+def _values(request: BuildRequest, table: pa.Table) -> tuple[int, int] | None:
+    """Distinct values in the files of the sample, each file by itself, and rows; None where the type tells neither."""
+    kind = request.kind
+    return kind.values_and_rows(table) if isinstance(kind, CountingIndexType) else None
+
+
+def _stored(request: BuildRequest, table: pa.Table) -> int:
+    kind = request.kind
+    return packed_size(kind.arrange(table, request.field) if isinstance(kind, ArrangingIndexType) else table)
+
+
+def _judged(found: IndexEstimate, request: BuildRequest) -> IndexEstimate:
+    """The estimate with what follows from it."""
+    counted = [(count, name) for name, count in found.values_per_file.items() if count is not None]
+    most, column = max(counted, default=(0, ""))
+    unique = found.rows_per_file > 0 and most >= NEARLY_UNIQUE * found.rows_per_file
+    better = _for_keys(column) if unique else None
+    share = found.bytes / max(found.table_bytes, 1)
+    if share <= MOST_OF_TABLE:
+        return replace(found, better=better)
+    why = f" ({most:,} values in {found.rows_per_file:,} rows of a file)" if counted else ""
+    refused = (
+        f"index {request.name!r} would take about {_megabytes(found.bytes)}, {share:.0%} of the "
+        f"{_megabytes(found.table_bytes)} that it is about{why}: {better + ', ' if better else ''}or force it "
+        "(force=True, --force, OPTIONS (force = true))"
+    )
+    return replace(found, better=better, refused=refused)
+
+
+def _for_keys(column: str) -> str:
+    """What fits a column whose values hardly repeat."""
+    if _exists("bloom_filter"):
+        return f"a bloom_filter on {column} answers = and IN for a byte or two a row"
+    return f"column_stats fits where files are written in the order of {column}"
+
+
+def _exists(name: str) -> bool:
+    try:
+        index_type(name)
+    except IndexDefinitionError:
+        return False
+    return True
+
+
+def _megabytes(size: int) -> str:
+    return f"{size / 1e6:,.0f} MB"
