@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
 
 import duckdb
 import numpy as np
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from pruner.tables.snapshot import Snapshot
 
 _TEXT = "VARCHAR"
+_NO_PARTITION = r"=[^/]*=|[?\n]"
+"""What stands in a path that holds a folder with `=` which DuckDB takes for no partition."""
 
 _FOLDERS = re.compile(
     r"""
@@ -36,14 +39,19 @@ _FOLDERS = re.compile(
 
 
 def folder_types(snapshot: Snapshot, run: duckdb.DuckDBPyConnection) -> dict[tuple[str, ...], str]:
-    """Return the type that DuckDB gives each partition column.
+    """Return the type that DuckDB gives each partition column; those that it sees in no folder are not there.
 
     Args:
         snapshot: of a Parquet table.
         run: a connection that can read local files.
     """
     partitions = snapshot.partitions
-    types = {path: sql_type(values.type) or _TEXT for path, values in partitions.values.items()}
+    unseen = _unseen(snapshot)
+    types = {
+        path: sql_type(values.type) or _TEXT
+        for path, values in partitions.values.items()
+        if path[0] not in unseen
+    }
     # Of canonical numbers and dates, and of what is surely text, DuckDB makes what everybody makes; it looks at texts
     # as they are written, escapes included.
     escapes = _any_has(partitions.paths, "%")
@@ -56,6 +64,21 @@ def folder_types(snapshot: Snapshot, run: duckdb.DuckDBPyConnection) -> dict[tup
         shown = _shown(snapshot, run)
         types.update((path, shown.get(folded(path[0]), _TEXT)) for path in open_questions)
     return types
+
+
+def _unseen(snapshot: Snapshot) -> set[str]:
+    """The keys that DuckDB finds in none of the folders that are used: for it `k=x=y` and `k=x?y` are plain folders."""
+    if not compute.any(compute.match_substring_regex(snapshot.partitions.paths, _NO_PARTITION)).as_py():
+        return set()
+    used = np.unique(snapshot.partition_ordinals)
+    folders: list[Any] = snapshot.partitions.paths.take(pa.array(used, pa.int64())).to_pylist()
+    parts = {part for folder in folders for part in folder.split("/") if "=" in part}
+    plain = {part for part in parts if part.count("=") > 1 or "?" in part or "\n" in part}
+    return {_key(part) for part in plain} - {_key(part) for part in parts - plain}
+
+
+def _key(part: str) -> str:
+    return unquote(part.partition("=")[0])
 
 
 def _shown(snapshot: Snapshot, run: duckdb.DuckDBPyConnection) -> dict[str, str]:

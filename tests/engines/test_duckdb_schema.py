@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import duckdb
 import pytest
 
 import pruner_duckdb
@@ -177,3 +178,37 @@ def test_partition_values_of_many_files(tmp_path: Path, columns: str) -> None:
     assert compared.kept(f"SELECT {columns} FROM t WHERE n >= 5") == (85,)
     assert compared.kept(f"SELECT {columns} FROM t WHERE n < 70") == (70,)
     assert compared.kept(f"SELECT {columns} FROM t WHERE n < 80 AND k <> 'v3'") == (64,)
+
+
+@pytest.mark.parametrize(
+    "folders",
+    [
+        ("k=x=y", "k=z=w"),
+        ("k=a?b", "k=c?d"),
+        ("k==x", "k==y"),
+        ("k=a=b/m=p", "k=c=d/m=q"),
+        ("a?k=1", "a?k=2"),
+    ],
+)
+@pytest.mark.parametrize("own", ["", ", 'v' || {} AS k"])
+def test_folders_that_duckdb_takes_for_no_partition(
+    tmp_path: Path, folders: tuple[str, str], own: str
+) -> None:
+    """A second `=` or a `?`: their value is no column, and a column of that name is the file's."""
+    root = write_tree(
+        tmp_path / "t",
+        {f"{folder}/f.parquet": f"SELECT {n} AS id{own.format(n)}" for n, folder in enumerate(folders)},
+    )
+    pruned, full = pruner_duckdb.connect({"t": indexed(root)}), oracle({"t": root})
+    assert [name for name, _ in types(pruned, "SELECT * FROM t")] == full.table("t").columns
+    assert answer(pruned, "SELECT * FROM t") == answer(full, "SELECT * FROM t")
+    assert answer(pruned, "SELECT id FROM t WHERE id = 1") == [(1,)]
+    assert pruned.last_plans[-1].kept == 1
+    if own:
+        for value in ("v1", "x=y", "1"):
+            where = f"WHERE k = '{value}'"
+            assert answer(pruned, f"SELECT id FROM t {where}") == answer(full, f"SELECT id FROM t {where}")
+            assert pruned.last_plans[-1].kept <= 2
+    else:
+        with pytest.raises(duckdb.BinderException, match='"k" not found'):
+            pruned.execute("SELECT k FROM t")
