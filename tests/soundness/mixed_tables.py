@@ -17,6 +17,7 @@ import pruner
 from tests.soundness.parquet_type_kinds import FAMILIES, Family, Way
 
 FILES = 5
+MIXED = "mixed "
 Finish = Callable[[random.Random, Path], object]
 
 
@@ -37,8 +38,8 @@ class MixedTable:
 
     @property
     def kind(self) -> str:
-        """The way of a uniform table, for tallies."""
-        return self.ways[0].name if self.uniform else "mixed"
+        """What the column holds, for tallies, and whether its files hold it in several ways."""
+        return self.family.name if self.uniform else f"{MIXED}{self.family.name}"
 
 
 def seeds(config: pytest.Config, tables: int) -> list[int]:
@@ -91,7 +92,7 @@ def indexed(rng: random.Random, table: MixedTable) -> pruner.Table:
 
 @dataclass
 class Tally:
-    """How many of the files without a matching row plans have dropped, by the way that files hold the column."""
+    """How many of the files without a matching row plans have dropped, by what a column holds."""
 
     counts: Counter[tuple[str, str]] = field(default_factory=Counter[tuple[str, str]])
     pairs: int = 0
@@ -103,14 +104,18 @@ class Tally:
         self.counts["dropped", kind] += dropped
 
     def share(self, *kinds: str) -> float:
-        """The share over some kinds; all but mixed ones where none is named."""
-        chosen = kinds or [kind for what, kind in self.counts if what == "without" and kind != "mixed"]
+        """The share over some kinds; over all tables whose files are alike where none is named."""
+        chosen = kinds or [
+            kind for what, kind in self.counts if what == "without" and not kind.startswith(MIXED)
+        ]
         without, dropped = (
             sum(self.counts[what, kind] for kind in chosen) for what in ("without", "dropped")
         )
         return dropped / max(1, without)
 
     def __str__(self) -> str:
-        kinds = sorted({kind for _, kind in self.counts})
-        listed = ", ".join(f"{kind} {self.share(kind):.0%}" for kind in kinds)
-        return f"{self.pairs:,} pairs; dropped of files without a match: {listed}"
+        listed = (
+            f"{kind} {self.counts['dropped', kind]}/{self.counts['without', kind]} = {self.share(kind):.0%}"
+            for kind in sorted({kind for _, kind in self.counts})
+        )
+        return f"{self.pairs:,} pairs; dropped of files without a match: {', '.join(listed)}"

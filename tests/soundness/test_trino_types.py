@@ -60,11 +60,6 @@ class Declared:
     opened: pruner.Table
 
     @property
-    def kind(self) -> str:
-        """How files hold the column, for tallies."""
-        return f"{self.table.kind} as {self.type}" if self.table.uniform else "mixed"
-
-    @property
     def hive_type(self) -> str:
         """The type of the column `x`."""
         return f"struct<y:{self.type}>" if "." in self.table.name else self.type
@@ -111,7 +106,7 @@ class TrinoTypes:
             kept = {Path(file).name for file in plan.files}
             wanted = {Path(file).name for file in matching}
             assert wanted <= kept, f"LOST {wanted - kept}: {text}, {declared}"
-            self._tally.add(declared.kind, without=FILES - len(wanted), dropped=FILES - len(kept))
+            self._tally.add(declared.table.kind, without=FILES - len(wanted), dropped=FILES - len(kept))
 
     def _counted(self, declared: Declared, predicates: Sequence[str]) -> dict[str, Counter[str]]:
         """Rows of each file for which each predicate is true; those that fail are left out."""
