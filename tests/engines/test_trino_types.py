@@ -99,7 +99,9 @@ def test_types_values_and_errors_are_the_plain_catalogs(trino: Trino, tmp_path: 
         for cell in cells:
             for sql in cell.statements():
                 plain, pruned = (_outcome(trino, sql, catalog) for catalog in ("hive", "pruned_hive"))
-                if plain != pruned:
+                # A file that Trino cannot read by the declared type fails no statement that leaves it out.
+                spared = plain[0] == "error" and pruned == ("rows", []) and " WHERE " in sql
+                if plain != pruned and not spared:
                     different.append(f"{cell.declared} over {cell.way.name}: {sql}: {plain}, pruned {pruned}")
         assert any(answer["kept"] < answer["total"] for answer in trino.gate.answers)
     assert not different
