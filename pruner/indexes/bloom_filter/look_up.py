@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     Words = NDArray[np.uint32]
 
 
+_AT_ONCE = 1 << 14
+"""Blocks that are looked at together, so that they stay in the processor's cache."""
+
+
 class WholeFilters:
     """Filters that are in memory: `words` has the blocks of all of them, `starts` where each begins."""
 
@@ -106,10 +110,13 @@ def _any_of(count: int, hashes: Hashes, holds: Callable[[NDArray[np.intp], Hashe
 
 
 def _all_set(words: Words, blocks: Integers, masks: Words) -> Mask:
-    """Tell for each of some blocks whether it has the bit of each word; half of them go with every word."""
-    left = np.arange(len(blocks))
-    for word in range(WORDS):
-        left = left[(words[blocks[left], word] & masks[word]) != 0]
-    found = np.zeros(len(blocks), np.bool_)
-    found[left] = True
+    """Tell for each of some blocks whether it has the bit of each word."""
+    pairs, wanted = words.view(np.uint64), masks.view(np.uint64)
+    found = np.empty(len(blocks), np.bool_)
+    for start in range(0, len(blocks), _AT_ONCE):
+        rows = np.take(pairs, blocks[start : start + _AT_ONCE], axis=0)
+        missing = ~rows[:, 0] & wanted[0]
+        for pair in range(1, WORDS // 2):
+            missing |= ~rows[:, pair] & wanted[pair]
+        np.equal(missing, 0, out=found[start : start + _AT_ONCE])
     return found

@@ -81,7 +81,7 @@ def hash_values(values: pa.Array[Any]) -> Words:
         return np.empty(0, np.uint64)
     plain = stored.drop_null()
     if pa.types.is_floating(type_):
-        return _hash_floats(plain.to_numpy(zero_copy_only=False).astype(np.float64))
+        return _hash_floats(plain.to_numpy(zero_copy_only=False))
     factor, scale = _measure(type_)
     if pa.types.is_decimal(type_):
         upper, lower = decimal_words(plain)
@@ -99,8 +99,9 @@ def _hash_bytes(values: Any) -> Words:
     return hash_strings(plain[int(ends[0]) :], ends - ends[0])
 
 
-def _hash_floats(values: NDArray[np.float64]) -> Words:
-    words = (values + 0.0).view(np.uint64)
+def _hash_floats(values: NDArray[np.floating[Any]]) -> Words:
+    with np.errstate(invalid="ignore"):  # some NaN signal that they are used
+        words = (values.astype(np.float64) + 0.0).view(np.uint64)
     words[np.isnan(values)] = np.frombuffer(_CANONICAL_NAN, np.uint64)
     return hash_words(words)
 

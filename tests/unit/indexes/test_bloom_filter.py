@@ -320,6 +320,28 @@ def test_r7_records_of_another_column_or_type() -> None:
     assert not BLOOM_FILTER.load(with_id, 1, Field(("x",), pa.int32(), field_id=8)).covered.any()
 
 
+def test_s17_old_dates_are_not_looked_up_where_a_setting_decides() -> None:
+    """S17: the file does not say in which calendar its dates count, and Spark asks its session."""
+    field = Field(("x",), pa.date32())
+    records = _records([[-200_000], [1]], field.type)
+    position = records.column_names.index("calendar_open")
+    records = records.set_column(position, "calendar_open", pa.array([True, False]))
+    evidence = BLOOM_FILTER.load(records, 2, field)
+    assert _kept(evidence, _equals(-199_990, field)) == []
+    assert _kept(evidence, _equals(-199_990, field), semantics=Semantics.of("spark")) == [0]
+
+
+def test_t3_absent_counts_as_null_only_while_it_is() -> None:
+    """T3 (iceberg#16692): a default that a column gets later stands in rows that were recorded as NULL."""
+    nullable, with_default = Field(("x",), pa.int64()), Field(("x",), pa.int64(), absent_is_null=False)
+    records = _records([[], [1]])
+    for name in ("absent", "partly_absent"):
+        position = records.column_names.index(name)
+        lacking = records.set_column(position, name, pa.array([True, False]))
+        assert BLOOM_FILTER.load(lacking, 2, nullable).covered.tolist() == [True, True]
+        assert BLOOM_FILTER.load(lacking, 2, with_default).covered.tolist() == [False, True]
+
+
 def test_ranges_come_first_and_the_plan_names_both(tmp_path: Path) -> None:
     """RFC-37: what lies outside the range of a file is not looked up in its filter."""
     for number in range(4):
