@@ -8,7 +8,7 @@ from typing import Any, cast
 import pyarrow as pa
 
 from pruner.expr.nodes import Literal
-from pruner.expr.values import LiteralValue
+from pruner.expr.values import Interval, LiteralValue
 from pruner_duckdb.types import arrow_type
 
 _INFINITE_DATES = frozenset([2**31 - 1, 1 - 2**31])
@@ -46,6 +46,8 @@ def _is_infinite(raw: Any, data_type: pa.DataType) -> bool:
 
 
 def _value(raw: Any, data_type: pa.DataType) -> LiteralValue:
+    if data_type == pa.month_day_nano_interval():
+        return Interval(raw["months"], raw["days"], raw["micros"] * 1000)
     if pa.types.is_decimal(data_type):
         unscaled = _wide(raw)
         sign = 1 if unscaled < 0 else 0

@@ -7,7 +7,6 @@ has node classes of their own for some of them, and both are understood by the t
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeAlias
 
@@ -29,7 +28,9 @@ from pruner.expr.nodes import (
     Operator,
     conjunction,
 )
-from pruner.expr.truth import is_false, is_predicate, is_true, same_truth
+from pruner.expr.patterns import escaped_like
+from pruner.expr.truth import chosen, is_false, is_predicate, is_true, same_truth
+from pruner_duckdb import calls
 from pruner_duckdb.constants import UndecodablePart, constant, is_lossless
 from pruner_duckdb.functions import ALLOWED_FUNCTIONS
 from pruner_duckdb.shown import function_name, summary
@@ -47,6 +48,11 @@ _COMPARISONS = {
     "COMPARE_GREATERTHAN": Operator.GT,
     "COMPARE_GREATERTHANOREQUALTO": Operator.GE,
 }
+_BETWEEN = ("input", "lower", "upper")
+_ROWS = frozenset(["row", "struct_pack"])
+_MOST_CASES = 6
+"""Branches of a CASE: each names its condition twice."""
+
 _DISTINCT = {"COMPARE_DISTINCT_FROM": True, "COMPARE_NOT_DISTINCT_FROM": False}
 
 
@@ -93,7 +99,7 @@ class _Decoder:
             case "BOUND_OPERATOR":
                 return self._operator(kind, node)
             case "BOUND_BETWEEN":
-                return self._between(node)
+                return self._between([node[part] for part in _BETWEEN], node)
             case "BOUND_COMPARISON":
                 return self._comparison(kind, [node["left"], node["right"]])
             case "BOUND_CAST":
@@ -101,7 +107,7 @@ class _Decoder:
             case "BOUND_FUNCTION":
                 return self._function(kind, node)
             case "BOUND_CASE":
-                raise UndecodablePart("CASE, or a function that must not be evaluated while planning")
+                return self._case(node)
             case other:
                 raise UndecodablePart(f"{other} is not understood")
 
@@ -139,7 +145,39 @@ class _Decoder:
             case _:
                 raise UndecodablePart(f"{kind} is not understood")
 
+    def _case(self, node: Node) -> Expr:
+        """A moment that the shadow does not know, or a CASE of truth values by its logic."""
+        moment = calls.moment(node)
+        if moment is not None:
+            return moment
+        checks: list[Node] = node["case_checks"]
+        if _result_type(node) != pa.bool_() or len(checks) > _MOST_CASES:
+            raise UndecodablePart("CASE, or a function that must not be evaluated while planning")
+        result = predicate(self.decode(node["else_expr"]))
+        for check in reversed(checks):
+            condition = predicate(self.decode(check["when_expr"]))
+            result = chosen(condition, predicate(self.decode(check["then_expr"])), result)
+        return result
+
+    def _rows(self, operator: Operator, children: Sequence[Node]) -> Expr | None:
+        """A comparison of rows with one of constants; None for any other."""
+        left, right = children[0], children[1]
+        values = calls.row_values(right)
+        if values is None and calls.row_values(left) is not None:
+            return self._rows(operator.mirrored, [right, left])
+        if (
+            values is None
+            or function_name(left) not in _ROWS
+            or left.get("expression_class") != "BOUND_FUNCTION"
+        ):
+            return None
+        parts = [self.decode(child) for child in left["children"]]
+        return calls.row_comparison(operator, parts, values, summary(left))
+
     def _in(self, children: Sequence[Node]) -> Expr:
+        rows = [self._rows(Operator.EQ, [children[0], option]) for option in children[1:]]
+        if rows and all(row is not None for row in rows):
+            return any_of(tuple(row for row in rows if row is not None))
         operand = self.decode(children[0])
         options = [self.decode(child) for child in children[1:]]
         literals = tuple(option for option in options if isinstance(option, Literal))
@@ -147,20 +185,18 @@ class _Decoder:
             return any_of(tuple(Compare(Operator.EQ, operand, option) for option in options))
         return In(operand, literals)
 
-    def _between(self, node: Node) -> Expr:
-        operand = self.decode(node["input"])
-        lower = Operator.GE if node["lower_inclusive"] else Operator.GT
-        upper = Operator.LE if node["upper_inclusive"] else Operator.LT
-        return conjunction(
-            (
-                Compare(lower, operand, self.decode(node["lower"])),
-                Compare(upper, operand, self.decode(node["upper"])),
-            )
-        )
+    def _between(self, parts: Sequence[Node], ends: Node) -> Expr:
+        operand, low, high = (self.decode(part) for part in parts)
+        lower = Operator.GE if ends["lower_inclusive"] else Operator.GT
+        upper = Operator.LE if ends["upper_inclusive"] else Operator.LT
+        return conjunction((Compare(lower, operand, low), Compare(upper, operand, high)))
 
     def _comparison(self, kind: str, children: Sequence[Node]) -> Expr:
         if len(children) != 2:
             raise UndecodablePart(f"{kind} of {len(children)} operands is not understood")
+        rows = self._rows(_COMPARISONS[kind], children) if kind in _COMPARISONS else None
+        if rows is not None:
+            return rows
         left, right = self.decode(children[0]), self.decode(children[1])
         if kind in _COMPARISONS:
             return Compare(_COMPARISONS[kind], left, right)
@@ -181,12 +217,27 @@ class _Decoder:
         children: list[Node] = node["children"]
         if kind in _COMPARISONS or kind in _DISTINCT:
             return self._comparison(kind, children)
-        if kind == "OPERATOR_CAST":
-            return self._cast(node, children[0], bool(node["function_data"]["try_cast"]))
-        name = function_name(node)
+        if kind in ("COMPARE_BETWEEN", "OPERATOR_CAST"):
+            data: Node = node["function_data"]
+            if kind == "COMPARE_BETWEEN":
+                return self._between(children, data)
+            return self._cast(node, children[0], bool(data["try_cast"]))
+        return self._named(function_name(node), node, children)
+
+    def _named(self, name: str, node: Node, children: list[Node]) -> Expr:
         match name:
             case "struct_extract":
                 return self._struct_field(children)
+            case "array_extract" if children[0]["return_type"].get("id") == "STRUCT":
+                return self._struct_field(children)
+            case "regexp_matches" | "regexp_full_match" if len(children) == 2:
+                pattern = _text(self.decode(children[1]))
+                return calls.beginning(
+                    self._string_operand(children[0]),
+                    pattern,
+                    anchored=name == "regexp_full_match",
+                    shown=summary(node),
+                )
             case "~~" | "!~~" | "like_escape" | "not_like_escape":
                 return self._like(name, children)
             case "~~*":
@@ -198,7 +249,9 @@ class _Decoder:
             case "contains":
                 return self._affix(children, lambda text: f"%{text}%")
             case _ if name in ALLOWED_FUNCTIONS:
-                return Call(name, tuple(self.decode(child) for child in children), _result_type(node))
+                return calls.function(
+                    name, tuple(self.decode(child) for child in children), _result_type(node)
+                )
             case _:
                 raise UndecodablePart(f"function {name} is not understood")
 
@@ -219,14 +272,14 @@ class _Decoder:
         """ILIKE with the range of its prefix, which DuckDB 2.0 pushes down beside it and 1.5 does not."""
         operands = tuple(self.decode(child) for child in children)
         matched = Call("~~*", operands, _result_type(node))
-        return conjunction((*_prefix_range(operands), matched))
+        return conjunction((*calls.prefix_range(operands), matched))
 
     def _affix(self, children: Sequence[Node], pattern: Callable[[str], str]) -> Expr:
         """prefix(), suffix() and contains(), which take their text literally."""
         if len(children) != 2:
             raise UndecodablePart("an affix test of another shape")
         text = _text(self.decode(children[1]))
-        escaped = text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
+        escaped = escaped_like(text)
         return Like(self._string_operand(children[0]), pattern(escaped), None if escaped == text else "\\")
 
     def _string_operand(self, node: Node) -> Expr:
@@ -324,27 +377,6 @@ def _flattened(junction: Node) -> list[Node]:
         else:
             flat.append(node)
     return flat
-
-
-_GREATEST_FORMS = {"i": "\u0130", "k": "\u212a"}
-"""Letters of ASCII that are the lower case of others than A to Z, in DuckDB: dotted I and the Kelvin sign."""
-
-
-def _prefix_range(operands: tuple[Expr, ...]) -> tuple[Expr, ...]:
-    """What `text ILIKE 'prefix…'` says about the order of the text: nothing without a prefix of ASCII."""
-    match operands:
-        case (Column() as column, Literal(value=str(pattern))):
-            prefix = re.match(r"[\x01-\x24\x26-\x5e\x60-\x7e]*", pattern)
-        case _:
-            return ()
-    if prefix is None or not prefix.group():
-        return ()
-    greatest = "".join(_GREATEST_FORMS.get(sign, sign) for sign in prefix.group().lower())
-    above = greatest[:-1] + chr(ord(greatest[-1]) + 1)
-    return (
-        Compare(Operator.GE, column, Literal(prefix.group().upper(), pa.string())),
-        Compare(Operator.LT, column, Literal(above, pa.string())),
-    )
 
 
 def _text(expression: Expr) -> str:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from pruner.expr.nodes import TRUE, And, Expr
+from pruner_duckdb.calls import MOMENTS, unfolded
 from pruner_duckdb.decode import all_of
 from pruner_duckdb.functions import FOLDABLE, VALUE_BLIND
 from pruner_duckdb.gets import UnknownPlanFormat, scan_predicates
@@ -89,7 +90,7 @@ class Draft:
                 continue
             if use.span is None:
                 raise Unpruned(f"function {use.name} may depend on the session")
-            inside.append((use.span, f"(CASE WHEN random() < 2 THEN {self._nested(use.span)} END)"))
+            inside.append((use.span, unfolded(self._nested(use.span), moment=use.name in MOMENTS)))
         return self.select.spliced(outermost([*inside, *self._session_part, *self._tables(replaced)]))
 
     def _nested(self, outer: Span) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -14,6 +14,7 @@ from pruner.adapters import switched_off
 from pruner.errors import PrunerError
 from pruner.expr.nodes import TRUE, Expr
 from pruner.expr.semantics import NanOrder, Semantics
+from pruner_duckdb.calls import MOMENTS
 from pruner_duckdb.forms import Form
 from pruner_duckdb.functions import FOLDABLE
 from pruner_duckdb.hidden import without
@@ -34,7 +35,14 @@ from pruner_duckdb.scan import Wanted
 from pruner_duckdb.scans import Scan
 from pruner_duckdb.select import Reference, Select, Span
 from pruner_duckdb.selftest import plan_format_problem
-from pruner_duckdb.session import Ask, SessionState, describe_relation, require_same_meaning, session_state
+from pruner_duckdb.session import (
+    Ask,
+    SessionState,
+    describe_relation,
+    require_same_meaning,
+    session_state,
+    transaction_start,
+)
 from pruner_duckdb.shadow import NotPlanned, Relation, Shadow, readable_plans
 from pruner_duckdb.shape import ScanShape
 from pruner_duckdb.stores import grant
@@ -125,7 +133,10 @@ class Rewriter:
         pinned = self._pin(chosen, seen)
         _grant(seen.ask_session, seen)
         expressions, reason = self._expressions(select, parameters, pinned, state, seen)
-        return self._splice(form, parameters, pinned, expressions, reason, state.zone)
+        now = transaction_start(seen.ask) if any(use.name in MOMENTS for use in select.functions) else None
+        return self._splice(
+            form, parameters, pinned, expressions, reason, replace(_SEMANTICS, zone=state.zone, now=now)
+        )
 
     def _serves_again(self, select: Select, rewritten: Rewritten) -> bool:
         """Tell whether the same answers make the same rewriting: nothing in it depends on the moment, and what it
@@ -263,7 +274,7 @@ class Rewriter:
         pinned: Mapping[tuple[str, ...], _Pinned],
         expressions: Mapping[Reference, Expr],
         reason: str | None,
-        zone: str,
+        semantics: Semantics,
     ) -> Rewritten:
         select = form.select
         markers = Markers(select, parameters, literal=form.literal)
@@ -278,7 +289,7 @@ class Rewriter:
         surely = reason is None and form.is_select
         for reference in chosen:
             table = by_reference[reference]
-            scan = _plan(table, expressions.get(reference, TRUE), reason, zone)
+            scan = _plan(table, expressions.get(reference, TRUE), reason, semantics)
             scans.append(scan)
             alias = "" if reference.alias is not None else f" AS {quote(reference.path[-1])}"
             source = table.known.reader.sql(
@@ -297,14 +308,12 @@ class Rewriter:
         return self._shadow.with_connection(lambda run: described(run, uri, names))
 
 
-def _plan(table: _Pinned, expression: Expr, reason: str | None, zone: str) -> Scan:
-    semantics = Semantics(
-        engine="duckdb",
-        version=duckdb.__version__,
-        zone=zone,
-        nan_order=NanOrder.GREATEST,
-        scan_mode="read_optimized" if table.known.read_optimized else "snapshot",
-    )
+_SEMANTICS = Semantics(engine="duckdb", version=duckdb.__version__, nan_order=NanOrder.GREATEST)
+
+
+def _plan(table: _Pinned, expression: Expr, reason: str | None, semantics: Semantics) -> Scan:
+    if table.known.read_optimized:
+        semantics = replace(semantics, scan_mode="read_optimized")
     try:
         expression = without(table.shape.hidden, expression)
         return Scan(table.known.name, table.snapshot.plan(expression, semantics=semantics), reason)

@@ -91,6 +91,14 @@ def _session_state(
     return SessionState(str(values[0]), meaning, known, dict(zip(texts, plans, strict=True)))
 
 
+def transaction_start(ask: Ask) -> int:
+    """When the session's transaction began, or this question's own where none is open: nanoseconds since 1970.
+
+    What `now()` will be in a statement that runs afterwards is that or later.
+    """
+    return int(ask("SELECT system.main.epoch_us(system.main.now())", [])[0]) * 1000
+
+
 def _parts(row: tuple[Any, ...], *lengths: int) -> list[tuple[Any, ...]]:
     """A row cut after so many values each."""
     parts: list[tuple[Any, ...]] = []

@@ -47,6 +47,7 @@ _ARROW_TYPES: dict[str, pa.DataType] = {
     "TIMESTAMP_MS": pa.timestamp("ms"),
     "TIMESTAMP_NS": pa.timestamp("ns"),
     "TIMESTAMP WITH TIME ZONE": pa.timestamp("us", "UTC"),
+    "INTERVAL": pa.month_day_nano_interval(),
     "NULL": pa.null(),
 }
 

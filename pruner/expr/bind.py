@@ -7,28 +7,26 @@ widened below a NOT.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, TypeAlias, assert_never
+from dataclasses import replace
+from typing import TYPE_CHECKING, ParamSpec, TypeAlias, assert_never
 
 import pyarrow as pa
 
-from pruner.errors import PredicateError, SchemaError
+from pruner.errors import PredicateError
 from pruner.expr.bound import (
     BoundAnd,
     BoundExpr,
     CompareLeaf,
     IsNullLeaf,
-    Leaf,
     NotNullLeaf,
     Point,
     PrefixLeaf,
     Unknown,
 )
-from pruner.expr.casts import Undo, undo_cast
 from pruner.expr.coerce import coerce_constant
 from pruner.expr.coerced import AlwaysNull, NotComparable
 from pruner.expr.combine import all_of, any_of, flat, negation, null_test
-from pruner.expr.leaves import compare_leaf, in_leaf
+from pruner.expr.functions.inverse import NotInvertible
 from pruner.expr.literals import in_one_type
 from pruner.expr.nodes import (
     NULL,
@@ -47,19 +45,23 @@ from pruner.expr.nodes import (
     Operator,
     Or,
 )
-from pruner.expr.parquet_reading import as_read
+from pruner.expr.now import coerce_moving, is_moving
 from pruner.expr.patterns import split_pattern
-from pruner.expr.read_as import undo_reading
+from pruner.expr.resolve import Resolver, unknown
 from pruner.expr.semantics import BINARY_COLLATION, NanOrder, Semantics
 from pruner.expr.show import show
-from pruner.expr.truth import compared_with_truth, is_predicate, may_cast_to_null
-from pruner.expr.types import is_string, is_temporal
+from pruner.expr.subjects import ColumnValue
+from pruner.expr.truth import compared_coalesce, compared_with_truth, is_predicate, may_cast_to_null
+from pruner.expr.types import is_string
 from pruner.limits import PREDICATE_DEPTH, PREDICATE_NODES
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
+    from pruner.expr.subjects import Subject
     from pruner.schema import Field, TableSchema
+
+_Asked = ParamSpec("_Asked")
 
 
 def bind(expression: Expr, schema: TableSchema, semantics: Semantics, *, strict: bool = True) -> BoundExpr:
@@ -92,19 +94,10 @@ def conjuncts(bound: BoundExpr) -> tuple[BoundExpr, ...]:
 _Test: TypeAlias = Compare | In | IsNull | Like | Column | Literal | Call | Opaque
 
 
-@dataclass(frozen=True, slots=True)
-class _Target:
-    """A column that a predicate speaks of; `type` is that of the cast above it, which `undo` reverses."""
-
-    field: Field
-    type: pa.DataType
-    undo: Undo | None = None
-
-
 class _Binder:
     def __init__(self, schema: TableSchema, semantics: Semantics, strict: bool) -> None:
-        self._schema = schema
         self._semantics = semantics
+        self._resolver = Resolver(schema, semantics, strict=strict)
         self._strict = strict
         self._depth = 0
         self._nodes = 0
@@ -147,9 +140,9 @@ class _Binder:
             case Literal(None | bool() as value):
                 return Constant(value)
             case Literal():
-                return _unknown(node, "it is no predicate")
+                return unknown(node, "it is no predicate")
             case Call():
-                return _unknown(node, f"the function {node.function} is not known to any index")
+                return unknown(node, f"the function {node.function} is not known to any index")
             case Opaque(_, text, reason):
                 return Unknown(text, reason)
             case _:
@@ -161,16 +154,18 @@ class _Binder:
             raise PredicateError(f"the predicate has more than {PREDICATE_NODES:,} parts: split it")
 
     def _compare(self, node: Compare) -> BoundExpr:
-        as_predicate = compared_with_truth(node)
+        as_predicate = compared_with_truth(node) or compared_coalesce(
+            node, texts=self._semantics.collation == BINARY_COLLATION
+        )
         if as_predicate is not None:
             return self.predicate(as_predicate)
         operator, subject, constant = node.operator, node.left, node.right
         if _is_constant(subject) and not _is_constant(constant):
             operator, subject, constant = operator.mirrored, constant, subject
         if not _is_constant(constant) or not isinstance(constant, Literal | Call):
-            self._check_columns(subject, constant)
-            return _unknown(node, "it does not compare a column with a constant")
-        target = self._target(subject, node)
+            self._resolver.require_columns(subject, constant)
+            return unknown(node, "it does not compare a column with a constant")
+        target = self._resolver.subject(subject, node)
         if isinstance(target, Unknown):
             return target
         point = self._point(target, constant, node)
@@ -180,40 +175,42 @@ class _Binder:
             case Unknown():
                 return point
             case Point():
-                return compare_leaf(target.field, operator, point, self._semantics)
+                return _known(target.compare, node, operator, point)
             case _:
                 assert_never(point)
 
     def _in(self, node: In) -> BoundExpr:
         self._count(len(node.options))
-        target = self._target(node.operand, node)
+        target = self._resolver.subject(node.operand, node)
         if isinstance(target, Unknown):
             return target
-        if not node.options:
+        if not node.options and isinstance(target, ColumnValue):
             # No value is in an empty list; whether NULL is, engines and their settings answer differently.
-            return BoundAnd((NotNullLeaf(target.field, False), _unknown(node, "an empty list")))
-        options = in_one_type(node.options)
+            return BoundAnd((NotNullLeaf(target.field, False), unknown(node, "an empty list")))
+        options = in_one_type(node.options) if node.options else None
         if options is None:
-            return _unknown(node, "the values of the list are of different types")
+            return unknown(node, "the values of the list are of different types")
         points = self._points(target, options, node)
         if isinstance(points, Unknown):
             return points
         if self._lists_text(target, options):
             points = [replace(point, exact=False) for point in points]
         if self._semantics.nan_order is NanOrder.UNORDERED and any(point.nan for point in points):
-            return _unknown(node, "a list with NaN, which equals nothing")
+            return unknown(node, "a list with NaN, which equals nothing")
         has_null = any(option.value is None for option in options)
-        leaf = in_leaf(target.field, points, has_null)
-        return leaf if self._semantics.traits.lists_follow_sql else self._in_of_values(leaf, has_null, node)
+        leaf = _known(target.member, node, points, has_null=has_null)
+        if self._semantics.traits.lists_follow_sql:
+            return leaf
+        return self._in_of_values(leaf, target.field, has_null, node)
 
-    def _in_of_values(self, leaf: Leaf, has_null: bool, node: In) -> BoundExpr:
+    def _in_of_values(self, leaf: BoundExpr, field: Field, has_null: bool, node: In) -> BoundExpr:
         """A list of an engine for which NULL may be a value like others: what holds of NULL is open."""
         if has_null:
-            return _unknown(node, "a list with NULL, which the engine may compare like a value")
-        of_null = any_of([negation(IsNullLeaf(leaf.field)), _unknown(node, "whether NULL is in a list")])
+            return unknown(node, "a list with NULL, which the engine may compare like a value")
+        of_null = any_of([negation(IsNullLeaf(field)), unknown(node, "whether NULL is in a list")])
         return all_of([leaf, of_null])
 
-    def _lists_text(self, target: _Target, options: Sequence[Literal]) -> bool:
+    def _lists_text(self, target: Subject, options: Sequence[Literal]) -> bool:
         """Tell whether the engine writes the column as text to find it in a list of texts.
 
         An equal text is one of an equal value, but an equal value may be written otherwise ('1.00').
@@ -221,7 +218,7 @@ class _Binder:
         texts = any(isinstance(option.value, str) for option in options)
         return texts and self._semantics.traits.writes_columns_as_text_in_lists and not is_string(target.type)
 
-    def _points(self, target: _Target, options: Sequence[Literal], node: In) -> list[Point] | Unknown:
+    def _points(self, target: Subject, options: Sequence[Literal], node: In) -> list[Point] | Unknown:
         if _all_plain_integers(target, options):
             return [Point(option.value, option.value) for option in options if isinstance(option.value, int)]
         points: list[Point] = []
@@ -237,165 +234,90 @@ class _Binder:
         if isinstance(node.operand, Literal):
             return Constant(node.operand.value is None)
         operand = node.operand
-        if isinstance(operand, Call) and operand.function == "read_as":
-            target = self._target(operand, node)
-            return target if isinstance(target, Unknown) else IsNullLeaf(target.field)
+        if isinstance(operand, Call):
+            target = self._resolver.subject(operand, node)
+            return target if isinstance(target, Unknown) else _known(target.is_null, node)
         if is_predicate(operand):
             if self._semantics.traits.casts_constants_to_null and may_cast_to_null(operand):
-                return _unknown(node, "a constant may become NULL in a cast")
+                return unknown(node, "a constant may become NULL in a cast")
             return null_test(self.predicate(operand))
         if not isinstance(operand, Column):
-            self._check_columns(operand)
-            return _unknown(node, "whether an expression is null is not known")
-        field = self._field(operand, node)
+            self._resolver.require_columns(operand)
+            return unknown(node, "whether an expression is null is not known")
+        field = self._resolver.field(operand, node)
         if isinstance(field, Unknown):
             return field
         if pa.types.is_nested(field.type):
-            return _unknown(node, f"columns of type {field.type} are not supported")
+            return unknown(node, f"columns of type {field.type} are not supported")
         return IsNullLeaf(field)
 
     def _like(self, node: Like) -> BoundExpr:
-        target = self._target(node.operand, node)
+        target = self._resolver.subject(node.operand, node)
         if isinstance(target, Unknown):
             return target
+        if not isinstance(target, ColumnValue):
+            return unknown(node, "LIKE on a function of a column")
         if not is_string(target.field.type) or not is_string(target.type):
-            return _unknown(node, "LIKE on a column that is no text")
+            return unknown(node, "LIKE on a column that is no text")
         if self._semantics.collation != BINARY_COLLATION:
-            return _unknown(node, f"text is compared by the collation {self._semantics.collation}")
+            return unknown(node, f"text is compared by the collation {self._semantics.collation}")
         pattern = split_pattern(node.pattern, node.escape)
         try:
             prefix = None if pattern is None else pattern.prefix.encode()
         except UnicodeEncodeError:
             prefix = None
         if pattern is None or prefix is None:
-            return _unknown(node, "engines differ about the pattern")
+            return unknown(node, "engines differ about the pattern")
         if pattern.is_text:
             return CompareLeaf(target.field, Operator.EQ, Point(prefix, prefix))
         if prefix:
             return PrefixLeaf(target.field, prefix, pattern.is_whole)
         if pattern.is_whole:
             return NotNullLeaf(target.field, True)
-        return _unknown(node, "the pattern starts with a wildcard")
+        return unknown(node, "the pattern starts with a wildcard")
 
-    def _target(self, subject: Expr, node: Expr) -> _Target | Unknown:
-        """The column that `subject` is, or is a harmless cast of."""
-        match subject:
-            case Column():
-                field = self._field(subject, node)
-                return field if isinstance(field, Unknown) else _Target(field, field.type)
-            case Call("cast" | "try_cast" as function, (Column() as column,), data_type):
-                field = self._field(column, node)
-                if isinstance(field, Unknown):
-                    return field
-                if data_type is None:
-                    return _unknown(node, "the type that is cast to is not supported")
-                undo = undo_cast(field.type, data_type, self._semantics)
-                # A moment too far away becomes NULL there, which the column is not.
-                if undo is None or (function == "try_cast" and is_temporal(data_type)):
-                    return _unknown(node, f"the cast to {data_type} may lose or reorder values")
-                return _Target(field, data_type, undo)
-            case Call("read_as", (Column() as column,), pa.DataType() as data_type):
-                return self._reading(column, data_type, node)
-            case Call("cast", (Call("read_as", (Column() as column,), pa.DataType() as read),), data_type):
-                return self._cast_of_reading(self._reading(column, read, node), data_type, node)
-            case Call(function):
-                self._check_columns(subject)
-                return _unknown(node, f"the function {function} is not known to any index")
-            case Opaque(_, _, reason):
-                return _unknown(node, reason)
-            case _:
-                return _unknown(node, "it does not speak of a column")
-
-    def _reading(self, column: Column, data_type: pa.DataType, node: Expr) -> _Target | Unknown:
-        """A column that the engine reads as a type of its own."""
-        field = self._field(column, node)
-        if isinstance(field, Unknown):
-            return field
-        if _is_declared_narrow(field, data_type):
-            return _Target(field, data_type)
-        found = undo_reading(field.type, data_type, self._semantics)
-        if found is None:
-            return _unknown(node, f"what the engine reads of {field.type} as {data_type} is not certain")
-        return _Target(field, *found)
-
-    def _cast_of_reading(
-        self, read: _Target | Unknown, data_type: pa.DataType | None, node: Expr
-    ) -> _Target | Unknown:
-        if isinstance(read, Unknown):
-            return read
-        outer = None if data_type is None else undo_cast(read.type, data_type, self._semantics)
-        if data_type is None or outer is None:
-            return _unknown(node, f"the cast to {data_type} may lose or reorder values")
-        inner = read.undo
-        return _Target(read.field, data_type, outer if inner is None else lambda point: inner(outer(point)))
-
-    def _field(self, column: Column, node: Expr) -> Field | Unknown:
-        try:
-            field = self._schema.find(column.path, case_sensitive=self._semantics.case_sensitive)
-        except SchemaError as error:
-            if self._strict:
-                raise
-            return _unknown(node, str(error))
-        read = as_read(field, self._semantics)
-        if read.conflict is not None:
-            return _unknown(node, f"column {read.name!r}: {read.conflict}")
-        return read
-
-    def _check_columns(self, *expressions: Expr) -> None:
-        """Resolve columns that stand by themselves in a part that stays unknown, so that a misspelt one is
-        reported.
-        """
-        for expression in expressions:
-            if isinstance(expression, Column) and self._strict:
-                self._schema.find(expression.path, case_sensitive=self._semantics.case_sensitive)
-
-    def _point(self, target: _Target, constant: Literal | Call, node: Expr) -> Point | AlwaysNull | Unknown:
-        point = coerce_constant(target.type, constant, self._semantics)
+    def _point(self, target: Subject, constant: Literal | Call, node: Expr) -> Point | AlwaysNull | Unknown:
+        coerce = coerce_moving if is_moving(constant) else coerce_constant
+        point = coerce(target.type, constant, self._semantics)
         if isinstance(point, NotComparable):
-            if point.mismatch and self._strict:
+            if point.mismatch and self._strict and isinstance(target, ColumnValue):
                 raise PredicateError(
                     f"column {target.field.name!r} of type {target.type} cannot be compared with "
                     f"{show(constant)}: {point.reason}"
                 )
-            return _unknown(node, point.reason)
-        if isinstance(point, AlwaysNull) or target.undo is None:
-            return point
-        if point.nan and not pa.types.is_floating(target.field.type):
-            return _unknown(node, "a comparison with NaN")
-        return target.undo(point)
+            return unknown(node, point.reason)
+        return point
 
 
-def _is_declared_narrow(field: Field, declared: pa.DataType) -> bool:
-    """Tell whether an engine declares integers of 8 or 16 bits where the files' annotations do, or narrower ones.
-
-    The field has room for numbers that do not fit; that there are none, evidence makes sure (trap S24).
-    """
-    found = [each.arrow for each in field.parquet or ()]
-    return (
-        bool(found)
-        and declared in (pa.int8(), pa.int16())
-        and all(each in (pa.int8(), declared) for each in found)
-    )
+def _known(
+    ask: Callable[_Asked, BoundExpr], node: Expr, *asked: _Asked.args, **more: _Asked.kwargs
+) -> BoundExpr:
+    """What a condition says of the column; not known where it says nothing."""
+    try:
+        return ask(*asked, **more)
+    except NotInvertible as reason:
+        return unknown(node, str(reason))
 
 
 def _is_constant(expression: Expr) -> bool:
-    return isinstance(expression, Literal) or (
-        isinstance(expression, Call)
-        and expression.function in ("cast", "try_cast")
-        and len(expression.arguments) == 1
-        and isinstance(expression.arguments[0], Literal)
+    return (
+        isinstance(expression, Literal)
+        or is_moving(expression)
+        or (
+            isinstance(expression, Call)
+            and expression.function in ("cast", "try_cast")
+            and len(expression.arguments) == 1
+            and isinstance(expression.arguments[0], Literal)
+        )
     )
 
 
-def _all_plain_integers(target: _Target, options: Sequence[Literal]) -> bool:
+def _all_plain_integers(target: Subject, options: Sequence[Literal]) -> bool:
     """The quick way for long lists: integers against an integer column, as they are."""
     return (
-        target.undo is None
+        isinstance(target, ColumnValue)
+        and target.undo is None
         and pa.types.is_signed_integer(target.type)
         and len({id(option.type) for option in options}) == 1
         and pa.types.is_integer(options[0].type)
     )
-
-
-def _unknown(node: Expr, reason: str) -> Unknown:
-    return Unknown(show(node), reason)

@@ -90,10 +90,14 @@ class NotNullLeaf:
 
 @dataclass(frozen=True, slots=True)
 class Unknown:
-    """A predicate about which no index can say anything; `text` shows it, `reason` says why."""
+    """A predicate about which no index can say anything; `text` shows it, `reason` says why.
+
+    With `outside` it stands for what a function does outside the values for which its rule was proved.
+    """
 
     text: str
     reason: str
+    outside: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +112,16 @@ class BoundOr:
     """Disjunction of at least two."""
 
     operands: tuple[BoundExpr, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Guarded(BoundOr):
+    """A predicate over a function: what follows from its rule where that was proved, or not known elsewhere.
+
+    It is made by `pruner.expr.combine.guarded`; `text` is the predicate as it was written.
+    """
+
+    text: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,6 @@ from pruner.expr.numeric import CAST_SLACK, preimage
 from pruner.expr.semantics import Semantics
 from pruner.expr.types import (
     decimal_digits,
-    integer_digits,
     integer_range,
     is_instant,
     is_naive_timestamp,
@@ -70,7 +69,10 @@ def _from_integer(column: pa.DataType, target: pa.DataType) -> Undo | None:
         return _same if lowest <= smallest and largest <= highest else None
     if pa.types.is_decimal(target):
         precision, scale = decimal_digits(target)
-        return _scaled(10**scale) if precision - scale >= integer_digits(column) else None
+        room = len(
+            str(largest)
+        )  # what an engine reserves can be more (20 digits for BIGINT), and is not needed
+        return _scaled(10**scale) if precision - scale >= room else None
     if pa.types.is_float64(target):
         return _rounded(0, smallest, largest)
     if pa.types.is_float32(target):

@@ -9,10 +9,12 @@ from pruner.expr.bound import (
     BoundNot,
     BoundOr,
     CompareLeaf,
+    Guarded,
     InLeaf,
     IsNullLeaf,
     NotNullLeaf,
     PrefixLeaf,
+    Unknown,
 )
 from pruner.expr.nodes import FALSE, TRUE, And, Constant, Expr, Or
 
@@ -62,11 +64,26 @@ def _spliced(operands: list[BoundExpr], kind: type[BoundAnd] | type[BoundOr]) ->
     """Operands that came out as the same kind themselves are taken apart, as `NOT NOT (a AND b)` is."""
     flat: list[BoundExpr] = []
     for operand in operands:
-        if isinstance(operand, BoundAnd | BoundOr) and isinstance(operand, kind):
+        if type(operand) is kind:
+            assert isinstance(operand, BoundAnd | BoundOr)
             flat.extend(operand.operands)
         else:
             flat.append(operand)
     return flat
+
+
+def guarded(inner: BoundExpr, domain: BoundExpr, text: str) -> BoundExpr:
+    """What `inner` says of rows where `domain` is true; of the other rows nothing is known.
+
+    Args:
+        inner: null where `domain` is null.
+        domain: true of the values for which `inner` was proved.
+        text: the predicate as it was written.
+    """
+    if domain == TRUE:
+        return inner
+    elsewhere = Unknown(text, "values outside those for which the function's rule was proved", outside=True)
+    return Guarded((all_of([domain, inner]), all_of([negation(domain), elsewhere])), text)
 
 
 def negation(operand: BoundExpr) -> BoundExpr:

@@ -2,18 +2,40 @@
 
 from __future__ import annotations
 
+import datetime
+from typing import Any
+
 import pyarrow as pa
 
-from pruner.expr.nodes import Call, Constant, Expr, Literal, Operator
+from pruner.expr.clock import day_number
+from pruner.expr.nodes import NULL, Call, Constant, Expr, Literal, Operator
+from pruner.expr.types import is_string, is_temporal
 
 
-def compare_integers(operator: Operator, left: Literal, right: Literal) -> Constant | None:
-    """Decide `1 = 1`, as generated predicates have it; None for anything but integers."""
-    if not (pa.types.is_integer(left.type) and pa.types.is_integer(right.type)):
+def compare_alike(
+    operator: Operator, left: Literal, right: Literal, *, texts: bool = False
+) -> Constant | None:
+    """Decide a comparison of constants, as `1 = 1` in generated predicates; None where their types are not alike.
+
+    Args:
+        operator: the comparison.
+        left: a constant.
+        right: another one.
+        texts: texts are compared by their bytes. Else nothing is decided of them.
+    """
+    if left.value is None or right.value is None:
+        return NULL if left.type == right.type else None
+    integers = pa.types.is_integer(left.type) and pa.types.is_integer(right.type)
+    alike = left.type == right.type and (
+        (texts and is_string(left.type)) or pa.types.is_boolean(left.type) or is_temporal(left.type)
+    )
+    if not integers and not alike:
         return None
-    if not isinstance(left.value, int) or not isinstance(right.value, int):
+    try:
+        first, second = _ordered(left), _ordered(right)
+    except UnicodeEncodeError:
         return None
-    order = (left.value > right.value) - (left.value < right.value)
+    order = (first > second) - (first < second)
     match operator:
         case Operator.EQ:
             return Constant(order == 0)
@@ -27,6 +49,17 @@ def compare_integers(operator: Operator, left: Literal, right: Literal) -> Const
             return Constant(order > 0)
         case Operator.GE:
             return Constant(order >= 0)
+
+
+def _ordered(literal: Literal) -> Any:
+    """A value in the order of its type."""
+    match literal.value:
+        case str() as text:
+            return text.encode()
+        case datetime.date() as date:
+            return day_number(date)
+        case value:
+            return value
 
 
 def of_one_type(options: list[Expr]) -> bool:

@@ -133,6 +133,8 @@ class Traits:
     """`TIMESTAMP '2020-01-01 00:00:00 Europe/Berlin'` is an instant: Spark and Trino."""
     text_bytes: TextBytes = TextBytes.UNCERTAIN
     """Bytes of a text that is cast: DuckDB reads escapes, Spark takes the text's own; Trino refuses."""
+    caret_begins_text: bool = False
+    """`^` in a regular expression is the beginning of the text, never of a later line: RE2 and Java."""
     like_escape: str | None = None
     """Character that escapes in LIKE without ESCAPE: the backslash in Spark."""
 
@@ -187,6 +189,7 @@ _ALL: Final = (
         bare_decimal=(18, 3),
         long_decimals_are_doubles=True,
         text_bytes=TextBytes.ESCAPED,
+        caret_begins_text=True,
         has_unsigned_integers=True,
         text_coercion=TextCoercion.COLUMN_TYPE,
         casts_text_beside_bytes=True,
@@ -216,6 +219,7 @@ _ALL: Final = (
         long_integers_are_decimals=True,
         reads_zone_names=True,
         text_bytes=TextBytes.ENCODED,
+        caret_begins_text=True,
         like_escape="\\",
         has_unsigned_integers=True,
         text_coercion=TextCoercion.DECIMALS_TO_DOUBLE,

@@ -69,7 +69,8 @@ def _never_equal(field: Field, point: Point) -> bool:
     if _order_of_all(field.type, point) is not None:
         return True
     low, high = point.low, point.high
-    # Bytes come from one literal each, so that low and high are the same there.
-    if low is None or high is None or isinstance(low, bytes) or isinstance(high, bytes):
+    if low is None or high is None:
         return False
+    if isinstance(low, bytes) or isinstance(high, bytes):
+        return isinstance(low, bytes) and isinstance(high, bytes) and low > high
     return low > high

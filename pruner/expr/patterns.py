@@ -1,7 +1,8 @@
-"""LIKE patterns: the text that every match starts with."""
+"""LIKE patterns: the text that every match starts with, and the end of all texts that start with it."""
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 
@@ -55,3 +56,34 @@ def split_pattern(pattern: str, escape: str | None) -> Pattern | None:
             prefix.append(character)
         position += 1
     return found or Pattern("".join(prefix), "")
+
+
+def successor(prefix: bytes) -> bytes | None:
+    """Return the least byte string greater than all that start with `prefix`; None when there is none."""
+    kept = prefix.rstrip(b"\xff")
+    return kept[:-1] + bytes([kept[-1] + 1]) if kept else None
+
+
+def escaped_like(text: str) -> str:
+    """A LIKE pattern that matches a text alone, where the backslash escapes."""
+    return text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
+
+
+_REGEX_PREFIX = re.compile(r"[A-Za-z0-9 _/:,;=@&'\"<>!#~%-]*", re.ASCII)
+_REPEATS = frozenset("*+?{")
+
+
+def literal_beginning(pattern: str, *, anchored: bool) -> str:
+    """The letters with which a text must begin to match a regular expression; empty where there are none.
+
+    Args:
+        pattern: in RE2's or Java's syntax, without flags.
+        anchored: the whole text must match. Else the pattern must begin with `^`.
+    """
+    if "|" in pattern or (not anchored and not pattern.startswith("^")):
+        return ""
+    rest = pattern[1:] if pattern.startswith("^") else pattern
+    found = _REGEX_PREFIX.match(rest)
+    prefix = found.group() if found else ""
+    # What is repeated may be there not once.
+    return prefix[:-1] if rest[len(prefix) : len(prefix) + 1] in _REPEATS else prefix

@@ -30,7 +30,8 @@ class Semantics:
 
     `zone` is the session's time zone (an IANA name or a fixed offset such as "+02:00"); None means that it is not
     known, and comparisons that depend on it are widened to hold in every zone. `ansi` is Spark's ANSI mode.
-    `timestamp_unit` is the precision to which the engine rounds timestamps when it reads them.
+    `timestamp_unit` is the precision to which the engine rounds timestamps when it reads them. `now` is the earliest
+    that `now()` can be in the statement, in nanoseconds since 1970 in UTC; None means when it is planned.
     """
 
     engine: Engine = REFERENCE_ENGINE
@@ -42,6 +43,7 @@ class Semantics:
     nan_order: NanOrder = NanOrder.GREATEST
     timestamp_unit: OneOf["s", "ms", "us", "ns"] | None = None
     scan_mode: ScanMode = "snapshot"
+    now: int | None = None
 
     @classmethod
     def of(cls, dialect: str) -> Semantics:

@@ -15,6 +15,7 @@ from pruner.expr.bound import (
     BoundNot,
     BoundOr,
     CompareLeaf,
+    Guarded,
     InLeaf,
     IsNullLeaf,
     NotNullLeaf,
@@ -41,6 +42,7 @@ from pruner.expr.nodes import (
     Or,
 )
 from pruner.expr.types import decimal_digits, is_instant, is_string, unit_of
+from pruner.expr.values import Interval
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -161,6 +163,8 @@ def _bound_parts(node: BoundExpr) -> Sequence[_Part]:
             return (f"({render_column_path(field.path)} IS NULL: null, else {always})",)
         case Unknown(text):
             return (text,)
+        case Guarded(_, str() as text) if text:
+            return (text,)
         case BoundAnd() | BoundOr() | BoundNot() | BoundIsNull():
             return _combined_bound_parts(node)
         case Constant(value):
@@ -258,6 +262,11 @@ def _constant(value: object) -> str:
         case str():
             text = _cut(value).replace("'", "''").replace("\n", "\\n")
             return f"'{text}'"
+        case Interval(months, days, nanoseconds):
+            parts = ((months, "MONTH"), (days, "DAY"), (nanoseconds // 1000, "MICROSECOND"))
+            return (
+                " ".join(f"INTERVAL '{count}' {unit}" for count, unit in parts if count) or "INTERVAL '0' DAY"
+            )
         case bytes():
             return f"X'{_cut(value.hex())}'"
         case int():

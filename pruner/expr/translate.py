@@ -16,7 +16,7 @@ from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from pruner.errors import PredicateError
-from pruner.expr.constants import compare_integers, of_one_type
+from pruner.expr.constants import compare_alike, of_one_type
 from pruner.expr.dialects import dialect_of
 from pruner.expr.literals import NULL_LITERAL, STRING, fold_cast, in_one_type, negated, number
 from pruner.expr.nodes import (
@@ -27,7 +27,6 @@ from pruner.expr.nodes import (
     Call,
     Column,
     Compare,
-    Constant,
     Expr,
     In,
     IsNull,
@@ -43,7 +42,8 @@ from pruner.expr.nodes import (
 from pruner.expr.patterns import literal_pattern
 from pruner.expr.semantics import Semantics
 from pruner.expr.sqltypes import arrow_type, fraction_digits
-from pruner.expr.truth import is_false, is_predicate, is_true, same_truth
+from pruner.expr.translate_calls import Calls
+from pruner.expr.truth import as_predicate, is_false, is_predicate, is_true, same_truth
 from pruner.expr.types import timestamp
 from pruner.limits import PREDICATE_DEPTH
 
@@ -74,6 +74,7 @@ class Translator:
         self._dialect = dialect_of(semantics)
         self._lists = lists
         self._depth = 0
+        self._calls = Calls(semantics, lambda node: self._nested(node, node), self.predicate, self._opaque)
         self.lists_used = 0
         self._by_type: dict[type[Any], Callable[[Node], Expr]] = {
             exp.Paren: lambda node: self.predicate(node.this),
@@ -123,9 +124,14 @@ class Translator:
         return disjunction(tuple([self.predicate(part) for part in _chain(node, "or")]))
 
     def _compare(self, operator: Operator, node: Node) -> Expr:
+        whole = self._calls.rows(operator, node.this, node.expression) or self._calls.any_of_list(
+            operator, node
+        )
+        if whole is not None:
+            return whole
         left, right = self._value(node.this), self._value(node.expression)
         if isinstance(left, Literal) and isinstance(right, Literal):
-            decided = compare_integers(operator, left, right)
+            decided = compare_alike(operator, left, right)
             return decided or self._opaque(node, "a comparison of constants")
         return Compare(operator, left, right)
 
@@ -134,6 +140,9 @@ class Translator:
             raise _subquery()
         if node.args.get("field") is not None or node.args.get("unnest") is not None:
             return self._opaque(node, "IN over something that is no list")
+        rows = self._calls.row_in(node)
+        if rows is not None:
+            return rows
         operand = self._value(node.this)
         taken = self._taken_list(node.expressions)
         if taken is not None:
@@ -206,7 +215,7 @@ class Translator:
         left, right = self._value(node.this), self._value(node.expression)
         if isinstance(left, Literal):
             left, right = right, left
-        other = _as_predicate(right)
+        other = as_predicate(right)
         if is_predicate(left) and other is not None:
             return same_truth(left, other) if equal else Not(same_truth(left, other))
         if not isinstance(right, Literal) or isinstance(left, Literal):
@@ -248,10 +257,9 @@ class Translator:
                 return self._cast(node)
             case _ if type(node) in self._by_type or type(node) in _OPERATORS:
                 return self.predicate(node)
-            case exp.Func():
-                return self._call(node)
             case _:
-                return self._opaque(node)
+                known = self._calls.translate(node)
+                return known or (self._call(node) if isinstance(node, exp.Func) else self._opaque(node))
 
     def _nested(self, inner: Node, outer: Node) -> Expr:
         self._depth += 1
@@ -297,8 +305,7 @@ class Translator:
                 return operand
         else:
             operand = self._nested(inner, node)
-        literal = negated(operand) if isinstance(operand, Literal) else None
-        return literal or self._call(node)
+        return (negated(operand) if isinstance(operand, Literal) else None) or Call("negate", (operand,))
 
     def _cast(self, node: Node) -> Expr:
         return self._cast_of(node, self._nested(node.this, node))
@@ -383,15 +390,6 @@ def _chain(node: Node, kind: str) -> list[Node]:
         else:
             operands.append(part)
     return operands
-
-
-def _as_predicate(value: Expr) -> Expr | None:
-    """A value that is true, false or null by its form; None for any other."""
-    match value:
-        case Literal(None | bool() as truth):
-            return Constant(truth)
-        case _:
-            return value if is_predicate(value) else None
 
 
 def _subquery() -> PredicateError:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pruner.expr.constants import compare_alike
 from pruner.expr.nodes import (
     And,
     Call,
+    Column,
     Compare,
     Constant,
     In,
@@ -31,6 +33,15 @@ def is_predicate(node: Expr) -> bool:
     return isinstance(node, And | Compare | Constant | In | IsNull | Like | Not | Or)
 
 
+def as_predicate(value: Expr) -> Expr | None:
+    """A value that is true, false or null by its form; None for any other."""
+    match value:
+        case Literal(None | bool() as truth):
+            return Constant(truth)
+        case _:
+            return value if is_predicate(value) else None
+
+
 def is_true(predicate: Expr) -> Expr:
     """`predicate IS TRUE`, never null."""
     return conjunction((predicate, Not(IsNull(predicate))))
@@ -39,6 +50,12 @@ def is_true(predicate: Expr) -> Expr:
 def is_false(predicate: Expr) -> Expr:
     """`predicate IS FALSE`, never null."""
     return conjunction((Not(predicate), Not(IsNull(predicate))))
+
+
+def chosen(condition: Expr, then: Expr, otherwise: Expr) -> Expr:
+    """`CASE WHEN condition THEN then ELSE otherwise END` of truth values: NULL chooses the other branch."""
+    met = is_true(condition)
+    return disjunction((conjunction((met, then)), conjunction((Not(met), otherwise))))
 
 
 def same_truth(left: Expr, right: Expr) -> Expr:
@@ -66,6 +83,32 @@ def compared_with_truth(node: Compare) -> Expr | None:
     ):
         return None
     return predicate if (node.operator is Operator.EQ) is constant.value else Not(predicate)
+
+
+def compared_coalesce(node: Compare, *, texts: bool) -> Expr | None:
+    """`coalesce(value, constant) op constant` by whether the value is NULL; None for any other comparison.
+
+    Args:
+        node: the comparison.
+        texts: texts are compared by their bytes.
+    """
+    operator, subject, constant = node.operator, node.left, node.right
+    if isinstance(subject, Literal):
+        operator, subject, constant = operator.mirrored, constant, subject
+    match subject, constant:
+        case (Call("coalesce", (value, Literal() as otherwise)), Literal() as limit):
+            pass
+        case _:
+            return None
+    if isinstance(value, Literal) or otherwise.value is None:
+        return None
+    decided = compare_alike(operator, otherwise, limit, texts=texts and isinstance(value, Column))
+    if decided is None:
+        return None
+    null = IsNull(value)
+    return disjunction(
+        (conjunction((Not(null), Compare(operator, value, limit))), conjunction((null, decided)))
+    )
 
 
 def may_cast_to_null(predicate: Expr) -> bool:

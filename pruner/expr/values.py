@@ -12,12 +12,27 @@
 | date32, date64 | datetime.date, or int days since 1970-01-01 where it lies outside Python's years |
 | timestamp(unit) without a zone | int, in `unit` since 1970-01-01T00:00:00 of the wall clock |
 | timestamp(unit, zone) | int, in `unit` since 1970-01-01T00:00:00Z |
+| month_day_nano_interval | Interval |
 """
 
 from __future__ import annotations
 
 import datetime
+from dataclasses import dataclass
 from decimal import Decimal
 from typing import TypeAlias
 
-LiteralValue: TypeAlias = bool | int | float | Decimal | str | bytes | datetime.date | None
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """A time between two moments as the calendar counts it: months, days and a part of a day, each with its sign."""
+
+    months: int = 0
+    days: int = 0
+    nanoseconds: int = 0
+
+    def __neg__(self) -> Interval:
+        return Interval(-self.months, -self.days, -self.nanoseconds)
+
+
+LiteralValue: TypeAlias = bool | int | float | Decimal | str | bytes | datetime.date | Interval | None

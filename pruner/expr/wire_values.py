@@ -15,6 +15,7 @@ import pyarrow as pa
 from pruner.errors import PredicateError
 from pruner.expr.nodes import Literal
 from pruner.expr.types import is_binary, is_string
+from pruner.expr.values import Interval
 
 if TYPE_CHECKING:
     from pruner.expr.values import LiteralValue
@@ -39,10 +40,12 @@ _NAMED_TYPES: dict[str, pa.DataType] = {
     "binary": pa.binary(),
     "large_binary": pa.large_binary(),
     "date32[day]": pa.date32(),
+    "month_day_nano_interval": pa.month_day_nano_interval(),
 }
 _DECIMAL = re.compile(r"decimal128\((\d{1,2}), ?(-?\d{1,2})\)")
 _TIMESTAMP = re.compile(r"timestamp\[(s|ms|us|ns)(?:, tz=([A-Za-z0-9_+:/-]{1,64}))?\]")
 _FIXED = re.compile(r"fixed_size_binary\[(\d{1,9})\]")
+_INTERVAL = re.compile(r"(-?\d{1,6}) months (-?\d{1,8}) days (-?\d{1,19}) ns", re.ASCII)
 _LARGEST_DECIMAL = 38
 _DIGITS = 2 * _LARGEST_DECIMAL
 _SPECIAL = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
@@ -97,6 +100,8 @@ def _value(value: Json, type_: pa.DataType) -> LiteralValue:
         return None
     if is_string(type_):
         return value
+    if type_ == pa.month_day_nano_interval():
+        return _interval(value)
     if types.is_decimal(type_):
         return _decimal(value)
     return _bytes(value) if is_binary(type_) else None
@@ -109,6 +114,11 @@ def _date(value: Json) -> LiteralValue:
         return datetime.date.fromisoformat(value) if isinstance(value, str) else None
     except ValueError:
         return None
+
+
+def _interval(text: str) -> Interval | None:
+    found = _INTERVAL.fullmatch(text)
+    return Interval(*map(int, found.groups())) if found else None
 
 
 def _decimal(text: str) -> Decimal | None:
@@ -137,6 +147,8 @@ def json_of(value: LiteralValue) -> Json:
             return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
         case Decimal():
             return str(value)
+        case Interval(months, days, nanoseconds):
+            return f"{months} months {days} days {nanoseconds} ns"
         case bytes():
             return base64.b64encode(value).decode()
         case datetime.date():

@@ -171,6 +171,8 @@ class Planner:
 
     def _apply_composite(self, clause: BoundExpr, combined: CombinedEvidence, progress: _Progress) -> None:
         for part in unknowns(clause):
+            if part.outside:
+                continue  # no gap of ours: values that the rule of a function leaves to the engine
             progress.fallbacks[f"{part.text}: {part.reason}"] = None
         keep = possible(clause, Outcome.TRUE, combined.leaf, combined.count)
         all_at_hand = all(

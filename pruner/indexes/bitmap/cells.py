@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from pruner.expr.bound import CompareLeaf, InLeaf, PrefixLeaf
 from pruner.indexes.bitmap.values import value_list
-from pruner.indexes.columns.bounds import successor
+from pruner.expr.patterns import successor
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

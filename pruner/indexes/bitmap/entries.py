@@ -11,7 +11,7 @@ from pruner.expr.nodes import Operator
 from pruner.expr.semantics import NanOrder
 from pruner.indexes.bitmap.values import inside
 from pruner.indexes.columns.answerable import is_answerable
-from pruner.indexes.columns.bounds import successor
+from pruner.expr.patterns import successor
 from pruner.indexes.row_sets import Entries
 from pruner.verdict import Outcome
 

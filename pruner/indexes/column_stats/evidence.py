@@ -13,11 +13,11 @@ import numpy as np
 
 from pruner.expr.bound import CompareLeaf, InLeaf, IsNullLeaf, NotNullLeaf, PrefixLeaf
 from pruner.expr.nodes import Operator
+from pruner.expr.patterns import successor
 from pruner.expr.semantics import NanOrder
 from pruner.indexes.column_stats.intervals import Intervals, also
 from pruner.indexes.column_stats.runs import Runs
 from pruner.indexes.columns.answerable import is_answerable
-from pruner.indexes.columns.bounds import successor
 from pruner.indexes.columns.moments import is_rounded, may_overflow
 from pruner.indexes.columns.reading import union
 from pruner.verdict import Outcome

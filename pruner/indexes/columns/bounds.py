@@ -6,6 +6,8 @@ not be valid UTF-8, so raising its last byte is enough; surrogates and U+10FFFF 
 
 from __future__ import annotations
 
+from pruner.expr.patterns import successor
+
 
 def shortened_low(value: bytes, limit: int) -> bytes:
     """Return a lower bound of `value` of at most `limit` bytes: its prefix is never greater."""
@@ -15,9 +17,3 @@ def shortened_low(value: bytes, limit: int) -> bytes:
 def shortened_high(value: bytes, limit: int) -> bytes | None:
     """Return an upper bound of `value` of at most `limit` bytes, None when there is none (only 0xFF in front)."""
     return value if len(value) <= limit else successor(value[:limit])
-
-
-def successor(prefix: bytes) -> bytes | None:
-    """Return the least byte string greater than all that start with `prefix`; None when there is none."""
-    kept = prefix.rstrip(b"\xff")
-    return kept[:-1] + bytes([kept[-1] + 1]) if kept else None

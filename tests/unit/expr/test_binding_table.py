@@ -11,7 +11,7 @@ import pytest
 
 from pruner.errors import PrunerError
 from pruner.expr.bind import bind
-from pruner.expr.bound import BoundAnd, BoundExpr, BoundNot, BoundOr, Unknown
+from pruner.expr.bound import BoundAnd, BoundExpr, BoundNot, BoundOr, Guarded, Unknown
 from pruner.expr.semantics import Semantics
 from pruner.expr.show import describe
 from pruner.expr.sql import parse_predicate
@@ -63,6 +63,9 @@ def marked(bound: BoundExpr) -> BoundExpr:
     match bound:
         case Unknown(_, reason):
             return Unknown(f"?({reason})", reason)
+        case Guarded((BoundAnd((*domain, inner)), _)):
+            shown = describe(marked(BoundAnd(tuple(domain)) if len(domain) > 1 else domain[0]))
+            return Unknown(f"{describe(marked(inner))} where {shown}", "")
         case BoundAnd(operands):
             return BoundAnd(tuple(marked(operand) for operand in operands))
         case BoundOr(operands):

@@ -12,10 +12,11 @@ from hypothesis import strategies as st
 
 from pruner.expr.bound import CompareLeaf, InLeaf, IsNullLeaf, Point, PrefixLeaf
 from pruner.expr.nodes import Operator
+from pruner.expr.patterns import successor
 from pruner.expr.semantics import Semantics
 from pruner.indexes.column_stats import COLUMN_STATS
 from pruner.indexes.column_stats.record import ColumnRecord
-from pruner.indexes.columns.bounds import shortened_high, shortened_low, successor
+from pruner.indexes.columns.bounds import shortened_high, shortened_low
 from pruner.indexes.columns.kinds import conversion, parse_type
 from pruner.indexes.columns.ordering import RankOrder, decimals_as_bytes, rank
 from pruner.schema import Field

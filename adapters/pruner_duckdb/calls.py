@@ -1,0 +1,192 @@
+"""DuckDB's functions by their names in the expression form, and forms of their own: rows, cases, patterns, moments."""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import pyarrow as pa
+
+from pruner.expr.functions.texts import BECOME_LOWER
+from pruner.expr.nodes import (
+    Call,
+    Column,
+    Compare,
+    Expr,
+    IsNull,
+    Like,
+    Literal,
+    Opaque,
+    Operator,
+    conjunction,
+    disjunction,
+)
+from pruner.expr.now import CURRENT_DATE, CURRENT_WALL, NOW
+from pruner.expr.patterns import escaped_like, literal_beginning
+from pruner.expr.types import is_instant
+from pruner_duckdb.constants import UndecodablePart, constant
+from pruner_duckdb.trees import Node
+
+_NAMES: Final[Mapping[str, str]] = {
+    "+": "add",
+    "add": "add",
+    "date_add": "add",
+    "-": "subtract",
+    "subtract": "subtract",
+    "*": "multiply",
+    "multiply": "multiply",
+    "@": "abs",
+    "abs": "abs",
+    "lower": "lower",
+    "lcase": "lower",
+    "upper": "upper",
+    "ucase": "upper",
+    "left": "left",
+    "substr": "left",
+    "substring": "left",
+    "year": "year",
+    "quarter": "quarter",
+    "month": "month",
+    "date_trunc": "date_trunc",
+    "datetrunc": "date_trunc",
+    "epoch": "epoch",
+    "epoch_ms": "epoch_ms",
+    "epoch_us": "epoch_us",
+}
+"""Names of the registry (`pruner.expr.functions.rows`) by those of DuckDB. Others keep their own."""
+
+_PARTS: Final = frozenset({"year", "quarter", "month", "epoch"})
+
+NEVER_FOLDED: Final = 2 + random.random()
+"""What `random()` is compared with to keep the shadow from folding a moment. No statement of a user's has this number,
+so that what it guards is known for one of the functions below, whatever constant the shadow makes of it.
+"""
+
+MOMENTS: Final = frozenset(
+    {
+        "now",
+        "current_timestamp",
+        "get_current_timestamp",
+        "transaction_timestamp",
+        "today",
+        "current_date",
+        "current_localtimestamp",
+        "localtimestamp",
+    }
+)
+"""Functions that tell when the transaction began."""
+
+
+def unfolded(call: str, *, moment: bool) -> str:
+    """The text of a call that the shadow cannot evaluate while planning, of the same type."""
+    number = repr(NEVER_FOLDED) if moment else "2"
+    return f"(CASE WHEN random() < {number} THEN {call} END)"
+
+
+def function(name: str, arguments: tuple[Expr, ...], result: pa.DataType | None) -> Expr:
+    """A function by its name in the expression form."""
+    match name, arguments:
+        case "-", (operand,):
+            return Call("negate", (operand,), result)
+        case "isnan", (operand,):
+            return Compare(Operator.EQ, operand, Literal(float("nan"), pa.float64()))
+        case "date_part" | "datepart", (Literal(value=str(part)), operand) if part.lower() in _PARTS:
+            return Call(part.lower(), (operand,), result)
+        case _:
+            return Call(_NAMES.get(name, name), arguments, result)
+
+
+def moment(node: Node) -> Expr | None:
+    """The moment that a CASE of `unfolded` stands for; None for any other CASE."""
+    checks: list[Any] = node["case_checks"]
+    if len(checks) != 1 or not _is_never_folded(checks[0]["when_expr"]):
+        return None
+    then: Node = checks[0]["then_expr"]
+    if then.get("expression_class") != "BOUND_CONSTANT":
+        return None
+    type_ = constant(then["value"]).type
+    if pa.types.is_date(type_):
+        return Call(CURRENT_DATE, (), type_)
+    return Call(NOW if is_instant(type_) else CURRENT_WALL, (), type_)
+
+
+def _is_never_folded(condition: Node) -> bool:
+    """Tell whether a condition is the one of `unfolded`: a comparison with its number."""
+    children: list[Node] = condition.get("children") or [
+        condition.get("left", {}),
+        condition.get("right", {}),
+    ]
+    values: list[Any] = [
+        child["value"].get("value") for child in children if child.get("expression_class") == "BOUND_CONSTANT"
+    ]
+    return values == [NEVER_FOLDED]
+
+
+def beginning(operand: Expr, pattern: str, *, anchored: bool, shown: str) -> Expr:
+    """A regular expression that a text matches only if it begins with the letters that the pattern begins with.
+
+    Raises:
+        UndecodablePart: the pattern begins with no letters.
+    """
+    prefix = literal_beginning(pattern, anchored=anchored)
+    if not prefix:
+        raise UndecodablePart("a regular expression that does not say how a text begins")
+    escaped = escaped_like(prefix)
+    like = Like(operand, f"{escaped}%", None if escaped == prefix else "\\")
+    rest = Opaque((), shown, "of a regular expression the beginning alone is looked at")
+    return conjunction((like, rest))
+
+
+def row_comparison(operator: Operator, left: Sequence[Expr], right: Sequence[Expr], shown: str) -> Expr:
+    """A comparison of rows, as far as its columns decide it: where it is true, this is not false.
+
+    NULL inside of a row is a value like others for DuckDB, and the greatest one.
+    """
+    rest = Opaque((), shown, "rows are looked at column by column")
+    pairs = [(a, b) for a, b in zip(left, right, strict=True) if isinstance(a, Column | Call)]
+    pairs = [(a, b) for a, b in pairs if isinstance(b, Literal) and b.value is not None]
+    match operator:
+        case Operator.EQ:
+            return conjunction((*(Compare(Operator.EQ, a, b) for a, b in pairs), rest))
+        case Operator.LT | Operator.LE | Operator.GT | Operator.GE:
+            first, literal = left[0], right[0]
+            if not pairs or pairs[0] != (first, literal):
+                return rest
+            outer = Operator.LE if operator in (Operator.LT, Operator.LE) else Operator.GE
+            return conjunction((disjunction((Compare(outer, first, literal), IsNull(first))), rest))
+        case _:
+            return rest
+
+
+def row_values(node: Node) -> list[Literal] | None:
+    """The values of a constant row; None where it is none."""
+    value: Any = node.get("value") if node.get("expression_class") == "BOUND_CONSTANT" else None
+    if value is None or value.get("is_null"):
+        return None
+    described: Any = value["type"]
+    if described.get("id") not in ("TUPLE", "STRUCT"):
+        return None
+    types: list[Any] = described["type_info"]["child_types"]
+    children: list[Any] = value["value"]["children"]
+    return [
+        constant({**child, "type": type_["second"]}) for child, type_ in zip(children, types, strict=True)
+    ]
+
+
+def prefix_range(operands: tuple[Expr, ...]) -> tuple[Expr, ...]:
+    """What `text ILIKE 'prefix…'` says about the order of the text: nothing without a prefix of ASCII."""
+    match operands:
+        case (Column() as column, Literal(value=str(pattern))):
+            prefix = re.match(r"[\x01-\x24\x26-\x5e\x60-\x7e]*", pattern)
+        case _:
+            return ()
+    if prefix is None or not prefix.group():
+        return ()
+    greatest = "".join(BECOME_LOWER.get(sign, sign) for sign in prefix.group().lower())
+    above = greatest[:-1] + chr(ord(greatest[-1]) + 1)
+    return (
+        Compare(Operator.GE, column, Literal(prefix.group().upper(), pa.string())),
+        Compare(Operator.LT, column, Literal(above, pa.string())),
+    )

@@ -1,0 +1,130 @@
+"""The shapes that the rule of a function takes: what `f(x) op constant` says of `x`.
+
+A rule speaks of a domain of `x`: of the values outside it nothing is known. Inside it the function is never NULL, never
+fails, and comes in all engines that its row names to what the reference says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol, TypeAlias
+
+from pruner.expr.bound import Point
+from pruner.expr.floats import first_where
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from pruner.expr.bound import BoundExpr, StorageValue
+    from pruner.expr.nodes import Literal, Operator
+    from pruner.expr.semantics import Semantics
+
+Undo: TypeAlias = Callable[[Point], Point]
+"""Turns a point in the domain of results into one in the domain of arguments."""
+
+
+class NotInvertible(Exception):  # noqa: N818 - binding makes an `Unknown` of it
+    """A condition on the function says nothing about its argument; `str()` is the reason."""
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """A function as a predicate uses it: of one value that is no constant, at `place` among its arguments.
+
+    `type` is the type of that value, `constants` the other arguments in order, `told` the type of the result where the
+    engine tells it.
+    """
+
+    type: pa.DataType
+    place: int
+    constants: tuple[Literal, ...]
+    semantics: Semantics
+    told: pa.DataType | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Values from `low` to `high` (None: without end) on which the function never falls, or with `falls` never rises.
+
+    Without `ordered` it does neither, but `undo` finds all values of which the result equals a point.
+    """
+
+    low: StorageValue | None
+    high: StorageValue | None
+    undo: Undo
+    falls: bool = False
+    ordered: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Pieces:
+    """A function that is monotone on each of a few ranges, which do not overlap."""
+
+    result: pa.DataType
+    pieces: tuple[Piece, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Periods:
+    """A function whose results return again and again, on the values from `low` to `high`.
+
+    `where` gives the ranges of values for which `result op point` is true; for all others it is false.
+    """
+
+    result: pa.DataType
+    low: int
+    high: int
+    where: Callable[[Operator, Point], tuple[Point, ...]]
+
+
+class TextValue(Protocol):
+    """A value of type text, to be asked what conditions on it say of the column."""
+
+    def compare(self, operator: Operator, point: Point) -> BoundExpr:
+        """`value operator point`."""
+        ...
+
+    def member(self, points: Sequence[Point], *, has_null: bool) -> BoundExpr:
+        """`value IN (points…)`."""
+        ...
+
+    def starts_with(self, prefix: bytes) -> BoundExpr:
+        """`value LIKE 'prefix%'`."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Texts:
+    """A function of text with a rule of its own for each comparison, proved of every text."""
+
+    result: pa.DataType
+    compare: Callable[[TextValue, Operator, Point], BoundExpr]
+
+
+Inverse: TypeAlias = Pieces | Periods | Texts
+
+
+def searched(evaluate: Callable[[int], int | float], low: int, high: int) -> Undo:
+    """The way back from a function that never falls from `low` to `high`, found by halving that range."""
+
+    def undo(point: Point) -> Point:
+        wanted, most = point.low, point.high
+        assert not isinstance(wanted, bytes)  # the results are numbers
+        assert not isinstance(most, bytes)
+        first = None if wanted is None else first_where(low, high, lambda value: evaluate(value) >= wanted)
+        last = None if most is None else first_where(low, high, lambda value: evaluate(value) > most) - 1
+        empty = first is not None and last is not None and first > last
+        return Point(first, last, exact=point.exact or empty)
+
+    return undo
+
+
+def whole(result: pa.DataType, undo: Undo) -> Pieces:
+    """A function that never falls, of every value."""
+    return Pieces(result, (Piece(None, None, undo),))
+
+
+def rising(result: pa.DataType, evaluate: Callable[[int], int | float], low: int, high: int) -> Pieces:
+    """A function that never falls from `low` to `high`, by its reference."""
+    return Pieces(result, (Piece(low, high, searched(evaluate, low, high)),))

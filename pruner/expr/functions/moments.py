@@ -1,0 +1,226 @@
+"""Rules of functions of dates and timestamps."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+
+from pruner.expr.bound import Point
+from pruner.expr.clock import HOUR as HOUR_NANOSECONDS
+from pruner.expr.clock import fixed_offset, offsets_near, walls_of_instant
+from pruner.expr.functions.calendar import (
+    DAY,
+    FIRST,
+    FIXED_UNITS,
+    LAST,
+    LONGEST,
+    SECOND,
+    TRUNCATED_TO,
+    date_at,
+    shifted,
+    start_of,
+)
+from pruner.expr.functions.inverse import NotInvertible, Piece, Pieces
+from pruner.expr.functions.walls import of_moment, of_wall, point_between, scale_of, whole_number
+from pruner.expr.types import is_instant
+from pruner.expr.values import Interval
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pruner.expr.functions.inverse import Inverse, Undo, Use
+
+_EXACT_SECONDS: Final = 2**53
+"""Microseconds up to which every one is a double."""
+
+
+def year(use: Use) -> Inverse:
+    """`year(x)`."""
+    return of_wall(use, pa.int64(), lambda moment: date_at(moment).year)
+
+
+def truncated(use: Use) -> Inverse:
+    """`date_trunc('unit', x)`."""
+    unit = _unit(use)
+    if pa.types.is_date(use.type) and unit in FIXED_UNITS and unit != "day":
+        raise NotInvertible("a part of the day of a date")
+    if is_instant(use.type):
+        return _truncated_instant(use, unit)
+    result = pa.date32() if pa.types.is_date(use.type) else pa.timestamp("us")
+    scale = DAY if pa.types.is_date(use.type) else 1
+    return of_wall(use, result, lambda moment: start_of(unit, moment) // scale)
+
+
+def _truncated_instant(use: Use, unit: str) -> Inverse:
+    """An instant cut by the session's wall clock is one again: at most the unit's length before, give or take a clock
+    change.
+    """
+    scale, zone = scale_of(use) * 1000, use.semantics.zone
+    length = LONGEST[unit] * 1000 if unit in LONGEST else FIXED_UNITS[unit] * 1000
+
+    def change(*moments: int) -> int:
+        offsets = [offset for moment in moments for offset in offsets_near(zone, moment)]
+        return max(offsets) - min(offsets)
+
+    def undo(point: Point) -> Point:
+        low, high = whole_number(point.low), whole_number(point.high)
+        if low is not None:
+            low = (low - change(low)) // scale
+        if high is not None:
+            high = -(-(high + length + change(high, high + length)) // scale)
+        return Point(low, high, exact=False)
+
+    def in_nanoseconds(point: Point) -> Point:
+        low, high = whole_number(point.low), whole_number(point.high)
+        return undo(Point(None if low is None else low * 1000, None if high is None else high * 1000))
+
+    first, last = -(-(FIRST + 400 * DAY) * 1000 // scale), (LAST - 400 * DAY) * 1000 // scale
+    return Pieces(pa.timestamp("us", "UTC"), (Piece(first, last, in_nanoseconds),))
+
+
+def date(use: Use) -> Inverse:
+    """`CAST(x AS DATE)`."""
+    return of_wall(use, pa.date32(), lambda moment: moment // DAY)
+
+
+def instant(use: Use) -> Inverse:
+    """`CAST(x AS TIMESTAMP WITH TIME ZONE)`: the instant at which the session's clock shows x."""
+    if is_instant(use.type):
+        raise NotInvertible("a cast between two kinds of instants")
+    scale, zone = scale_of(use) * 1000, use.semantics.zone
+
+    def undo(point: Point) -> Point:
+        low, high = whole_number(point.low), whole_number(point.high)
+        first = None if low is None else walls_of_instant(low * 1000, zone)
+        last = None if high is None else walls_of_instant(high * 1000, zone)
+        return point_between(first, last, scale, exact=point.exact)
+
+    low, high = -(-(FIRST + 2 * DAY) * 1000 // scale), (LAST - 2 * DAY) * 1000 // scale
+    return Pieces(pa.timestamp("us", "UTC"), (Piece(low, high, undo),))
+
+
+def wall_clock(use: Use) -> Inverse:
+    """`CAST(x AS TIMESTAMP)` of an instant: what the session's clock shows then."""
+    return of_wall(use, pa.timestamp("us"), lambda moment: moment)
+
+
+def epoch(use: Use) -> Inverse:
+    """Seconds since 1970 with a fraction, as a double."""
+    return of_moment(use, pa.float64(), lambda moment: moment / SECOND, most=_EXACT_SECONDS)
+
+
+def epoch_seconds(use: Use) -> Inverse:
+    """Whole seconds since 1970."""
+    return of_moment(use, pa.int64(), lambda moment: moment // SECOND)
+
+
+def epoch_milliseconds(use: Use) -> Inverse:
+    """Milliseconds since 1970: DuckDB rounds them, half up or to the nearest by its version."""
+    return _blurred(of_moment(use, pa.int64(), lambda moment: moment // 1000), lambda value: value, 1)
+
+
+def epoch_microseconds(use: Use) -> Inverse:
+    """Microseconds since 1970."""
+    return of_moment(use, pa.int64(), lambda moment: moment)
+
+
+def later(use: Use) -> Inverse:
+    """`x + INTERVAL …`, and `x + days` of a date."""
+    return _shifted(use, 1)
+
+
+def earlier(use: Use) -> Inverse:
+    """`x - INTERVAL …`, and `x - days` of a date."""
+    if use.place != 0:
+        raise NotInvertible("the time between two moments")
+    return _shifted(use, -1)
+
+
+def _shifted(use: Use, sign: int) -> Inverse:
+    interval, is_days = _interval(use)
+    of_date = pa.types.is_date(use.type)
+    if is_days and not of_date:
+        raise NotInvertible("a number added to a timestamp")
+    if is_instant(use.type):
+        return _shifted_instant(use, interval, sign)
+    result = pa.date32() if is_days else pa.timestamp("us")
+    scale = DAY if is_days else 1
+    low, high = _bounds_of_shift(interval, sign)
+    if interval.months and not of_date:
+        # Of two moments near the end of a month the later one may come to the earlier one: only days are in order.
+        def by_day(moment: int) -> int:
+            return shifted(moment - moment % DAY, interval, sign) // DAY * DAY
+
+        pieces = of_wall(use, result, by_day, low=low, high=high)
+        return _blurred(pieces, lambda value: value // DAY * DAY)
+    return of_wall(use, result, lambda moment: shifted(moment, interval, sign) // scale, low=low, high=high)
+
+
+def _bounds_of_shift(interval: Interval, sign: int) -> tuple[int, int]:
+    """Moments that stay well within the years for which the reference holds."""
+    reach = (
+        abs(interval.months) * 31 * DAY + abs(interval.days) * DAY + abs(interval.nanoseconds) // 1000 + DAY
+    )
+    if reach > LAST - FIRST:
+        raise NotInvertible("an interval of thousands of years")
+    return FIRST + reach, LAST - reach
+
+
+def _shifted_instant(use: Use, interval: Interval, sign: int) -> Inverse:
+    """Hours are the same everywhere. A day has as many as the session's zone says, and the day before a clock changes
+    ends at another offset than it began at.
+    """
+    fixed = use.semantics.zone is not None and fixed_offset(use.semantics.zone) is not None
+    certain = not interval.months and (not interval.days or fixed)
+    widest = 0 if certain else 26 * HOUR_NANOSECONDS // 1000
+    coarse = bool(interval.months)
+    low, high = _bounds_of_shift(interval, sign)
+
+    def reference(moment: int) -> int:
+        if coarse:
+            return shifted(moment - moment % DAY, interval, sign) // DAY * DAY
+        return shifted(moment, interval, sign)
+
+    found = of_moment(use, pa.timestamp("us", "UTC"), reference, low=low + 2 * DAY, high=high - 2 * DAY)
+    if certain:
+        return found
+    return _blurred(found, lambda value: value, widest + (DAY if coarse else 0))
+
+
+def _blurred(pieces: Pieces, floor: Callable[[int], int], widest: int = 0) -> Pieces:
+    """The same where results lie within `widest` of the reference, or are known by what `floor` makes of them."""
+
+    def blur(undo: Undo) -> Undo:
+        def blurred(point: Point) -> Point:
+            low, high = whole_number(point.low), whole_number(point.high)
+            wide = Point(
+                None if low is None else floor(low) - widest, None if high is None else floor(high) + widest
+            )
+            found = undo(wide)
+            return Point(found.low, found.high, exact=False)
+
+        return blurred
+
+    return Pieces(pieces.result, tuple(Piece(each.low, each.high, blur(each.undo)) for each in pieces.pieces))
+
+
+def _unit(use: Use) -> str:
+    match use.constants:
+        case [constant] if isinstance(constant.value, str) and constant.value.lower() in TRUNCATED_TO:
+            return constant.value.lower()
+        case _:
+            raise NotInvertible("a unit that is not known")
+
+
+def _interval(use: Use) -> tuple[Interval, bool]:
+    """What is added, and whether it is a number of days."""
+    match use.constants:
+        case [constant] if isinstance(constant.value, Interval):
+            if constant.value.nanoseconds % 1000:
+                raise NotInvertible("an interval with nanoseconds")
+            return constant.value, False
+        case [constant] if pa.types.is_integer(constant.type) and isinstance(constant.value, int):
+            return Interval(days=constant.value), True
+        case _:
+            raise NotInvertible("something else than an interval is added")

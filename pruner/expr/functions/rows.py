@@ -1,0 +1,182 @@
+"""The functions of a column that statistics of the column serve: one row for each.
+
+A row names the engines by which it was proved, each with its spelling. Tests run these engines over values at the edges
+of every type, and compare what comes out with the rule. For an engine that a row does not name the function is unknown,
+and so keeps every file. Decoders translate what engines call a function to the row's name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from pruner.expr.engines import SqlEngine
+from pruner.expr.functions import moments, numbers, periods, texts
+
+if TYPE_CHECKING:
+    from pruner.expr.functions.inverse import Inverse, Use
+
+DUCKDB, SPARK, TRINO = SqlEngine.DUCKDB, SqlEngine.SPARK, SqlEngine.TRINO
+
+_INTEGERS: Final = "signed integers; results that fit the column's type"
+_WALL: Final = "dates, timestamps, instants by the session's zone; years 1 to 9999"
+_MOMENT: Final = "dates, timestamps, instants; years 1 to 9999"
+_PERIOD: Final = "dates, timestamps, instants by the session's zone; years 1900 to 2199"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Function:
+    """A function with its rule, and the engines that were compared with it."""
+
+    name: str
+    """Its name in the expression form."""
+    rule: Callable[[Use], Inverse]
+    domain: str
+    """Of which values the rule was proved, for people."""
+    operators: str = "all"
+    """Comparisons that it serves, for people."""
+    written: Mapping[str, str]
+    """The engines by which it was proved, and how each spells it."""
+
+
+_ALL: Final = (
+    Function(
+        name="add",
+        rule=numbers.added,
+        domain=_INTEGERS,
+        written={DUCKDB: "x + 1"},
+    ),
+    Function(
+        name="subtract",
+        rule=numbers.subtracted,
+        domain=_INTEGERS,
+        written={DUCKDB: "x - 1, 1 - x"},
+    ),
+    Function(
+        name="multiply",
+        rule=numbers.multiplied,
+        domain=_INTEGERS,
+        written={DUCKDB: "x * 2"},
+    ),
+    Function(
+        name="negate",
+        rule=numbers.negated,
+        domain=_INTEGERS,
+        written={DUCKDB: "-x"},
+    ),
+    Function(
+        name="abs",
+        rule=numbers.absolute,
+        domain=_INTEGERS,
+        written={DUCKDB: "abs(x)"},
+    ),
+    Function(
+        name="cast to text",
+        rule=numbers.text_of_integer,
+        domain="integers",
+        operators="=, <>, IN",
+        written={DUCKDB: "x::VARCHAR"},
+    ),
+    Function(
+        name="cast to an integer",
+        rule=numbers.widened,
+        domain="integers that fit",
+        written={DUCKDB: "x::BIGINT"},
+    ),
+    Function(
+        name="cast to date",
+        rule=moments.date,
+        domain=_WALL,
+        written={DUCKDB: "x::DATE"},
+    ),
+    Function(
+        name="cast to instant",
+        rule=moments.instant,
+        domain="dates, timestamps; years 1 to 9999",
+        written={DUCKDB: "x::TIMESTAMPTZ"},
+    ),
+    Function(
+        name="cast to wall clock",
+        rule=moments.wall_clock,
+        domain="instants by the session's zone; years 1 to 9999",
+        written={DUCKDB: "x::TIMESTAMP"},
+    ),
+    Function(
+        name="later",
+        rule=moments.later,
+        domain="dates, timestamps, instants; results in the years 1 to 9999",
+        written={DUCKDB: "x + INTERVAL 1 DAY, x + 7"},
+    ),
+    Function(
+        name="earlier",
+        rule=moments.earlier,
+        domain="dates, timestamps, instants; results in the years 1 to 9999",
+        written={DUCKDB: "x - INTERVAL 1 DAY, x - 7"},
+    ),
+    Function(
+        name="year",
+        rule=moments.year,
+        domain=_WALL,
+        written={DUCKDB: "year(x)"},
+    ),
+    Function(
+        name="quarter",
+        rule=periods.quarter,
+        domain=_PERIOD,
+        written={DUCKDB: "quarter(x)"},
+    ),
+    Function(
+        name="month",
+        rule=periods.month,
+        domain=_PERIOD,
+        written={DUCKDB: "month(x)"},
+    ),
+    Function(
+        name="date_trunc",
+        rule=moments.truncated,
+        domain=_WALL,
+        written={DUCKDB: "date_trunc('day', x)"},
+    ),
+    Function(
+        name="epoch",
+        rule=moments.epoch,
+        domain="dates, timestamps, instants; years 1 to 2255",
+        written={DUCKDB: "epoch(x)"},
+    ),
+    Function(
+        name="epoch_ms",
+        rule=moments.epoch_milliseconds,
+        domain=_MOMENT,
+        written={DUCKDB: "epoch_ms(x)"},
+    ),
+    Function(
+        name="epoch_us",
+        rule=moments.epoch_microseconds,
+        domain=_MOMENT,
+        written={DUCKDB: "epoch_us(x)"},
+    ),
+    Function(
+        name="left",
+        rule=texts.beginning,
+        domain="text",
+        written={DUCKDB: "left(x, 3), substr(x, 1, 3)"},
+    ),
+    Function(
+        name="lower",
+        rule=texts.lowered,
+        domain="text, compared with ASCII",
+        operators="=, <>, IN",
+        written={DUCKDB: "lower(x)"},
+    ),
+    Function(
+        name="upper",
+        rule=texts.raised,
+        domain="text, compared with ASCII",
+        operators="=, <>, IN",
+        written={DUCKDB: "upper(x)"},
+    ),
+)
+
+FUNCTIONS: Final = {function.name: function for function in _ALL}
+"""Every function by its name in the expression form."""

@@ -1,0 +1,145 @@
+"""Rules of functions of text, which is compared by its code points as UTF-8 has them.
+
+`lower` and `upper` are no monotone functions (trap L7), but what can come to a text of ASCII stands within a range: its
+letters of ASCII in either case, and the few letters of Unicode that some engine makes a letter of ASCII of.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+
+from pruner.expr.bound import Point
+from pruner.expr.combine import negation
+from pruner.expr.functions.inverse import NotInvertible, Texts
+from pruner.expr.nodes import Operator
+from pruner.expr.patterns import successor
+from pruner.expr.types import is_string
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from pruner.expr.bound import BoundExpr
+    from pruner.expr.functions.inverse import Inverse, TextValue, Use
+
+_STRING: Final = pa.string()
+
+BECOME_LOWER: Final[Mapping[str, str]] = {"i": "\u0130", "k": "\u212a"}
+"""The greatest character of which some engine makes this letter of ASCII: dotted I and the Kelvin sign."""
+
+BECOME_UPPER: Final[Mapping[str, str]] = {
+    "F": "\ufb04",  # ligatures: ff, fi, fl, ffi, ffl
+    "I": "\u0131",  # dotless i
+    "S": "\ufb06",  # long s, sharp s, and the ligatures st
+}
+"""Likewise for capital letters; Spark makes several letters of a ligature."""
+
+_ABOVE: Final = b"\xff"
+"""No text of UTF-8 has this byte."""
+
+_MOST_BEGINNINGS: Final = 64
+
+_NEVER: Final = Point(_ABOVE, b"")
+"""What no text equals."""
+
+
+def beginning(use: Use) -> Inverse:
+    """`left(x, n)`, `substring(x, 1, n)`: the first n characters."""
+    _require_text(use)
+    match [constant.value for constant in use.constants]:
+        case [int(count)] | [1, int(count)] if count > 0 and not isinstance(count, bool):
+            return Texts(_STRING, lambda value, operator, point: _beginning(value, count, operator, point))
+        case _:
+            raise NotInvertible("a part of a text that is not its beginning")
+
+
+def lowered(use: Use) -> Inverse:
+    """`lower(x)`."""
+    return _other_case(use, BECOME_LOWER, str.lower)
+
+
+def raised(use: Use) -> Inverse:
+    """`upper(x)`."""
+    return _other_case(use, BECOME_UPPER, str.upper)
+
+
+def cased_ranges(text: str, others: Mapping[str, str]) -> list[Point]:
+    """Ranges that hold every text of which `lower` or `upper` may make this text of ASCII.
+
+    The first letters are taken in every case, and what stands behind them from the least text to the greatest one.
+
+    Args:
+        text: ASCII.
+        others: the greatest character that becomes a letter, of those that are not ASCII.
+    """
+    beginnings = [""]
+    for place, letter in enumerate(text):
+        if letter in others:
+            # What stands behind may be shorter than here, as one character can come to several.
+            least = text[place:].upper().encode()
+            behind = others[letter].encode() + _ABOVE
+            return [Point(each.encode() + least, each.encode() + behind, exact=False) for each in beginnings]
+        cases = {letter.upper(), letter.lower()}
+        if len(beginnings) * len(cases) > _MOST_BEGINNINGS:
+            rest = text[place:]
+            ends = (rest.upper().encode(), rest.lower().encode())
+            return [
+                Point(each.encode() + ends[0], each.encode() + ends[1], exact=False) for each in beginnings
+            ]
+        beginnings = [each + case for each in beginnings for case in sorted(cases)]
+    return [Point(each.encode(), each.encode(), exact=False) for each in beginnings]
+
+
+def _other_case(use: Use, others: Mapping[str, str], make: Callable[[str], str]) -> Inverse:
+    _require_text(use)
+
+    def compare(value: TextValue, operator: Operator, point: Point) -> BoundExpr:
+        text = _text(point)
+        if operator not in (Operator.EQ, Operator.NE):
+            raise NotInvertible("the function does not keep the order of its values")
+        if not text.isascii():
+            raise NotInvertible("text with other characters than those of ASCII")
+        if operator is Operator.NE:
+            return negation(compare(value, Operator.EQ, point))
+        if text != make(text):
+            return value.compare(Operator.EQ, _NEVER)
+        return value.member(cased_ranges(text, others), has_null=False)
+
+    return Texts(_STRING, compare)
+
+
+def _beginning(value: TextValue, count: int, operator: Operator, point: Point) -> BoundExpr:
+    text = _text(point)
+    cut = text[:count].encode()
+    behind = successor(cut)
+    match operator:
+        case Operator.NE | Operator.GE | Operator.GT:
+            return negation(_beginning(value, count, operator.negated, point))
+        case Operator.EQ if len(text) > count:
+            return value.compare(Operator.EQ, _NEVER)
+        case Operator.EQ if len(text) == count:
+            return value.starts_with(cut)
+        case Operator.LE | Operator.LT if len(text) > count or (
+            len(text) == count and operator is Operator.LE
+        ):
+            # All texts that begin so are among those, and nothing behind them.
+            if behind is None:
+                raise NotInvertible("a text that is no UTF-8")
+            return value.compare(Operator.LT, Point(behind, behind))
+        case _:
+            return value.compare(operator, point)
+
+
+def _text(point: Point) -> str:
+    if not isinstance(point.low, bytes) or point.low != point.high:
+        raise NotInvertible("a comparison with a text that is not certain")
+    try:
+        return point.low.decode()
+    except UnicodeDecodeError:
+        raise NotInvertible("a text that is no UTF-8") from None
+
+
+def _require_text(use: Use) -> None:
+    if not is_string(use.type):
+        raise NotInvertible(f"a function of text over a value of type {use.type}")

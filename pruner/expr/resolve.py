@@ -1,0 +1,218 @@
+"""From the expression that a condition speaks of to a subject: names resolved, casts undone, functions looked up."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+
+from pruner.errors import SchemaError
+from pruner.expr.bound import Unknown
+from pruner.expr.casts import undo_cast
+from pruner.expr.functions.inverse import NotInvertible, Use, whole
+from pruner.expr.functions.rows import FUNCTIONS
+from pruner.expr.nodes import Call, Column, Expr, Literal, Opaque
+from pruner.expr.parquet_reading import as_read
+from pruner.expr.read_as import undo_reading
+from pruner.expr.show import show
+from pruner.expr.subjects import ColumnValue, FunctionValue
+from pruner.expr.types import is_instant, is_naive_timestamp, is_string, is_temporal, unit_of
+
+if TYPE_CHECKING:
+    from pruner.expr.casts import Undo
+    from pruner.expr.semantics import Semantics
+    from pruner.expr.subjects import Subject
+    from pruner.schema import Field, TableSchema
+
+MOST_FUNCTIONS: Final = 4
+"""Functions of functions that are taken apart: each doubles what is asked of the column."""
+
+
+class Resolver:
+    """Finds the subjects of conditions over one table."""
+
+    def __init__(self, schema: TableSchema, semantics: Semantics, *, strict: bool) -> None:
+        self._schema = schema
+        self._semantics = semantics
+        self._strict = strict
+
+    def subject(self, expression: Expr, node: Expr, depth: int = 0) -> Subject | Unknown:
+        """The column that an expression is, is a harmless cast of, or is a function of.
+
+        Args:
+            expression: what is compared.
+            node: the whole condition, for reports.
+            depth: how many functions stand around the expression.
+
+        Raises:
+            SchemaError: strict, and a column does not exist or is ambiguous.
+        """
+        match expression:
+            case Column():
+                field = self.field(expression, node)
+                return field if isinstance(field, Unknown) else self._column(field, field.type)
+            case Call("read_as", (Column() as column,), pa.DataType() as data_type):
+                return self._reading(column, data_type, node)
+            case Call("cast" | "try_cast", (operand,), data_type):
+                return self._cast(expression, operand, data_type, node, depth)
+            case Call():
+                return self._function(expression.function, expression, node, depth)
+            case Opaque(_, _, reason):
+                return unknown(node, reason)
+            case _:
+                return unknown(node, "it does not speak of a column")
+
+    def field(self, column: Column, node: Expr) -> Field | Unknown:
+        """A column as the engine reads it.
+
+        Raises:
+            SchemaError: strict, and the column does not exist or is ambiguous.
+        """
+        try:
+            field = self._find(column.path)
+        except SchemaError as error:
+            if self._strict and not self._is_element(column.path):
+                raise
+            return unknown(node, str(error))
+        read = as_read(field, self._semantics)
+        if read.conflict is not None:
+            return unknown(node, f"column {read.name!r}: {read.conflict}")
+        return read
+
+    def _find(self, path: tuple[str, ...]) -> Field:
+        """A field by its path, in front of which the table's name may stand where no column has that name."""
+        sensitive = self._semantics.case_sensitive
+        try:
+            return self._schema.find(path, case_sensitive=sensitive)
+        except SchemaError:
+            names = {each.name.lower() for each in self._schema.columns}
+            if len(path) == 1 or path[0].lower() in names:
+                raise
+            with contextlib.suppress(SchemaError):
+                return self._schema.find(path[1:], case_sensitive=sensitive)
+            raise
+
+    def _is_element(self, path: tuple[str, ...]) -> bool:
+        """Tell whether a path leads into a column that is no struct: to the value of a map, say."""
+        names = {each.name.lower(): each.type for each in self._schema.columns}
+        found = names.get(path[0].lower())
+        return (
+            len(path) > 1
+            and found is not None
+            and pa.types.is_nested(found)
+            and not pa.types.is_struct(found)
+        )
+
+    def require_columns(self, *expressions: Expr) -> None:
+        """Resolve columns that stand by themselves in a part that stays unknown, so that a misspelt one is reported.
+
+        Raises:
+            SchemaError: strict, and a column does not exist or is ambiguous.
+        """
+        for expression in expressions:
+            if isinstance(expression, Column) and self._strict:
+                self._find(expression.path)
+
+    def _column(self, field: Field, data_type: pa.DataType, undo: Undo | None = None) -> ColumnValue:
+        return ColumnValue(field, data_type, self._semantics, undo)
+
+    def _cast(
+        self, call: Call, operand: Expr, target: pa.DataType | None, node: Expr, depth: int
+    ) -> Subject | Unknown:
+        """A cast: undone where it loses nothing, else a function like others."""
+        inner = self.subject(operand, node, depth + 1)
+        if isinstance(inner, Unknown):
+            return inner
+        if target is None:
+            return unknown(node, "the type that is cast to is not supported")
+        # A moment too far away becomes NULL there, which the column is not.
+        lenient = call.function == "try_cast" and is_temporal(target)
+        undo = None if lenient else undo_cast(inner.type, target, self._semantics)
+        if undo is not None and isinstance(inner, ColumnValue):
+            return self._column(inner.field, target, _both(inner.undo, undo))
+        if undo is not None:
+            return FunctionValue(whole(target, undo), inner, show(node))
+        name = _cast_name(inner.type, target)
+        if name is None:
+            return unknown(node, f"the cast to {target} may lose or reorder values")
+        return self._applied(name, inner, Use(inner.type, 0, (), self._semantics, target), node)
+
+    def _reading(self, column: Column, data_type: pa.DataType, node: Expr) -> ColumnValue | Unknown:
+        """A column that the engine reads as a type of its own."""
+        field = self.field(column, node)
+        if isinstance(field, Unknown):
+            return field
+        if _is_declared_narrow(field, data_type):
+            return self._column(field, data_type)
+        found = undo_reading(field.type, data_type, self._semantics)
+        if found is None:
+            return unknown(node, f"what the engine reads of {field.type} as {data_type} is not certain")
+        return self._column(field, *found)
+
+    def _function(self, name: str, call: Call, node: Expr, depth: int) -> Subject | Unknown:
+        places = [place for place, each in enumerate(call.arguments) if not isinstance(each, Literal)]
+        constants = tuple(each for each in call.arguments if isinstance(each, Literal))
+        if name not in FUNCTIONS or len(places) != 1 or depth >= MOST_FUNCTIONS:
+            return unknown(node, f"the function {name} is not known to any index")
+        [place] = places
+        inner = self.subject(call.arguments[place], node, depth + 1)
+        if isinstance(inner, Unknown):
+            return inner
+        use = Use(inner.type, place, constants, self._semantics, call.type)
+        if is_temporal(inner.type) and name in _OF_MOMENTS:
+            name = _OF_MOMENTS[name]
+        return self._applied(name, inner, use, node)
+
+    def _applied(self, name: str, inner: Subject, use: Use, node: Expr) -> Subject | Unknown:
+        function = FUNCTIONS[name]
+        traits = self._semantics.traits
+        if traits.name not in function.written:
+            return unknown(node, f"the function {name} was not compared with {traits.title}")
+        if any(constant.value is None for constant in use.constants):
+            return unknown(node, f"the function {name} of NULL")
+        try:
+            return FunctionValue(function.rule(use), inner, show(node))
+        except NotInvertible as reason:
+            return unknown(node, str(reason))
+
+
+_OF_MOMENTS: Final = {"add": "later", "subtract": "earlier"}
+
+
+def _both(inner: Undo | None, outer: Undo) -> Undo:
+    return outer if inner is None else lambda point: inner(outer(point))
+
+
+def _cast_name(source: pa.DataType, target: pa.DataType) -> str | None:
+    """The row of the registry for a cast that cannot be undone as a whole."""
+    if pa.types.is_date(target) and pa.types.is_timestamp(source):
+        return "cast to date"
+    if pa.types.is_timestamp(target) and unit_of(target) == "us":
+        if is_instant(target) and (pa.types.is_date(source) or is_naive_timestamp(source)):
+            return "cast to instant"
+        if not is_instant(target) and is_instant(source):
+            return "cast to wall clock"
+    if is_string(target) and pa.types.is_integer(source):
+        return "cast to text"
+    if pa.types.is_integer(target) and pa.types.is_integer(source):
+        return "cast to an integer"
+    return None
+
+
+def unknown(node: Expr, reason: str) -> Unknown:
+    """A condition of which nothing is known."""
+    return Unknown(show(node), reason)
+
+
+def _is_declared_narrow(field: Field, declared: pa.DataType) -> bool:
+    """Tell whether an engine declares integers of 8 or 16 bits where the files' annotations do, or narrower ones.
+
+    The field has room for numbers that do not fit; that there are none, evidence makes sure (trap S24).
+    """
+    found = [each.arrow for each in field.parquet or ()]
+    return (
+        bool(found)
+        and declared in (pa.int8(), pa.int16())
+        and all(each in (pa.int8(), declared) for each in found)
+    )

@@ -1,0 +1,253 @@
+"""sqlglot's functions, operators and rows in the expression form, by the names of `pruner.expr.functions.rows`.
+
+sqlglot gives functions of several dialects one class. What it takes for alike need not be: whether an engine is one by
+which a rule was proved, binding asks. Whatever stands in another shape than the ones here is left to the caller.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias, cast
+
+import pyarrow as pa
+from sqlglot import exp
+
+from pruner.expr.build import any_of
+from pruner.expr.constants import of_one_type
+from pruner.expr.literals import in_one_type
+from pruner.expr.nodes import (
+    NULL,
+    Call,
+    Compare,
+    Expr,
+    In,
+    IsNull,
+    Like,
+    Literal,
+    Not,
+    Opaque,
+    Operator,
+    conjunction,
+    disjunction,
+)
+from pruner.expr.now import CURRENT_DATE, CURRENT_WALL, NOW
+from pruner.expr.patterns import escaped_like, literal_beginning
+from pruner.expr.semantics import NanOrder, Semantics
+from pruner.expr.truth import chosen, is_predicate
+from pruner.expr.values import Interval
+
+Node: TypeAlias = Any
+"""A node of sqlglot's tree, which is not typed closely enough to be checked."""
+
+_MOST_CASES: Final = 6
+_ARITHMETIC: Final[dict[type[Any], str]] = {exp.Add: "add", exp.Sub: "subtract", exp.Mul: "multiply"}
+_MOMENTS: Final[dict[type[Any], str]] = {
+    exp.CurrentTimestamp: NOW,
+    exp.CurrentDate: CURRENT_DATE,
+    exp.Localtimestamp: CURRENT_WALL,
+}
+_PARTS: Final = frozenset({"year", "quarter", "month"})
+_UNITS: Final = {
+    "year": Interval(months=12),
+    "quarter": Interval(months=3),
+    "month": Interval(months=1),
+    "week": Interval(days=7),
+    "day": Interval(days=1),
+    "hour": Interval(nanoseconds=3_600_000_000_000),
+    "minute": Interval(nanoseconds=60_000_000_000),
+    "second": Interval(nanoseconds=1_000_000_000),
+    "millisecond": Interval(nanoseconds=1_000_000),
+    "microsecond": Interval(nanoseconds=1_000),
+}
+_INTEGER_LIMIT: Final = 2**31
+
+
+@dataclass(frozen=True, slots=True)
+class Calls:
+    """Translates nodes with the translator's own means: `value` and `predicate` translate what stands below."""
+
+    semantics: Semantics
+    value: Callable[[Node], Expr]
+    predicate: Callable[[Node], Expr]
+    opaque: Callable[[Node, str], Opaque]
+
+    def translate(self, node: Node) -> Expr | None:
+        """A function or operator; None for one that is not known here."""
+        kind = cast("type[Any]", type(node))
+        if kind in _ARITHMETIC:
+            return self._arithmetic(_ARITHMETIC[kind], node)
+        if kind in _MOMENTS and not any(node.args.values()):
+            return Call(_MOMENTS[kind], ())
+        return self._of_moments(node) or self._of_values(node)
+
+    def _of_moments(self, node: Node) -> Expr | None:
+        match node:
+            case exp.Interval():
+                return _interval(node)
+            case exp.Extract(this=exp.Var() as part) if part.name.lower() in _PARTS:
+                return Call(part.name.lower(), (self.value(node.expression),))
+            case exp.TimestampTrunc(unit=exp.Var() as unit) if not node.args.get("zone"):
+                return Call("date_trunc", (Literal(unit.name.lower(), pa.string()), self.value(node.this)))
+            case exp.Date() if _given(node) == {"this"}:
+                return Call("cast", (self.value(node.this),), pa.date32())
+            case exp.TsOrDsAdd(unit=exp.Var() as unit) if unit.name.lower() == "day":
+                return Call("add", (self.value(node.this), self.value(node.expression)))
+            case exp.UnixToTime() if str(node.args.get("scale")) == "3":
+                return Call("epoch_ms", (self.value(node.this),))
+            case exp.TimeToUnix():
+                return Call("epoch", (self.value(node.this),))
+            case _:
+                return None
+
+    def _of_values(self, node: Node) -> Expr | None:
+        match node:
+            case exp.Substring() if _given(node) == {"this", "start", "length"}:
+                arguments = (node.this, node.args["start"], node.args["length"])
+                return Call("left", tuple(self.value(each) for each in arguments))
+            case exp.StartsWith():
+                return self._starts_with(node)
+            case exp.RegexpLike() if not node.args.get("flag"):
+                return self._matches(node)
+            case exp.IsNan() if self.semantics.nan_order is NanOrder.GREATEST:
+                return self._is_nan(node)
+            case exp.Case(this=None) | exp.If():
+                return self._case(node)
+            case exp.Bracket(expressions=[exp.Literal(is_string=True) as name]):
+                return self.value(exp.Dot(this=node.this, expression=exp.to_identifier(str(name.this))))
+            case exp.ByteString() if "\\" not in str(node.this):
+                return Literal(str(node.this), pa.string())
+            case exp.Anonymous():
+                return self._anonymous(node)
+            case _:
+                return None
+
+    def rows(self, operator: Operator, left: Node, right: Node) -> Expr | None:
+        """A comparison of rows, as far as its columns decide it: where it is true, this is not false.
+
+        None where no rows are compared. NULL inside of a row makes the comparison NULL, or is a value like others.
+        """
+        if not isinstance(left, exp.Tuple) or not isinstance(right, exp.Tuple):
+            return None
+        pairs = [
+            (self.value(a), self.value(b)) for a, b in zip(left.expressions, right.expressions, strict=False)
+        ]
+        rest = self.opaque(left, "rows are looked at column by column")
+        if len(left.expressions) != len(right.expressions) or not pairs:
+            return rest
+        certain = [(a, b) for a, b in pairs if isinstance(b, Literal) and b.value is not None]
+        match operator:
+            case Operator.EQ:
+                return conjunction((*(Compare(Operator.EQ, a, b) for a, b in certain), rest))
+            case Operator.NE:
+                return rest
+            case _ if certain and certain[0] == pairs[0]:
+                outer = Operator.LE if operator in (Operator.LT, Operator.LE) else Operator.GE
+                first, limit = pairs[0]
+                return conjunction((disjunction((Compare(outer, first, limit), IsNull(first))), rest))
+            case _:
+                return rest
+
+    def row_in(self, node: Node) -> Expr | None:
+        """IN over rows; None where no rows are listed."""
+        listed = [self.rows(Operator.EQ, node.this, option) for option in node.expressions]
+        found = tuple(each for each in listed if each is not None)
+        return any_of(found) if found and len(found) == len(listed) else None
+
+    def any_of_list(self, operator: Operator, node: Node) -> Expr | None:
+        """`value = ANY (list)`, which is IN; None for anything else."""
+        listed = node.expression.this if isinstance(node.expression, exp.Any) else None
+        while isinstance(listed, exp.Paren):
+            listed = listed.this
+        if operator is not Operator.EQ or not isinstance(listed, exp.Array):
+            return None
+        options = [self.value(option) for option in listed.expressions]
+        literals = tuple(option for option in options if isinstance(option, Literal))
+        if not literals or len(literals) < len(options) or not of_one_type(options):
+            return None
+        return In(self.value(node.this), literals)
+
+    def _arithmetic(self, name: str, node: Node) -> Expr:
+        left, right = self.value(node.this), self.value(node.expression)
+        if isinstance(left, Literal) and isinstance(right, Literal):
+            return _folded(name, left, right) or self.opaque(node, "arithmetic of constants")
+        return Call(name, (left, right))
+
+    def _starts_with(self, node: Node) -> Expr | None:
+        operand, prefix = self.value(node.this), self.value(node.expression)
+        if not isinstance(prefix, Literal) or not isinstance(prefix.value, str):
+            return None
+        escaped = escaped_like(prefix.value)
+        return Like(operand, f"{escaped}%", None if escaped == prefix.value else "\\")
+
+    def _matches(self, node: Node) -> Expr | None:
+        pattern = self.value(node.expression)
+        text = pattern.value if isinstance(pattern, Literal) else None
+        prefix = literal_beginning(text, anchored=False) if isinstance(text, str) else ""
+        if not prefix or not self.semantics.traits.caret_begins_text:
+            return None
+        escaped = escaped_like(prefix)
+        like = Like(self.value(node.this), f"{escaped}%", None if escaped == prefix else "\\")
+        rest = self.opaque(node, "of a regular expression the beginning alone is looked at")
+        return conjunction((like, rest))
+
+    def _is_nan(self, node: Node) -> Expr:
+        operand = self.value(node.this)
+        nan = Compare(Operator.EQ, operand, Literal(float("nan"), pa.float64()))
+        # isnan(NULL) is NULL, or false.
+        return conjunction((nan, disjunction((Not(IsNull(operand)), self.opaque(node, "NaN of NULL")))))
+
+    def _case(self, node: Node) -> Expr | None:
+        """CASE and IF of truth values, by their logic."""
+        branches = [node] if isinstance(node, exp.If) else list(node.args.get("ifs") or ())
+        last = node.args.get("false") if isinstance(node, exp.If) else node.args.get("default")
+        if len(branches) > _MOST_CASES:
+            return None
+        result: Expr = NULL if last is None else self.predicate(last)
+        for branch in reversed(branches):
+            then = self.predicate(branch.args["true"])
+            if not is_predicate(then) or not is_predicate(result):
+                return None
+            result = chosen(self.predicate(branch.this), then, result)
+        return result
+
+    def _anonymous(self, node: Node) -> Expr | None:
+        name, arguments = node.name.lower(), list(node.expressions)
+        match name, arguments:
+            case "now", []:
+                return Call(NOW, ())
+            case "date_part", [exp.Literal(is_string=True) as part, operand] if part.name.lower() in _PARTS:
+                return Call(part.name.lower(), (self.value(operand),))
+            case _:
+                return None
+
+
+def _given(node: Node) -> set[str]:
+    """The arguments that a node has."""
+    return {name for name, argument in node.args.items() if argument not in (None, [], False)}
+
+
+def _interval(node: Node) -> Literal | None:
+    unit, count = node.args.get("unit"), node.this
+    if not isinstance(unit, exp.Var) or not isinstance(count, exp.Literal):
+        return None
+    one = _UNITS.get(unit.name.lower().removesuffix("s"))
+    text = str(count.this).strip()
+    if one is None or not text.removeprefix("-").isdecimal() or not text.isascii() or len(text) > 9:
+        return None
+    number = int(text)
+    value = Interval(one.months * number, one.days * number, one.nanoseconds * number)
+    return Literal(value, pa.month_day_nano_interval())
+
+
+def _folded(name: str, left: Literal, right: Literal) -> Literal | None:
+    """The result of arithmetic on small integers, which no engine takes to another type or to overflow."""
+    both = in_one_type((left, right))
+    if both is None or not all(
+        pa.types.is_integer(each.type) and isinstance(each.value, int) for each in both
+    ):
+        return None
+    first, second = cast("int", left.value), cast("int", right.value)
+    result = first + second if name == "add" else first - second if name == "subtract" else first * second
+    small = max(abs(first), abs(second), abs(result)) < _INTEGER_LIMIT
+    return Literal(result, left.type) if small and left.type == right.type else None

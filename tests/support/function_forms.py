@@ -1,0 +1,177 @@
+"""Functions as each engine writes them, and values at the edges of every type, to hold rules against engines.
+
+`c` is the column. A form stands for several functions of the registry at once where one spelling covers them.
+"""
+
+from __future__ import annotations
+
+import datetime
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+_EPOCH = datetime.date(1970, 1, 1)
+SECOND = 1_000_000
+DAY = 86_400 * SECOND
+
+
+@dataclass(frozen=True)
+class Form:
+    """A function of a column, with its spelling by engine, and the types of columns that it takes.
+
+    `result` is what its results are written as: number, date, wall (a timestamp), instant or text.
+    """
+
+    written: dict[str, str]
+    types: tuple[str, ...]
+    result: str
+
+    def __str__(self) -> str:
+        return next(iter(self.written.values()))
+
+
+def _same(text: str, types: tuple[str, ...], result: str, engines: str = "duckdb spark trino") -> Form:
+    return Form(dict.fromkeys(engines.split(), text), types, result)
+
+
+_INTEGERS = ("int16", "int32", "int64")
+_WALLS = ("date", "wall")
+_MOMENTS = ("date", "wall", "instant")
+
+FORMS: tuple[Form, ...] = (
+    _same("c + 1", _INTEGERS, "number"),
+    _same("1 + c", ("int64",), "number"),
+    _same("c - 7", _INTEGERS, "number"),
+    _same("7 - c", _INTEGERS, "number"),
+    _same("c * 3", _INTEGERS, "number"),
+    _same("c * -2", ("int64", "int32"), "number"),
+    _same("-c", _INTEGERS, "number"),
+    _same("abs(c)", _INTEGERS, "number"),
+    _same("abs(c + 1)", ("int32",), "number"),
+    _same("2 * (5 - c)", ("int64",), "number"),
+    _same("CAST(c AS SMALLINT)", ("int64", "int32"), "number"),
+    _same("CAST(c AS BIGINT)", ("int16", "int32"), "number"),
+    Form(
+        {"duckdb": "CAST(c AS VARCHAR)", "spark": "CAST(c AS STRING)", "trino": "CAST(c AS VARCHAR)"},
+        _INTEGERS,
+        "text",
+    ),
+    _same("year(c)", _MOMENTS, "number"),
+    _same("quarter(c)", _MOMENTS, "number"),
+    _same("month(c)", _MOMENTS, "number"),
+    _same("CAST(c AS DATE)", ("wall", "instant"), "date"),
+    _same("year(CAST(c AS DATE))", ("wall", "instant"), "number"),
+    *(
+        _same(f"date_trunc('{unit}', c)", types, result)
+        for unit, types, result in (
+            ("year", ("date",), "date"),
+            ("month", ("date",), "date"),
+            ("week", ("date",), "date"),
+            ("day", ("wall",), "wall"),
+            ("hour", ("wall",), "wall"),
+            ("quarter", ("wall",), "wall"),
+            ("week", ("wall",), "wall"),
+            ("second", ("wall",), "wall"),
+            ("day", ("instant",), "instant"),
+            ("month", ("instant",), "instant"),
+            ("hour", ("instant",), "instant"),
+        )
+    ),
+    _same("c + INTERVAL '1' DAY", ("wall",), "wall"),
+    _same("c - INTERVAL '36' HOUR", ("wall",), "wall"),
+    _same("c + INTERVAL '1' MONTH", ("wall",), "wall"),
+    _same("c - INTERVAL '13' MONTH", ("wall",), "wall"),
+    _same("c + INTERVAL '1' DAY", ("instant",), "instant"),
+    _same("c - INTERVAL '5' HOUR", ("instant",), "instant"),
+    _same("c + INTERVAL '1' MONTH", ("instant",), "instant"),
+    _same("c + INTERVAL '1' MONTH", ("date",), "wall"),
+    _same("c - INTERVAL '10' DAY", ("date",), "wall"),
+    Form({"duckdb": "c + 7", "spark": "date_add(c, 7)"}, ("date",), "date"),
+    Form({"duckdb": "c - 7", "spark": "date_sub(c, 7)"}, ("date",), "date"),
+    _same("epoch(c)", _MOMENTS, "number", "duckdb"),
+    _same("epoch_ms(c)", _MOMENTS, "number", "duckdb"),
+    _same("epoch_us(c)", _MOMENTS, "number", "duckdb"),
+    _same("CAST(c AS TIMESTAMPTZ)", _WALLS, "instant", "duckdb"),
+    _same("CAST(c AS TIMESTAMP)", ("instant",), "wall", "duckdb"),
+    _same("substr(c, 1, 2)", ("text",), "text"),
+    Form({"duckdb": "left(c, 1)", "spark": "left(c, 1)"}, ("text",), "text"),
+    _same("lower(c)", ("text",), "text"),
+    _same("upper(c)", ("text",), "text"),
+)
+
+ARROW_TYPES = {
+    "int16": pa.int16(),
+    "int32": pa.int32(),
+    "int64": pa.int64(),
+    "date": pa.date32(),
+    "wall": pa.timestamp("us"),
+    "instant": pa.timestamp("us", "UTC"),
+    "text": pa.string(),
+}
+
+
+def _integers(bits: int) -> list[int]:
+    top = 2 ** (bits - 1)
+    near = [-top, -top + 1, -top + 7, -top // 3, top // 3, top - 8, top - 7, top - 2, top - 1]
+    wanted = {*near, *range(-8, 9), 100, -100, 2**15 - 1, -(2**15)}
+    return sorted(each for each in wanted if -top <= each < top)
+
+
+_DATES = [
+    datetime.date(*each)
+    for each in (
+        (1, 1, 1), (1, 1, 9), (1, 2, 1), (1000, 12, 31), (1582, 10, 4), (1582, 10, 5), (1582, 10, 15),
+        (1582, 10, 16), (1883, 11, 18), (1893, 4, 1), (1899, 12, 31), (1900, 1, 1), (1900, 2, 28), (1900, 3, 1),
+        (1969, 12, 31), (1970, 1, 1), (1970, 1, 4), (1972, 2, 29), (1996, 12, 30), (2000, 2, 29), (2000, 12, 31),
+        (2019, 12, 30), (2020, 12, 31), (2021, 1, 3), (2023, 1, 29), (2023, 1, 31), (2023, 2, 28), (2023, 3, 31),
+        (2024, 1, 31), (2024, 2, 29), (2024, 3, 30), (2024, 3, 31), (2024, 5, 31), (2024, 6, 30), (2024, 10, 27),
+        (2024, 12, 31), (2037, 12, 31), (2199, 12, 31), (2200, 1, 1), (2255, 6, 5), (9998, 12, 1), (9999, 12, 31),
+    )
+]  # fmt: skip
+_TIMES = [0, 1, 3600 * SECOND, 3600 * SECOND + 1, DAY // 2, DAY - SECOND, DAY - 1]
+
+
+def _days() -> list[int]:
+    days = [(each - _EPOCH).days for each in _DATES]
+    return sorted({near for day in days for near in (day - 1, day, day + 1)} | {-1_000_000, 3_000_000})
+
+
+def _moments() -> list[int]:
+    days = [(each - _EPOCH).days for each in _DATES]
+    return sorted(
+        {day * DAY + time for day in days for time in _TIMES} | {-1_000_000 * DAY, 3_000_000 * DAY, -1}
+    )
+
+
+_TEXTS = [
+    "", " ", "a", "A", "ab", "AB", "Ab", "abc", "ABC", "abd", "b", "B", "k", "K", "\u212a", "\u212ab", "ki", "KI",
+    "\u212aI", "\u212a\u0130", "i", "I", "\u0130", "\u0131", "i\u0307", "ss", "SS", "Ss", "\u00df", "\u1e9e", "\u017f",
+    "\u017fs", "s\u017f", "ff", "FF", "\ufb00", "\ufb01", "\ufb04", "st", "\ufb06", "ST", "\u00e9", "e\u0301", "E",
+    "\U00010000", "\U00010400", "\U00010428", "\uffff", "\u07ff", "\u0800", "z", "Z", "~", "\x01", "1", "10", "-1",
+    "\u00e5", "\u212b", "\u03c3", "\u03c2", "\u03a3", "\u01c5", "\u0149", "\u0390", "a\u0300b", "abcdef",
+]  # fmt: skip
+
+
+def values_of(kind: str) -> list[Any]:
+    """Values of the storage domain of a type, NULL among them."""
+    match kind:
+        case "date":
+            return [*_days(), None]
+        case "wall" | "instant":
+            return [*_moments(), None]
+        case "text":
+            return [None, *(text.encode() for text in sorted(_TEXTS))]
+        case _:
+            return [*_integers(int(kind.removeprefix("int"))), None]
+
+
+def column(values: list[Any], kind: str) -> pa.Array:
+    """An Arrow array of values of the storage domain."""
+    type_ = ARROW_TYPES[kind]
+    if kind == "text":
+        return pa.array([None if each is None else each.decode() for each in values], type_)
+    width = pa.int32() if kind == "date" else pa.int64()
+    if kind in ("date", "wall", "instant"):
+        return pa.array(values, width).view(type_)
+    return pa.array(values, type_)

@@ -1,0 +1,123 @@
+"""Moments that move: whatever moment the engine takes from now on, a constant that is counted from it is not before
+what the binder says, by DuckDB's own arithmetic.
+"""
+
+from __future__ import annotations
+
+import datetime
+import random
+
+import duckdb
+import pyarrow as pa
+import pytest
+
+from pruner.expr.bind import bind
+from pruner.expr.bound import CompareLeaf, Unknown
+from pruner.expr.nodes import Operator
+from pruner.expr.now import CLOCKS_DIFFER
+from pruner.expr.semantics import Semantics
+from pruner.expr.sql import parse_predicate
+from pruner.schema import Field, TableSchema
+from tests.support.profiles import seed
+
+SCHEMA = TableSchema(
+    (
+        Field(("day",), pa.date32()),
+        Field(("ts",), pa.timestamp("us")),
+        Field(("seen",), pa.timestamp("us", "UTC")),
+        Field(("id",), pa.int64()),
+    )
+)
+MOVING = (
+    "now()",
+    "now() - INTERVAL 1 DAY",
+    "now() + INTERVAL 90 MINUTE",
+    "now() - INTERVAL 1 MONTH",
+    "now()::DATE",
+    "now()::TIMESTAMP",
+    "current_date",
+    "current_date - 7",
+    "current_date - INTERVAL 1 YEAR",
+    "current_date::TIMESTAMP",
+    "date_trunc('month', now())",
+    "date_trunc('week', now() - INTERVAL 1 WEEK)",
+    "localtimestamp - INTERVAL 36 HOUR",
+)
+ZONES = ("UTC", "Europe/Berlin", "America/New_York", "Pacific/Apia")
+COLUMNS = {"day": "DATE", "ts": "TIMESTAMP", "seen": "TIMESTAMPTZ"}
+
+
+def bound(text: str, now: datetime.datetime, zone: str | None = "UTC") -> object:
+    moment = int(now.timestamp()) * 1_000_000_000 + now.microsecond * 1000
+    semantics = Semantics(zone=zone, now=moment)
+    return bind(parse_predicate(text, semantics), SCHEMA, semantics, strict=False)
+
+
+@pytest.mark.parametrize("moving", MOVING)
+def test_no_later_moment_comes_to_less(moving: str):
+    rng = random.Random(f"{seed()} {moving}")
+    connection = duckdb.connect()
+    for zone in ZONES:
+        connection.execute(f"SET TimeZone = '{zone}'")
+        for _ in range(6):
+            told = _moment(rng)
+            taken = told + datetime.timedelta(seconds=rng.choice([0, 1, 3600, 86400, rng.randint(0, 10**7)]))
+            for column, type_ in COLUMNS.items():
+                leaf = bound(f"{column} >= {moving}", told, zone)
+                assert isinstance(leaf, CompareLeaf)
+                assert leaf.point.high is None
+                assert not leaf.point.exact
+                reached = _evaluated(connection, moving, taken, zone, type_)
+                low = leaf.point.low
+                assert isinstance(low, int)
+                assert low <= reached, f"{column} >= {moving}: now() is {taken}, told {told}, {zone}"
+
+
+def _moment(rng: random.Random) -> datetime.datetime:
+    """A moment, often one near a clock change or the end of a month."""
+    around = rng.choice(
+        ["2024-03-31 00:30", "2024-10-27 00:30", "2024-03-10 06:30", "2023-01-31 12:00", "2024-02-29 23:00"]
+    )
+    start = datetime.datetime.fromisoformat(around).replace(tzinfo=datetime.UTC)
+    return start + datetime.timedelta(seconds=rng.randint(-90_000, 90_000))
+
+
+def _evaluated(
+    connection: duckdb.DuckDBPyConnection, moving: str, at: datetime.datetime, zone: str, type_: str
+) -> int:
+    """What the constant comes to where `at` is the moment, in the storage domain of a column of that type."""
+    instant = f"TIMESTAMPTZ '{at.isoformat(' ')}'"
+    text = moving.replace("now()", instant).replace("current_date", f"({instant})::DATE")
+    text = text.replace("localtimestamp", f"({instant})::TIMESTAMP")
+    unit = "epoch_us(x) // 86400000000" if type_ == "DATE" else "epoch_us(x)"
+    # A date that a timestamp is compared with is its midnight.
+    cast = f"({text})::{'TIMESTAMP' if type_ == 'DATE' else type_}"
+    if type_ == "DATE":
+        unit = "CAST(ceil(epoch_us(x) / 86400000000) AS BIGINT)"
+    row = connection.execute(f"SELECT {unit} FROM (SELECT {cast} AS x)").fetchall()[0]
+    return int(row[0])
+
+
+def test_nothing_bounds_a_moment_from_above():
+    now = datetime.datetime(2024, 5, 5, tzinfo=datetime.UTC)
+    for text in ("ts < now()", "seen <= current_date", "day != current_date"):
+        leaf = bound(text, now)
+        assert isinstance(leaf, CompareLeaf)
+        assert leaf.operator in (Operator.LT, Operator.LE, Operator.NE)
+        assert leaf.point.high is None
+        assert not leaf.point.exact
+
+
+def test_clocks_may_differ():
+    now = datetime.datetime(2024, 5, 5, 0, 0, 1, tzinfo=datetime.UTC)
+    leaf = bound("seen > now()", now)
+    assert isinstance(leaf, CompareLeaf)
+    assert leaf.point.low == int(now.timestamp()) * 1_000_000 - CLOCKS_DIFFER // 1000
+    day = bound("day = current_date", now)
+    assert isinstance(day, CompareLeaf)
+    assert day.point.low == (datetime.date(2024, 5, 4) - datetime.date(1970, 1, 1)).days
+
+
+@pytest.mark.parametrize("text", ["id > now()", "ts > now() - INTERVAL 900000 YEAR", "now() > 1"])
+def test_what_is_not_understood_stays_unknown(text: str):
+    assert isinstance(bound(text, datetime.datetime(2024, 5, 5, tzinfo=datetime.UTC)), Unknown)

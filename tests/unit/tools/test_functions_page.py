@@ -1,0 +1,9 @@
+"""docs/functions.md says what the registry of functions holds."""
+
+from __future__ import annotations
+
+from tools import functions_page
+
+
+def test_the_page_is_up_to_date():
+    assert functions_page.page() == functions_page.PAGE.read_text(encoding="utf-8"), "run `make api`"

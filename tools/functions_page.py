@@ -1,0 +1,71 @@
+"""Writes docs/functions.md: what people write that prunes, from the registry of functions.
+
+    python -m tools.functions_page       # or `make api`
+
+A page that is not up to date fails tests/unit/tools/test_functions_page.py.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+from pruner.expr.functions.rows import FUNCTIONS
+
+PAGE: Final = Path(__file__).resolve().parent.parent / "docs" / "functions.md"
+ENGINES: Final = {"duckdb": "DuckDB", "spark": "Spark", "trino": "Trino"}
+
+HEAD = """\
+# Functions of columns that prune
+
+Plain statistics of a column, and its bitmap, serve conditions on functions of it. No index over an expression is
+needed. `year(ts) = 2024` is asked of `ts` as a range, `lower(city) = 'paris'` as the texts that may come to it.
+
+Each row is a rule with a domain: the values for which the engines named were compared with it, over the edges of every
+type (tests/engines/test_functions_duckdb.py and its like). A file with a value outside the domain is kept, as is every
+file where the engine is not named. So a file is kept, too, in which the function raises an error, and the engine
+raises it. Functions of functions are taken apart four deep. The page is made from the registry by `make api`.
+
+| function | comparisons | of which values | {titles} |
+|---|---|---|{dashes}|
+"""
+
+TAIL = """
+## Moments that move
+
+`now()`, `current_timestamp`, `current_date`, `today()` and `localtimestamp`, with `± INTERVAL`, `± days`, casts and
+`date_trunc` around them, are everything from an earliest moment on. So `ts >= now() - INTERVAL 1 DAY` drops files that
+end before yesterday. `ts < now()` drops nothing: nobody knows when the plan is read. The earliest moment is the
+session's transaction in DuckDB, which is asked for it each time, and the moment of planning elsewhere, less five
+minutes for clocks that differ. Spark and Trino put the moment in before pruner sees the predicate.
+
+## Other forms
+
+| form | what prunes |
+|---|---|
+| `(a, b) = (1, 2)`, `(a, b) IN ((1, 2), …)` | each column by itself, for rows where the comparison is true |
+| `(a, b) < (1, 2)` | the first column |
+| `id = ANY([1, 2])` in text | as IN |
+| `regexp_matches(s, '^abc…')`, `s RLIKE '^abc…'` | the letters that the pattern begins with |
+| `starts_with(s, 'abc')`, `s ^@ 'abc'` | as LIKE |
+| `coalesce(x, 0) > 85` | by whether x is NULL |
+| `CASE`, `if` over conditions | by their logic, up to six branches |
+| `isnan(x)` | where NaN values were counted; not in Trino |
+| `st['a']`, `t.column`, `5 + 5`, `1 < 2`, `E'…'` in text | as the field, the column, the constant |
+"""
+
+
+def page() -> str:
+    """The text of docs/functions.md."""
+    head = HEAD.format(titles=" | ".join(ENGINES.values()), dashes="|".join(["---"] * len(ENGINES)))
+    rows: list[str] = []
+    for function in FUNCTIONS.values():
+        spelled = (f"`{function.written[each]}`" if each in function.written else "" for each in ENGINES)
+        rows.append(
+            f"| {function.name} | {function.operators} | {function.domain} | {' | '.join(spelled)} |\n"
+        )
+    return head + "".join(rows) + TAIL
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), encoding="utf-8")
