@@ -24,7 +24,7 @@ from pruner.expr.nodes import (
     disjunction,
 )
 from pruner.expr.now import CURRENT_DATE, CURRENT_WALL, NOW
-from pruner.expr.patterns import escaped_like, literal_beginning
+from pruner.expr.patterns import literal_beginning, literal_pattern
 from pruner.expr.types import is_instant
 from pruner_duckdb.constants import UndecodablePart, constant
 from pruner_duckdb.trees import Node
@@ -133,8 +133,8 @@ def beginning(operand: Expr, pattern: str, *, anchored: bool, shown: str) -> Exp
     prefix = literal_beginning(pattern, anchored=anchored)
     if not prefix:
         raise UndecodablePart("a regular expression that does not say how a text begins")
-    escaped = escaped_like(prefix)
-    like = Like(operand, f"{escaped}%", None if escaped == prefix else "\\")
+    escaped, escape = literal_pattern(prefix)
+    like = Like(operand, f"{escaped}%", escape)
     rest = Opaque((), shown, "of a regular expression the beginning alone is looked at")
     return conjunction((like, rest))
 

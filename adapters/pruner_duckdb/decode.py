@@ -28,7 +28,7 @@ from pruner.expr.nodes import (
     Operator,
     conjunction,
 )
-from pruner.expr.patterns import escaped_like
+from pruner.expr.patterns import literal_pattern
 from pruner.expr.truth import chosen, is_false, is_predicate, is_true, same_truth
 from pruner_duckdb import calls
 from pruner_duckdb.constants import UndecodablePart, constant, is_lossless
@@ -279,8 +279,8 @@ class _Decoder:
         if len(children) != 2:
             raise UndecodablePart("an affix test of another shape")
         text = _text(self.decode(children[1]))
-        escaped = escaped_like(text)
-        return Like(self._string_operand(children[0]), pattern(escaped), None if escaped == text else "\\")
+        escaped, escape = literal_pattern(text)
+        return Like(self._string_operand(children[0]), pattern(escaped), escape)
 
     def _string_operand(self, node: Node) -> Expr:
         # `contains` and others also take lists and blobs.

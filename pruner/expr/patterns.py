@@ -64,11 +64,6 @@ def successor(prefix: bytes) -> bytes | None:
     return kept[:-1] + bytes([kept[-1] + 1]) if kept else None
 
 
-def escaped_like(text: str) -> str:
-    """A LIKE pattern that matches a text alone, where the backslash escapes."""
-    return text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
-
-
 _REGEX_PREFIX = re.compile(r"[A-Za-z0-9 _/:,;=@&'\"<>!#~%-]*", re.ASCII)
 _REPEATS = frozenset("*+?{")
 

@@ -32,7 +32,7 @@ from pruner.expr.nodes import (
     disjunction,
 )
 from pruner.expr.now import CURRENT_DATE, CURRENT_WALL, NOW
-from pruner.expr.patterns import escaped_like, literal_beginning
+from pruner.expr.patterns import literal_beginning, literal_pattern
 from pruner.expr.semantics import NanOrder, Semantics
 from pruner.expr.truth import chosen, is_predicate
 from pruner.expr.values import Interval
@@ -105,8 +105,6 @@ class Calls:
             case exp.Substring() if _given(node) == {"this", "start", "length"}:
                 arguments = (node.this, node.args["start"], node.args["length"])
                 return Call("left", tuple(self.value(each) for each in arguments))
-            case exp.StartsWith():
-                return self._starts_with(node)
             case exp.RegexpLike() if not node.args.get("flag"):
                 return self._matches(node)
             case exp.IsNan() if self.semantics.nan_order is NanOrder.GREATEST:
@@ -173,21 +171,14 @@ class Calls:
             return _folded(name, left, right) or self.opaque(node, "arithmetic of constants")
         return Call(name, (left, right))
 
-    def _starts_with(self, node: Node) -> Expr | None:
-        operand, prefix = self.value(node.this), self.value(node.expression)
-        if not isinstance(prefix, Literal) or not isinstance(prefix.value, str):
-            return None
-        escaped = escaped_like(prefix.value)
-        return Like(operand, f"{escaped}%", None if escaped == prefix.value else "\\")
-
     def _matches(self, node: Node) -> Expr | None:
         pattern = self.value(node.expression)
         text = pattern.value if isinstance(pattern, Literal) else None
         prefix = literal_beginning(text, anchored=False) if isinstance(text, str) else ""
         if not prefix or not self.semantics.traits.caret_begins_text:
             return None
-        escaped = escaped_like(prefix)
-        like = Like(self.value(node.this), f"{escaped}%", None if escaped == prefix else "\\")
+        escaped, escape = literal_pattern(prefix)
+        like = Like(self.value(node.this), f"{escaped}%", escape)
         rest = self.opaque(node, "of a regular expression the beginning alone is looked at")
         return conjunction((like, rest))
 
