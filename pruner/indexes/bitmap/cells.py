@@ -12,8 +12,8 @@ import numpy as np
 import pyarrow as pa
 
 from pruner.expr.bound import CompareLeaf, InLeaf, PrefixLeaf
-from pruner.indexes.bitmap.values import value_list
 from pruner.expr.patterns import successor
+from pruner.indexes.bitmap.values import value_list
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -8,10 +8,10 @@ import numpy as np
 
 from pruner.expr.bound import CompareLeaf, InLeaf, IsNullLeaf, NotNullLeaf, PrefixLeaf
 from pruner.expr.nodes import Operator
+from pruner.expr.patterns import successor
 from pruner.expr.semantics import NanOrder
 from pruner.indexes.bitmap.values import inside
 from pruner.indexes.columns.answerable import is_answerable
-from pruner.expr.patterns import successor
 from pruner.indexes.row_sets import Entries
 from pruner.verdict import Outcome
 
