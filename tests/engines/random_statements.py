@@ -1,4 +1,4 @@
-"""Random SELECT statements over the tables of `random_tables`, as strategies that shrink.
+"""Random SELECT statements over the tables of `random_tables`, made from a tape that shrinks.
 
 Every statement has one right answer: no chance, no clock, no order but a total one, nothing that raises for
 some rows only, and no sums of floating-point numbers.
@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from hypothesis import strategies as st
-
 from tests.engines.random_tables import LITERALS, NULLS, PATTERNS, SHAPES, TableShape
+from tests.engines.tape import Tape
 
 COMPARISONS = ("=", "=", "<>", "<", "<=", ">", ">=", "IS DISTINCT FROM", "IS NOT DISTINCT FROM")
 JOINS = ("JOIN", "JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN")
@@ -103,115 +102,109 @@ def _functions(kind: str) -> tuple[tuple[str, tuple[str, ...]], ...]:
     }[kind]
 
 
-def _literals(kind: str) -> st.SearchStrategy[str]:
+def _literal(tape: Tape, kind: str) -> str:
     """A literal of a kind, now and then NULL."""
-    return st.sampled_from((*LITERALS[kind] * 3, NULLS[kind]))
+    return tape.one_of((*LITERALS[kind] * 3, NULLS[kind]))
 
 
-@st.composite
-def values(draw: st.DrawFn, relations: Sequence[Relation], kind: str, depth: int = 1) -> str:
+def value_of(tape: Tape, relations: Sequence[Relation], kind: str, depth: int = 1) -> str:
     """An expression of one kind over the columns of some relations: mostly a plain column."""
     columns = _columns(relations, kind)
-    form = draw(st.integers(0, 9))
+    form = tape.number(0, 9)
     if form <= 5 and columns:
-        return draw(st.sampled_from(columns))
+        return tape.one_of(columns)
     if kind == "struct" or depth == 0 or form == 6:
-        return draw(st.sampled_from(columns) if columns else _literals(kind))
+        return tape.one_of(columns) if columns else _literal(tape, kind)
     if form == 7:
-        test = draw(comparisons(relations, 0))
-        first, second = draw(values(relations, kind, 0)), draw(values(relations, kind, 0))
+        test = comparison(tape, relations, 0)
+        first, second = value_of(tape, relations, kind, 0), value_of(tape, relations, kind, 0)
         return f"CASE WHEN {test} THEN {first} ELSE {second} END"
     if form == 8:
-        return f"coalesce({draw(values(relations, kind, 0))}, {draw(_literals(kind))})"
+        return f"coalesce({value_of(tape, relations, kind, 0)}, {_literal(tape, kind)})"
     possible = [each for each in _functions(kind) if all(_columns(relations, operand) for operand in each[1])]
     if not possible:
-        return draw(_literals(kind))
-    template, operands = draw(st.sampled_from(possible))
-    return template.format(*(f"({draw(values(relations, operand, 0))})" for operand in operands))
+        return _literal(tape, kind)
+    template, operands = tape.one_of(possible)
+    return template.format(*(f"({value_of(tape, relations, operand, 0)})" for operand in operands))
 
 
-@st.composite
-def conditions(
-    draw: st.DrawFn,
+def condition(
+    tape: Tape,
     relations: Sequence[Relation],
     depth: int = 2,
-    nested: st.SearchStrategy[str] | None = None,
+    nesting: bool = False,
 ) -> str:
-    """A condition over the columns of some relations; `nested` gives conditions with subqueries."""
-    form = draw(st.integers(0, 5)) if depth else 0
+    """A condition over the columns of some relations; `nesting` allows subqueries in it."""
+    form = tape.number(0, 5) if depth else 0
     if form <= 2:
-        if nested is not None and draw(st.integers(0, 7)) == 0:
-            return draw(nested)
-        return draw(comparisons(relations))
+        if nesting and tape.number(0, 7) == 0:
+            return subquery(tape, relations)
+        return comparison(tape, relations)
     if form == 3:
-        inner = draw(conditions(relations, depth - 1, nested))
-        test = draw(st.sampled_from(("NULL", "TRUE", "FALSE", "DISTINCT FROM TRUE", None, None, None)))
-        negated = draw(st.sampled_from(("", "NOT ")))
+        inner = condition(tape, relations, depth - 1, nesting)
+        test = tape.one_of(("NULL", "TRUE", "FALSE", "DISTINCT FROM TRUE", None, None, None))
+        negated = tape.one_of(("", "NOT "))
         return f"NOT ({inner})" if test is None else f"(({inner}) IS {negated}{test})"
-    parts = [draw(conditions(relations, depth - 1, nested)) for _ in range(draw(st.integers(2, 3)))]
+    parts = [condition(tape, relations, depth - 1, nesting) for _ in range(tape.number(2, 3))]
     return "(" + (" AND " if form == 4 else " OR ").join(parts) + ")"
 
 
-@st.composite
-def comparisons(draw: st.DrawFn, relations: Sequence[Relation], depth: int = 1) -> str:
+def comparison(tape: Tape, relations: Sequence[Relation], depth: int = 1) -> str:
     """One comparison or test."""
-    kind = draw(st.sampled_from([each for each in COMPARED if _columns(relations, each)]))
-    value = draw(values(relations, kind, depth))
-    literal = _literals(kind)
-    negated = draw(st.sampled_from(("", "", "NOT ")))
-    match draw(st.integers(0, 8)):
+    kind = tape.one_of([each for each in COMPARED if _columns(relations, each)])
+    value = value_of(tape, relations, kind, depth)
+    negated = tape.one_of(("", "", "NOT "))
+    match tape.number(0, 8):
         case 0:
             return f"{value} IS {negated}NULL"
         case 1:
-            return f"{value} {negated}IN ({', '.join(draw(st.lists(literal, min_size=1, max_size=4)))})"
+            literals = [_literal(tape, kind) for _ in range(tape.number(1, 4))]
+            return f"{value} {negated}IN ({', '.join(literals)})"
         case 2:
-            return f"{value} {negated}BETWEEN {draw(literal)} AND {draw(literal)}"
+            return f"{value} {negated}BETWEEN {_literal(tape, kind)} AND {_literal(tape, kind)}"
         case 3 if kind == "text":
-            operator = draw(st.sampled_from(("LIKE", "LIKE", "ILIKE", "SIMILAR TO")))
-            pattern = "'k0[0-3].*'" if operator == "SIMILAR TO" else draw(st.sampled_from(PATTERNS))
+            operator = tape.one_of(("LIKE", "LIKE", "ILIKE", "SIMILAR TO"))
+            pattern = "'k0[0-3].*'" if operator == "SIMILAR TO" else tape.one_of(PATTERNS)
             return f"{value} {negated}{operator} {pattern}"
         case 3 if kind == "bool":
-            return f"{value} IS {negated}{draw(st.sampled_from(('TRUE', 'FALSE')))}"
+            return f"{value} IS {negated}{tape.one_of(('TRUE', 'FALSE'))}"
         case 4 if kind == "bool":
             return f"{negated}{value}"
         case 4 | 5:
-            return f"{value} {draw(st.sampled_from(COMPARISONS))} {draw(values(relations, kind, depth))}"
+            return f"{value} {tape.one_of(COMPARISONS)} {value_of(tape, relations, kind, depth)}"
         case _:
-            return f"{value} {draw(st.sampled_from(COMPARISONS))} {draw(literal)}"
+            return f"{value} {tape.one_of(COMPARISONS)} {_literal(tape, kind)}"
 
 
 def _of_table(shape: TableShape, alias: str, sql: str | None = None) -> Relation:
     return Relation(sql or shape.name, alias, shape.columns, shape.key)
 
 
-@st.composite
-def relations(draw: st.DrawFn, alias: str, ctes: Sequence[Relation] = ()) -> Relation:
+def relation_of(tape: Tape, alias: str, ctes: Sequence[Relation] = ()) -> Relation:
     """A table, a CTE, or a subquery of some shape."""
-    form = draw(st.integers(0, 12))
+    form = tape.number(0, 12)
     if form <= 1 and ctes:
-        cte = draw(st.sampled_from(ctes))
+        cte = tape.one_of(ctes)
         return Relation(cte.alias, alias, cte.columns, cte.key)
-    shape = draw(st.sampled_from(SHAPES))
+    shape = tape.one_of(SHAPES)
     inner = _of_table(shape, "i")
     if form <= 6:
         return _of_table(shape, alias)
-    where = draw(conditions((inner,), 1))
+    where = condition(tape, (inner,), 1)
     filtered = f"SELECT * FROM {inner.source} WHERE {where}"
     match form:
         case 7:
             return _of_table(shape, alias, f"({filtered})")
         case 8:
-            other = f"SELECT * FROM {inner.source} WHERE {draw(conditions((inner,), 1))}"
-            return _of_table(
-                shape, alias, f"({filtered} {draw(st.sampled_from(('UNION', 'UNION ALL')))} {other})"
-            )
+            other = f"SELECT * FROM {inner.source} WHERE {condition(tape, (inner,), 1)}"
+            return _of_table(shape, alias, f"({filtered} {tape.one_of(('UNION', 'UNION ALL'))} {other})")
         case 9:
-            limit, descending = draw(st.integers(0, 25)), draw(st.sampled_from(("", " DESC")))
+            limit, descending = tape.number(0, 25), tape.one_of(("", " DESC"))
             return _of_table(shape, alias, f"({filtered} ORDER BY {shape.key}{descending} LIMIT {limit})")
         case 10:
-            return draw(_grouped(shape, alias, filtered))
+            return _grouped(tape, shape, alias, filtered)
         case 11:
-            over = f"PARTITION BY {draw(st.sampled_from(inner.named('text')))} ORDER BY i.{shape.key}"
+            over = f"PARTITION BY {tape.one_of(inner.named('text'))} ORDER BY i.{shape.key}"
             numbered = f"(SELECT *, row_number() OVER ({over}) AS place_in FROM {inner.source} WHERE {where})"
             return Relation(numbered, alias, (*shape.columns, ("place_in", "int")), shape.key)
         case _:
@@ -220,10 +213,9 @@ def relations(draw: st.DrawFn, alias: str, ctes: Sequence[Relation] = ()) -> Rel
             return _of_table(shape, alias, kept)
 
 
-@st.composite
-def _grouped(draw: st.DrawFn, shape: TableShape, alias: str, filtered: str) -> Relation:
-    grouping = draw(st.sampled_from([each for each in shape.columns if each[1] in ("text", "int", "bool")]))
-    having = draw(st.sampled_from(("", " HAVING count(*) > 2", f" HAVING max({shape.key}) > 40")))
+def _grouped(tape: Tape, shape: TableShape, alias: str, filtered: str) -> Relation:
+    grouping = tape.one_of([each for each in shape.columns if each[1] in ("text", "int", "bool")])
+    having = tape.one_of(("", " HAVING count(*) > 2", f" HAVING max({shape.key}) > 40"))
     sql = (
         f"(SELECT {grouping[0]}, count(*) AS many, max({shape.key}) AS top, min({shape.key}) AS low "
         f"FROM ({filtered}) GROUP BY {grouping[0]}{having})"
@@ -232,16 +224,15 @@ def _grouped(draw: st.DrawFn, shape: TableShape, alias: str, filtered: str) -> R
     return Relation(sql, alias, tuple(dict(columns).items()), "top")
 
 
-@st.composite
-def subqueries(draw: st.DrawFn, outer: Sequence[Relation]) -> str:
+def subquery(tape: Tape, outer: Sequence[Relation]) -> str:
     """A condition with a subquery, perhaps a correlated one."""
-    shape = draw(st.sampled_from(SHAPES))
+    shape = tape.one_of(SHAPES)
     inner = _of_table(shape, "n")
-    where = draw(conditions((inner,), 1))
+    where = condition(tape, (inner,), 1)
     numbers = _columns(outer, "int")
-    number = draw(st.sampled_from(numbers))
-    negated = draw(st.sampled_from(("", "NOT ")))
-    match draw(st.integers(0, 4)):
+    number = tape.one_of(numbers)
+    negated = tape.one_of(("", "NOT "))
+    match tape.number(0, 4):
         case 0:
             return f"{number} {negated}IN (SELECT n.{shape.key} FROM {inner.source} WHERE {where})"
         case 1:
@@ -249,33 +240,32 @@ def subqueries(draw: st.DrawFn, outer: Sequence[Relation]) -> str:
                 f"{negated}EXISTS (SELECT 1 FROM {inner.source} WHERE n.{shape.key} = {number} AND {where})"
             )
         case 2:
-            best = draw(st.sampled_from(("max", "min", "count")))
+            best = tape.one_of(("max", "min", "count"))
             return f"{number} > (SELECT {best}(n.{shape.key}) FROM {inner.source} WHERE {where})"
         case 3:
             related = f"n.{shape.key} <= {number}"
             return f"{number} = (SELECT max(n.{shape.key}) FROM {inner.source} WHERE {related} AND {where})"
         case _:
-            operator = draw(st.sampled_from(("= ANY", "> ALL", "<> ALL")))
+            operator = tape.one_of(("= ANY", "> ALL", "<> ALL"))
             return f"{number} {operator} (SELECT n.{shape.key} FROM {inner.source} WHERE {where})"
 
 
-@st.composite
-def parts(draw: st.DrawFn) -> Parts:
+def parts_of(tape: Tape) -> Parts:
     """One to three relations, joined in some way, perhaps with CTEs in front."""
     ctes: list[Relation] = []
     texts: list[str] = []
-    if draw(st.integers(0, 3)) == 0:
-        shape = draw(st.sampled_from(SHAPES))
+    if tape.number(0, 3) == 0:
+        shape = tape.one_of(SHAPES)
         inner = _of_table(shape, "i")
-        where = draw(st.sampled_from(("", " WHERE "))) and " WHERE " + draw(conditions((inner,), 1))
-        kind = draw(st.sampled_from(("", "", "MATERIALIZED ", "NOT MATERIALIZED ")))
+        where = tape.one_of(("", " WHERE ")) and " WHERE " + condition(tape, (inner,), 1)
+        kind = tape.one_of(("", "", "MATERIALIZED ", "NOT MATERIALIZED "))
         texts.append(f"c AS {kind}(SELECT * FROM {inner.source}{where})")
         ctes.append(_of_table(shape, "c"))
-    first = draw(relations("t0", ctes))
+    first = relation_of(tape, "t0", ctes)
     joined, source = [first], first.source
     visible = [first]
-    for number in range(1, draw(st.sampled_from((1, 2, 2, 3)))):
-        join, other, still_visible = draw(_joined(visible, f"t{number}", ctes))
+    for number in range(1, tape.one_of((1, 2, 2, 3))):
+        join, other, still_visible = _joined(tape, visible, f"t{number}", ctes)
         source += join
         joined.append(other)
         if still_visible:
@@ -283,24 +273,23 @@ def parts(draw: st.DrawFn) -> Parts:
     return Parts(f"WITH {', '.join(texts)} " if texts else "", source, tuple(visible))
 
 
-@st.composite
 def _joined(
-    draw: st.DrawFn, before: Sequence[Relation], alias: str, ctes: Sequence[Relation]
+    tape: Tape, before: Sequence[Relation], alias: str, ctes: Sequence[Relation]
 ) -> tuple[str, Relation, bool]:
     """One more relation with the text that joins it, and whether its columns are visible behind the join."""
-    other = draw(relations(alias, ctes))
-    left = draw(st.sampled_from(_columns(before, "int")))
-    right = draw(st.sampled_from([f"{alias}.{other.key}", *other.named("int")]))
+    other = relation_of(tape, alias, ctes)
+    left = tape.one_of(_columns(before, "int"))
+    right = tape.one_of([f"{alias}.{other.key}", *other.named("int")])
     on = f"{left} = {right}"
     both = (*before, other)
-    if draw(st.booleans()):
-        on += f" AND {draw(conditions(both, 1))}"
-    match draw(st.integers(0, 9)):
+    if tape.number(0, 1):
+        on += f" AND {condition(tape, both, 1)}"
+    match tape.number(0, 9):
         case 0:
-            return f" {draw(st.sampled_from(('SEMI', 'ANTI')))} JOIN {other.source} ON {on}", other, False
+            return f" {tape.one_of(('SEMI', 'ANTI'))} JOIN {other.source} ON {on}", other, False
         case 1:
-            inner = _of_table(draw(st.sampled_from(SHAPES)), "l")
-            where = f"l.{inner.key} <= {left} AND {draw(conditions((inner,), 1))}"
+            inner = _of_table(tape.one_of(SHAPES), "l")
+            where = f"l.{inner.key} <= {left} AND {condition(tape, (inner,), 1)}"
             lateral = (
                 f"(SELECT max(l.{inner.key}) AS top, count(*) AS many FROM {inner.source} WHERE {where})"
             )
@@ -319,26 +308,24 @@ def _joined(
                 True,
             )
         case _:
-            return f" {draw(st.sampled_from(JOINS))} {other.source} ON {on}", other, True
+            return f" {tape.one_of(JOINS)} {other.source} ON {on}", other, True
 
 
-@st.composite
-def filtered(draw: st.DrawFn) -> tuple[Parts, str]:
+def filtered(tape: Tape) -> tuple[Parts, str]:
     """Parts of a statement with a condition."""
-    drawn = draw(parts())
-    return drawn, draw(conditions(drawn.relations, 2, subqueries(drawn.relations)))
+    drawn = parts_of(tape)
+    return drawn, condition(tape, drawn.relations, 2, nesting=True)
 
 
-@st.composite
-def statements(draw: st.DrawFn) -> str:
+def statement(tape: Tape) -> str:
     """A whole statement."""
-    drawn, where = draw(filtered())
+    drawn, where = filtered(tape)
     columns = drawn.columns()
-    shown = draw(st.lists(st.sampled_from(columns), min_size=1, max_size=3, unique=True))
+    shown = tape.some_of(columns, 3)
     keys = [f"{relation.alias}.{relation.key}" for relation in drawn.relations]
-    match draw(st.integers(0, 9)):
+    match tape.number(0, 9):
         case 0:
-            count = draw(st.integers(0, 20))
+            count = tape.number(0, 20)
             return drawn.select(
                 ", ".join([*keys, *_exact(shown, keys)]), where, f" ORDER BY ALL LIMIT {count}"
             )
@@ -346,7 +333,7 @@ def statements(draw: st.DrawFn) -> str:
             return drawn.select(f"DISTINCT {', '.join(shown)}", where)
         case 2:
             group = shown[0]
-            having = draw(st.sampled_from(("", " HAVING count(*) > 1", f" HAVING max({keys[0]}) < 60")))
+            having = tape.one_of(("", " HAVING count(*) > 1", f" HAVING max({keys[0]}) < 60"))
             return drawn.select(
                 f"{group}, count(*), max({keys[0]}), min({shown[-1]})", where, f" GROUP BY {group}{having}"
             )
@@ -358,9 +345,9 @@ def statements(draw: st.DrawFn) -> str:
                 f"{', '.join(keys)}, sum({keys[0]}) OVER (PARTITION BY {shown[-1]}), {window}", where
             )
         case 5:
-            other = draw(conditions(drawn.relations, 1))
+            other = condition(tape, drawn.relations, 1)
             second = Parts("", drawn.source, drawn.relations)
-            operator = draw(st.sampled_from(("UNION", "UNION ALL", "EXCEPT", "INTERSECT", "EXCEPT ALL")))
+            operator = tape.one_of(("UNION", "UNION ALL", "EXCEPT", "INTERSECT", "EXCEPT ALL"))
             return f"{drawn.select(keys[0], where)} {operator} {second.select(keys[0], other)}"
         case _:
             return drawn.select(", ".join(dict.fromkeys([*keys, *shown])), where)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 import duckdb
@@ -12,13 +13,16 @@ from hypothesis import given, settings
 
 import pruner_duckdb
 from tests.engines.duckdb_tables import Rows, indexed
-from tests.engines.random_statements import statements
+from tests.engines.random_statements import statement
 from tests.engines.random_tables import everything, without_sign_of_zero, write_random_tables
+from tests.engines.tape import tapes
 from tests.support import profiles
 
-STATEMENTS = 2000
-EXAMPLES = 2600
-"""More than statements, because hypothesis makes some twice."""
+STATEMENTS = 2200
+FAILED_INSIDE = "InternalException"
+"""DuckDB 2.0 fails so over any Parquet files where a filter on a field of a struct stands in a subquery that is there
+twice.
+"""
 PASSED: set[str] = set()
 SEEN: Counter[str] = Counter()
 
@@ -26,18 +30,33 @@ SEEN: Counter[str] = Counter()
 class Pair:
     """The pruned connection and one that reads every row."""
 
-    def __init__(self, pruned: pruner_duckdb.Connection, full: duckdb.DuckDBPyConnection) -> None:
-        self.pruned = pruned
-        self.full = full
+    def __init__(self, roots: Mapping[str, Path]) -> None:
+        self._roots = roots
+        self._tables = {name: indexed(root) for name, root in roots.items()}
+        self.pruned = self._connect()
+        self.full = everything(roots)
+
+    def _connect(self) -> pruner_duckdb.Connection:
+        return pruner_duckdb.connect(self._tables, config={"threads": 1})
+
+    def connect_again(self) -> None:
+        """Leave a database that DuckDB has ended because of an error inside."""
+        self.pruned.close()
+        self.pruned = self._connect()
+
+    def without_pruner(self, sql: str) -> Rows | str:
+        """What DuckDB, its optimizer on, makes of a statement over the same files."""
+        with duckdb.connect(config={"threads": 1}) as plain:
+            for name, root in self._roots.items():
+                plain.execute(
+                    f"CREATE VIEW {name} AS FROM read_parquet('{root}/**/*.parquet', hive_partitioning = true)"
+                )
+            return outcome(plain, sql)
 
 
 @pytest.fixture(scope="module")
 def pair(tmp_path_factory: pytest.TempPathFactory) -> Pair:
-    roots = write_random_tables(tmp_path_factory.mktemp("random"))
-    return Pair(
-        pruner_duckdb.connect({name: indexed(root) for name, root in roots.items()}, config={"threads": 1}),
-        everything(roots),
-    )
+    return Pair(write_random_tables(tmp_path_factory.mktemp("random")))
 
 
 def outcome(connection: Any, sql: str) -> Rows | str:
@@ -57,13 +76,18 @@ def remember(kind: str, pruned: pruner_duckdb.Connection) -> None:
     SEEN[f"{kind}: fall back"] += any(scan.reason is not None for scan in scans)
 
 
-@settings(max_examples=profiles.examples(EXAMPLES))
-@given(sql=statements())
+@settings(max_examples=profiles.examples(STATEMENTS))
+@given(sql=tapes().map(statement))
 def test_random_statements_lose_no_row(pair: Pair, sql: str) -> None:
     if sql in PASSED:
         return
     pair.pruned.last_plans.clear()
     found = outcome(pair.pruned, sql)
+    if found == FAILED_INSIDE:
+        pair.connect_again()
+        assert pair.without_pruner(sql) == FAILED_INSIDE, sql
+        SEEN["fail inside"] += 1
+        return
     assert found == outcome(pair.full, sql), sql
     PASSED.add(sql)
     remember("statements", pair.pruned)
@@ -76,7 +100,8 @@ def test_the_random_statements_do_prune(record_property: Callable[[str, object],
     total = SEEN["statements"]
     counts = {name.partition(": ")[2]: SEEN[name] for name in sorted(SEEN) if name.startswith("statements: ")}
     record_property("figure", f"{total:,} random statements over pruned tables: {counts}")
-    assert total >= profiles.examples(EXAMPLES) * STATEMENTS / EXAMPLES
+    assert total >= 0.95 * profiles.examples(STATEMENTS), "hardly any is made twice"
+    assert SEEN["fail inside"] <= 0.005 * total, "hardly ever"
     assert counts["prune"] > 0.35 * total, counts
     assert counts["have rows"] > 0.3 * total, counts
     assert counts["fall back"] < 0.05 * total, counts

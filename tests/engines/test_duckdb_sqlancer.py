@@ -24,6 +24,7 @@ import pruner_duckdb
 from tests.engines.duckdb_tables import Rows, indexed
 from tests.engines.random_statements import Parts, filtered
 from tests.engines.random_tables import without_sign_of_zero, write_random_tables
+from tests.engines.tape import Tape, tapes
 from tests.support import profiles
 
 PARTITIONED = 250
@@ -87,15 +88,13 @@ AGGREGATES = {"min": "min", "max": "max", "count": "sum", "sum": "sum"}
 """Aggregates with what combines their values over parts."""
 
 
-@st.composite
-def cases(draw: st.DrawFn) -> tuple[Parts, str, list[str], Any]:
-    parts, condition = draw(filtered())
-    shown = draw(st.lists(st.sampled_from(parts.columns()), min_size=1, max_size=3, unique=True))
-    return parts, condition, shown, draw(st.sampled_from(PARTITIONINGS))
+def case_of(tape: Tape) -> tuple[Parts, str, list[str], Any]:
+    parts, condition = filtered(tape)
+    return parts, condition, tape.some_of(parts.columns(), 3), tape.one_of(PARTITIONINGS)
 
 
 @settings(max_examples=profiles.examples(PARTITIONED))
-@given(case=cases())
+@given(case=tapes().map(case_of))
 def test_three_parts_are_the_whole(pruned: pruner_duckdb.Connection, case: tuple[Any, ...]) -> None:
     parts, condition, shown, partitioning = case
     pruned.last_plans.clear()
@@ -111,7 +110,7 @@ def test_three_parts_are_the_whole(pruned: pruner_duckdb.Connection, case: tuple
 
 
 @settings(max_examples=profiles.examples(PARTITIONED // 2))
-@given(case=cases(), name=st.sampled_from(sorted(AGGREGATES)))
+@given(case=tapes().map(case_of), name=st.sampled_from(sorted(AGGREGATES)))
 def test_aggregates_of_three_parts_make_that_of_the_whole(
     pruned: pruner_duckdb.Connection, case: tuple[Any, ...], name: str
 ) -> None:
@@ -128,7 +127,7 @@ def test_aggregates_of_three_parts_make_that_of_the_whole(
 
 
 @settings(max_examples=profiles.examples(COUNTED))
-@given(case=filtered())
+@given(case=tapes().map(filtered))
 def test_where_counts_as_the_select_list_does(
     pruned: pruner_duckdb.Connection, case: tuple[Parts, str]
 ) -> None:
