@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from pruner.indexes.optional import ListedEvidence, NotingEvidence, RowEvidence
+from pruner.indexes.optional import CountingEvidence, ListedEvidence, NotingEvidence, RowEvidence
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -78,6 +78,11 @@ class Source(ABC):
         """The evidence where it keeps values to look into; None where it does not."""
         return None
 
+    @property
+    def counted(self) -> CountingEvidence | None:
+        """The evidence where it knows how many values each slice holds; None where it does not."""
+        return None
+
     def focused(self, leaves: Sequence[Leaf]) -> Source:
         """The source for one predicate, of which these are the leaves on the field."""
         return self
@@ -128,6 +133,11 @@ class RecordsSource(Source):
     def listed(self) -> ListedEvidence | None:
         """See `Source.listed`."""
         return self.evidence if isinstance(self.evidence, ListedEvidence) else None
+
+    @property
+    def counted(self) -> CountingEvidence | None:
+        """See `Source.counted`."""
+        return self.evidence if isinstance(self.evidence, CountingEvidence) else None
 
 
 class PathSource(RecordsSource):
@@ -253,6 +263,11 @@ class _SourceOfIndex(Source):
     def listed(self) -> ListedEvidence | None:
         """See `Source.listed`."""
         return self._source.listed
+
+    @property
+    def counted(self) -> CountingEvidence | None:
+        """See `Source.counted`."""
+        return self._source.counted
 
 
 class EitherSource(_SourceOfIndex):

@@ -1,15 +1,27 @@
-r"""Keys of bitmaps as people know them: `column$value$partition$file_group` (Hudi's RFC-92, Bitmap Metadata Structure).
+r"""Keys of records as people know them from Hudi. Nothing is stored under them: `pruner inspect` shows them.
+
+Bitmaps have `column$value$partition$file_group` (RFC-92, Bitmap Metadata Structure).
 
 `$` and `\` within a part are written `\$` and `\\`, so that a key always comes apart as it was put together (trap N5).
 NULL is written `\N`, which no value is; the partition of a table without any is `.`, and one that is really named so
-is `\.`. Nothing is stored under these keys: they are how `pruner inspect` shows the index and searches it.
+is `\.`.
+
+Bloom filters have the Base64 of a hash of the partition and, behind it, that of a hash of the file's name (RFC-37).
+Hudi's `HashID` says which: XXH64 with the seed below, highest byte first, and MD5.
 """
 
 from __future__ import annotations
 
+import base64
+import hashlib
+
+import xxhash
+
 SEPARATOR = "$"
 _NULL = "\\N"
 _UNPARTITIONED = "."
+_SEED = 0xFFFFFFFFDABADABA
+"""Java's int 0xdabadaba as 64 bits."""
 
 
 def stem(column: str, value: str | None) -> str:
@@ -25,6 +37,13 @@ def place(partition: str, file_group: str) -> str:
     else:
         shown = _escaped(partition) if partition else _UNPARTITIONED
     return f"{shown}{SEPARATOR}{_escaped(file_group)}"
+
+
+def file_key(partition: str, file_name: str) -> str:
+    """The key of a file's bloom filter; "" is the partition of a table without any."""
+    of_partition = xxhash.xxh64_digest((partition or _UNPARTITIONED).encode(), _SEED)
+    of_file = hashlib.md5(file_name.encode(), usedforsecurity=False).digest()
+    return (base64.b64encode(of_partition) + base64.b64encode(of_file)).decode()
 
 
 def split(key: str) -> tuple[str, str | None, str, str]:

@@ -158,6 +158,16 @@ class NotingEvidence(Evidence, Protocol):
 
 
 @runtime_checkable
+class CountingEvidence(Evidence, Protocol):
+    """Evidence that knows how many values each slice holds, and not which."""
+
+    @property
+    def distinct(self) -> NDArray[np.int64]:
+        """Number of distinct values of each slice, NULL aside; -1 where it is not covered."""
+        ...
+
+
+@runtime_checkable
 class RowEvidence(Evidence, Protocol):
     """Evidence that knows the single rows of slices.
 

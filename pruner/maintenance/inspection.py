@@ -11,8 +11,8 @@ import numpy as np
 from pruner.errors import IndexDefinitionError
 from pruner.evidence.snapshot import SnapshotEvidence
 from pruner.expr.identifier import render_column_path
-from pruner.indexes.keys import SEPARATOR, place, stem
-from pruner.indexes.optional import ListedEvidence
+from pruner.indexes.keys import SEPARATOR, file_key, place, stem
+from pruner.indexes.optional import CountingEvidence, ListedEvidence
 from pruner.indexes.row_sets import rows_of
 
 if TYPE_CHECKING:
@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 class IndexEntry:
     """One value in one slice: the key by RFC-92, the number of rows, and the first positions of those rows (0-based).
 
-    `positions` is None where they cannot be read or mean nothing (a slice with log files).
+    Of a bloom filter one slice: the key by RFC-37, and the number of distinct values. `positions` is None where they
+    cannot be read or mean nothing (a slice with log files, a filter).
     """
 
     key: str
@@ -62,12 +63,27 @@ def entries(
         for source in evidence.sources(field).usable:
             if source.index != definition.name:
                 continue
-            listed = source.listed
-            if listed is None:
+            listed, counted = source.listed, source.counted
+            if listed is not None:
+                yield from _of_field(listed, field, snapshot, prefix, positions)
+            elif counted is not None:
+                yield from _of_slices(counted, snapshot, prefix)
+            else:
                 raise IndexDefinitionError(
                     f"index {definition.name!r} is of type {definition.using}, which keeps no values to look into"
                 )
-            yield from _of_field(listed, field, snapshot, prefix, positions)
+
+
+def _of_slices(evidence: CountingEvidence, snapshot: Snapshot, prefix: str) -> Iterator[IndexEntry]:
+    """One entry for each slice, by the keys of RFC-37."""
+    columns: Any = snapshot.columns
+    for ordinal in np.flatnonzero(evidence.covered).tolist():
+        path: Any = snapshot.partitions.paths[columns.column("partition")[ordinal].as_py()]
+        base_file: str | None = columns.column("base_file")[ordinal].as_py()
+        name = columns.column("file_id")[ordinal].as_py() if base_file is None else base_file
+        key = file_key(path.as_py(), name.rpartition("/")[2])
+        if key.startswith(prefix):
+            yield IndexEntry(key, int(evidence.distinct[ordinal]), None)
 
 
 def _of_field(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import datetime
+import hashlib
 import math
 from collections.abc import Callable
 from decimal import Decimal
@@ -13,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import xxhash
 
 import pruner
 from pruner.arrow import arrow
@@ -214,6 +217,24 @@ def test_i4_damaged_segments_keep_their_files(tmp_path: Path) -> None:
     assert told
     segment.write_bytes(sound)
     assert pruner.open_table(str(root)).plan(f"x = {values[3][0]}").kept == 1
+
+
+def test_filters_are_listed_by_the_keys_of_rfc_37(tmp_path: Path) -> None:
+    """RFC-37, MetaIndex/BloomFilter: key = base64_encode(hash64(partition name) + hash128(file path))."""
+    files = {"p=1/a.parquet": {"x": [1, 2, 2, None]}, "p=2/a.parquet": {"x": [3]}}
+    table = _table(tmp_path / "t", files, ["x"])
+    found = {entry.key: (entry.cardinality, entry.positions) for entry in table.inspect("values")}
+    partition = xxhash.xxh64(b"p=1", seed=0xFFFFFFFFDABADABA).intdigest().to_bytes(8, "big")
+    file = hashlib.md5(b"a.parquet").digest()
+    key = base64.b64encode(partition).decode() + base64.b64encode(file).decode()
+    assert len(key) == 12 + 24
+    assert found[key] == (2, None)
+    assert sorted(found.values()) == [(1, None), (2, None)]
+    assert [entry.key for entry in table.inspect("values", key[:12])] == [key]
+    flat = _table(tmp_path / "flat", {"a.parquet": {"x": [1]}}, ["x"])
+    (entry,) = flat.inspect("values")
+    unpartitioned = xxhash.xxh64(b".", seed=0xFFFFFFFFDABADABA).intdigest().to_bytes(8, "big")
+    assert entry.key.startswith(base64.b64encode(unpartitioned).decode())
 
 
 def test_sql_and_options(tmp_path: Path) -> None:

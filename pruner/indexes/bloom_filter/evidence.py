@@ -48,6 +48,7 @@ class BloomEvidence:
         self._failed: dict[str, None] = {}
         self.count = len(filters.covered)
         self.covered = filters.covered
+        self.distinct = filters.distinct
 
     @property
     def notes(self) -> tuple[str, ...]:

@@ -39,14 +39,16 @@ class Filters:
     """The filters of many slices.
 
     `covered` are the slices with a usable record. `group_of[i]` is the position in `groups` of what holds the filter of
-    slice i, and `row_of[i]` its row there; `NO_GROUP` where the slice holds no value, or is not covered. `lows` and
-    `highs` bound dates and timestamps. `notes` says why slices with a record are not covered.
+    slice i, and `row_of[i]` its row there; `NO_GROUP` where the slice holds no value, or is not covered. `distinct`
+    is the number of its values. `lows` and `highs` bound dates and timestamps. `notes` says why slices with a record
+    are not covered.
     """
 
     covered: Mask
     groups: tuple[WholeFilters | StripedFilters, ...]
     group_of: NDArray[np.int16]
     row_of: NDArray[np.int32]
+    distinct: Integers
     lows: Integers
     highs: Integers
     calendar_open: Mask | None
@@ -89,6 +91,7 @@ def load_parts(parts: Sequence[RecordPart], count: int, field: Field) -> Filters
         groups=tuple(groups),
         group_of=group_of,
         row_of=row_of,
+        distinct=place(_ints(records, "distinct", -1), -1),
         lows=place(_ints(records, "low"), 0),
         highs=place(_ints(records, "high"), 0),
         calendar_open=is_open if is_open.any() else None,
