@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from pruner_duckdb.casts import may_fail
 from pruner_duckdb.listed import listed_sql, parameter_values
 from pruner_duckdb.merged_rows import ALWAYS, own_name
 from pruner_duckdb.native import folded
@@ -168,7 +169,11 @@ def _alike(snapshot: Snapshot, ordinals: NDArray[np.intp], shape: ScanShape, rea
     for number in different:
         columns = kinds.columns[number] if number >= 0 else None
         # A column of that name hides DuckDB's own.
-        if columns is not None and not (by_position and _POSITION in columns.by_name):
+        if (
+            columns is not None
+            and not (by_position and _POSITION in columns.by_name)
+            and not _may_fail(columns, shape, reading)
+        ):
             alike.setdefault(_signature(columns, shape, reading, number), {})[number] = columns
     if len(alike) == 1 and len(next(iter(alike.values()))) == len(different):
         return _Parts([_Group(tuple(next(iter(alike.values())).values()), ordinals)], none)
@@ -184,6 +189,13 @@ def _signature(columns: FileColumns, shape: ScanShape, reading: Reading, number:
     held = [columns.by_name.get(folded(name)) for name in _read_of_files(shape, reading)]
     types = tuple(None if each is None else each[1] or number for each in held)
     return types, _POSITION in columns.by_name
+
+
+def _may_fail(columns: FileColumns, shape: ScanShape, reading: Reading) -> bool:
+    """Tell whether a column of the files that is read may have values without an image in the table's type."""
+    wanted = {folded(name): data_type for name, data_type, path in shape.columns if path is None}
+    held = [columns.by_name.get(folded(name)) for name in _read_of_files(shape, reading)]
+    return any(each and each[1] and may_fail(each[1], wanted[folded(each[0])]) for each in held)
 
 
 def _read_of_files(shape: ScanShape, reading: Reading) -> list[str]:
