@@ -19,6 +19,20 @@ from pruner_duckdb.trees import nodes_below
 
 Node: TypeAlias = dict[str, Any]
 
+_Part: TypeAlias = "tuple[Any, frozenset[str], bool]"
+
+_MORE_OF_A_STAR = (
+    "exclude_list",
+    "replace_list",
+    "rename_list",
+    "qualified_exclude_list",
+    "columns",
+    "expr",
+    "alias",
+)
+_MORE_OF_A_SELECT = ("modifiers", "group_expressions", "group_sets", "having", "qualify", "sample")
+"""What makes the columns of `SELECT *` matter."""
+
 NO_LOCATION = 1 << 62
 """Locations from here on mean that the parser kept none."""
 
@@ -173,17 +187,21 @@ class _Walk:
         self._plain = True
 
     def select(self, root: Node) -> Select:
-        pending: list[tuple[Any, frozenset[str]]] = [(root, frozenset())]
+        # With each part the CTEs that it sees, and whether `*` in it stands for columns of tables.
+        pending: list[_Part] = [(root, frozenset(), True)]
         while pending:
-            node, visible = pending.pop()
+            node, visible, stars = pending.pop()
             if isinstance(node, list):
-                pending.extend((child, visible) for child in cast("list[Any]", node))
+                pending.extend((child, visible, stars) for child in cast("list[Any]", node))
             elif isinstance(node, dict):
                 inner = cast("Node", node)
                 self._visit(inner, visible)
+                self._every_column |= stars and inner.get("type") == "STAR"
                 if inner.get("cte_map"):
                     visible = self._enter_ctes(inner["cte_map"]["map"], visible, pending)
-                pending.extend((child, visible) for child in _children(inner))
+                if inner.get("type") == "SELECT_NODE":
+                    stars = _shows_table(inner["from_table"], visible)
+                pending.extend((child, visible, stars) for child in _children(inner))
         # The name of a table, as a column, means all of its columns.
         whole_row = any(each.shown_as.lower() in self._last_names for each in self._references)
         return Select(
@@ -199,15 +217,13 @@ class _Walk:
             plain=self._plain,
         )
 
-    def _enter_ctes(
-        self, ctes: list[Node], visible: frozenset[str], pending: list[tuple[Any, frozenset[str]]]
-    ) -> frozenset[str]:
+    def _enter_ctes(self, ctes: list[Node], visible: frozenset[str], pending: list[_Part]) -> frozenset[str]:
         for cte in ctes:
             name = cte["key"].lower()
             self._ctes.add(name)
             query = cte["value"].get("query_node") or cte["value"].get("query", {}).get("node", {})
             recursive = query.get("type") == "RECURSIVE_CTE_NODE"
-            pending.append((cte["value"], visible | {name} if recursive else visible))
+            pending.append((cte["value"], visible | {name} if recursive else visible, True))
             visible |= {name}
         return visible
 
@@ -240,7 +256,7 @@ class _Walk:
                     self._parameters.append(Parameter(str(node["identifier"]), span))
             case "OPERATOR_CAST":
                 self._plain = False
-            case "STAR" | "PIVOT" | "POSITIONAL_REFERENCE":
+            case "PIVOT" | "POSITIONAL_REFERENCE":
                 self._every_column = True
             case "JOIN":
                 self._every_column |= node.get("ref_type") == "NATURAL"
@@ -297,13 +313,53 @@ class _Walk:
 
 def _children(node: Node) -> Iterable[Any]:
     """Lists and objects below a node, CTEs aside; a table function's own call is part of the reference, its
-    arguments are not.
+    arguments are not, and `*` of an EXISTS stands for nothing.
     """
     for key, child in node.items():
-        if key == "function" and node.get("type") == "TABLE_FUNCTION":
+        if key == "subquery" and _is_of_any_row(node):
+            yield {**child, "node": {**child["node"], "select_list": []}}
+        elif key == "function" and node.get("type") == "TABLE_FUNCTION":
             yield child.get("arguments") or child.get("children")
         elif key != "cte_map" and isinstance(child, dict | list):
             yield child
+
+
+def _is_of_any_row(node: Node) -> bool:
+    """Tell whether a node is `EXISTS (SELECT * FROM …)`, which is about rows, whatever their columns."""
+    if node.get("type") != "SUBQUERY" or node.get("subquery_type") not in ("EXISTS", "NOT_EXISTS"):
+        return False
+    query = node["subquery"].get("node", {})
+    return query.get("type") == "SELECT_NODE" and _is_of_whole_rows(query)
+
+
+def _is_of_whole_rows(query: Node) -> bool:
+    """Tell whether a query is `SELECT * FROM … WHERE …` and no more."""
+    items = query["select_list"]
+    return (
+        len(items) == 1
+        and items[0].get("type") == "STAR"
+        and not any(items[0].get(key) for key in _MORE_OF_A_STAR)
+        and not any(query.get(key) for key in _MORE_OF_A_SELECT)
+        and query.get("aggregate_handling") == "STANDARD_HANDLING"
+    )
+
+
+def _shows_table(from_table: Node | None, visible: frozenset[str]) -> bool:
+    """Tell whether `*` over a FROM may stand for columns of tables, and not only for what a subquery names."""
+    pending = [from_table]
+    while pending:
+        part = pending.pop()
+        match (part or {}).get("type"):
+            case "JOIN" if part is not None:
+                pending += [part["left"], part["right"]]
+            case "BASE_TABLE" if part is not None:
+                if part.get("schema_name") or str(part["table_name"]).lower() not in visible:
+                    return True
+            case "SUBQUERY" | "EMPTY" | "TABLE_FUNCTION" | "EXPRESSION_LIST":
+                pass
+            case _:
+                return True
+    return False
 
 
 def _position(reference: Reference) -> int:
