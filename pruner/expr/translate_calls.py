@@ -89,7 +89,7 @@ class Calls:
                 return Call(part.name.lower(), (self.value(node.expression),))
             case exp.TimestampTrunc(unit=exp.Var() as unit) if not node.args.get("zone"):
                 return Call("date_trunc", (Literal(unit.name.lower(), pa.string()), self.value(node.this)))
-            case exp.Date() if _given(node) == {"this"}:
+            case exp.Date() | exp.TsOrDsToDate() if _given(node) - {"safe"} == {"this"}:
                 return Call("cast", (self.value(node.this),), pa.date32())
             case exp.TsOrDsAdd(unit=exp.Var() as unit) if unit.name.lower() == "day":
                 return Call("add", (self.value(node.this), self.value(node.expression)))

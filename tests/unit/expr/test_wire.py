@@ -14,11 +14,19 @@ from hypothesis import strategies as st
 
 from pruner.errors import PredicateError
 from pruner.expr import nodes
+from pruner.expr.values import Interval
 from pruner.expr.wire import Node, expression_of, node_of
 from pruner.limits import PREDICATE_DEPTH
 
 _INTEGERS = st.integers(-(2**80), 2**80)
+_INTERVALS = st.builds(
+    Interval,
+    st.integers(-999_999, 999_999),
+    st.integers(-99_999_999, 99_999_999),
+    st.integers(-(2**62), 2**62),
+)
 _LITERALS = st.one_of(
+    _INTERVALS.map(lambda value: nodes.Literal(value, pa.month_day_nano_interval())),
     st.builds(nodes.Literal, st.none(), st.sampled_from([pa.null(), pa.int32(), pa.string()])),
     st.builds(nodes.Literal, st.booleans(), st.just(pa.bool_())),
     st.builds(nodes.Literal, _INTEGERS, st.sampled_from([pa.int8(), pa.int64(), pa.uint64()])),
@@ -43,7 +51,7 @@ _COLUMNS = st.builds(nodes.Column, st.lists(st.text(), min_size=1, max_size=3).m
 def _larger(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
     several = st.lists(inner, min_size=2, max_size=3).map(tuple)
     return st.one_of(
-        st.builds(nodes.Call, st.text(), several, st.none() | st.just(pa.int64())),
+        st.builds(nodes.Call, st.text(), several | st.just(()), st.none() | st.just(pa.int64())),
         st.builds(nodes.Compare, st.sampled_from(nodes.Operator), inner, inner),
         st.builds(nodes.IsNull, inner),
         st.builds(nodes.Like, inner, st.text(), st.none() | st.text(max_size=1)),
