@@ -19,6 +19,8 @@ import xxhash
 
 import pruner
 from pruner.arrow import arrow
+from tests.support.hudi_tables import HudiTables
+from tests.support.union_rows import union_rows
 
 Columns = dict[str, Any]
 
@@ -184,6 +186,28 @@ def test_t4_t8_files_that_change_are_open_until_the_refresh(tmp_path: Path) -> N
     assert sorted(Path(file).stem for file in before.plan("x = 3").files) == ["b"]
     table.drop_index("values")
     assert len(_kept(table, "x = 9")) == 3
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("version", [6, 8, 9])
+def test_t1_filters_hold_what_log_files_brought(
+    hudi_tables: HudiTables, tmp_path: Path, version: int
+) -> None:
+    """T1 (HUDI-8588, HUDI-6649), R5: the filter of a slice is about the union of its files."""
+    path = hudi_tables.path(f"mor_commit_time_v{version}")
+    table = pruner.open_table(str(path), index_uri=str(tmp_path / "index"))
+    table.create_index("values", on=["id", "seats", "fare"], using="bloom_filter", options={"fpp": "0.0001"})
+    asked = 0
+    for entry in table.snapshot().slices:
+        assert entry.log_files
+        for row in union_rows(path, entry):
+            for column in ("id", "seats", "fare"):
+                if row[column] is not None:
+                    kept = table.plan(f"{column} = {row[column]!r}", dialect="spark").slices
+                    assert entry.file_id in {each.file_id for each in kept}
+                    asked += 1
+    assert asked
+    assert table.plan("id = 1000000", dialect="spark").kept == 0
 
 
 def test_a_part_of_the_partitions(tmp_path: Path) -> None:
