@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from threading import RLock
 from typing import TYPE_CHECKING
 
@@ -15,7 +16,7 @@ from pruner.maintenance.build import Indexing, RefreshResult, is_forced
 from pruner.maintenance.compaction import Compaction, CompactResult
 from pruner.maintenance.doctor import examine
 from pruner.maintenance.inspection import entries
-from pruner.maintenance.status import TableStatus, index_status
+from pruner.maintenance.status import IndexStatus, TableStatus, index_status
 from pruner.maintenance.verification import changed_files, partition_stats_problems
 from pruner.metadata.last_snapshot import LastSnapshot
 from pruner.metadata.segment_cache import SegmentCache
@@ -23,6 +24,7 @@ from pruner.metadata.table import MetadataTable
 from pruner.pipeline.runners import LOCAL, runner_for
 from pruner.planning.pinned import PinnedSnapshot, View
 from pruner.planning.planner import Planner
+from pruner.planning.usage import Usage
 from pruner.storage.opening import open_store
 from pruner.tables.detect import open_table_source
 
@@ -89,6 +91,7 @@ class Table:
         self._metadata = metadata
         self._max_staleness = max_staleness
         self._segments = SegmentCache(lambda: metadata, index_memory)
+        self._usage = Usage()
         self._lock = RLock()
         self._view: View | None = None
         self._last_snapshot = LastSnapshot(source, metadata)
@@ -275,7 +278,10 @@ class Table:
             uncoverable=dict(snapshot.uncoverable_because),
             indexes=()
             if state is None
-            else tuple(index_status(each, state, snapshot, self._segments) for each in state.definitions),
+            else tuple(
+                self._measured(index_status(each, state, snapshot, self._segments), view)
+                for each in state.definitions
+            ),
             problems=dict(snapshot.problems),
             fallbacks=self._unreadable,
         )
@@ -378,7 +384,18 @@ class Table:
         return PinnedSnapshot(view, self._unreadable)
 
     def _planner(self, snapshot: Snapshot, evidence: SnapshotEvidence) -> Planner:
-        return Planner(snapshot, evidence, self.storage_options)
+        return Planner(snapshot, evidence, self.storage_options, self._usage, evidence.cost)
+
+    def _measured(self, status: IndexStatus, view: View) -> IndexStatus:
+        """The status with what the index costs this process, and what it saved here."""
+        cost, saved = view.planner.cost(status.name), self._usage.of(status.name)
+        return replace(
+            status,
+            memory=cost.memory if cost else 0,
+            load_seconds=cost.load_seconds if cost else None,
+            plans=saved.plans,
+            dropped=saved.dropped,
+        )
 
     def _current(self) -> View:
         """The newest view, made again only where a look at the table or at the log shows a change.

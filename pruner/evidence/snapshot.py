@@ -7,6 +7,8 @@ reason is recorded.
 
 from __future__ import annotations
 
+import time
+from dataclasses import dataclass
 from functools import partial
 from threading import Lock
 from typing import TYPE_CHECKING
@@ -52,6 +54,19 @@ PARTITION_SOURCE = "partition"
 """Name under which reports show evidence from partition values, which no index had to be built for."""
 
 
+@dataclass(frozen=True, slots=True)
+class IndexCost:
+    """What one index costs a process: `bytes` stored, of which `memory` bytes of records are held.
+
+    `load_seconds` is how long it took to load what every plan needs, None where nothing was loaded.
+    """
+
+    name: str
+    bytes: int
+    memory: int
+    load_seconds: float | None
+
+
 class SnapshotEvidence:
     """Gives the sources for the fields of one snapshot under one state of the metadata table; loads each once."""
 
@@ -61,7 +76,18 @@ class SnapshotEvidence:
         self._segments = segments
         self._loaded: dict[Field, Sources] = {}  # what an index knows depends on how the field is read
         self._placement = Placement(snapshot, state, segments)
+        self._load_seconds: dict[str, float] = {}
         self._lock = Lock()
+
+    def cost(self, name: str) -> IndexCost | None:
+        """What an index costs this process; None where there is no index of that name."""
+        definition = self._state.definition(name) if self._state is not None else None
+        if definition is None or self._state is None:
+            return None
+        entries = self._state.segments_of(definition)
+        stored = sum(file.size for entry in entries for file in entry.files())
+        held = self._segments.held_bytes(entries)
+        return IndexCost(definition.name, stored, held, self._load_seconds.get(definition.name))
 
     def sources(self, about: Field) -> Sources:
         """Everything that is known of one field; partition values first, then indexes in the order of creation."""
@@ -74,7 +100,10 @@ class SnapshotEvidence:
         found = Sources()
         for definition in self._state.definitions if self._state else ():
             if any(binding.path == about.path for binding in definition.fields):
+                started = time.perf_counter()
                 self._load_index(definition, about, found)
+                before = self._load_seconds.get(definition.name, 0.0)
+                self._load_seconds[definition.name] = before + time.perf_counter() - started
         if about.partition:
             self._add_partition(about, found)
         return found

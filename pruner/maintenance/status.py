@@ -36,7 +36,8 @@ class IndexStatus:
     (`refreshed_at` None before the first build),
     `where` is the predicate on partition columns outside of which nothing is recorded (None: everything is), `note`
     says why the index is not `usable`. `left_out` has one sentence for each column that an index on all columns ("*")
-    cannot take.
+    cannot take. What this process did: `memory` bytes of records are held, what plans need was loaded in
+    `load_seconds` (None: nothing was), and `plans` asked the index, in which `dropped` slices were left out.
     """
 
     name: str
@@ -53,6 +54,10 @@ class IndexStatus:
     note: str | None
     refused: dict[str, int]
     left_out: dict[str, str] = field(default_factory=dict[str, str])
+    memory: int = 0
+    load_seconds: float | None = None
+    plans: int = 0
+    dropped: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -113,7 +113,7 @@ class SegmentCache:
 
     def held_bytes(self, entries: Iterable[SegmentEntry]) -> int:
         """Bytes that are held of some segments."""
-        ids = {entry.id for entry in entries}
+        ids = {file.id for entry in entries for file in entry.files()}
         with self._lock:
             return sum(held.nbytes for key, held in self._held.items() if key[0] in ids)
 

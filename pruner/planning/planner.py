@@ -27,15 +27,17 @@ from pruner.planning.report import FunnelStep, PlanFacts, megabytes
 from pruner.planning.row_level import RowLevel
 from pruner.planning.rows import RowPositions
 from pruner.planning.survivors import Survivors
+from pruner.planning.usage import Usage
 from pruner.planning.waiting import Waiting
 from pruner.verdict import Outcome, possible
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from numpy.typing import NDArray
 
     from pruner.evidence.focus import KnowsFields
+    from pruner.evidence.snapshot import IndexCost
     from pruner.expr.bound import BoundExpr, Leaf
     from pruner.expr.semantics import Semantics
     from pruner.tables.snapshot import Snapshot
@@ -53,11 +55,14 @@ class _Progress:
     survivors: Survivors
     steps: list[FunnelStep] = field(default_factory=list[FunnelStep])
     fallbacks: dict[str, None] = field(default_factory=dict[str, None])
+    dropped: dict[str, int] = field(default_factory=dict[str, int])
 
     def apply(self, clause: BoundExpr, keep: Mask, answered: dict[str, str], uncovered: int) -> None:
         """Drop of the survivors what is not in `keep` and add the step to the funnel."""
         considered = self.survivors.left
         self.survivors.keep(keep, len(self.steps) + 1)
+        for index in answered:
+            self.dropped[index] = self.dropped.get(index, 0) + considered - self.survivors.left
         self.steps.append(
             FunnelStep(
                 clause=describe(clause),
@@ -91,8 +96,20 @@ class Planner:
         snapshot: Snapshot,
         evidence: KnowsFields,
         storage_options: Mapping[str, str] | None = None,
+        usage: Usage | None = None,
+        cost: Callable[[str], IndexCost | None] = lambda _: None,
     ) -> None:
-        """`storage_options`: with which the files of the snapshot are opened; plans hand them on."""
+        """Plan over a snapshot.
+
+        Args:
+            snapshot: the slices.
+            evidence: what indexes know of them.
+            storage_options: with which the files of the snapshot are opened; plans hand them on.
+            usage: counts what indexes save.
+            cost: says what an index costs, for reports.
+        """
+        self._usage = usage or Usage()
+        self.cost = cost
         self._snapshot = snapshot
         self._evidence = evidence
         self._storage_options = storage_options or {}
@@ -117,6 +134,7 @@ class Planner:
         rows = RowLevel(self._snapshot, evidence, semantics, predicate)
         if answered and rows.can_narrow and progress.survivors.left:
             self._apply_rows(predicate, rows, progress)
+        self._usage.add(progress.dropped)
         facts = PlanFacts(
             snapshot=self._snapshot,
             predicate=text,
@@ -125,6 +143,7 @@ class Planner:
             steps=tuple(progress.steps),
             fallbacks=tuple(progress.fallbacks),
             planning_seconds=time.perf_counter() - started,
+            costs=lambda: [each for name in progress.dropped if (each := self.cost(name)) is not None],
         )
         return Plan(
             facts,

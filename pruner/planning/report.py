@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -14,6 +14,7 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from pruner.evidence.snapshot import IndexCost
     from pruner.expr.semantics import Semantics
     from pruner.planning.survivors import Survivors
     from pruner.tables.snapshot import Snapshot
@@ -56,6 +57,7 @@ class PlanFacts:
     steps: tuple[FunnelStep, ...]
     fallbacks: tuple[str, ...]
     planning_seconds: float
+    costs: Callable[[], list[IndexCost]] = list
 
     @cached_property
     def ordinals(self) -> NDArray[np.intp]:
@@ -114,6 +116,15 @@ def report_dict(facts: PlanFacts) -> dict[str, Any]:
                 "note": step.note,
             }
             for step in facts.steps
+        ],
+        "indexes": [
+            {
+                "index": cost.name,
+                "bytes": cost.bytes,
+                "memory": cost.memory,
+                "load_ms": None if cost.load_seconds is None else round(cost.load_seconds * 1000, 3),
+            }
+            for cost in facts.costs()
         ],
         "fallbacks": list(facts.fallbacks),
         "problems": dict(facts.snapshot.problems),
@@ -186,6 +197,11 @@ def report_text(facts: PlanFacts) -> str:
         lines.append(
             f"{step.considered - step.dropped:>10,} {step.dropped:>10,} {step.uncovered:>10,}"
             f"  {step.index}: {step.clause}" + (f"  ({step.note})" if step.note else "")
+        )
+    for cost in facts.costs():
+        loaded = "" if cost.load_seconds is None else f", loaded in {cost.load_seconds * 1000:.1f} ms"
+        lines.append(
+            f"index {cost.name}: {megabytes(cost.bytes)} stored{loaded}, {megabytes(cost.memory)} of it in memory"
         )
     lines += [f"note: {reason}" for reason in facts.fallbacks]
     lines += [f"problem: {sentence}" for sentence in facts.snapshot.problems.values()]

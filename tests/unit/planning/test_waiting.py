@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -205,3 +206,16 @@ def test_damage_never_loses_a_file(numbers: pruner.Table, tmp_path: Path) -> Non
                 assert "checksum" in plan.explain()
         path.write_bytes(sound)
     assert _kept(pruner.open_table(numbers.uri).plan("id = 500")) == wanted
+
+
+def test_status_and_report_tell_what_an_index_costs_and_saves(numbers: pruner.Table) -> None:
+    before = {each.name: each for each in numbers.status().indexes}
+    assert (before["ids"].plans, before["ids"].dropped, before["ids"].load_seconds) == (0, 0, None)
+    plan = numbers.plan("id = 500 AND day >= 0")
+    after = {each.name: each for each in numbers.status().indexes}
+    assert (after["ids"].plans, after["ids"].dropped) == (1, FILES - 1)
+    assert (after["days"].plans, after["days"].dropped) == (1, 0)
+    assert after["ids"].load_seconds is not None
+    assert after["ids"].memory > 0
+    assert "index ids: " in plan.explain()
+    assert [each["index"] for each in json.loads(plan.to_json())["indexes"]] == ["days", "ids"]
