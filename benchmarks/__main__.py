@@ -18,6 +18,7 @@ from benchmarks import (
     dashboards,
     evidence,
     filter_layouts,
+    lookup,
     merged,
     overhead,
     plan,
@@ -40,6 +41,7 @@ PARTS = {
     "commits": commits.run,
     "cold": cold.run,
     "dashboards": dashboards.run,
+    "lookup": lookup.run,
     "tpc": tpc.run,
     "trino": trino.run,
 }
