@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pruner.metadata.state import SegmentEntry
     from pruner.schema import Field
 
-WHOLE_RECORDS = 200_000
+WHOLE_RECORDS = 100_000
 """Records of a field of an index up to which they are loaded whole: plans are then a little faster, and the first
 one is as fast."""
 
