@@ -51,6 +51,8 @@ class Waiting:
 
     def questions(self, predicate: BoundExpr) -> list[Question]:
         """The parts of a predicate, all of which must hold, that some source waits for."""
+        if not any(self._sources_of(predicate)):
+            return []  # mostly: that no source waits is told sooner than how the predicate comes apart
         whole = grouped(predicate)
         parts = (whole,)
         if isinstance(whole, BoundAnd) and only_field(whole) is None:
