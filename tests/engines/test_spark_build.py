@@ -80,15 +80,16 @@ def test_the_same_records_and_plans_as_a_local_build(spark: SparkSession, tmp_pa
     for table, run in ((local, "local"), (distributed, spark)):
         stats = table.create_index("stats", on="*", run=run, progress=lambda *step: seen.append(step))
         bitmap = table.create_index("bitmap", on=["x", "s"], using="bitmap", run=run)
-        assert stats is not None
-        assert bitmap is not None
-        assert (stats.indexed, bitmap.indexed, stats.failures, bitmap.failures) == (18, 18, (), ())
+        bloom = table.create_index("bloom", on=["x", "s", "f"], using="bloom_filter", run=run)
+        for built in (stats, bitmap, bloom):
+            assert built is not None
+            assert (built.indexed, built.failures) == (18, ())
     assert seen[-1] == (18, 18)
     assert records_of(distributed) == records_of(local)
     metadata = MetadataTable(open_store(distributed.index_uri))
     state = metadata.state()
-    assert state.version == 4, "two definitions, and one commit for each build"
-    assert [batch.rows for batch in state.batches()] == [4, 4, 4, 4, 2] * 2
+    assert state.version == 6, "three definitions, and one commit for each build"
+    assert [batch.rows for batch in state.batches()] == [4, 4, 4, 4, 2] * 3
     assert metadata.unreferenced() == []
     for predicate in ("x = 7", "s = 'v11'", "f > 15", "s IS NOT NULL AND x < 4", "NOT (x < 30)", "x = 1000"):
         assert files(distributed, predicate) == files(local, predicate)
