@@ -46,7 +46,7 @@ ONE_TABLE = {
     "SELECT count(*) FROM flights WHERE ts::DATE = DATE '2024-01-04'": 1,
     "SELECT count(*) FROM flights WHERE date_trunc('day', ts) = TIMESTAMP '2024-01-04'": 1,
     "SELECT count(*) FROM flights WHERE seen < TIMESTAMPTZ '2024-01-02 00:00:00+00'": 1,
-    "SELECT count(*) FROM flights WHERE seen::TIMESTAMP < '2024-01-02'": 12,
+    "SELECT count(*) FROM flights WHERE seen::TIMESTAMP < '2024-01-02'": 1,
     # partitions
     "SELECT count(*) FROM flights WHERE region = 'de'": 4,
     "SELECT count(*) FROM flights WHERE region IN ('de', 'fr x') AND id < 100": 2,
@@ -77,8 +77,8 @@ ONE_TABLE = {
     "SELECT count(*) FROM flights WHERE carrier LIKE '%a'": 12,
     "SELECT count(*) FROM flights WHERE carrier NOT LIKE 'C%'": 0,
     "SELECT count(*) FROM flights WHERE carrier ILIKE 'c03%'": 6,
-    "SELECT count(*) FROM flights WHERE upper(carrier) = 'C03A'": 12,
-    "SELECT count(*) FROM flights WHERE upper(carrier) = 'C03A' AND id < 200": 4,
+    "SELECT count(*) FROM flights WHERE upper(carrier) = 'C03A'": 2,
+    "SELECT count(*) FROM flights WHERE upper(carrier) = 'C03A' AND id < 200": 1,
     # booleans and nested columns
     "SELECT count(*) FROM flights WHERE early": 6,
     "SELECT count(*) FROM flights WHERE NOT early AND id < 100": 2,
