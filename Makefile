@@ -10,7 +10,8 @@ WORKERS ?= 2
 # One worker owns every test that needs Spark, one every test that needs Trino (tests/conftest.py): one Java machine each.
 PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
 # Fuzzing: what is fuzzed, examples per property, and how long a soak repeats it.
-FUZZED := tests/soundness tests/engines/test_duckdb_random.py tests/engines/test_duckdb_sqlancer.py
+FUZZED := tests/soundness tests/engines/test_duckdb_random.py tests/engines/test_duckdb_sqlancer.py \
+	tests/engines/test_trino_types.py
 N ?= 2000
 MINUTES ?= 60
 

@@ -34,11 +34,11 @@ from tools.trino_client import Rows
 pytestmark = pytest.mark.trino
 
 PREDICATES_PER_TABLE = 100
-DEFAULT_PAIRS = {"quick": 200, "default": 600}.get(profiles.NAME, max(20_000, profiles.REQUESTED))
+DEFAULT_PAIRS = {"quick": 200, "default": 300}.get(profiles.NAME, profiles.REQUESTED)
 PAIRS = int(os.environ.get("PRUNER_PAIRS", DEFAULT_PAIRS))
 PLANS_PER_STATEMENT = 50
 SCANS_PER_TABLE = 8
-LEAST_DROPPED = 0.5
+LEAST_DROPPED = 0.25
 """Of the files of uniform tables that hold no matching row, the least share that plans drop."""
 SCHEMA = "mixed_types"
 WHOLE = {"parquet_ignore_statistics": "true"}
