@@ -40,13 +40,13 @@ class Listings:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.count = 0
-        real: Callable[..., Any] = HudiSource._list
+        real: Callable[..., Any] = HudiSource._listed
 
         def counting(*args: Any) -> Any:
             self.count += 1
             return real(*args)
 
-        monkeypatch.setattr(HudiSource, "_list", counting)
+        monkeypatch.setattr(HudiSource, "_listed", counting)
 
 
 @pytest.fixture
