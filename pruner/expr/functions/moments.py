@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -30,9 +30,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pruner.expr.functions.inverse import Inverse, Undo, Use
-
-_EXACT_SECONDS: Final = 2**53
-"""Microseconds up to which every one is a double."""
 
 
 def year(use: Use) -> Inverse:
@@ -105,11 +102,6 @@ def wall_clock(use: Use) -> Inverse:
     return of_wall(use, pa.timestamp("us"), lambda moment: moment)
 
 
-def epoch(use: Use) -> Inverse:
-    """Seconds since 1970 with a fraction, as a double."""
-    return of_moment(use, pa.float64(), lambda moment: moment / SECOND, most=_EXACT_SECONDS)
-
-
 def epoch_seconds(use: Use) -> Inverse:
     """Whole seconds since 1970."""
     return of_moment(use, pa.int64(), lambda moment: moment // SECOND)
@@ -172,20 +164,19 @@ def _shifted_instant(use: Use, interval: Interval, sign: int) -> Inverse:
     ends at another offset than it began at.
     """
     fixed = use.semantics.zone is not None and fixed_offset(use.semantics.zone) is not None
-    certain = not interval.months and (not interval.days or fixed)
+    certain = not interval.days or fixed
     widest = 0 if certain else 26 * HOUR_NANOSECONDS // 1000
-    coarse = bool(interval.months)
+    if interval.months:
+        raise NotInvertible("months added to an instant, whose days are those of the session's zone")
     low, high = _bounds_of_shift(interval, sign)
 
     def reference(moment: int) -> int:
-        if coarse:
-            return shifted(moment - moment % DAY, interval, sign) // DAY * DAY
         return shifted(moment, interval, sign)
 
     found = of_moment(use, pa.timestamp("us", "UTC"), reference, low=low + 2 * DAY, high=high - 2 * DAY)
     if certain:
         return found
-    return _blurred(found, lambda value: value, widest + (DAY if coarse else 0))
+    return _blurred(found, lambda value: value, widest)
 
 
 def _blurred(pieces: Pieces, floor: Callable[[int], int], widest: int = 0) -> Pieces:

@@ -139,12 +139,6 @@ _ALL: Final = (
         written={DUCKDB: "date_trunc('day', x)"},
     ),
     Function(
-        name="epoch",
-        rule=moments.epoch,
-        domain="dates, timestamps, instants; years 1 to 2255",
-        written={DUCKDB: "epoch(x)"},
-    ),
-    Function(
         name="epoch_ms",
         rule=moments.epoch_milliseconds,
         domain=_MOMENT,
