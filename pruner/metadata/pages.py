@@ -10,8 +10,6 @@ The columns that are read only when rows are asked for come last, so that the ot
 
 from __future__ import annotations
 
-import io
-from bisect import bisect_right
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
@@ -20,6 +18,7 @@ import pyarrow.parquet as pq
 import xxhash
 
 from pruner.errors import FormatError
+from pruner.metadata.partial_file import PartialFile
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -207,7 +206,7 @@ class PagedSegment:
                     f"page {page} of the segment {where} fails its checksum: "
                     "drop the index and create it again"
                 )
-        source: Any = _Pieces([start for start, _ in ranges], pieces, self.entry.size)
+        source: Any = PartialFile([start for start, _ in ranges], pieces, self.entry.size)
         try:
             file: Any = parquet.ParquetFile(pa.PythonFile(source, "r"), metadata=self._metadata)
             return file.read_row_groups(list(pages), columns=list(names), use_threads=False)
@@ -233,41 +232,3 @@ class _Part:
 def _keys(directory: pa.Table, prefix: str) -> pa.Table:
     names = [name for name in directory.column_names if name.startswith(prefix)]
     return directory.select(names).rename_columns([name.removeprefix(prefix) for name in names])
-
-
-class _Pieces(io.RawIOBase):
-    """A file of which only some pieces are there; to read elsewhere is an error."""
-
-    def __init__(self, starts: list[int], pieces: list[bytes], size: int) -> None:
-        super().__init__()
-        self._starts = starts
-        self._pieces = pieces
-        self._size = size
-        self._at = 0
-
-    def readable(self) -> bool:
-        """It is."""
-        return True
-
-    def seekable(self) -> bool:
-        """It is."""
-        return True
-
-    def tell(self) -> int:
-        """Where the next read begins."""
-        return self._at
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        """Go somewhere."""
-        self._at = offset + {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._size}[whence]
-        return self._at
-
-    def read(self, size: int = -1) -> bytes:
-        """Read what is within one piece."""
-        number = bisect_right(self._starts, self._at) - 1
-        start = self._at - self._starts[number] if number >= 0 else 0
-        found = self._pieces[number][start : start + size] if number >= 0 and size >= 0 else b""
-        if len(found) != size:
-            raise OSError("these bytes were not read")
-        self._at += size
-        return found

@@ -13,7 +13,7 @@ from pruner.errors import FormatError
 from pruner.limits import INDEX_MEMORY
 from pruner.metadata.coverage import locate
 from pruner.metadata.pages import PAGES
-from pruner.metadata.ranged import RangedSegments
+from pruner.metadata.ranged import RangedSegment
 from pruner.metadata.segments import SLICE_COLUMN, slice_keys
 
 if TYPE_CHECKING:
@@ -46,7 +46,6 @@ class SegmentCache:
         self._held: dict[tuple[object, ...], Any] = {}
         self._bytes = 0
         self._lock = Lock()
-        self._ranged = RangedSegments(lambda: metadata().store, limit_bytes)
 
     def read(
         self, entry: SegmentEntry, only: tuple[str, ...] | None = None, but: tuple[str, ...] = ()
@@ -133,11 +132,16 @@ class SegmentCache:
 
     def names(self, entry: SegmentEntry) -> list[str]:
         """The columns of a segment: raises as `read` does."""
-        return self.read(entry).column_names if entry.tail is None else self._ranged.open(entry).names
+        return self.read(entry).column_names if entry.tail is None else self._ranged(entry).names
 
     def columns(self, entry: SegmentEntry, names: Sequence[str]) -> pa.Table:
         """Columns of a segment, of which no more is read than that where it can be read in parts: raises as `read`."""
-        return self.read(entry).select(list(names)) if entry.tail is None else self._ranged.read(entry, names)
+        if entry.tail is None:
+            return self.read(entry).select(list(names))
+        return self._kept((entry.id, RangedSegment, *names), lambda: self._ranged(entry).read(names))
+
+    def _ranged(self, entry: SegmentEntry) -> RangedSegment:
+        return self._kept((entry.id, RangedSegment), lambda: RangedSegment(self._metadata().store, entry))
 
     @staticmethod
     def entry(state: State | None, segment_id: str) -> SegmentEntry:
