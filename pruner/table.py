@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from threading import RLock
 from typing import TYPE_CHECKING
 
-from pruner.errors import FormatError, IndexDefinitionError, StorageError
-from pruner.evidence.snapshot import SnapshotEvidence
+from pruner.errors import IndexDefinitionError
 from pruner.limits import INDEX_MEMORY
 from pruner.maintenance.build import Indexing, RefreshResult, is_forced
 from pruner.maintenance.compaction import Compaction, CompactResult
@@ -18,13 +15,11 @@ from pruner.maintenance.doctor import examine
 from pruner.maintenance.inspection import entries
 from pruner.maintenance.status import IndexStatus, TableStatus, index_status
 from pruner.maintenance.verification import changed_files, partition_stats_problems
-from pruner.metadata.last_snapshot import LastSnapshot
 from pruner.metadata.segment_cache import SegmentCache
 from pruner.metadata.table import MetadataTable
 from pruner.pipeline.runners import LOCAL, runner_for
-from pruner.planning.pinned import PinnedSnapshot, View
-from pruner.planning.planner import Planner
-from pruner.planning.usage import Usage
+from pruner.planning.pinned import PinnedSnapshot
+from pruner.planning.views import Views
 from pruner.storage.opening import open_store
 from pruner.tables.detect import open_table_source
 
@@ -34,12 +29,11 @@ if TYPE_CHECKING:
     from pruner.maintenance.doctor import Finding
     from pruner.maintenance.inspection import IndexEntry
     from pruner.metadata.definitions import IndexDefinition
-    from pruner.metadata.state import State
     from pruner.pipeline.requests import Progress
     from pruner.pipeline.runners import Run
+    from pruner.planning.pinned import View
     from pruner.planning.plan import Plan
     from pruner.schema import TableSchema
-    from pruner.tables.snapshot import Snapshot
     from pruner.tables.source import TableSource
 
 METADATA_SUFFIX = ".pruner"
@@ -89,15 +83,8 @@ class Table:
     ) -> None:
         self._source = source
         self._metadata = metadata
-        self._max_staleness = max_staleness
         self._segments = SegmentCache(lambda: metadata, index_memory)
-        self._usage = Usage()
-        self._lock = RLock()
-        self._view: View | None = None
-        self._last_snapshot = LastSnapshot(source, metadata)
-        self._resumed = False
-        self._looked_at = float("-inf")
-        self._unreadable: tuple[str, ...] = ()
+        self._views = Views(source, metadata, self._segments, max_staleness)
         self.index_uri = index_uri
 
     def __repr__(self) -> str:
@@ -143,13 +130,8 @@ class Table:
             TableError: the listing cannot be read completely, or `as_of` is not possible.
         """
         if fresh:
-            self._forget()
-        if as_of is None:
-            return self._pinned(self._current())
-        past = self._source.snapshot_at(as_of)
-        state = self._read_state()
-        evidence = SnapshotEvidence(past, state, self._segments)
-        return self._pinned(View(past, state, self._planner(past, evidence)))
+            self._views.forget()
+        return PinnedSnapshot(self._views.current() if as_of is None else self._views.as_of(as_of))
 
     def plan(
         self, predicate: str | Expr, *, dialect: str | None = None, semantics: Semantics | None = None
@@ -215,7 +197,7 @@ class Table:
         created = self._indexing().create(
             name, on, using, given, if_not_exists=if_not_exists, where=where, force=force
         )
-        self._forget()
+        self._views.forget()
         return self.refresh(progress=progress, index=name, run=run) if created and build else None
 
     def drop_index(self, name: str, *, if_exists: bool = False) -> bool:
@@ -225,7 +207,7 @@ class Table:
             IndexDefinitionError: there is no such index and `if_exists` is False.
         """
         dropped = self._indexing().drop(name, if_exists=if_exists)
-        self._forget()
+        self._views.forget()
         return dropped
 
     def refresh(
@@ -261,13 +243,13 @@ class Table:
             index, partitions, runner_for(run), dry_run=dry_run, progress=progress
         )
         if not dry_run:
-            self._last_snapshot.keep()
-        self._forget()
+            self._views.keep()
+        self._views.forget()
         return result
 
     def status(self) -> TableStatus:
         """Coverage, age and size of each index over the table as it stands now."""
-        view = self._current()
+        view = self._views.current()
         snapshot, state = view.snapshot, view.state
         return TableStatus(
             uri=self.uri,
@@ -283,7 +265,7 @@ class Table:
                 for each in state.definitions
             ),
             problems=dict(snapshot.problems),
-            fallbacks=self._unreadable,
+            fallbacks=view.unusable,
         )
 
     def inspect(self, index: str, prefix: str = "", *, positions: int = 10) -> Iterator[IndexEntry]:
@@ -298,7 +280,7 @@ class Table:
             IndexDefinitionError: there is no such index, or it is of a type that keeps no values.
             FormatError: the metadata table is damaged.
         """
-        view = self._current()
+        view = self._views.current()
         if view.state is None:
             raise IndexDefinitionError(
                 f"no index {index!r} on {self.uri}: it has no index that could be read"
@@ -331,7 +313,7 @@ class Table:
             TableError: the table cannot be listed, so that nothing else can be tried.
             StorageError: the store refuses to be read.
         """
-        return examine(self._source, self._metadata, self._fresh_snapshot, self.status)
+        return examine(self._source, self._metadata, self._views.fresh_snapshot, self.status)
 
     def compact(self) -> CompactResult:
         """Merge the small segments that many refreshes leave, and leave out slices that are gone from the table.
@@ -345,8 +327,8 @@ class Table:
             StorageError: the metadata table cannot be read or written.
         """
         identity = self._source.identity()
-        result = Compaction(self._metadata, self._segments, identity, self._fresh_snapshot).run()
-        self._forget()
+        result = Compaction(self._metadata, self._segments, identity, self._views.fresh_snapshot).run()
+        self._views.forget()
         return result
 
     def vacuum(self, *, grace_seconds: float = 7 * 24 * 3600) -> int:
@@ -360,35 +342,15 @@ class Table:
             Whether there was something to delete.
         """
         deleted = self._metadata.uninstall()
-        self._forget()
+        self._views.forget()
         return deleted > 0
 
     def _indexing(self) -> Indexing:
-        return Indexing(self._source, self._metadata, self._segments, self._fresh_snapshot)
-
-    def _fresh_snapshot(self) -> Snapshot:
-        with self._lock:
-            return self._look()
-
-    def _look(self) -> Snapshot:
-        if not self._resumed:
-            self._resumed = True
-            self._last_snapshot.resume()
-        return self._source.snapshot(self._view.snapshot if self._view else None)
-
-    def _forget(self) -> None:
-        with self._lock:
-            self._looked_at = float("-inf")
-
-    def _pinned(self, view: View) -> PinnedSnapshot:
-        return PinnedSnapshot(view, self._unreadable)
-
-    def _planner(self, snapshot: Snapshot, evidence: SnapshotEvidence) -> Planner:
-        return Planner(snapshot, evidence, self.storage_options, self._usage, evidence.cost)
+        return Indexing(self._source, self._metadata, self._segments, self._views.fresh_snapshot)
 
     def _measured(self, status: IndexStatus, view: View) -> IndexStatus:
         """The status with what the index costs this process, and what it saved here."""
-        cost, saved = view.planner.cost(status.name), self._usage.of(status.name)
+        cost, saved = view.planner.cost(status.name), self._views.usage.of(status.name)
         return replace(
             status,
             memory=cost.memory if cost else 0,
@@ -396,38 +358,3 @@ class Table:
             plans=saved.plans,
             dropped=saved.dropped,
         )
-
-    def _current(self) -> View:
-        """The newest view, made again only where a look at the table or at the log shows a change.
-
-        Threads that wait while another one looks share the next look: it begins after each of them has asked.
-        """
-        asked = time.monotonic()
-        with self._lock:
-            if self._view is not None and self._looked_at > asked - self._max_staleness:
-                return self._view
-            started = time.monotonic()
-            snapshot = self._look()
-            state = self._read_state()
-            if self._view is None or self._view.snapshot is not snapshot or self._view.state is not state:
-                evidence = SnapshotEvidence(snapshot, state, self._segments)
-                self._view = View(snapshot, state, self._planner(snapshot, evidence))
-            self._looked_at = started
-            return self._view
-
-    def _read_state(self) -> State | None:
-        """The state of the metadata table; None, with the reason recorded, where it cannot be used for pruning."""
-        try:
-            state = self._metadata.state()
-        except (FormatError, StorageError) as error:
-            self._unreadable = (f"indexes are not used: {error}",)
-            return None
-        self._unreadable = ()
-        if state.version == 0:
-            return None
-        if not state.matches(self._source.identity()):
-            self._unreadable = (
-                "indexes are not used: the table was made anew since they were built; refresh them",
-            )
-            return None
-        return state

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from pruner_spark.tables import indexed_behind
 
 if TYPE_CHECKING:
-    from pruner.catalog.config import TableSettings
+    from pruner.catalog.settings import TableSettings
 
 
 @dataclass(frozen=True, slots=True)

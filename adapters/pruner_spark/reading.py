@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
-    from pruner.catalog.config import TableSettings
+    from pruner.catalog.settings import TableSettings
     from pruner_spark.scans import Scan
 
 Place = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]

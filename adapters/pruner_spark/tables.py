@@ -9,7 +9,8 @@ from dataclasses import asdict, replace
 from threading import Lock
 from typing import TYPE_CHECKING
 
-from pruner.catalog.config import TableSettings, load
+from pruner.catalog.config import load
+from pruner.catalog.settings import TableSettings
 from pruner.errors import PrunerError
 
 if TYPE_CHECKING:

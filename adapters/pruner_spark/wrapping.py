@@ -19,7 +19,7 @@ from pruner_spark.tables import identity, opened
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from pruner.catalog.config import TableSettings
+    from pruner.catalog.settings import TableSettings
     from pruner_spark.jvm import JavaSide
 
 PLANNING_SECONDS = 30.0

@@ -12,18 +12,18 @@ import os
 import re
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+from pruner.catalog.settings import NO_OVERRIDES, ConfigError, Overrides, TableSettings, mapping, settings_of
 from pruner.errors import PrunerError, TableError
-from pruner.limits import CONFIG_BYTES, INDEX_MEMORY
+from pruner.limits import CONFIG_BYTES
 from pruner.storage.opening import normalize_uri
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from pruner.table import Table
 
 FILE_NAME = "pruner.toml"
 """Name of the file that is looked for."""
@@ -31,68 +31,11 @@ FILE_NAME = "pruner.toml"
 FILE_VARIABLE = "PRUNER_CONFIG"
 """Environment variable that names another file."""
 
-TABLE_KEYS = ("uri", "index_uri", "storage_options", "aliases", "max_staleness", "files", "index_memory")
-"""Keys of a `[tables.<name>]` section."""
-
-IMMUTABLE = "immutable"
-"""Value of `files`: a promise that no file of the table ever changes in place."""
-
 _VARIABLE = re.compile(r"\$\$|\$\{([A-Za-z_][A-Za-z0-9_]*)\}|\$\{")
 _ONLY_VARIABLE = re.compile(r"\$\{[A-Za-z_][A-Za-z0-9_]*\}")
 _SECRET = re.compile(r"secret|token|passw|passphrase|key", re.IGNORECASE)
 _NO_SECRET = re.compile(r"kms_key_id$|bucket_key_enabled$|public_key$", re.IGNORECASE)
 _ABSOLUTE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:|/|~")
-
-
-class ConfigError(PrunerError):
-    """A configuration file that cannot be read, or a key or value in it that is wrong."""
-
-
-@dataclass(frozen=True, slots=True)
-class TableSettings:
-    """Where a table is and how to open it.
-
-    `name` is None for a table that was given by its place. `max_staleness` is in seconds, `index_memory` in bytes.
-    `files` is `IMMUTABLE` where somebody promises that, else None. Storage options are left out of the repr because
-    they can hold secrets.
-    """
-
-    uris: tuple[str, ...]
-    name: str | None = None
-    index_uri: str | None = None
-    storage_options: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
-    aliases: tuple[str, ...] = ()
-    max_staleness: float = 0.0
-    files: str | None = None
-    index_memory: int = INDEX_MEMORY
-
-    def open(self) -> Table:
-        """Open the table: see `pruner.open_table`."""
-        from pruner.table import open_places
-
-        return open_places(
-            self.uris[0] if len(self.uris) == 1 else self.uris,
-            storage_options=self.storage_options,
-            index_uri=self.index_uri,
-            max_staleness=self.max_staleness,
-            files=self.files,
-            index_memory=self.index_memory,
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class Overrides:
-    """What a program or a command line says about a table; it comes before what the file says."""
-
-    index_uri: str | None = None
-    storage_options: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
-
-    def at(self, uris: tuple[str, ...]) -> TableSettings:
-        """Return how to open the table at these places, of which the file says nothing."""
-        return TableSettings(uris=uris, index_uri=self.index_uri, storage_options=self.storage_options)
-
-
-NO_OVERRIDES = Overrides()
 
 
 @dataclass(frozen=True)
@@ -219,35 +162,6 @@ def is_place(text: str) -> bool:
     return "/" in text or os.sep in text or text in (".", "..") or _exists(text)
 
 
-def settings_of(entry: Mapping[str, Any], where: str) -> TableSettings:
-    """Make settings from a table's options, as they stand in the file or come from a program.
-
-    Args:
-        entry: the options by the keys in `TABLE_KEYS`.
-        where: what they belong to, for errors.
-
-    Raises:
-        ConfigError: a key is unknown or `uri` is missing, or a value is of the wrong kind.
-
-    """
-    for key in entry:
-        if key not in TABLE_KEYS:
-            raise ConfigError(f"{where}: unknown key {key!r}{_suggest(key)}")
-    uris = _strings(entry.get("uri", ()), f"{where}.uri")
-    if not uris:
-        raise ConfigError(f'{where}: the key "uri" is missing: say where the table is')
-    index_uri = entry.get("index_uri")
-    return TableSettings(
-        uris=uris,
-        index_uri=None if index_uri is None else _string(index_uri, f"{where}.index_uri"),
-        storage_options=_storage_options(entry.get("storage_options", {}), f"{where}.storage_options"),
-        aliases=_strings(entry.get("aliases", ()), f"{where}.aliases"),
-        max_staleness=_seconds(entry.get("max_staleness", 0), f"{where}.max_staleness"),
-        files=checked_files(entry.get("files"), f"{where}.files"),
-        index_memory=_bytes(entry.get("index_memory", INDEX_MEMORY), f"{where}.index_memory"),
-    )
-
-
 def _normalized(uris: Sequence[str]) -> tuple[str, ...] | None:
     """The places in their normal form; None where the kind of store is not known."""
     try:
@@ -288,12 +202,12 @@ def _tables(path: Path, content: dict[str, Any]) -> tuple[TableSettings, ...]:
     for key in content:
         if key != "tables":
             raise ConfigError(f"{path}: unknown key {key!r}: tables stand in sections [tables.<name>]")
-    sections = _mapping(content.get("tables", {}), f"{path}: tables")
+    sections = mapping(content.get("tables", {}), f"{path}: tables")
     tables: list[TableSettings] = []
     taken: dict[str, str] = {}
     for name, section in sections.items():
         where = f"{path}: tables.{name}"
-        entry = _mapping(section, where)
+        entry = mapping(section, where)
         _refuse_literal_secrets(entry.get("storage_options"), f"{where}.storage_options")
         table = replace(settings_of(entry, where), name=name)
         _claim((name, *table.aliases), name, taken, where)
@@ -332,68 +246,6 @@ def _refuse_literal_secrets(options: object, where: str) -> None:
                 f"{where}.{key} looks like a secret: put it into an environment variable and write "
                 f'{key} = "${{NAME_OF_THE_VARIABLE}}", or leave it out and use the store\'s own credentials'
             )
-
-
-def _storage_options(value: object, where: str) -> dict[str, str]:
-    options: dict[str, str] = {}
-    for key, option in _mapping(value, where).items():
-        if isinstance(option, bool):
-            options[key] = "true" if option else "false"
-        elif isinstance(option, (str, int, float)):
-            options[key] = str(option)
-        else:
-            raise ConfigError(f"{where}.{key} must be a string, a number, or true or false")
-    return options
-
-
-def _mapping(value: object, where: str) -> Mapping[str, Any]:
-    if not isinstance(value, Mapping):
-        raise ConfigError(f"{where} must be a table of keys and values")
-    return cast("Mapping[str, Any]", value)
-
-
-def _string(value: object, where: str) -> str:
-    if not isinstance(value, str) or not value:
-        raise ConfigError(f"{where} must be a string that is not empty")
-    return value
-
-
-def _strings(value: object, where: str) -> tuple[str, ...]:
-    if isinstance(value, str):
-        return (_string(value, where),)
-    if not isinstance(value, Sequence):
-        raise ConfigError(f"{where} must be a string or a list of strings")
-    return tuple(_string(entry, where) for entry in cast("Sequence[object]", value))
-
-
-def _seconds(value: object, where: str) -> float:
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < float("inf"):
-        raise ConfigError(f"{where} must be a number of seconds, 0 or more")
-    return float(value)
-
-
-def checked_files(value: object, where: str) -> str | None:
-    """Return what is said of a table's files.
-
-    Raises:
-        ConfigError: it is neither `IMMUTABLE` nor None.
-    """
-    if value is None or value == IMMUTABLE:
-        return cast("str | None", value)
-    raise ConfigError(
-        f'{where} must be "{IMMUTABLE}" (no file ever changes in place) or be left out, not {value!r}'
-    )
-
-
-def _bytes(value: object, where: str) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-        raise ConfigError(f"{where} must be a whole number of bytes, 0 or more")
-    return value
-
-
-def _suggest(key: str) -> str:
-    close = difflib.get_close_matches(key, TABLE_KEYS, n=1)
-    return f": did you mean {close[0]!r}?" if close else f"; the keys of a table are {', '.join(TABLE_KEYS)}"
 
 
 def _fill_in(text: str, where: str) -> str:

@@ -7,14 +7,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeAlias, Union
 
-from pruner.catalog.config import (
+from pruner.catalog.config import Config, load
+from pruner.catalog.settings import (
     NO_OVERRIDES,
-    Config,
     ConfigError,
     Overrides,
     TableSettings,
     checked_files,
-    load,
     settings_of,
 )
 from pruner.errors import TableError

@@ -117,8 +117,9 @@ def on_table(command: Callable[Concatenate[Table, Options], None]) -> Callable[.
 
 def catalog(tables: dict[str, str], index_uri: str | None, options: list[str] | None) -> Catalog:
     """The tables of the command line and of the configuration, opened with the command line's options."""
-    from pruner.catalog.config import Overrides, load
+    from pruner.catalog.config import load
     from pruner.catalog.names import Catalog
+    from pruner.catalog.settings import Overrides
 
     overrides = Overrides(index_uri, pairs(options, "--option"))
     config = load()

@@ -39,6 +39,12 @@ class View:
     snapshot: Snapshot
     state: State | None
     planner: Planner
+    unusable: tuple[str, ...] = ()
+    """Why indexes are not used, where `state` is None for a reason."""
+
+    def shows(self, snapshot: Snapshot, state: State | None, unusable: tuple[str, ...]) -> bool:
+        """Tell whether it is of this very snapshot and index state, so that the same plans come of it."""
+        return self.snapshot is snapshot and self.state is state and self.unusable == unusable
 
 
 def switched_off() -> str | None:
@@ -50,12 +56,9 @@ def switched_off() -> str | None:
 class PinnedSnapshot:
     """One snapshot of a table with the index state of the moment it was taken; plans on it never look again."""
 
-    def __init__(
-        self, view: View, fallbacks: tuple[str, ...], *, filled_in: Collection[str] = frozenset()
-    ) -> None:
+    def __init__(self, view: View, *, filled_in: Collection[str] = frozenset()) -> None:
         """`filled_in`: see `with_filled_in`."""
         self._view = view
-        self._fallbacks = fallbacks
         self._filled_in = filled_in
 
     @property
@@ -65,12 +68,9 @@ class PinnedSnapshot:
 
     def plans_as(self, other: PinnedSnapshot) -> bool:
         """Tell whether another one is of the same snapshot and index state, so that both make the same plans."""
-        return (
-            self._view.snapshot is other._view.snapshot
-            and self._view.state is other._view.state
-            and self._fallbacks == other._fallbacks
-            and self._filled_in == other._filled_in
-        )
+        view = other._view
+        same = self._view.shows(view.snapshot, view.state, view.unusable)
+        return same and self._filled_in == other._filled_in
 
     @property
     def schema(self) -> TableSchema:
@@ -86,7 +86,7 @@ class PinnedSnapshot:
         Args:
             columns: top-level columns, by their names in lower case.
         """
-        return PinnedSnapshot(self._view, self._fallbacks, filled_in=columns) if columns else self
+        return PinnedSnapshot(self._view, filled_in=columns) if columns else self
 
     @property
     def slices(self) -> SliceSequence:
@@ -123,7 +123,7 @@ class PinnedSnapshot:
         if disabled is not None:
             bound = Unknown(describe(bound), disabled)
         text = predicate if from_text else show(expression)
-        return self._view.planner.plan(bound, text, rules, (*self._fallbacks, *_about_zone(rules.zone)))
+        return self._view.planner.plan(bound, text, rules, (*self._view.unusable, *_about_zone(rules.zone)))
 
 
 def _about_zone(zone: str | None) -> tuple[str, ...]:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from pruner.adapters import MissingPluginError, RequestDecoder, load_adapter
-from pruner.catalog.config import ConfigError
+from pruner.catalog.settings import ConfigError
 from pruner.errors import PredicateError, PrunerError, TableError
 from pruner.expr.semantics import Semantics
 from pruner.expr.wire import expression_of
@@ -14,8 +14,9 @@ from pruner.service.keys import normal_path
 from pruner.service.messages import EnginePredicate, ExpressionPredicate, SqlPredicate, TableAnswer
 
 if TYPE_CHECKING:
-    from pruner.catalog.config import Config, TableSettings
+    from pruner.catalog.config import Config
     from pruner.catalog.names import Catalog
+    from pruner.catalog.settings import TableSettings
     from pruner.expr.nodes import Expr
     from pruner.planning.pinned import PinnedSnapshot
     from pruner.planning.plan import Plan

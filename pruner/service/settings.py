@@ -6,7 +6,7 @@ import ipaddress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from pruner.catalog.config import ConfigError
+from pruner.catalog.settings import ConfigError
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -11,16 +11,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import pruner
-from pruner.catalog.config import (
-    FILE_NAME,
-    FILE_VARIABLE,
-    Config,
-    ConfigError,
-    TableSettings,
-    load,
-    settings_of,
-)
+from pruner.catalog.config import FILE_NAME, FILE_VARIABLE, Config, load
 from pruner.catalog.names import open_given
+from pruner.catalog.settings import ConfigError, TableSettings, settings_of
 from pruner.errors import TableError
 from pruner.limits import CONFIG_BYTES
 

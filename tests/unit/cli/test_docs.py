@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 from typer.main import get_command
 
-from pruner.catalog.config import FILE_VARIABLE, TABLE_KEYS, TableSettings
+from pruner.catalog.config import FILE_VARIABLE
+from pruner.catalog.settings import TABLE_KEYS, TableSettings
 from pruner.cli.app import app
 from pruner.cli.failures import TRACEBACK_VARIABLE
 from tests.unit.cli.conftest import Run

@@ -9,7 +9,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import pruner
-from pruner.catalog.config import FILE_NAME, FILE_VARIABLE, ConfigError
+from pruner.catalog.config import FILE_NAME, FILE_VARIABLE
+from pruner.catalog.settings import ConfigError
 
 
 @pytest.fixture(autouse=True)

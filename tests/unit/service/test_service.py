@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pruner.catalog.config import ConfigError
+from pruner.catalog.settings import ConfigError
 from pruner.service import Limits, Settings
 from pruner.service.answers import INLINE_SLICES, KeyCache
 from pruner.service.bounded_cache import ENTRY_BYTES

@@ -1,0 +1,117 @@
+"""Views of one table: a look at it and at its metadata table, made again only where one of them changed."""
+
+from __future__ import annotations
+
+import time
+from threading import RLock
+from typing import TYPE_CHECKING
+
+from pruner.errors import FormatError, StorageError
+from pruner.evidence.snapshot import SnapshotEvidence
+from pruner.metadata.last_snapshot import LastSnapshot
+from pruner.planning.pinned import View
+from pruner.planning.planner import Planner
+from pruner.planning.usage import Usage
+
+if TYPE_CHECKING:
+    from pruner.metadata.segment_cache import SegmentCache
+    from pruner.metadata.state import State
+    from pruner.metadata.table import MetadataTable
+    from pruner.tables.snapshot import Snapshot
+    from pruner.tables.source import TableSource
+
+_NEVER = float("-inf")
+
+
+class Views:
+    """Takes views of one table. Threads may share it.
+
+    Attributes:
+        usage: what the indexes saved in plans over these views.
+    """
+
+    def __init__(
+        self, source: TableSource, metadata: MetadataTable, segments: SegmentCache, max_staleness: float
+    ) -> None:
+        """`max_staleness`: age in seconds up to which a view may be used again without a look."""
+        self._source = source
+        self._metadata = metadata
+        self._segments = segments
+        self._max_staleness = max_staleness
+        self._lock = RLock()
+        self._view: View | None = None
+        self._last_snapshot = LastSnapshot(source, metadata)
+        self._resumed = False
+        self._looked_at = _NEVER
+        self.usage = Usage()
+
+    def current(self) -> View:
+        """The newest view, made again only where a look at the table or at the log shows a change.
+
+        Threads that wait while another one looks share the next look: it begins after each of them has asked.
+
+        Raises:
+            TableError: the listing cannot be read completely.
+            StorageError: the store refuses to be read.
+        """
+        asked = time.monotonic()
+        with self._lock:
+            if self._view is not None and self._looked_at > asked - self._max_staleness:
+                return self._view
+            started = time.monotonic()
+            snapshot, (state, unusable) = self._look(), self._read_state()
+            if self._view is None or not self._view.shows(snapshot, state, unusable):
+                self._view = self._view_of(snapshot, state, unusable)
+            self._looked_at = started
+            return self._view
+
+    def as_of(self, instant: str) -> View:
+        """The view of the table as of an instant.
+
+        Raises:
+            TableError: the format has no time travel, or the instant is not one of the table.
+        """
+        return self._view_of(self._source.snapshot_at(instant), *self._read_state())
+
+    def fresh_snapshot(self) -> Snapshot:
+        """Look at the table now, whatever `max_staleness` allows.
+
+        Raises:
+            TableError: the listing cannot be read completely.
+        """
+        with self._lock:
+            return self._look()
+
+    def forget(self) -> None:
+        """Let the next view be a new look."""
+        with self._lock:
+            self._looked_at = _NEVER
+
+    def keep(self) -> None:
+        """Store the last look, so that other processes start from it."""
+        self._last_snapshot.keep()
+
+    def _look(self) -> Snapshot:
+        if not self._resumed:
+            self._resumed = True
+            self._last_snapshot.resume()
+        return self._source.snapshot(self._view.snapshot if self._view else None)
+
+    def _view_of(self, snapshot: Snapshot, state: State | None, unusable: tuple[str, ...]) -> View:
+        evidence = SnapshotEvidence(snapshot, state, self._segments)
+        planner = Planner(snapshot, evidence, self._source.storage_options, self.usage, evidence.cost)
+        return View(snapshot, state, planner, unusable)
+
+    def _read_state(self) -> tuple[State | None, tuple[str, ...]]:
+        """The state of the metadata table; None where there is none, or with the reason why it is not used."""
+        try:
+            state = self._metadata.state()
+        except (FormatError, StorageError) as error:
+            return None, (f"indexes are not used: {error}",)
+        if state.version == 0:
+            return None, ()
+        if not state.matches(self._source.identity()):
+            return None, (
+                "indexes are not used: the table was made anew since they were built; refresh them",
+            )
+        return state, ()
