@@ -15,6 +15,7 @@ from pruner.indexes.bitmap.layout import page_layout
 from pruner.indexes.bitmap.load import load_postings
 from pruner.indexes.bitmap.paged import load_paged
 from pruner.indexes.bitmap.record import VALUE, record_slice
+from pruner.indexes.columns.equality import require_in_files
 from pruner.indexes.columns.kinds import is_binary, kind_of
 from pruner.metadata.segments import SLICE_COLUMN
 
@@ -67,13 +68,7 @@ class Bitmap:
             raise IndexDefinitionError(
                 f"column {field.name!r} has type {field.type}, which bitmap cannot index: {_SUPPORTED}"
             )
-        if not field.in_file:
-            raise IndexDefinitionError(
-                f"column {field.name!r} is a partition column that no file holds: its values in the paths prune "
-                "without an index"
-            )
-        if field.conflict is not None:
-            raise IndexDefinitionError(f"column {field.name!r} cannot be indexed: {field.conflict}")
+        require_in_files(field)
 
     def record(self, reader: SliceReader, field: Field, options: Mapping[str, str]) -> pa.Table:
         """Return the records of one slice.

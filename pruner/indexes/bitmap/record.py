@@ -17,9 +17,9 @@ from pruner.indexes.base import UndecodableError
 from pruner.indexes.bitmap.blobs import checksum
 from pruner.indexes.bitmap.distinct import TooManyValuesError, Values, distinct_values
 from pruner.indexes.bitmap.packing import pack_rows
-from pruner.indexes.columns.kinds import INT96, Conversion, Kind, conversion, kind_of
+from pruner.indexes.columns.equality import unknown_calendar, why_not_equal
+from pruner.indexes.columns.kinds import Kind, conversion, kind_of
 from pruner.indexes.columns.reading import READING_COLUMNS, reading_of
-from pruner.indexes.columns.trust import Calendar, calendar, calendars_agree_from
 from pruner.indexes.columns.unknown import why_unknown
 from pruner.indexes.row_sets import MOST_ROWS
 
@@ -113,7 +113,8 @@ def record_slice(reader: SliceReader, field: Field, max_cardinality: int) -> pa.
         return _table(field, _About(rows, field_id, str(error)), None)
     if len(values.codes) != rows:
         raise ValueError(f"its column has {len(values.codes)} values for {rows} rows")
-    note, is_open = _unknown_calendar(reader, leaf, values, how)
+    oldest = values.distinct[0].as_py() if len(values.distinct) else None
+    note, is_open = unknown_calendar(reader, leaf, oldest, how.factor)
     parquet, in_range = reading_of(footer, leaf)
     about = _About(
         *(rows, field_id, note),
@@ -126,32 +127,10 @@ def record_slice(reader: SliceReader, field: Field, max_cardinality: int) -> pa.
 
 
 def _no_bitmap(leaf: LeafColumn | None, field: Field, rows: int) -> str | None:
-    """Why equality of values in the file does not settle equality of values in the table, or None (R7)."""
+    """Why no bitmap can be made, or None."""
     if rows > MOST_ROWS:
         return f"the file has {rows} rows, more than positions of 32 bits can tell"
-    if leaf is None:
-        return None
-    how = conversion(leaf.type_text, field.type)
-    if leaf.type_text == INT96:
-        return "INT96 timestamps are other values in each engine"
-    if how is None or how != Conversion(factor=how.factor):
-        return f"values of type {leaf.type_text} are rounded to become values of type {field.type}"
-    return None
-
-
-def _unknown_calendar(
-    reader: SliceReader, leaf: LeafColumn, values: Values, how: Conversion
-) -> tuple[str | None, bool]:
-    """Why old dates cannot be indexed, and whether a setting of the Spark session decides how they are read (S17)."""
-    first_common = calendars_agree_from(leaf.type) if leaf.type is not None else None
-    if first_common is None or not len(values.distinct):
-        return None, False
-    if values.distinct[0].as_py() >= first_common * how.factor:
-        return None, False
-    found = calendar(reader.footer.key_values, leaf)
-    if found is Calendar.LEGACY:
-        return "written in the legacy calendar, in which the oldest values are other days", False
-    return None, found is Calendar.OPEN
+    return why_not_equal(leaf, field)
 
 
 def _table(field: Field, about: _About, values: Values | None) -> pa.Table:

@@ -9,6 +9,7 @@ from pruner.indexes.bloom_filter.evidence import BloomEvidence
 from pruner.indexes.bloom_filter.load import load_parts
 from pruner.indexes.bloom_filter.record import record_slice
 from pruner.indexes.bloom_filter.stripes import is_stripe, striped
+from pruner.indexes.columns.equality import require_in_files
 from pruner.indexes.columns.kinds import kind_of
 from pruner.indexes.optional import RecordPart
 
@@ -57,13 +58,7 @@ class BloomFilter:
             raise IndexDefinitionError(
                 f"column {field.name!r} has type {field.type}, which bloom_filter cannot index: {_SUPPORTED}"
             )
-        if not field.in_file:
-            raise IndexDefinitionError(
-                f"column {field.name!r} is a partition column that no file holds: its values in the paths prune "
-                "without an index"
-            )
-        if field.conflict is not None:
-            raise IndexDefinitionError(f"column {field.name!r} cannot be indexed: {field.conflict}")
+        require_in_files(field)
 
     def record(self, reader: SliceReader, field: Field, options: Mapping[str, str]) -> pa.Table:
         """Return the record of one slice.

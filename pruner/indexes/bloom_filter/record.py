@@ -11,9 +11,9 @@ from pruner.arrow import compute
 from pruner.indexes.base import UndecodableError
 from pruner.indexes.bloom_filter.filters import blocks_for, filter_of
 from pruner.indexes.columns.canonical import hash_values
-from pruner.indexes.columns.kinds import INT96, Conversion, conversion
+from pruner.indexes.columns.equality import unknown_calendar, why_not_equal
+from pruner.indexes.columns.kinds import Conversion, conversion
 from pruner.indexes.columns.reading import READING_COLUMNS, reading_of
-from pruner.indexes.columns.trust import Calendar, calendar, calendars_agree_from
 from pruner.indexes.columns.unknown import why_unknown
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from pruner.indexes.base import LeafColumn, SliceReader
+    from pruner.indexes.base import SliceReader
     from pruner.schema import Field
 
     Hashes = NDArray[np.uint64]
@@ -64,7 +64,7 @@ def record_slice(reader: SliceReader, field: Field, fpp: float) -> pa.Table:
         "absent": leaf is None,
         "partly_absent": leaf is not None and leaf.partly_absent,
     }
-    reason = why_unknown(footer, leaf, field) or _no_filter(leaf, field)
+    reason = why_unknown(footer, leaf, field) or why_not_equal(leaf, field)
     if reason is not None:
         return _table({**known, "usable": False, "note": reason})
     if leaf is None:
@@ -74,24 +74,12 @@ def record_slice(reader: SliceReader, field: Field, fpp: float) -> pa.Table:
     except UndecodableError as error:
         return _table({**known, "usable": False, "note": str(error)})
     factor = conversion(leaf.type_text, field.type) or Conversion()
-    note, is_open = _unknown_calendar(reader, leaf, low)
+    note, is_open = unknown_calendar(reader, leaf, low)
     if note is not None:
         return _table({**known, "usable": False, "note": note})
     known["parquet"], known["in_range"] = reading_of(footer, leaf)
     known["low"], known["high"] = _multiplied(low, factor.factor), _multiplied(high, factor.factor)
     return _table({**known, **_filter(hashes, fpp), "calendar_open": is_open})
-
-
-def _no_filter(leaf: LeafColumn | None, field: Field) -> str | None:
-    """Why equality of values in the file does not settle equality of values in the table, or None (R7)."""
-    if leaf is None:
-        return None
-    how = conversion(leaf.type_text, field.type)
-    if leaf.type_text == INT96:
-        return "INT96 timestamps are other values in each engine"
-    if how is None or how != Conversion(factor=how.factor):
-        return f"values of type {leaf.type_text} are rounded to become values of type {field.type}"
-    return None
 
 
 def _gathered(batches: Iterable[pa.Array[Any]]) -> tuple[Hashes, int | None, int | None]:
@@ -122,17 +110,6 @@ def _moments(part: Any) -> Any:
     if pa.types.is_date32(part.type):
         return part.view(pa.int32())
     return part.view(pa.int64()) if pa.types.is_timestamp(part.type) else None
-
-
-def _unknown_calendar(reader: SliceReader, leaf: LeafColumn, low: int | None) -> tuple[str | None, bool]:
-    """Why old dates cannot be indexed, and whether a setting of the Spark session decides how they are read (S17)."""
-    first_common = calendars_agree_from(leaf.type) if leaf.type is not None else None
-    if first_common is None or low is None or low >= first_common:
-        return None, False
-    found = calendar(reader.footer.key_values, leaf)
-    if found is Calendar.LEGACY:
-        return "written in the legacy calendar, in which the oldest values are other days", False
-    return None, found is Calendar.OPEN
 
 
 def _multiplied(bound: int | None, factor: int) -> int | None:

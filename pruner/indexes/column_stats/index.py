@@ -12,6 +12,7 @@ from pruner.indexes.column_stats.evidence import ColumnStatsEvidence
 from pruner.indexes.column_stats.known_values import records_of_values
 from pruner.indexes.column_stats.load import load_statistics
 from pruner.indexes.column_stats.record import RECORD_SCHEMA, record_column
+from pruner.indexes.columns.equality import require_in_files
 from pruner.indexes.columns.kinds import kind_of
 
 if TYPE_CHECKING:
@@ -53,13 +54,7 @@ class ColumnStats:
             raise IndexDefinitionError(
                 f"column {field.name!r} has type {field.type}, which column_stats cannot index: {_SUPPORTED}"
             )
-        if not field.in_file:
-            raise IndexDefinitionError(
-                f"column {field.name!r} is a partition column that no file holds: its values in the paths prune "
-                "without an index"
-            )
-        if field.conflict is not None:
-            raise IndexDefinitionError(f"column {field.name!r} cannot be indexed: {field.conflict}")
+        require_in_files(field)
 
     def record_row(self, reader: SliceReader, field: Field, options: Mapping[str, str]) -> tuple[Any, ...]:
         """Return the record of one slice.
