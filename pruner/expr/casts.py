@@ -2,8 +2,8 @@
 
 Only casts that never fail and never lose the order qualify: integers to wider integers, to decimals with room
 for them, to float and to double; float to double; decimals to wider ones and to double; dates to
-timestamps without zone; timestamps to finer units of the same kind. Everything else, narrowing casts above all
-(`CAST(4294967297 AS INT) = 1`), is not undone.
+timestamps without zone; timestamps to finer units of the same kind. Those to nanoseconds fail for far moments
+(`safe_range`). Everything else, narrowing casts above all (`CAST(4294967297 AS INT) = 1`), is not undone.
 """
 
 from __future__ import annotations
@@ -32,6 +32,8 @@ from pruner.expr.types import (
 _EXACT_DIGITS = 15
 """Decimals of no more digits are cast to double by one exact division, which all engines round alike."""
 
+_MOST_NANOSECONDS = 2**63 - 1
+
 Undo: TypeAlias = Callable[[Point], Point]
 """Turns a point in the domain of the cast's result into one in the domain of the column."""
 
@@ -56,6 +58,18 @@ def undo_cast(column: pa.DataType, target: pa.DataType, semantics: Semantics) ->
         finer, remainder = divmod(nanoseconds(unit_of(column)), nanoseconds(unit_of(target)))
         return _scaled(finer) if remainder == 0 else None
     return None
+
+
+def safe_range(column: pa.DataType, target: pa.DataType) -> tuple[int, int] | None:
+    """The values of a column for which a cast to nanoseconds does not fail; None where no cast needs a look.
+
+    Nanoseconds end in the years 1677 and 2262, and a date of 9999 is a common way to say "for ever". The ends of other
+    timestamps lie far beyond what is written.
+    """
+    if not pa.types.is_timestamp(target) or unit_of(target) != "ns" or column == target:
+        return None
+    most = _MOST_NANOSECONDS // (DAY if pa.types.is_date(column) else nanoseconds(unit_of(column)))
+    return -most, most
 
 
 def _same(point: Point) -> Point:

@@ -9,8 +9,8 @@ import pyarrow as pa
 
 from pruner.errors import SchemaError
 from pruner.expr.bound import Unknown
-from pruner.expr.casts import undo_cast
-from pruner.expr.functions.inverse import NotInvertible, Use, whole
+from pruner.expr.casts import safe_range, undo_cast
+from pruner.expr.functions.inverse import NotInvertible, Piece, Pieces, Use, whole
 from pruner.expr.functions.rows import FUNCTIONS
 from pruner.expr.nodes import Call, Column, Expr, Literal, Opaque
 from pruner.expr.parquet_reading import as_read
@@ -129,6 +129,10 @@ class Resolver:
         # A moment too far away becomes NULL there, which the column is not.
         lenient = call.function == "try_cast" and is_temporal(target)
         undo = None if lenient else undo_cast(inner.type, target, self._semantics)
+        safe = None if undo is None else safe_range(inner.type, target)
+        if undo is not None and safe is not None:
+            # A file with a value outside is kept, so that the engine raises its error (R12).
+            return FunctionValue(Pieces(target, (Piece(*safe, undo),)), inner, show(node))
         if undo is not None and isinstance(inner, ColumnValue):
             return self._column(inner.field, target, _both(inner.undo, undo))
         if undo is not None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import datetime
 from pathlib import Path
 
+import duckdb
 import pyarrow as pa
 import pytest
 
+import pruner_duckdb
 from tests.support.losses import kept, matching, write_files
 
 
@@ -60,3 +63,22 @@ def test_found_wall_clocks_beside_instants_in_nanoseconds(tmp_path: Path, litera
     for predicate in (f"x = {literal}", f"x >= {literal}", f"NOT (x < {literal})", f"x IN ({literal})"):
         assert matching(folder, predicate, "America/New_York") <= kept(folder, predicate, "America/New_York")
     assert "2.parquet" not in kept(folder, f"x = {literal}", "America/New_York")
+
+
+@pytest.mark.parametrize("type_", [pa.timestamp("us"), pa.date32()])
+def test_found_casts_to_nanoseconds_that_fail(tmp_path: Path, type_: pa.DataType) -> None:
+    """DuckDB casts a column to compare it with TIMESTAMP_NS, which fails for the years before 1677 and after 2262.
+
+    The cast counted as one that never fails. The file with the year 9999 was dropped, and with it DuckDB's error.
+    """
+    years = [[datetime.datetime(year, 1, 1)] for year in (2023, 2024, 2025)]
+    far = [[datetime.datetime(2024, 2, 1), datetime.datetime(9999, 1, 1)]]
+    near = write_files(tmp_path / "near", *(pa.array(each, type_) for each in years))
+    both = write_files(tmp_path / "both", *(pa.array(each, type_) for each in years + far))
+    written = "CAST(x AS TIMESTAMP_NS) = TIMESTAMP_NS '2024-01-01'"
+    assert kept(near, written) == matching(near, written) == {"1.parquet"}
+    assert kept(both, written) == {"1.parquet", "3.parquet"}
+    if pa.types.is_timestamp(type_):  # of dates DuckDB's own zone maps skip the file
+        connection = pruner_duckdb.connect({"t": str(both)})
+        with pytest.raises(duckdb.ConversionException):
+            connection.execute("SELECT count(*) FROM t WHERE x = TIMESTAMP_NS '2024-01-01'").fetchall()
