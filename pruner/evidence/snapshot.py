@@ -99,7 +99,7 @@ class SnapshotEvidence:
     def _load(self, about: Field) -> Sources:
         found = Sources()
         for definition in self._state.definitions if self._state else ():
-            if any(binding.path == about.path for binding in definition.fields):
+            if self._is_about(definition, about):
                 started = time.perf_counter()
                 self._load_index(definition, about, found)
                 before = self._load_seconds.get(definition.name, 0.0)
@@ -107,6 +107,14 @@ class SnapshotEvidence:
         if about.partition:
             self._add_partition(about, found)
         return found
+
+    def _is_about(self, definition: IndexDefinition, about: Field) -> bool:
+        """Tell whether an index is over a field: one on all columns takes in those that the table gains later."""
+        if any(binding.path == about.path for binding in definition.fields):
+            return True
+        if not definition.all_columns or self._state is None:
+            return False
+        return any(entry.field == about.path for entry in self._state.segments_of(definition))
 
     def _add_partition(self, about: Field, found: Sources) -> None:
         evidence = partition_evidence(self._snapshot, about)

@@ -294,3 +294,18 @@ def test_columns_that_an_index_on_all_leaves_out_are_named(tmp_path: Path) -> No
     }
     assert "list<element: int64>, which column_stats cannot index" in everything.left_out["s.l"]
     assert one.left_out == {}
+
+
+@pytest.mark.parametrize("using", ["column_stats", "bitmap", "bloom_filter"])
+def test_an_index_on_all_columns_serves_those_that_the_table_gains_later(root: Path, using: str) -> None:
+    table = pruner.open_table(root)
+    table.create_index("all", on="*", using=using)
+    for number, channel in ((20, "web"), (21, "app")):
+        columns = {"x": [number], "s": ["a"], "channel": [channel]}
+        pq.write_table(pa.table(columns), root / f"{number:04}.parquet")
+    assert table.plan("channel = 'web'").kept == 12, "nothing is recorded of it yet"
+    table.refresh()
+    for opened in (table, pruner.open_table(root)):
+        plan = opened.plan("channel = 'web'")
+        assert ([Path(uri).name for uri in plan.files], plan.fallbacks) == (["0020.parquet"], ())
+        assert opened.plan("channel IS NULL OR channel = 'app'").kept == 11 + (using == "bloom_filter")
