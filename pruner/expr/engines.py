@@ -297,6 +297,8 @@ def traits_of(engine: str) -> Traits:
 
 
 def _traits_of_adapter(name: str) -> Traits:
+    if name.lower() in ENGINES:
+        raise PredicateError(f"unknown engine {name!r}: did you mean {name.lower()!r}?")
     try:
         adapter: Any = load_plugin(Group.ADAPTERS, name)
     except MissingPluginError as error:

@@ -117,7 +117,7 @@ class Indexing:
         if where is not None:
             check_where(where, snapshot.schema)
         known = self._metadata.state().definition(name) is not None
-        if not force and not known and int(snapshot.sizes.sum()) > SMALL_TABLE_BYTES:
+        if not force and not known and _is_judged(snapshot):
             found = self._estimated(snapshot, name, fields, kind, options, where)
             if found is not None and found.refused is not None:
                 raise IndexDefinitionError(found.refused)
@@ -148,6 +148,9 @@ class Indexing:
         snapshot = self._snapshot()
         fields = chosen_fields(snapshot.schema, on, kind, options)
         taken = self._taken(snapshot, where)
+        found = self._estimated(snapshot, name, fields, kind, options, where)
+        if found is not None and not _is_judged(snapshot):
+            found = replace(found, refused=None)
         return RefreshResult(
             indexed=int(np.count_nonzero(taken)),
             already=0,
@@ -156,7 +159,7 @@ class Indexing:
             bytes=int(snapshot.sizes[taken].sum()),
             dry_run=True,
             problems=dict(snapshot.problems),
-            estimate=self._estimated(snapshot, name, fields, kind, options, where),
+            estimate=found,
         )
 
     def _taken(self, snapshot: Snapshot, where: str | None) -> NDArray[np.bool_]:
@@ -312,6 +315,11 @@ def is_forced(options: dict[str, str]) -> bool:
     if text not in ("true", "false"):
         raise IndexDefinitionError(f"option {FORCE} is {text[:40]!r}: give true or false")
     return text == "true"
+
+
+def _is_judged(snapshot: Snapshot) -> bool:
+    """Tell whether a table is so large that an index can hurt."""
+    return int(snapshot.sizes.sum()) > SMALL_TABLE_BYTES
 
 
 def _type_to_refresh(definition: IndexDefinition) -> IndexType:

@@ -48,7 +48,7 @@ class Level(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What one probe found: a sentence, and what to do where the level is not `ok`."""
+    """What one probe found: a sentence, and what to do where that is not `ok` and the sentence does not say it."""
 
     probe: str
     level: Level
@@ -174,7 +174,7 @@ def _tidy(store: Store, path: str, *, exists: bool) -> None:
 def probe_indexes(status: TableStatus) -> Iterator[Finding]:
     """Tell for each index whether plans use it and how much of the table it covers."""
     for reason in status.fallbacks:
-        yield Finding("index", Level.FAILURE, reason, "run pruner verify, then pruner refresh")
+        yield Finding("index", Level.FAILURE, reason)
     if not status.indexes and not status.fallbacks:
         remedy = f"""pruner sql "CREATE INDEX stats ON '{status.uri}' (a_column)\""""
         yield Finding("index", Level.WARNING, "there is no index, so nothing is pruned by one", remedy)
@@ -185,8 +185,7 @@ def probe_indexes(status: TableStatus) -> Iterator[Finding]:
 def _index(index: IndexStatus) -> Finding:
     probe = f"index {index.name}"
     if not index.usable:
-        remedy = "install what brings the type, or drop the index"
-        return Finding(probe, Level.FAILURE, index.note or "plans cannot use it", remedy)
+        return Finding(probe, Level.FAILURE, index.note or "plans cannot use it: drop it and create it anew")
     covered = f"{index.using} covers {index.covered:,} of {_slices(index.coverable)}"
     refused = sum(index.refused.values())
     if index.where is not None:

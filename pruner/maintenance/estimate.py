@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from pruner.arrow import compute
 from pruner.errors import IndexDefinitionError
 from pruner.expr.identifier import render_column_path
 from pruner.indexes.optional import ArrangingIndexType, CountingIndexType
 from pruner.indexes.registry import index_type
-from pruner.metadata.segments import packed_size
+from pruner.metadata.segments import SLICE_COLUMN, packed_size
 from pruner.pipeline.requests import BuildRequest, Chunk
 from pruner.pipeline.slices import run_chunk
 
@@ -91,7 +92,7 @@ def estimate(
         IndexEstimate(
             files=int(np.count_nonzero(taken)),
             sampled=len(ordinals),
-            bytes=int(times * sum(_stored(request, table) for request, table in tables)),
+            bytes=int(sum(_expected(request, table, len(ordinals), times) for request, table in tables)),
             table_bytes=table_bytes,
             seconds=seconds * times,
             rows_per_file=rows // len(ordinals),
@@ -119,6 +120,20 @@ def _values(request: BuildRequest, table: pa.Table) -> tuple[int, int] | None:
     return kind.values_and_rows(table) if isinstance(kind, CountingIndexType) else None
 
 
+def _expected(request: BuildRequest, table: pa.Table, sampled: int, times: float) -> float:
+    """Bytes of the records of a table that is so many times the sample.
+
+    A part of each segment does not grow with its slices, so what counts is by how much the second half of the sample
+    makes it larger.
+    """
+    whole, half = _stored(request, table), sampled // 2
+    if not half:
+        return whole * times
+    first = table.filter(compute.less(table.column(SLICE_COLUMN), half))
+    growth = max(whole - _stored(request, first), 0) * sampled / (sampled - half)
+    return whole + (times - 1) * min(growth, whole)
+
+
 def _stored(request: BuildRequest, table: pa.Table) -> int:
     kind = request.kind
     return packed_size(kind.arrange(table, request.field) if isinstance(kind, ArrangingIndexType) else table)
@@ -136,7 +151,7 @@ def _judged(found: IndexEstimate, request: BuildRequest) -> IndexEstimate:
     why = f" ({most:,} values in {found.rows_per_file:,} rows of a file)" if counted else ""
     refused = (
         f"index {request.name!r} would take about {_megabytes(found.bytes)}, {share:.0%} of the "
-        f"{_megabytes(found.table_bytes)} that it is about{why}: {better + ', ' if better else ''}or force it "
+        f"{_megabytes(found.table_bytes)} of the files{why}: {better + ', or ' if better else ''}force it "
         "(force=True, --force, OPTIONS (force = true))"
     )
     return replace(found, better=better, refused=refused)

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from pruner.errors import SchemaError, TableError
+from pruner.errors import SchemaError, StorageError, TableError
 from pruner.storage.files import open_for_arrow
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def row_groups(
         StorageError: a file cannot be read.
     """
     for uri, positions in _rows(plan):
-        file = pq.ParquetFile(open_for_arrow(uri, None, plan.storage_options(storage_options)))
+        file = _opened(uri, plan.storage_options(storage_options))
         yield uri, [number for number, _ in _in_groups(file, positions)]
 
 
@@ -74,7 +74,7 @@ def _stored(plan: Plan, name: str) -> Field:
 def _read(plan: Plan, wanted: list[Field] | None, options: Mapping[str, str]) -> Iterator[pa.Table]:
     names = None if wanted is None else [field.name for field in wanted]
     for uri, positions in _rows(plan):
-        file: Any = pq.ParquetFile(open_for_arrow(uri, None, options))
+        file = _opened(uri, options)
         absent = [field for field in wanted or () if field.name not in file.schema_arrow.names]
         for field in absent:
             if field.conflict is not None or not field.absent_is_null:
@@ -88,6 +88,14 @@ def _read(plan: Plan, wanted: list[Field] | None, options: Mapping[str, str]) ->
                 group = group.append_column(field.name, nulls)
             chosen: pa.Table = group if names is None else group.select(names)
             yield chosen if within is None else chosen.take(pa.array(within, pa.int64()))
+
+
+def _opened(uri: str, options: Mapping[str, str]) -> Any:
+    try:
+        return pq.ParquetFile(open_for_arrow(uri, None, options))
+    except (OSError, pa.ArrowException) as error:
+        reason = getattr(error, "strerror", None) or str(error).partition("\n")[0]
+        raise StorageError(f"cannot read {uri}: {reason}") from None
 
 
 def _rows(plan: Plan) -> Iterator[tuple[str, Positions | None]]:

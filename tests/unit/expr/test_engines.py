@@ -96,6 +96,8 @@ def test_an_engine_that_is_not_known_is_refused_by_name():
         parse_predicate("a = 1", Semantics(engine="presto"))
     with pytest.raises(PredicateError, match="unknown engine 'presto': use one of duckdb, "):
         Semantics.of("presto")
+    with pytest.raises(PredicateError, match=r"unknown engine 'Spark': did you mean 'spark'\?"):
+        Semantics.of("Spark")
 
 
 CAUTIOUS = Traits(name="cautious", title="Cautious", nan_order=NanOrder.GREATEST, dialect="duckdb")

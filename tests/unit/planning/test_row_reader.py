@@ -81,3 +81,12 @@ def test_rows_are_read_with_the_options_of_the_table() -> None:
         assert [part.to_pydict() for part in pruner.read_rows(plan)] == [{"a": [0, 10]}]
         assert [groups for _, groups in pruner.row_groups(plan)] == [[0]]
         assert plan.scan_pyarrow().to_table().to_pydict() == {"a": [0, 10]}
+
+
+def test_a_file_that_is_gone_is_one_sentence(table: pruner.Table) -> None:
+    plan = table.plan("x = 7")
+    gone = Path(plan.files[0])
+    gone.unlink()
+    for read in (pruner.read_rows, pruner.row_groups):
+        with pytest.raises(pruner.StorageError, match=f"cannot read {gone}: "):
+            list(read(plan))
