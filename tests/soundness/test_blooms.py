@@ -20,9 +20,7 @@ from tests.soundness.tables import DuckDBScan, RandomTable, write_table
 from tests.soundness.test_parquet_tables import SEMANTICS, seeds
 from tests.support import profiles
 
-PAIRS = int(
-    os.environ.get("PRUNER_PAIRS", {"quick": 1_000}.get(profiles.NAME, max(2_000, profiles.REQUESTED)))
-)
+PAIRS = int(os.environ.get("PRUNER_PAIRS", {"quick": 500}.get(profiles.NAME, max(2_000, profiles.REQUESTED))))
 PAIRS_PER_TABLE = 500
 """Writing and indexing a table is most of the time."""
 

@@ -19,6 +19,7 @@ from pruner.errors import TableError
 from pruner.tables.folders import FolderLister
 from pruner.tables.listing import CLOCK_TICK_NS, LocalLister
 from tests.support.parquet_tables import write_file, write_tree
+from tests.support.profiles import examples
 
 TICK = 1.5 * CLOCK_TICK_NS / 1e9
 
@@ -175,7 +176,7 @@ OPERATIONS = st.lists(
 )
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(operations=OPERATIONS)
 def test_looks_find_what_a_whole_listing_finds(
     tmp_path_factory: pytest.TempPathFactory, operations: list[tuple[str, int, int]]
