@@ -34,3 +34,8 @@ class FormatError(PrunerError):
 
 class StorageError(PrunerError):
     """The store refused or failed a read or a write."""
+
+
+def first_line(error: BaseException) -> str:
+    """What an error of another library says, as a clause of one of ours: its first line, without the stop."""
+    return (str(error) or type(error).__name__).split("\n", 1)[0].rstrip(" .")

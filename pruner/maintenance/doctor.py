@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from pruner.errors import PrunerError
+from pruner.errors import PrunerError, first_line
 from pruner.planning.pinned import DISABLED_VARIABLE
 from pruner.storage.files import open_for_arrow
 
@@ -105,7 +105,7 @@ def probe_data(source: TableSource, snapshot: Snapshot) -> Finding:
             rows = file.metadata.num_rows
     except (PrunerError, OSError, pa.ArrowException) as error:
         remedy = "check that this user may read the table's files, and that the file is whole"
-        return Finding("read", Level.FAILURE, f"cannot read {uri}: {_first_line(error)}", remedy)
+        return Finding("read", Level.FAILURE, f"cannot read {uri}: {first_line(error)}", remedy)
     milliseconds = (time.monotonic() - started) * 1e3
     return Finding("read", Level.OK, f"footer of a file with {rows:,} rows read in {milliseconds:.0f} ms")
 
@@ -241,7 +241,3 @@ def _package(text: str) -> Finding | None:
 
 def _slices(count: int) -> str:
     return "1 slice" if count == 1 else f"{count:,} slices"
-
-
-def _first_line(error: BaseException) -> str:
-    return str(error).partition("\n")[0] or type(error).__name__

@@ -18,8 +18,9 @@ from typing import Any, TypeAlias, cast
 import fastavro
 import pyarrow as pa
 
+from pruner.tables.hudi_avro import MOMENT_TYPES, PRIMITIVE_TYPES, AvroType
+
 Path = tuple[str, ...]
-AvroType: TypeAlias = "str | list[Any] | dict[str, Any]"
 Change: TypeAlias = "Callable[[Any], Any] | None"
 
 _MAX_DEPTH = 64
@@ -27,24 +28,7 @@ _MAX_SCHEMA_BYTES = 1 << 24
 _LARGEST_DECIMAL = 38
 _decoder: Callable[..., Any] = getattr(fastavro, "schemaless_reader")  # noqa: B009 - its type is left open
 _EXACT = Context(prec=_LARGEST_DECIMAL + 1)
-_PLAIN: dict[str, pa.DataType] = {
-    "boolean": pa.bool_(),
-    "int": pa.int32(),
-    "long": pa.int64(),
-    "float": pa.float32(),
-    "double": pa.float64(),
-    "string": pa.string(),
-    "enum": pa.string(),
-    "bytes": pa.binary(),
-}
-_LOGICAL: dict[tuple[str, str], pa.DataType] = {
-    ("int", "date"): pa.date32(),
-    ("long", "timestamp-millis"): pa.timestamp("ms", "UTC"),
-    ("long", "timestamp-micros"): pa.timestamp("us", "UTC"),
-    ("long", "local-timestamp-millis"): pa.timestamp("ms"),
-    ("long", "local-timestamp-micros"): pa.timestamp("us"),
-    ("string", "uuid"): pa.string(),
-}
+_LOGICAL = {**MOMENT_TYPES, ("string", "uuid"): pa.string()}
 
 
 class _LeftOutError(Exception):
@@ -219,7 +203,7 @@ def _resolved(schema: AvroType, named: Mapping[str, dict[str, Any] | None]) -> A
             if len(options) != 1:
                 raise _LeftOutError(f"a union of {len(options)} types")
             schema = options[0]
-        elif isinstance(schema, str) and schema in named and schema not in _PLAIN:
+        elif isinstance(schema, str) and schema in named and schema not in PRIMITIVE_TYPES:
             found = named[schema]
             if found is None:
                 raise _LeftOutError(f"a type {schema}, of which there are several,")
@@ -243,9 +227,9 @@ def _leaf_type(schema: AvroType) -> tuple[pa.DataType, Change]:
         return found, None
     if name == "fixed":
         return pa.binary(int(entries["size"])), None
-    if name not in _PLAIN:
+    if name not in PRIMITIVE_TYPES:
         raise _LeftOutError(name)
-    return _PLAIN[name], None
+    return PRIMITIVE_TYPES[name], None
 
 
 def _decimal(entries: Mapping[str, Any]) -> tuple[pa.DataType, Change]:

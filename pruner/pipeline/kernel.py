@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 import numpy as np
 import pyarrow as pa
 
+from pruner.errors import first_line
 from pruner.metadata.segments import SLICE_COLUMN
 from pruner.pipeline.footers import FileReader
 from pruner.pipeline.hudi_logs import log_rows
@@ -65,7 +66,7 @@ def _opened(
 
 
 def _failure(uri: str, request: BuildRequest, error: Exception) -> Failure:
-    text = (str(error) or type(error).__name__).split("\n", 1)[0].rstrip(" .")
+    text = first_line(error)
     return Failure(uri, request.name, f"{request.field.name} could not be read: {text}")
 
 

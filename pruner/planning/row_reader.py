@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from pruner.errors import SchemaError, StorageError, TableError
+from pruner.errors import SchemaError, StorageError, TableError, first_line
 from pruner.storage.files import open_for_arrow
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ def _opened(uri: str, options: Mapping[str, str]) -> Any:
     try:
         return pq.ParquetFile(open_for_arrow(uri, None, options))
     except (OSError, pa.ArrowException) as error:
-        reason = getattr(error, "strerror", None) or str(error).partition("\n")[0]
+        reason = getattr(error, "strerror", None) or first_line(error)
         raise StorageError(f"cannot read {uri}: {reason}") from None
 
 

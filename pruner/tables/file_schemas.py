@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, cast
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from pruner.errors import StorageError
+from pruner.errors import StorageError, first_line
 from pruner.parquet_type import ParquetType, parse_parquet_type
 from pruner.tables.parquet_schema import MAGIC, ParquetColumn, columns_of_footer, parquet_columns, rewritten
 from pruner.tables.thrift import ThriftError, read_schema, schema_only
@@ -81,7 +81,7 @@ class SchemaReader:
         except BrokenFileError as error:
             return error
         except (StorageError, OSError) as error:
-            return UnreadableFileError(f"cannot be read: {_one_line(error)}")
+            return UnreadableFileError(f"cannot be read: {first_line(error)}")
 
     def _schema(self, lister: Lister, path: str, size: int, footer_size: int, tail: bytes) -> pa.Schema:
         start = size - _TRAILER - footer_size
@@ -132,7 +132,7 @@ def _of_unusual_footer(footer: bytes) -> pa.Schema:
     try:
         return _file_schema(file.schema_arrow, columns_of_footer(rewritten(file.metadata)))
     except ThriftError as error:
-        raise BrokenFileError(f"has a broken footer: {_one_line(error)}") from None
+        raise BrokenFileError(f"has a broken footer: {first_line(error)}") from None
 
 
 def _opened(footer: bytes) -> pq.ParquetFile:
@@ -141,7 +141,7 @@ def _opened(footer: bytes) -> pq.ParquetFile:
         file = pq.ParquetFile(pa.BufferReader(whole))
         _ = file.schema_arrow
     except (pa.ArrowException, OSError, ValueError) as error:
-        raise BrokenFileError(f"has a broken footer: {_one_line(error)}") from None
+        raise BrokenFileError(f"has a broken footer: {first_line(error)}") from None
     return file
 
 
@@ -238,7 +238,3 @@ def field_id(field: pa.Field[Any]) -> int | None:
 def distinct(schemas: Iterable[pa.Schema]) -> list[pa.Schema]:
     """Return the distinct objects in the order of their first appearance."""
     return list({id(schema): schema for schema in schemas}.values())
-
-
-def _one_line(error: BaseException) -> str:
-    return (str(error) or type(error).__name__).split("\n", 1)[0].rstrip(" .")

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import hudi
 
-from pruner.errors import StorageError, TableError
+from pruner.errors import StorageError, TableError, first_line
 from pruner.storage.opening import open_store
 from pruner.tables.hudi_avro import arrow_schema, converted_by_hudi_rs
 from pruner.tables.hudi_columns import HudiColumns
@@ -222,7 +222,7 @@ def _hudi_rs(root: str) -> Generator[None]:
     except (KeyboardInterrupt, SystemExit, GeneratorExit, MemoryError, TableError):
         raise
     except BaseException as error:
-        text = (str(error) or type(error).__name__).split("\n", 1)[0].rstrip(" .")
+        text = first_line(error)
         raise TableError(f"cannot list the Hudi table {root} completely: {text}") from None
 
 

@@ -27,8 +27,7 @@ META_COLUMNS = (
 
 _MAX_DEPTH = 64
 _LARGEST_DECIMAL = 38
-_PLAIN: dict[str, pa.DataType] = {
-    "null": pa.null(),
+PRIMITIVE_TYPES: dict[str, pa.DataType] = {
     "boolean": pa.bool_(),
     "int": pa.int32(),
     "long": pa.int64(),
@@ -38,14 +37,22 @@ _PLAIN: dict[str, pa.DataType] = {
     "enum": pa.string(),
     "bytes": pa.binary(),
 }
-_LOGICAL: dict[tuple[str, str], pa.DataType] = {
+"""Avro's types of single values, by their names."""
+
+MOMENT_TYPES: dict[tuple[str, str], pa.DataType] = {
     ("int", "date"): pa.date32(),
-    ("int", "time-millis"): pa.time32("ms"),
-    ("long", "time-micros"): pa.time64("us"),
     ("long", "timestamp-millis"): pa.timestamp("ms", "UTC"),
     ("long", "timestamp-micros"): pa.timestamp("us", "UTC"),
     ("long", "local-timestamp-millis"): pa.timestamp("ms"),
     ("long", "local-timestamp-micros"): pa.timestamp("us"),
+}
+"""Logical types of dates and timestamps, by Avro's type and the logical one."""
+
+_PLAIN = {"null": pa.null(), **PRIMITIVE_TYPES}
+_LOGICAL = {
+    **MOMENT_TYPES,
+    ("int", "time-millis"): pa.time32("ms"),
+    ("long", "time-micros"): pa.time64("us"),
 }
 
 

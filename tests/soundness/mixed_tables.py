@@ -119,3 +119,42 @@ class Tally:
             for kind in sorted({kind for _, kind in self.counts})
         )
         return f"{self.pairs:,} pairs; dropped of files without a match: {', '.join(listed)}"
+
+
+def draw_over_column(
+    rng: random.Random, column: str, literal: Callable[[], str], shapes: Sequence[str], null_safe: str
+) -> str:
+    """A predicate on a column, of one or two conditions.
+
+    Args:
+        rng: what it is drawn from.
+        column: its name.
+        literal: draws a constant.
+        shapes: conditions with the places `x`, `op`, `literal` and `letter`.
+        null_safe: the operator that takes NULL for a value.
+    """
+
+    def leaf() -> str:
+        operator = rng.choice(["=", "=", "<", "<=", ">", ">=", "!=", null_safe])
+        match rng.randrange(8):
+            case 0:
+                return f"{column} IN ({', '.join(literal() for _ in range(rng.choice([1, 2, 3, 12])))})"
+            case 1:
+                return f"{column} BETWEEN {literal()} AND {literal()}"
+            case 2:
+                shape, letter = rng.choice(shapes), chr(97 + rng.randrange(26))
+                return shape.format(x=column, op=operator, literal=literal(), letter=letter)
+            case 3 if rng.random() < 0.3:
+                return f"{column} IS {rng.choice(['', 'NOT '])}NULL"
+            case _:
+                return f"{column} {operator} {literal()}"
+
+    match rng.randrange(6):
+        case 0:
+            return f"({leaf()}) OR ({leaf()})"
+        case 1:
+            return f"NOT ({leaf()})"
+        case 2:
+            return f"({leaf()}) AND ({leaf()})"
+        case _:
+            return leaf()

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tests.soundness.mixed_tables import MixedTable
+from tests.soundness.mixed_tables import MixedTable, draw_over_column
 from tests.soundness.parquet_type_kinds import Family, Way, as_day, as_moment, as_word
 from tests.soundness.written_types import WRITTEN_FAMILIES
 from tests.support.catalyst import settings
@@ -266,28 +266,5 @@ def draw_predicate(rng: random.Random, table: MixedTable) -> str:
     def literal() -> str:
         return rng.choice(LITERALS[family](rng.choice(table.numbers) + rng.choice([0, 0, 0, -1, 1])))
 
-    def leaf() -> str:
-        operator = rng.choice(["=", "=", "<", "<=", ">", ">=", "!=", "<=>"])
-        match rng.randrange(8):
-            case 0:
-                return f"{table.name} IN ({', '.join(literal() for _ in range(rng.choice([1, 2, 3, 12])))})"
-            case 1:
-                return f"{table.name} BETWEEN {literal()} AND {literal()}"
-            case 2:
-                shape = rng.choice(_SHAPES[family.removeprefix("old ").removeprefix("narrow ")])
-                letter = chr(97 + rng.randrange(26))
-                return shape.format(x=table.name, op=operator, literal=literal(), letter=letter)
-            case 3 if rng.random() < 0.3:
-                return f"{table.name} IS {rng.choice(['', 'NOT '])}NULL"
-            case _:
-                return f"{table.name} {operator} {literal()}"
-
-    match rng.randrange(6):
-        case 0:
-            return f"({leaf()}) OR ({leaf()})"
-        case 1:
-            return f"NOT ({leaf()})"
-        case 2:
-            return f"({leaf()}) AND ({leaf()})"
-        case _:
-            return leaf()
+    shapes = _SHAPES[family.removeprefix("old ").removeprefix("narrow ")]
+    return draw_over_column(rng, table.name, literal, shapes, "<=>")

@@ -7,7 +7,7 @@ import random
 from collections.abc import Callable, Mapping
 from decimal import Decimal
 
-from tests.soundness.mixed_tables import MixedTable
+from tests.soundness.mixed_tables import MixedTable, draw_over_column
 from tests.soundness.parquet_type_kinds import as_day, as_moment, as_word
 
 DECLARED: Mapping[str, tuple[str, ...]] = {
@@ -120,27 +120,4 @@ def draw_predicate(rng: random.Random, table: MixedTable, declared: str) -> str:
         number = rng.choice(table.numbers) + rng.choice([0, 0, 0, -1, 1])
         return rng.choice(literals(sql)(number))
 
-    def leaf() -> str:
-        operator = rng.choice(["=", "=", "<", "<=", ">", ">=", "!=", "IS NOT DISTINCT FROM"])
-        match rng.randrange(8):
-            case 0:
-                return f"{table.name} IN ({', '.join(literal() for _ in range(rng.choice([1, 2, 3, 12])))})"
-            case 1:
-                return f"{table.name} BETWEEN {literal()} AND {literal()}"
-            case 2:
-                shape, letter = rng.choice(_shapes(sql)), chr(97 + rng.randrange(26))
-                return shape.format(x=table.name, op=operator, literal=literal(), letter=letter)
-            case 3 if rng.random() < 0.3:
-                return f"{table.name} IS {rng.choice(['', 'NOT '])}NULL"
-            case _:
-                return f"{table.name} {operator} {literal()}"
-
-    match rng.randrange(6):
-        case 0:
-            return f"({leaf()}) OR ({leaf()})"
-        case 1:
-            return f"NOT ({leaf()})"
-        case 2:
-            return f"({leaf()}) AND ({leaf()})"
-        case _:
-            return leaf()
+    return draw_over_column(rng, table.name, literal, _shapes(sql), "IS NOT DISTINCT FROM")

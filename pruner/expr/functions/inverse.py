@@ -128,3 +128,14 @@ def whole(result: pa.DataType, undo: Undo) -> Pieces:
 def rising(result: pa.DataType, evaluate: Callable[[int], int | float], low: int, high: int) -> Pieces:
     """A function that never falls from `low` to `high`, by its reference."""
     return Pieces(result, (Piece(low, high, searched(evaluate, low, high)),))
+
+
+def whole_number(value: StorageValue | None) -> int | None:
+    """An end of a point of integers or moments.
+
+    Raises:
+        NotInvertible: the point is of something else.
+    """
+    if value is None or isinstance(value, int):
+        return value
+    raise NotInvertible("a comparison with something else than whole numbers")

@@ -21,8 +21,8 @@ from pruner.expr.functions.calendar import (
     shifted,
     start_of,
 )
-from pruner.expr.functions.inverse import NotInvertible, Piece, Pieces
-from pruner.expr.functions.walls import of_moment, of_wall, point_between, scale_of, whole_number
+from pruner.expr.functions.inverse import NotInvertible, Piece, Pieces, whole_number
+from pruner.expr.functions.walls import of_moment, of_wall, point_between, scale_of
 from pruner.expr.types import is_instant
 from pruner.expr.values import Interval
 

@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from pruner.expr.bound import Point
-from pruner.expr.functions.inverse import NotInvertible, Piece, Pieces, whole
+from pruner.expr.functions.inverse import NotInvertible, Piece, Pieces, whole, whole_number
 from pruner.expr.types import integer_range
 
 if TYPE_CHECKING:
-    from pruner.expr.bound import StorageValue
     from pruner.expr.functions.inverse import Inverse, Undo, Use
 
 _CANONICAL = re.compile(rb"0|-?[1-9][0-9]*")
@@ -125,16 +124,10 @@ def _scaled(factor: int, shift: int) -> Undo:
 
     def undo(point: Point) -> Point:
         low, high = (point.low, point.high) if factor > 0 else (point.high, point.low)
-        first, last = _number(low), _number(high)
+        first, last = whole_number(low), whole_number(high)
         first = None if first is None else -((first - shift) // -factor)
         last = None if last is None else (last - shift) // factor
         empty = first is not None and last is not None and first > last
         return Point(first, last, exact=point.exact or empty)
 
     return undo
-
-
-def _number(value: StorageValue | None) -> int | None:
-    if value is None or isinstance(value, int):
-        return value
-    raise NotInvertible("a comparison of integers with something else")

@@ -10,8 +10,8 @@ import pyarrow as pa
 
 from pruner.expr.bound import Point
 from pruner.expr.functions.calendar import DAY, midnight
-from pruner.expr.functions.inverse import NotInvertible, Periods
-from pruner.expr.functions.walls import scale_of, wall_of, whole_number
+from pruner.expr.functions.inverse import NotInvertible, Periods, whole_number
+from pruner.expr.functions.walls import scale_of, wall_of
 from pruner.expr.nodes import Operator
 from pruner.expr.types import is_instant
 

@@ -15,11 +15,10 @@ from pruner.expr.bound import Point
 from pruner.expr.clock import DAY as DAY_NANOSECONDS
 from pruner.expr.clock import instants_of_wall, nanoseconds
 from pruner.expr.functions.calendar import DAY, FIRST, LAST
-from pruner.expr.functions.inverse import NotInvertible, Piece, Pieces, rising
+from pruner.expr.functions.inverse import NotInvertible, Piece, Pieces, rising, whole_number
 from pruner.expr.types import is_instant, unit_of
 
 if TYPE_CHECKING:
-    from pruner.expr.bound import StorageValue
     from pruner.expr.functions.inverse import Undo, Use
 
 Reference = Callable[[int], "int | float"]
@@ -111,14 +110,3 @@ def of_moment(
     if most is not None:
         low, high = max(low, -most), min(high, most)
     return rising(result, lambda value: reference(value * scale), -(-low // scale), high // scale)
-
-
-def whole_number(value: StorageValue | None) -> int | None:
-    """An end of a point of moments.
-
-    Raises:
-        NotInvertible: the point is of something else.
-    """
-    if value is None or isinstance(value, int):
-        return value
-    raise NotInvertible("a comparison of moments with something else")
