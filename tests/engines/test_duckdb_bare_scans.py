@@ -127,3 +127,20 @@ def test_a_count_opens_files_that_differ_in_one_scan(tmp_path: Path) -> None:
         assert pruned.execute(sql).fetchall() == [(3,)]
     assert pruned.execute("SELECT count(*), count(n), count(m) FROM t").fetchall() == [(3, 2, 1)]
     assert pruned.execute("SELECT count(*) FROM t a, t b").fetchall() == [(9,)]
+
+
+@pytest.mark.parametrize(
+    ("columns", "row"),
+    [("typeof(id), id", ("BIGINT", 5)), ("late", (None,)), ("n", (1,)), ("*", (5, 1, None))],
+)
+def test_a_scan_of_what_is_left_has_the_columns_of_the_table(
+    tmp_path: Path, columns: str, row: tuple[object, ...]
+) -> None:
+    """The one file that is left has a column as another type, and another one not at all."""
+    files = {
+        "a.parquet": "SELECT 5::INTEGER AS id, 1::INTEGER AS n",
+        "b.parquet": "SELECT 60::BIGINT AS id, 2::INTEGER AS n, 'x' AS late",
+    }
+    pruned = pruner_duckdb.connect({"t": indexed(write_tree(tmp_path / "t", files))})
+    assert pruned.execute(f"SELECT {columns} FROM t WHERE n = 1").fetchall() == [row]
+    assert pruned.last_plans[-1].kept == 1

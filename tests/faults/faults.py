@@ -16,6 +16,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -74,12 +75,25 @@ def read_faults() -> list[Fault]:
 
 def is_noticed(fault: Fault, folder: Path) -> bool:
     """Put a fault into a copy of the project in a new folder and tell whether one of its tests fails."""
+
+    def put_in() -> None:
+        target = folder / fault.file
+        target.write_text(target.read_text().replace(fault.old, fault.new))
+
+    return _fails_in_a_copy(folder, fault.noticed_by, put_in)
+
+
+def fails_without_a_fault(suites: tuple[str, ...], folder: Path) -> bool:
+    """Tell whether tests fail in a copy of the project as it is: then they notice nothing."""
+    return _fails_in_a_copy(folder, suites, lambda: None)
+
+
+def _fails_in_a_copy(folder: Path, suites: tuple[str, ...], change: Callable[[], None]) -> bool:
     folder.mkdir()
     try:
         _copy(folder)
-        target = folder / fault.file
-        target.write_text(target.read_text().replace(fault.old, fault.new))
-        return _fails(folder, fault.noticed_by)
+        change()
+        return _fails(folder, suites)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 

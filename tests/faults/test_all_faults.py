@@ -9,7 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.faults import Fault, is_noticed, read_faults
+from tests.faults.faults import Fault, fails_without_a_fault, is_noticed, read_faults
+
+
+@pytest.mark.faults
+def test_without_a_fault_the_tests_pass(tmp_path: Path) -> None:
+    suites = tuple(dict.fromkeys(suite for fault in read_faults() for suite in fault.noticed_by))
+    assert not fails_without_a_fault(suites, tmp_path / "copy")
 
 
 @pytest.mark.faults
