@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections import deque
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from copy import copy
 from dataclasses import replace
 from types import FrameType
@@ -13,13 +14,14 @@ from typing import Any
 import duckdb
 
 from pruner.errors import PrunerError, TableError
+from pruner_duckdb.answers import CHANGING_NOTHING, SHOWING_CHANGES, Changes
 from pruner_duckdb.filtering import with_condition
 from pruner_duckdb.names import Path, TableNames
 from pruner_duckdb.predicates import Predicates
 from pruner_duckdb.relation import LazyRelation
 from pruner_duckdb.rewrite import Rewriter
 from pruner_duckdb.runner import LearnedViews, Runner
-from pruner_duckdb.scope import NO_VARIABLES, Method, Scope
+from pruner_duckdb.scope import NO_VARIABLES, Scope
 from pruner_duckdb.selftest import TESTED_VERSIONS, plan_format_problem
 from pruner_duckdb.session import Ask, session_state
 from pruner_duckdb.shadow import Shadow
@@ -63,6 +65,7 @@ class Connection:
     @property
     def native(self) -> duckdb.DuckDBPyConnection:
         """DuckDB's own connection, which does not know the tables."""
+        self._runner.changes.handed_out()
         return self._runner.native
 
     def execute(self, query: Any, parameters: Any = None) -> Connection:
@@ -73,7 +76,7 @@ class Connection:
             duckdb.Error: whatever DuckDB refuses.
         """
         scope = self._scope(_caller(inspect.currentframe()))
-        for statement in self._runner.statements(query, parameters, self._execute, scope):
+        for statement in self._runner.statements(query, parameters, self._runner.method(lazy=False), scope):
             self._runner.run(statement)
         return self
 
@@ -98,22 +101,22 @@ class Connection:
 
     def table(self, table_name: str) -> Any:
         """Return a relation over one table or view by its name."""
-        return self._named(table_name, self.native.table)
+        return self._named(table_name, "table")
 
     def view(self, view_name: str) -> Any:
         """The same as `table`."""
-        return self._named(view_name, self.native.view)
+        return self._named(view_name, "view")
 
-    def _named(self, name: str, native: Callable[[str], Any]) -> Any:
+    def _named(self, name: str, method: str) -> Any:
         runner = self._runner
         if runner.tables.called(name, whole=True) is None and not runner.views.mentioned_in(name):
-            return native(name)
+            return getattr(self.native, method)(name)
         path = ".".join(quote(part.strip('"')) for part in name.split("."))
         return self._sql(f"SELECT * FROM {path}", "", None, NO_VARIABLES)
 
     def cursor(self) -> Connection:
         """Return another connection to the same database that knows the same tables."""
-        return Connection(self._runner.on(self.native.cursor()))
+        return Connection(self._runner.on(self._runner.native.cursor()))
 
     duplicate = cursor
 
@@ -125,11 +128,13 @@ class Connection:
             duckdb.Error: whatever DuckDB refuses.
         """
         runner, scope = self._runner, self._scope(_caller(inspect.currentframe()))
-        if not any(map(runner.reads_tables, runner.statements(query, None, self._execute, scope))):
-            self.native.executemany(query, parameters)
+        method = runner.method(lazy=False)
+        if not any(map(runner.reads_tables, runner.statements(query, None, method, scope))):
+            with runner.changes.during(query):
+                runner.native.executemany(query, parameters)
             return self
         for each in parameters or (None,):
-            for statement in runner.statements(query, each, self._execute, scope):
+            for statement in runner.statements(query, each, method, scope):
                 runner.run(statement)
         return self
 
@@ -139,25 +144,23 @@ class Connection:
         if isinstance(python_object, LazyRelation):
             self._runner.registered[view_name] = python_object
         else:
-            self.native.register(view_name, python_object)
+            with self._runner.changes.during():
+                self._runner.native.register(view_name, python_object)
         return self
 
     def unregister(self, view_name: str) -> Connection:
         """Forget what was registered under a name."""
         if self._runner.registered.pop(view_name, None) is None:
-            self.native.unregister(view_name)
+            with self._runner.changes.during():
+                self._runner.native.unregister(view_name)
         return self
-
-    @property
-    def _execute(self) -> Method:
-        return Method(self.native, lazy=False)
 
     def _scope(self, frame: FrameType | None) -> Scope:
         return Scope(frame, self._runner.registered)
 
     def close(self) -> None:
         """Close DuckDB's connection."""
-        self.native.close()
+        self._runner.native.close()
 
     def __enter__(self) -> Connection:
         return self
@@ -168,12 +171,16 @@ class Connection:
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
             raise AttributeError(name)
-        member = getattr(self.native, name)
-        return self._returning_self(member) if callable(member) else member
+        runner = self._runner
+        if name not in CHANGING_NOTHING | SHOWING_CHANGES:
+            runner.changes.handed_out()
+        member = getattr(runner.native, name)
+        return self._returning_self(name, member) if callable(member) else member
 
-    def _returning_self(self, member: Callable[..., Any]) -> Callable[..., Any]:
+    def _returning_self(self, name: str, member: Callable[..., Any]) -> Callable[..., Any]:
         def call(*arguments: Any, **named: Any) -> Any:
-            result = member(*arguments, **named)
+            with nullcontext() if name in CHANGING_NOTHING else self._runner.changes.during():
+                result = member(*arguments, **named)
             return self if isinstance(result, duckdb.DuckDBPyConnection) else result
 
         return call
@@ -181,11 +188,11 @@ class Connection:
     def _sql(self, query: Any, alias: str, params: Any, scope: Scope) -> Any:
         runner = self._runner
         # A relation runs later, with the values of now.
-        *before, last = runner.statements(query, copy(params), Method(self.native, lazy=True), scope)
+        *before, last = runner.statements(query, copy(params), runner.method(lazy=True), scope)
         for each in before:
             runner.run(each)
         if alias:
-            last = replace(last, method=Method(self.native, lazy=True, alias=alias))
+            last = replace(last, method=runner.method(lazy=True, alias=alias))
         try:
             return self._relation(last)
         except LearnedViews:
@@ -212,11 +219,10 @@ class Connection:
             variables = runner.lazy_variables(statement)
             result = runner.attempt(statement)
             scope.keep(variables)
-            return (
-                LazyRelation(make, told, runner.tables.look_again)
-                if variables and result is not None
-                else result
-            )
+            if result is None:
+                return None
+            runner.changes.handed_out()
+            return LazyRelation(make, told, runner.tables.look_again) if variables else result
         select = form.select
         scope.keep({each.path[-1] for each in select.references if len(each.path) == 1})
         if form.literal or not runner.rewriter.binds(select, statement.parameters, runner.relation_of(scope)):
@@ -227,7 +233,7 @@ class Connection:
             (condition,) = (*arguments, *named.values())
             return self._filtered(statement, native, condition)
 
-        return LazyRelation(make, told, runner.tables.look_again, filtered)
+        return LazyRelation(make, told, runner.tables.look_again, filtered, runner.changes.handed_out)
 
     def _filtered(
         self, statement: Statement, native: duckdb.DuckDBPyRelation, condition: object
@@ -272,7 +278,8 @@ def connect(
         PrunerError: the database has a table of one of the names, or an option is unknown.
         duckdb.Error: the database cannot be opened.
     """
-    return attach(duckdb.connect(database, read_only=read_only, config=dict(config or {})), tables)
+    con = duckdb.connect(database, read_only=read_only, config=dict(config or {}))
+    return _attached(con, tables, Changes(all_pass_here=database == ":memory:"))
 
 
 def attach(con: duckdb.DuckDBPyConnection, tables: Mapping[str, TableSpec]) -> Connection:
@@ -288,14 +295,21 @@ def attach(con: duckdb.DuckDBPyConnection, tables: Mapping[str, TableSpec]) -> C
     Raises:
         PrunerError: the database has a table of one of the names, or an option is unknown.
     """
+    return _attached(con, tables, Changes(all_pass_here=False))
+
+
+def _attached(
+    con: duckdb.DuckDBPyConnection, tables: Mapping[str, TableSpec], changes: Changes
+) -> Connection:
     names = TableNames(_known(tables))
     shadow, predicates = _shadow_and_predicates()
     views = Views(names, shadow)
-    ask = Method(con, lazy=False).first_row
+    runner = Runner(con, Rewriter(names, shadow, predicates), views, deque(maxlen=KEPT_PLANS), changes)
+    ask = runner.method(lazy=False).first_row
     _require_free(names, shadow, ask)
     names.begin_in(*ask("SELECT system.main.current_database(), system.main.current_schema()", []))
     views.look(ask)
-    return Connection(Runner(con, Rewriter(names, shadow, predicates), views, deque(maxlen=KEPT_PLANS)))
+    return Connection(runner)
 
 
 def _require_free(names: TableNames, shadow: Shadow, ask: Ask) -> None:

@@ -61,6 +61,11 @@ class Form:
         """Whether every name that may mean a column of a table stands in the probe, and means the same there."""
         return self.target is None and not self.literal
 
+    @property
+    def asks(self) -> bool:
+        """Whether the statement is a SELECT as it stands."""
+        return self.text == self.select.text
+
     def changes(self, span: Span) -> bool:
         """Tell whether a part of the probe is the table that the statement changes."""
         outer = self._outer(span)

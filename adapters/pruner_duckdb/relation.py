@@ -14,12 +14,17 @@ from typing import Any
 import duckdb
 
 from pruner.errors import PrunerError, TableError
+from pruner_duckdb.answers import READING
 
 _FREEZING = frozenset(["create_view", "to_view"])
 """Methods whose result outlives the run with the list of files that it had."""
 
 Filtered = Callable[..., "LazyRelation | None"]
 """Takes DuckDB's own filtered relation and what `filter` was given; None where it must stay as it is."""
+
+
+def _nothing() -> None:
+    """Nobody is to be told."""
 
 
 class LazyRelation:
@@ -34,6 +39,7 @@ class LazyRelation:
         told: Callable[[duckdb.Error], Exception],
         look_again: Callable[[], None],
         filtered: Filtered | None = None,
+        handed_out: Callable[[], None] = _nothing,
     ) -> None:
         """Hold what is needed to run the statement whenever the relation runs.
 
@@ -42,15 +48,18 @@ class LazyRelation:
             told: tells the cause of an error of that relation.
             look_again: lets `make` plan for the tables as they are then.
             filtered: makes a condition part of the statement.
+            handed_out: to be told before somebody may change the database by way of the relation.
         """
         self._make = make
         self._told = told
         self._look_again = look_again
         self._filtered = filtered
+        self._handed_out = handed_out
         self._rows: Iterator[tuple[Any, ...]] | None = None
 
     def native(self) -> duckdb.DuckDBPyRelation:
         """Return DuckDB's relation over the tables as they are now; use it at once."""
+        self._handed_out()
         return self._make()
 
     def fetchone(self) -> tuple[Any, ...] | None:
@@ -74,6 +83,8 @@ class LazyRelation:
                 f"{name} would keep to the files that the table has now and lose later ones: create a table "
                 "of the rows, or keep the relation itself"
             )
+        if name not in READING:
+            self._handed_out()
         if callable(getattr(duckdb.DuckDBPyRelation, name, None)):
             return self._wrapped(name)
         return getattr(self._make(), name)
@@ -106,7 +117,7 @@ class LazyRelation:
                     *again, **{key: _native(each) for key, each in named.items()}
                 )
 
-            return LazyRelation(make, self._told, self._look_again)
+            return LazyRelation(make, self._told, self._look_again, handed_out=self._handed_out)
 
         return call
 
@@ -118,6 +129,7 @@ class LazyRelation:
             raise self._told(error) from error.__cause__
 
     def __getitem__(self, name: str) -> Any:
+        self._handed_out()
         return self._make()[name]
 
     def __len__(self) -> int:

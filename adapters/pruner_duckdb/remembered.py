@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import duckdb
 
 from pruner_duckdb.predicates import Parameters
-from pruner_duckdb.session import Ask, describe_relation
+from pruner_duckdb.session import Ask, describe_relation, transaction_start
 from pruner_duckdb.shadow import Relation
 
 if TYPE_CHECKING:
@@ -39,6 +39,9 @@ LONGEST_TEXT = 1 << 15
 
 SECONDS_WITH_FALLBACKS = 5.0
 """How long a plan serves that could not use something: an index that could not be read may be readable again."""
+
+SECONDS_OF_A_MOMENT = 60.0
+"""How long a plan serves that says `now()`: it is bounded below by its own moment, so that it keeps ever more."""
 
 RelationOf = Callable[[str], duckdb.DuckDBPyRelation]
 
@@ -69,12 +72,16 @@ class Observations:
     """Asks a session, describes relations and pins snapshots, and knows afterwards what it was told."""
 
     ask_session: Ask
+    ask_now: Ask
+    """The same, where the answer is another one each time."""
     relation_of: RelationOf
     answers: list[_Answer] = field(default_factory=list["_Answer"])
     shapes: list[tuple[str, Relation]] = field(default_factory=list[tuple[str, Relation]])
     snapshots: list[_Taken] = field(default_factory=list["_Taken"])
     zone: str = "UTC"
     """The session's time zone, one of its answers."""
+    began: int | None = None
+    """When the session's transaction began, where that matters: for a later one the same is bounded below."""
 
     def ask(self, sql: str | duckdb.Statement, values: list[object]) -> tuple[Any, ...]:
         """The only row of a query in the session."""
@@ -102,10 +109,16 @@ class Observations:
         self.snapshots.append((known, snapshot))
         return snapshot
 
-    def hold(self, ask: Ask, relation_of: RelationOf) -> bool:
+    def transaction_start(self) -> int:
+        """When the session's transaction began, in nanoseconds since 1970."""
+        self.began = transaction_start(self.ask_now)
+        return self.began
+
+    def hold(self, method: Method, relation_of: RelationOf) -> bool:
         """Tell whether everything is answered now as it was then."""
         return (
-            all(ask(sql, values) == row for sql, values, row in self.answers)
+            all(method.answer(sql, values) == row for sql, values, row in self.answers)
+            and (self.began is None or transaction_start(method.first_row) >= self.began)
             and all(known.snapshot().plans_as(snapshot) for known, snapshot in self.snapshots)
             and all(describe_relation(relation_of, text) == shape for text, shape in self.shapes)
         )
@@ -134,11 +147,7 @@ class RememberedRewritings:
         """The rewriting under a key if it would be made again, with what it was made from."""
         with self._lock:
             entry = self._entries.get(key)
-        if (
-            entry is None
-            or entry.until < time.monotonic()
-            or not _holds(entry.seen, method.first_row, relation_of)
-        ):
+        if entry is None or entry.until < time.monotonic() or not _holds(entry.seen, method, relation_of):
             return None
         with self._lock:
             if key in self._entries:
@@ -156,11 +165,12 @@ class RememberedRewritings:
         files = sum(scan.kept for scan in rewritten.scans)
         if files > MOST_FILES or len(rewritten.sql) > LONGEST_TEXT:
             return
-        fallbacks = any(scan.plan.fallbacks for scan in rewritten.scans)
-        until = time.monotonic() + SECONDS_WITH_FALLBACKS if fallbacks else float("inf")
+        seconds = SECONDS_OF_A_MOMENT if seen.began is not None else float("inf")
+        if any(scan.plan.fallbacks for scan in rewritten.scans):
+            seconds = min(seconds, SECONDS_WITH_FALLBACKS)
         with self._lock:
             self._forget_older(seen)
-            self._entries[key] = _Entry(rewritten, seen, until)
+            self._entries[key] = _Entry(rewritten, seen, time.monotonic() + seconds)
             self._entries.move_to_end(key)
             while len(self._entries) > REMEMBERED_REWRITINGS:
                 self._entries.popitem(last=False)
@@ -178,9 +188,9 @@ class RememberedRewritings:
                 )
 
 
-def _holds(seen: Observations, ask: Ask, relation_of: RelationOf) -> bool:
+def _holds(seen: Observations, method: Method, relation_of: RelationOf) -> bool:
     try:
-        return seen.hold(ask, relation_of)
+        return seen.hold(method, relation_of)
     except Exception:  # what is the matter is met again, and reported, where the rewriting is made anew
         return False
 

@@ -41,7 +41,6 @@ from pruner_duckdb.session import (
     describe_relation,
     require_same_meaning,
     session_state,
-    transaction_start,
 )
 from pruner_duckdb.shadow import NotPlanned, Relation, Shadow, readable_plans
 from pruner_duckdb.shape import ScanShape
@@ -100,12 +99,12 @@ class Rewriter:
         if found is not None:
             again, seen = found
             self._zone = seen.zone
-            _grant(statement.first_row, seen)
+            _grant(statement.answer, seen)
             return again
         form = statement.form
         if form is None:
             return None
-        seen = Observations(statement.first_row, relation_of)
+        seen = Observations(statement.answer, statement.first_row, relation_of)
         # Before a table's shape is known, more is asked than needs to be asked again.
         settled = all(
             known is None or known.last_relation for known in map(self.tables.of, form.select.references)
@@ -133,16 +132,19 @@ class Rewriter:
         pinned = self._pin(chosen, seen)
         _grant(seen.ask_session, seen)
         expressions, reason = self._expressions(select, parameters, pinned, state, seen)
-        now = transaction_start(seen.ask) if any(use.name in MOMENTS for use in select.functions) else None
-        return self._splice(
+        now = seen.transaction_start() if any(use.name in MOMENTS for use in select.functions) else None
+        rewritten = self._splice(
             form, parameters, pinned, expressions, reason, replace(_SEMANTICS, zone=state.zone, now=now)
         )
+        only_ours = len(chosen) == len(candidates) and not seen.shapes
+        harmless = only_ours and form.asks and self._serves_again(select, rewritten)
+        return replace(rewritten, harmless=harmless)
 
     def _serves_again(self, select: Select, rewritten: Rewritten) -> bool:
-        """Tell whether the same answers make the same rewriting: nothing in it depends on the moment, and what it
-        reads besides files is not used up.
+        """Tell whether the same answers make the same rewriting: nothing in it depends on more than was asked, and
+        what it reads besides files is not used up.
         """
-        known = FOLDABLE | self._shadow.aggregates
+        known = FOLDABLE | MOMENTS | self._shadow.aggregates
         return (
             not rewritten.sources
             and all(scan.reason is None for scan in rewritten.scans)

@@ -21,6 +21,8 @@ class Rewritten:
     scans: tuple[Scan, ...]
     sources: Sources = field(default_factory=Sources)
     """What it reads besides files: DuckDB finds it under these names, as it finds data frames."""
+    harmless: bool = False
+    """Whether running it surely changes nothing in the session or the database."""
     parsed: duckdb.Statement | None = None
     """The same as DuckDB's parser leaves it; None where it was not parsed beforehand."""
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from typing import Any
 
 import duckdb
 
 from pruner.errors import PrunerError, TableError
+from pruner_duckdb.answers import Answers, Changes
 from pruner_duckdb.merging import TableChanged
 from pruner_duckdb.predicates import Parameters
 from pruner_duckdb.prepared import PreparedStatements
@@ -40,13 +42,20 @@ class Runner:
     """Runs statements on one DuckDB connection."""
 
     def __init__(
-        self, native: duckdb.DuckDBPyConnection, rewriter: Rewriter, views: Views, last_plans: deque[Scan]
+        self,
+        native: duckdb.DuckDBPyConnection,
+        rewriter: Rewriter,
+        views: Views,
+        last_plans: deque[Scan],
+        changes: Changes,
     ) -> None:
         self.native = native
         self.rewriter = rewriter
         self.tables = rewriter.tables
         self.views = views
         self.last_plans = last_plans
+        self.changes = changes
+        self._answers = Answers(changes)
         self.registered: dict[str, LazyRelation] = {}
         self._prepared = PreparedStatements()
         self._recording = True
@@ -54,7 +63,11 @@ class Runner:
 
     def on(self, native: duckdb.DuckDBPyConnection) -> Runner:
         """The same for another connection to the database."""
-        return Runner(native, self.rewriter, self.views, self.last_plans)
+        return Runner(native, self.rewriter, self.views, self.last_plans, self.changes)
+
+    def method(self, *, lazy: bool, alias: str = "") -> Method:
+        """One of the two ways to run a statement."""
+        return Method(self.native, lazy, self._answers, alias)
 
     def statements(
         self, query: Any, parameters: Parameters, method: Method, scope: Scope
@@ -134,7 +147,7 @@ class Runner:
             text = self._prepared.executed(statement.text, found, lambda value: _value_of(value, statement))
             statement = statement.with_text(text)
         if self.views.mentioned_in(statement.text):
-            statement = statement.with_text(self.views.expanded(statement.text, statement.first_row))
+            statement = statement.with_text(self.views.expanded(statement.text, statement.answer))
         return statement
 
     def _outlives(self, statement: Statement) -> bool:
@@ -144,7 +157,8 @@ class Runner:
         ours = statement.mentions_table or self.views.mentioned_in(statement.text)
 
         def run(sql: str) -> None:
-            statement.scope.call(statement.method.call, sql, statement.method.named(None))
+            with self.changes.during(sql):
+                statement.scope.call(statement.method.call, sql, statement.method.named(None))
 
         if ours and is_create_view(statement.text):
             self.views.create(run, statement.first_row, statement.text)
@@ -197,8 +211,10 @@ class Runner:
         method, scope = statement.method, statement.scope
         try:
             named = method.named(rewritten.parameters)
-            return scope.call(method.call, rewritten.to_run, named, sources=rewritten.sources)
+            with nullcontext() if rewritten.harmless else self.changes.during(statement.text):
+                return scope.call(method.call, rewritten.to_run, named, sources=rewritten.sources)
         except duckdb.Error as error:
+            self.changes.happened()
             if isinstance(error, duckdb.CatalogException):
                 self._learn_views(error, statement.with_text(rewritten.sql))
             raise self.told(error, statement) from error.__cause__
@@ -219,7 +235,8 @@ class Runner:
 
     def _unchanged(self, statement: Statement) -> Any:
         try:
-            return statement.call()
+            with self.changes.during(statement.text):
+                return statement.call()
         except duckdb.CatalogException as error:
             self._learn_views(error, statement)
             raise told(error, str(statement.text), self.tables.plain) from error.__cause__

@@ -13,6 +13,7 @@ from typing import Any
 
 import duckdb
 
+from pruner_duckdb.answers import Answers
 from pruner_duckdb.relation import LazyRelation
 
 _CALL = compile("__pruner_call(__pruner_sql, **__pruner_named)", "<pruner>", "eval")
@@ -26,6 +27,7 @@ class Method:
     native: duckdb.DuckDBPyConnection
     lazy: bool
     """Whether it is `sql`, which makes relations, and not `execute`."""
+    answers: Answers
     alias: str = ""
 
     @property
@@ -46,6 +48,10 @@ class Method:
         """
         named = replace(self, alias="").named(parameters or None)
         return tuple(_evaluate(_CALL_AND_FETCH, self.call, sql, named, {})[0])
+
+    def answer(self, sql: str | duckdb.Statement, parameters: list[object]) -> tuple[Any, ...]:
+        """The same for a question whose answer changes only with the session or the catalog: it may be known."""
+        return self.answers.to(sql, parameters, self.first_row)
 
 
 class Scope:

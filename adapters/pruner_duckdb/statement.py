@@ -55,6 +55,10 @@ class Statement:
         """Ask its session: through its own method, since the other one may meet a result not fetched to its end."""
         return self.method.first_row(sql, parameters)
 
+    def answer(self, sql: str | duckdb.Statement, parameters: list[object]) -> tuple[Any, ...]:
+        """The same for a question whose answer changes only with the session or the catalog: it may be known."""
+        return self.method.answer(sql, parameters)
+
     def call(self) -> Any:
         """Let DuckDB run it as it stands."""
         return self.scope.call(

@@ -42,12 +42,13 @@ class Session:
     both.
     """
 
-    def __init__(self, written: Path, scratch: Path) -> None:
+    def __init__(self, written: Path, scratch: Path, *, adapter: bool = False) -> None:
         self.root = scratch / "flights"
         shutil.copytree(written, self.root, copy_function=shutil.copy2)
         shutil.copytree(f"{written}.pruner", f"{self.root}.pruner", copy_function=shutil.copy2)
         self.table = indexed(self.root)
         self.con = pruner_duckdb.connect({"flights": self.table})
+        self.changed: Any = self.con if adapter else self.con.native
         self.plain = duckdb.connect()
         self.plain.execute("CREATE SCHEMA lake")
         self.plain.execute(
@@ -61,11 +62,11 @@ class Session:
         self.change("CREATE TABLE wanted AS SELECT unnest([7, 60, 61]) AS flight_id")
 
     def change(self, change: Change) -> None:
-        """Past the adapter: other handles may do anything."""
+        """Through the adapter, or past it: other handles may do anything."""
         if not isinstance(change, str):
             change(self)
             return
-        for handle in (self.con.native, self.plain) if change else ():
+        for handle in (self.changed, self.plain) if change else ():
             try:
                 handle.execute(change)
             except duckdb.Error:
@@ -156,7 +157,7 @@ CHANGES: list[Change] = [
 def test_whatever_changed_between_two_equal_statements(
     written: Path, tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
 ) -> None:
-    session = Session(written, tmp_path_factory.mktemp("session"))
+    session = Session(written, tmp_path_factory.mktemp("session"), adapter=data.draw(st.booleans()))
     chosen = data.draw(
         st.lists(st.sampled_from(STATEMENTS), min_size=1, max_size=2, unique_by=lambda each: each[0])
     )
@@ -168,11 +169,12 @@ def test_whatever_changed_between_two_equal_statements(
                 assert ours == plain, (sql, change)
 
 
-def test_each_change_in_turn(written: Path, tmp_path: Path) -> None:
-    session = Session(written, tmp_path)
+@pytest.mark.parametrize("adapter", [False, True])
+def test_each_change_in_turn(written: Path, tmp_path: Path, adapter: bool) -> None:
+    session = Session(written, tmp_path, adapter=adapter)
     for change in ["", *CHANGES]:
         session.change(change)
-        for sql, values in STATEMENTS:
+        for sql, values in STATEMENTS[:: 2 if adapter else 1]:
             ours, plain = session.rows(sql, values, lazily=False)
             assert ours == plain, (sql, change)
 
@@ -207,8 +209,6 @@ def test_a_statement_seen_before_has_the_plan_it_had(session: Session, sql: str,
         (STATEMENTS[0][0], None, Session.reindex),
         (STATEMENTS[0][0], None, "SET TimeZone = 'Asia/Tokyo'"),
         (STATEMENTS[6][0], None, "CREATE OR REPLACE TABLE wanted AS SELECT 64::BIGINT AS flight_id"),
-        ("SELECT id FROM flights WHERE ts > now()::TIMESTAMP", None, ""),
-        ("SELECT id FROM flights WHERE day = current_date", None, ""),
         ("SELECT id FROM flights WHERE id > getvariable('v')", None, ""),
         ("SELECT id FROM flights WHERE list_contains(?, id)", [[1, 2]], ""),
     ],
@@ -218,6 +218,37 @@ def test_what_may_have_another_plan_is_planned_again(
 ) -> None:
     first, second = plans(session, sql, values, change)
     assert not any(again is plan for plan, again in zip(first, second, strict=True))
+
+
+MOMENTS = [
+    "SELECT id FROM flights WHERE ts > now()::TIMESTAMP",
+    "SELECT id FROM flights WHERE day = current_date",
+]
+
+
+@pytest.mark.parametrize("sql", MOMENTS)
+def test_a_plan_by_the_clock_serves_for_a_while(
+    session: Session, sql: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = plans(session, sql, None)
+    assert all(again is plan for plan, again in zip(first, second, strict=True))
+    monkeypatch.setattr(remembered, "SECONDS_OF_A_MOMENT", 0.0)
+    first, second = plans(session, sql.replace("id", "ts"), None)
+    assert not any(again is plan for plan, again in zip(first, second, strict=True))
+
+
+@pytest.mark.parametrize("sql", MOMENTS)
+def test_a_transaction_that_began_before_a_plan_by_the_clock_has_one_of_its_own(
+    session: Session, sql: str
+) -> None:
+    earlier = session.con.cursor()
+    earlier.execute("BEGIN").execute("SELECT now()")
+    first, later = plans(session, sql, None)
+    session.con.last_plans.clear()
+    earlier.execute(sql).fetchall()
+    (own,) = [scan.plan for scan in session.con.last_plans]
+    assert own is not later[0]
+    assert later[0] is first[0]
 
 
 def test_a_row_committed_between_two_equal_statements_is_there(session: Session) -> None:
