@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import duckdb
 
-    from pruner_duckdb.session import Ask
+Ask = Callable[["str | duckdb.Statement", "list[object]"], "tuple[Any, ...]"]
+"""Runs a query with parameters in the user's session and returns its only row."""
 
 MOST_ANSWERS = 256
 """So many answers of one connection are kept; a plan of a long statement has a hundred kilobytes."""

@@ -14,7 +14,7 @@ from typing import Any
 import duckdb
 
 from pruner.errors import PrunerError, TableError
-from pruner_duckdb.answers import CHANGING_NOTHING, SHOWING_CHANGES, Changes
+from pruner_duckdb.answers import CHANGING_NOTHING, SHOWING_CHANGES, Ask, Changes
 from pruner_duckdb.filtering import with_condition
 from pruner_duckdb.names import Path, TableNames
 from pruner_duckdb.predicates import Predicates
@@ -23,7 +23,7 @@ from pruner_duckdb.rewrite import Rewriter
 from pruner_duckdb.runner import LearnedViews, Runner
 from pruner_duckdb.scope import NO_VARIABLES, Scope
 from pruner_duckdb.selftest import TESTED_VERSIONS, plan_format_problem
-from pruner_duckdb.session import Ask, session_state
+from pruner_duckdb.session import session_state
 from pruner_duckdb.shadow import Shadow
 from pruner_duckdb.statement import Statement
 from pruner_duckdb.tables import KnownTable, TableSpec

@@ -22,8 +22,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import duckdb
 
+from pruner_duckdb.answers import Ask
 from pruner_duckdb.predicates import Parameters
-from pruner_duckdb.session import Ask, describe_relation, transaction_start
+from pruner_duckdb.session import describe_relation, transaction_start
 from pruner_duckdb.shadow import Relation
 
 if TYPE_CHECKING:

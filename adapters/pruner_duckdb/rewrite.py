@@ -14,6 +14,7 @@ from pruner.adapters import switched_off
 from pruner.errors import PrunerError
 from pruner.expr.nodes import TRUE, Expr
 from pruner.expr.semantics import NanOrder, Semantics
+from pruner_duckdb.answers import Ask
 from pruner_duckdb.calls import MOMENTS
 from pruner_duckdb.forms import Form
 from pruner_duckdb.functions import FOLDABLE
@@ -36,7 +37,6 @@ from pruner_duckdb.scans import Scan
 from pruner_duckdb.select import Reference, Select, Span
 from pruner_duckdb.selftest import plan_format_problem
 from pruner_duckdb.session import (
-    Ask,
     SessionState,
     describe_relation,
     require_same_meaning,

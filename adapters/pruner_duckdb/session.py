@@ -11,6 +11,7 @@ from typing import Any
 
 import duckdb
 
+from pruner_duckdb.answers import Ask
 from pruner_duckdb.predicates import Unpruned
 from pruner_duckdb.shadow import NotPlanned, Relation, Shadow, readable_plans, setting_text
 from pruner_duckdb.trees import nodes_below
@@ -38,9 +39,6 @@ _FEW_PROBES = 8
 """Up to so many probes a question of its own form is kept."""
 
 _SETTING = "system.main.current_setting('{}')"
-
-Ask = Callable[["str | duckdb.Statement", "list[object]"], "tuple[Any, ...]"]
-"""Runs a query with parameters in the user's session and returns its only row."""
 
 
 @dataclass(frozen=True, slots=True)

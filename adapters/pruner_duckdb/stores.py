@@ -12,7 +12,7 @@ import duckdb
 import xxhash
 
 from pruner.errors import StorageError
-from pruner_duckdb.session import Ask
+from pruner_duckdb.answers import Ask
 from pruner_duckdb.types import quote_text
 
 _PARAMETERS = {

@@ -17,9 +17,10 @@ from typing import TYPE_CHECKING, Any
 import duckdb
 
 from pruner.errors import PrunerError
+from pruner_duckdb.answers import Ask
 from pruner_duckdb.forms import form_of
 from pruner_duckdb.select import Reference, Select, Span
-from pruner_duckdb.session import Ask, session_state
+from pruner_duckdb.session import session_state
 from pruner_duckdb.shadow import Relation, Shadow
 from pruner_duckdb.tokens import tokens
 from pruner_duckdb.types import quote
