@@ -14,6 +14,7 @@ from typing import Any, cast
 import pyarrow as pa
 
 _NONE = "-"
+_FIXED = "FIXED_LEN_BYTE_ARRAY"
 _LARGEST_DECIMAL = 38
 
 _MEANING = {
@@ -98,7 +99,7 @@ def _arrow_type(physical: str, meaning: str) -> pa.DataType | None:
     arrow: Any = pa  # its stubs know no types by a unit or a width that is not literal
     match parameters(meaning):
         case ("", ()):
-            length = int(lengths[0]) if fixed == "FIXED_LEN_BYTE_ARRAY" and lengths else None
+            length = int(lengths[0]) if fixed == _FIXED and lengths else None
             return _PLAIN.get(physical) if length is None else pa.binary(length)
         case ("Null", ()):
             return pa.null()
@@ -106,6 +107,14 @@ def _arrow_type(physical: str, meaning: str) -> pa.DataType | None:
             return pa.string()
         case ("Date", ()) if physical == "INT32":
             return pa.date32()
+        case ("Time", ("ms", *_)) if physical == "INT32":
+            return pa.time32("ms")
+        case ("Time", ("us" | "ns" as unit, *_)) if physical == "INT64":
+            return pa.time64(unit)
+        case ("UUID", ()) if (fixed, lengths) == (_FIXED, ("16",)):
+            return pa.binary(16)
+        case ("Float16", ()) if (fixed, lengths) == (_FIXED, ("2",)):
+            return pa.float16()
         case ("Integer", (bits, sign)) if bits in ("8", "16", "32", "64"):
             return cast("pa.DataType", getattr(arrow, f"{'u' * (sign == 'unsigned')}int{bits}")())
         case ("Decimal", (precision, scale)) if 0 < int(precision) <= _LARGEST_DECIMAL:

@@ -8,6 +8,7 @@ from typing import Any, cast
 import pyarrow as pa
 
 from pruner.expr.nodes import Literal
+from pruner.expr.types import is_uuid
 from pruner.expr.values import Interval, LiteralValue
 from pruner_duckdb.types import arrow_type
 
@@ -54,6 +55,9 @@ def _value(raw: Any, data_type: pa.DataType) -> LiteralValue:
         return Decimal((sign, tuple(int(digit) for digit in str(abs(unscaled))), -data_type.scale))
     if pa.types.is_binary(data_type):
         return _blob(raw)
+    if is_uuid(data_type):
+        # In memory a UUID is a signed number whose order is that of the bytes.
+        return (_wide(raw) + (1 << 127)).to_bytes(16, "big")
     if pa.types.is_floating(data_type):
         return float(raw)
     expected = bool if pa.types.is_boolean(data_type) else str if pa.types.is_string(data_type) else int

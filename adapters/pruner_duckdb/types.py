@@ -6,7 +6,7 @@ from typing import Any, cast
 
 import pyarrow as pa
 
-from pruner.expr.types import is_binary
+from pruner.expr.types import is_binary, unit_of
 
 _SQL_NAMES: dict[pa.DataType, str] = {
     pa.bool_(): "BOOLEAN",
@@ -23,6 +23,7 @@ _SQL_NAMES: dict[pa.DataType, str] = {
     pa.float64(): "DOUBLE",
     pa.date32(): "DATE",
     pa.date64(): "DATE",
+    pa.uuid(): "UUID",
     pa.null(): "INTEGER",  # what DuckDB itself makes of a column without a type
 }
 
@@ -47,6 +48,9 @@ _ARROW_TYPES: dict[str, pa.DataType] = {
     "TIMESTAMP_MS": pa.timestamp("ms"),
     "TIMESTAMP_NS": pa.timestamp("ns"),
     "TIMESTAMP WITH TIME ZONE": pa.timestamp("us", "UTC"),
+    "TIME": pa.time64("us"),
+    "TIME_NS": pa.time64("ns"),
+    "UUID": pa.uuid(),
     "INTERVAL": pa.month_day_nano_interval(),
     "NULL": pa.null(),
 }
@@ -99,7 +103,7 @@ def sql_type(data_type: pa.DataType) -> str | None:
         # DuckDB reads Parquet's milliseconds as microseconds.
         return "TIMESTAMP_NS" if data_type.unit == "ns" else "TIMESTAMP"
     if pa.types.is_time(data_type):
-        return "TIME"
+        return "TIME_NS" if unit_of(data_type) == "ns" else "TIME"
     return _nested_type(data_type)
 
 

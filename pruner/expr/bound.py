@@ -17,8 +17,9 @@ if TYPE_CHECKING:
 StorageValue: TypeAlias = bool | int | float | bytes
 """A value in a column's storage domain, which is what statistics are kept in.
 
-bool for boolean; int for integers, dates (days), timestamps (in the column's unit) and decimals (unscaled, at the
-column's scale); float for float and double; bytes (UTF-8) for strings and binary. Integers are unbounded.
+bool for boolean; int for integers, dates (days), timestamps and times of day (in the column's unit) and decimals
+(unscaled, at the column's scale); float for floating point; bytes for strings (UTF-8), binary and UUIDs. Integers are
+unbounded.
 """
 
 

@@ -85,6 +85,25 @@ def parse_iso(text: str) -> IsoText | None:
     return IsoText(wall, offset, has_time=True)
 
 
+_TIME = re.compile(r"(\d{2}):(\d{2})(?::(\d{2})(?:\.(\d{1,9}))?)?", re.ASCII)
+
+
+def parse_time(text: str, unit: int) -> int | None:
+    """Read `HH:MM[:SS[.f]]`, in units of so many nanoseconds since midnight.
+
+    None for anything else, and for more digits than the unit keeps.
+    """
+    match = _TIME.fullmatch(text)
+    if match is None:
+        return None
+    hour, minute, second, fraction = match.groups()
+    if int(hour) > 23 or int(minute) > 59 or int(second or 0) > 59:
+        return None
+    seconds = (int(hour) * 60 + int(minute)) * 60 + int(second or 0)
+    whole, rest = divmod(seconds * SECOND + int((fraction or "").ljust(9, "0")), unit)
+    return None if rest else whole
+
+
 _FIXED = re.compile(r"([+-])(\d{2})(?::(\d{2}))?", re.ASCII)
 _UTC = frozenset({"UTC", "Z", "GMT", "ETC/UTC", "ETC/GMT", "ZULU", "ETC/ZULU", "UCT", "ETC/UCT"})
 

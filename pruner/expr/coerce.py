@@ -13,9 +13,9 @@ from fractions import Fraction
 import pyarrow as pa
 
 from pruner.expr.bound import Point
-from pruner.expr.clock import nanoseconds
+from pruner.expr.clock import nanoseconds, parse_time
 from pruner.expr.coerced import AlwaysNull, Coerced, NotComparable
-from pruner.expr.engines import Mixing, TextCoercion
+from pruner.expr.engines import Mixing, TextCoercion, Times
 from pruner.expr.floats import Width, around, nearest
 from pruner.expr.nodes import Call, Literal
 from pruner.expr.numeric import CAST_SLACK, DECIMAL_DIGITS, coerce_number, hull
@@ -24,14 +24,17 @@ from pruner.expr.temporal import coerce_iso_text, coerce_session_timestamp, coer
 from pruner.expr.types import (
     decimal_digits,
     integer_range,
-    is_binary,
+    is_bytes,
     is_instant,
     is_naive_timestamp,
     is_number,
     is_string,
     is_temporal,
+    is_time,
+    is_uuid,
     unit_of,
 )
+from pruner.expr.values import parse_uuid
 
 _CANONICAL_INTEGER = re.compile(r"0|-?[1-9]\d{0,37}", re.ASCII)
 _MAYBE_NUMBER = re.compile(r"\d|nan|inf", re.ASCII | re.IGNORECASE)
@@ -53,6 +56,8 @@ def coerce(column: pa.DataType, literal: Literal, semantics: Semantics) -> Coerc
         return NotComparable(unsupported)
     if pa.types.is_unsigned_integer(column) and not semantics.traits.has_unsigned_integers:
         return NotComparable(f"{semantics.traits.title} has no unsigned integers")
+    if is_time(column) and semantics.traits.times is Times.UNCERTAIN:
+        return NotComparable(f"what {semantics.traits.title} makes of times of day is not known")
     if literal.value is None:
         return AlwaysNull()
     kind = literal.type
@@ -64,8 +69,10 @@ def coerce(column: pa.DataType, literal: Literal, semantics: Semantics) -> Coerc
         return coerce_temporal(column, literal, semantics)
     if pa.types.is_boolean(column) and isinstance(literal.value, bool):
         return Point(literal.value, literal.value)
-    if is_binary(column) and isinstance(literal.value, bytes):
+    if is_uuid(column) == is_uuid(kind) and is_bytes(column) and isinstance(literal.value, bytes):
         return Point(literal.value, literal.value)
+    if is_time(column) and is_time(kind):
+        return _time(column, literal)
     return _unlike(column, kind, semantics)
 
 
@@ -75,7 +82,8 @@ def unsupported_reason(column: pa.DataType) -> str | None:
         is_number(column)
         or is_temporal(column)
         or is_string(column)
-        or is_binary(column)
+        or is_bytes(column)
+        or is_time(column)
         or pa.types.is_boolean(column)
     )
     if not supported:
@@ -106,6 +114,8 @@ def _text(column: pa.DataType, text: str, semantics: Semantics) -> Coerced:
         return _number_text(column, text, semantics)
     if pa.types.is_boolean(column):
         return _boolean_text(text)
+    if is_time(column) or is_uuid(column):
+        return _typed_text(column, text)
     if traits.casts_text_beside_bytes and _PRINTABLE.fullmatch(text):
         return Point(text.encode(), text.encode())
     return NotComparable("the bytes that the engine makes of this text are not certain")
@@ -136,6 +146,22 @@ def _number_text(column: pa.DataType, text: str, semantics: Semantics) -> Coerce
     if not fits:
         return misfit
     return coerce_number(column, Literal(value, pa.int64()), semantics)
+
+
+def _typed_text(column: pa.DataType, text: str) -> Coerced:
+    """A text that is cast to the column's type: a time of day or a UUID."""
+    value = parse_uuid(text) if is_uuid(column) else parse_time(text, nanoseconds(unit_of(column)))
+    if value is None:
+        return NotComparable("the text is not plainly a value of the column's type")
+    return Point(value, value)
+
+
+def _time(column: pa.DataType, literal: Literal) -> Point:
+    """A time of day between times of another precision: no value equals one that lies between two of the column's."""
+    assert isinstance(literal.value, int)  # LiteralValue's table
+    moment = literal.value * nanoseconds(unit_of(literal.type))
+    unit = nanoseconds(unit_of(column))
+    return Point(-(-moment // unit), moment // unit)
 
 
 def _boolean_text(text: str) -> Coerced:

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from enum import Enum, StrEnum
 from typing import Any, Final
 
+import pyarrow as pa
+
 from pruner.errors import PredicateError
 from pruner.plugins import BrokenPluginError, Group, MissingPluginError, load_plugin
 
@@ -38,6 +40,14 @@ class NarrowIntegers(Enum):
     WRAPPED = "cut to the bits of the annotation"
     UNSIGNED_WIDENED = "signed ones wrapped, unsigned ones in the next wider type"
     AS_STORED = "the number that is stored"
+
+
+class Times(Enum):
+    """Which times of day an engine reads as the number that is stored."""
+
+    UNCERTAIN = "uncertain"
+    LOCAL = "those that are not adjusted to UTC"
+    ALL = "all"
 
 
 class Origin(Enum):
@@ -107,6 +117,12 @@ class Traits:
     """Most logical types without their converted type do not count: DuckDB (trap S23). None where not known."""
     narrow_integers: NarrowIntegers = NarrowIntegers.AS_STORED
     """A number in a file that does not fit its annotation: DuckDB wraps it, Spark signed ones, Trino none (S24)."""
+    times: Times = Times.UNCERTAIN
+    """Spark before 4.1 and Trino's connectors have no type for TIME. DuckDB makes TIMETZ of what is adjusted to UTC."""
+    uuid: pa.DataType | None = None
+    """What a column of UUIDs is read as: a type of its own in DuckDB, 16 bytes in Polars and pyarrow."""
+    half_float: pa.DataType | None = None
+    """What a column of 16-bit floating point is read as: FLOAT in DuckDB."""
     asks_session_for_calendar: bool = True
     """A setting decides how old dates read in files that name no calendar: Spark's rebase modes (trap S17)."""
     wraps_far_timestamps: bool = True
@@ -181,6 +197,9 @@ _ALL: Final = (
         converted_timestamps=Clock.WALL_CLOCK,
         asks_converted_types=True,
         narrow_integers=NarrowIntegers.WRAPPED,
+        times=Times.LOCAL,
+        uuid=pa.uuid(),
+        half_float=pa.float32(),
         asks_session_for_calendar=False,
         wraps_far_timestamps=False,
         reads_padded_folders_as_text=True,
@@ -260,6 +279,8 @@ _ALL: Final = (
         nan_order=NanOrder.GREATEST,
         asks_converted_types=False,
         narrow_integers=NarrowIntegers.WRAPPED,
+        times=Times.ALL,
+        uuid=pa.binary(16),
         asks_session_for_calendar=False,
         reads_padded_folders_as_text=True,
         reads_escaped_bytes_as_utf8=True,
@@ -272,6 +293,8 @@ _ALL: Final = (
         converted_timestamps=Clock.INSTANT,
         asks_converted_types=False,
         narrow_integers=NarrowIntegers.WRAPPED,
+        times=Times.ALL,
+        uuid=pa.binary(16),
         asks_session_for_calendar=False,
         reads_padded_folders_as_text=True,
         reads_escaped_bytes_as_utf8=True,

@@ -15,14 +15,23 @@ from typing import Final
 
 import pyarrow as pa
 
-from pruner.expr.clock import DAY, IsoText, date_of, instants_of_wall, nanoseconds, parse_iso
+from pruner.expr.clock import DAY, IsoText, date_of, instants_of_wall, nanoseconds, parse_iso, parse_time
 from pruner.expr.engines import TextBytes, Traits
 from pruner.expr.floats import Width, nearest
 from pruner.expr.nodes import Call, Expr, Literal
 from pruner.expr.numeric import DECIMAL_DIGITS, cast_to_floating
 from pruner.expr.semantics import Semantics
-from pruner.expr.types import decimal_digits, integer_range, is_instant, is_number, timestamp, unit_of
-from pruner.expr.values import LiteralValue
+from pruner.expr.types import (
+    decimal_digits,
+    integer_range,
+    is_instant,
+    is_number,
+    is_time,
+    is_uuid,
+    timestamp,
+    unit_of,
+)
+from pruner.expr.values import LiteralValue, parse_uuid
 
 INT32: Final = pa.int32()
 INT64: Final = pa.int64()
@@ -150,6 +159,12 @@ def _fold_text(text: str, target: pa.DataType, semantics: Semantics) -> Expr | N
         return _fold_moment(text, target, semantics)
     if pa.types.is_boolean(target):
         return Literal(text == "true", target) if text in ("true", "false") else None
+    if is_time(target):
+        moment = parse_time(text, nanoseconds(unit_of(target)))
+        return None if moment is None else Literal(moment, target)
+    if is_uuid(target):
+        value = parse_uuid(text)
+        return None if value is None else Literal(value, target)
     if pa.types.is_binary(target):
         return _fold_blob(text, semantics.traits)
     if pa.types.is_floating(target):

@@ -6,6 +6,10 @@ otherwise, a trait says so (`pruner.expr.engines`) (DuckDB 1.5 and 2.0, Spark 3.
 
 - TIMESTAMP_MILLIS and TIMESTAMP_MICROS without a logical type (trap S20): instants; in DuckDB a wall clock.
 - A logical type without its converted type, those of time, UUID and the like aside: DuckDB reads the physical type.
+- Times of day: Spark before 4.1 and Trino's connectors have no type for them. DuckDB adds to those that are adjusted to
+  UTC an offset, which takes part in comparisons and which constants without one take from the session.
+- UUID: a type of its own in DuckDB; Spark and Trino do not read it without a type that the user declares.
+- Float16: FLOAT in DuckDB, where it is widened exactly.
 - INT96: an instant in Spark, a wall clock of microseconds in DuckDB; in Trino by a zone of its configuration.
 - An INT32 that holds more than the 8 or 16 bits of its annotation (trap S24): DuckDB wraps the number. Spark wraps
   signed ones to the column's type, which other files may make wider, and reads unsigned ones as the next wider type;
@@ -22,8 +26,8 @@ from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
-from pruner.expr.engines import Clock, NarrowIntegers
-from pruner.expr.types import Unit, is_instant, timestamp, unit_of
+from pruner.expr.engines import Clock, NarrowIntegers, Times
+from pruner.expr.types import Unit, is_instant, is_time, timestamp, unit_of
 from pruner.parquet_type import ParquetType, parameters
 
 if TYPE_CHECKING:
@@ -65,6 +69,14 @@ def type_read(parquet: ParquetType, traits: Traits) -> pa.DataType | None:
         return None  # the table declares a type, and that is not known here
     if type_ in NARROW:
         return _narrow_type(type_, traits)
+    if is_time(type_):
+        adjusted = parquet.logical.endswith("utc)")
+        read = traits.times is Times.ALL or (traits.times is Times.LOCAL and not adjusted)
+        return type_ if read else None
+    if pa.types.is_float16(type_):
+        return traits.half_float
+    if parquet.logical == "UUID":
+        return traits.uuid
     if parquet.logical or not is_instant(type_):
         return type_
     return _timestamp(unit_of(type_), traits.converted_timestamps)
@@ -97,9 +109,8 @@ def as_read(field: Field, semantics: Semantics) -> Field:
     readings = {each: type_read(each, semantics.traits) for each in field.parquet}
     types = {each for each in readings.values() if each is not None}
     if not types:
-        if not (pa.types.is_integer(field.type) or pa.types.is_decimal(field.type)):
+        if not _must_be_known(field.type):
             return field
-        # The range of such a type can decide a comparison by itself, and here it is not known.
         shown = ", ".join(sorted(map(str, readings)))
         return replace(field, conflict=f"what {semantics.traits.title} makes of {shown} is not known")
     if len(types) < len(set(readings.values())):
@@ -110,6 +121,16 @@ def as_read(field: Field, semantics: Semantics) -> Field:
     if common is None:
         return replace(field, conflict=_conflict(readings, semantics))
     return replace(field, type=common)
+
+
+def _must_be_known(type_: pa.DataType) -> bool:
+    """Tell whether nothing may be bound to a column of this type as long as it is not known what the engine reads.
+
+    The range of a number can decide a comparison by itself; the others come as types of other names, or as none.
+    """
+    types = pa.types
+    numbers = types.is_integer(type_) or types.is_decimal(type_) or types.is_float16(type_)
+    return numbers or is_time(type_) or types.is_fixed_size_binary(type_)
 
 
 def _common_type(types: set[pa.DataType]) -> pa.DataType | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import uuid
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, TypeAlias, assert_never
 
@@ -41,7 +42,7 @@ from pruner.expr.nodes import (
     Opaque,
     Or,
 )
-from pruner.expr.types import decimal_digits, is_instant, is_string, unit_of
+from pruner.expr.types import decimal_digits, is_instant, is_string, is_time, is_uuid, unit_of
 from pruner.expr.values import Interval
 
 if TYPE_CHECKING:
@@ -53,6 +54,7 @@ LONGEST_TEXT = 300
 _OPERANDS_SHOWN = 20
 _VALUES_SHOWN = 5
 _VALUE_CHARACTERS = 60
+_UUID_BYTES = 16
 
 _Part: TypeAlias = Any
 """A piece of text, or a node that is still to be written."""
@@ -212,7 +214,7 @@ def _stored(value: StorageValue | None, data_type: pa.DataType) -> str:
     if isinstance(value, bytes):
         if is_string(data_type):
             return _constant(value.decode("utf-8", "replace"))
-        return _constant(value)
+        return str(uuid.UUID(bytes=value)) if _is_whole_uuid(value, data_type) else _constant(value)
     if isinstance(value, bool | float):
         return _constant(value)
     if pa.types.is_decimal(data_type):
@@ -222,7 +224,13 @@ def _stored(value: StorageValue | None, data_type: pa.DataType) -> str:
         return _date(value)
     if pa.types.is_timestamp(data_type):
         return _timestamp(value, data_type)
+    if is_time(data_type):
+        return _clock(value, data_type)
     return str(value)
+
+
+def _is_whole_uuid(value: bytes, data_type: pa.DataType) -> bool:
+    return is_uuid(data_type) and len(value) == _UUID_BYTES
 
 
 def _date(day: int) -> str:
@@ -231,12 +239,16 @@ def _date(day: int) -> str:
 
 
 def _timestamp(value: int, data_type: pa.DataType) -> str:
+    days, rest = divmod(value, 86400 * PER_SECOND[unit_of(data_type)])
+    return f"{_date(days)} {_clock(rest, data_type)}{'Z' if is_instant(data_type) else ''}"
+
+
+def _clock(value: int, data_type: pa.DataType) -> str:
+    """What a clock shows so long after midnight."""
     per_second = PER_SECOND[unit_of(data_type)]
-    seconds, fraction = divmod(value, per_second)
-    days, second = divmod(seconds, 86400)
+    second, fraction = divmod(value, per_second)
     digits = f".{fraction:0{len(str(per_second)) - 1}d}" if fraction else ""
-    zone = "Z" if is_instant(data_type) else ""
-    return f"{_date(days)} {second // 3600:02}:{second // 60 % 60:02}:{second % 60:02}{digits}{zone}"
+    return f"{second // 3600:02}:{second // 60 % 60:02}:{second % 60:02}{digits}"
 
 
 def _literal(literal: Literal) -> str:
@@ -246,6 +258,10 @@ def _literal(literal: Literal) -> str:
         return _timestamp(value, data_type)
     if isinstance(value, int) and pa.types.is_date(data_type):
         return _date(value)
+    if isinstance(value, int) and is_time(data_type):
+        return f"'{_clock(value, data_type)}'"
+    if isinstance(value, bytes) and _is_whole_uuid(value, data_type):
+        return f"'{uuid.UUID(bytes=value)}'"
     return _constant(value)
 
 

@@ -41,6 +41,21 @@ def is_temporal(data_type: pa.DataType) -> bool:
     return pa.types.is_date(data_type) or pa.types.is_timestamp(data_type)
 
 
+def is_time(data_type: pa.DataType) -> bool:
+    """Tell whether values are times of day."""
+    return pa.types.is_time(data_type)
+
+
+def is_uuid(data_type: pa.DataType) -> bool:
+    """Tell whether values are UUIDs, which are 16 bytes in storage, compared unsigned."""
+    return isinstance(data_type, pa.UuidType)
+
+
+def is_bytes(data_type: pa.DataType) -> bool:
+    """Tell whether values are bytes, UUIDs among them."""
+    return is_binary(data_type) or is_uuid(data_type)
+
+
 def is_instant(data_type: pa.DataType) -> bool:
     """Tell whether values are moments in UTC and not readings of a wall clock."""
     return pa.types.is_timestamp(data_type) and cast(Any, data_type).tz is not None
@@ -58,7 +73,7 @@ def decimal_digits(data_type: pa.DataType) -> tuple[int, int]:
 
 
 def unit_of(data_type: pa.DataType) -> Unit:
-    """The unit of a timestamp type."""
+    """The unit of a timestamp type, or of a type of times of day."""
     return cast(Any, data_type).unit
 
 

@@ -12,12 +12,15 @@
 | date32, date64 | datetime.date, or int days since 1970-01-01 where it lies outside Python's years |
 | timestamp(unit) without a zone | int, in `unit` since 1970-01-01T00:00:00 of the wall clock |
 | timestamp(unit, zone) | int, in `unit` since 1970-01-01T00:00:00Z |
+| time32(unit), time64(unit) | int, in `unit` since midnight |
+| uuid | bytes, 16 of them |
 | month_day_nano_interval | Interval |
 """
 
 from __future__ import annotations
 
 import datetime
+import re
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import TypeAlias
@@ -33,6 +36,14 @@ class Interval:
 
     def __neg__(self) -> Interval:
         return Interval(-self.months, -self.days, -self.nanoseconds)
+
+
+_UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", re.IGNORECASE | re.ASCII)
+
+
+def parse_uuid(text: str) -> bytes | None:
+    """Read a UUID as RFC 9562 writes it; None for anything else, such as what some engines also take for one."""
+    return bytes.fromhex(text.replace("-", "")) if _UUID.fullmatch(text) else None
 
 
 LiteralValue: TypeAlias = bool | int | float | Decimal | str | bytes | datetime.date | Interval | None

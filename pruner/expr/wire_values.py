@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from pruner.errors import PredicateError
 from pruner.expr.nodes import Literal
-from pruner.expr.types import is_binary, is_string
+from pruner.expr.types import is_binary, is_string, is_time, is_uuid
 from pruner.expr.values import Interval
 
 if TYPE_CHECKING:
@@ -40,6 +40,11 @@ _NAMED_TYPES: dict[str, pa.DataType] = {
     "binary": pa.binary(),
     "large_binary": pa.large_binary(),
     "date32[day]": pa.date32(),
+    "time32[s]": pa.time32("s"),
+    "time32[ms]": pa.time32("ms"),
+    "time64[us]": pa.time64("us"),
+    "time64[ns]": pa.time64("ns"),
+    "extension<arrow.uuid>": pa.uuid(),
     "month_day_nano_interval": pa.month_day_nano_interval(),
 }
 _DECIMAL = re.compile(r"decimal128\((\d{1,2}), ?(-?\d{1,2})\)")
@@ -47,6 +52,7 @@ _TIMESTAMP = re.compile(r"timestamp\[(s|ms|us|ns)(?:, tz=([A-Za-z0-9_+:/-]{1,64}
 _FIXED = re.compile(r"fixed_size_binary\[(\d{1,9})\]")
 _INTERVAL = re.compile(r"(-?\d{1,6}) months (-?\d{1,8}) days (-?\d{1,19}) ns", re.ASCII)
 _LARGEST_DECIMAL = 38
+_UUID_BYTES = 16
 _DIGITS = 2 * _LARGEST_DECIMAL
 _SPECIAL = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 
@@ -90,7 +96,7 @@ def _value(value: Json, type_: pa.DataType) -> LiteralValue:
     types = pa.types
     if isinstance(value, bool) or types.is_boolean(type_):
         return value if isinstance(value, bool) and types.is_boolean(type_) else None
-    if types.is_integer(type_) or types.is_timestamp(type_):
+    if types.is_integer(type_) or types.is_timestamp(type_) or is_time(type_):
         return value if isinstance(value, int) else None
     if types.is_floating(type_):
         return _SPECIAL.get(value) if isinstance(value, str) else float(value or 0)
@@ -104,6 +110,8 @@ def _value(value: Json, type_: pa.DataType) -> LiteralValue:
         return _interval(value)
     if types.is_decimal(type_):
         return _decimal(value)
+    if is_uuid(type_):
+        return _uuid(value)
     return _bytes(value) if is_binary(type_) else None
 
 
@@ -131,6 +139,11 @@ def _decimal(text: str) -> Decimal | None:
     # A short text can name a number of a billion digits, which exact arithmetic would write out.
     _, digits, exponent = number.as_tuple()
     return number if len(digits) <= _DIGITS and abs(int(exponent)) <= _DIGITS else None
+
+
+def _uuid(text: str) -> bytes | None:
+    value = _bytes(text)
+    return value if value is not None and len(value) == _UUID_BYTES else None
 
 
 def _bytes(text: str) -> bytes | None:

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import datetime
 import random
+import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, TypeAlias
 
+import duckdb
+import numpy as np
 import pyarrow as pa
 
 from pruner.expr.types import Unit
-from tests.support.parquet_types import converted, converted_only, int96, logical, logical_only, plain
+from tests.support.parquet_types import converted, converted_only, int96, logical, logical_only, plain, times
 
 Writer: TypeAlias = "Callable[[Path, pa.Array[Any], str], Path]"
 
@@ -227,3 +230,113 @@ _FIXED = Family(
 )
 
 FAMILIES = (_MOMENTS, _MOMENTS, _TEXTS, _INTEGERS, _DAYS, _DECIMALS, _FIXED)
+
+
+_MICROSECONDS_OF_A_DAY = 86_400_000_000
+
+
+def _clock(number: int) -> datetime.time:
+    return (datetime.datetime.min + datetime.timedelta(microseconds=number % _MICROSECONDS_OF_A_DAY)).time()
+
+
+def _times(unit: Unit) -> Callable[[list[int]], pa.Array[Any]]:
+    arrow: Any = pa  # whose stubs know no unit that is not literal
+    type_ = arrow.time32(unit) if unit == "ms" else arrow.time64(unit)
+    stored = pa.int32() if unit == "ms" else pa.int64()
+
+    def values(numbers: list[int]) -> pa.Array[Any]:
+        scaled = [n % _MICROSECONDS_OF_A_DAY * _PER_SECOND[unit] // 10**6 for n in numbers]
+        return pa.array([n + n % 2 if unit == "ns" else n for n in scaled], stored).view(type_)
+
+    return values
+
+
+_TIMES = Family(
+    "times of day",
+    (
+        *(Way(f"{unit} plain", _times(unit), _plain) for unit in ("ms", "us", "ns")),
+        *(Way(f"{unit} adjusted", _times(unit), times) for unit in ("ms", "us")),
+        Way("ms converted", _times("ms"), _as("TIME_MILLIS", converted)),
+        Way("us converted", _times("us"), _as("TIME_MICROS", converted)),
+        # Numbers that are no times of day.
+        Way(
+            "misfit",
+            lambda numbers: pa.array([n * 10**6 - 5 for n in numbers], pa.int64()),
+            _as("TIME_MICROS", converted),
+        ),
+    ),
+    lambda rng, number: (
+        (number * 4 * _HOUR + rng.randrange(3) * 60) * 10**6 + rng.choice([0, 0, 1, 500, 999_999])
+    ),
+    (
+        lambda n: f"'{_clock(n)}'",
+        lambda n: f"TIME '{_clock(n)}'",
+        lambda n: f"TIME_NS '{_clock(n)}'",
+        lambda n: f"TIMETZ '{_clock(n)}+00'",
+        lambda n: f"TIMETZ '{_clock(n)}+05:30'",
+        lambda n: f"'{_clock(n)}'::TIME::TIMETZ",
+        lambda _: "'24:00:00'",
+    ),
+)
+
+
+def _halves(numbers: list[int]) -> pa.Array[Any]:
+    special = {0: np.nan, 1: -0.0, 2: np.inf}
+    return pa.array(np.array([special.get(n % 13, n / 8) for n in numbers], np.float16), from_pandas=False)
+
+
+_HALVES = Family(
+    "half-precision floats",
+    (
+        Way("half", _halves, _plain),
+        Way("single", lambda numbers: _halves(numbers).cast(pa.float32()), _plain),
+    ),
+    lambda rng, number: number * 40 + rng.randrange(50),
+    (
+        lambda n: str(n / 8),
+        lambda n: f"{n / 8 + 0.01}",
+        lambda n: f"{n / 8}::FLOAT",
+        lambda n: f"{n / 8 + 0.01}::DOUBLE",
+        lambda n: str(n // 8),
+        lambda _: "'NaN'::FLOAT",
+        lambda _: "-0.0",
+    ),
+)
+
+_UNSIGNED = 1 << 127
+
+
+def _spread(numbers: list[int]) -> list[bytes]:
+    """UUIDs on both sides of those with the highest bit set."""
+    return [(_UNSIGNED - (50 << 116) + (n << 116)).to_bytes(16, "big") for n in numbers]
+
+
+def _spread_text(number: int) -> str:
+    return str(uuid.UUID(bytes=_spread([number])[0]))
+
+
+def _uuids_of_duckdb(path: Path, values: pa.Array[Any], column: str) -> Path:
+    """A file of DuckDB's, whose bounds are those of its own order."""
+    with duckdb.connect() as connection:
+        connection.from_arrow(pa.table({"x": values})).write_parquet(str(path))
+    return path
+
+
+_UUIDS = Family(
+    "UUIDs",
+    (
+        Way("UUID of pyarrow", lambda numbers: pa.array(_spread(numbers), pa.uuid()), _plain),
+        Way("UUID of DuckDB", lambda numbers: pa.array(_spread(numbers), pa.uuid()), _uuids_of_duckdb),
+        Way("UUID", lambda numbers: pa.array(_spread(numbers), pa.binary(16)), _as("UUID", logical)),
+    ),
+    lambda rng, number: number * 20 + rng.randrange(25),
+    (
+        lambda n: f"'{_spread_text(n)}'",
+        lambda n: f"'{_spread_text(n)}'::UUID",
+        lambda n: f"UUID '{_spread_text(n).upper()}'",
+        lambda n: f"'{{{_spread_text(n)}}}'",
+    ),
+)
+
+DUCKDB_FAMILIES = (*FAMILIES, _TIMES, _HALVES, _UUIDS)
+"""With types that DuckDB alone of the SQL engines reads without being told."""

@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tests.support.footers import BYTE, I32, SCHEMA, STRUCT, TRUE, Struct, edit_footer
+from tests.support.footers import BYTE, FALSE, I32, SCHEMA, STRUCT, TRUE, Struct, edit_footer
 
 # Fields of SchemaElement.
 _NAME, _CONVERTED, _LOGICAL = 4, 6, 10
@@ -25,7 +25,16 @@ UINT_8 UINT_16 UINT_32 UINT_64 INT_8 INT_16 INT_32 INT_64 JSON BSON INTERVAL
 CONVERTED = {name: number for number, name in enumerate(_NAMES.split())}
 """Number of each converted type."""
 
-LOGICAL = {"String": 1, "Enum": 4, "Date": 6, "JSON": 12, "BSON": 13, "UUID": 14, "Variant": 16}
+LOGICAL = {
+    "String": 1,
+    "Enum": 4,
+    "Date": 6,
+    "JSON": 12,
+    "BSON": 13,
+    "UUID": 14,
+    "Float16": 15,
+    "Variant": 16,
+}
 """Field of each logical type without parameters in the union of them."""
 
 
@@ -67,6 +76,17 @@ def logical(path: Path, values: pa.Array, name: str, column: str = "x") -> Path:
     def edit(element: Struct) -> None:
         element.pop(_CONVERTED, None)
         element[_LOGICAL] = (STRUCT, {LOGICAL[name]: (STRUCT, {})})
+
+    return _edited(plain(path, values), column, edit)
+
+
+def times(path: Path, values: pa.Array, column: str = "x", *, adjusted: bool = True) -> Path:
+    """Write times of day of milliseconds or microseconds, adjusted to UTC or said not to be, with a logical type."""
+    kind: Any = values.type.field(0).type if pa.types.is_struct(values.type) else values.type
+
+    def edit(element: Struct) -> None:
+        unit = (STRUCT, {{"ms": 1, "us": 2, "ns": 3}[kind.unit]: (STRUCT, {})})
+        element[_LOGICAL] = (STRUCT, {7: (STRUCT, {1: (TRUE if adjusted else FALSE, adjusted), 2: unit})})
 
     return _edited(plain(path, values), column, edit)
 

@@ -187,7 +187,7 @@ def _integers(dictionary: pa.Array[Any]) -> list[Any]:
     types, type_ = pa.types, dictionary.type
     if types.is_boolean(type_) or types.is_integer(type_):
         return dictionary.to_pylist()
-    narrow = types.is_date32(type_)
+    narrow = types.is_date32(type_) or types.is_time32(type_)
     return dictionary.view(pa.int32() if narrow else pa.int64()).to_pylist()
 
 

@@ -34,8 +34,8 @@ DEFAULT_CARDINALITY = 10_000
 MOST_CARDINALITY = 1_000_000
 
 _SUPPORTED = (
-    "boolean, integers, float, double, decimal up to 38 digits, string (char, varchar), date, timestamp, and fields "
-    "of these types inside structs (a.b) are supported"
+    "boolean, integers, floating point, decimal up to 38 digits, string (char, varchar), date, time, timestamp, and "
+    "fields of these types inside structs (a.b) are supported"
 )
 
 

@@ -113,9 +113,9 @@ def record_slice(reader: SliceReader, field: Field, max_cardinality: int) -> pa.
         return _table(field, _About(rows, field_id, str(error)), None)
     if len(values.codes) != rows:
         raise ValueError(f"its column has {len(values.codes)} values for {rows} rows")
-    oldest = values.distinct[0].as_py() if len(values.distinct) else None
+    oldest, newest = (values.distinct[at].as_py() if len(values.distinct) else None for at in (0, -1))
     note, is_open = unknown_calendar(reader, leaf, oldest, how.factor)
-    parquet, in_range = reading_of(footer, leaf)
+    parquet, in_range = reading_of(footer, leaf, oldest, newest)
     about = _About(
         *(rows, field_id, note),
         calendar_open=is_open,

@@ -23,8 +23,8 @@ def texts(values: pa.Array[Any], type_: pa.DataType) -> list[str]:
     if types.is_boolean(type_):
         return ["true" if value else "false" for value in listed]
     plain: Any = values
-    if types.is_date32(type_):
+    if types.is_date32(type_) or types.is_time32(type_):
         plain = cast("Any", values.cast(pa.int32())).view(type_)
-    elif types.is_timestamp(type_):
+    elif types.is_timestamp(type_) or types.is_time64(type_):
         plain = cast("Any", values).view(type_)
     return plain.cast(pa.string()).to_pylist()

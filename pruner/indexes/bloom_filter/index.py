@@ -28,8 +28,8 @@ DEFAULT_FPP = 0.01
 LEAST_FPP, MOST_FPP = 1e-5, 0.5
 
 _SUPPORTED = (
-    "boolean, integers, float, double, decimal up to 38 digits, string (char, varchar), binary, date, timestamp, and "
-    "fields of these types inside structs (a.b) are supported"
+    "boolean, integers, floating point, decimal up to 38 digits, string (char, varchar), binary, UUID, date, time, "
+    "timestamp, and fields of these types inside structs (a.b) are supported"
 )
 
 

@@ -34,7 +34,7 @@ RECORD_SCHEMA = pa.schema(
         pa.field("blocks", pa.int32()),
         pa.field("stripes", pa.int16()),
         pa.field("filter", pa.large_binary()),
-        pa.field("low", pa.int64()),  # of dates and timestamps alone, in the table's unit
+        pa.field("low", pa.int64()),  # of dates, times and timestamps alone, in the table's unit
         pa.field("high", pa.int64()),
         pa.field("type", pa.string()),
         pa.field("field_id", pa.int32()),
@@ -77,13 +77,13 @@ def record_slice(reader: SliceReader, field: Field, fpp: float) -> pa.Table:
     note, is_open = unknown_calendar(reader, leaf, low)
     if note is not None:
         return _table({**known, "usable": False, "note": note})
-    known["parquet"], known["in_range"] = reading_of(footer, leaf)
+    known["parquet"], known["in_range"] = reading_of(footer, leaf, low, high)
     known["low"], known["high"] = _multiplied(low, factor.factor), _multiplied(high, factor.factor)
     return _table({**known, **_filter(hashes, fpp), "calendar_open": is_open})
 
 
 def _gathered(batches: Iterable[pa.Array[Any]]) -> tuple[Hashes, int | None, int | None]:
-    """The distinct hashes of a column, ascending, and the bounds of dates and timestamps."""
+    """The distinct hashes of a column, ascending, and the bounds of dates, times and timestamps."""
     parts: list[Hashes] = []
     waiting = 0
     lows: list[int] = []
@@ -106,10 +106,11 @@ def _distinct(parts: list[Hashes]) -> Hashes:
 
 
 def _moments(part: Any) -> Any:
-    """Dates and timestamps as numbers; None of other types."""
-    if pa.types.is_date32(part.type):
+    """Dates, times and timestamps as numbers; None of other types."""
+    types = pa.types
+    if types.is_date32(part.type) or types.is_time32(part.type):
         return part.view(pa.int32())
-    return part.view(pa.int64()) if pa.types.is_timestamp(part.type) else None
+    return part.view(pa.int64()) if types.is_timestamp(part.type) or types.is_time64(part.type) else None
 
 
 def _multiplied(bound: int | None, factor: int) -> int | None:

@@ -133,7 +133,7 @@ def _record(footer: ParquetFooter, leaf: LeafColumn, summary: Summary) -> Column
             low = high = None
             note = "written in the legacy calendar, in which the oldest values are other days"
     is_open |= zone_is_open(footer.created_by, leaf)
-    parquet, in_range = reading_of(footer, leaf)
+    parquet, in_range = reading_of(footer, leaf, summary.low, summary.high)
     bounds = ColumnRecord(
         trusted=True,
         row_count=footer.row_count,

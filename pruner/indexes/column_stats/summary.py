@@ -129,7 +129,10 @@ def _extremes(array: pa.Array[Any]) -> tuple[StorageValue | None, StorageValue |
 
 
 def _integers(array: pa.Array[Any]) -> pa.Array[Any]:
-    return array.view(pa.int64()) if pa.types.is_timestamp(array.type) else array
+    if pa.types.is_time32(array.type):
+        return array.view(pa.int32())
+    is_moment = pa.types.is_timestamp(array.type) or pa.types.is_time64(array.type)
+    return array.view(pa.int64()) if is_moment else array
 
 
 def _float_extremes(array: pa.Array[Any]) -> tuple[float | None, float | None, int]:

@@ -4,15 +4,15 @@ Values of one domain that an engine may find equal have the same bytes:
 
 | domain | types | bytes |
 |---|---|---|
-| exact numbers | boolean, integers, decimals, dates (days), timestamps (nanoseconds) | 8 of a whole number; else 17 |
-| floating point | float, double | 8 of the double; -0.0 is 0.0 (trap S6), and every NaN is the same one |
-| bytes | text (UTF-8), binary | as they are |
+| exact numbers | boolean, integers, decimals, dates (days), moments (nanoseconds) | 8 of a whole number; else 17 |
+| floating point | all of them | 8 of the double; -0.0 is 0.0 (trap S6), and every NaN is the same one |
+| bytes | text (UTF-8), binary, UUIDs | as they are |
 
-Numbers that are not whole, or need more than 64 bits, are 17 bytes: how many digits stand behind the point, then all
-digits as a number of 16 bytes, without zeros at the end. So `1`, `1::bigint` and `1.00` are the same 8 bytes, and
-`1.5::decimal(5, 2)` and `1.5::decimal(10, 4)` the same 17. Numbers are written lowest byte first. Trailing spaces are
-bytes like others: where an engine does not tell them apart, its literal is several values (trap S11). The hash is XXH64
-with seed 0.
+Moments are timestamps and times of day. Numbers that are not whole, or need more than 64 bits, are 17 bytes: how many
+digits stand behind the point, then all digits as a number of 16 bytes, without zeros at the end. So `1`, `1::bigint`
+and `1.00` are the same 8 bytes, and `1.5::decimal(5, 2)` and `1.5::decimal(10, 4)` the same 17. Numbers are written
+lowest byte first. Trailing spaces are bytes like others: where an engine does not tell them apart, its literal is
+several values (trap S11). The hash is XXH64 with seed 0.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def encoded(value: StorageValue, type_: pa.DataType) -> bytes:
 
 def _measure(type_: pa.DataType) -> tuple[int, int]:
     """By what stored integers are multiplied, and how many digits of them stand behind the point."""
-    if pa.types.is_timestamp(type_):
+    if pa.types.is_timestamp(type_) or pa.types.is_time(type_):
         return _NANOSECONDS[type_.unit], 0
     return 1, type_.scale if pa.types.is_decimal(type_) else 0
 
@@ -110,9 +110,9 @@ def _integers(values: Any) -> NDArray[np.int64]:
     types, type_ = pa.types, values.type
     if types.is_boolean(type_):
         return np.asarray(values).astype(np.int64)
-    if types.is_date32(type_):
+    if types.is_date32(type_) or types.is_time32(type_):
         return values.view(pa.int32()).to_numpy().astype(np.int64)
-    if types.is_timestamp(type_):
+    if types.is_timestamp(type_) or types.is_time64(type_):
         return values.view(pa.int64()).to_numpy()
     return values.to_numpy().astype(np.int64)
 

@@ -2,11 +2,11 @@
 
 | kind | table types | bounds are kept as |
 |---|---|---|
-| integer | boolean, int8 to int64, uint8 to uint32, date (days), timestamp (in the file's unit) | int64 |
+| integer | boolean, int8 to int64, uint8 to uint32, date (days), timestamp, time (in the file's unit) | int64 |
 | unsigned | uint64 | decimal128(38, 0) |
 | decimal | decimal up to 38 digits, unscaled | decimal128(38, 0) |
-| float | float, double | double |
-| bytes | string (UTF-8), binary | binary |
+| float | half-precision floating point, float, double | double |
+| bytes | string (UTF-8), binary, UUID | binary |
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from functools import lru_cache
 import pyarrow as pa
 
 from pruner.arrow import arrow
+from pruner.expr.types import is_uuid
 
 INT96 = "int96"
 """Type text of the deprecated timestamps, recorded in microseconds."""
@@ -46,9 +47,10 @@ def kind_of(type_: pa.DataType) -> Kind | None:
         or types.is_boolean(type_)
         or types.is_date(type_)
         or types.is_timestamp(type_)
+        or types.is_time(type_)
     ):
         return Kind.INTEGER
-    if types.is_float32(type_) or types.is_float64(type_):
+    if types.is_floating(type_):
         return Kind.FLOAT
     return Kind.BYTES if is_text(type_) or is_binary(type_) else None
 
@@ -60,13 +62,14 @@ def is_text(type_: pa.DataType) -> bool:
 
 
 def is_binary(type_: pa.DataType) -> bool:
-    """Tell whether a type is one of Arrow's binary types."""
+    """Tell whether a type is one of Arrow's binary types, or that of UUIDs, which are stored in 16 bytes."""
     types = pa.types
     return (
         types.is_binary(type_)
         or types.is_large_binary(type_)
         or types.is_binary_view(type_)
         or types.is_fixed_size_binary(type_)
+        or is_uuid(type_)
     )
 
 
@@ -99,6 +102,7 @@ def conversion(file_type: str, table_type: pa.DataType) -> Conversion | None:
     | T | T, Arrow's variants of one type counting as one | as it is |
     | integer | integer that holds all its values | as it is |
     | integer | double | rounded outward; engines compare the rounded value |
+    | half-precision floating point | float | as it is |
     | decimal(p, s) | decimal with no fewer digits on either side of the point | rescaled exactly |
     | timestamp of a unit, INT96 | timestamp of another unit | rescaled, rounded outward |
     | no values (Parquet's null type) | any | all NULL |
@@ -118,6 +122,8 @@ def conversion(file_type: str, table_type: pa.DataType) -> Conversion | None:
         return _SAME if _holds(table_type, file) else None
     if types.is_integer(file) and types.is_float64(table_type):
         return Conversion(to_float=True)
+    if types.is_float16(file) and types.is_float32(table_type):
+        return _SAME
     if types.is_decimal(file) and types.is_decimal128(table_type):
         digits = table_type.scale - file.scale
         fits = digits >= 0 and table_type.precision - table_type.scale >= file.precision - file.scale
@@ -141,7 +147,7 @@ def _holds(table: pa.DataType, file: pa.DataType) -> bool:
     return types.is_signed_integer(table) and table.bit_width > file.bit_width
 
 
-_PARAMETRIC = re.compile(r"(decimal128|timestamp|fixed_size_binary)[\[(]([^\])]*)[\])]")
+_PARAMETRIC = re.compile(r"(decimal128|timestamp|time32|time64|fixed_size_binary)[\[(]([^\])]*)[\])]")
 
 
 @lru_cache(maxsize=4096)
@@ -158,6 +164,10 @@ def parse_type(text: str) -> pa.DataType | None:
             case "timestamp":
                 zone = arguments[1].removeprefix("tz=") if len(arguments) > 1 else None
                 return arrow.timestamp(arguments[0], zone)
+            case "time32":
+                return arrow.time32(arguments[0])
+            case "time64":
+                return arrow.time64(arguments[0])
             case _:
                 return pa.binary(int(arguments[0]))
     except (ValueError, IndexError):

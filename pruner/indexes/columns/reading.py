@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 import numpy as np
 import pyarrow as pa
 
-from pruner.expr.engines import Clock, NarrowIntegers
+from pruner.expr.clock import DAY, nanoseconds
+from pruner.expr.engines import Clock, NarrowIntegers, Times
 from pruner.expr.parquet_reading import INT96 as PARQUET_INT96
 from pruner.expr.parquet_reading import NARROW, type_read
-from pruner.expr.types import integer_range, is_instant
+from pruner.expr.types import integer_range, is_instant, is_time, unit_of
 from pruner.indexes.columns.kinds import INT96, parse_type
 from pruner.indexes.columns.trust import footer_is_believed
 from pruner.parquet_type import ParquetType, parse_parquet_type
@@ -47,13 +48,28 @@ class Recorded(NamedTuple):
     in_range: bool
 
 
-def reading_of(footer: ParquetFooter, leaf: LeafColumn) -> tuple[str | None, bool]:
-    """Return the values of `READING_COLUMNS` for a column of a file."""
-    return None if leaf.parquet is None else leaf.parquet.text, _is_in_range(footer, leaf)
+def reading_of(
+    footer: ParquetFooter, leaf: LeafColumn, low: object = None, high: object = None
+) -> tuple[str | None, bool]:
+    """Return the values of `READING_COLUMNS` for a column of a file.
+
+    Args:
+        footer: of the file.
+        leaf: the column.
+        low: its least value as Arrow reads it, None where it has none; asked of times of day alone.
+        high: its greatest value.
+    """
+    return None if leaf.parquet is None else leaf.parquet.text, _is_in_range(footer, leaf, low, high)
 
 
-def _is_in_range(footer: ParquetFooter, leaf: LeafColumn) -> bool:
-    """Tell whether all numbers are known to fit the annotation; only a believed footer has them as they are stored."""
+def _is_in_range(footer: ParquetFooter, leaf: LeafColumn, low: object, high: object) -> bool:
+    """Tell whether all numbers are known to fit the annotation; only a believed footer has them as they are stored.
+
+    What lies outside a day, one engine refuses, another wraps, a third compares as it is.
+    """
+    if leaf.type is not None and is_time(leaf.type):
+        day = DAY // nanoseconds(unit_of(leaf.type))
+        return low is None or (isinstance(low, int) and isinstance(high, int) and 0 <= low <= high < day)
     if leaf.type not in NARROW:
         return True
     if not footer_is_believed(footer.created_by, leaf):
@@ -156,6 +172,8 @@ def is_read(recorded: Recorded, field: Field, traits: Traits) -> bool:
     possible = [recorded.parquet] if recorded.parquet is not None else list(field.parquet or ())
     if pa.types.is_timestamp(field.type):
         return _is_same_clock(recorded.text, file, possible, field, traits)
+    if not possible and file is not None and is_time(file):
+        return recorded.in_range and traits.times is Times.ALL
     if not possible and file in NARROW:
         return recorded.in_range or traits.narrow_integers is NarrowIntegers.WRAPPED
     return all(
@@ -175,13 +193,21 @@ def _value_read(parquet: ParquetType, field: Field, traits: Traits) -> pa.DataTy
 
 
 def _is_same_value(recorded: pa.DataType | None, read: pa.DataType | None, in_range: bool) -> bool:
-    """Tell whether the engine reads the values that Arrow does, perhaps as a wider type of integers."""
+    """Tell whether the engine reads the values that Arrow does, perhaps as a wider type."""
+    if recorded is not None and is_time(recorded):
+        return recorded == read and in_range
+    if (recorded, read) in _SAME_VALUES:
+        return True
     if recorded is None or read is None or recorded == read:
         return recorded is not None and recorded == read
     if not in_range or not (pa.types.is_integer(recorded) and pa.types.is_integer(read)):
         return False
     (low, high), (least, greatest) = integer_range(recorded), integer_range(read)
     return least <= low and high <= greatest
+
+
+_SAME_VALUES = {(pa.binary(16), pa.uuid()), (pa.float16(), pa.float32())}
+"""Recorded types, and others as which an engine reads the same values in the same order."""
 
 
 def _is_same_clock(

@@ -104,8 +104,8 @@ def test_types_are_those_of_the_parquet_schema_not_of_the_arrow_schema_beside_it
         "seconds": pa.timestamp("ms"),
         "zone": pa.timestamp("us", "UTC"),
         "duration": pa.int64(),
-        "half": None,
-        "time": None,
+        "half": pa.float16(),
+        "time": pa.time64("us"),
         "uint8": pa.uint8(),
         "decimal": pa.decimal128(20, 2),
     }
