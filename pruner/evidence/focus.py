@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from threading import Lock
 from typing import TYPE_CHECKING, Protocol
 
 from pruner.evidence.sources import Sources
 from pruner.expr.fields import leaves
 
 if TYPE_CHECKING:
-    from pruner.expr.bound import BoundExpr
+    from collections.abc import Mapping
+
+    from pruner.expr.bound import BoundExpr, Leaf
+    from pruner.expr.fields import Path
     from pruner.schema import Field
 
 
@@ -22,19 +24,19 @@ class KnowsFields(Protocol):
 
 
 class Focus:
-    """Evidence for one predicate. Threads may share it."""
+    """Evidence for one predicate, in which every field is read in one way.
+
+    `known` has the sources of each of its fields, by path and in the order in which the predicate names them.
+    """
 
     def __init__(self, evidence: KnowsFields, predicate: BoundExpr) -> None:
-        self._evidence = evidence
-        self._leaves = tuple(leaves(predicate))
-        self._found: dict[Field, Sources] = {}
-        self._lock = Lock()
+        asked: dict[Path, list[Leaf]] = {}
+        for leaf in leaves(predicate):
+            asked.setdefault(leaf.field.path, []).append(leaf)
+        self.known: Mapping[Path, Sources] = {
+            path: evidence.sources(about[0].field).focused(about) for path, about in asked.items()
+        }
 
     def sources(self, about: Field) -> Sources:
-        """Everything that is known of one field, for this predicate."""
-        with self._lock:
-            if about not in self._found:
-                asked = [leaf for leaf in self._leaves if leaf.field == about]
-                known = self._evidence.sources(about)
-                self._found[about] = Sources([each.focused(asked) for each in known.usable], known.fallbacks)
-            return self._found[about]
+        """Everything that is known of one field of the predicate, for this predicate."""
+        return self.known[about.path]

@@ -92,9 +92,10 @@ class SnapshotEvidence:
     def sources(self, about: Field) -> Sources:
         """Everything that is known of one field; partition values first, then indexes in the order of creation."""
         with self._lock:
-            if about not in self._loaded:
-                self._loaded[about] = self._load(about)
-            return self._loaded[about]
+            found = self._loaded.get(about)
+            if found is None:
+                found = self._loaded[about] = self._load(about)
+            return found
 
     def _load(self, about: Field) -> Sources:
         found = Sources()

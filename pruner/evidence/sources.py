@@ -329,3 +329,7 @@ class Sources:
 
     usable: list[Source] = field(default_factory=list[Source])
     fallbacks: list[str] = field(default_factory=list[str])
+
+    def focused(self, leaves: Sequence[Leaf]) -> Sources:
+        """The same for one predicate: see `Source.focused`."""
+        return Sources([each.focused(leaves) for each in self.usable], self.fallbacks)

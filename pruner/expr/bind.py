@@ -154,11 +154,11 @@ class _Binder:
             raise PredicateError(f"the predicate has more than {PREDICATE_NODES:,} parts: split it")
 
     def _compare(self, node: Compare) -> BoundExpr:
-        as_predicate = compared_with_truth(node) or compared_coalesce(
-            node, texts=self._semantics.collation == BINARY_COLLATION
-        )
-        if as_predicate is not None:
-            return self.predicate(as_predicate)
+        if not isinstance(node.left, Column):
+            texts = self._semantics.collation == BINARY_COLLATION
+            as_predicate = compared_with_truth(node) or compared_coalesce(node, texts=texts)
+            if as_predicate is not None:
+                return self.predicate(as_predicate)
         operator, subject, constant = node.operator, node.left, node.right
         if _is_constant(subject) and not _is_constant(constant):
             operator, subject, constant = operator.mirrored, constant, subject
@@ -277,7 +277,8 @@ class _Binder:
         return unknown(node, "the pattern starts with a wildcard")
 
     def _point(self, target: Subject, constant: Literal | Call, node: Expr) -> Point | AlwaysNull | Unknown:
-        coerce = coerce_moving if is_moving(constant) else coerce_constant
+        moves = isinstance(constant, Call) and is_moving(constant)
+        coerce = coerce_moving if moves else coerce_constant
         point = coerce(target.type, constant, self._semantics)
         if isinstance(point, NotComparable):
             if point.mismatch and self._strict and isinstance(target, ColumnValue):
@@ -300,16 +301,13 @@ def _known(
 
 
 def _is_constant(expression: Expr) -> bool:
-    return (
-        isinstance(expression, Literal)
-        or is_moving(expression)
-        or (
-            isinstance(expression, Call)
-            and expression.function in ("cast", "try_cast")
-            and len(expression.arguments) == 1
-            and isinstance(expression.arguments[0], Literal)
-        )
-    )
+    if not isinstance(expression, Call):
+        return isinstance(expression, Literal)
+    match expression:
+        case Call("cast" | "try_cast", (Literal(),)):
+            return True
+        case _:
+            return is_moving(expression)
 
 
 def _all_plain_integers(target: Subject, options: Sequence[Literal]) -> bool:

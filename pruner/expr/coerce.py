@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from decimal import Decimal
 from fractions import Fraction
+from functools import lru_cache
 
 import pyarrow as pa
 
@@ -76,6 +77,7 @@ def coerce(column: pa.DataType, literal: Literal, semantics: Semantics) -> Coerc
     return _unlike(column, kind, semantics)
 
 
+@lru_cache(maxsize=256)
 def unsupported_reason(column: pa.DataType) -> str | None:
     """Why predicates on columns of this type are never decided, or None where they can be."""
     supported = (

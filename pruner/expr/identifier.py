@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from pruner.errors import IndexDefinitionError
 
 _QUOTES = {'"': '"', "`": "`"}
@@ -57,6 +59,7 @@ def _quoted(text: str, start: int) -> tuple[str, int]:
         position += 1
 
 
+@lru_cache(maxsize=1024)  # every step of every report names a column
 def render_column_path(path: tuple[str, ...]) -> str:
     """The inverse of `parse_column_path`: parts that are no plain identifiers are quoted."""
     return ".".join(_rendered(part) for part in path)

@@ -97,29 +97,34 @@ def _narrow_type(type_: pa.DataType, traits: Traits) -> pa.DataType:
 
 
 def as_read(field: Field, semantics: Semantics) -> Field:
-    """Return a field as an engine reads it from the files.
+    """Return a field as an engine reads it from the files; the same object for every question about it.
 
     Where files hold it by Parquet types of which the engine makes different ones, or of one of which it is not known
     what it makes, the field is in conflict, and so is a number where that is not known of any of them. Other
     fields then stay as they are: an index has no values of them that the engine reads
     (`pruner.indexes.columns.reading`).
     """
+    return _as_read(field, semantics.traits)
+
+
+@lru_cache(maxsize=4096)
+def _as_read(field: Field, traits: Traits) -> Field:
     if not field.parquet or field.conflict is not None:
         return field
-    readings = {each: type_read(each, semantics.traits) for each in field.parquet}
+    readings = {each: type_read(each, traits) for each in field.parquet}
     types = {each for each in readings.values() if each is not None}
     if not types:
         if not _must_be_known(field.type):
             return field
         shown = ", ".join(sorted(map(str, readings)))
-        return replace(field, conflict=f"what {semantics.traits.title} makes of {shown} is not known")
+        return replace(field, conflict=f"what {traits.title} makes of {shown} is not known")
     if len(types) < len(set(readings.values())):
-        return replace(field, conflict=_conflict(readings, semantics))
+        return replace(field, conflict=_conflict(readings, traits))
     if all(read == parquet.arrow for parquet, read in readings.items()):
         return field
     common = _common_type(types - {pa.null()})
     if common is None:
-        return replace(field, conflict=_conflict(readings, semantics))
+        return replace(field, conflict=_conflict(readings, traits))
     return replace(field, type=common)
 
 
@@ -149,8 +154,8 @@ def _only(types: set[pa.DataType]) -> pa.DataType | None:
     return next(iter(types)) if len(types) == 1 else None
 
 
-def _conflict(readings: dict[ParquetType, pa.DataType | None], semantics: Semantics) -> str:
+def _conflict(readings: dict[ParquetType, pa.DataType | None], traits: Traits) -> str:
     told = sorted(
         f"{parquet} as {'what is not known' if read is None else read}" for parquet, read in readings.items()
     )
-    return f"files hold it in ways of which {semantics.traits.title} makes different types: {', '.join(told)}"
+    return f"files hold it in ways of which {traits.title} makes different types: {', '.join(told)}"

@@ -8,6 +8,7 @@ predicate and everything that depends on an engine asks it.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property, lru_cache
 from typing import Literal as OneOf
 from typing import TypeAlias
 
@@ -24,7 +25,7 @@ BINARY_COLLATION = "binary"
 """Strings compare by their UTF-8 bytes, unsigned: the default of all three engines."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Semantics:
     """The rules of one engine, session and kind of read.
 
@@ -45,16 +46,16 @@ class Semantics:
     scan_mode: ScanMode = "snapshot"
     now: int | None = None
 
-    @classmethod
-    def of(cls, dialect: str) -> Semantics:
+    @staticmethod
+    def of(dialect: str) -> Semantics:
         """Default semantics of an engine by its name.
 
         Raises:
             PredicateError: there is no such engine.
         """
-        return cls(engine=dialect, nan_order=traits_of(dialect).nan_order)
+        return _defaults(dialect)
 
-    @property
+    @cached_property
     def traits(self) -> Traits:
         """What the engine does where engines differ.
 
@@ -62,3 +63,8 @@ class Semantics:
             PredicateError: there is no such engine.
         """
         return traits_of(self.engine)
+
+
+@lru_cache(maxsize=64)
+def _defaults(engine: Engine) -> Semantics:
+    return Semantics(engine, nan_order=traits_of(engine).nan_order)

@@ -154,10 +154,12 @@ class Calls:
 
     def any_of_list(self, operator: Operator, node: Node) -> Expr | None:
         """`value = ANY (list)`, which is IN; None for anything else."""
-        listed = node.expression.this if isinstance(node.expression, exp.Any) else None
+        if operator is not Operator.EQ or not isinstance(node.expression, exp.Any):
+            return None
+        listed = node.expression.this
         while isinstance(listed, exp.Paren):
             listed = listed.this
-        if operator is not Operator.EQ or not isinstance(listed, exp.Array):
+        if not isinstance(listed, exp.Array):
             return None
         options = [self.value(option) for option in listed.expressions]
         literals = tuple(option for option in options if isinstance(option, Literal))

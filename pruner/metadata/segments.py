@@ -114,17 +114,7 @@ def write_segment(
         raise StorageError(f"{partition!r} cannot be a partition of the metadata table")
     identifier = uuid.uuid4().hex
     path = f"{partition}/{identifier}{SUFFIX}"
-    about = {
-        "format_version": FORMAT_VERSION,
-        "id": identifier,
-        "partition": partition,
-        "definition": definition.uuid if definition else None,
-        "index": definition.name if definition else None,
-        "field": field,
-        "batch": batch.id if batch else None,
-    }
-    own = {key: value for key, value in (table.schema.metadata or {}).items() if key.startswith(OWN_METADATA)}
-    described = table.replace_schema_metadata({**own, b"pruner.segment": msgspec.json.encode(about)})
+    described = _described(table, identifier, partition, definition, field, batch)
     tail: Tail | None = None
     pages: SegmentEntry | None = None
     if in_parts and table.nbytes >= RANGED_FROM:
@@ -153,6 +143,28 @@ def write_segment(
         tail=tail,
         pages=pages,
     )
+
+
+def _described(
+    table: pa.Table,
+    identifier: str,
+    partition: str,
+    definition: IndexDefinition | None,
+    field: tuple[str, ...] | None,
+    batch: SegmentEntry | None,
+) -> pa.Table:
+    """The records with what they are about beside them, for whoever finds the file without the log."""
+    about = {
+        "format_version": FORMAT_VERSION,
+        "id": identifier,
+        "partition": partition,
+        "definition": definition.uuid if definition else None,
+        "index": definition.name if definition else None,
+        "field": field,
+        "batch": batch.id if batch else None,
+    }
+    own = {key: value for key, value in (table.schema.metadata or {}).items() if key.startswith(OWN_METADATA)}
+    return table.replace_schema_metadata({**own, b"pruner.segment": msgspec.json.encode(about)})
 
 
 def _bits_as_they_are(table: pa.Table) -> dict[str, Any]:

@@ -8,7 +8,7 @@ the slice is kept.
 
 from __future__ import annotations
 
-from functools import cached_property, reduce
+from functools import reduce
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -55,6 +55,8 @@ class CombinedEvidence:
         self._semantics = semantics
         self._at = at
         self._everything = everything
+        uncoverable = snapshot.uncoverable
+        self._uncoverable = uncoverable if uncoverable is None or at is None else uncoverable[at]
         self._uncovered: list[Mask] = []
         self.answered: dict[str, str] = {}
         self.notes: dict[str, None] = {}
@@ -143,8 +145,3 @@ class CombinedEvidence:
         if not self.answered:
             return survivors.left
         return survivors.count_in(reduce(np.logical_or, self._uncovered)) if self._uncovered else 0
-
-    @cached_property
-    def _uncoverable(self) -> Mask | None:
-        uncoverable = self._snapshot.uncoverable
-        return uncoverable if uncoverable is None or self._at is None else uncoverable[self._at]

@@ -25,9 +25,10 @@ from pruner.verdict import Outcome, evaluate, possible
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from pruner.evidence.focus import KnowsFields
+    from pruner.evidence.focus import Focus
     from pruner.evidence.sources import Source
     from pruner.expr.bound import BoundExpr
+    from pruner.expr.fields import Path
     from pruner.expr.semantics import Semantics
     from pruner.indexes.optional import RowEvidence
     from pruner.tables.snapshot import Snapshot
@@ -68,27 +69,24 @@ class RowSet(NamedTuple):
 class RowLevel:
     """One predicate over the rows of one snapshot under one semantics.
 
-    `notes` holds each reason why rows could not be told, once.
+    Attributes:
+        sources: for each field of the predicate whose rows an index knows, that index.
+        notes: each reason why rows could not be told, once.
     """
 
     def __init__(
-        self, snapshot: Snapshot, evidence: KnowsFields, semantics: Semantics, predicate: BoundExpr
+        self, snapshot: Snapshot, evidence: Focus, semantics: Semantics, predicate: BoundExpr
     ) -> None:
         self._snapshot = snapshot
         self._evidence = evidence
         self._semantics = semantics
         self._predicate = predicate
         self.notes: dict[str, None] = {}
-
-    @cached_property
-    def sources(self) -> dict[tuple[str, ...], Source]:
-        """For each field of the predicate whose rows an index knows, that index."""
-        found: dict[tuple[str, ...], Source] = {}
-        for leaf in leaves(self._predicate):
-            for source in self._evidence.sources(leaf.field).usable:
-                if source.rows(self._semantics) is not None:
-                    found.setdefault(leaf.field.path, source)
-        return found
+        self.sources: dict[Path, Source] = {}
+        for path, known in evidence.known.items():
+            for source in known.usable:
+                if source.rows(semantics) is not None:
+                    self.sources.setdefault(path, source)
 
     @cached_property
     def _grouped(self) -> BoundExpr:

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from pruner.evidence.focus import KnowsFields
-    from pruner.evidence.sources import Source
+    from pruner.evidence.focus import Focus
+    from pruner.evidence.sources import Source, Sources
     from pruner.expr.bound import BoundExpr
     from pruner.expr.semantics import Semantics
     from pruner.indexes.optional import FocusedEvidence
@@ -44,14 +44,14 @@ class Question(NamedTuple):
 class Waiting:
     """Asks the waiting sources of one predicate."""
 
-    def __init__(self, snapshot: Snapshot, evidence: KnowsFields, semantics: Semantics) -> None:
+    def __init__(self, snapshot: Snapshot, evidence: Focus, semantics: Semantics) -> None:
         self._snapshot = snapshot
         self._evidence = evidence
         self._semantics = semantics
 
     def questions(self, predicate: BoundExpr) -> list[Question]:
         """The parts of a predicate, all of which must hold, that some source waits for."""
-        if not any(self._sources_of(predicate)):
+        if not any(self._waits(found) for found in self._evidence.known.values()):
             return []  # mostly: that no source waits is told sooner than how the predicate comes apart
         whole = grouped(predicate)
         parts = (whole,)
@@ -59,6 +59,9 @@ class Waiting:
             parts = whole.operands
         found = (Question(part, list(self._sources_of(part))) for part in parts)
         return [each for each in found if each.sources]
+
+    def _waits(self, found: Sources) -> bool:
+        return any(source.waiting(self._semantics) is not None for source in found.usable)
 
     def _sources_of(self, part: BoundExpr) -> Iterator[Source]:
         fields = dict.fromkeys(leaf.field for leaf in leaves(part))

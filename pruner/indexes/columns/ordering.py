@@ -7,6 +7,7 @@ bounds. A literal is looked up once, and comparisons of strings become compariso
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import numpy as np
@@ -27,6 +28,9 @@ if TYPE_CHECKING:
 
 _LOOKED_UP_SINGLY = 64
 """Values up to this many are looked up one by one: the first Arrow call of a process costs 130 ms."""
+
+_REMEMBERED = 128
+"""Values whose keys are kept."""
 
 _DECIMAL_OFFSET = 1 << 127
 
@@ -138,6 +142,8 @@ class RankOrder:
         self._distinct = distinct
         self._decimals = decimals
         self._values = _Values(distinct)
+        # Both ends of `=` ask for one value, and so may the next statement.
+        self._look_up = lru_cache(maxsize=_REMEMBERED)(partial(_keys, self._values))
 
     def serves(self, value: StorageValue) -> bool:
         """Byte strings, or integers where the domain is that of decimals."""
@@ -149,11 +155,11 @@ class RankOrder:
 
     def first(self, value: StorageValue) -> Key:
         """Rank of the first bound that is not less."""
-        return bisect_left(self._values, self._bytes(value))
+        return self._look_up(self._bytes(value))[0]
 
     def last(self, value: StorageValue) -> Key:
         """Rank of the last bound that is not greater, -1 when all are."""
-        return bisect_right(self._values, self._bytes(value)) - 1
+        return self._look_up(self._bytes(value))[1]
 
     def firsts(self, values: Sequence[StorageValue | None]) -> Numbers:
         """Ranks of many: see `first`."""
@@ -192,6 +198,13 @@ class _Values:
 
     def __getitem__(self, position: int) -> bytes:
         return self._array[position].as_py()
+
+
+def _keys(values: _Values, value: bytes) -> tuple[int, int]:
+    """The keys of a value: as the lower end of an interval, and as the upper one."""
+    first = bisect_left(values, value)
+    is_there = first < len(values) and values[first] == value
+    return first, first if is_there else first - 1
 
 
 def rank(
