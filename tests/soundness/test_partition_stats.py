@@ -6,11 +6,9 @@ added since; two records of one slice; schemas that changed since. The oracle is
 
 from __future__ import annotations
 
-import shutil
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -21,7 +19,6 @@ import xxhash
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import pruner
 from pruner.evidence.snapshot import SnapshotEvidence
 from pruner.evidence.sources import Source
 from pruner.expr.bound import CompareLeaf, InLeaf, IsNullLeaf, Leaf, NotNullLeaf, Point, PrefixLeaf
@@ -34,13 +31,12 @@ from pruner.indexes.partition_stats import SliceBatch, write_records
 from pruner.metadata import FieldBinding, MetadataTable, State, define
 from pruner.metadata.segment_cache import SegmentCache
 from pruner.metadata.segments import batch_table
-from pruner.metadata.state import FILES, SegmentEntry
+from pruner.metadata.state import FILES
 from pruner.schema import Field, TableSchema
 from pruner.storage.opening import open_store
 from pruner.tables.snapshot import SLICE_COLUMNS, Partitions, Snapshot
 from pruner.verdict import Outcome
 from tests.support.column_stats import DUCKDB, SPARK, TRINO, records_table
-from tests.support.parquet_tables import write_file
 from tests.support.profiles import examples
 
 NAME = ("x",)
@@ -308,101 +304,3 @@ def test_an_aggregate_leaves_what_any_of_its_records_leaves(data: st.DataObject)
             assert (by_group is None) == (by_slice is None)
             if by_group is not None and by_slice is not None:
                 assert not (by_slice & ~by_group[group]).any(), (leaf, outcome, records.to_pylist())
-
-
-class TestTables:
-    """Whole tables, built by the product itself."""
-
-    @pytest.fixture
-    def table(self, tmp_path: Path) -> pruner.Table:
-        root = tmp_path / "t"
-        for number in range(24):
-            write_file(
-                root / f"day={number // 6}" / f"{number:03}.parquet",
-                x=pa.array([10 * number, 10 * number + 9], pa.int64()),
-            )
-        opened = pruner.open_table(root)
-        opened.create_index("i", on="x")
-        return opened
-
-    def entries(self, table: pruner.Table) -> list[SegmentEntry]:
-        state = MetadataTable(open_store(table.index_uri)).state()
-        return [entry for entry in state.segments if entry.partition_stats is not None]
-
-    def test_a_selective_plan_reads_neither_the_batch_nor_other_records(self, table: pruner.Table) -> None:
-        (entry,) = self.entries(table)
-        assert entry.partition_stats is not None
-        assert entry.partition_stats.rows == 8  # four partitions of six slices in groups of four at most
-        metadata = Path(table.index_uri)
-        for path in (metadata / "files").iterdir():
-            path.unlink()
-        assert answer(table, "x = 55") == [5]
-        (metadata / entry.path).unlink()
-        assert answer(table, "x > 1000") == []
-        plan = pruner.open_table(table.uri).plan("x = 55")
-        # The group is known to hold 40 to 59; what its slices hold cannot be read any more.
-        assert [int(Path(file).stem) for file in plan.files] == [4, 5]
-        assert any("index i" in reason and entry.path in reason for reason in plan.fallbacks), plan.fallbacks
-
-    def test_files_that_come_and_go_afterwards(self, table: pruner.Table) -> None:
-        """T6: a partition that is dropped and made again, a file replaced, a file added to a known path."""
-        root = Path(table.uri)
-        shutil.rmtree(root / "day=1")
-        write_file(root / "day=1" / "006.parquet", x=pa.array([100_000], pa.int64()))
-        write_file(root / "day=2" / "013.parquet", x=pa.array([200_000], pa.int64()))
-        write_file(root / "day=3" / "100.parquet", x=pa.array([300_000], pa.int64()))
-        (root / "day=0" / "003.parquet").unlink()
-        new = [6, 13, 100]
-        assert answer(table, "x = 55") == sorted([5, *new])
-        assert answer(table, "x < 0") == new
-        table.refresh()
-        assert answer(table, "x >= 100000") == new
-        assert answer(table, "x BETWEEN 125 AND 145") == [12, 14]
-        before = [answer(table, f"x = {number}") for number in range(0, 240, 7)]
-        table.compact()
-        assert len(self.entries(table)) == 1
-        assert before == [answer(table, f"x = {number}") for number in range(0, 240, 7)]
-        assert table.verify() == []
-
-    def test_damage_is_named_and_costs_only_speed(self, table: pruner.Table) -> None:
-        (entry,) = self.entries(table)
-        assert entry.partition_stats is not None
-        path = Path(table.index_uri) / entry.partition_stats.path
-        data = bytearray(path.read_bytes())
-        data[len(data) // 2] ^= 1
-        path.write_bytes(data)
-        plan = pruner.open_table(table.uri).plan("x = 55")
-        assert plan.kept == 1
-        assert any("partition statistics are not used" in reason for reason in plan.fallbacks)
-        assert any(entry.partition_stats.path in problem for problem in table.verify())
-        path.unlink()
-        assert answer(table, "x = 55") == [5]
-
-    def test_an_older_writer_loses_them_and_nothing_else(self, table: pruner.Table) -> None:
-        metadata = MetadataTable(open_store(table.index_uri))
-        metadata.commit(
-            lambda state: msgspec.structs.replace(
-                state,
-                segments=tuple(msgspec.structs.replace(e, partition_stats=None) for e in state.segments),
-            )
-        )
-        assert self.entries(table) == []
-        assert answer(table, "x = 55") == [5]
-        assert len(metadata.unreferenced()) == 1
-
-    def test_dropped_with_their_index(self, table: pruner.Table) -> None:
-        (entry,) = self.entries(table)
-        size = sum(file.size for file in entry.files())
-        assert [index.bytes for index in table.status().indexes] == [size]
-        table.drop_index("i")
-        assert self.entries(table) == []
-        table.vacuum(grace_seconds=0)
-        table.uninstall()
-        assert not list(Path(table.index_uri).rglob("partition_stats/*"))
-
-
-def answer(table: pruner.Table, predicate: str) -> list[int]:
-    """Numbers of the files that a process which knows nothing yet keeps."""
-    plan = pruner.open_table(table.uri).plan(predicate)
-    assert plan.kept == len(plan.files)
-    return sorted(int(Path(file).stem) for file in plan.files)
