@@ -125,7 +125,7 @@ def _measured(lakes: list[Lake], users: Path) -> Iterator[tuple[str, str, Taken,
         table.create_index("columns", on="*", if_not_exists=True)
         plain = duckdb.connect()
         pruned = pruner_duckdb.connect({"t": table})
-        for connection in (plain, pruned.native):
+        for connection in (plain, pruned):
             connection.execute("SET TimeZone = 'UTC'")
             connection.execute(f"CREATE VIEW users AS FROM '{users}'")
         for name, statement in STATEMENTS.items():

@@ -22,8 +22,8 @@ Ask = Callable[["str | duckdb.Statement", "list[object]"], "tuple[Any, ...]"]
 MOST_ANSWERS = 256
 """So many answers of one connection are kept; a plan of a long statement has a hundred kilobytes."""
 
-_OTHERS_CHANGE = re.compile(r"\b(attach|import|load|call)\b", re.IGNORECASE)
-"""Words of statements that may bring in databases which others change, or texts with such words."""
+_OTHERS_CHANGE = re.compile(r"attach|\b(import|load|call)\b", re.IGNORECASE)
+"""What stands in statements that may bring in databases which others change, or texts with such words."""
 
 
 def _names(*lines: str) -> frozenset[str]:

@@ -7,7 +7,7 @@ schema.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast
@@ -157,6 +157,35 @@ def united(
             names.setdefault(key, name)
             types.setdefault(key, {})[data_type] = None
     return tuple((name, _common(list(types[key]), run)) for key, name in names.items())
+
+
+_INTEGERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT")
+"""Each is read as one behind it without any value changing."""
+
+
+def united_plainly(kinds: Sequence[FileColumns | None]) -> FileColumns | None:
+    """The columns of files of several kinds, where `union_by_name` has them as each kind has them by itself: they lack
+    columns, or have narrower integers. None where there is more between them.
+    """
+    names: dict[str, str] = {}
+    types: dict[str, set[str | None]] = {}
+    for each in kinds:
+        if each is None or each.renamed:
+            return None
+        for key, (name, data_type) in each.by_name.items():
+            if names.setdefault(key, name) != name:
+                return None
+            types.setdefault(key, set()).add(data_type)
+    widest = {key: _widest(found) for key, found in types.items()}
+    if None in widest.values():
+        return None
+    return FileColumns(tuple((name, widest[key]) for key, name in names.items()))
+
+
+def _widest(types: set[str | None]) -> str | None:
+    if len(types) == 1:
+        return next(iter(types))
+    return max(types, key=_INTEGERS.index) if types <= set(_INTEGERS) else None
 
 
 def _common(types: list[str | None], run: duckdb.DuckDBPyConnection) -> str | None:

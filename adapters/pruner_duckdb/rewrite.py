@@ -136,8 +136,8 @@ class Rewriter:
         rewritten = self._splice(
             form, parameters, pinned, expressions, reason, replace(_SEMANTICS, zone=state.zone, now=now)
         )
-        only_ours = len(chosen) == len(candidates) and not seen.shapes
-        harmless = only_ours and form.asks and self._serves_again(select, rewritten)
+        named = all(not each.function or _stays(each) for each in select.references)
+        harmless = named and form.asks and self._serves_again(select, rewritten)
         return replace(rewritten, harmless=harmless)
 
     def _serves_again(self, select: Select, rewritten: Rewritten) -> bool:
@@ -300,7 +300,13 @@ class Rewriter:
                 markers.bind,
                 sources,
                 self._described,
-                Wanted(select.may_read, surely, surely and form.names_nothing_added, select.may_list_null()),
+                Wanted(
+                    select.may_read,
+                    narrow=surely,
+                    bare=surely and form.names_nothing_added,
+                    whole_structs=select.may_list_null(),
+                    ranges=select.uses_ranges,
+                ),
             )
             edits.append((_name_span(reference), f"{source}{alias}"))
         return Rewritten(form.spliced(edits), markers.values, tuple(scans), sources)

@@ -18,7 +18,7 @@ import pyarrow as pa
 from pruner_duckdb.casts import may_fail
 from pruner_duckdb.listed import listed_sql, parameter_values
 from pruner_duckdb.merged_rows import ALWAYS, own_name
-from pruner_duckdb.native import folded
+from pruner_duckdb.native import folded, united_plainly
 from pruner_duckdb.types import READ_PARQUET, file_name, quote, quote_text
 from pruner_duckdb.widened import has_floats
 
@@ -55,13 +55,15 @@ class Wanted:
     `may_read` tells of a column whether it may be read; a wrong answer costs time alone, unless `narrow` tells that it
     can be relied on: then other columns need not be shown, and DuckDB takes a while to read the text of each. `bare`
     tells that no name in the statement means one of the columns that DuckDB adds to a scan. `whole_structs` tells
-    whether structs must not be read field by field.
+    whether structs must not be read field by field. `ranges` tells that DuckDB does better where it knows the least and
+    greatest values of columns and how many are NULL, which it does of several files by `union_by_name` alone.
     """
 
     may_read: Callable[[str], bool]
     narrow: bool = False
     bare: bool = False
     whole_structs: bool = False
+    ranges: bool = False
 
     def leaves_out(self, column: str) -> bool:
         """Tell whether a column is surely not read."""
@@ -86,6 +88,8 @@ class _Group:
 
     kinds: tuple[FileColumns, ...]
     ordinals: NDArray[np.intp]
+    by_name: bool = False
+    """Whether DuckDB is to look at all footers first, as plain DuckDB must where files differ."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +117,7 @@ def source_sql(
     if wanted.bare and reading.positions is None and len(parts.groups) == 1 and not len(parts.others):
         (group,) = parts.groups
         if _shows(group, shape, wanted) and not _more_keys(snapshot, ordinals, shape):
-            return _read_parquet(snapshot, ordinals, shape, bind)
+            return _read_parquet(snapshot, group, shape, bind)
     return f"({_query(snapshot, parts, shown, bind, reading)})"
 
 
@@ -166,6 +170,10 @@ def _alike(snapshot: Snapshot, ordinals: NDArray[np.intp], shape: ScanShape, rea
     numbers = kinds.ordinals[ordinals]
     alike: dict[object, dict[int, FileColumns]] = {}
     different: list[int] = np.unique(numbers).tolist()
+    if len(different) > 1 and reading.wanted.ranges and not by_position and not reading.wanted.whole_structs:
+        one = united_plainly([kinds.columns[number] if number >= 0 else None for number in different])
+        if one is not None and not _may_fail(one, shape, reading):
+            return _Parts([_Group((one,), ordinals, by_name=True)], none)
     for number in different:
         columns = kinds.columns[number] if number >= 0 else None
         # A column of that name hides DuckDB's own.
@@ -212,6 +220,8 @@ def _shows(group: _Group, shape: ScanShape, wanted: Wanted) -> bool:
     if wanted.whole_structs and any(data_type.startswith("STRUCT(") for _, data_type in own):
         return False
     if not wanted.narrow:
+        if group.by_name:
+            return False  # columns stand in the order in which files have them
         last = list(shape.columns[len(own) :])
         in_order = len(last) == len(keys) and all(path is not None for _, _, path in last)
         same = all(kind.columns == own for kind in group.kinds)
@@ -247,13 +257,14 @@ def _native_sql(snapshot: Snapshot, group: _Group, shape: ScanShape, bind: Bind,
             partition = snapshot.partition_ordinals[group.ordinals[:1]]
             values = snapshot.partitions.values[path].take(pa.array(partition, pa.int64()))
             selected.append(f"{bind(parameter_values(values)[0])}::{data_type} AS {quote(name)}")
-    scan = _read_parquet(snapshot, group.ordinals, shape, bind)
+    scan = _read_parquet(snapshot, group, shape, bind)
     return f"SELECT {', '.join(selected)} FROM {scan}{_stands_at(reading.positions)}"
 
 
-def _read_parquet(snapshot: Snapshot, ordinals: NDArray[np.intp], shape: ScanShape, bind: Bind) -> str:
+def _read_parquet(snapshot: Snapshot, group: _Group, shape: ScanShape, bind: Bind) -> str:
     """The native scan of some files."""
-    uris: list[Any] = snapshot.columns.column("base_file").take(pa.array(ordinals, pa.int64())).to_pylist()
+    ordinals = pa.array(group.ordinals, pa.int64())
+    uris: list[Any] = snapshot.columns.column("base_file").take(ordinals).to_pylist()
     keys = [
         f"{quote_text(path[0])}: {data_type}"
         for _, data_type, path in shape.columns
@@ -262,7 +273,9 @@ def _read_parquet(snapshot: Snapshot, ordinals: NDArray[np.intp], shape: ScanSha
     folders = f"hive_partitioning = {'true' if keys else 'false'}"
     if keys:
         folders += f", hive_types_autocast = false, hive_types = {{{', '.join(keys)}}}"
-    return f"{READ_PARQUET}({bind([file_name(uri) for uri in uris])}, {folders}, binary_as_string = false)"
+    by_name = ", union_by_name = true" if group.by_name else ""
+    files = bind([file_name(uri) for uri in uris])
+    return f"{READ_PARQUET}({files}, {folders}, binary_as_string = false{by_name})"
 
 
 def _column(held: tuple[str, str | None] | None, name: str, data_type: str, *, whole: bool) -> str:

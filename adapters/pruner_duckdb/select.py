@@ -132,6 +132,11 @@ class Select:
         """Tell whether the statement may hold an IN with a NULL, also by a parameter."""
         return bool(_IN.search(self.text)) and (bool(self.parameters) or bool(_NULL.search(self.text)))
 
+    @property
+    def uses_ranges(self) -> bool:
+        """Whether DuckDB joins or counts by what it knows of the values in columns."""
+        return len(self.references) > 1 or any(use.name == "count" for use in self.functions)
+
     def spliced(self, replacements: Iterable[tuple[Span, str]]) -> str:
         """Return the text with other text in the place of some spans, which do not overlap."""
         return splice(self.text, replacements)

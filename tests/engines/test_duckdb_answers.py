@@ -182,6 +182,8 @@ def test_statements_that_fail_or_read_more_ask_again(
         con.execute("SELECT error('no') FROM flights").fetchall()
     assert questions.of(con, SMALL) == 1
     con.execute("SELECT count(*) FROM flights JOIN own USING (id)").fetchall()
+    assert questions.of(con, SMALL) == 0
+    con.execute("SELECT count(*) FROM flights, pragma_table_info('own')").fetchall()
     assert questions.of(con, SMALL) == 1
     con.execute("CREATE TABLE few AS SELECT * FROM flights WHERE id < 3")
     assert questions.of(con, SMALL) == 1

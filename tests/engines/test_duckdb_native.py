@@ -81,6 +81,43 @@ def test_files_that_differ_are_one_native_scan_for_each_kind(tmp_path: Path) -> 
     assert compared.kept("SELECT count(*), count(late), sum(id) FROM t") == (4,)
 
 
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT u.seg, sum(t.amount) FROM t JOIN users u USING (uid) GROUP BY u.seg",
+        "SELECT count(uid) FROM t",
+        "SELECT u.seg, max(t.id), max(late) FROM t JOIN users u USING (uid) GROUP BY u.seg",
+    ],
+)
+def test_joins_and_counts_know_the_ranges_of_files_that_differ(tmp_path: Path, sql: str) -> None:
+    """As plain DuckDB does by `union_by_name`: a perfect hash join, a count that reads no column."""
+    rows = "i::{} AS id, (i % 500)::INTEGER AS uid, 1.5 AS amount{} FROM range({}, {}) r(i)"
+    root = write_tree(
+        tmp_path / "t",
+        {
+            "a.parquet": "SELECT " + rows.format("INTEGER", "", 0, 3000),
+            "b.parquet": "SELECT " + rows.format("INTEGER", ", 'x' AS late", 3000, 5000),
+            "c.parquet": "SELECT " + rows.format("BIGINT", ", 'y' AS late", 5000, 9000),
+        },
+    )
+    pruned = pruner_duckdb.connect({"t": indexed(root)})
+    pruned.execute("CREATE TABLE users AS SELECT i::INTEGER AS uid, i % 20 AS seg FROM range(500) r(i)")
+    pruned.execute("FROM t LIMIT 1")  # from now on its shape is known
+    whole = f"read_parquet('{root}/*.parquet', union_by_name = true) t"
+    alone = sql.replace("FROM t", f"FROM {whole}")
+    assert sorted(pruned.execute(sql).fetchall()) == sorted(pruned.native.execute(alone).fetchall())
+    assert "union_by_name" in _sent(pruned)
+    assert plan(pruned, sql) == plan(pruned.native, alone)
+    pruned.execute("SELECT max(amount) FROM t").fetchall()
+    assert "union_by_name" not in _sent(pruned)
+
+
+def _sent(pruned: pruner_duckdb.Connection) -> str:
+    """What DuckDB was given to run of the last statement that is remembered."""
+    entries = pruned._runner.rewriter._remembered._entries  # pyright: ignore[reportPrivateUsage]
+    return list(entries.values())[-1].rewritten.sql
+
+
 FOLDERS = (
     "1",
     "01",
@@ -224,6 +261,9 @@ def test_names_types_and_rows_are_those_of_union_by_name(
         pruned = pruner_duckdb.connect({"t": str(root)})
         whole = f"read_parquet('{root}/**/*.parquet', union_by_name = true, hive_partitioning = {hive})"
         assert described(pruned, "FROM t") == described(pruned.native, f"FROM {whole}")
+        beside = "SELECT t.* FROM {} t, (SELECT 1 FROM {} LIMIT 1)"
+        joined = described(pruned, beside.replace("{} t", "t").format("t"))
+        assert joined == described(pruned.native, beside.format(whole, whole))
         shutil.rmtree(root)
 
 
