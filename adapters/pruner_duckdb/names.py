@@ -24,6 +24,8 @@ class TableNames:
         self._last_parts = frozenset(path[-1].replace('"', '""') for path in tables)
         self.plain = frozenset(path[0] for path in tables if len(path) == 1)
         """Names of tables that stand without a schema."""
+        self.written = tuple(".".join(path) for path in tables)
+        """All names, as people write them."""
 
     @property
     def paths(self) -> list[Path]:
@@ -43,6 +45,12 @@ class TableNames:
             if path == parts or (not whole and path[-1] == parts[-1]):
                 return known.name
         return None
+
+    def is_meant(self, missing: str, name: str, written: str) -> bool:
+        """Tell whether a name that DuckDB misses, perhaps its last part, is that of the table in the statement."""
+        if self.called(missing, whole=True) == name:
+            return True
+        return "." not in missing and name.lower() in written.lower().replace('"', "")
 
     def mentioned_in(self, text: str) -> bool:
         """Tell cheaply whether a text may read one of the tables at all."""

@@ -13,8 +13,21 @@ from itertools import islice
 from pruner.errors import PrunerError
 from pruner_duckdb.select import Span, splice
 from pruner_duckdb.tokens import CLOSING, OPENING, Token, tokens
+from pruner_duckdb.types import quote
 
 _CONCERNED = re.compile("prepare|deallocate", re.IGNORECASE)
+
+
+class WrongArgumentsError(PrunerError):
+    """An EXECUTE gives other parameters than its statement takes, for which DuckDB has an error of its own.
+
+    `stand_in` is a PREPARE of the same name with the same parameters that reads nothing, `name` that name, quoted.
+    """
+
+    def __init__(self, name: str, marks: Sequence[str]) -> None:
+        super().__init__(f"prepared statement {name} takes other parameters")
+        self.name = quote(name)
+        self.stand_in = f"PREPARE {self.name} AS SELECT {', '.join(marks) or 1}"
 
 
 @dataclass
@@ -64,7 +77,7 @@ class PreparedStatements:
             value_of: turns an expression into a literal of its value, which is the same for all rows.
 
         Raises:
-            PrunerError: the arguments do not fit the statement.
+            WrongArgumentsError: the arguments do not fit the statement.
         """
         encoded = text.encode()
         found = [token for token in found if token.text != ";"]
@@ -114,7 +127,7 @@ def _with_arguments(name: str, text: str, values: dict[str, str]) -> str:
     """Put arguments in the place of parameters.
 
     Raises:
-        PrunerError: one of the two lacks a counterpart.
+        WrongArgumentsError: one of the two lacks a counterpart.
     """
     edits: list[tuple[Span, str]] = []
     wanted: set[str] = set()
@@ -125,7 +138,5 @@ def _with_arguments(name: str, text: str, values: dict[str, str]) -> str:
         if key in values:
             edits.append((Span(token.start, token.stop), f"({values[key]})"))
     if wanted != set(values):
-        raise PrunerError(
-            f"prepared statement {name} takes the parameters {sorted(wanted)} and was given {sorted(values)}"
-        )
+        raise WrongArgumentsError(name, [token.text for token in marks])
     return splice(text.encode(), edits)

@@ -30,6 +30,7 @@ from pruner_duckdb.predicates import (
     comparison_texts,
 )
 from pruner_duckdb.reading import Sources
+from pruner_duckdb.refusals import read_only
 from pruner_duckdb.remembered import Observations, RelationOf, RememberedRewritings, parameters_key
 from pruner_duckdb.rewritten import Rewritten
 from pruner_duckdb.scan import Wanted
@@ -125,10 +126,7 @@ class Rewriter:
             return None
         for each in chosen:
             if form.changes(_name_span(each)):
-                raise PrunerError(
-                    f"table {'.'.join(each.path)} is read-only here: change its files with the engine that "
-                    "writes them"
-                )
+                raise read_only(".".join(each.path))
         pinned = self._pin(chosen, seen)
         _grant(seen.ask_session, seen)
         expressions, reason = self._expressions(select, parameters, pinned, state, seen)

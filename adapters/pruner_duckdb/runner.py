@@ -14,8 +14,9 @@ from pruner.errors import PrunerError, TableError
 from pruner_duckdb.answers import Answers, Changes
 from pruner_duckdb.merging import TableChanged
 from pruner_duckdb.predicates import Parameters
-from pruner_duckdb.prepared import PreparedStatements
+from pruner_duckdb.prepared import PreparedStatements, WrongArgumentsError
 from pruner_duckdb.reading import Sources
+from pruner_duckdb.refusals import refusal
 from pruner_duckdb.relation import LazyRelation
 from pruner_duckdb.rewrite import Rewriter
 from pruner_duckdb.rewritten import Rewritten
@@ -138,17 +139,38 @@ class Runner:
         """Put what EXECUTE stands for, and the texts of views, into the place of their names.
 
         Raises:
-            PrunerError: the arguments do not fit the statement, or a name in a view would mean another thing.
+            duckdb.Error: the arguments do not fit the statement.
+            PrunerError: a name in a view would mean another thing.
         """
         if not isinstance(statement.text, str):
             return statement
         if self._prepared.any:
             found = statement.tokens
-            text = self._prepared.executed(statement.text, found, lambda value: _value_of(value, statement))
+            try:
+                text = self._prepared.executed(
+                    statement.text, found, lambda value: _value_of(value, statement)
+                )
+            except WrongArgumentsError as error:
+                self._refuse(statement.text, error)
+                raise
             statement = statement.with_text(text)
         if self.views.mentioned_in(statement.text):
             statement = statement.with_text(self.views.expanded(statement.text, statement.answer))
         return statement
+
+    def _refuse(self, text: str, wrong: WrongArgumentsError) -> None:
+        """Let DuckDB say what is wrong with the arguments of an EXECUTE.
+
+        Raises:
+            duckdb.Error: what it says.
+        """
+        self.native.execute(wrong.stand_in)
+        try:
+            self.native.execute(text)
+        except duckdb.Error as error:
+            raise error from None
+        finally:
+            self.native.execute(f"DEALLOCATE {wrong.name}")
 
     def _outlives(self, statement: Statement) -> bool:
         """Run a statement that outlives its run, PREPARE or CREATE VIEW, if it reads one of the tables."""
@@ -231,7 +253,7 @@ class Runner:
                 "slices with log files cannot be read while python_enable_replacements is false: "
                 "SET python_enable_replacements = true, or give the table the option read_optimized"
             )
-        return told(error, str(statement.text), self.tables.plain)
+        return told(error, str(statement.text), self.tables.written)
 
     def _unchanged(self, statement: Statement) -> Any:
         try:
@@ -239,7 +261,7 @@ class Runner:
                 return statement.call()
         except duckdb.CatalogException as error:
             self._learn_views(error, statement)
-            raise told(error, str(statement.text), self.tables.plain) from error.__cause__
+            raise told(error, str(statement.text), self.tables.written) from error.__cause__
 
     def _learn_views(self, error: duckdb.CatalogException, statement: Statement) -> None:
         """Find out why DuckDB misses one of the tables, if that is what the error says.
@@ -259,10 +281,10 @@ class Runner:
                 raise error from None
             if self.views.mentioned_in(str(statement.text)):
                 raise LearnedViews from None
-        raise PrunerError(
-            f"table {name} cannot be read in this kind of statement, nor changed by any: use a query, a view, "
-            "a prepared statement, or CREATE TABLE … AS"
-        ) from error
+        written = str(statement.text)
+        if missing is not None and not self.tables.is_meant(missing.group(1), name, written):
+            return  # another schema, or a part of the name: DuckDB says that there is no such table
+        raise refusal(name, written, statement.tokens) from error
 
 
 def _value_of(expression: str, statement: Statement) -> str:

@@ -15,7 +15,8 @@ _WIDEST = 120
 _LONGEST = 1 << 16
 """Characters of a statement in which a place is looked for."""
 _MISSING_TABLE = re.compile(
-    r"Table with name \"?(?P<name>[^\"\n]+?)\"? does not exist!(?:\nDid you mean [^\n]*)?"
+    r"(?P<said>Table with name \"?(?P<name>[^\"\n]+?)\"? does not exist(?:!| because [^\n]*))"
+    r"(?:\nDid you mean [^\n]*)?"
 )
 
 
@@ -40,10 +41,11 @@ def _with_suggestion(message: str, tables: Iterable[str]) -> str:
         return message
     names = {name.lower(): name for name in tables}
     missing = found["name"].lower()
-    close = difflib.get_close_matches(missing, names, n=1)
+    last = [name for name in names if name.rpartition(".")[2] == missing.rpartition(".")[2]]
+    close = last or difflib.get_close_matches(missing, names, n=1)
     if not close or close[0] == missing:
         return message
-    suggestion = f'Table with name {found["name"]} does not exist!\nDid you mean "{names[close[0]]}"?'
+    suggestion = f'{found["said"]}\nDid you mean "{names[close[0]]}"?'
     return message[: found.start()] + suggestion + message[found.end() :]
 
 

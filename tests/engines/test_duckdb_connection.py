@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from pathlib import Path
 from typing import Any
 
@@ -163,10 +164,28 @@ def test_statements_that_read_at_once_are_pruned_too(
 
 
 REFUSED = {
-    "CREATE MACRO m() AS TABLE SELECT * FROM flights": "table flights cannot be read in this kind of statement",
+    "CREATE MACRO m() AS TABLE SELECT * FROM flights": "table flights cannot be read by a macro: write a view",
     "MERGE INTO kept USING flights ON kept.id = flights.id WHEN MATCHED THEN UPDATE SET id = "
     "(SELECT max(id) FROM flights)": "table flights cannot be read in this kind of statement",
-    "PRAGMA table_info('flights')": "table flights cannot be read in this kind of statement",
+    "PRAGMA table_info('flights')": "table flights cannot be named in PRAGMA: write DESCRIBE flights",
+    "FROM query_table('flights')": "table flights cannot be named by a text: write FROM flights",
+    "CREATE INDEX i ON flights (id)": "table flights has indexes of pruner: run CREATE INDEX by pruner.sql",
+    "CREATE TABLE x (a INT REFERENCES flights (id))": "flights is no table of DuckDB: no foreign key can refer",
+    "DROP TABLE flights": "table flights is no table of DuckDB: leave it out when the connection is made",
+    "ANALYZE flights": "table flights is no table of DuckDB: ANALYZE has nothing to do for it",
+    **dict.fromkeys(
+        (
+            "INSERT INTO flights VALUES (1)",
+            "UPDATE flights SET id = 1",
+            "DELETE FROM flights",
+            "TRUNCATE flights",
+            "ALTER TABLE flights ADD COLUMN x INT",
+            "COPY flights FROM 'x.csv'",
+            "COMMENT ON TABLE flights IS 'x'",
+            "MERGE INTO flights USING kept ON kept.id = flights.id WHEN MATCHED THEN DELETE",
+        ),
+        "table flights is read-only here: change its files with the engine that writes them",
+    ),
     "SELECT * FROM flights AT (VERSION => 3)": "AT is not supported here; give the table the option as_of",
 }
 
@@ -177,6 +196,23 @@ def test_what_cannot_be_answered_right_is_refused(con: pruner_duckdb.Connection,
     with pytest.raises(PrunerError, match=REFUSED[sql]):
         con.execute(sql)
     assert not con.last_plans
+
+
+@pytest.mark.parametrize("name", ["main2.flights", "db.main.flights", "lake.flights"])
+def test_a_name_of_another_schema_is_missing_as_in_duckdb(con: pruner_duckdb.Connection, name: str) -> None:
+    schema = name.removesuffix(".flights")
+    message = f'"{name}" does not exist because schema "{schema}" does not exist.\nDid you mean "flights"?'
+    with pytest.raises(duckdb.CatalogException, match=re.escape(message)):
+        con.execute(f"SELECT * FROM {name}")
+
+
+def test_a_part_of_a_name_is_missing_with_the_whole_one_as_suggestion(tmp_path: Path) -> None:
+    con = pruner_duckdb.connect({"lake.web.items": str(write_flights(tmp_path / "items"))})
+    with pytest.raises(duckdb.CatalogException, match='Did you mean "lake.web.items"'):
+        con.execute("SELECT * FROM items")
+    for values in ("VALUES (1)", "SELECT * FROM lake.web.items"):
+        with pytest.raises(PrunerError, match="table lake.web.items is read-only here"):
+            con.execute(f"INSERT INTO lake.web.items {values}")
 
 
 # When it plans
