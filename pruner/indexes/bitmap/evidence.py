@@ -17,8 +17,8 @@ from pruner.errors import FormatError, StorageError
 from pruner.indexes.bitmap.decoding import decoded
 from pruner.indexes.bitmap.entries import LeafEntries
 from pruner.indexes.bitmap.texts import texts
-from pruner.indexes.bitmap.unread import UnreadSlices
 from pruner.indexes.columns.moments import may_overflow
+from pruner.indexes.columns.unread import UnreadSlices
 from pruner.indexes.row_sets import Entries, Rows, all_rows
 
 if TYPE_CHECKING:

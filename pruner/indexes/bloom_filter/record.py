@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
-from pruner.arrow import compute
-from pruner.indexes.base import UndecodableError
 from pruner.indexes.bloom_filter.filters import blocks_for, filter_of
 from pruner.indexes.columns.canonical import hash_values
-from pruner.indexes.columns.equality import unknown_calendar, why_not_equal
-from pruner.indexes.columns.kinds import Conversion, conversion
-from pruner.indexes.columns.reading import READING_COLUMNS, reading_of
-from pruner.indexes.columns.unknown import why_unknown
+from pruner.indexes.columns.hashed import COMMON_COLUMNS, one_row, record_values
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -34,14 +30,7 @@ RECORD_SCHEMA = pa.schema(
         pa.field("blocks", pa.int32()),
         pa.field("stripes", pa.int16()),
         pa.field("filter", pa.large_binary()),
-        pa.field("low", pa.int64()),  # of dates, times and timestamps alone, in the table's unit
-        pa.field("high", pa.int64()),
-        pa.field("type", pa.string()),
-        pa.field("field_id", pa.int32()),
-        pa.field("absent", pa.bool_()),
-        pa.field("partly_absent", pa.bool_()),
-        pa.field("calendar_open", pa.bool_()),
-        *READING_COLUMNS,
+        *COMMON_COLUMNS,
     ]
 )
 """Columns of the record of one slice. Without `usable` nothing but the note means anything."""
@@ -56,72 +45,13 @@ def record_slice(reader: SliceReader, field: Field, fpp: float) -> pa.Table:
     Raises:
         ValueError, OSError, pyarrow.ArrowException: the file is broken.
     """
-    footer = reader.footer
-    leaf = footer.leaf(field.path)
-    known: dict[str, object] = {
-        "type": str(field.type),
-        "field_id": leaf.field_id if leaf else None,
-        "absent": leaf is None,
-        "partly_absent": leaf is not None and leaf.partly_absent,
-    }
-    reason = why_unknown(footer, leaf, field) or why_not_equal(leaf, field)
-    if reason is not None:
-        return _table({**known, "usable": False, "note": reason})
-    if leaf is None:
-        return _table({**known, **_filter(np.empty(0, np.uint64), fpp), "in_range": True})
-    try:
-        hashes, low, high = _gathered(reader.batches(leaf))
-    except UndecodableError as error:
-        return _table({**known, "usable": False, "note": str(error)})
-    factor = conversion(leaf.type_text, field.type) or Conversion()
-    note, is_open = unknown_calendar(reader, leaf, low)
-    if note is not None:
-        return _table({**known, "usable": False, "note": note})
-    known["parquet"], known["in_range"] = reading_of(footer, leaf, low, high)
-    known["low"], known["high"] = _multiplied(low, factor.factor), _multiplied(high, factor.factor)
-    return _table({**known, **_filter(hashes, fpp), "calendar_open": is_open})
+    return one_row(record_values(reader, field, partial(_filter, fpp=fpp)), RECORD_SCHEMA)
 
 
-def _gathered(batches: Iterable[pa.Array[Any]]) -> tuple[Hashes, int | None, int | None]:
-    """The distinct hashes of a column, ascending, and the bounds of dates, times and timestamps."""
-    parts: list[Hashes] = []
-    waiting = 0
-    lows: list[int] = []
-    highs: list[int] = []
-    for part in batches:
-        parts.append(hash_values(part))
-        waiting += len(part)
-        if waiting > _HASHES_AT_ONCE:
-            parts, waiting = [_distinct(parts)], 0
-        moments = _moments(part)
-        if moments is not None and moments.null_count < len(moments):
-            ends = compute.min_max(moments).as_py()
-            lows.append(ends["min"])
-            highs.append(ends["max"])
-    return _distinct(parts), min(lows, default=None), max(highs, default=None)
-
-
-def _distinct(parts: list[Hashes]) -> Hashes:
-    return np.unique(np.concatenate([*parts, np.empty(0, np.uint64)]))
-
-
-def _moments(part: Any) -> Any:
-    """Dates, times and timestamps as numbers; None of other types."""
-    types = pa.types
-    if types.is_date32(part.type) or types.is_time32(part.type):
-        return part.view(pa.int32())
-    return part.view(pa.int64()) if types.is_timestamp(part.type) or types.is_time64(part.type) else None
-
-
-def _multiplied(bound: int | None, factor: int) -> int | None:
-    """A bound in the table's unit; what leaves 64 bits is as far as they reach."""
-    return None if bound is None else max(-(1 << 63), min((1 << 63) - 1, bound * factor))
-
-
-def _filter(hashes: Hashes, fpp: float) -> dict[str, object]:
+def _filter(batches: Iterable[pa.Array[Any]], fpp: float) -> dict[str, object]:
+    hashes = _distinct_hashes(batches)
     blocks = blocks_for(len(hashes), fpp)
     return {
-        "usable": True,
         "distinct": len(hashes),
         "blocks": blocks,
         "stripes": 0,
@@ -129,6 +59,17 @@ def _filter(hashes: Hashes, fpp: float) -> dict[str, object]:
     }
 
 
-def _table(values: dict[str, object]) -> pa.Table:
-    schema: Any = RECORD_SCHEMA
-    return pa.table([pa.array([values.get(each.name)], each.type) for each in schema], schema=schema)
+def _distinct_hashes(batches: Iterable[pa.Array[Any]]) -> Hashes:
+    """The distinct hashes of a column, ascending."""
+    parts: list[Hashes] = []
+    waiting = 0
+    for part in batches:
+        parts.append(hash_values(part))
+        waiting += len(part)
+        if waiting > _HASHES_AT_ONCE:
+            parts, waiting = [_distinct(parts)], 0
+    return _distinct(parts)
+
+
+def _distinct(parts: list[Hashes]) -> Hashes:
+    return np.unique(np.concatenate([*parts, np.empty(0, np.uint64)]))

@@ -1,0 +1,117 @@
+"""Which values a leaf looks for, as hashes: for indexes that keep hashes of values and know no order of them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from pruner.expr.bound import CompareLeaf, InLeaf
+from pruner.expr.nodes import Operator
+from pruner.expr.semantics import NanOrder
+from pruner.indexes.columns.answerable import is_answerable
+from pruner.indexes.columns.canonical import hash_of
+from pruner.indexes.columns.kinds import Kind, kind_of
+from pruner.indexes.columns.single_values import values_in
+from pruner.verdict import Outcome
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+    from pruner.expr.bound import Leaf, Point, StorageValue
+    from pruner.expr.semantics import Semantics
+
+    Hashes = NDArray[np.uint64]
+
+
+class SoughtValues:
+    """Turns leaves on a column of one type into the hashes of the values that they look for."""
+
+    def __init__(self, type_: pa.DataType) -> None:
+        self._type = type_
+        self._kind = kind_of(type_)
+
+    def hashes(self, leaf: Leaf, outcome: Outcome, semantics: Semantics, most: int) -> Hashes | None:
+        """The hashes of all values with which a leaf can come to an outcome.
+
+        None where that is not known: the leaf asks something else, or for more than `most` values.
+        """
+        points = _points(leaf, outcome)
+        if points is None or not isinstance(leaf, CompareLeaf | InLeaf):
+            return None
+        if not is_answerable(leaf, self._type, self._serves, semantics):
+            return None
+        found: dict[int, None] = {}
+        for point in points:
+            values = self._values(point, semantics)
+            if values is None:
+                return None
+            found.update((hash_of(value, self._type), None) for value in values)
+            if len(found) > most:
+                return None
+        return np.fromiter(found, np.uint64, len(found))
+
+    def all_hashes(self, leaves: Sequence[Leaf], most: int) -> Hashes:
+        """The hashes that some leaves can look for under any semantics, ascending; of leaves with too many none."""
+        found: set[int] = set()
+        for leaf in leaves:
+            hashes = set(self._any_of(leaf))
+            if len(hashes) <= most:
+                found |= hashes
+        return np.sort(np.fromiter(found, np.uint64, len(found)))
+
+    def is_exact(self, leaf: Leaf) -> bool:
+        """Tell whether a row with one of the hashes that a leaf looks for makes it true, without exception.
+
+        Values of 8 bytes have hashes of their own: XXH64 of 8 bytes can be undone step by step.
+        """
+        points = _points(leaf, Outcome.TRUE)
+        if points is None or any(not point.exact for point in points):
+            return False
+        types = pa.types
+        if types.is_timestamp(self._type) or types.is_time(self._type) or types.is_uint64(self._type):
+            return False  # some of them have more than 64 bits, in nanoseconds or with a sign
+        return self._kind in (Kind.INTEGER, Kind.FLOAT)
+
+    def _any_of(self, leaf: Leaf) -> Iterator[int]:
+        points = _points(leaf, Outcome.TRUE) or _points(leaf, Outcome.FALSE) or ()
+        for point in points:
+            if point.nan:
+                values: list[StorageValue] | None = [float("nan")]
+            elif all(end is None or self._serves(end) for end in (point.low, point.high)):
+                values = values_in(point, self._type)
+            else:
+                values = None
+            for value in values or ():
+                yield hash_of(value, self._type)
+
+    def _values(self, point: Point, semantics: Semantics) -> list[StorageValue] | None:
+        if point.nan:
+            return [float("nan")] if semantics.nan_order is NanOrder.GREATEST else []
+        return values_in(point, self._type)
+
+    def _serves(self, value: StorageValue) -> bool:
+        match self._kind:
+            case Kind.BYTES:
+                return isinstance(value, bytes)
+            case Kind.FLOAT:
+                return isinstance(value, int | float) and not isinstance(value, bool)
+            case _:
+                return isinstance(value, int)
+
+
+def _points(leaf: Leaf, outcome: Outcome) -> Sequence[Point] | None:
+    """The points one of which a value has to equal for a leaf to come to an outcome; None for other leaves."""
+    match leaf, outcome:
+        case (CompareLeaf(operator=Operator.EQ), Outcome.TRUE) | (
+            CompareLeaf(operator=Operator.NE),
+            Outcome.FALSE,
+        ):
+            return [leaf.point]
+        case InLeaf(), Outcome.TRUE:
+            return leaf.points
+        case _:
+            return None
