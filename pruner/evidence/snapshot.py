@@ -220,7 +220,8 @@ class SnapshotEvidence:
         return [name for name in self._segments.names(entry) if kind.is_resident(name)]
 
     def _selective(self, part: Part) -> RecordPart:
-        return RecordPart(part.records, part.rows, partial(self._segments.columns, part.entry))
+        read, read_bytes = self._segments.columns, self._segments.value_bytes
+        return RecordPart(part.records, part.rows, partial(read, part.entry), partial(read_bytes, part.entry))
 
     def _grouped(
         self,

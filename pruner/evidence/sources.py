@@ -10,7 +10,13 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from pruner.indexes.optional import CountingEvidence, ListedEvidence, NotingEvidence, RowEvidence
+from pruner.indexes.optional import (
+    CountingEvidence,
+    FocusingEvidence,
+    ListedEvidence,
+    NotingEvidence,
+    RowEvidence,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -104,6 +110,7 @@ class RecordsSource(Source):
         self._uncovered = None if evidence.covered.all() else ~evidence.covered
         self._by_row = evidence if isinstance(evidence, RowEvidence) else None
         self._noting = evidence if isinstance(evidence, NotingEvidence) else None
+        self._focusing = evidence if isinstance(evidence, FocusingEvidence) else None
 
     @property
     def uncovered(self) -> Mask | None:
@@ -128,6 +135,12 @@ class RecordsSource(Source):
     def rows(self, semantics: Semantics) -> RowEvidence | None:
         """See `Source.rows`."""
         return self._by_row
+
+    def focused(self, leaves: Sequence[Leaf]) -> Source:
+        """See `Source.focused`."""
+        if self._focusing is None:
+            return self
+        return FocusedSource(self.index, self.using, self._focusing.focused(leaves), self._uncovered)
 
     @property
     def listed(self) -> ListedEvidence | None:
@@ -201,7 +214,7 @@ class PagedSource(Source):
 
     def focused(self, leaves: Sequence[Leaf]) -> Source:
         """See `Source.focused`."""
-        return FocusedSource(self.index, self.using, self._evidence.focused(leaves), self._uncovered)
+        return WaitingSource(self.index, self.using, self._evidence.focused(leaves), self._uncovered)
 
     @property
     def listed(self) -> ListedEvidence | None:
@@ -210,9 +223,9 @@ class PagedSource(Source):
 
 
 class FocusedSource(Source):
-    """What a `PagedSource` says about one predicate."""
+    """What an index that looks up what is asked for says about one predicate."""
 
-    def __init__(self, index: str, using: str, evidence: FocusedEvidence, uncovered: Mask | None) -> None:
+    def __init__(self, index: str, using: str, evidence: RowEvidence, uncovered: Mask | None) -> None:
         super().__init__(index, using)
         self._evidence = evidence
         self._uncovered = uncovered
@@ -237,9 +250,17 @@ class FocusedSource(Source):
         """See `Source.rows`."""
         return self._evidence
 
+
+class WaitingSource(FocusedSource):
+    """What a `PagedSource` says about one predicate."""
+
+    def __init__(self, index: str, using: str, evidence: FocusedEvidence, uncovered: Mask | None) -> None:
+        super().__init__(index, using, evidence, uncovered)
+        self._waiting = evidence
+
     def waiting(self, semantics: Semantics) -> FocusedEvidence | None:
         """See `Source.waiting`."""
-        return self._evidence
+        return self._waiting
 
 
 class _SourceOfIndex(Source):

@@ -86,6 +86,19 @@ class AggregatingIndexType(IndexType, Protocol):
         ...
 
 
+@runtime_checkable
+class SpreadingIndexType(IndexType, Protocol):
+    """An index type whose stored records of several slices stand in one of their rows."""
+
+    def spread(self, records: pa.Table) -> pa.Table:
+        """Give each row of a whole segment the records of its slice, so that rows may be left out.
+
+        Raises:
+            FormatError: the records do not add up.
+        """
+        ...
+
+
 Fetch: TypeAlias = "Callable[[NDArray[np.int64]], pa.Table]"
 """Reads the deferred columns of the records at some positions, in that order. Raises FormatError or StorageError."""
 
@@ -123,12 +136,15 @@ class RecordPart(NamedTuple):
     """The records of one segment, without the columns that are read later.
 
     `records` has `__slice`. `rows` are their positions among all records of the segment, None for all of these. `read`
-    reads columns of all records of the segment; it raises FormatError or StorageError.
+    reads columns of all records of the segment; it raises FormatError or StorageError. `read_bytes` reads ranges
+    (start, end) of the only value of a column, which stands in the first row and has so many bytes, and raises the
+    same; None where the records are in memory.
     """
 
     records: pa.Table
     rows: NDArray[np.int64] | None
     read: Callable[[list[str]], pa.Table]
+    read_bytes: Callable[[str, int, Sequence[tuple[int, int]]], Sequence[memoryview]] | None = None
 
 
 @runtime_checkable
@@ -208,6 +224,15 @@ class RowEvidence(Evidence, Protocol):
 
     def rows(self, entries: Mask, slices: NDArray[np.intp]) -> Rows:
         """The rows of the entries in some covered slices, which ascend."""
+        ...
+
+
+@runtime_checkable
+class FocusingEvidence(Evidence, Protocol):
+    """Evidence that knows single rows, those that some leaves look for."""
+
+    def focused(self, leaves: Sequence[Leaf]) -> RowEvidence:
+        """The evidence about some leaves on the field, and no others."""
         ...
 
 

@@ -8,6 +8,7 @@ from pruner.errors import IndexDefinitionError
 from pruner.indexes.bitmap import BITMAP
 from pruner.indexes.bloom_filter import BLOOM_FILTER
 from pruner.indexes.column_stats import COLUMN_STATS
+from pruner.indexes.record_index import RECORD_INDEX
 from pruner.plugins import BrokenPluginError, Group, MissingPluginError, load_plugin, plugin_names
 
 if TYPE_CHECKING:
@@ -17,7 +18,9 @@ if TYPE_CHECKING:
     from pruner.indexes.optional import ValueIndexType
     from pruner.schema import Field
 
-_BUILT_IN: dict[str, IndexType] = {each.name: each for each in (COLUMN_STATS, BLOOM_FILTER, BITMAP)}
+_BUILT_IN: dict[str, IndexType] = {
+    each.name: each for each in (COLUMN_STATS, BLOOM_FILTER, BITMAP, RECORD_INDEX)
+}
 _ALIASES = {"col_stats": COLUMN_STATS.name}
 
 

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from pruner.errors import ConflictError
 from pruner.evidence.snapshot import usable_type
-from pruner.indexes.optional import ArrangingIndexType
+from pruner.indexes.optional import ArrangingIndexType, SpreadingIndexType
 from pruner.indexes.partition_stats import SliceBatch, write_records
 from pruner.indexes.registry import index_type
 from pruner.metadata.segments import SLICE_COLUMN, batch_table
@@ -111,20 +111,26 @@ class Compaction:
         about = SliceBatch(batch, slices, ordinals)
         local = {name: np.where(at >= 0, np.searchsorted(ordinals, at), -1) for name, at in located.items()}
         for definition, entries in _by_index(group, state):
-            records = self._joined(entries, local, len(ordinals))
             field, kind = entries[0].field or (), index_type(definition.using)
+            records = self._joined(entries, kind, local, len(ordinals))
             if records.num_rows:
                 records = _arranged(records, kind, field, snapshot)
                 yield write_records(self._metadata, kind, records, about, definition, field)
 
     def _joined(
-        self, entries: Sequence[SegmentEntry], local: dict[str, NDArray[np.int64]], count: int
+        self,
+        entries: Sequence[SegmentEntry],
+        kind: IndexType,
+        local: dict[str, NDArray[np.int64]],
+        count: int,
     ) -> pa.Table:
         """The records of some segments by the ordinals of the merged batch; the newest of each slice."""
         seen = np.zeros(count, np.bool_)
         tables: list[pa.Table] = []
         for entry in reversed(entries):
             records = self._segments.read(entry)
+            if isinstance(kind, SpreadingIndexType):
+                records = kind.spread(records)
             ordinals = local[entry.batch or ""][records.column(SLICE_COLUMN).to_numpy()]
             kept = (ordinals >= 0) & ~seen[ordinals]
             position = records.column_names.index(SLICE_COLUMN)

@@ -83,9 +83,34 @@ class RangedSegment:
             raise FormatError(f"columns of the segment {self._where} cannot be read") from None
         return table.replace_schema_metadata(None)
 
+    def value_bytes(self, name: str, size: int, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
+        """Return ranges (start, end) of the bytes of the only value of a column, which is `size` bytes long.
+
+        Raises:
+            FormatError: the column has no such value, or what was read is not what was committed.
+            StorageError: it cannot be read.
+        """
+        first, behind, plain = self._bytes_of(name)
+        start = behind - size  # a page ends with the bytes of its values
+        inside = all(0 <= low <= high <= size for low, high in ranges)
+        if self._metadata.num_row_groups != 1 or not plain or start < first or not inside:
+            raise FormatError(f"the segment {self._where} has no value of {size} bytes in {name}")
+        numbers: set[int] = set()
+        for low, high in ranges:
+            numbers.update(range((start + low) // PIECE_BYTES, -(-(start + high) // PIECE_BYTES)))
+        part = self._read_pieces(sorted(numbers))
+        found: list[bytes] = []
+        for low, high in ranges:
+            part.seek(start + low)
+            found.append(part.read(high - low))
+        return found
+
     def _parts(self, names: Sequence[str]) -> PartialFile:
         """The bytes of some columns, verified."""
-        numbers = sorted({piece for name in names for piece in self._pieces_of(name)})
+        return self._read_pieces(sorted({piece for name in names for piece in self._pieces_of(name)}))
+
+    def _read_pieces(self, numbers: Sequence[int]) -> PartialFile:
+        """Some ascending pieces, verified."""
         runs = np.split(np.array(numbers), np.flatnonzero(np.diff(numbers) > 1) + 1) if numbers else []
         ranges = [self._range(int(run[0]), int(run[-1])) for run in runs]
         parts = self._store.get_ranges(self._entry.path, ranges)
@@ -99,15 +124,21 @@ class RangedSegment:
         return PartialFile([start for start, _ in ranges], parts, self._entry.size)
 
     def _pieces_of(self, name: str) -> range:
+        first, behind, _ = self._bytes_of(name)
+        return range(first // PIECE_BYTES, -(-behind // PIECE_BYTES))
+
+    def _bytes_of(self, name: str) -> tuple[int, int, bool]:
+        """Where a column begins and ends, and whether its bytes are as they were before they were written."""
         position = self.names.index(name)
-        first, behind = self._body, 0
+        first, behind, plain = self._body, 0, True
         for number in range(self._metadata.num_row_groups):
             chunk = self._metadata.row_group(number).column(position)
             start = min(chunk.data_page_offset, chunk.dictionary_page_offset or chunk.data_page_offset)
             first, behind = min(first, start), max(behind, start + chunk.total_compressed_size)
+            plain &= chunk.compression == "UNCOMPRESSED"
         if not 0 <= first <= behind <= self._body:
             raise FormatError(f"the footer of the segment {self._where} names bytes that it does not have")
-        return range(first // PIECE_BYTES, -(-behind // PIECE_BYTES))
+        return first, behind, plain
 
     def _range(self, first: int, last: int) -> tuple[int, int]:
         start = first * PIECE_BYTES

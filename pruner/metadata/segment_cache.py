@@ -92,16 +92,21 @@ class SegmentCache:
             StorageError: it cannot be read.
         """
         if entry.pages is None:
-            return self.read(entry, only=names)
+            return self.read(entry, only=names) if entry.tail is None else self.columns(entry, names)
         return pa.concat_tables([self.read_page(entry, page, names) for page in self.pages(entry).leading])
 
     def _kept(self, key: tuple[object, ...], load: Callable[[], _SizedT]) -> _SizedT:
+        cached = self._cached(key)
+        return self._keep(key, load()) if cached is None else cached
+
+    def _cached(self, key: tuple[object, ...]) -> Any:
         with self._lock:
             cached = self._held.pop(key, None)
             if cached is not None:
                 self._held[key] = cached
-                return cached
-        found = load()
+            return cached
+
+    def _keep(self, key: tuple[object, ...], found: _SizedT) -> _SizedT:
         with self._lock:
             before = self._held.pop(key, None)
             self._bytes += found.nbytes - (before.nbytes if before is not None else 0)
@@ -139,6 +144,25 @@ class SegmentCache:
         if entry.tail is None:
             return self.read(entry).select(list(names))
         return self._kept((entry.id, RangedSegment, *names), lambda: self._ranged(entry).read(names))
+
+    def value_bytes(
+        self, entry: SegmentEntry, name: str, size: int, ranges: Sequence[tuple[int, int]]
+    ) -> list[memoryview]:
+        """Ranges (start, end) of the only value of a column, which stands in the first row: raises as `read`.
+
+        No more is read than that where the segment can be read in parts.
+        """
+        if entry.tail is None:
+            value = memoryview(self.read(entry).column(name).combine_chunks()[0].as_buffer() or b"")
+            return [value[start:end] for start, end in ranges]
+        keys = [(entry.id, name, *each) for each in ranges]
+        found: list[memoryview | None] = [self._cached(key) for key in keys]
+        missing = [each for each, held in zip(ranges, found, strict=True) if held is None]
+        read = iter(self._ranged(entry).value_bytes(name, size, missing) if missing else ())
+        return [
+            self._keep(key, memoryview(next(read))) if held is None else held
+            for key, held in zip(keys, found, strict=True)
+        ]
 
     def _ranged(self, entry: SegmentEntry) -> RangedSegment:
         return self._kept((entry.id, RangedSegment), lambda: RangedSegment(self._metadata().store, entry))

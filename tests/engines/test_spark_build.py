@@ -17,6 +17,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import pruner
+from pruner.indexes.optional import SpreadingIndexType
+from pruner.indexes.registry import index_type
 from pruner.metadata import MetadataTable, receipts
 from pruner.pipeline import spark as spark_runner
 from pruner.pipeline.spark_probe import advice
@@ -51,6 +53,7 @@ def records_of(table: pruner.Table) -> dict[tuple[str, Any], dict[bytes, list[di
     metadata = MetadataTable(open_store(table.index_uri))
     state = metadata.state()
     names = {definition.uuid: definition.name for definition in state.definitions}
+    kinds = {definition.uuid: definition.using for definition in state.definitions}
     found: dict[tuple[str, Any], dict[bytes, list[dict[str, Any]]]] = {}
     keys = {
         batch.id: metadata.read_segment(batch).column("slice_key").to_pylist() for batch in state.batches()
@@ -59,7 +62,8 @@ def records_of(table: pruner.Table) -> dict[tuple[str, Any], dict[bytes, list[di
         if entry.definition is None or entry.batch is None:
             continue
         by_slice = found.setdefault((names[entry.definition], entry.field), {})
-        for row in metadata.read_segment(entry).to_pylist():
+        records, kind = metadata.read_segment(entry), index_type(kinds[entry.definition])
+        for row in (kind.spread(records) if isinstance(kind, SpreadingIndexType) else records).to_pylist():
             key: Any = keys[entry.batch][row.pop("__slice")]
             by_slice.setdefault(key, []).append(row)
     for by_slice in found.values():
@@ -81,15 +85,16 @@ def test_the_same_records_and_plans_as_a_local_build(spark: SparkSession, tmp_pa
         stats = table.create_index("stats", on="*", run=run, progress=lambda *step: seen.append(step))
         bitmap = table.create_index("bitmap", on=["x", "s"], using="bitmap", run=run)
         bloom = table.create_index("bloom", on=["x", "s", "f"], using="bloom_filter", run=run)
-        for built in (stats, bitmap, bloom):
+        keys = table.create_index("keys", on=["x", "s"], using="record_index", run=run)
+        for built in (stats, bitmap, bloom, keys):
             assert built is not None
             assert (built.indexed, built.failures) == (18, ())
     assert seen[-1] == (18, 18)
     assert records_of(distributed) == records_of(local)
     metadata = MetadataTable(open_store(distributed.index_uri))
     state = metadata.state()
-    assert state.version == 6, "three definitions, and one commit for each build"
-    assert [batch.rows for batch in state.batches()] == [4, 4, 4, 4, 2] * 3
+    assert state.version == 8, "four definitions, and one commit for each build"
+    assert [batch.rows for batch in state.batches()] == [4, 4, 4, 4, 2] * 4
     assert metadata.unreferenced() == []
     for predicate in ("x = 7", "s = 'v11'", "f > 15", "s IS NOT NULL AND x < 4", "NOT (x < 30)", "x = 1000"):
         assert files(distributed, predicate) == files(local, predicate)

@@ -1,4 +1,4 @@
-"""Traps of bloom filters: nothing lost, and what is provable dropped."""
+"""Traps of bloom filters and record indexes: nothing lost, and what is provable dropped."""
 
 from __future__ import annotations
 
@@ -25,10 +25,21 @@ from tests.support.union_rows import union_rows
 Columns = dict[str, Any]
 
 
-def _table(root: Path, files: dict[str, Columns], on: list[str], **clauses: Any) -> pruner.Table:
+OPTIONS = {"bloom_filter": {"fpp": "0.0001"}, "record_index": {}}
+
+
+@pytest.fixture(params=list(OPTIONS))
+def using(request: pytest.FixtureRequest) -> str:
+    """Both types answer the same questions, from hashes of the same values."""
+    return request.param
+
+
+def _table(
+    root: Path, files: dict[str, Columns], on: list[str], using: str = "bloom_filter", **clauses: Any
+) -> pruner.Table:
     _write(root, files)
     table = pruner.open_table(str(root))
-    table.create_index("values", on=on, using="bloom_filter", options={"fpp": "0.0001"}, **clauses)
+    table.create_index("values", on=on, using=using, options=OPTIONS[using], **clauses)
     return table
 
 
@@ -42,24 +53,26 @@ def _kept(table: pruner.Table, predicate: str, dialect: str = "duckdb") -> list[
     return sorted(Path(file).stem for file in table.plan(predicate, dialect=dialect).files)
 
 
-def test_s6_signed_zeros_are_one_value(tmp_path: Path) -> None:
+def test_s6_signed_zeros_are_one_value(using: str, tmp_path: Path) -> None:
     """S6 (databend#20520, duckdb#24005, iceberg-rust#2398): -0.0 and 0.0 are equal, in whichever file they stand."""
     files = {"minus.parquet": {"x": [-0.0]}, "plus.parquet": {"x": [0.0]}, "none.parquet": {"x": [3.0]}}
-    table = _table(tmp_path / "t", files, ["x"])
+    table = _table(tmp_path / "t", files, ["x"], using)
     for literal in ("0.0", "-0.0", "0", "CAST(0 AS DECIMAL(5, 2))"):
         assert _kept(table, f"x = {literal}") == ["minus", "plus"]
         assert _kept(table, f"x IN ({literal}, 7)") == ["minus", "plus"]
 
 
-def test_s2_nan_equals_itself_or_nothing(tmp_path: Path) -> None:
+def test_s2_nan_equals_itself_or_nothing(using: str, tmp_path: Path) -> None:
     """S2 (trino#21922): the same filters answer for engines that order NaN differently."""
-    table = _table(tmp_path / "t", {"a.parquet": {"x": [1.0, math.nan]}, "b.parquet": {"x": [1.0]}}, ["x"])
+    table = _table(
+        tmp_path / "t", {"a.parquet": {"x": [1.0, math.nan]}, "b.parquet": {"x": [1.0]}}, ["x"], using
+    )
     assert _kept(table, "x = 'nan'::DOUBLE") == ["a"]
     assert _kept(table, "x = double('NaN')", "spark") == ["a"]
     assert _kept(table, "x = nan()", "trino") in ([], ["a"], ["a", "b"])
 
 
-def test_i2_files_without_values_or_rows(tmp_path: Path) -> None:
+def test_i2_files_without_values_or_rows(using: str, tmp_path: Path) -> None:
     """I2 (paimon#9140): nothing but NULL, no row at all, and no such column."""
     integers: Callable[[list[Any]], Any] = lambda values: pa.array(values, pa.int64())  # noqa: E731
     files = {
@@ -69,7 +82,7 @@ def test_i2_files_without_values_or_rows(tmp_path: Path) -> None:
         "null_type.parquet": {"x": pa.nulls(2)},
         "some.parquet": {"x": integers([5, None])},
     }
-    table = _table(tmp_path / "t", files, ["x"])
+    table = _table(tmp_path / "t", files, ["x"], using)
     assert _kept(table, "x = 5") == ["some"]
     assert _kept(table, "x = 6") == []
     assert _kept(table, "x IS NOT DISTINCT FROM 5") == ["some"]
@@ -91,14 +104,16 @@ TYPES = [
 
 
 @pytest.mark.parametrize("data_type", TYPES, ids=str)
-def test_i1_a_value_is_found_by_literals_of_other_types(tmp_path: Path, data_type: pa.DataType) -> None:
+def test_i1_a_value_is_found_by_literals_of_other_types(
+    using: str, tmp_path: Path, data_type: pa.DataType
+) -> None:
     """I1 (datafusion#22994, milvus#51140, trino#30544): looked up in another domain than it was recorded in."""
     make = Decimal if pa.types.is_decimal(data_type) else int
     files: dict[str, Columns] = {}
     for name, values in {"a": [7, 8], "b": [8, 9], "c": [10, None]}.items():
         typed = pa.array([None if value is None else make(value) for value in values], data_type)
         files[f"{name}.parquet"] = {"x": typed}
-    table = _table(tmp_path / "t", files, ["x"])
+    table = _table(tmp_path / "t", files, ["x"], using)
     for literal in (
         "7",
         "7.0",
@@ -117,30 +132,30 @@ def test_i1_a_value_is_found_by_literals_of_other_types(tmp_path: Path, data_typ
             assert _kept(table, "x = 7", dialect) == ["a"]
 
 
-def test_i1_files_of_several_types(tmp_path: Path) -> None:
+def test_i1_files_of_several_types(using: str, tmp_path: Path) -> None:
     """I1, R7: a column that was widened keeps its filters."""
     root = tmp_path / "t"
-    table = _table(root, {"a.parquet": {"x": pa.array([1, 2], pa.int8())}}, ["x"])
+    table = _table(root, {"a.parquet": {"x": pa.array([1, 2], pa.int8())}}, ["x"], using)
     _write(root, {"b.parquet": {"x": [2**40, 2]}, "c.parquet": {"x": pa.array([3], pa.int32())}})
     table.refresh()
     found = [_kept(table, f"x = {value}") for value in (1, 2, 3, 2**40, 4)]
     assert found == [["a"], ["a", "b"], ["c"], ["b"], []]
 
 
-def test_r7_what_is_rounded_is_not_looked_up(tmp_path: Path) -> None:
+def test_r7_what_is_rounded_is_not_looked_up(using: str, tmp_path: Path) -> None:
     """R7: bigint read as double never serves a bloom filter: 2^53 and 2^53 + 1 are one double."""
     root = tmp_path / "t"
-    table = _table(root, {"a.parquet": {"x": [2**53 + 1]}}, ["x"])
+    table = _table(root, {"a.parquet": {"x": [2**53 + 1]}}, ["x"], using)
     assert _kept(table, f"x = {2**53}") == []
     _write(root, {"b.parquet": {"x": [0.5]}})
     table.refresh()
     assert _kept(table, f"x = {2**53}") == _kept(table, "x = 0.25") == ["a", "b"]
     with pytest.raises(pruner.PrunerError, match="files hold both int64 and double"):
-        table.create_index("anew", on="x", using="bloom_filter")
+        table.create_index("anew", on="x", using=using)
 
 
 @pytest.mark.parametrize("unit", ["ms", "us", "ns"])
-def test_moments_and_text(tmp_path: Path, unit: str) -> None:
+def test_moments_and_text(using: str, tmp_path: Path, unit: str) -> None:
     moment = datetime.datetime(2024, 2, 29, 12, 30, 0, 500_000)
     later = moment + datetime.timedelta(days=1)
     files = {
@@ -151,7 +166,7 @@ def test_moments_and_text(tmp_path: Path, unit: str) -> None:
         }
         for name, at in (("a", moment), ("b", later))
     }
-    table = _table(tmp_path / "t", files, ["ts", "day", "s"])
+    table = _table(tmp_path / "t", files, ["ts", "day", "s"], using)
     assert _kept(table, "ts = TIMESTAMP '2024-02-29 12:30:00.5'") == ["a"]
     assert _kept(table, "ts = TIMESTAMP '2024-02-29 12:30:00.501'") == []
     for dialect in ("duckdb", "spark"):
@@ -161,20 +176,20 @@ def test_moments_and_text(tmp_path: Path, unit: str) -> None:
         assert _kept(table, "s = 'b'", dialect) == []
 
 
-def test_s18_rounded_timestamps_are_not_looked_up(tmp_path: Path) -> None:
+def test_s18_rounded_timestamps_are_not_looked_up(using: str, tmp_path: Path) -> None:
     """S18: Trino reads .9996 as the next second, at its default precision."""
     moment = datetime.datetime(2024, 2, 29, 12, 30, 0, 999_600)
-    table = _table(tmp_path / "t", {"a.parquet": {"ts": [moment]}}, ["ts"])
+    table = _table(tmp_path / "t", {"a.parquet": {"ts": [moment]}}, ["ts"], using)
     second = "ts = TIMESTAMP '2024-02-29 12:30:01.000'"
     rounding = pruner.Semantics(engine="trino", timestamp_unit="ms")
     assert table.plan(second, semantics=rounding).kept == 1
     assert _kept(table, second) == []
 
 
-def test_t4_t8_files_that_change_are_open_until_the_refresh(tmp_path: Path) -> None:
+def test_t4_t8_files_that_change_are_open_until_the_refresh(using: str, tmp_path: Path) -> None:
     """T4, T8 (HUDI-8570, lance#8202): a filter belongs to one state of a file, and stays with it in compactions."""
     root = tmp_path / "t"
-    table = _table(root, {"a.parquet": {"x": [1, 2]}, "b.parquet": {"x": [3]}}, ["x"])
+    table = _table(root, {"a.parquet": {"x": [1, 2]}, "b.parquet": {"x": [3]}}, ["x"], using)
     before = table.snapshot()
     _write(root, {"b.parquet": {"x": [4, 5, 6]}, "c.parquet": {"x": [3]}})
     assert _kept(table, "x = 1") == ["a", "b", "c"]
@@ -182,7 +197,7 @@ def test_t4_t8_files_that_change_are_open_until_the_refresh(tmp_path: Path) -> N
     for _ in range(2):
         assert [_kept(table, f"x = {value}") for value in (1, 3, 4, 9)] == [["a"], ["c"], ["b"], []]
         table.compact()
-    assert len(list(Path(table.index_uri.removeprefix("file://")).glob("bloom_filter/*.pidx"))) > 1
+    assert len(list(Path(table.index_uri.removeprefix("file://")).glob(f"{using}/*.pidx"))) > 1
     assert sorted(Path(file).stem for file in before.plan("x = 3").files) == ["b"]
     table.drop_index("values")
     assert len(_kept(table, "x = 9")) == 3
@@ -191,12 +206,12 @@ def test_t4_t8_files_that_change_are_open_until_the_refresh(tmp_path: Path) -> N
 @pytest.mark.spark
 @pytest.mark.parametrize("version", [6, 8, 9])
 def test_t1_filters_hold_what_log_files_brought(
-    hudi_tables: HudiTables, tmp_path: Path, version: int
+    using: str, hudi_tables: HudiTables, tmp_path: Path, version: int
 ) -> None:
     """T1 (HUDI-8588, HUDI-6649), R5: the filter of a slice is about the union of its files."""
     path = hudi_tables.path(f"mor_commit_time_v{version}")
     table = pruner.open_table(str(path), index_uri=str(tmp_path / "index"))
-    table.create_index("values", on=["id", "seats", "fare"], using="bloom_filter", options={"fpp": "0.0001"})
+    table.create_index("values", on=["id", "seats", "fare"], using=using, options=OPTIONS[using])
     asked = 0
     for entry in table.snapshot().slices:
         assert entry.log_files
@@ -210,20 +225,22 @@ def test_t1_filters_hold_what_log_files_brought(
     assert table.plan("id = 1000000", dialect="spark").kept == 0
 
 
-def test_a_part_of_the_partitions(tmp_path: Path) -> None:
+def test_a_part_of_the_partitions(using: str, tmp_path: Path) -> None:
     files = {"p=1/a.parquet": {"x": [1]}, "p=1/b.parquet": {"x": [2]}, "p=2/c.parquet": {"x": [1]}}
-    table = _table(tmp_path / "t", files, ["x"], where="p = 1")
+    table = _table(tmp_path / "t", files, ["x"], using, where="p = 1")
     assert _kept(table, "x = 2") == ["b", "c"]
     assert _kept(table, "x = 2 AND p = 1") == ["b"]
 
 
-def test_i4_damaged_segments_keep_their_files(tmp_path: Path) -> None:
+def test_i4_damaged_segments_keep_their_files(using: str, tmp_path: Path) -> None:
     """I4 (PARQUET-1391), R10: a byte that changed costs the index, not the query, and no row."""
     rng = np.random.default_rng(1)
     root = tmp_path / "t"
     values = [rng.integers(0, 2**62, 30_000) for _ in range(20)]
-    table = _table(root, {f"{number:02}.parquet": {"x": each} for number, each in enumerate(values)}, ["x"])
-    (segment,) = Path(table.index_uri.removeprefix("file://")).glob("bloom_filter/*.pidx")
+    table = _table(
+        root, {f"{number:02}.parquet": {"x": each} for number, each in enumerate(values)}, ["x"], using
+    )
+    (segment,) = Path(table.index_uri.removeprefix("file://")).glob(f"{using}/*.pidx")
     sound = segment.read_bytes()
     assert len(sound) > 1_000_000
     told = 0

@@ -46,6 +46,7 @@ def test_values_of_merged_rows_stand_in_the_index(
     table.create_index("stats", on="*", build=False)
     table.create_index("bits", on=list(COLUMNS), using="bitmap", build=False)
     table.create_index("values", on=list(COLUMNS), using="bloom_filter", build=False)
+    table.create_index("keys", on=list(COLUMNS), using="record_index", build=False)
     refreshed = table.refresh()
     assert not refreshed.failures
     assert sum(1 for entry in table.snapshot().slices if entry.log_files) == FILE_GROUPS - 1

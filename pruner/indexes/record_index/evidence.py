@@ -1,0 +1,196 @@
+"""What a record index says: in which slices the keys are that a predicate looks for, and in which rows of them."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from threading import Lock
+from typing import TYPE_CHECKING
+
+import numpy as np
+from pyroaring import BitMap64
+
+from pruner.errors import FormatError, StorageError
+from pruner.indexes.columns.sought import SoughtValues
+from pruner.indexes.record_index.keys import NO_HITS, Hits
+from pruner.indexes.row_sets import Entries, Rows, all_rows
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from pruner.expr.bound import Leaf
+    from pruner.expr.semantics import Semantics
+    from pruner.indexes.record_index.keys import SegmentKeys
+    from pruner.indexes.record_index.load import Keys
+    from pruner.schema import Field
+    from pruner.verdict import Outcome
+
+    Mask = NDArray[np.bool_]
+    Hashes = NDArray[np.uint64]
+
+MOST_VALUES = 1 << 17
+"""Values of one leaf that are looked up."""
+
+MOST_BYTES = 1 << 27
+"""Bytes that are read for one predicate; what asks for more is not answered."""
+
+
+class KeyEvidence:
+    """Evidence of the keys of one field: see `FocusingEvidence`. Threads may share it."""
+
+    def __init__(self, keys: Keys, field: Field) -> None:
+        self.keys = keys
+        self.sought = SoughtValues(field.type)
+        self.count = len(keys.covered)
+        self.covered = keys.covered
+        self.distinct = keys.key_counts
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Why slices that have records are not covered: see `NotingEvidence`."""
+        return self.keys.notes
+
+    def possible(
+        self, leaf: Leaf, outcome: Outcome, semantics: Semantics, at: NDArray[np.intp] | None
+    ) -> Mask | None:
+        """Tell for each slice whether some row can make `leaf` come to `outcome`: see `Evidence.possible`."""
+        return self.focused([leaf]).possible(leaf, outcome, semantics, at)
+
+    def focused(self, leaves: Sequence[Leaf]) -> FocusedKeys:
+        """The evidence about some leaves: see `FocusingEvidence`."""
+        return FocusedKeys(self, leaves)
+
+
+class FocusedKeys:
+    """The keys that some leaves look for: see `RowEvidence`. Threads may share it.
+
+    Each of their hashes is an entry. The last entry is for all other rows.
+    """
+
+    def __init__(self, evidence: KeyEvidence, leaves: Sequence[Leaf]) -> None:
+        self._evidence = evidence
+        self._keys = evidence.keys
+        self._leaves = leaves
+        self._problems: dict[str, None] = {}
+        self._lock = Lock()
+        self.count = evidence.count
+        self.covered = evidence.covered
+        self.row_counts = evidence.keys.row_counts
+
+    @cached_property
+    def _hashes(self) -> Hashes:
+        return self._evidence.sought.all_hashes(self._leaves, MOST_VALUES)
+
+    @property
+    def entry_count(self) -> int:
+        """Number of entries."""
+        return len(self._hashes) + 1
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Why slices with records are not covered, or could not be looked up."""
+        return (*self._keys.notes, *self._problems)
+
+    def settled(self, semantics: Semantics) -> Mask:
+        """Slices of which the keys are the values that this engine reads."""
+        unread = self._keys.unread.of(semantics)
+        return self.covered if unread is None else self.covered & ~unread
+
+    def possible(
+        self, leaf: Leaf, outcome: Outcome, semantics: Semantics, at: NDArray[np.intp] | None
+    ) -> Mask | None:
+        """Tell for each slice whether some row can make `leaf` come to `outcome`: see `Evidence.possible`."""
+        found = self.entries(leaf, outcome, semantics)
+        return None if found is None else self.holding(found.mask, semantics, at)
+
+    def entries(self, leaf: Leaf, outcome: Outcome, semantics: Semantics) -> Entries | None:
+        """The entries whose rows can make `leaf` come to `outcome`; None where nothing can be said."""
+        hashes = self._evidence.sought.hashes(leaf, outcome, semantics, MOST_VALUES)
+        if hashes is None or self._is_too_much:
+            return None
+        at = np.searchsorted(self._hashes, hashes)
+        if (at == len(self._hashes)).any() or not np.array_equal(self._hashes[at], hashes):
+            return None  # a leaf that this is not about
+        mask = np.zeros(self.entry_count, np.bool_)
+        mask[at] = True
+        return Entries(mask, self._evidence.sought.is_exact(leaf))
+
+    @cached_property
+    def _is_too_much(self) -> bool:
+        return sum(each.bytes_to_read(self._hashes) for each in self._keys.segments) > MOST_BYTES
+
+    def holding(self, entries: Mask, semantics: Semantics, at: NDArray[np.intp] | None) -> Mask:
+        """Slices that hold a row of the entries, and those of which nothing is known: see `RowEvidence`."""
+        found = ~self.settled(semantics)
+        if entries[-1]:
+            found[:] = True
+        else:
+            for segment, hits in self._found:
+                if hits is None:
+                    found[segment.slices] = True
+                else:
+                    found[hits.slices[entries[hits.which]]] = True
+        return found if at is None else found[at]
+
+    def row_total(self, entries: Mask, slices: NDArray[np.intp]) -> int:
+        """Most rows of the entries in some slices: see `RowEvidence`."""
+        total = int(self.row_counts[slices].sum())
+        if entries[-1] or any(hits is None for _, hits in self._found):
+            return total
+        chosen = np.zeros(self.count, np.bool_)
+        chosen[slices] = True
+        found = (chosen[hits.slices] & entries[hits.which] for _, hits in self._found if hits is not None)
+        return min(total, sum(int(np.count_nonzero(each)) for each in found))
+
+    def rows(self, entries: Mask, slices: NDArray[np.intp]) -> Rows:
+        """The rows of the entries in some slices, which must be covered, ascending."""
+        if entries[-1]:
+            return Rows(all_rows(slices, self.row_counts[slices]), np.empty(0, np.intp))
+        chosen = np.zeros(self.count, np.bool_)
+        chosen[slices] = True
+        found: list[NDArray[np.uint64]] = [np.empty(0, np.uint64)]
+        broken = np.zeros(self.count, np.bool_)
+        for segment, hits in self._found:
+            rows = None if hits is None else self._rows_of(segment, hits, entries, chosen)
+            if rows is None:
+                broken[segment.slices] = True
+            else:
+                found.append(rows)
+        together = np.concatenate(found)
+        counts = self.row_counts[(together >> np.uint64(32)).astype(np.int64)]
+        outside = (together & np.uint64(0xFFFFFFFF)).astype(np.int64) >= counts
+        broken[(together[outside] >> np.uint64(32)).astype(np.int64)] = True
+        kept = together[~broken[(together >> np.uint64(32)).astype(np.int64)]]
+        return Rows(BitMap64(kept.tolist()), np.flatnonzero(broken & chosen))
+
+    def _rows_of(
+        self, segment: SegmentKeys, hits: Hits, entries: Mask, chosen: Mask
+    ) -> NDArray[np.uint64] | None:
+        """The rows of the entries in chosen slices as `slice << 32 | position`; None where they cannot be read."""
+        wanted = np.flatnonzero(entries[hits.which] & chosen[hits.slices])
+        try:
+            positions = segment.positions(hits.places[wanted])
+        except (FormatError, StorageError) as problem:
+            self._problems[f"positions of keys are not used: {problem}"] = None
+            return None
+        return (hits.slices[wanted].astype(np.uint64) << np.uint64(32)) | positions.astype(np.uint64)
+
+    @property
+    def _found(self) -> list[tuple[SegmentKeys, Hits | None]]:
+        with self._lock:
+            return self._all_found
+
+    @cached_property
+    def _all_found(self) -> list[tuple[SegmentKeys, Hits | None]]:
+        """What each segment holds of the hashes; None where it cannot be read."""
+        return [(segment, self._find(segment)) for segment in self._keys.segments]
+
+    def _find(self, segment: SegmentKeys) -> Hits | None:
+        try:
+            parts = [NO_HITS, *segment.find(self._hashes)]
+        except (FormatError, StorageError) as problem:
+            self._problems[f"keys are not looked up: {problem}"] = None
+            return None
+        which, slices, places = (np.concatenate(each) for each in zip(*parts, strict=True))
+        return Hits(which, slices, places)

@@ -1,0 +1,95 @@
+"""The index type `record_index`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from pruner.arrow import compute
+from pruner.errors import IndexDefinitionError
+from pruner.indexes.columns.equality import require_in_files
+from pruner.indexes.columns.kinds import kind_of
+from pruner.indexes.optional import RecordPart
+from pruner.indexes.record_index.evidence import KeyEvidence
+from pruner.indexes.record_index.keys import PACKED
+from pruner.indexes.record_index.load import load_parts
+from pruner.indexes.record_index.packing import packed, spread
+from pruner.indexes.record_index.record import record_slice
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from pruner.indexes.base import Evidence, SliceReader
+    from pruner.schema import Field
+
+_SUPPORTED = (
+    "boolean, integers, float, double, decimal up to 38 digits, string (char, varchar), binary, date, timestamp, and "
+    "fields of these types inside structs (a.b) are supported"
+)
+
+
+class RecordIndex:
+    """The slice and the position of each key.
+
+    See `ArrangingIndexType`, `SpreadingIndexType`, `SelectiveIndexType`, `CountingIndexType` and `RefusingIndexType`.
+    """
+
+    name = "record_index"
+    partition = "record_index"
+    version = 1
+    refusal = ("usable", "note")
+
+    def check(self, field: Field, options: Mapping[str, str]) -> None:
+        """Refuse what cannot be indexed.
+
+        Raises:
+            IndexDefinitionError: any option, an unsupported type, a field about which files disagree, or one that no
+                file holds.
+        """
+        if options:
+            raise IndexDefinitionError(
+                f"index type record_index has no option {sorted(options)[0]!r}: it has none"
+            )
+        if kind_of(field.type) is None:
+            raise IndexDefinitionError(
+                f"column {field.name!r} has type {field.type}, which record_index cannot index: {_SUPPORTED}"
+            )
+        require_in_files(field)
+
+    def record(self, reader: SliceReader, field: Field, options: Mapping[str, str]) -> pa.Table:
+        """Return the record of one slice.
+
+        Raises:
+            ValueError, OSError, pyarrow.ArrowException: the file is broken.
+        """
+        return record_slice(reader, field)
+
+    def arrange(self, records: pa.Table, field: Field) -> pa.Table:
+        """Sort the keys of many slices together; the order of the slices stays."""
+        return packed(records)
+
+    def spread(self, records: pa.Table) -> pa.Table:
+        """Give each slice its own keys again: see `SpreadingIndexType`."""
+        return spread(records)
+
+    def values_and_rows(self, records: pa.Table) -> tuple[int, int]:
+        """Keys and rows of some slices: see `CountingIndexType`."""
+        keys, rows = (compute.sum(records.column(name)).as_py() or 0 for name in ("keys", "row_count"))
+        return int(keys), int(rows)
+
+    def is_resident(self, column: str) -> bool:
+        """Tell whether a column is read before anything is asked."""
+        return column not in (PACKED, "hashes", "positions")
+
+    def load(self, records: pa.Table, count: int, field: Field) -> Evidence:
+        """Make evidence of records that are in memory as a whole."""
+        arranged = packed(records)
+        return self.load_parts([RecordPart(arranged, None, arranged.select)], count, field)
+
+    def load_parts(self, parts: Sequence[RecordPart], count: int, field: Field) -> Evidence:
+        """Make evidence of the records of `count` slices; keys are read when they are looked up."""
+        return KeyEvidence(load_parts(parts, count, field), field)
+
+
+RECORD_INDEX = RecordIndex()

@@ -1,0 +1,122 @@
+"""Looks hashes up in the keys of one segment, page by page."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from pruner.errors import FormatError
+from pruner.indexes.record_index.packing import hashes_of, layout_of, numbers
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+    from pruner.indexes.optional import RecordPart
+
+    Hashes = NDArray[np.uint64]
+    Integers = NDArray[np.int64]
+
+PACKED = "packed"
+
+_AT_ONCE = 512
+"""Pages that are in memory together: 20 MB."""
+
+
+class Hits(NamedTuple):
+    """Keys that were found: which of the hashes that were asked for, their slices, and their places in the segment."""
+
+    which: Integers
+    slices: Integers
+    places: Integers
+
+
+NO_HITS = Hits(*(np.empty(0, np.int64) for _ in Hits._fields))
+
+
+class SegmentKeys:
+    """The keys of one segment. Threads may share it.
+
+    Args:
+        part: the records of the slices that count, and what reads the others.
+
+    Raises:
+        FormatError: the records do not say how the keys are packed.
+        StorageError: they cannot be read.
+    """
+
+    def __init__(self, part: RecordPart) -> None:
+        self._part = part
+        about = part.read(["fences", "keys"])
+        self._layout = layout_of(about.column("fences")[0].as_py() or b"" if about.num_rows else b"")
+        counts: Integers = about.column("keys").fill_null(0).to_numpy()  # type: ignore[call-arg]
+        if int(counts.sum()) != self._layout.keys:
+            raise FormatError("a record index has other keys than its slices say: create it anew")
+        self._slice_of = np.full(about.num_rows, -1, np.int64)
+        slices = part.records.column("__slice").to_numpy()
+        self._slice_of[np.arange(about.num_rows) if part.rows is None else part.rows] = slices
+
+    @property
+    def slices(self) -> Integers:
+        """The slices that count."""
+        return self._slice_of[self._slice_of >= 0]
+
+    def bytes_to_read(self, hashes: Hashes) -> int:
+        """Bytes that are read to find some ascending hashes."""
+        layout = self._layout
+        return len(self._pages(hashes)) * layout.page_keys * layout.size // max(layout.keys, 1)
+
+    def find(self, hashes: Hashes) -> Iterator[Hits]:
+        """Find ascending hashes, a bounded number of pages at a time.
+
+        Raises:
+            FormatError: what was read is damaged.
+            StorageError: it cannot be read.
+        """
+        pages = self._pages(hashes)
+        for start in range(0, len(pages), _AT_ONCE):
+            yield self._find_in(pages[start : start + _AT_ONCE], hashes)
+
+    def positions(self, places: Integers) -> Integers:
+        """The positions of keys in their slices; raises as `find` does."""
+        layout = self._layout
+        pages, turn = np.unique(places // layout.page_keys, return_inverse=True)
+        data = self._read([layout.positions(page) for page in pages.tolist()])
+        found = numbers(data, layout.position_bytes)
+        return found[turn * layout.page_keys + places % layout.page_keys]
+
+    def _pages(self, hashes: Hashes) -> Integers:
+        """The pages on which some ascending hashes may stand."""
+        fences = self._layout.fences
+        # A hash that stands at the beginning of a page may stand at the end of the one before as well.
+        first = np.maximum(np.searchsorted(fences, hashes, side="left") - 1, 0)
+        behind = np.searchsorted(fences, hashes, side="right")
+        steps = np.zeros(len(fences) + 1, np.int64)
+        there = behind > first
+        np.add.at(steps, first[there], 1)
+        np.add.at(steps, behind[there], -1)
+        return np.flatnonzero(np.cumsum(steps[:-1]) > 0)
+
+    def _find_in(self, pages: Integers, hashes: Hashes) -> Hits:
+        layout, listed = self._layout, pages.tolist()
+        data = self._read([layout.hashes(page) for page in listed] + [layout.rows(page) for page in listed])
+        held, rows = hashes_of(data[: len(listed)]), numbers(data[len(listed) :], layout.row_bytes)
+        if len(rows) and rows.max() >= len(self._slice_of):
+            raise FormatError("a record index names slices that it is not about: create it anew")
+        start = np.searchsorted(held, hashes, side="left")
+        counts = np.searchsorted(held, hashes, side="right") - start
+        which = np.repeat(np.arange(len(hashes)), counts)
+        before = np.cumsum(counts) - counts
+        at = np.repeat(start - before, counts) + np.arange(len(which))
+        slices = self._slice_of[rows[at]]
+        places = pages[at // layout.page_keys] * layout.page_keys + at % layout.page_keys
+        counted = slices >= 0
+        return Hits(which[counted], slices[counted], places[counted])
+
+    def _read(self, ranges: Sequence[tuple[int, int]]) -> Sequence[memoryview]:
+        if self._part.read_bytes is not None:
+            return self._part.read_bytes(PACKED, self._layout.size, ranges)
+        value = memoryview(self._part.read([PACKED]).column(PACKED)[0].as_buffer())  # type: ignore[attr-defined]
+        return [value[start:end] for start, end in ranges]

@@ -1,0 +1,210 @@
+"""How the keys of all slices of a segment are stored: sorted by hash, in one value of the segment's first row.
+
+`packed` has three sections, each with an entry for each key, in the order of hashes: the hashes (8 bytes), the row of
+the segment that is about the slice of the key, and the position of the key in that slice. The last two take as few
+bytes as their greatest number needs. `fences` has every `PAGE_KEYS`-th hash, so that a look-up reads one page of each
+section: 32 KiB of hashes, and less of the others.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
+
+import numpy as np
+import pyarrow as pa
+
+from pruner.arrow import arrow
+from pruner.errors import FormatError
+from pruner.indexes.columns.hashed import ints
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    Hashes = NDArray[np.uint64]
+    Integers = NDArray[np.int64]
+
+PAGE_KEYS: Final = 4096
+"""Keys of a page: their hashes are as long as the piece of a segment that has a checksum of its own."""
+
+HASH_BYTES: Final = 8
+
+_HEADER = struct.Struct("<QIBBH")  # number of keys, keys of a page, bytes of a row, bytes of a position, 0
+_UNSIGNED: Final = {1: "<u1", 2: "<u2", 4: "<u4"}
+
+
+class Layout(NamedTuple):
+    """How the keys of a segment are packed: their number, the hash of the first key of each page, and the bytes that
+    a row and a position take.
+    """
+
+    keys: int
+    page_keys: int
+    row_bytes: int
+    position_bytes: int
+    fences: Hashes
+
+    @property
+    def size(self) -> int:
+        """Bytes of all sections."""
+        return self.keys * (HASH_BYTES + self.row_bytes + self.position_bytes)
+
+    def _range(self, page: int, before: int, width: int) -> tuple[int, int]:
+        first, behind = page * self.page_keys, min((page + 1) * self.page_keys, self.keys)
+        return self.keys * before + first * width, self.keys * before + behind * width
+
+    def hashes(self, page: int) -> tuple[int, int]:
+        """Where the hashes of a page begin and end."""
+        return self._range(page, 0, HASH_BYTES)
+
+    def rows(self, page: int) -> tuple[int, int]:
+        """Where the rows of the keys of a page begin and end."""
+        return self._range(page, HASH_BYTES, self.row_bytes)
+
+    def positions(self, page: int) -> tuple[int, int]:
+        """Where the positions of the keys of a page begin and end."""
+        return self._range(page, HASH_BYTES + self.row_bytes, self.position_bytes)
+
+
+def layout_of(fences: bytes) -> Layout:
+    """Read what `packed` wrote into the column `fences`.
+
+    Raises:
+        FormatError: it is something else.
+    """
+    if len(fences) < _HEADER.size:
+        raise FormatError("a record index does not say how its keys are packed: create it anew")
+    count, page_keys, row_bytes, position_bytes, _ = _HEADER.unpack(fences[: _HEADER.size])
+    body = fences[_HEADER.size :]
+    pages = -(-count // page_keys) if page_keys else -1
+    if len(body) != pages * HASH_BYTES or not {row_bytes, position_bytes} <= set(_UNSIGNED):
+        raise FormatError("a record index says of its keys what cannot be: create it anew")
+    return Layout(count, page_keys, row_bytes, position_bytes, np.frombuffer(body, "<u8"))
+
+
+def numbers(data: Sequence[Any], width: int) -> Integers:
+    """The numbers of some parts of a section, one part behind the other."""
+    parts = [np.frombuffer(part, _UNSIGNED[width]) for part in data]
+    return np.concatenate([np.empty(0, np.int64), *parts]).astype(np.int64)
+
+
+def hashes_of(data: Sequence[Any]) -> Hashes:
+    """The hashes of some parts of the section of hashes."""
+    return np.concatenate([np.empty(0, np.uint64), *(np.frombuffer(part, "<u8") for part in data)])
+
+
+def order_of(hashes: Hashes) -> NDArray[np.intp]:
+    """What brings hashes into their order; equal ones stay in the order in which they stand.
+
+    Few hashes are equal, and a sort that may swap these is several times faster.
+    """
+    order = np.argsort(hashes)
+    ascending = hashes[order]
+    again = ascending[1:] == ascending[:-1]
+    if again.any():
+        alike = np.zeros(len(hashes), np.bool_)
+        alike[1:] = again
+        alike[:-1] |= again
+        at = np.flatnonzero(alike)
+        order[at] = order[at][np.lexsort((order[at], ascending[at]))]
+    return order
+
+
+def packed(records: pa.Table) -> pa.Table:
+    """Bring the keys of each row together in the first one; the order of the rows stays."""
+    counts, hashes, positions = _spread_keys(records.combine_chunks())
+    rows = np.repeat(np.arange(len(counts)), counts)
+    order = order_of(hashes)
+    row_bytes, position_bytes = _width(len(counts)), _width(int(positions.max(initial=0)) + 1)
+    ascending = hashes[order].astype("<u8")
+    content = b"".join(
+        (
+            ascending.tobytes(),
+            rows[order].astype(_UNSIGNED[row_bytes]).tobytes(),
+            positions[order].astype(_UNSIGNED[position_bytes]).tobytes(),
+        )
+    )
+    header = _HEADER.pack(len(hashes), PAGE_KEYS, row_bytes, position_bytes, 0)
+    return _with(
+        records,
+        hashes=[None] * len(counts),
+        positions=[None] * len(counts),
+        fences=[header + ascending[::PAGE_KEYS].tobytes(), *[None] * (len(counts) - 1)],
+        packed=[content, *[None] * (len(counts) - 1)],
+    )
+
+
+def spread(records: pa.Table) -> pa.Table:
+    """Give each row of a whole segment its own keys: see `SpreadingIndexType`.
+
+    Raises:
+        FormatError: the keys do not add up.
+    """
+    if not records.num_rows:
+        return records
+    fences, content = (records.column(name)[0].as_py() for name in ("fences", "packed"))
+    layout = layout_of(fences or b"")
+    counts = ints(records, "keys", 0)
+    if content is None or len(content) != layout.size:
+        raise FormatError("a record index has more or fewer keys than it says: create it anew")
+    ends = np.cumsum([0, HASH_BYTES, layout.row_bytes, layout.position_bytes]) * layout.keys
+    parts = [content[start:end] for start, end in zip(ends[:-1].tolist(), ends[1:].tolist(), strict=True)]
+    rows = numbers(parts[1:2], layout.row_bytes)
+    if not np.array_equal(np.bincount(rows, minlength=len(counts)), counts):
+        raise FormatError("a record index has other keys than its slices say: create it anew")
+    order = np.argsort(rows, kind="stable")
+    hashes = hashes_of(parts[:1])[order].astype("<u8")
+    positions = numbers(parts[2:], layout.position_bytes)[order].astype("<u4")
+    missing: list[bytes | None] = [None] * len(counts)
+    own = _with(records, fences=missing, packed=missing)
+    own = _replaced(own, "hashes", _strings(hashes.view(np.uint8), counts * HASH_BYTES))
+    return _replaced(own, "positions", _strings(positions.view(np.uint8), counts * 4))
+
+
+def _spread_keys(records: pa.Table) -> tuple[Integers, Hashes, Integers]:
+    """The number of keys of each row, and the hashes and positions of all of them, row by row."""
+    counts = ints(records, "keys", 0)
+    found: list[Any] = []
+    for name, kind in (("hashes", "<u8"), ("positions", "<u4")):
+        data, lengths = _bytes_of(records.column(name))
+        if not np.array_equal(lengths, counts * np.dtype(kind).itemsize):
+            raise ValueError("a record has another number of keys than it says")
+        found.append(data.view(kind))
+    hashes, positions = found
+    return counts, hashes, positions.astype(np.int64)
+
+
+def _bytes_of(column: Any) -> tuple[NDArray[np.uint8], Integers]:
+    """The bytes of all strings of a column, one behind the other, and their lengths."""
+    array = column.combine_chunks().fill_null(b"").cast(pa.large_binary())
+    _, offsets, data = array.buffers()
+    ends = (
+        np.frombuffer(offsets, np.int64)[array.offset :][: len(array) + 1]
+        if len(array)
+        else np.zeros(1, np.int64)
+    )
+    plain = np.frombuffer(data, np.uint8) if data is not None else np.empty(0, np.uint8)
+    return plain[int(ends[0]) : int(ends[-1])], np.diff(ends)
+
+
+def _strings(data: NDArray[np.uint8], lengths: Integers) -> pa.Array[Any]:
+    ends = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+    buffers: list[Any] = [None, *map(arrow.py_buffer, (ends, np.ascontiguousarray(data)))]
+    return pa.Array.from_buffers(pa.large_binary(), len(lengths), buffers)
+
+
+def _width(bound: int) -> int:
+    """Bytes of a number below a bound."""
+    return 1 if bound <= 1 << 8 else 2 if bound <= 1 << 16 else 4
+
+
+def _with(records: pa.Table, **columns: list[bytes | None]) -> pa.Table:
+    for name, values in columns.items():
+        records = _replaced(records, name, pa.array(values[: records.num_rows], pa.large_binary()))
+    return records
+
+
+def _replaced(records: pa.Table, name: str, column: pa.Array[Any]) -> pa.Table:
+    return records.set_column(records.column_names.index(name), name, cast("Any", column))
