@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from pruner.schema import Field
 
 _SUPPORTED = (
-    "boolean, integers, float, double, decimal up to 38 digits, string (char, varchar), binary, date, timestamp, and "
-    "fields of these types inside structs (a.b) are supported"
+    "boolean, integers, floating point, decimal up to 38 digits, string (char, varchar), binary, UUID, date, time, "
+    "timestamp, and fields of these types inside structs (a.b) are supported"
 )
 
 
