@@ -158,7 +158,7 @@ def test_a_list_of_very_many_values_is_not_looked_up(monkeypatch: pytest.MonkeyP
 
 def test_rows_of_whole_numbers_are_exact_and_those_of_text_are_not() -> None:
     """XXH64 of 8 bytes can be undone; two texts may share a hash."""
-    evidence = RECORD_INDEX.load(_records([[5, None, 2, 5], [2]]), 2, X)
+    evidence: Any = RECORD_INDEX.load(_records([[5, None, 2, 5], [2]]), 2, X)
     leaves = [_equals(5), InLeaf(X, (Point(2, 2), Point(5, 5)))]
     assert _rows(evidence, leaves, 0) == ([0, 3], True)
     assert _rows(evidence, leaves[::-1], 0) == ([0, 2, 3], True)
@@ -166,7 +166,7 @@ def test_rows_of_whole_numbers_are_exact_and_those_of_text_are_not() -> None:
     doubtful = [CompareLeaf(X, Operator.EQ, Point(4, 5, exact=False))]
     assert _rows(evidence, doubtful, 0) == ([0, 3], False)
     field = Field(("x",), pa.string())
-    texts = RECORD_INDEX.load(_records([["a", "b"]], field.type), 1, field)
+    texts: Any = RECORD_INDEX.load(_records([["a", "b"]], field.type), 1, field)
     assert _rows(texts, [_equals(b"b", field)], 0) == ([1], False)
     focused: Any = evidence.focused(leaves)
     everything = np.ones(focused.entry_count, np.bool_)
