@@ -23,6 +23,9 @@ class Field:
     such a field never serves pruning. `absent_is_null` tells whether an engine reads NULL from a file without it.
     `parquet` are the Parquet types by which files hold it, None where no footer was looked at; what an engine makes of
     them is for `pruner.expr.parquet_reading` to say.
+
+    A field that stands for the values of an `expression` over the columns `sources` is in no schema
+    (`pruner.expr.derived`); its path begins with an empty name.
     """
 
     path: tuple[str, ...]
@@ -33,14 +36,16 @@ class Field:
     absent_is_null: bool = True
     conflict: str | None = None
     parquet: frozenset[ParquetType] | None = None
+    expression: str | None = None
+    sources: tuple[Field, ...] = ()
 
     def __hash__(self) -> int:
         return hash(self.path)  # fields are looked up in every plan, and those of one path are few
 
     @property
     def name(self) -> str:
-        """The path with dots; for people, not unique when names hold dots."""
-        return ".".join(self.path)
+        """The path with dots, or the expression; for people, not unique when names hold dots."""
+        return ".".join(self.path) if self.expression is None else self.path[-1]
 
 
 @dataclass(frozen=True)

@@ -158,6 +158,7 @@ class Table:
         *,
         options: Mapping[str, str | int] | None = None,
         where: str | None = None,
+        dialect: str | None = None,
         if_not_exists: bool = False,
         build: bool = True,
         force: bool = False,
@@ -169,10 +170,12 @@ class Table:
 
         Args:
             name: unique in the table, whatever the case.
-            on: a column path, a list of them (each by itself), or "*" for every column of a supported type.
+            on: a column path, a list of them (each by itself), "*" for every column of a supported type, or an
+                expression over columns (docs/expressions.md).
             using: type of the index.
             options: options of the type.
             where: predicate on partition columns; slices of other partitions are not indexed, and stay in every plan.
+            dialect: engine in whose SQL the expression is written: duckdb (default), spark, trino.
             if_not_exists: do nothing when an index of that name exists.
             build: False only registers the index; `refresh` builds it.
             force: create it even where a sample of the files says that it is too large (docs/bitmap.md).
@@ -193,9 +196,9 @@ class Table:
         given = {key: str(value) for key, value in (options or {}).items()}
         force = is_forced(given) or force
         if dry_run:
-            return self._indexing().estimate(name, on, using, given, where)
+            return self._indexing().estimate(name, on, using, given, where, dialect)
         created = self._indexing().create(
-            name, on, using, given, if_not_exists=if_not_exists, where=where, force=force
+            name, on, using, given, if_not_exists=if_not_exists, where=where, dialect=dialect, force=force
         )
         self._views.forget()
         return self.refresh(progress=progress, index=name, run=run) if created and build else None

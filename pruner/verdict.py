@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar, assert_never
 
 import numpy as np
 
-from pruner.expr.bound import BoundAnd, BoundIsNull, BoundNot, BoundOr, Unknown
+from pruner.expr.bound import BoundAnd, BoundIsNull, BoundNot, BoundOr, Same, Unknown
 from pruner.expr.nodes import Constant
 
 if TYPE_CHECKING:
@@ -113,6 +113,8 @@ def evaluate(
     if answer is not None:
         return answer
     match predicate:
+        case Same(operands):
+            return _all(ask(operand, outcome) for operand in operands)
         case BoundAnd(operands):
             return _nary(operands, outcome, absorbing=Outcome.FALSE, ask=ask)
         case BoundOr(operands):

@@ -59,7 +59,7 @@ def sql(
         pyspark.errors.PySparkException: Spark refuses the statement.
     """
     if _ABOUT_INDEXES.match(query):
-        return _shown(spark, execute(parse_statement(query), _SparkTables(spark)))
+        return _shown(spark, execute(parse_statement(query), _SparkTables(spark), dialect="spark"))
     session: Any = spark
     if args:
         return prune(session.sql(query, args), planning_seconds=planning_seconds)

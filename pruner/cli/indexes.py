@@ -22,6 +22,7 @@ from pruner.cli.options import (
 )
 from pruner.cli.output import megabytes, print_columns, print_json, printable, progress_bar, write_line
 from pruner.cli.watch import follow
+from pruner.expr.engines import SqlEngine
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -43,6 +44,9 @@ IndexOption = Annotated[str | None, typer.Option("--index", metavar="NAME", help
 DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Only say what would be read.")]
 StatementDryRunOption = Annotated[
     bool, typer.Option("--dry-run", help="CREATE, REFRESH: only say what it would cost.")
+]
+StatementDialectOption = Annotated[
+    SqlEngine, typer.Option("--dialect", help="CREATE: engine in whose SQL expressions are written.")
 ]
 ForceOption = Annotated[
     bool, typer.Option("--force", help="CREATE: make the index however large it will be.")
@@ -73,6 +77,7 @@ def sql(
     table: NamedTables = None,
     index_uri: IndexUriOption = None,
     option: StorageOption = None,
+    dialect: StatementDialectOption = SqlEngine.DUCKDB,
     force: ForceOption = False,
     dry_run: StatementDryRunOption = False,
     output: OutputOption = Output.TEXT,
@@ -89,7 +94,7 @@ def sql(
         raise typer.BadParameter("say which table: DROP INDEX name ON table", param_hint="--index-uri")
     tables = catalog(pairs(table, "--table"), index_uri, option)
     with progress_bar("indexing") as progress:
-        result = execute(parsed, tables, progress, force=force, dry_run=dry_run)
+        result = execute(parsed, tables, progress, dialect=dialect, force=force, dry_run=dry_run)
     if output is Output.JSON:
         print_json(_statement_json(result))
     elif result.status is not None:

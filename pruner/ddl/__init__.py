@@ -34,6 +34,7 @@ def sql(
     statement: str,
     tables: Mapping[str, TableLike] | None = None,
     *,
+    dialect: str | None = None,
     progress: Progress | None = None,
 ) -> SqlResult:
     """Run one statement about indexes.
@@ -43,6 +44,7 @@ def sql(
         tables: tables by the names that the statement uses: a `Table`, a path or URI, a list of roots, or a
             mapping with the keys of docs/configuration.md. Names that are not among them are looked for in
             `pruner.toml`; anything else is taken as a place.
+        dialect: engine in whose SQL expressions are written: duckdb (default), spark, trino.
         progress: called with what was done while an index is built.
 
     Returns:
@@ -53,4 +55,4 @@ def sql(
         PrunerError: what it asks for cannot be done.
 
     """
-    return execute(parse_statement(statement), Catalog(tables), progress)
+    return execute(parse_statement(statement), Catalog(tables), progress, dialect=dialect)

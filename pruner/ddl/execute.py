@@ -62,6 +62,7 @@ def execute(
     tables: Tables,
     progress: Progress | None = None,
     *,
+    dialect: str | None = None,
     force: bool = False,
     dry_run: bool = False,
 ) -> SqlResult:
@@ -71,6 +72,7 @@ def execute(
         statement: what is asked for.
         tables: finds the tables.
         progress: is told what was done while an index is built.
+        dialect: CREATE: engine in whose SQL expressions are written; duckdb unless given.
         force: CREATE: make the index however large it will be.
         dry_run: CREATE and REFRESH: only say what it would cost.
 
@@ -80,7 +82,8 @@ def execute(
     """
     match statement:
         case CreateIndex():
-            return _create(statement, tables.open(statement.table), progress, force=force, dry_run=dry_run)
+            table = tables.open(statement.table)
+            return _create(statement, table, progress, dialect=dialect, force=force, dry_run=dry_run)
         case DropIndex():
             return _drop(statement, tables)
         case RefreshIndex():
@@ -95,20 +98,21 @@ def execute(
 
 
 def _create(
-    statement: CreateIndex, table: Table, progress: Progress | None, *, force: bool, dry_run: bool
+    statement: CreateIndex,
+    table: Table,
+    progress: Progress | None,
+    *,
+    dialect: str | None,
+    force: bool,
+    dry_run: bool,
 ) -> SqlResult:
-    for item in statement.items:
-        if item.is_expression:
-            raise IndexDefinitionError(
-                f"index {statement.name!r} is on the expression {_short(item.text)}, and indexes over "
-                "expressions are not supported by this version: name columns"
-            )
     result = table.create_index(
         statement.name,
-        [item.text for item in statement.items] or ALL_COLUMNS,
+        [item.before + item.text for item in statement.items] or ALL_COLUMNS,
         statement.using,
         options=dict(statement.options),
         where=statement.where,
+        dialect=dialect,
         if_not_exists=statement.if_not_exists,
         force=force,
         dry_run=dry_run,
@@ -150,7 +154,3 @@ def _owner(statement: DropIndex, tables: Tables) -> Table | None:
     if not owners and not statement.if_exists:
         raise IndexDefinitionError(f"none of the known tables has an index {statement.name!r}; {say_on}")
     return next(iter(owners.values()), None)
-
-
-def _short(text: str, limit: int = 60) -> str:
-    return text if len(text) <= limit else text[:limit] + "…"

@@ -187,7 +187,10 @@ class _Parser:
         )
         if is_path:
             return IndexedItem(render_column_path(tuple(token.value for token in names)), is_expression=False)
-        return IndexedItem(self._tokens.text[tokens[0].start : tokens[-1].end], is_expression=True)
+        start, text = tokens[0].start, self._tokens.text
+        lines = text.count("\n", 0, start)
+        before = "\n" * lines + " " * (start - (text.rfind("\n", 0, start) + 1))
+        return IndexedItem(text[start : tokens[-1].end], True, before)
 
     def _item_tokens(self) -> list[Token]:
         """Tokens up to the comma or bracket that ends an entry of the column list."""

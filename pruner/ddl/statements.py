@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 DEFAULT_TYPE = "column_stats"
@@ -16,11 +16,13 @@ ALL_COLUMNS = "*"
 class IndexedItem:
     """One entry of the column list.
 
-    `text` is a column path, quoted where a part is no plain identifier, or the text of an expression.
+    `text` is a column path, quoted where a part is no plain identifier, or the text of an expression. With
+    `before` in front of it, it stands in the line and column in which the statement has it.
     """
 
     text: str
     is_expression: bool
+    before: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True, slots=True)

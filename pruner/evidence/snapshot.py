@@ -111,6 +111,8 @@ class SnapshotEvidence:
 
     def _is_about(self, definition: IndexDefinition, about: Field) -> bool:
         """Tell whether an index is over a field: one on all columns takes in those that the table gains later."""
+        if about.expression is not None or definition.form is not None:
+            return about.expression == definition.form
         if any(binding.path == about.path for binding in definition.fields):
             return True
         if not definition.all_columns or self._state is None:

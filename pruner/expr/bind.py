@@ -25,7 +25,8 @@ from pruner.expr.bound import (
 )
 from pruner.expr.coerce import coerce_constant
 from pruner.expr.coerced import AlwaysNull, NotComparable
-from pruner.expr.combine import all_of, any_of, flat, negation, null_test
+from pruner.expr.combine import all_of, any_of, flat, negation, null_test, same
+from pruner.expr.derived.indexed import NO_EXPRESSION_INDEXES, ExpressionIndexes
 from pruner.expr.functions.inverse import NotInvertible
 from pruner.expr.literals import in_one_type
 from pruner.expr.nodes import (
@@ -64,7 +65,14 @@ if TYPE_CHECKING:
 _Asked = ParamSpec("_Asked")
 
 
-def bind(expression: Expr, schema: TableSchema, semantics: Semantics, *, strict: bool = True) -> BoundExpr:
+def bind(
+    expression: Expr,
+    schema: TableSchema,
+    semantics: Semantics,
+    *,
+    strict: bool = True,
+    indexed: ExpressionIndexes = NO_EXPRESSION_INDEXES,
+) -> BoundExpr:
     """Bind a predicate to the columns of a table.
 
     Args:
@@ -73,6 +81,7 @@ def bind(expression: Expr, schema: TableSchema, semantics: Semantics, *, strict:
         semantics: whose rules the predicate follows.
         strict: refuse unknown columns and comparisons that the engine would refuse. Without it they become
             `Unknown`: for adapters, whose engine has checked the predicate.
+        indexed: the expressions that some index is over.
 
     Returns:
         The bound predicate; nested ANDs and ORs are flattened, constants taken out of them.
@@ -83,7 +92,7 @@ def bind(expression: Expr, schema: TableSchema, semantics: Semantics, *, strict:
             of `pruner.limits`.
 
     """
-    return _Binder(schema, semantics, strict).predicate(expression)
+    return _Binder(schema, semantics, strict, indexed).predicate(expression)
 
 
 def conjuncts(bound: BoundExpr) -> tuple[BoundExpr, ...]:
@@ -95,9 +104,12 @@ _Test: TypeAlias = Compare | In | IsNull | Like | Column | Literal | Call | Opaq
 
 
 class _Binder:
-    def __init__(self, schema: TableSchema, semantics: Semantics, strict: bool) -> None:
+    def __init__(
+        self, schema: TableSchema, semantics: Semantics, strict: bool, indexed: ExpressionIndexes
+    ) -> None:
         self._semantics = semantics
-        self._resolver = Resolver(schema, semantics, strict=strict)
+        self._resolver = Resolver(schema, semantics, strict=strict, indexed=indexed)
+        self._indexed = indexed
         self._strict = strict
         self._depth = 0
         self._nodes = 0
@@ -126,6 +138,32 @@ class _Binder:
                 return self._test(node)
 
     def _test(self, node: _Test) -> BoundExpr:
+        asked = _function_in(node) if self._indexed.names else None
+        plain = self._tested(node)
+        if asked is None:
+            return plain
+        found = self._resolver.over(asked, node)
+        if found is None:
+            return plain
+        if isinstance(found, Unknown):
+            return found if isinstance(plain, Unknown) else plain
+        return same([self._about(found, node), plain])
+
+    def _about(self, target: ColumnValue, node: _Test) -> BoundExpr:
+        """A condition on an expression, of the values that an index over it recorded."""
+        match node:
+            case Compare():
+                return self._compared(target, node)
+            case In():
+                return self._listed(target, node)
+            case IsNull():
+                return target.is_null()
+            case Like():
+                return self._matched(target, node)
+            case _:
+                return unknown(node, "not asked of an index over an expression")
+
+    def _tested(self, node: _Test) -> BoundExpr:
         match node:
             case Compare():
                 return self._compare(node)
@@ -159,15 +197,21 @@ class _Binder:
             as_predicate = compared_with_truth(node) or compared_coalesce(node, texts=texts)
             if as_predicate is not None:
                 return self.predicate(as_predicate)
-        operator, subject, constant = node.operator, node.left, node.right
+        subject, constant = node.left, node.right
         if _is_constant(subject) and not _is_constant(constant):
-            operator, subject, constant = operator.mirrored, constant, subject
+            subject, constant = constant, subject
         if not _is_constant(constant) or not isinstance(constant, Literal | Call):
             self._resolver.require_columns(subject, constant)
             return unknown(node, "it does not compare a column with a constant")
         target = self._resolver.subject(subject, node)
-        if isinstance(target, Unknown):
-            return target
+        return target if isinstance(target, Unknown) else self._compared(target, node)
+
+    def _compared(self, target: Subject, node: Compare) -> BoundExpr:
+        """A comparison of a subject with a constant, on whichever side that stands."""
+        operator, constant = node.operator, node.right
+        if not _is_constant(constant):
+            operator, constant = operator.mirrored, node.left
+        assert isinstance(constant, Literal | Call)
         point = self._point(target, constant, node)
         match point:
             case AlwaysNull():
@@ -182,8 +226,10 @@ class _Binder:
     def _in(self, node: In) -> BoundExpr:
         self._count(len(node.options))
         target = self._resolver.subject(node.operand, node)
-        if isinstance(target, Unknown):
-            return target
+        return target if isinstance(target, Unknown) else self._listed(target, node)
+
+    def _listed(self, target: Subject, node: In) -> BoundExpr:
+        """A subject in a list of constants."""
         if not node.options and isinstance(target, ColumnValue):
             # No value is in an empty list; whether NULL is, engines and their settings answer differently.
             return BoundAnd((NotNullLeaf(target.field, False), unknown(node, "an empty list")))
@@ -257,6 +303,10 @@ class _Binder:
             return target
         if not isinstance(target, ColumnValue):
             return unknown(node, "LIKE on a function of a column")
+        return self._matched(target, node)
+
+    def _matched(self, target: ColumnValue, node: Like) -> BoundExpr:
+        """A text that is compared with a pattern."""
         if not is_string(target.field.type) or not is_string(target.type):
             return unknown(node, "LIKE on a column that is no text")
         if self._semantics.collation != BINARY_COLLATION:
@@ -298,6 +348,19 @@ def _known(
         return ask(*asked, **more)
     except NotInvertible as reason:
         return unknown(node, str(reason))
+
+
+def _function_in(node: _Test) -> Call | None:
+    """The function whose value a condition is about; None where it is about a column."""
+    match node:
+        case Compare(_, Call() as call, other) if not _is_constant(call):
+            return call if _is_constant(other) and isinstance(other, Literal | Call) else None
+        case Compare(_, other, Call() as call) if not _is_constant(call):
+            return call if _is_constant(other) and isinstance(other, Literal | Call) else None
+        case In(Call() as call) | IsNull(Call() as call) | Like(Call() as call):
+            return call
+        case _:
+            return None
 
 
 def _is_constant(expression: Expr) -> bool:

@@ -109,6 +109,15 @@ class BoundAnd:
 
 
 @dataclass(frozen=True, slots=True)
+class Same(BoundAnd):
+    """One predicate in several forms, which come to the same on every row: each speaks of another column or index.
+
+    What any of them excludes is excluded, whatever the outcome that is asked for. A conjunction of one predicate with
+    itself is that predicate, so whoever takes it for one loses sharpness alone.
+    """
+
+
+@dataclass(frozen=True, slots=True)
 class BoundOr:
     """Disjunction of at least two."""
 

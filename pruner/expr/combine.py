@@ -14,6 +14,7 @@ from pruner.expr.bound import (
     IsNullLeaf,
     NotNullLeaf,
     PrefixLeaf,
+    Same,
     Unknown,
 )
 from pruner.expr.nodes import FALSE, TRUE, And, Constant, Expr, Or
@@ -70,6 +71,17 @@ def _spliced(operands: list[BoundExpr], kind: type[BoundAnd] | type[BoundOr]) ->
         else:
             flat.append(operand)
     return flat
+
+
+def same(forms: list[BoundExpr]) -> BoundExpr:
+    """One predicate by several forms of it; those of which nothing is known add nothing."""
+    known: list[BoundExpr] = []
+    for form in forms:
+        if isinstance(form, Constant):
+            return form
+        if not isinstance(form, Unknown) and form not in known:
+            known.append(form)
+    return Same(tuple(known)) if len(known) > 1 else known[0] if known else forms[0]
 
 
 def guarded(inner: BoundExpr, domain: BoundExpr, text: str) -> BoundExpr:

@@ -61,7 +61,15 @@ class SqlDialect:
 @lru_cache
 def _parser(name: str) -> Dialect:
     """A dialect of sqlglot, loaded when it is first used."""
-    return Dialect.get_or_raise(name)
+    dialect = Dialect.get_or_raise(name)
+    usual: Any = dialect.parser_class
+    functions = {key: build for key, build in usual.FUNCTIONS.items() if key not in _AS_WRITTEN}
+    dialect.parser_class = type(usual.__name__, (usual,), {"FUNCTIONS": functions})
+    return dialect
+
+
+_AS_WRITTEN: Final = frozenset({"STRFTIME", "DATE_FORMAT"})
+"""Functions that stay as they are written: the parser takes Spark's pattern `YYYY` for `yyyy`, and adds to others."""
 
 
 _DIALECTS: Final = {

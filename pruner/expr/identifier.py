@@ -23,10 +23,7 @@ def parse_column_path(text: str) -> tuple[str, ...]:
         if position == len(text):
             return tuple(parts)
         if text[position] != ".":
-            raise IndexDefinitionError(
-                f"{text!r} is not a column: quote a name that is no plain identifier; expressions cannot be indexed "
-                "by this version"
-            )
+            raise IndexDefinitionError(f"{text!r} is not a column: quote a name that is no plain identifier")
         position += 1
 
 

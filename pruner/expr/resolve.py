@@ -10,6 +10,7 @@ import pyarrow as pa
 from pruner.errors import SchemaError
 from pruner.expr.bound import Unknown
 from pruner.expr.casts import safe_range, undo_cast
+from pruner.expr.derived.indexed import NO_EXPRESSION_INDEXES, ExpressionIndexes, NotAnswered
 from pruner.expr.functions.inverse import NotInvertible, Piece, Pieces, Use, whole
 from pruner.expr.functions.rows import FUNCTIONS
 from pruner.expr.nodes import Call, Column, Expr, Literal, Opaque
@@ -32,10 +33,18 @@ MOST_FUNCTIONS: Final = 4
 class Resolver:
     """Finds the subjects of conditions over one table."""
 
-    def __init__(self, schema: TableSchema, semantics: Semantics, *, strict: bool) -> None:
+    def __init__(
+        self,
+        schema: TableSchema,
+        semantics: Semantics,
+        *,
+        strict: bool,
+        indexed: ExpressionIndexes = NO_EXPRESSION_INDEXES,
+    ) -> None:
         self._schema = schema
         self._semantics = semantics
         self._strict = strict
+        self._indexed = indexed
 
     def subject(self, expression: Expr, node: Expr, depth: int = 0) -> Subject | Unknown:
         """The column that an expression is, is a harmless cast of, or is a function of.
@@ -63,8 +72,24 @@ class Resolver:
             case _:
                 return unknown(node, "it does not speak of a column")
 
+    def over(self, expression: Expr, node: Expr) -> ColumnValue | Unknown | None:
+        """The values of an expression that an index is over; None where no index is."""
+        try:
+            field = self._indexed.over(expression, self._source, self._semantics)
+        except NotAnswered as reason:
+            return unknown(node, str(reason))
+        return None if field is None else self._column(field, field.type)
+
+    def _source(self, column: Column) -> Field | str:
+        """A column of an indexed expression, as the engine reads it."""
+        try:
+            found = as_read(self._find(column.path), self._semantics)
+        except SchemaError as error:
+            return str(error)
+        return found if found.conflict is None else f"column {found.name!r}: {found.conflict}"
+
     def field(self, column: Column, node: Expr) -> Field | Unknown:
-        """A column as the engine reads it.
+        """A column as the engine reads it, or the values of the index of that name.
 
         Raises:
             SchemaError: strict, and the column does not exist or is ambiguous.
@@ -72,6 +97,9 @@ class Resolver:
         try:
             field = self._find(column.path)
         except SchemaError as error:
+            derived = self._indexed.named(column.path[0], self._source) if len(column.path) == 1 else None
+            if derived is not None:
+                return derived
             if self._strict and not self._is_element(column.path):
                 raise
             return unknown(node, str(error))
@@ -112,7 +140,7 @@ class Resolver:
         """
         for expression in expressions:
             if isinstance(expression, Column) and self._strict:
-                self._find(expression.path)
+                self.field(expression, expression)
 
     def _column(self, field: Field, data_type: pa.DataType, undo: Undo | None = None) -> ColumnValue:
         return ColumnValue(field, data_type, self._semantics, undo)

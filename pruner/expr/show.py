@@ -22,6 +22,7 @@ from pruner.expr.bound import (
     NotNullLeaf,
     Point,
     PrefixLeaf,
+    Same,
     StorageValue,
     Unknown,
 )
@@ -47,6 +48,8 @@ from pruner.expr.values import Interval
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+
+    from pruner.schema import Field
 
 LONGEST_TEXT = 300
 """Characters after which the text of a predicate is cut."""
@@ -149,30 +152,36 @@ def _combined_parts(node: And | Or | Not) -> Sequence[_Part]:
 def _bound_parts(node: BoundExpr) -> Sequence[_Part]:
     match node:
         case CompareLeaf(field, operator, point):
-            return (render_column_path(field.path), f" {operator.value} {_point(point, field.type)}")
+            return (_field(field), f" {operator.value} {_point(point, field.type)}")
         case InLeaf(field, points, has_null):
             values = [_point(point, field.type) for point in points[:_VALUES_SHOWN]]
             if has_null and len(points) < _VALUES_SHOWN:
                 values.append("NULL")
-            return (render_column_path(field.path), _list(values, len(points) + has_null))
+            return (_field(field), _list(values, len(points) + has_null))
         case IsNullLeaf(field):
-            return (render_column_path(field.path), " IS NULL")
+            return (_field(field), " IS NULL")
         case PrefixLeaf(field, prefix, whole):
             text = _constant(prefix.decode("utf-8", "replace") + ("%" if whole else "%…"))
-            return (render_column_path(field.path), f" LIKE {text}")
+            return (_field(field), f" LIKE {text}")
         case NotNullLeaf(field, value):
             always = "true" if value else "false"
-            return (f"({render_column_path(field.path)} IS NULL: null, else {always})",)
+            return (f"({_field(field)} IS NULL: null, else {always})",)
         case Unknown(text):
             return (text,)
         case Guarded(_, str() as text) if text:
             return (text,)
+        case Same((first, *_)):
+            return (first,)
         case BoundAnd() | BoundOr() | BoundNot() | BoundIsNull():
             return _combined_bound_parts(node)
         case Constant(value):
             return (_constant(value),)
         case _:
             assert_never(node)
+
+
+def _field(field: Field) -> str:
+    return render_column_path(field.path) if field.expression is None else field.name
 
 
 def _combined_bound_parts(node: BoundAnd | BoundOr | BoundNot | BoundIsNull) -> Sequence[_Part]:

@@ -87,6 +87,10 @@ class Calls:
                 return _interval(node)
             case exp.Extract(this=exp.Var() as part) if part.name.lower() in _PARTS:
                 return Call(part.name.lower(), (self.value(node.expression),))
+            case exp.Extract(this=exp.Var() as part):
+                return Call(
+                    "date_part", (Literal(part.name.lower(), pa.string()), self.value(node.expression))
+                )
             case exp.TimestampTrunc(unit=exp.Var() as unit) if not node.args.get("zone"):
                 return Call("date_trunc", (Literal(unit.name.lower(), pa.string()), self.value(node.this)))
             case exp.Date() | exp.TsOrDsToDate() if _given(node) - {"safe"} == {"this"}:
@@ -111,6 +115,10 @@ class Calls:
                 return self._is_nan(node)
             case exp.Case(this=None) | exp.If():
                 return self._case(node)
+            case exp.Mod():
+                return Call("modulo", (self.value(node.this), self.value(node.expression)))
+            case exp.DPipe():
+                return Call("join", (self.value(node.this), self.value(node.expression)))
             case exp.Bracket(expressions=[exp.Literal(is_string=True) as name]):
                 return self.value(exp.Dot(this=node.this, expression=exp.to_identifier(str(name.this))))
             case exp.ByteString() if "\\" not in str(node.this):

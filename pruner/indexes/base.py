@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from pruner.expr.bound import Leaf, StorageValue
+    from pruner.expr.derived.made import Made
     from pruner.expr.semantics import Semantics
     from pruner.parquet_type import ParquetType
     from pruner.schema import Field
@@ -215,7 +216,8 @@ class LeafColumn:
     (what engines read, whatever Arrow schema a writer stored beside it), None for types that no index supports. `int96`
     tells the deprecated timestamps, whose `type` is timestamp[us]. `repeated` is set inside lists and maps.
     `partly_absent` tells that some files of a slice lack it, and that NULL is counted for their rows. `parquet` is the
-    type as the footer states it, which engines go by; None where files of a slice have several.
+    type as the footer states it, which engines go by; None where files of a slice have several. `made` says of the
+    values of an expression how they were made.
     """
 
     path: tuple[str, ...]
@@ -227,6 +229,7 @@ class LeafColumn:
     int96: bool = False
     partly_absent: bool = False
     parquet: ParquetType | None = None
+    made: Made | None = None
 
 
 class ChunkStatistics(NamedTuple):

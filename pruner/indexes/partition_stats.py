@@ -93,7 +93,7 @@ def write_records(
         StorageError: the store failed, or a segment is larger than readers accept.
     """
     entry = metadata.write_segment(
-        kind.partition,
+        definition.folder(kind.partition),
         records,
         definition=definition,
         field=field,

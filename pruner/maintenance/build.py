@@ -16,9 +16,10 @@ import numpy as np
 
 from pruner.errors import ConflictError, IndexDefinitionError, TableError
 from pruner.indexes.registry import index_type
-from pruner.maintenance.columns import ALL_COLUMNS, chosen_fields, fields_of
+from pruner.maintenance.columns import ALL_COLUMNS, chosen, fields_of
 from pruner.maintenance.commit import Publisher
 from pruner.maintenance.estimate import SMALL_TABLE_BYTES, IndexEstimate, estimate
+from pruner.maintenance.expressions import why_outdated
 from pruner.maintenance.where import check_where, slices_where
 from pruner.metadata.coverage import locate
 from pruner.metadata.definitions import FieldBinding, IndexDefinition, define
@@ -102,6 +103,7 @@ class Indexing:
         *,
         if_not_exists: bool,
         where: str | None = None,
+        dialect: str | None = None,
         force: bool = False,
     ) -> bool:
         """Register an index; returns whether it is new.
@@ -113,7 +115,7 @@ class Indexing:
         """
         kind = index_type(using)
         snapshot = self._snapshot()
-        fields = chosen_fields(snapshot.schema, on, kind, options)
+        fields, over = chosen(snapshot.schema, on, kind, options, dialect)
         if where is not None:
             check_where(where, snapshot.schema)
         known = self._metadata.state().definition(name) is not None
@@ -128,6 +130,7 @@ class Indexing:
             all_columns=on == ALL_COLUMNS,
             options=options,
             where=where,
+            over=over,
             record_version=kind.version,
         )
         created = False
@@ -141,12 +144,18 @@ class Indexing:
         return created
 
     def estimate(
-        self, name: str, on: str | Sequence[str], using: str, options: dict[str, str], where: str | None
+        self,
+        name: str,
+        on: str | Sequence[str],
+        using: str,
+        options: dict[str, str],
+        where: str | None,
+        dialect: str | None,
     ) -> RefreshResult:
         """Say what an index would cost, without making it; raises as `create` does."""
         kind = index_type(using)
         snapshot = self._snapshot()
-        fields = chosen_fields(snapshot.schema, on, kind, options)
+        fields, _ = chosen(snapshot.schema, on, kind, options, dialect)
         taken = self._taken(snapshot, where)
         found = self._estimated(snapshot, name, fields, kind, options, where)
         if found is not None and not _is_judged(snapshot):
@@ -253,6 +262,9 @@ class Indexing:
                 f"index {definition.name!r} has records of version {definition.record_version} and this pruner writes "
                 f"version {kind.version}: use the pruner that made it, or drop it and create it anew"
             )
+        outdated = why_outdated(definition)
+        if outdated is not None:
+            raise IndexDefinitionError(outdated)
         if definition.where is not None:
             in_scope = in_scope & slices_where(definition.where, snapshot, self._segments)
         targets: list[_Target] = []

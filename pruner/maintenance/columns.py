@@ -6,15 +6,42 @@ from typing import TYPE_CHECKING
 
 from pruner.errors import IndexDefinitionError, SchemaError
 from pruner.expr.identifier import parse_column_path
+from pruner.maintenance.expressions import field_of, is_expression, understood
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from pruner.indexes.base import IndexType
-    from pruner.metadata.definitions import IndexDefinition
+    from pruner.metadata.definitions import IndexDefinition, Over
     from pruner.schema import Field, TableSchema
 
 ALL_COLUMNS = "*"
+
+
+def chosen(
+    schema: TableSchema,
+    on: str | Sequence[str],
+    kind: IndexType,
+    options: dict[str, str],
+    dialect: str | None,
+) -> tuple[list[Field], Over | None]:
+    """Return what a new index is to be on: fields of the table, or the field of an expression and the expression.
+
+    Raises:
+        IndexDefinitionError: it cannot be indexed, or a column is named twice.
+        SchemaError: there is no such column.
+    """
+    texts = [on] if isinstance(on, str) else list(on)
+    expressions = [text for text in texts if text != ALL_COLUMNS and is_expression(text)]
+    if not expressions:
+        return chosen_fields(schema, on, kind, options), None
+    if len(texts) > 1:
+        raise IndexDefinitionError(
+            f"an index is over one expression, and {expressions[0]!r} stands beside others: create one for each"
+        )
+    derived, over = understood(expressions[0], dialect, schema)
+    kind.check(derived, options)
+    return [derived], over
 
 
 def chosen_fields(
@@ -42,6 +69,9 @@ def fields_of(definition: IndexDefinition, schema: TableSchema, kind: IndexType)
     """Return the fields that a definition covers in the table as it is now; those that are gone are left out."""
     if definition.all_columns:
         return _supported(schema, kind, definition.options)
+    if definition.form is not None:
+        derived = field_of(definition, schema)
+        return [] if derived is None else [derived]
     found: list[Field] = []
     for binding in definition.fields:
         try:
@@ -51,6 +81,22 @@ def fields_of(definition: IndexDefinition, schema: TableSchema, kind: IndexType)
         if about.conflict is None:
             found.append(about)
     return found
+
+
+def recorded_field(definition: IndexDefinition, path: tuple[str, ...], schema: TableSchema) -> Field:
+    """Return the field that records of a definition are about, by its path.
+
+    Raises:
+        SchemaError: the table has it no more, or a column of its expression.
+    """
+    if definition.form is None:
+        return schema.find(path, case_sensitive=True)
+    derived = field_of(definition, schema)
+    if derived is None:
+        raise SchemaError(
+            f"index {definition.name!r} is over {definition.expression}, of which the table has not every column"
+        )
+    return derived
 
 
 def left_out(schema: TableSchema, kind: IndexType, options: Mapping[str, str]) -> dict[tuple[str, ...], str]:

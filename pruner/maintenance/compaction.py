@@ -17,6 +17,7 @@ from pruner.evidence.snapshot import usable_type
 from pruner.indexes.optional import ArrangingIndexType, SpreadingIndexType
 from pruner.indexes.partition_stats import SliceBatch, write_records
 from pruner.indexes.registry import index_type
+from pruner.maintenance.columns import recorded_field
 from pruner.metadata.segments import SLICE_COLUMN, batch_table
 from pruner.metadata.state import FILES, refuse_newer
 from pruner.pipeline.batches import BATCH_SLICES
@@ -114,7 +115,7 @@ class Compaction:
             field, kind = entries[0].field or (), index_type(definition.using)
             records = self._joined(entries, kind, local, len(ordinals))
             if records.num_rows:
-                records = _arranged(records, kind, field, snapshot)
+                records = _arranged(records, kind, definition, field, snapshot)
                 yield write_records(self._metadata, kind, records, about, definition, field)
 
     def _joined(
@@ -191,7 +192,13 @@ def _by_index(group: _Group, state: State) -> Iterator[tuple[IndexDefinition, li
         yield definitions[uuid], entries
 
 
-def _arranged(records: pa.Table, kind: IndexType, field: tuple[str, ...], snapshot: Snapshot) -> pa.Table:
-    if isinstance(kind, ArrangingIndexType):
-        return kind.arrange(records, snapshot.schema.find(field, case_sensitive=True))
-    return records
+def _arranged(
+    records: pa.Table,
+    kind: IndexType,
+    definition: IndexDefinition,
+    path: tuple[str, ...],
+    snapshot: Snapshot,
+) -> pa.Table:
+    if not isinstance(kind, ArrangingIndexType):
+        return records
+    return kind.arrange(records, recorded_field(definition, path, snapshot.schema))

@@ -14,6 +14,7 @@ from pruner.expr.identifier import render_column_path
 from pruner.indexes.keys import SEPARATOR, file_key, place, stem
 from pruner.indexes.optional import CountingEvidence, ListedEvidence
 from pruner.indexes.row_sets import rows_of
+from pruner.maintenance.columns import recorded_field
 
 if TYPE_CHECKING:
     from pruner.metadata.definitions import IndexDefinition
@@ -59,7 +60,7 @@ def entries(
     """
     evidence = SnapshotEvidence(snapshot, state, segments)
     for binding in definition.fields:
-        field = snapshot.schema.find(binding.path, case_sensitive=True)
+        field = recorded_field(definition, binding.path, snapshot.schema)
         for source in evidence.sources(field).usable:
             if source.index != definition.name:
                 continue
@@ -89,7 +90,7 @@ def _of_slices(evidence: CountingEvidence, snapshot: Snapshot, prefix: str) -> I
 def _of_field(
     evidence: ListedEvidence, field: Field, snapshot: Snapshot, prefix: str, positions: int
 ) -> Iterator[IndexEntry]:
-    column = render_column_path(field.path)
+    column = render_column_path(field.path) if field.expression is None else field.name
     if not _may_start(stem(column, "")[: -len(SEPARATOR)], prefix):
         return
     for entry, text in enumerate(evidence.texts()):

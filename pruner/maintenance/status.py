@@ -15,6 +15,7 @@ from pruner.evidence.snapshot import usable_type
 from pruner.expr.identifier import render_column_path
 from pruner.indexes.optional import RefusingIndexType
 from pruner.maintenance.columns import left_out
+from pruner.maintenance.expressions import why_outdated
 from pruner.metadata.segments import SLICE_COLUMN
 
 if TYPE_CHECKING:
@@ -92,6 +93,9 @@ def index_status(
         note = note or str(error)
     columns = {render_column_path(entry.field): None for entry in entries if entry.field}
     columns |= {render_column_path(binding.path): None for binding in definition.fields}
+    if definition.expression is not None:
+        columns = {definition.expression: None}
+        note = note or why_outdated(definition)
     return IndexStatus(
         name=definition.name,
         using=definition.using,

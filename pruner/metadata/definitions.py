@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import uuid as uuids
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import msgspec
 
@@ -33,13 +34,24 @@ class FieldBinding(msgspec.Struct, frozen=True):
     field_id: int | None = None
 
 
+class Over(NamedTuple):
+    """What a definition says of its expression: the text and its dialect, what it came to, and who made sense of it."""
+
+    text: str
+    dialect: str
+    form: str
+    registry: int
+    evaluator: str
+
+
 class IndexDefinition(msgspec.Struct, frozen=True, kw_only=True):
     """One index.
 
     Records belong to a definition by `uuid` and never by name, so an index that is dropped and made anew
     starts empty. `using` names the index type and `record_version` is the version of the records that it
     makes. `all_columns` stands for `on="*"`: fields that the table gains are indexed as well. `where` and
-    `expression` are SQL text, or None.
+    `expression` are SQL text, or None. An expression is in the `dialect` of an engine; `form` is what it came to by the
+    `registry` of functions of that version (`pruner.expr.derived.canonical`), evaluated by the `evaluator`.
     """
 
     uuid: Uuid
@@ -50,8 +62,19 @@ class IndexDefinition(msgspec.Struct, frozen=True, kw_only=True):
     options: dict[str, str] = {}
     where: str | None = None
     expression: str | None = None
+    dialect: str | None = None
+    form: str | None = None
+    registry: int | None = None
+    evaluator: str | None = None
     record_version: Annotated[int, msgspec.Meta(ge=1)] = 1
     created_at: str = ""
+
+    def folder(self, partition: str) -> str:
+        """The partition of the metadata table for its records; that of its type unless it is over an expression."""
+        if self.form is None:
+            return partition
+        # Records belong to a definition by its UUID: that two names come to one folder does no harm.
+        return "func_index_" + re.sub("[^a-z0-9_]", "_", self.name.lower())
 
     def why_unusable(self, versions: Mapping[str, int]) -> str | None:
         """Say why this version of pruner cannot use the index, or None when it can.
@@ -80,7 +103,7 @@ def define(
     all_columns: bool = False,
     options: Mapping[str, str] | None = None,
     where: str | None = None,
-    expression: str | None = None,
+    over: Over | None = None,
     record_version: int = 1,
 ) -> IndexDefinition:
     """Make a new definition, with a UUID and the time.
@@ -100,7 +123,11 @@ def define(
         all_columns=all_columns,
         options=dict(options or {}),
         where=where,
-        expression=expression,
+        expression=None if over is None else over.text,
+        dialect=None if over is None else over.dialect,
+        form=None if over is None else over.form,
+        registry=None if over is None else over.registry,
+        evaluator=None if over is None else over.evaluator,
         record_version=record_version,
         created_at=now(),
     )

@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from pruner.errors import first_line
 from pruner.metadata.segments import SLICE_COLUMN
+from pruner.pipeline.derived import DerivedReader
 from pruner.pipeline.footers import FileReader
 from pruner.pipeline.hudi_logs import log_rows
 from pruner.pipeline.requests import Failure
@@ -34,6 +35,8 @@ def kernel(reader: SliceReader, requests: Sequence[BuildRequest]) -> list[Record
 
 def _record(reader: SliceReader, request: BuildRequest) -> Recorded | Failure:
     row_kind = request.row_kind
+    if request.field.expression is not None:
+        reader = DerivedReader(reader, request.field, has_logs=isinstance(reader, UnionReader))
     try:
         if row_kind is not None:
             return row_kind.record_row(reader, request.field, request.options)
@@ -62,7 +65,8 @@ def _opened(
     if not files.log_files and base is not None:
         return base
     logs = log_rows(files.log_files or [], files.log_size, files.log_instants, storage_options)
-    return UnionReader(files.name, base, logs, {request.field.path: request.field for request in requests})
+    asked = [source for request in requests for source in request.field.sources or (request.field,)]
+    return UnionReader(files.name, base, logs, {field.path: field for field in asked})
 
 
 def _failure(uri: str, request: BuildRequest, error: Exception) -> Failure:

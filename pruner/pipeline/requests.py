@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from dataclasses import field as dataclass_field
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, cast
 
@@ -110,15 +110,30 @@ class ChunkResult:
 
 def request_json(request: BuildRequest) -> dict[str, Any]:
     """Write a request down for another process, which finds the index type by its name."""
-    field = asdict(request.field)
-    type_ = pa.schema([pa.field("", field.pop("type"))]).serialize()
     return {
         "kind": request.kind.name,
         "name": request.name,
         "options": dict(request.options),
-        "field": field,
-        "type": base64.b64encode(type_.to_pybytes()).decode(),
+        "field": _field_json(request.field),
+        "sources": [_field_json(source) for source in request.field.sources],
     }
+
+
+def _field_json(field: Field) -> dict[str, Any]:
+    written = asdict(replace(field, sources=()))
+    type_ = pa.schema([pa.field("", written.pop("type"))]).serialize()
+    return {**written, "type": base64.b64encode(type_.to_pybytes()).decode()}
+
+
+def _field_of(sent: Mapping[str, Any], sources: tuple[Field, ...]) -> Field:
+    schema = cast("Any", pa.ipc.read_schema(pa.py_buffer(base64.b64decode(sent["type"]))))
+    attributes: dict[str, Any] = {
+        **sent,
+        "path": tuple(sent["path"]),
+        "type": schema.field(0).type,
+        "sources": sources,
+    }
+    return Field(**attributes)
 
 
 def request_of(sent: Mapping[str, Any]) -> BuildRequest:
@@ -127,13 +142,8 @@ def request_of(sent: Mapping[str, Any]) -> BuildRequest:
     Raises:
         IndexDefinitionError: there is no index type of that name here.
     """
-    schema = cast("Any", pa.ipc.read_schema(pa.py_buffer(base64.b64decode(sent["type"]))))
-    attributes: dict[str, Any] = {
-        **sent["field"],
-        "path": tuple(sent["field"]["path"]),
-        "type": schema.field(0).type,
-    }
-    return BuildRequest(index_type(sent["kind"]), Field(**attributes), sent["options"], sent["name"])
+    field = _field_of(sent["field"], tuple(_field_of(source, ()) for source in sent["sources"]))
+    return BuildRequest(index_type(sent["kind"]), field, sent["options"], sent["name"])
 
 
 def table_bytes(table: pa.Table) -> bytes:

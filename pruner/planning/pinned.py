@@ -10,6 +10,7 @@ from pruner.errors import PredicateError
 from pruner.expr.bind import bind
 from pruner.expr.bound import Unknown
 from pruner.expr.clock import is_known_zone
+from pruner.expr.derived.indexed import NO_EXPRESSION_INDEXES, ExpressionIndexes
 from pruner.expr.engines import REFERENCE_ENGINE
 from pruner.expr.nodes import Expr
 from pruner.expr.semantics import Semantics
@@ -41,6 +42,8 @@ class View:
     planner: Planner
     unusable: tuple[str, ...] = ()
     """Why indexes are not used, where `state` is None for a reason."""
+    indexed: ExpressionIndexes = NO_EXPRESSION_INDEXES
+    """Expressions that some index is over."""
 
     def shows(self, snapshot: Snapshot, state: State | None, unusable: tuple[str, ...]) -> bool:
         """Tell whether it is of this very snapshot and index state, so that the same plans come of it."""
@@ -101,8 +104,7 @@ class PinnedSnapshot:
     @property
     def has_expression_indexes(self) -> bool:
         """Whether some index is over an expression: then the form of a predicate matters, not only its meaning."""
-        state = self._view.state
-        return state is not None and any(each.expression is not None for each in state.definitions)
+        return bool(self._view.indexed.names)
 
     def plan(
         self, predicate: str | Expr, *, dialect: str | None = None, semantics: Semantics | None = None
@@ -118,7 +120,7 @@ class PinnedSnapshot:
         if not isinstance(predicate, str | Expr):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise PredicateError(f"a predicate is SQL text or an expression, not {predicate!r}")
         expression = parse_predicate(predicate, rules) if from_text else predicate
-        bound = bind(expression, self.schema, rules, strict=from_text)
+        bound = bind(expression, self.schema, rules, strict=from_text, indexed=self._view.indexed)
         disabled = switched_off()
         if disabled is not None:
             bound = Unknown(describe(bound), disabled)

@@ -183,6 +183,8 @@ class Planner:
             if keep is not None:
                 kept = _about(progress.survivors.at, keep if rescued is None else keep | rescued, asked)
                 uncovered = 0 if source.uncovered is None else progress.survivors.count_in(source.uncovered)
+                if uncovered and leaf.field.expression is not None:
+                    progress.fallbacks[_left_open(source.index, uncovered)] = None
                 progress.apply(leaf, kept, {source.index: source.using}, uncovered)
         if not combined.answered and len(sources) == len(combined.sources(leaf)):
             combined.note_silence(leaf)
@@ -237,6 +239,13 @@ class Planner:
         refuted = refuted | possible(predicate, Outcome.NULL, combined.leaf, combined.count)
         # Merging drops and combines rows, so nothing is claimed of all rows of a slice with log files.
         return ~refuted & self._snapshot.coverable & ~self._snapshot.has_logs
+
+
+def _left_open(index: str, slices: int) -> str:
+    return (
+        f"index {index} says nothing of {slices:,} slices, which are kept: they are not indexed yet, or hold values "
+        "outside those on which engines agree about its expression"
+    )
 
 
 def _row_positions(snapshot: Snapshot, rows: RowLevel, ordinals: NDArray[np.intp]) -> RowPositions | None:

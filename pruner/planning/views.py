@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from pruner.errors import FormatError, StorageError
 from pruner.evidence.snapshot import SnapshotEvidence
+from pruner.expr.derived.indexed import ExpressionIndexes
 from pruner.metadata.last_snapshot import LastSnapshot
 from pruner.planning.pinned import View
 from pruner.planning.planner import Planner
@@ -100,7 +101,9 @@ class Views:
     def _view_of(self, snapshot: Snapshot, state: State | None, unusable: tuple[str, ...]) -> View:
         evidence = SnapshotEvidence(snapshot, state, self._segments)
         planner = Planner(snapshot, evidence, self._source.storage_options, self.usage, evidence.cost)
-        return View(snapshot, state, planner, unusable)
+        definitions = () if state is None else state.definitions
+        over = ((each.name, each.form) for each in definitions if each.form is not None)
+        return View(snapshot, state, planner, unusable, ExpressionIndexes.of(over))
 
     def _read_state(self) -> tuple[State | None, tuple[str, ...]]:
         """The state of the metadata table; None where there is none, or with the reason why it is not used."""

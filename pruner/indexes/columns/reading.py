@@ -13,11 +13,13 @@ import numpy as np
 import pyarrow as pa
 
 from pruner.expr.clock import DAY, nanoseconds
+from pruner.expr.derived.canonical import last_change
+from pruner.expr.derived.made import parse_made
 from pruner.expr.engines import Clock, NarrowIntegers, Times
 from pruner.expr.parquet_reading import INT96 as PARQUET_INT96
 from pruner.expr.parquet_reading import NARROW, type_read
 from pruner.expr.types import integer_range, is_instant, is_time, unit_of
-from pruner.indexes.columns.kinds import INT96, parse_type
+from pruner.indexes.columns.kinds import INT96, conversion, parse_type
 from pruner.indexes.columns.trust import footer_is_believed
 from pruner.parquet_type import ParquetType, parse_parquet_type
 
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from pruner.expr.derived.made import Made, Source
     from pruner.expr.engines import Traits
     from pruner.expr.semantics import Semantics
     from pruner.indexes.base import LeafColumn, ParquetFooter
@@ -34,18 +37,24 @@ if TYPE_CHECKING:
     Mask = NDArray[np.bool_]
 
 READING_COLUMNS = (
-    pa.field("parquet", pa.string()),  # `ParquetType.text`; null where files of the slice have several
+    pa.field(
+        "parquet", pa.string()
+    ),  # `ParquetType.text` (null where files of the slice have several), or `Made.text`
     pa.field("in_range", pa.bool_()),  # whether all numbers are known to fit the annotation
 )
 """Columns of the records that tell how engines read the values. The first records have neither: it is not known."""
 
 
 class Recorded(NamedTuple):
-    """What a record says of the type of its values: that as text, None where it has none, and `READING_COLUMNS`."""
+    """What a record says of the type of its values: that as text, None where it has none, and `READING_COLUMNS`.
+
+    `made` stands in place of the Parquet type where the values are those of an expression.
+    """
 
     text: str | None
     parquet: ParquetType | None
     in_range: bool
+    made: Made | None = None
 
 
 def reading_of(
@@ -59,6 +68,8 @@ def reading_of(
         low: its least value as Arrow reads it, None where it has none; asked of times of day alone.
         high: its greatest value.
     """
+    if leaf.made is not None:
+        return leaf.made.text, True
     return None if leaf.parquet is None else leaf.parquet.text, _is_in_range(footer, leaf, low, high)
 
 
@@ -143,8 +154,15 @@ def recorded_types(
         text = texts[codes[at]] if codes[at] >= 0 else None
         parquet = parquets[parquet_codes[at]] if parquet_codes[at] >= 0 else None
         in_range = bool(ranges[range_codes[at]]) if range_codes[at] >= 0 else False
-        kinds.append(Recorded(text, None if parquet is None else parse_parquet_type(parquet), in_range))
+        kinds.append(_recorded(text, parquet, in_range, field))
     return RecordedTypes(kinds, place(inverse.astype(np.int64), -1), field)
+
+
+def _recorded(text: str | None, parquet: str | None, in_range: bool, field: Field) -> Recorded:
+    if field.expression is None or parquet is None:
+        return Recorded(text, None if parquet is None else parse_parquet_type(parquet), in_range)
+    made = parse_made(parquet)
+    return Recorded(text, None, in_range, None if isinstance(made, str) else made)
 
 
 def _coded(records: pa.Table, name: str) -> tuple[list[Any], NDArray[np.int64]]:
@@ -165,6 +183,8 @@ def is_read(recorded: Recorded, field: Field, traits: Traits) -> bool:
     """
     if recorded.text is None:
         return True
+    if field.expression is not None:
+        return recorded.made is not None and _is_made_alike(recorded.made, field, traits)
     file = pa.timestamp("us") if recorded.text == INT96 else parse_type(recorded.text)
     if recorded.text == INT96 and recorded.parquet is None and field.parquet and is_instant(field.type):
         return False  # the first records do not say who wrote the file: see `trust.zone_is_open`
@@ -178,6 +198,28 @@ def is_read(recorded: Recorded, field: Field, traits: Traits) -> bool:
         return recorded.in_range or traits.narrow_integers is NarrowIntegers.WRAPPED
     return all(
         _is_same_value(each.arrow, _value_read(each, field, traits), recorded.in_range) for each in possible
+    )
+
+
+def _is_made_alike(made: Made, field: Field, traits: Traits) -> bool:
+    """Tell whether an engine makes the values that were recorded of an expression.
+
+    It was compared with the evaluator on all of them, by rules that still hold, and reads the same source columns.
+    """
+    if traits.name not in made.agreed or made.registry < last_change(field.expression or ""):
+        return False
+    return len(made.sources) == len(field.sources) and all(
+        _is_same_source(source, now, traits) for source, now in zip(made.sources, field.sources, strict=True)
+    )
+
+
+def _is_same_source(source: Source, field: Field, traits: Traits) -> bool:
+    parquet = None if source.parquet is None else parse_parquet_type(source.parquet)
+    found = conversion(source.type, field.type)
+    return (
+        found is not None
+        and (found.divisor, found.spread, found.to_float) == (1, 0, False)
+        and is_read(Recorded(source.type, parquet, source.in_range), field, traits)
     )
 
 

@@ -27,6 +27,8 @@ def why_unknown(footer: ParquetFooter, leaf: LeafColumn | None, field: Field) ->
             if field.absent_is_null
             else "the file does not have the column, and absent does not mean NULL"
         )
+    if field.expression is not None and leaf.type is None:
+        return leaf.type_text
     if leaf.repeated:
         return "the column stands inside a list or map"
     if None not in (leaf.field_id, field.field_id) and leaf.field_id != field.field_id:

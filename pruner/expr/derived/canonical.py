@@ -1,0 +1,270 @@
+"""The one form of an expression, by which an index over it is found, whatever engine and dialect it was written in.
+
+Columns are resolved, functions named as in `rows`, patterns translated, constants of one type, and casts that change
+nothing taken out. Two expressions of one form have the same value wherever the rows of their functions hold.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from decimal import Decimal
+from functools import lru_cache
+from typing import Final
+
+import msgspec
+import pyarrow as pa
+
+from pruner.expr.derived.rows import FUNCTIONS, REGISTRY_VERSION, Argument, Function, row_for
+from pruner.expr.derived.spelled import named
+from pruner.expr.identifier import render_column_path
+from pruner.expr.nodes import Call, Column, Expr, Literal, Opaque
+from pruner.expr.types import integer_range, is_instant, is_string, is_temporal, unit_of
+from pruner.expr.wire import Node, expression_of, node_of
+from pruner.schema import Field
+
+MOST_DEPTH: Final = 12
+"""Functions of functions of an indexed expression."""
+
+_PARTS_OF_DATES: Final = frozenset(
+    {
+        "year",
+        "quarter",
+        "month",
+        "day",
+        "day of year",
+        "week",
+        "day of week, Monday 0",
+        "day of week, Monday 1",
+        "day of week, Sunday 0",
+        "day of week, Sunday 1",
+    }
+)
+"""Functions of a moment that look at its date alone, so that a cast to a date below them changes nothing."""
+
+_NUMBERS: Final = frozenset({"add", "subtract", "multiply"})
+
+
+class NotCanonical(Exception):  # noqa: N818 - callers make a sentence of it
+    """An expression that no index can be over; `str()` is the reason, `name` the function or column at fault."""
+
+    def __init__(self, reason: str, name: str = "") -> None:
+        super().__init__(reason)
+        self.name = name
+
+
+@dataclass
+class Canonical:
+    """An expression in the one form, with what it is made of.
+
+    `type` is that of its values as the asking engine has them. `clocks` tells that an instant became a wall clock, by
+    the session's zone.
+    """
+
+    expression: Expr
+    type: pa.DataType
+    columns: dict[tuple[str, ...], Field] = field(default_factory=dict[tuple[str, ...], Field])
+    functions: list[Function] = field(default_factory=list[Function])
+    clocks: bool = False
+
+    @property
+    def text(self) -> str:
+        """Its form as JSON: equal texts mean equal values."""
+        return msgspec.json.encode(node_of(self.expression)).decode()
+
+
+FindColumn = Callable[[Column], Field | str]
+"""Gives the field of a column as the engine reads it, or the reason why there is none."""
+
+
+def canonical(expression: Expr, find: FindColumn, engine: str | None) -> Canonical:
+    """Bring an expression to the one form.
+
+    Args:
+        expression: as decoded from an engine's plan or text.
+        find: resolves columns.
+        engine: whose spelling it is; None for an expression that is in the one form.
+
+    Raises:
+        NotCanonical: it has a part that is not in the registry, or no column.
+    """
+    builder = _Builder(find, engine)
+    found = builder.build(expression, 0)
+    if not isinstance(found.expression, Call) or not builder.columns:
+        raise NotCanonical("it is no function of a column")
+    return Canonical(found.expression, found.type, builder.columns, builder.functions, builder.clocks)
+
+
+@dataclass(frozen=True, slots=True)
+class _Built:
+    expression: Expr
+    type: pa.DataType
+
+
+class _Builder:
+    def __init__(self, find: FindColumn, engine: str | None) -> None:
+        self._find = find
+        self._engine = engine
+        self.columns: dict[tuple[str, ...], Field] = {}
+        self.functions: list[Function] = []
+        self.clocks = False
+
+    def build(self, node: Expr, depth: int) -> _Built:
+        if depth > MOST_DEPTH:
+            raise NotCanonical(f"it is nested more than {MOST_DEPTH} deep")
+        match node:
+            case Column():
+                return self._column(node)
+            case Literal():
+                return _constant(node)
+            case Call("cast" | "try_cast", (operand,), pa.DataType() as target):
+                return self._cast(self.build(operand, depth + 1), target)
+            case Call():
+                return self._call(node, depth)
+            case Opaque(_, text, reason):
+                raise NotCanonical(f"{text}: {reason}")
+            case _:
+                raise NotCanonical("conditions cannot be part of an indexed expression")
+
+    def _column(self, node: Column) -> _Built:
+        found = self._find(node)
+        if isinstance(found, str):
+            raise NotCanonical(found, node.path[-1])
+        if found.partition:
+            raise NotCanonical(f"column {found.name!r} stands in paths, which prune by themselves")
+        if not _is_supported(found.type):
+            raise NotCanonical(f"columns of type {found.type} cannot be part of it ({found.name!r})")
+        self.columns[found.path] = found
+        return _Built(Column(found.path), found.type)
+
+    def _call(self, node: Call, depth: int) -> _Built:
+        call = named(node, self._engine)
+        if isinstance(call, str):
+            raise NotCanonical(call, node.function)
+        arguments = [self.build(each, depth + 1) for each in call.arguments]
+        if call.function in _PARTS_OF_DATES:
+            arguments = [_without_date(each) for each in arguments]
+        if call.function in _NUMBERS and any(pa.types.is_float64(each.type) for each in arguments):
+            arguments = [self._as_double(each) for each in arguments]
+        return self._applied(call.function, arguments)
+
+    def _applied(self, name: str, arguments: list[_Built]) -> _Built:
+        judged = [_argument(each) for each in arguments]
+        if all(each.is_constant for each in judged):
+            raise NotCanonical("a function of constants alone")
+        row = row_for(name, judged)
+        if row is None:
+            types = ", ".join(str(each.type) for each in arguments)
+            raise NotCanonical(f"the function {name} of {types} is not in the registry")
+        self.functions.append(row)
+        if row.reads_clock and any(is_instant(each.type) for each in arguments):
+            self.clocks = True
+        return _Built(Call(name, tuple(each.expression for each in arguments)), row.result(judged))
+
+    def _as_double(self, value: _Built) -> _Built:
+        if pa.types.is_float64(value.type):
+            return value
+        if isinstance(value.expression, Literal) and isinstance(value.expression.value, int):
+            return _constant(Literal(float(value.expression.value), pa.float64()))
+        return self._applied("double", [value])
+
+    def _cast(self, value: _Built, target: pa.DataType) -> _Built:
+        """A cast that changes no value is left out, one that has a row is that function."""
+        source = value.type
+        if isinstance(value.expression, Literal):
+            raise NotCanonical(f"a constant that is cast to {target}")
+        if source.equals(target) or (is_string(source) and is_string(target)):
+            return value
+        if pa.types.is_signed_integer(source) and pa.types.is_signed_integer(target):
+            if integer_range(target)[1] >= integer_range(source)[1]:
+                return _Built(value.expression, target)
+        elif pa.types.is_timestamp(source) and pa.types.is_timestamp(target):
+            if unit_of(source) == unit_of(target):
+                self.clocks = True
+                return _Built(value.expression, target)
+        elif pa.types.is_date(target) and pa.types.is_timestamp(source):
+            return self._applied("date", [value])
+        elif pa.types.is_timestamp(target) and pa.types.is_date(source):
+            self.clocks = self.clocks or is_instant(target)
+            return _Built(value.expression, target)
+        elif is_string(target) and pa.types.is_signed_integer(source):
+            return self._applied("text", [value])
+        elif pa.types.is_float64(target) and pa.types.is_signed_integer(source):
+            return self._as_double(value)
+        raise NotCanonical(f"the cast from {source} to {target} is not in the registry")
+
+
+def _without_date(value: _Built) -> _Built:
+    """The moment below a cast to its date."""
+    match value.expression:
+        case Call("date", (inner,)):
+            return _Built(inner, value.type)
+        case _:
+            return value
+
+
+def _is_supported(type_: pa.DataType) -> bool:
+    types = pa.types
+    return types.is_signed_integer(type_) or types.is_float64(type_) or is_string(type_) or is_temporal(type_)
+
+
+def _argument(value: _Built) -> Argument:
+    constant = value.expression.value if isinstance(value.expression, Literal) else None
+    return Argument(value.type, constant)
+
+
+def _constant(node: Literal) -> _Built:
+    """A constant in one of three types: engines write the same number in several."""
+    match node.value:
+        case bool() | None:
+            raise NotCanonical("NULL, or a truth value, among its constants")
+        case int(value) if pa.types.is_integer(node.type) and abs(value) < 2**63:
+            return _Built(Literal(value, pa.int64()), pa.int64())
+        case float() | Decimal() as value if math.isfinite(value):
+            return _Built(Literal(float(value), pa.float64()), pa.float64())
+        case str(value):
+            return _Built(Literal(value, pa.string()), pa.string())
+        case _:
+            raise NotCanonical(f"a constant of type {node.type}")
+
+
+@lru_cache(maxsize=512)
+def parsed(text: str) -> Expr:
+    """Return the expression of `Canonical.text`.
+
+    Raises:
+        PredicateError, msgspec.DecodeError, msgspec.ValidationError: it is no such text.
+    """
+    return expression_of(msgspec.json.decode(text, type=Node))
+
+
+@lru_cache(maxsize=512)
+def last_change(text: str) -> int:
+    """The registry version in which a function of an expression last changed, by its `Canonical.text`."""
+    names = set(_functions_of(parsed(text)))
+    return max(
+        (row.changed for name in names for row in FUNCTIONS.get(name, ())), default=REGISTRY_VERSION + 1
+    )
+
+
+def _functions_of(expression: Expr) -> Iterator[str]:
+    if isinstance(expression, Call):
+        yield expression.function
+        for argument in expression.arguments:
+            yield from _functions_of(argument)
+
+
+def shown(expression: Expr) -> str:
+    """An expression in the one form as people read it."""
+    match expression:
+        case Column(path):
+            return render_column_path(path)
+        case Literal(str() as value):
+            return "'" + value.replace("'", "''") + "'"
+        case Literal(value):
+            return str(value)
+        case Call(name, arguments):
+            return f"{name}({', '.join(map(shown, arguments))})"
+        case _:
+            return str(expression)

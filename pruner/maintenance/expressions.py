@@ -1,0 +1,107 @@
+"""Indexes over expressions: from the text of a user to a definition, and from a definition to its field."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from pruner.errors import IndexDefinitionError, PredicateError, PrunerError, SchemaError
+from pruner.expr.derived.canonical import FindColumn, NotCanonical, canonical, last_change, parsed
+from pruner.expr.derived.indexed import derived_field
+from pruner.expr.derived.rows import REGISTRY_VERSION
+from pruner.expr.engines import REFERENCE_ENGINE
+from pruner.expr.identifier import parse_column_path
+from pruner.expr.nodes import Column
+from pruner.expr.parquet_reading import as_read
+from pruner.expr.semantics import Semantics
+from pruner.expr.sql import parse_predicate
+from pruner.metadata.definitions import Over
+from pruner.pipeline.evaluation import evaluator
+
+if TYPE_CHECKING:
+    from pruner.metadata.definitions import IndexDefinition
+    from pruner.schema import Field, TableSchema
+
+_ZONE = "UTC"
+"""Of the evaluation: an index over an instant is over its wall clock there."""
+
+
+def is_expression(text: str) -> bool:
+    """Tell whether a text is no column path."""
+    try:
+        parse_column_path(text)
+    except IndexDefinitionError:
+        return True
+    return False
+
+
+def understood(text: str, dialect: str | None, schema: TableSchema) -> tuple[Field, Over]:
+    """The field of an expression that a new index is to be over.
+
+    Raises:
+        IndexDefinitionError: it cannot be read, or has a part that is not in the registry of functions.
+        PrunerError: what evaluates it is not installed.
+    """
+    engine, shown = dialect or REFERENCE_ENGINE, text.strip()
+    try:
+        semantics = Semantics(engine=engine, zone=_ZONE, nan_order=Semantics.of(engine).nan_order)
+        found = canonical(parse_predicate(text, semantics), _finder(schema, semantics), engine)
+    except PredicateError as error:
+        about = str(error).replace("the predicate", "the expression", 1)
+        raise IndexDefinitionError(f"an index cannot be over {shown!r}: {about}") from error
+    except NotCanonical as reason:
+        raise IndexDefinitionError(
+            f"an index cannot be over {shown!r}: {reason}{_place(text, reason.name)} "
+            "(docs/expressions.md lists the functions)"
+        ) from None
+    return derived_field(found), Over(shown, engine, found.text, REGISTRY_VERSION, evaluator())
+
+
+def _place(text: str, name: str) -> str:
+    """Where a function or column stands in a text; nothing where it is not found as it is called."""
+    match = re.search(rf"\b{re.escape(name)}\b", text, re.IGNORECASE) if name else None
+    if match is None:
+        return ""
+    line = text.count("\n", 0, match.start()) + 1
+    column = match.start() - (text.rfind("\n", 0, match.start()) + 1) + 1
+    return f", at line {line}, column {column}"
+
+
+def field_of(definition: IndexDefinition, schema: TableSchema) -> Field | None:
+    """The field of a definition's expression in the table as it is now; None where a column is gone or another."""
+    if definition.form is None:
+        return None
+    semantics = Semantics(engine=definition.dialect or REFERENCE_ENGINE, zone=_ZONE)
+    try:
+        return derived_field(canonical(parsed(definition.form), _finder(schema, semantics), None))
+    except (NotCanonical, PrunerError, msgspec.DecodeError, msgspec.ValidationError):
+        return None
+
+
+def why_outdated(definition: IndexDefinition) -> str | None:
+    """Say why records that are made now would not be those that the definition stands for (rule R10)."""
+    if definition.form is None:
+        return None
+    try:
+        needed = last_change(definition.form)
+    except (PrunerError, msgspec.DecodeError, msgspec.ValidationError):
+        needed = REGISTRY_VERSION + 1
+    if needed <= (definition.registry or 0) <= REGISTRY_VERSION:
+        return None
+    return (
+        f"index {definition.name!r} is over functions of version {definition.registry} of the registry, and this "
+        f"pruner has version {REGISTRY_VERSION}, in which they are others: drop it and create it anew"
+    )
+
+
+def _finder(schema: TableSchema, semantics: Semantics) -> FindColumn:
+    def find(column: Column) -> Field | str:
+        try:
+            found = as_read(schema.find(column.path), semantics)
+        except SchemaError as error:
+            return str(error)
+        return found if found.conflict is None else f"column {found.name!r}: {found.conflict}"
+
+    return find

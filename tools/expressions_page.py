@@ -1,0 +1,93 @@
+"""Writes docs/expressions.md: indexes over expressions, with the functions that they may be over.
+
+    python -m tools.expressions_page       # or `make api`
+
+A page that is not up to date fails tests/unit/tools/test_expressions_page.py.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+from pruner.expr.derived.rows import FUNCTIONS
+from tools.functions_page import ENGINES
+
+PAGE: Final = Path(__file__).resolve().parent.parent / "docs" / "expressions.md"
+
+HEAD = """\
+# Indexes over expressions
+
+```python
+table.create_index("hour_idx", on="date_format(ts, '%H')", using="bitmap", dialect="trino")
+table.plan("strftime(ts, '%H') = '09'", semantics=pruner.Semantics(engine="duckdb", zone="UTC"))
+table.plan("hour_idx = '09'")
+```
+
+```sql
+CREATE INDEX hour_idx ON events USING bitmap (strftime(ts, '%H'))
+CREATE FUNCTION INDEX income_idx ON employees (salary + (salary * commission_pct))
+```
+
+An index of any type may be over an expression of one column or several. Its values are made when it is built, by
+DuckDB, and recorded as those of a column are. A condition on the expression then prunes, in whatever spelling it
+comes, and so does one on the index's name as if that were a column. `dialect` says in whose SQL the expression is
+written: `duckdb` unless given. One index is over one expression.
+
+Plain statistics serve [many functions of a column](functions.md) without such an index. It is for those that leave no
+range of the column: the hour of the day, `id % 8`, and expressions over several columns.
+
+## When it answers
+
+- The expression of the condition is the same: functions, columns, constants and patterns, whatever their spelling.
+  Casts that change nothing do not matter.
+- The asking engine was compared with the evaluation for each function in it: the table below.
+- Every value of the file that goes in, or comes up between nested functions, lies where they were compared. That is
+  recorded for each file and engine.
+- The session's clock is that of the evaluation. An instant (TIMESTAMP WITH TIME ZONE in DuckDB, TIMESTAMP in Spark)
+  has its hour in UTC there. A session in another zone, or of one that is not known, is not answered. For timestamps
+  without a zone it does not matter. Engines that round timestamps when they read them (Trino's
+  `hive.timestamp-precision`) are not answered about them.
+- The engine reads the source columns as they were recorded (rule R11).
+
+Everything else keeps its file, and the plan's `fallbacks` say why. A function that is not in the table, a user's
+function, an aggregate or one that depends on chance or time is refused by name when the index is created.
+
+Under merge-on-read an expression over **one** column covers base and log files. Over several columns slices with log
+files are left open: which values stand in one row, the merge decides.
+
+## Otherwise than Hudi
+
+Hudi's expression indexes take `date_format` for a function that keeps the order of its column, whatever its pattern,
+and then prune `ts` by it. `MM/dd/yyyy` does not: 12/31/2022 comes after 01/01/2023 as text. Here the values of the
+pattern are recorded, and only a condition on that very pattern is answered.
+
+## Versions
+
+A definition names the version of the table of functions and of DuckDB by which it was made, and each record does.
+Where a later version of pruner finds that a function means something else, its row counts up: older records of it are
+not used, and `refresh` asks to create the index anew.
+
+## The functions
+
+The page is made from the registry by `make api`. An engine without a spelling was not compared, and is not answered.
+Spellings that mean the same count as well: `date_part('hour', ts)`, `extract(hour FROM ts)`.
+
+| function | of which values | {titles} |
+|---|---|{dashes}|
+"""
+
+
+def page() -> str:
+    """The text of docs/expressions.md."""
+    head = HEAD.format(titles=" | ".join(ENGINES.values()), dashes="|".join(["---"] * len(ENGINES)))
+    rows: list[str] = []
+    for function in (row for rows_ in FUNCTIONS.values() for row in rows_):
+        spelled = (f"`{function.compared[each]}`" if each in function.compared else "" for each in ENGINES)
+        cells = " | ".join(each.replace("||", "\\|\\|") for each in spelled)
+        rows.append(f"| {function.name} | {function.values} | {cells} |\n")
+    return head + "".join(rows)
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), encoding="utf-8")
