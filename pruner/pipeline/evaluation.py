@@ -102,8 +102,8 @@ def evaluate(expression: Expr, columns: Mapping[tuple[str, ...], pa.ChunkedArray
 def _agreed(connection: Any, written: _Written) -> tuple[str, ...]:
     """The engines whose condition holds of every row."""
     conditions = {
-        engine: " AND ".join(f"coalesce({each}, true)" for each in dict.fromkeys(parts)) or ANYWHERE
-        for engine, parts in written.domains.items()
+        asking: " AND ".join(f"coalesce({each}, true)" for each in dict.fromkeys(parts)) or ANYWHERE
+        for asking, parts in written.domains.items()
     }
     distinct = list(dict.fromkeys(conditions.values()))
     if not distinct:
@@ -111,7 +111,7 @@ def _agreed(connection: Any, written: _Written) -> tuple[str, ...]:
     asked = ", ".join(f"coalesce(bool_and({each}), true)" for each in distinct)
     (row,) = connection.sql(f"SELECT {asked} FROM {_ROWS}").fetchall()
     holds = dict(zip(distinct, row, strict=True))
-    return tuple(sorted(str(engine) for engine, each in conditions.items() if holds[each]))
+    return tuple(sorted(str(asking) for asking, each in conditions.items() if holds[each]))
 
 
 def _prepared(values: pa.ChunkedArray[Any]) -> pa.ChunkedArray[Any]:
@@ -173,9 +173,9 @@ class _Writer:
         safe = [f"TRY({each.sql})" if "(" in each.sql else each.sql for each in arguments]
         condition = _condition(row, safe, judged, bits)
         domains = {
-            engine: [*(part for each in arguments for part in each.domains[engine]), condition]
-            for engine in row.compared
-            if all(engine in each.domains for each in arguments)
+            asking: [*(part for each in arguments for part in each.domains[asking]), condition]
+            for asking in map(SqlEngine, row.compared)
+            if all(asking in each.domains for each in arguments)
         }
         sql = row.sql.format(*(each.sql for each in arguments))
         return _Written(sql, Argument(row.result(judged)), domains, bits)
@@ -190,7 +190,7 @@ def _condition(row: Function, arguments: Sequence[str], judged: Sequence[Argumen
 
 
 def _everywhere() -> dict[SqlEngine, list[str]]:
-    return {engine: [] for engine in SqlEngine}
+    return {asking: [] for asking in SqlEngine}
 
 
 def _constant(value: object) -> str:

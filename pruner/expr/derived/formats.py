@@ -1,4 +1,4 @@
-"""Patterns of dates and times, as each engine writes them, in the form of DuckDB's `strftime`.
+"""Patterns of dates and times, as each dialect writes them, in the form of DuckDB's `strftime`.
 
 The lists are closed: week years, names and fractions differ between engines, or between their versions.
 """
@@ -23,9 +23,9 @@ _PLAIN: Final = frozenset(" -/:._,")
 _RUN: Final = re.compile(r"([A-Za-z])\1*|[^A-Za-z]")
 
 
-def with_percents(pattern: str, engine: str) -> str | None:
+def with_percents(pattern: str, dialect: str) -> str | None:
     """A pattern of DuckDB's `strftime` or of Trino's `date_format`; None where it is not known to mean the same."""
-    known = _PERCENT[engine]
+    known = _PERCENT[dialect]
     found = ""
     signs = iter(pattern)
     for sign in signs:

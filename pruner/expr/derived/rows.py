@@ -62,7 +62,7 @@ class Function:
     """Condition on the arguments by which `compared` holds."""
     values: str
     """The same, for people."""
-    compared: Mapping[SqlEngine, str]
+    compared: Mapping[str, str]
     """The engines that were compared with the evaluation, and how each spells it."""
     reads_clock: bool = False
     """Whether an instant becomes a wall clock, by the session's zone."""
@@ -131,7 +131,7 @@ def _part(name: str, sql: str, **compared: str) -> Function:
         sql=sql,
         domain=MOMENTS,
         values=_YEARS,
-        compared={SqlEngine(engine): spelling for engine, spelling in compared.items()},
+        compared=compared,
         reads_clock=True,
     )
 

@@ -1,7 +1,7 @@
 """From the calls that an engine's decoder and its SQL text give to the names of `rows`.
 
 One name can mean different things: `dayofweek` counts from 0 in DuckDB, from 1 in Spark and from Monday in Trino. What
-is not listed for an engine is not known.
+is not listed for a dialect is not known.
 """
 
 from __future__ import annotations
@@ -96,34 +96,34 @@ _PARTS: Final = frozenset(
 """Parts of `date_part` that are whole numbers in DuckDB and Trino; in Spark a second has its fraction."""
 
 
-def named(call: Call, engine: str | None) -> Call | str:
+def named(call: Call, dialect: str | None) -> Call | str:
     """A call by its name in the canonical form, or one sentence that says why there is none.
 
     Args:
         call: as a decoder gave it.
-        engine: whose decoder; None for a call that is in the canonical form.
+        dialect: whose decoder; None for a call that is in the canonical form.
     """
     name, arguments = call.function, call.arguments
-    if engine is None:
+    if dialect is None:
         return call if name in FUNCTIONS else f"the function {name} is not in the registry"
-    if name in _PATTERNS.get(engine, ()):
-        return _pattern(call, engine)
+    if name in _PATTERNS.get(dialect, ()):
+        return _pattern(call, dialect)
     if name in ("date_part", "datepart", "extract"):
-        return _part(call, engine)
+        return _part(call, dialect)
     if name == "left":
         return _left(call)
     if name in ("substring", "substr"):
         return Call("substring", arguments)
-    own = _OWN.get(engine, {}).get(name) or _ALIKE.get(name)
+    own = _OWN.get(dialect, {}).get(name) or _ALIKE.get(name)
     if own is None:
         return f"the function {name} is not in the registry of functions that indexes may be over"
     return Call(own, arguments)
 
 
-def _pattern(call: Call, engine: str) -> Call | str:
+def _pattern(call: Call, dialect: str) -> Call | str:
     match call.arguments:
         case (operand, Literal(value=str(pattern))):
-            found = with_letters(pattern) if engine == SPARK else with_percents(pattern, engine)
+            found = with_letters(pattern) if dialect == SPARK else with_percents(pattern, dialect)
             if found is None:
                 return f"the pattern {pattern!r} is not one that engines are known to read alike"
             return Call("format", (operand, Literal(found, pa.string())))
@@ -131,12 +131,12 @@ def _pattern(call: Call, engine: str) -> Call | str:
             return f"{call.function} with a pattern that is no constant"
 
 
-def _part(call: Call, engine: str) -> Call | str:
+def _part(call: Call, dialect: str) -> Call | str:
     match call.arguments:
         case (Literal(value=str(part)), operand) if part.lower() in _PARTS:
-            if engine == SPARK and part.lower() in ("second", "dow"):
+            if dialect == SPARK and part.lower() in ("second", "dow"):
                 return f"the part {part} of a moment"
-            return named(Call(part.lower(), (operand,)), engine)
+            return named(Call(part.lower(), (operand,)), dialect)
         case _:
             return "a part of a moment that is not in the registry of functions that indexes may be over"
 

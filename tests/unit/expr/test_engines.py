@@ -29,8 +29,6 @@ NAMED_HERE = {
     "expr/engines.py": "the table of engines",
     "expr/dialects.py": "the table of SQL dialects",
     "expr/derived/formats.py": "the table of patterns of dates",
-    "expr/derived/spelled.py": "the table of spellings",
-    "pipeline/evaluation.py": "expressions are evaluated by DuckDB",
     "indexes/columns/trust.py": "names of writers, as they stand in files",
     "cli/queries.py": "`pruner query` runs on DuckDB",
     "pipeline/spark_probe.py": "modules that a Spark worker must have",
