@@ -35,6 +35,11 @@ def index_type(name: str) -> IndexType:
     return built_in if built_in is not None else _registered(wanted)
 
 
+def knows_expressions(kind: IndexType) -> bool:
+    """Tell whether an index type looks at what records say of how the values of an expression were made."""
+    return kind.name in _BUILT_IN
+
+
 def evidence_of_values(values: pa.Array[Any], field: Field) -> Evidence | None:
     """Evidence of slices each of which holds nothing but one known value; None for types that no index type judges."""
     judge: ValueIndexType = COLUMN_STATS

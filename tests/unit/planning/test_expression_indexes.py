@@ -20,7 +20,7 @@ START = datetime.datetime(2022, 10, 1)
 HOURS = 48
 WALL = pa.timestamp("us")
 INSTANT = pa.timestamp("us", "UTC")
-TYPES = ("column_stats", "bitmap", "bloom_filter")
+TYPES = ("column_stats", "bitmap", "bloom_filter", "record_index")
 
 
 def write(root: Path, hour: int, moments: pa.DataType = WALL, **columns: Any) -> None:
