@@ -1,0 +1,163 @@
+"""HFiles: what was written is found by key and by prefix, little is read for it, and damage is an error of ours."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pruner.errors import FormatError
+from pruner.storage.opening import open_store
+from pruner.tables.hfile.blocks import Codec, crc32c
+from pruner.tables.hfile.reader import HFile
+from pruner.tables.hfile.sources import Held, Part, Stored
+from tests.support.hfiles import HFileWriter
+
+KEYS = st.binary(max_size=6)
+CELLS = st.dictionaries(KEYS, st.binary(max_size=20), max_size=40).map(lambda found: sorted(found.items()))
+WRITERS = st.builds(
+    HFileWriter,
+    codec=st.sampled_from(Codec),
+    block_bytes=st.integers(1, 60),
+    levels=st.integers(1, 4),
+    fanout=st.integers(2, 4),
+    checksum=st.sampled_from([0, 1, 2]),
+    bytes_per_checksum=st.sampled_from([64, 1 << 14]),
+)
+
+
+class Counting(Held):
+    """Bytes in memory that count what is read of them."""
+
+    def __init__(self, data: bytes) -> None:
+        super().__init__("counted", data)
+        self.ranges: list[tuple[int, int]] = []
+
+    def read(self, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
+        self.ranges += ranges
+        return super().read(ranges)
+
+    @property
+    def total(self) -> int:
+        return sum(length for _, length in self.ranges)
+
+
+@given(CELLS, WRITERS, st.lists(KEYS, max_size=5), KEYS)
+def test_what_was_written_is_found(
+    cells: list[tuple[bytes, bytes]], writer: HFileWriter, others: list[bytes], prefix: bytes
+) -> None:
+    hfile = HFile(Held("written", writer.write(cells)))
+    asked = [key for key, _ in cells[::3]] + others
+    assert list(hfile.scan()) == cells
+    assert list(hfile.scan(prefix)) == [(key, value) for key, value in cells if key.startswith(prefix)]
+    assert hfile.look_up(asked) == {key: value for key, value in cells if key in asked}
+    assert hfile.entries == len(cells)
+
+
+@pytest.mark.parametrize("levels", [1, 2, 3])
+def test_a_look_up_reads_the_tail_and_one_block_of_each_level(levels: int) -> None:
+    cells = [(f"{number:08}".encode(), random.Random(number).randbytes(30)) for number in range(50_000)]
+    data = HFileWriter(block_bytes=1 << 14, levels=levels, fanout=16).write(cells)
+    source = Counting(data)
+    hfile = HFile(source)
+    opened = len(source.ranges)
+    assert hfile.look_up([cells[31_000][0]]) == dict([cells[31_000]])
+    assert len(source.ranges) - opened == levels
+    assert source.total < len(data) / 15
+
+
+def test_a_prefix_reads_its_blocks_alone() -> None:
+    cells = [(f"{number // 500:04}{number:08}".encode(), bytes(40)) for number in range(50_000)]
+    data = HFileWriter(codec=Codec.NONE, block_bytes=1 << 12).write(cells)
+    source = Counting(data)
+    hfile = HFile(source)
+    source.ranges.clear()
+    assert len(list(hfile.scan(b"0042"))) == 500
+    assert source.total < len(data) / 50
+
+
+def test_a_file_of_a_store_and_a_part_of_one_are_read_by_ranges(tmp_path: Any) -> None:
+    data = HFileWriter().write([(b"a", b"1"), (b"b", b"2")])
+    (tmp_path / "whole").write_bytes(data)
+    (tmp_path / "part").write_bytes(b"before" + data + b"behind")
+    store = open_store(str(tmp_path), {})
+    whole = Stored(store, "whole", len(data))
+    part = Part(Stored(store, "part", len(data) + 12), 6, len(data))
+    assert HFile(whole).look_up([b"b"]) == HFile(part).look_up([b"b"]) == {b"b": b"2"}
+    with pytest.raises(FormatError, match="outside"):
+        part.read([(0, len(data) + 1)])
+
+
+def test_crc32c_is_castagnolis() -> None:
+    assert crc32c(b"123456789") == 0xE3069283
+
+
+@pytest.mark.parametrize(
+    ("damage", "reason"),
+    [
+        (lambda data: data[:-1], "trailer"),
+        (lambda data: data[:-4] + b"\0\0\0\2", "version 2"),
+        (lambda data: data[4096:], "outside|trailer|cut short|cannot be"),
+        (lambda data: b"X" + data[1:], "X"),
+        (lambda _: b"", "trailer"),
+    ],
+)
+def test_damage_is_said(damage: Any, reason: str) -> None:
+    cells = [(f"{number:05}".encode(), b"x" * 50) for number in range(500)]
+    data = damage(HFileWriter(codec=Codec.NONE).write(cells))
+    with pytest.raises(FormatError, match=reason):
+        list(HFile(Held("damaged", data)).scan())
+
+
+MUTATIONS = st.lists(
+    st.tuples(
+        st.sampled_from(["set", "flip", "cut", "insert"]), st.integers(0, 1 << 20), st.integers(0, 255)
+    ),
+    min_size=1,
+    max_size=3,
+)
+
+
+def mutated(data: bytes, mutations: Sequence[tuple[str, int, int]]) -> bytes:
+    """Change some bytes; places wrap around."""
+    found = bytearray(data)
+    for kind, place, value in mutations:
+        at = place % max(1, len(found))
+        if kind == "set":
+            found[at : at + 1] = bytes([value])
+        elif kind == "flip" and found:
+            found[at] ^= 1 << value % 8
+        elif kind == "cut":
+            del found[at : at + value]
+        elif kind == "insert":
+            found[at:at] = bytes([value])
+    return bytes(found)
+
+
+@given(CELLS, WRITERS, MUTATIONS)
+def test_damaged_files_end_in_an_error_of_ours(
+    cells: list[tuple[bytes, bytes]], writer: HFileWriter, mutations: Sequence[tuple[str, int, int]]
+) -> None:
+    data = mutated(writer.write(cells), mutations)
+    try:
+        hfile = HFile(Held("damaged", data))
+        list(hfile.scan())
+        hfile.look_up([key for key, _ in cells])
+    except FormatError:
+        pass
+
+
+@given(CELLS.filter(bool), st.sampled_from([1, 2]), st.sampled_from(Codec), st.data())
+def test_no_damaged_block_with_a_checksum_gives_a_value(
+    cells: list[tuple[bytes, bytes]], checksum: int, codec: Codec, draw: st.DataObject
+) -> None:
+    data = bytearray(HFileWriter(codec=codec, checksum=checksum, bytes_per_checksum=64).write(cells))
+    end = data.index(b"IDXROOT2")
+    data[draw.draw(st.integers(33, end - 1))] ^= 1 << draw.draw(st.integers(0, 7))
+    with contextlib.suppress(FormatError):
+        assert list(HFile(Held("damaged", bytes(data))).scan()) == cells
