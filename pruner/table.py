@@ -48,6 +48,7 @@ def open_places(
     max_staleness: float = 0.0,
     files: str | None = None,
     index_memory: int = INDEX_MEMORY,
+    hudi_indexes: bool = True,
 ) -> Table:
     """Open a table of Hudi or Parquet files by its place alone, whatever `pruner.toml` says of it.
 
@@ -58,6 +59,7 @@ def open_places(
         max_staleness: age in seconds up to which a look at the table may be reused; 0 looks before every plan.
         files: "immutable" where no file ever changes in place.
         index_memory: bytes of index records that are held at most, and read for one predicate from one index.
+        hudi_indexes: whether the indexes of Hudi's own metadata table are used.
 
     Raises:
         TableError: there is no such path, it is not a table, or its format is not supported.
@@ -67,7 +69,8 @@ def open_places(
     options = dict(storage_options or {})
     source = open_table_source(roots, options, immutable=files is not None)
     place = index_uri or source.root.rstrip("/") + METADATA_SUFFIX
-    return Table(source, MetadataTable(open_store(place, options)), place, max_staleness, index_memory)
+    metadata = MetadataTable(open_store(place, options))
+    return Table(source, metadata, place, max_staleness, index_memory, hudi_indexes=hudi_indexes)
 
 
 class Table:
@@ -80,11 +83,13 @@ class Table:
         index_uri: str,
         max_staleness: float,
         index_memory: int = INDEX_MEMORY,
+        *,
+        hudi_indexes: bool = True,
     ) -> None:
         self._source = source
         self._metadata = metadata
         self._segments = SegmentCache(lambda: metadata, index_memory)
-        self._views = Views(source, metadata, self._segments, max_staleness)
+        self._views = Views(source, metadata, self._segments, max_staleness, own_indexes=hudi_indexes)
         self.index_uri = index_uri
 
     def __repr__(self) -> str:
@@ -269,6 +274,7 @@ class Table:
             ),
             problems=dict(snapshot.problems),
             fallbacks=view.unusable,
+            hudi_indexes=view.own_indexes,
         )
 
     def inspect(self, index: str, prefix: str = "", *, positions: int = 10) -> Iterator[IndexEntry]:

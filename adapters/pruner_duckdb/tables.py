@@ -33,6 +33,7 @@ _OPTIONS = frozenset(
         "max_staleness",
         "files",
         "index_memory",
+        "hudi_indexes",
         "as_of",
         "read_optimized",
     ]

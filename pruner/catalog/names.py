@@ -33,6 +33,7 @@ def settings_given(
     max_staleness: float | None = None,
     files: str | None = None,
     index_memory: int | None = None,
+    hudi_indexes: bool | None = None,
 ) -> TableSettings:
     """Return how to open a table that a program names by its name, place or places; see `open_table`.
 
@@ -50,6 +51,8 @@ def settings_given(
         settings = replace(settings, files=checked_files(files, "files"))
     if max_staleness is not None:
         settings = replace(settings, max_staleness=max_staleness)
+    if hudi_indexes is not None:
+        settings = replace(settings, hudi_indexes=hudi_indexes)
     return settings if index_memory is None else replace(settings, index_memory=index_memory)
 
 
@@ -70,6 +73,7 @@ def open_table(
     max_staleness: float | None = None,
     files: str | None = None,
     index_memory: int | None = None,
+    hudi_indexes: bool | None = None,
 ) -> Table:
     """Open a table of Hudi or Parquet files; the format is detected.
 
@@ -85,6 +89,7 @@ def open_table(
             folder alone (docs/guarantee.md). Hudi keeps that promise by itself.
         index_memory: bytes of index records that are held at most, and that are read of one index for one
             predicate; 256 MiB unless given (docs/bitmap.md).
+        hudi_indexes: False leaves the indexes of Hudi's own metadata table alone (docs/hudi-indexes.md).
 
     Raises:
         TableError: there is no such name or path, it is not a table, or its format is not supported.
@@ -98,6 +103,7 @@ def open_table(
         max_staleness=max_staleness,
         files=files,
         index_memory=index_memory,
+        hudi_indexes=hudi_indexes,
     ).open()
 
 
@@ -125,6 +131,7 @@ def open_given(value: TableLike, where: str) -> Table:
                 max_staleness=options.max_staleness if "max_staleness" in value else None,
                 files=options.files,
                 index_memory=options.index_memory if "index_memory" in value else None,
+                hudi_indexes=options.hudi_indexes if "hudi_indexes" in value else None,
             )
         case Sequence():
             return open_table(value)

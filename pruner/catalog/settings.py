@@ -13,7 +13,16 @@ from pruner.limits import INDEX_MEMORY
 if TYPE_CHECKING:
     from pruner.table import Table
 
-TABLE_KEYS = ("uri", "index_uri", "storage_options", "aliases", "max_staleness", "files", "index_memory")
+TABLE_KEYS = (
+    "uri",
+    "index_uri",
+    "storage_options",
+    "aliases",
+    "max_staleness",
+    "files",
+    "index_memory",
+    "hudi_indexes",
+)
 """Keys of a `[tables.<name>]` section."""
 
 IMMUTABLE = "immutable"
@@ -29,7 +38,8 @@ class TableSettings:
     """Where a table is and how to open it.
 
     `name` is None for a table that was given by its place. `max_staleness` is in seconds, `index_memory` in bytes.
-    `files` is `IMMUTABLE` where somebody promises that, else None. Storage options are left out of the repr because
+    `files` is `IMMUTABLE` where somebody promises that, else None. `hudi_indexes` says whether those that Hudi keeps
+    itself are used. Storage options are left out of the repr because
     they can hold secrets.
     """
 
@@ -41,6 +51,7 @@ class TableSettings:
     max_staleness: float = 0.0
     files: str | None = None
     index_memory: int = INDEX_MEMORY
+    hudi_indexes: bool = True
 
     def open(self) -> Table:
         """Open the table: see `pruner.open_table`."""
@@ -53,6 +64,7 @@ class TableSettings:
             max_staleness=self.max_staleness,
             files=self.files,
             index_memory=self.index_memory,
+            hudi_indexes=self.hudi_indexes,
         )
 
 
@@ -97,6 +109,7 @@ def settings_of(entry: Mapping[str, Any], where: str) -> TableSettings:
         max_staleness=_seconds(entry.get("max_staleness", 0), f"{where}.max_staleness"),
         files=checked_files(entry.get("files"), f"{where}.files"),
         index_memory=_bytes(entry.get("index_memory", INDEX_MEMORY), f"{where}.index_memory"),
+        hudi_indexes=_flag(entry.get("hudi_indexes", True), f"{where}.hudi_indexes"),
     )
 
 
@@ -159,6 +172,12 @@ def checked_files(value: object, where: str) -> str | None:
 def _bytes(value: object, where: str) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:
         raise ConfigError(f"{where} must be a whole number of bytes, 0 or more")
+    return value
+
+
+def _flag(value: object, where: str) -> bool:
+    if not isinstance(value, bool):
+        raise ConfigError(f"{where} must be true or false")
     return value
 
 

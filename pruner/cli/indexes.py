@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pruner.cli.failures import fail_with
+from pruner.cli.index_lists import print_indexes, problem_of
 from pruner.cli.options import (
     IndexUriOption,
     NamedTables,
@@ -20,7 +21,7 @@ from pruner.cli.options import (
     on_table,
     pairs,
 )
-from pruner.cli.output import megabytes, print_columns, print_json, printable, progress_bar, write_line
+from pruner.cli.output import megabytes, print_json, printable, progress_bar, write_line
 from pruner.cli.watch import follow
 from pruner.expr.engines import SqlEngine
 
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from pruner.ddl.execute import SqlResult
     from pruner.maintenance.build import RefreshResult
     from pruner.maintenance.estimate import IndexEstimate
-    from pruner.maintenance.status import IndexStatus, TableStatus
+    from pruner.maintenance.status import TableStatus
     from pruner.pipeline.runners import Run
     from pruner.table import Table
 
@@ -98,7 +99,7 @@ def sql(
     if output is Output.JSON:
         print_json(_statement_json(result))
     elif result.status is not None:
-        _print_indexes(result.status)
+        print_indexes(result.status)
     else:
         write_line(_done(result))
     fail_with(_complaints(result.refresh) if result.refresh else [])
@@ -179,7 +180,7 @@ def status(
     for reason, count in found.uncoverable.items():
         write_line(f"          {count:,} cannot: {printable(reason)}")
     write_line("")
-    _print_indexes(found)
+    print_indexes(found)
 
 
 @on_table
@@ -192,7 +193,7 @@ def show_indexes(
     if output is Output.JSON:
         print_json(_indexes_json(found))
     else:
-        _print_indexes(found)
+        print_indexes(found)
 
 
 @on_table
@@ -298,6 +299,7 @@ def _indexes_json(found: TableStatus) -> dict[str, Any]:
     return {
         "table": found.uri,
         "indexes": [asdict(index) for index in found.indexes],
+        "hudi_indexes": found.hudi_indexes,
         "fallbacks": found.fallbacks,
     }
 
@@ -350,54 +352,10 @@ def _cost(found: IndexEstimate) -> str:
 
 
 def _complaints(result: RefreshResult) -> list[str]:
-    complaints = [f"not indexed: {_problem(place, sentence)}" for place, sentence in result.problems.items()]
+    complaints = [
+        f"not indexed: {problem_of(place, sentence)}" for place, sentence in result.problems.items()
+    ]
     for failure in result.failures:
         index = f"index {failure.index}" if failure.index else "any index"
-        complaints.append(f"not in {index}: {_problem(failure.slice, failure.reason)}")
+        complaints.append(f"not in {index}: {problem_of(failure.slice, failure.reason)}")
     return complaints + list(result.refused.values())
-
-
-def _problem(place: str, sentence: str) -> str:
-    """The sentence with the place in front, unless it names the place itself."""
-    return sentence if place in sentence else f"{place}: {sentence}"
-
-
-def _print_indexes(found: TableStatus) -> None:
-    header = ("index", "type", "columns", "covered", "of", "segments", "bytes", "refreshed")
-    if found.indexes:
-        print_columns(header, (_index_row(index) for index in found.indexes))
-    else:
-        write_line("no indexes")
-    for index in found.indexes:
-        if index.note:
-            write_line(f"note: {printable(index.note)}")
-        for reason, count in index.refused.items():
-            write_line(
-                f"note: index {printable(index.name)} cannot cover {count:,} slices: {printable(reason)}"
-            )
-        for sentence in index.left_out.values():
-            write_line(f"note: index {printable(index.name)} leaves a column out: {printable(sentence)}")
-        if index.where is not None:
-            write_line(
-                f"note: index {printable(index.name)} takes partitions with {printable(index.where)} alone"
-            )
-    for reason in found.fallbacks:
-        write_line(f"note: {printable(reason)}")
-    for place, sentence in found.problems.items():
-        write_line(f"problem: {printable(_problem(place, sentence))}")
-
-
-def _index_row(index: IndexStatus) -> tuple[object, ...]:
-    columns = ", ".join(index.columns)
-    shown = columns if len(columns) <= 60 else columns[:59] + "…"
-    refreshed = index.refreshed_at or "never"
-    return (
-        index.name,
-        index.using,
-        shown,
-        index.covered,
-        index.coverable,
-        index.segments,
-        index.bytes,
-        refreshed,
-    )

@@ -43,6 +43,7 @@ from pruner.indexes.registry import index_type
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from pruner.evidence.own import OwnStatistics
     from pruner.indexes.base import Evidence, IndexType
     from pruner.metadata.definitions import IndexDefinition
     from pruner.metadata.segment_cache import SegmentCache
@@ -70,10 +71,18 @@ class IndexCost:
 class SnapshotEvidence:
     """Gives the sources for the fields of one snapshot under one state of the metadata table; loads each once."""
 
-    def __init__(self, snapshot: Snapshot, state: State | None, segments: SegmentCache) -> None:
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        state: State | None,
+        segments: SegmentCache,
+        own: OwnStatistics | None = None,
+    ) -> None:
+        """`own`: the statistics that the table itself keeps, asked where `state` has none of a column."""
         self._snapshot = snapshot
         self._state = state
         self._segments = segments
+        self._own = own
         self._loaded: dict[Field, Sources] = {}  # what an index knows depends on how the field is read
         self._placement = Placement(snapshot, state, segments)
         self._load_seconds: dict[str, float] = {}
@@ -105,6 +114,8 @@ class SnapshotEvidence:
                 self._load_index(definition, about, found)
                 before = self._load_seconds.get(definition.name, 0.0)
                 self._load_seconds[definition.name] = before + time.perf_counter() - started
+        if self._own is not None:
+            self._own.add(about, found)
         if about.partition:
             self._add_partition(about, found)
         return found

@@ -63,7 +63,10 @@ class IndexStatus:
 
 @dataclass(frozen=True, slots=True)
 class TableStatus:
-    """A table and its indexes; `coverable` slices are settled and readable, `uncoverable` are the others by reason."""
+    """A table and its indexes; `coverable` slices are settled and readable, `uncoverable` are the others by reason.
+
+    `hudi_indexes` names the indexes of Hudi's own metadata table, and says of each whether plans use it.
+    """
 
     uri: str
     format: str
@@ -74,6 +77,7 @@ class TableStatus:
     indexes: tuple[IndexStatus, ...]
     problems: dict[str, str]
     fallbacks: tuple[str, ...]
+    hudi_indexes: dict[str, str] = field(default_factory=dict[str, str])
 
 
 def index_status(

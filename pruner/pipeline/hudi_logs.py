@@ -17,11 +17,11 @@ import pyarrow.parquet as pq
 
 from pruner.pipeline.avro_rows import read_rows
 from pruner.pipeline.footers import FileReader
-from pruner.pipeline.hudi_log_format import BlockType, blocks, records
 from pruner.storage.files import open_for_arrow
+from pruner.tables.hudi_log_format import BlockType, blocks, records
 
 if TYPE_CHECKING:
-    from pruner.pipeline.hudi_log_format import Block
+    from pruner.tables.hudi_log_format import Block
 
 _WITHOUT_ROWS = (BlockType.COMMAND, BlockType.DELETE)
 LOG_BYTES = 1 << 31

@@ -7,6 +7,7 @@ from threading import RLock
 from typing import TYPE_CHECKING
 
 from pruner.errors import FormatError, StorageError
+from pruner.evidence.own import described, own_statistics
 from pruner.evidence.snapshot import SnapshotEvidence
 from pruner.expr.derived.indexed import ExpressionIndexes
 from pruner.metadata.last_snapshot import LastSnapshot
@@ -32,9 +33,24 @@ class Views:
     """
 
     def __init__(
-        self, source: TableSource, metadata: MetadataTable, segments: SegmentCache, max_staleness: float
+        self,
+        source: TableSource,
+        metadata: MetadataTable,
+        segments: SegmentCache,
+        max_staleness: float,
+        *,
+        own_indexes: bool = True,
     ) -> None:
-        """`max_staleness`: age in seconds up to which a view may be used again without a look."""
+        """Take no view yet.
+
+        Args:
+            source: the table.
+            metadata: its metadata table.
+            segments: its segments.
+            max_staleness: age in seconds up to which a view may be used again without a look.
+            own_indexes: whether the indexes that the table itself keeps are used.
+        """
+        self._own_indexes = own_indexes
         self._source = source
         self._metadata = metadata
         self._segments = segments
@@ -99,11 +115,14 @@ class Views:
         return self._source.snapshot(self._view.snapshot if self._view else None)
 
     def _view_of(self, snapshot: Snapshot, state: State | None, unusable: tuple[str, ...]) -> View:
-        evidence = SnapshotEvidence(snapshot, state, self._segments)
+        indexes = self._source.own_indexes()
+        own = own_statistics(indexes if self._own_indexes else None, snapshot)
+        evidence = SnapshotEvidence(snapshot, state, self._segments, own)
         planner = Planner(snapshot, evidence, self._source.storage_options, self.usage, evidence.cost)
         definitions = () if state is None else state.definitions
         over = ((each.name, each.form) for each in definitions if each.form is not None)
-        return View(snapshot, state, planner, unusable, ExpressionIndexes.of(over))
+        own_names = described(indexes, used=self._own_indexes)
+        return View(snapshot, state, planner, unusable, ExpressionIndexes.of(over), own_names)
 
     def _read_state(self) -> tuple[State | None, tuple[str, ...]]:
         """The state of the metadata table; None where there is none, or with the reason why it is not used."""

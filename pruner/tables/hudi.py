@@ -23,6 +23,7 @@ from pruner.tables.hudi_avro import arrow_schema, converted_by_hudi_rs
 from pruner.tables.hudi_columns import HudiColumns
 from pruner.tables.hudi_files import HudiSlice, attach_logs, mark_unsettled, misread_by_hudi_rs
 from pruner.tables.hudi_following import NotFollowedError, follow
+from pruner.tables.hudi_metadata.indexes import HudiIndexes, StatCache, partitions_of
 from pruner.tables.hudi_partitions import hudi_partitions
 from pruner.tables.hudi_properties import read_properties
 from pruner.tables.hudi_saving import load, save
@@ -79,6 +80,7 @@ class HudiSource:
         self._lock = RLock()
         self._last: _Look | None = None
         self._known: _Known | None = None
+        self._statistics = StatCache()
         if ".hoodie" in root.split("/"):
             raise TableError(f"{root} belongs to the inside of a Hudi table: open the table's root instead")
         read_properties(self._store)
@@ -114,6 +116,14 @@ class HudiSource:
             if previous is not None and previous.id == last.snapshot.id:
                 return previous
             return last.snapshot
+
+    def own_indexes(self) -> HudiIndexes | None:
+        """Return the indexes of Hudi's metadata table as of the last look: see `TableSource`."""
+        with self._lock:
+            timeline = self._last.timeline if self._last is not None else read_timeline(self._store)
+        if not partitions_of(timeline):
+            return None
+        return HudiIndexes(self.root, self.storage_options, timeline, self._statistics)
 
     def snapshot_at(self, instant: str) -> Snapshot:
         """List the table as of an instant of the timeline: see `TableSource`.

@@ -16,11 +16,12 @@ if TYPE_CHECKING:
     from pruner.storage.store import ObjectInfo
     from pruner.tables.hudi_timeline import Timeline
 
+# Instants have 14 or 17 digits; up to version 6, services of the metadata table append three more to that of a commit.
 _LOG_NAME = re.compile(
-    r"\.(?P<file_id>.+)_(?P<instant>[0-9]{14,17})\.log\.(?P<version>[0-9]+)(?:_(?P<token>[0-9-]+))?"
+    r"\.(?P<file_id>.+)_(?P<instant>[0-9]{14,20})\.log\.(?P<version>[0-9]+)(?:_(?P<token>[0-9-]+))?"
 )
 _BASE_NAME = re.compile(
-    r"(?P<file_id>[^_]+)_(?P<token>[^_]+)_(?P<instant>[0-9]{14,17})\.(?P<ending>[a-z0-9.]+)"
+    r"(?P<file_id>[^_]+)_(?P<token>[^_]+)_(?P<instant>[0-9]{14,20})\.(?P<ending>[a-z0-9.]+)"
 )
 _BASE_ENDINGS = frozenset({"parquet", "orc", "hfile", "lance"})
 

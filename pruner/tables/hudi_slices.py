@@ -44,19 +44,20 @@ class _Files:
     logs: list[tuple[LogName, int]] = field(default_factory=list[tuple[LogName, int]])
 
 
-def list_slices(store: Store, timeline: Timeline, as_of: str | None) -> list[HudiSlice]:
+def list_slices(store: Store, timeline: Timeline, as_of: str | None, *, under: str = "") -> list[HudiSlice]:
     """Return the newest slice of each file group, in no order.
 
     Args:
         store: the table's root.
         timeline: which instants have completed.
         as_of: slices that began later are left out, and so is what later instants replaced; None for the newest.
+        under: only those in this folder and below it.
 
     Raises:
         TableError: the slices cannot be told for sure.
         StorageError: the store refuses.
     """
-    groups = _groups(store)
+    groups = _groups(store, under)
     for partition, file_id in _replaced(store, timeline, as_of):
         groups.pop((partition, file_id), None)
     completed_at = _Completions(store, timeline)
@@ -68,7 +69,7 @@ def list_slices(store: Store, timeline: Timeline, as_of: str | None) -> list[Hud
     return found
 
 
-def _groups(store: Store) -> dict[Group, _Files]:
+def _groups(store: Store, under: str) -> dict[Group, _Files]:
     """The files of each file group.
 
     Raises:
@@ -76,7 +77,7 @@ def _groups(store: Store) -> dict[Group, _Files]:
     """
     marked: set[str] = set()
     groups: dict[Group, _Files] = {}
-    for info in store.list():
+    for info in store.list(under):
         partition, _, name = info.path.rpartition("/")
         if partition.split("/", 1)[0] == _INSIDE:
             continue

@@ -27,7 +27,7 @@ SCHEMA_PATH = ".hoodie/.schema"
 """Where schema-on-read evolution keeps the history of the schema."""
 
 _FILE_NAME = re.compile(
-    r"(?P<requested>[0-9]{14,17})(?:_(?P<completed>[0-9]{14,17}))?"
+    r"(?P<requested>[0-9]{14,20})(?:_(?P<completed>[0-9]{14,20}))?"
     r"\.(?P<action>[a-z]+)(?:\.(?P<state>requested|inflight))?"
 )
 COMPLETION_TIMES = 8

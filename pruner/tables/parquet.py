@@ -102,6 +102,9 @@ class ParquetSource:
         """Return a constant: a folder does not tell whether its files were written anew."""
         return "parquet"
 
+    def own_indexes(self) -> None:
+        """Return None: see `TableSource`."""
+
     def snapshot_at(self, instant: str) -> Snapshot:
         """Refuse: plain files have no history."""
         raise TableError(

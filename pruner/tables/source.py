@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 import pyarrow as pa
 
 if TYPE_CHECKING:
+    from pruner.tables.hudi_metadata.indexes import HudiIndexes
     from pruner.tables.snapshot import Snapshot
 
 SAVED_METADATA = b"pruner.snapshot"
@@ -74,6 +75,14 @@ class TableSource(Protocol):
         Raises:
             TableError: the table is gone or cannot be listed completely.
             StorageError: the store refuses to be read.
+        """
+        ...
+
+    def own_indexes(self) -> HudiIndexes | None:
+        """Return the indexes that the table itself keeps, as of the last look; None where it has none.
+
+        Nothing is read for it. What is read of them later may be newer than any snapshot: records name the files that
+        they are about.
         """
         ...
 

@@ -169,7 +169,7 @@ def test_status_and_show_indexes(run: Run, flights: Path) -> None:
     )
     assert (index["covered"], index["coverable"], index["usable"]) == (4, 5, True)
     shown = json.loads(run("show-indexes", flights, "--output", "json").out)
-    assert shown == {key: state[key] for key in ("table", "indexes", "fallbacks")}
+    assert shown == {key: state[key] for key in ("table", "indexes", "hudi_indexes", "fallbacks")}
     via_sql = json.loads(run("sql", f"SHOW INDEXES ON '{flights}'", "--output", "json").out)
     assert via_sql == {"statement": "show", **shown}
     text = run("status", flights).out

@@ -89,20 +89,24 @@ def _block(body: memoryview, size: int) -> Block:
     version, ordinal = _unpack(">ii", body, 0)
     if version not in _VERSIONS or ordinal not in tuple(BlockType):
         raise ValueError(f"a block has version {version} and type {ordinal}, which pruner does not know")
-    header, position = _entries(body, 8)
+    header, position = entries_of(body, 8)
     (length,) = _unpack(">q", body, position)
     position += 8
     if not 0 <= length <= min(len(body) - position, _MAX_CONTENT_BYTES):
         raise ValueError(f"a block names a content of {length} bytes, which cannot be")
     content = body[position : position + length]
-    _, position = _entries(body, position + length)
+    _, position = entries_of(body, position + length)
     if _unpack(">q", body, position) != (size,) or position + 8 != len(body):
         raise ValueError("the sizes before and behind a block differ")
     return Block(BlockType(ordinal), header, content)
 
 
-def _entries(body: memoryview, position: int) -> tuple[dict[int, bytes], int]:
-    """Return the entries of a header or footer and the position behind them."""
+def entries_of(body: memoryview, position: int) -> tuple[dict[int, bytes], int]:
+    """Return the entries of a header or footer and the position behind them.
+
+    Raises:
+        ValueError: they are cut short, or cannot be.
+    """
     (count,) = _unpack(">i", body, position)
     position += 4
     if not 0 <= count <= _MAX_ENTRIES:

@@ -1,0 +1,223 @@
+"""Evidence from the column statistics that Hudi keeps in its own metadata table.
+
+A slice is covered where every one of its files has statistics that are believed (`pruner.tables.hudi_metadata`), and
+its record bounds the rows of all of them together (R5). From there on the records are those of a `column_stats` index,
+and what they prove is judged as theirs is.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from pruner.arrow import arrow, compute
+from pruner.tables.hudi_metadata.keys import partition_id
+from pruner.tables.hudi_metadata.stat_values import WRAPPED_DECIMAL
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from pruner.schema import Field
+    from pruner.tables.hudi_metadata.indexes import HudiIndexes
+    from pruner.tables.snapshot import Snapshot
+
+    Mask = NDArray[np.bool_]
+
+_SHARED_LOGS_VERSION = 6
+_APPENDED = "writers of table version 6 append to log files after their statistics were recorded"
+_RENAMED = "they are of files from before a change of the schema"
+_MISSING = "a file has no statistics"
+_SEVERAL_TYPES = "their files have values of several types"
+_BOUNDS = ("integer", "decimal", "float", "bytes")
+
+
+class FilesOfSlices:
+    """The files of a snapshot by the ids that statistics have, computed once for all columns."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self.count = len(snapshot)
+        paths: list[Any] = snapshot.partitions.paths.to_pylist()
+        partitions = [partition_id(path).decode() for path in paths]
+        of_slice: list[int] = snapshot.partition_ordinals.tolist()
+        bases: list[str | None] = snapshot.columns.column("base_file").to_pylist()
+        names: list[str] = []
+        slices: list[int] = []
+        for at, base in enumerate(bases):
+            if base is not None:
+                names.append(partitions[of_slice[at]] + base.rpartition("/")[2])
+                slices.append(at)
+        for at, log in _logs(snapshot):
+            names.append(partitions[of_slice[at]] + log.rpartition("/")[2])
+            slices.append(at)
+        self.names: pa.Array[Any] = pa.array(names, pa.string())
+        self.slices: NDArray[np.int64] = np.array(slices, np.int64)
+        self.of_each: NDArray[np.int64] = np.bincount(self.slices, minlength=self.count)
+
+
+def _logs(snapshot: Snapshot) -> Iterator[tuple[int, str]]:
+    logs: Any = snapshot.columns.column("log_files")
+    for at in np.flatnonzero(snapshot.has_logs).tolist():
+        for log in logs[at].as_py():
+            yield at, log
+
+
+def stat_records(
+    indexes: HudiIndexes, files: FilesOfSlices, snapshot: Snapshot, about: Field, schema: pa.Schema
+) -> tuple[pa.Table, tuple[str, ...]]:
+    """The records of one column, and why slices with statistics have none.
+
+    Args:
+        indexes: of the table.
+        files: of the snapshot.
+        snapshot: the table.
+        about: the column.
+        schema: that of the records of a `column_stats` index.
+
+    Returns:
+        Records with `__slice`, and for each reason one clause with the number of slices.
+
+    Raises:
+        FormatError: the metadata table is damaged.
+        StorageError: it cannot be read.
+    """
+    stats = indexes.column_stats(".".join(about.path))
+    at = compute.index_in(files.names, value_set=stats.column("file").combine_chunks())
+    found = np.asarray(at.is_valid())
+    if not found.any():
+        return _records(schema, {}, np.empty(0, np.int64), 0), ()
+    rows = _rescaled(stats.take(at.drop_null()), about)
+    slices = files.slices[found]
+    per_slice, usable, notes = _joined(rows, slices, files)
+    reasons = {**notes}
+    for reason, mask in _doubted_slices(indexes, snapshot):
+        lost = usable & mask[per_slice["slice"]]
+        usable &= ~lost
+        reasons[reason] = reasons.get(reason, 0) + int(lost.sum())
+    kept = {name: column.filter(pa.array(usable)) for name, column in per_slice["columns"].items()}
+    records = _records(schema, kept, per_slice["slice"][usable], int(usable.sum()))
+    return records, tuple(f"{count:,} slices kept: {reason}" for reason, count in reasons.items() if count)
+
+
+def _doubted_slices(indexes: HudiIndexes, snapshot: Snapshot) -> Iterator[tuple[str, Mask]]:
+    """Slices whose statistics are not used whatever they say, with the reason."""
+    if indexes.version <= _SHARED_LOGS_VERSION:
+        yield _APPENDED, snapshot.has_logs
+    changed = indexes.schema_changed_at
+    if changed:
+        instants: Any = snapshot.columns.column("base_instant")
+        later = compute.fill_null(compute.greater_equal(instants, changed), False)
+        yield _RENAMED, ~np.asarray(later)
+
+
+def _joined(
+    rows: pa.Table, slices: NDArray[np.int64], files: FilesOfSlices
+) -> tuple[dict[str, Any], Mask, dict[str, int]]:
+    """One record for each slice that has any statistics; which of them are usable, and how many not for each reason."""
+    doubts: Any = rows.column("doubt").combine_chunks()
+    table = rows.append_column("slice", pa.array(slices)).append_column("doubted", doubts.is_valid())
+    if len(np.unique(slices)) == len(slices):
+        columns = {name: table.column(name).combine_chunks() for name in table.column_names}
+        columns["first_type"] = columns["last_type"] = columns["type"].cast(pa.string())
+        columns["reason"], counted = columns["doubt"].cast(pa.string()), np.ones(len(slices), np.int64)
+    else:
+        columns, counted = _grouped(table)
+    of = np.asarray(columns["slice"]).astype(np.int64)
+    doubted = np.asarray(columns["doubted"])
+    missing = ~doubted & (counted < files.of_each[of])
+    several = (
+        ~doubted
+        & ~missing
+        & np.asarray(compute.fill_null(compute.not_equal(columns["first_type"], columns["last_type"]), True))
+    )
+    reasons: dict[str, int] = {}
+    counts: list[dict[str, Any]] = compute.value_counts(
+        compute.filter(columns["reason"], pa.array(doubted))
+    ).to_pylist()
+    for entry in counts:
+        reasons[entry["values"]] = entry["counts"]
+    reasons[_MISSING] = int(missing.sum())
+    reasons[_SEVERAL_TYPES] = int(several.sum())
+    return {"slice": of, "columns": columns}, ~(doubted | missing | several), reasons
+
+
+def _grouped(table: pa.Table) -> tuple[dict[str, Any], NDArray[np.int64]]:
+    """The union of the statistics of all files of each slice."""
+    names = list(table.column_names)
+    for name in ("type", "doubt"):
+        table = table.set_column(names.index(name), name, table.column(name).cast(pa.string()))
+    asked: list[tuple[str, str]] = [
+        ("rows", "sum"),
+        ("nulls", "sum"),
+        ("type", "min"),
+        ("type", "max"),
+        ("doubt", "min"),
+        ("doubted", "any"),
+        ("file", "count"),
+        *((f"{end}_{kind}", end) for kind in _BOUNDS for end in ("min", "max")),
+    ]
+    grouping: Any = table.group_by("slice")
+    grouped: Any = grouping.aggregate(asked)
+    columns = {name: grouped.column(name).combine_chunks() for name in grouped.column_names}
+    columns["rows"], columns["nulls"] = columns["rows_sum"], columns["nulls_sum"]
+    columns["first_type"], columns["last_type"] = columns["type_min"], columns["type_max"]
+    columns["type"], columns["reason"] = columns["type_min"], columns["doubt_min"]
+    columns["doubted"] = columns["doubted_any"]
+    for kind in _BOUNDS:
+        for end in ("min", "max"):
+            columns[f"{end}_{kind}"] = columns[f"{end}_{kind}_{end}"]
+    return columns, np.asarray(columns["file_count"]).astype(np.int64)
+
+
+def _rescaled(rows: pa.Table, about: Field) -> pa.Table:
+    """Give decimals of the wrapper's scale that of the column, where that is exact."""
+    type_ = about.type
+    types: Any = rows.column("type").cast(pa.string())
+    wrapped = compute.fill_null(compute.equal(types, WRAPPED_DECIMAL), False)
+    if not pa.types.is_decimal128(type_) or not compute.any(wrapped).as_py():
+        return rows
+    factor = 10 ** (15 - type_.scale) if type_.scale <= 15 else 0
+    for name in ("min_decimal", "max_decimal"):
+        values: list[Any] = rows.column(name).to_pylist()
+        flags: list[bool] = wrapped.to_pylist()
+        exact = [
+            _divided(value, factor) if flag else value for value, flag in zip(values, flags, strict=True)
+        ]
+        at = rows.column_names.index(name)
+        rows = rows.set_column(at, name, arrow.array(exact, pa.decimal128(38, 0)))
+    known = compute.and_(rows.column("min_decimal").is_valid(), rows.column("max_decimal").is_valid())
+    named = compute.if_else(compute.and_(wrapped, known), str(type_), types)
+    return rows.set_column(
+        rows.column_names.index("type"), "type", named.combine_chunks().dictionary_encode()
+    )
+
+
+def _divided(value: Any, factor: int) -> int | None:
+    if value is None or not factor or int(value) % factor:
+        return None
+    return int(value) // factor
+
+
+def _records(schema: pa.Schema, columns: dict[str, Any], slices: NDArray[np.int64], count: int) -> pa.Table:
+    """Records of a `column_stats` index; bounds of Hudi are never known to be values of the column."""
+    constants = {"trusted": True, "absent": False, "has_values": True, "in_range": True} | dict.fromkeys(
+        ("min_exact", "max_exact", "calendar_open", "from_data"), False
+    )
+    given = {"row_count": "rows", "null_count": "nulls", "type": "type"}
+    given |= {f"{end}_{kind}": f"{end}_{kind}" for kind in _BOUNDS for end in ("min", "max")}
+    arrays: list[Any] = []
+    fields: list[Any] = list(schema)
+    for field in fields:
+        if field.name in given and given[field.name] in columns:
+            arrays.append(columns[given[field.name]].cast(field.type))
+        elif field.name in constants:
+            arrays.append(arrow.repeat(pa.scalar(constants[field.name], field.type), count))
+        elif field.name == "nan_count":
+            arrays.append(arrow.repeat(pa.scalar(0, field.type), count))
+        else:
+            arrays.append(arrow.nulls(count, field.type))
+    table = pa.table(arrays, schema=schema)
+    return table.append_column("__slice", pa.array(slices.astype(np.int32)))

@@ -1,0 +1,123 @@
+"""The indexes that Hudi keeps of a table, as far as they are read here: which there are, and their records."""
+
+from __future__ import annotations
+
+from threading import Lock
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from pruner.errors import FormatError
+from pruner.storage.opening import open_store
+from pruner.tables.hudi_metadata.keys import column_id
+from pruner.tables.hudi_metadata.listing import METADATA_PATH, read_metadata_timeline
+from pruner.tables.hudi_metadata.partition import FileGroup, file_groups
+from pruner.tables.hudi_metadata.stats import STAT_SCHEMA, newest, stat_rows, stats_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pruner.tables.hfile.reader import HFile
+    from pruner.tables.hudi_timeline import Timeline
+
+COLUMN_STATS = "column_stats"
+FILES = "files"
+_CACHE_BYTES = 1 << 27
+"""Bytes of decoded statistics that are kept of one table at most."""
+
+
+def partitions_of(timeline: Timeline) -> tuple[str, ...]:
+    """The partitions of the metadata table that are complete, by name; those in flight are none of them."""
+    values = timeline.properties.values
+
+    def listed(name: str) -> set[str]:
+        return {part.strip() for part in values.get(name, "").split(",") if part.strip()}
+
+    complete, running = "hoodie.table.metadata.partitions", "hoodie.table.metadata.partitions.inflight"
+    return tuple(sorted(listed(complete) - listed(running)))
+
+
+class StatCache:
+    """Decoded statistics by HFile and column, the least recently used going first. Threads may share it."""
+
+    def __init__(self, limit: int = _CACHE_BYTES) -> None:
+        self._limit = limit
+        self._kept: dict[tuple[str, bytes], pa.Table] = {}
+        self._bytes = 0
+        self._lock = Lock()
+
+    def rows(self, name: str, hfile: HFile, column: bytes) -> pa.Table:
+        """What an HFile of that name says of a column: see `stat_rows`."""
+        key = (name, column)
+        with self._lock:
+            found = self._kept.pop(key, None)
+            if found is not None:
+                self._kept[key] = found
+                return found
+        found = stat_rows(stats_of(hfile, column))
+        with self._lock:
+            if key not in self._kept:
+                self._kept[key] = found
+                self._bytes += found.nbytes
+            while self._bytes > self._limit and len(self._kept) > 1:
+                self._bytes -= self._kept.pop(next(iter(self._kept))).nbytes
+        return found
+
+
+class HudiIndexes:
+    """Hudi's indexes of a table at the moment of one look at it. Nothing is read before it is asked for."""
+
+    def __init__(self, root: str, options: Mapping[str, str], timeline: Timeline, cache: StatCache) -> None:
+        self.names = partitions_of(timeline)
+        self._store = open_store(f"{root}/{METADATA_PATH}", dict(options))
+        self._timeline = timeline
+        self._cache = cache
+        self._lock = Lock()
+        self._groups: dict[str, list[FileGroup]] = {}
+
+    @property
+    def version(self) -> int:
+        """The version of the table."""
+        return self._timeline.properties.version
+
+    @property
+    def schema_changed_at(self) -> str:
+        """The newest instant that changed the schema by schema-on-read evolution; "" where there is none."""
+        return max((name.partition(".")[0] for name in self._timeline.schemas), default="")
+
+    def groups(self, partition: str) -> list[FileGroup]:
+        """The file groups of one partition of the metadata table, opened once.
+
+        Raises:
+            FormatError: a file is damaged, or there is no such partition.
+            StorageError: the store refuses.
+        """
+        with self._lock:
+            if partition not in self._groups:
+                if partition not in self.names:
+                    raise FormatError(f"the metadata table {self._store.uri} has no partition {partition}")
+                timeline = read_metadata_timeline(self._store, self._timeline)
+                self._groups[partition] = file_groups(self._store, timeline, partition)
+            return self._groups[partition]
+
+    def column_stats(self, column: str) -> pa.Table:
+        """The statistics of one column, a row for each file that has any: see `stats.STAT_SCHEMA`.
+
+        Args:
+            column: its path with dots.
+
+        Raises:
+            FormatError: the metadata table is damaged.
+            StorageError: it cannot be read.
+        """
+        key = column_id(column)
+        tables: list[pa.Table] = []
+        for group in self.groups(COLUMN_STATS):
+            if any(block.deleted for block in group.blocks):
+                raise FormatError(f"{group.id} of {self._store.uri} has deletions that are not read")
+            hfiles = [(block.name, block.hfile) for block in group.blocks if block.hfile is not None]
+            if group.base is not None:
+                hfiles.insert(0, (group.base_name, group.base))
+            parts = [(self._cache.rows(name, hfile, key), hfile) for name, hfile in hfiles]
+            tables.append(newest(parts, key))
+        return pa.concat_tables(tables).unify_dictionaries() if tables else STAT_SCHEMA.empty_table()

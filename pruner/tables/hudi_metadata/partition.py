@@ -1,0 +1,96 @@
+"""One partition of the metadata table: its HFiles and log blocks, and what stands in them of a key or a prefix."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pruner.tables.hfile.reader import HFile
+from pruner.tables.hfile.sources import Stored
+from pruner.tables.hudi_metadata.listing import MetadataTimeline, metadata_slices
+from pruner.tables.hudi_metadata.logs import LogBlock, log_blocks
+from pruner.tables.hudi_metadata.payloads import decoder, merged
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from pruner.storage.store import Store
+    from pruner.tables.hudi_files import HudiSlice
+    from pruner.tables.hudi_metadata.payloads import Record
+
+
+@dataclass(frozen=True)
+class FileGroup:
+    """One file group: a base file, where there is one, and the log blocks that count, oldest first."""
+
+    id: str
+    base_name: str
+    base: HFile | None
+    blocks: tuple[LogBlock, ...]
+
+    def layers(self) -> Iterator[tuple[HFile | None, frozenset[bytes]]]:
+        """Each HFile, oldest first, or the keys that were deleted at that point."""
+        if self.base is not None:
+            yield self.base, frozenset()
+        for block in self.blocks:
+            yield block.hfile, block.deleted
+
+    def records(self, prefix: bytes = b"") -> Iterator[tuple[bytes, Record]]:
+        """Yield each key with a prefix and the record that it has now.
+
+        Raises:
+            FormatError: a file is damaged.
+            StorageError: one cannot be read.
+        """
+        versions: dict[bytes, list[Record]] = {}
+        for hfile, deleted in self.layers():
+            if hfile is not None:
+                decode = decoder(hfile)
+                for key, value in hfile.scan(prefix):
+                    versions.setdefault(key, []).append(decode(value))
+            for key in deleted:
+                versions.pop(key, None)
+        yield from _current(versions)
+
+    def look_up(self, keys: Sequence[bytes]) -> Iterator[tuple[bytes, Record]]:
+        """Yield each of some keys that is there, and the record that it has now: see `records`."""
+        versions: dict[bytes, list[Record]] = {}
+        for hfile, deleted in self.layers():
+            if hfile is not None:
+                decode = decoder(hfile)
+                for key, value in hfile.look_up(keys).items():
+                    versions.setdefault(key, []).append(decode(value))
+            for key in deleted:
+                versions.pop(key, None)
+        yield from _current(versions)
+
+
+def _current(versions: dict[bytes, list[Record]]) -> Iterator[tuple[bytes, Record]]:
+    for key, found in versions.items():
+        record = merged(found)
+        if record is not None:
+            yield key, record
+
+
+def file_groups(store: Store, timeline: MetadataTimeline, partition: str) -> list[FileGroup]:
+    """Open one partition of the metadata table.
+
+    Args:
+        store: the root of the metadata table.
+        timeline: which instants count.
+        partition: its name.
+
+    Raises:
+        FormatError: a file is damaged, or the files cannot be told for sure.
+        StorageError: the store refuses.
+    """
+    return [_opened(store, timeline, entry) for entry in metadata_slices(store, timeline, partition)]
+
+
+def _opened(store: Store, timeline: MetadataTimeline, entry: HudiSlice) -> FileGroup:
+    def stored(name: str, size: int) -> Stored:
+        return Stored(store, f"{entry.partition}/{name}", size)
+
+    base = HFile(stored(entry.base, entry.base_size)) if entry.base else None
+    logs = [stored(name, size) for name, size in zip(entry.logs, entry.log_sizes, strict=True)]
+    return FileGroup(entry.file_id, entry.base, base, tuple(log_blocks(list(logs), timeline.counts)))

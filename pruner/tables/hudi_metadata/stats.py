@@ -1,0 +1,161 @@
+"""Hudi's column statistics of one column as Arrow columns: one row for each file, the newest state of it.
+
+What an HFile says of a column is decoded once and kept, because an HFile never changes: the next snapshot decodes the
+log files that are new.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from pruner.arrow import arrow
+from pruner.tables.hudi_metadata.keys import file_id
+from pruner.tables.hudi_metadata.payloads import STATS, Record, body, decoder, merged_stats
+from pruner.tables.hudi_metadata.stat_trust import doubt
+from pruner.tables.hudi_metadata.stat_values import bounds_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from numpy.typing import NDArray
+
+    from pruner.tables.hfile.reader import HFile
+
+STAT_SCHEMA = pa.schema(
+    [
+        pa.field("file", pa.string()),  # the id of its partition (`keys.partition_id`), then its name
+        pa.field("deleted", pa.bool_()),
+        pa.field("tight", pa.bool_()),
+        pa.field("doubt", pa.dictionary(pa.int32(), pa.string())),  # `stat_trust`
+        pa.field("type", pa.dictionary(pa.int32(), pa.string())),  # `stat_values`
+        pa.field("rows", pa.int64()),
+        pa.field("nulls", pa.int64()),
+        *(
+            pa.field(f"{end}_{kind}", type_)
+            for kind, type_ in (
+                ("integer", pa.int64()),
+                ("decimal", pa.decimal128(38, 0)),
+                ("float", pa.float64()),
+                ("bytes", pa.binary()),
+            )
+            for end in ("min", "max")
+        ),
+    ]
+)
+"""Columns of the statistics of one column; bounds stand in the columns of their kind."""
+
+_KEY_PART = 12
+"""Length of the id of a column or partition in a key."""
+
+
+def stats_of(hfile: HFile, column: bytes) -> list[tuple[bytes, Record]]:
+    """What an HFile says of a column (`keys.column_id`): keys and statistics.
+
+    Raises:
+        FormatError: it is damaged.
+        StorageError: it cannot be read.
+    """
+    decode = decoder(hfile)
+    found: list[tuple[bytes, Record]] = []
+    for key, value in hfile.scan(column):
+        stats = body(decode(value), STATS)
+        if stats is not None:
+            found.append((key, stats))
+    return found
+
+
+def stat_rows(found: Iterable[tuple[bytes, Record]]) -> pa.Table:
+    """Return statistics as Arrow columns, one row for each in their order."""
+    rows: list[tuple[Any, ...]] = []
+    for key, stats in found:
+        partition = key[_KEY_PART : 2 * _KEY_PART].decode("ascii", "replace")
+        bounds = bounds_of(stats)
+        kinds: list[Any] = [None] * 8
+        if bounds.type is not None:
+            at = _kind(bounds.type)
+            kinds[at : at + 2] = (bounds.low, bounds.high)
+        rows.append(
+            (
+                f"{partition}{stats['fileName']}",
+                stats["isDeleted"],
+                stats["isTightBound"],
+                doubt(stats, bounds),
+                bounds.type,
+                stats["valueCount"],
+                stats["nullCount"],
+                *kinds,
+            )
+        )
+    columns = list(zip(*rows, strict=True)) if rows else [()] * len(STAT_SCHEMA)
+    fields: list[Any] = list(STAT_SCHEMA)
+    arrays = [_array(values, field.type) for values, field in zip(columns, fields, strict=True)]
+    return pa.table(arrays, schema=STAT_SCHEMA)
+
+
+def _array(values: Any, type_: pa.DataType) -> Any:
+    if pa.types.is_dictionary(type_):
+        return arrow.array(values, pa.string()).dictionary_encode()
+    return arrow.array(values, type_)
+
+
+def _kind(type_: str) -> int:
+    """Where the bounds of a type stand among those of all kinds."""
+    if type_ == "string":
+        return 6
+    if type_ in ("float", "double"):
+        return 4
+    return 2 if type_.startswith("decimal") else 0
+
+
+def newest(parts: list[tuple[pa.Table, HFile]], column: bytes) -> pa.Table:
+    """The statistics of each file as all HFiles of a file group together give them, without those deleted.
+
+    Args:
+        parts: the HFiles, oldest first, each with its `stat_rows`.
+        column: the column.
+
+    Raises:
+        FormatError: an HFile is damaged.
+        StorageError: one cannot be read.
+    """
+    tables = [table for table, _ in parts if table.num_rows]
+    if not tables:
+        return STAT_SCHEMA.empty_table()
+    together = pa.concat_tables(tables).unify_dictionaries()
+    final, repeated = _last_of_each(together)
+    gone, tight = (np.asarray(together.column(name)) for name in ("deleted", "tight"))
+    settled = gone | tight
+    kept = together.filter(pa.array(final & ~gone & (settled | ~repeated)))
+    open_names: list[Any] = together.column("file").filter(pa.array(final & repeated & ~settled)).to_pylist()
+    if not open_names:
+        return kept
+    merged = stat_rows(_merged([hfile for _, hfile in parts], [_key(column, name) for name in open_names]))
+    return pa.concat_tables([kept, merged]).unify_dictionaries()
+
+
+def _last_of_each(together: pa.Table) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Which rows are the last of their file, and which are of a file with several."""
+    names: Any = together.column("file").combine_chunks()
+    codes = names.dictionary_encode().indices.to_numpy()
+    last = np.zeros(codes.max() + 1, np.int64)
+    last[codes] = np.arange(len(codes))
+    return last[codes] == np.arange(len(codes)), (np.bincount(codes) > 1)[codes]
+
+
+def _key(column: bytes, name: str) -> bytes:
+    return column + name[:_KEY_PART].encode() + file_id(name[_KEY_PART:])
+
+
+def _merged(hfiles: list[HFile], keys: list[bytes]) -> list[tuple[bytes, Record]]:
+    """The statistics of some keys, merged as Hudi merges them."""
+    found: dict[bytes, Record] = {}
+    for hfile in hfiles:
+        decode = decoder(hfile)
+        for key, value in hfile.look_up(keys).items():
+            stats = body(decode(value), STATS)
+            if stats is not None:
+                found[key] = merged_stats(found[key], stats) if key in found else stats
+    return list(found.items())
