@@ -96,17 +96,17 @@ def _statement(
     ours: list[float] = []
     difference = ""
     for _ in range(1 + RUNS):
-        taken, expected = _timed(plain, plain, sql)
+        taken, expected = _timed(plain, sql)
         theirs.append(taken)
-        taken, found = _timed(pruned, pruned.native, sql)
+        taken, found = _timed(pruned, sql)
         ours.append(taken)
         difference = difference or _difference(expected, found)
     return Compared(name, min(theirs), ours[0], min(ours[1:]), difference)
 
 
-def _timed(connection: Any, native: duckdb.DuckDBPyConnection, sql: str) -> tuple[float, Rows | str]:
+def _timed(connection: Any, sql: str) -> tuple[float, Rows | str]:
     """Processor time and rows, or what went wrong."""
-    timer = threading.Timer(SECONDS_A_STATEMENT, native.interrupt)
+    timer = threading.Timer(SECONDS_A_STATEMENT, connection.interrupt)
     timer.start()
     began = time.process_time()
     try:

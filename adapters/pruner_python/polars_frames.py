@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import datetime
+import re
 from typing import TYPE_CHECKING, Any, cast
 
 import polars as pl
@@ -18,6 +20,9 @@ if TYPE_CHECKING:
 engine = "polars"
 
 _MOST_DIGITS = 38
+
+_PLAIN = re.compile(r"[A-Za-z0-9_.-]+")
+"""Texts that stand in a path as they are."""
 
 _CASTS = pl.ScanCastOptions(
     integer_cast="upcast",
@@ -40,8 +45,36 @@ def scan(
         _check_types(file, stored, storage_options)
     if not content.parts:
         return pl.LazyFrame(schema=whole)
+    if len(content.parts) > 1 and all(map(_told_by_folders, content.parts)):
+        # One scan takes half the time of one for each partition.
+        keys = {name: whole[name] for name in content.parts[0].values}
+        files = [file for part in content.parts for file in part.files]
+        return _scan(files, stored, storage_options, keys).select(list(whole))
     frames = [_frame(part, stored, whole, storage_options) for part in content.parts]
     return frames[0] if len(frames) == 1 else pl.concat(frames, how="vertical")
+
+
+def _told_by_folders(part: Part) -> bool:
+    """Tell whether Polars reads of the paths of a partition what the snapshot has: plain texts, numbers and days."""
+    told = {name: _as_folder(value.as_py()) for name, value in part.values.items()}
+    for folder in {file.rpartition("/")[0] for file in part.files}:
+        named: list[Any] = [each.split("=", 1) for each in folder.split("/") if "=" in each]
+        if len(named) != len(told) or dict(named) != told:
+            return False
+    return True
+
+
+def _as_folder(value: object) -> str | None:
+    """What a folder says of a value if it says it plainly; None for values that it can say in several ways."""
+    match value:
+        case str() if _PLAIN.fullmatch(value):
+            return value
+        case datetime.datetime() | bool():
+            return None
+        case int() | datetime.date():
+            return str(value)
+        case _:
+            return None
 
 
 def _check_types(file: str, stored: Mapping[str, Any], storage_options: Mapping[str, str]) -> None:
@@ -72,18 +105,26 @@ def _converts(found: Any, wanted: Any) -> bool:
 def _frame(
     part: Part, stored: Mapping[str, Any], whole: Mapping[str, Any], storage_options: Mapping[str, str]
 ) -> pl.LazyFrame:
-    frame = pl.scan_parquet(
-        part.files,
-        schema=dict(stored),
+    frame = _scan(part.files, stored, storage_options, {})
+    literals = [pl.lit(value.as_py(), whole[name]).alias(name) for name, value in part.values.items()]
+    return frame.with_columns(literals).select(list(whole)) if literals else frame
+
+
+def _scan(
+    files: list[str], stored: Mapping[str, Any], storage_options: Mapping[str, str], keys: dict[str, Any]
+) -> pl.LazyFrame:
+    """One scan of files; `keys` are columns whose values Polars reads of the paths."""
+    return pl.scan_parquet(
+        files,
+        schema={**stored, **keys},
         missing_columns="insert",
         extra_columns="ignore",
         cast_options=_CASTS,
-        hive_partitioning=False,
+        hive_partitioning=bool(keys),
+        hive_schema=keys or None,
         glob=False,
         storage_options=dict(storage_options) or None,
     )
-    literals = [pl.lit(value.as_py(), whole[name]).alias(name) for name, value in part.values.items()]
-    return frame.with_columns(literals).select(list(whole)) if literals else frame
 
 
 def _polars_schema(schema: pa.Schema) -> Mapping[str, Any]:
