@@ -10,7 +10,7 @@ import pyarrow as pa
 from pruner.expr.nodes import Literal
 from pruner.expr.types import is_uuid
 from pruner.expr.values import Interval, LiteralValue
-from pruner_duckdb.types import arrow_type
+from pruner_duckdb.types import arrow_type, is_json
 
 _INFINITE_DATES = frozenset([2**31 - 1, 1 - 2**31])
 _INFINITE_TIMESTAMPS = frozenset([2**63 - 1, 1 - 2**63])
@@ -27,7 +27,8 @@ def constant(value: dict[str, Any]) -> Literal:
     Raises:
         UndecodablePart: the type has no literal form, or the value is no point of its type (infinity).
     """
-    data_type = arrow_type(value["type"])
+    # A cast to JSON can fail, or be NULL where the text is none: there it is not the type of text.
+    data_type = pa.string() if is_json(value["type"]) else arrow_type(value["type"])
     if data_type is None:
         raise UndecodablePart(f"a constant of type {value['type'].get('id')} is not understood")
     if value.get("is_null"):

@@ -17,7 +17,7 @@ import hudi
 import pyarrow as pa
 
 from pruner.errors import TableError
-from pruner_duckdb.unconverted import has_wall_clock, why_not_alike, why_not_alone
+from pruner_duckdb.unconverted import LoneReader, NotAlone, has_wall_clock
 
 if TYPE_CHECKING:
     from pruner.tables.snapshot import FileSlice, SliceSequence, Snapshot
@@ -75,22 +75,19 @@ class SliceMerger:
             table = hudi.HudiTable(snapshot.root, dict(storage_options))
             properties = table.hudi_options()
             until = as_of or self._pinned_at(snapshot, table.get_timeline())
-            self._knows_table = not any(has_wall_clock(field.type) for field in snapshot.schema.columns)
-            self._reader = (
-                _reader_of(table, until)
-                if self._knows_table
-                else hudi.HudiFileGroupReader(snapshot.root, dict(storage_options))
-            )
+            version = properties.get("hoodie.table.version", "")
+            self._lone: LoneReader | None = None
+            if any(has_wall_clock(field.type) for field in snapshot.schema.columns):
+                self._lone = LoneReader(snapshot, version, storage_options, until)
+            self._reader = _reader_of(table, until) if self._lone is None else self._lone.base_files
         with_meta = properties.get("hoodie.populate.meta.fields", "true").lower() != "false"
         self.absent: frozenset[str] = frozenset() if with_meta else _META_COLUMNS
         """Columns of the schema that no file has, and which are NULL."""
         self._keys = (_RECORD_KEY,) if with_meta else _listed(properties, "hoodie.table.recordkey.fields")
         self._partial_updates = properties.get("hoodie.table.partial.update.mode", "").strip().upper()
-        self._version = properties.get("hoodie.table.version", "")
-        self._must_be_unique = not self._version.isdecimal() or int(self._version) >= _DUPLICATES_VERSION
+        self._must_be_unique = not version.isdecimal() or int(version) >= _DUPLICATES_VERSION
         self._unique: set[str] = set()
-        self._fields = snapshot.schema.columns
-        self._alike: set[str] = set()
+        self._readable: set[str] = set()
         self._opened = False
         self._lock = Lock()
 
@@ -121,9 +118,10 @@ class SliceMerger:
         Raises:
             TableError: it cannot, with the reason.
         """
-        for entry in () if self._knows_table else slices:
-            with self._told(f"cannot be read merged ({entry.file_id})"):
-                self._require_alike(entry)
+        if self._lone is not None:
+            for entry in slices:
+                with self._told(f"cannot be read merged ({entry.file_id})"):
+                    self._require_readable(self._lone, entry)
         if self._opened or not len(slices):
             return
         if self._partial_updates not in _PARTIAL_UPDATES:
@@ -146,11 +144,13 @@ class SliceMerger:
             self._require_unique_keys(entry)
             yield from self._stream(entry, columns)
 
-    def _stream(self, entry: FileSlice, columns: Sequence[str]) -> hudi.HudiRecordBatchStream:
+    def _stream(self, entry: FileSlice, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         options = hudi.HudiReadOptions(projection=list(columns)).with_batch_size(BATCH_ROWS)
+        if self._lone is not None:
+            return self._lone.stream(entry, options)
         base = self._relative(entry.base_file) if entry.base_file else ""
         logs = [self._relative(uri) for uri in entry.log_files]
-        return self._reader.read_file_slice_from_paths_stream(base, logs, options)
+        return iter(self._reader.read_file_slice_from_paths_stream(base, logs, options))
 
     def _relative(self, uri: str) -> str:
         return uri.removeprefix(self._prefix)
@@ -174,24 +174,17 @@ class SliceMerger:
             )
         self._remember(self._unique, base)
 
-    def _require_alike(self, entry: FileSlice) -> None:
+    def _require_readable(self, lone: LoneReader, entry: FileSlice) -> None:
         """Refuse a slice that hudi-rs, reading without the table, would not read as one of this table.
 
         Raises:
             TableError: it would not.
         """
-        base = entry.base_file
-        if base in self._alike:
+        known_as = "\0".join((entry.base_file or "", *entry.log_files, str(entry.size)))
+        if known_as in self._readable:
             return
-        why = why_not_alone(self._version, base is not None)
-        if why is None and base is not None:
-            options = hudi.HudiReadOptions().with_batch_size(1)
-            stream = self._reader.read_file_slice_from_paths_stream(self._relative(base), [], options)
-            first = next(iter(stream), None)
-            why = "its base file is empty" if first is None else why_not_alike(self._fields, first.schema)
-        if why is not None or base is None:
-            raise TableError(f"table {self._name} cannot be read merged because {why}; {_ADVICE}")
-        self._remember(self._alike, base)
+        lone.require_readable(entry)
+        self._remember(self._readable, known_as)
 
     def _remember(self, checked: set[str], base: str) -> None:
         with self._lock:
@@ -204,6 +197,8 @@ class SliceMerger:
         """Turn whatever hudi-rs raises into a TableError of one sentence; its panics are no `Exception`s."""
         try:
             yield
+        except NotAlone as why:
+            raise TableError(f"table {self._name} cannot be read merged because {why}; {_ADVICE}") from None
         except (TableError, KeyboardInterrupt, SystemExit, GeneratorExit, MemoryError):
             raise
         except BaseException as error:

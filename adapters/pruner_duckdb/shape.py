@@ -19,7 +19,7 @@ from pruner.expr.semantics import Semantics
 from pruner_duckdb.folders import folder_types, parsed_alike
 from pruner_duckdb.native import FileColumns, NativeColumns, folded, united
 from pruner_duckdb.shadow import Relation
-from pruner_duckdb.types import file_name, is_ambiguous, is_nested, quote, sql_type
+from pruner_duckdb.types import JSON, file_name, is_ambiguous, is_nested, quote, sql_type
 
 if TYPE_CHECKING:
     from pruner.tables.snapshot import Snapshot
@@ -144,7 +144,11 @@ def _hidden(
     if not expected:
         return frozenset(name for name, _, _ in columns)
     spelled = _spelled(expected.values(), run)
-    same = {name for name, spelling in zip(expected, spelled, strict=True) if spelling == shown[name]}
+    same = {
+        name
+        for name, spelling in zip(expected, spelled, strict=True)
+        if shown[name] in ((spelling, JSON) if spelling == "VARCHAR" else (spelling,))
+    }
     return frozenset(name for name, _, _ in columns if name not in same)
 
 

@@ -56,6 +56,8 @@ _ARROW_TYPES: dict[str, pa.DataType] = {
 }
 
 
+JSON = "JSON"
+
 _GLOB_SIGNS = str.maketrans({"*": "[*]", "?": "[?]", "[": "[[]"})
 
 
@@ -150,6 +152,16 @@ def is_ambiguous(data_type: pa.DataType) -> bool:
         or pa.types.is_string(data_type)
         or pa.types.is_large_string(data_type)
         or pa.types.is_decimal(data_type)
+    )
+
+
+def is_json(node: dict[str, Any]) -> bool:
+    """Tell whether a type in DuckDB's plan JSON is JSON: text, compared as such, under a name of its own."""
+    details = node.get("type_info")
+    return (
+        node.get("id") == "VARCHAR"
+        and details is not None
+        and (details.get("alias"), details.get("extension_info")) == (JSON, None)
     )
 
 

@@ -59,7 +59,7 @@ def log_rows(
     found: list[LogRows] = []
     read = 0
     for uri in uris:
-        data = _bytes(uri, options)
+        data = log_bytes(uri, options)
         read += len(data)
         found += _rows(uri, [block for block in blocks(data) if finished.counts(block)])
     if size is not None and read != size:
@@ -94,7 +94,13 @@ class _Finished:
             raise ValueError(f"a log file has a block of {left[0] or 'no instant'}, which has not completed")
 
 
-def _bytes(uri: str, options: Mapping[str, str]) -> bytes:
+def log_bytes(uri: str, options: Mapping[str, str]) -> bytes:
+    """Read one log file.
+
+    Raises:
+        ValueError: it is larger than any that is read.
+        OSError, StorageError: it cannot be read.
+    """
     source = open_for_arrow(uri, None, options)
     file: pa.NativeFile = pa.OSFile(source, "rb") if isinstance(source, str) else source
     with file:

@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.spark
 
-MERGED_ELSEWHERE = "mor_v6"
-"""hudi-rs merges the log files of version 6 with the table's schema alone, which it does not convert."""
 COLUMNS = ("id", "city", "clock", "ts")
 PREDICATES = {
     f"clock = {{}}'{moment(3)}'": "one moment",
@@ -61,7 +59,7 @@ def test_slices_are_those_of_spark_now_and_as_of_each_instant(
         assert {entry[:3] for entry in ours} == {entry[:3] for entry in slices}, as_of
 
 
-@pytest.mark.parametrize("name", [name for name in BUILDERS if name != MERGED_ELSEWHERE])
+@pytest.mark.parametrize("name", BUILDERS)
 def test_duckdb_returns_sparks_rows_from_fewer_files(
     name: str, wall_clocks: HudiTables, spark_reads: SparkReads, tmp_path: Path
 ) -> None:
@@ -81,19 +79,49 @@ def test_duckdb_returns_sparks_rows_from_fewer_files(
         assert plan.kept < plan.total, about
 
 
-def test_what_hudi_rs_cannot_merge_is_refused_in_one_sentence_and_base_files_are_read(
-    wall_clocks: HudiTables, spark_reads: SparkReads, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("name", [name for name in BUILDERS if not name.startswith("cow")])
+def test_duckdb_returns_sparks_rows_as_of_each_instant_or_says_why_not(
+    name: str, wall_clocks: HudiTables, spark_reads: SparkReads, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    root = wall_clocks.copy(MERGED_ELSEWHERE, tmp_path)
-    with pytest.raises(
-        TableError, match="table version 6; compact the table, or set its option read_optimized"
-    ):
-        pruner_duckdb.connect({"t": indexed(root)}).execute("SELECT * FROM t").fetchall()
-    base_files = pruner_duckdb.connect({"t": {"uri": root, "read_optimized": True}})
-    read = spark_reads.read(wall_clocks.path(MERGED_ELSEWHERE), *COLUMNS, read_optimized=True)
+    """In version 6 a log file goes on: what it held before its last write cannot be told to hudi-rs."""
+    path = wall_clocks.path(name)
+    refused: list[str] = []
+    for instant in completed(path):
+        as_of = instant.requested
+        con = pruner_duckdb.connect({"t": {"uri": path, "as_of": as_of}})
+        try:
+            found = con.execute(f"SELECT {', '.join(COLUMNS)} FROM t").fetchall()
+        except TableError as error:
+            refused.append(str(error))
+            continue
+        read = spark_reads.read(path, *COLUMNS, as_of=as_of)
+        assert sorted(found, key=repr) == sorted((tuple(row) for row in read.rows), key=repr), as_of
+    assert len(refused) == (4 if name == "mor_v6" else 0)
+    assert all("goes on after the instant that is read; compact the table" in each for each in refused)
+    assert "panicked" not in capfd.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["mor_v6", "logs_alone_v9"])
+def test_base_files_alone_are_those_of_sparks_read_optimized_query(
+    name: str, wall_clocks: HudiTables, spark_reads: SparkReads
+) -> None:
+    path = wall_clocks.path(name)
+    base_files = pruner_duckdb.connect({"t": {"uri": path, "read_optimized": True}})
+    read = spark_reads.read(path, *COLUMNS, read_optimized=True)
     found = base_files.execute(f"SELECT {', '.join(COLUMNS)} FROM t").fetchall()
     assert sorted(found, key=repr) == sorted((tuple(row) for row in read.rows), key=repr)
-    assert "panicked" not in capfd.readouterr().err
+
+
+def test_blocks_that_do_not_count_are_refused(wall_clocks: HudiTables, tmp_path: Path) -> None:
+    """hudi-rs would take every block of version 6 for a committed one."""
+    root = wall_clocks.copy("mor_v6", tmp_path)
+    last = completed(root, "deltacommit")[-1]
+    for log in root.glob(f"*/.*{'.log.'}*"):
+        content = log.read_bytes()
+        if last.requested.encode() in content:
+            log.write_bytes(content.replace(last.requested.encode(), b"2" * len(last.requested)))
+    with pytest.raises(TableError, match="has a block of 2+, which has not completed; compact the table"):
+        pruner_duckdb.connect({"t": str(root)}).execute("SELECT * FROM t").fetchall()
 
 
 @pytest.mark.parametrize("name", ["cow_v6", "mor_v6", "mor_v9"])

@@ -58,9 +58,17 @@ def mor(spark: SparkSession, path: Path, *, version: TableVersion) -> None:
     table.delete(rows(spark, [4], ts=3))
 
 
+def logs_alone(spark: SparkSession, path: Path, *, version: TableVersion) -> None:
+    """Merge-on-read: file groups of log files alone, beside some that have base files."""
+    table = HudiWriter(spark, path, version, "MERGE_ON_READ")
+    # An index that finds keys in logs lets inserts go there; it lives in memory only, so no upsert follows.
+    table.insert(rows(spark, range(9)), also={"hoodie.index.type": "INMEMORY"})
+    table.insert(rows(spark, range(9, 18), later=700))
+
+
 BUILDERS: dict[str, Builder] = {
     f"{kind.__name__}_v{version}": partial(kind, version=version)
-    for kind in (cow, mor)
+    for kind in (cow, mor, logs_alone)
     for version in VERSIONS
 }
 

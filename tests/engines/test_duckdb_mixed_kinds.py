@@ -1,0 +1,89 @@
+"""Columns that files hold by several types: types and NULLs are those of DuckDB's own union of the files by name."""
+
+from __future__ import annotations
+
+import datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import pruner
+import pruner_duckdb
+from tests.support import plain_duckdb
+
+_STRUCT = pa.struct([("a", pa.int32())])
+_NESTED = pa.struct([("a", pa.struct([("b", pa.int32())]))])
+
+
+def _x(values: list[Any], type_: pa.DataType | None = None) -> pa.Table:
+    return pa.table({"x": pa.array(values, type_)})
+
+
+KINDS: dict[str, tuple[pa.Table, pa.Table]] = {
+    "integer and double": (_x([1, None]), _x([1.5, None])),
+    "integer and text": (_x([1, None]), _x(["a", None])),
+    "a file without the column": (_x([1, None]), pa.table({"y": [1, 2]})),
+    "decimals": (_x([Decimal("1.5")], pa.decimal128(9, 2)), _x([Decimal("1.5"), None], pa.decimal128(12, 3))),
+    "date and timestamp": (_x([datetime.date(2020, 1, 1), None]), _x([datetime.datetime(2020, 1, 1, 1)])),
+    "a struct with a further field": (
+        _x([{"a": 1}, None, {"a": None}], _STRUCT),
+        _x([{"a": 1, "b": "q"}, None], pa.struct([("a", pa.int32()), ("b", pa.string())])),
+    ),
+    "structs of integer and double": (
+        _x([{"a": 1}, None], _STRUCT),
+        _x([{"a": 2.5}, {"a": None}, None], pa.struct([("a", pa.float64())])),
+    ),
+    "a file without the struct": (_x([{"a": 1}, None], _STRUCT), pa.table({"y": [1, 2]})),
+    "structs in structs": (
+        _x([{"a": {"b": 1}}, {"a": None}, None], _NESTED),
+        _x(
+            [{"a": {"b": 1, "c": 2}}, None],
+            pa.struct([("a", pa.struct([("b", pa.int32()), ("c", pa.int32())]))]),
+        ),
+    ),
+    "lists": (_x([[1], None]), _x([[1.5], None])),
+    "times": (_x([1000, None], pa.time32("ms")), _x([1001], pa.time64("us"))),
+    "16-bit and 32-bit floats": (_x([1.5], pa.float16()), _x([1.5, None], pa.float32())),
+    "UUIDs and bytes": (_x([b"a" * 16], pa.uuid()), _x([b"a" * 16, None], pa.binary(16))),
+}
+
+QUERIES = (
+    "SELECT typeof(x), x IS NULL, count(*) FROM {t} GROUP BY ALL ORDER BY ALL",
+    "SELECT count(*), count(x) FROM {t} WHERE x IS NULL",
+    "SELECT x, x::VARCHAR FROM {t} WHERE x IS NOT NULL ORDER BY 2",
+    "SELECT typeof(x) FROM {t} WHERE id = 0 LIMIT 1",
+    "SELECT typeof(x), x FROM {t} WHERE id = 1 ORDER BY x::VARCHAR",
+    "SELECT count(*) FROM {t} WHERE id = 1 AND x IS NULL",
+    "SELECT count(*) FROM {t} WHERE typeof(x) = 'DOUBLE'",
+    "SELECT typeof(x.a), x.a IS NULL, count(*) FROM {t} GROUP BY ALL ORDER BY ALL",
+)
+
+
+def answer(connection: Any, query: str) -> str:
+    """The rows, or which error it is: of its text the name of what is scanned is a part."""
+    try:
+        return repr(connection.execute(query).fetchall())
+    except duckdb.Error as error:
+        return type(error).__name__
+
+
+@pytest.mark.parametrize("later_first", [False, True])
+@pytest.mark.parametrize("kind", KINDS)
+def test_types_and_nulls_are_those_of_the_union_by_name(tmp_path: Path, kind: str, later_first: bool) -> None:
+    root = tmp_path / "t"
+    root.mkdir()
+    for number, table in enumerate(reversed(KINDS[kind]) if later_first else KINDS[kind]):
+        numbered = table.append_column("id", pa.array([number] * table.num_rows))
+        pq.write_table(numbered, root / f"{number}.parquet")
+    opened = pruner.open_table(str(root))
+    opened.create_index("ids", on="id")
+    plain = f"read_parquet('{root}/*.parquet', union_by_name = true)"
+    with pruner_duckdb.connect({"t": opened}) as connection, plain_duckdb.session() as judge:
+        for query in QUERIES:
+            assert answer(connection, query.format(t="t")) == answer(judge, query.format(t=plain)), query
+            assert connection.last_plans[-1].kept == (1 if "id =" in query else 2), query
