@@ -17,7 +17,7 @@ import hudi
 import pyarrow as pa
 
 from pruner.errors import TableError
-from pruner_duckdb.unconverted import LoneReader, NotAlone, has_wall_clock
+from pruner.tables.hudi_unconverted import LoneReader, NotAlone, has_wall_clock
 
 if TYPE_CHECKING:
     from pruner.tables.snapshot import FileSlice, SliceSequence, Snapshot

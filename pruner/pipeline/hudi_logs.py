@@ -17,15 +17,12 @@ import pyarrow.parquet as pq
 
 from pruner.pipeline.avro_rows import read_rows
 from pruner.pipeline.footers import FileReader
-from pruner.storage.files import open_for_arrow
-from pruner.tables.hudi_log_format import BlockType, blocks, records
+from pruner.tables.hudi_log_format import BlockType, blocks, log_bytes, records
 
 if TYPE_CHECKING:
     from pruner.tables.hudi_log_format import Block
 
 _WITHOUT_ROWS = (BlockType.COMMAND, BlockType.DELETE)
-LOG_BYTES = 1 << 31
-"""Largest log file that is read: it is in memory at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,21 +89,6 @@ class _Finished:
         left = sorted(self._unfinished - self._rolled_back)
         if left:
             raise ValueError(f"a log file has a block of {left[0] or 'no instant'}, which has not completed")
-
-
-def log_bytes(uri: str, options: Mapping[str, str]) -> bytes:
-    """Read one log file.
-
-    Raises:
-        ValueError: it is larger than any that is read.
-        OSError, StorageError: it cannot be read.
-    """
-    source = open_for_arrow(uri, None, options)
-    file: pa.NativeFile = pa.OSFile(source, "rb") if isinstance(source, str) else source
-    with file:
-        if file.size() > LOG_BYTES:
-            raise ValueError(f"the log file {uri} has {file.size()} bytes, more than are read")
-        return file.read()
 
 
 def _rows(uri: str, kept: list[Block]) -> Iterator[LogRows]:

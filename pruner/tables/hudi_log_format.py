@@ -11,10 +11,20 @@ import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import IntEnum
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from pruner.storage.files import open_for_arrow
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 MAGIC = b"#HUDI#"
 _VERSIONS = (1,)
 _MAX_ENTRIES = 64
+LOG_BYTES = 1 << 31
+"""Largest log file that is read: it is in memory at once."""
 _MAX_CONTENT_BYTES = 1 << 31
 
 
@@ -63,6 +73,21 @@ class Block:
 
     def _text(self, key: Header) -> str:
         return self.header.get(key, b"").decode("utf-8", "replace")
+
+
+def log_bytes(uri: str, options: Mapping[str, str]) -> bytes:
+    """Read one log file.
+
+    Raises:
+        ValueError: it is larger than any that is read.
+        OSError, StorageError: it cannot be read.
+    """
+    source = open_for_arrow(uri, None, options)
+    file: pa.NativeFile = pa.OSFile(source, "rb") if isinstance(source, str) else source
+    with file:
+        if file.size() > LOG_BYTES:
+            raise ValueError(f"the log file {uri} has {file.size()} bytes, more than are read")
+        return file.read()
 
 
 def blocks(data: bytes) -> Iterator[Block]:

@@ -16,11 +16,10 @@ import hudi
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from pruner.pipeline.hudi_logs import log_bytes
 from pruner.storage.opening import open_store
 from pruner.tables.hudi_avro import arrow_schema
 from pruner.tables.hudi_files import instant_of
-from pruner.tables.hudi_log_format import Block, BlockType, blocks
+from pruner.tables.hudi_log_format import Block, BlockType, blocks, log_bytes
 from pruner.tables.hudi_properties import PROPERTIES_PATH
 
 if TYPE_CHECKING:
