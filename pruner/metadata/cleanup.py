@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import uuid
 from itertools import takewhile
 from typing import TYPE_CHECKING
 
@@ -11,6 +10,7 @@ import numpy as np
 
 from pruner.errors import FormatError, StorageError
 from pruner.metadata import log, segments
+from pruner.metadata.grace import GRACE_SECONDS, store_time_ns
 from pruner.metadata.state import FILES, refuse_newer
 
 if TYPE_CHECKING:
@@ -19,11 +19,10 @@ if TYPE_CHECKING:
     from pruner.metadata.state import State
     from pruner.storage.store import ObjectInfo, Store
 
-GRACE_SECONDS = 7 * 24 * 3600.0
-"""How long leftovers and old log entries stay: longer than the longest writer may run."""
-
 KEPT_ENTRIES = 8
 """Log entries that always stay: a writer confirms its commit by the entry before it."""
+
+_UNINSTALL_ROUNDS = 10
 
 _OURS = re.compile(r"[a-z][a-z0-9_]*/[0-9a-f]{32}\.pidx|staging/[0-9a-f]{32}|finished/[0-9a-f]{32}\.json")
 
@@ -46,7 +45,7 @@ def vacuum(store: Store, state: State, grace_seconds: float = GRACE_SECONDS) -> 
         FormatError: a log entry that is still in use cannot be read; nothing was deleted.
     """
     refuse_newer(state)
-    limit = _store_time_ns(store) - int(grace_seconds * 1e9)
+    limit = store_time_ns(store) - int(grace_seconds * 1e9)
     entries = log.entries(store)
     superseded = sum(1 for _ in takewhile(lambda follower: follower[1].mtime_ns <= limit, entries[1:]))
     in_use: set[str] = set()
@@ -89,29 +88,21 @@ def uninstall(store: Store) -> int:
     The newest log entry goes last of the log, so an interrupted run leaves a table or leftovers, never an
     older state.
     """
-    log_paths = [log.entry_path(version) for version, _ in log.entries(store)]
-    store.delete(log_paths)
-    others = [info.path for info in _leftovers(store, set())]
-    store.delete(others)
+    deleted = 0
+    # Again until nothing is left: a writer may have come between the listing and the deletion.
+    for _ in range(_UNINSTALL_ROUNDS):
+        paths = [log.entry_path(version) for version, _ in log.entries(store)]
+        paths += [info.path for info in _leftovers(store, set())]
+        if not paths:
+            break
+        store.delete(paths)
+        deleted += len(paths)
     store.remove_empty_folders()
-    return len(log_paths) + len(others)
+    return deleted
 
 
 def _leftovers(store: Store, in_use: set[str]) -> list[ObjectInfo]:
     return [info for info in store.list() if _OURS.fullmatch(info.path) and info.path not in in_use]
-
-
-def _store_time_ns(store: Store) -> int:
-    """The time by the clock that stamps the store's objects, which need not be this machine's."""
-    path = f"staging/{uuid.uuid4().hex}"
-    store.put_new(path, b"")
-    try:
-        info = store.info(path)
-    finally:
-        store.delete([path])
-    if info is None:
-        raise StorageError(f"{store.uri} does not keep what is written there")
-    return info.mtime_ns
 
 
 def _segment_problems(store: Store, state: State) -> list[str]:

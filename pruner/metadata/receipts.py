@@ -13,6 +13,7 @@ import msgspec
 
 from pruner.errors import FormatError
 from pruner.limits import LOG_ENTRY_BYTES
+from pruner.metadata.grace import is_too_old
 from pruner.metadata.log import checksum_of
 from pruner.metadata.state import SegmentEntry
 from pruner.storage.store import NotFoundError
@@ -59,13 +60,17 @@ def put(store: Store, receipt: Receipt) -> None:
 
 
 def receipts(store: Store) -> list[Receipt]:
-    """The receipts that wait, in the order of their names; damaged ones are left out.
+    """The receipts that wait, in the order of their names.
+
+    Damaged ones are left out, and those that are too old to be committed beside a vacuum.
 
     Raises:
         StorageError: the store refuses to be read.
     """
     found: list[Receipt] = []
     for info in store.list(FOLDER):
+        if is_too_old(store, info.mtime_ns):
+            continue  # its slices are read again
         try:
             found.append(_decode(store.get(info.path, LOG_ENTRY_BYTES)))
         except (FormatError, NotFoundError):

@@ -11,11 +11,11 @@ import msgspec
 
 from pruner.errors import ConflictError, FormatError, StorageError
 from pruner.limits import LOG_ENTRY_BYTES
-from pruner.metadata import cleanup, log, segments
+from pruner.metadata import cleanup, grace, log, segments
 from pruner.metadata.definitions import now
 from pruner.metadata.pages import PagedSegment
 from pruner.metadata.state import FORMAT_VERSION, NewerFormatError, State, refuse_newer
-from pruner.storage.store import NotFoundError
+from pruner.storage.store import NotFoundError, RefusedError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -32,6 +32,10 @@ COMMIT_ATTEMPTS = 50
 
 _PAUSE_SECONDS = 0.005
 _LONGEST_PAUSE_SECONDS = 0.5
+
+_UNKNOWN = "; whether the change was committed is unknown, so look before repeating it"
+
+_TOO_OLD = "what is to be committed was written so long ago that a vacuum may be removing it: refresh again"
 
 
 class _Newest(NamedTuple):
@@ -132,17 +136,24 @@ class MetadataTable:
         raise ConflictError(f"other writers kept changing {self.store.uri}: try again when they are done")
 
     def _check_segments(self, base: State, following: State) -> None:
-        """Check that the segments which a commit adds are still there: a vacuum takes old leftovers."""
+        """Check that the segments which a commit adds are there, and will be.
+
+        A vacuum takes leftovers as old as its grace, and may be about to take these (R9): see
+        `grace.COMMITTED_WITHIN_SECONDS`.
+        """
         known = {entry.id for entry in base.stored()}
         added = [entry for entry in following.stored() if entry.id not in known]
-        stored: dict[str, int] = {}
+        stored: dict[str, ObjectInfo] = {}
         for partition in {entry.partition for entry in added}:
-            stored.update((info.path, info.size) for info in self.store.list(partition))
+            stored.update((info.path, info) for info in self.store.list(partition))
         for entry in added:
-            if stored.get(entry.path) != entry.size:
+            if entry.path not in stored or stored[entry.path].size != entry.size:
                 raise ConflictError(
                     f"the segment {entry.path} was removed before it was committed: refresh again"
                 )
+        oldest = min((stored[entry.path].mtime_ns for entry in added), default=None)
+        if oldest is not None and grace.is_too_old(self.store, oldest):
+            raise ConflictError(_TOO_OLD)
 
     def _append(self, state: State, data: bytes) -> bool:
         path = log.entry_path(state.version)
@@ -163,12 +174,14 @@ class MetadataTable:
         try:
             return self.store.get(path, LOG_ENTRY_BYTES) == data
         except NotFoundError:
-            unknown = ""
-        except StorageError:
-            unknown = "; whether the change was committed is unknown, so look before repeating it"
-        if failure is not None:
+            if failure is None and not log.entries(self.store, after=log.version_of(path) or 0):
+                return False  # the rival's entry was taken back meanwhile
+            # A request that nobody answered may still arrive; one that was refused will not.
+            unknown = "" if isinstance(failure, RefusedError) else _UNKNOWN
+            failure = failure or StorageError(f"the log of {self.store.uri} went on meanwhile")
             raise StorageError(f"{failure}{unknown}") from None
-        return False
+        except StorageError as second:
+            raise StorageError(f"{failure or second}{_UNKNOWN}") from None
 
     def _check_store(self, path: str, data: bytes) -> None:
         """Check once, with the first entry, that the store keeps the promise on which every commit rests."""
@@ -185,24 +198,48 @@ class MetadataTable:
         A writer that slept while the log went on and its old entries were removed could put an entry into the
         gap.
         """
-        found = dict(log.entries(self.store, after=max(state.version - 2, 0)))
-        info = found.get(state.version)
-        if info is not None and found.get(state.version - 1) == base.info:
-            if max(found) == state.version:
-                self._newest = _Newest(state, log.checksum_of_state(state), info)
+        try:
+            if self._stands(state, base):
                 return
-            if self._continued(state):
-                return
-        self.store.delete([log.entry_path(state.version)])
+            self.store.delete([log.entry_path(state.version)])
+        except (FormatError, StorageError) as failure:
+            raise StorageError(f"{failure}{_UNKNOWN}") from None
         raise ConflictError(f"the log of {self.store.uri} was removed or went on meanwhile: try again")
 
-    def _continued(self, state: State) -> bool:
-        """Tell whether the next entry was made from this state."""
-        try:
-            successor, _ = log.read(self.store, state.version + 1)
-        except (FormatError, StorageError):
-            return False
-        return successor.parent == log.checksum_of_state(state)
+    def _stands(self, state: State, base: _Newest) -> bool:
+        """Tell whether the entry of a state that was put continues the log.
+
+        Raises:
+            StorageError: the log went on so far that this cannot be seen any more.
+        """
+        for _ in range(COMMIT_ATTEMPTS):
+            found = dict(log.entries(self.store, after=max(state.version - 2, 0)))
+            info = found.get(state.version)
+            newest = max(found, default=0)
+            if info is None and newest > state.version:
+                raise StorageError(f"the log of {self.store.uri} went on to version {newest} meanwhile")
+            if info is None:
+                return False
+            if newest == state.version:
+                if found.get(state.version - 1) != base.info or not self._is_ours_if_first(state):
+                    return False
+                self._newest = _Newest(state, log.checksum_of_state(state), info)
+                return True
+            if state.version + 1 not in found:
+                return False
+            try:
+                successor, _ = log.read(self.store, state.version + 1)
+            except NotFoundError:
+                continue  # its writer took it back
+            return successor.parent == log.checksum_of_state(state)
+        raise StorageError(f"the log of {self.store.uri} changes faster than it can be read")
+
+    def _is_ours_if_first(self, state: State) -> bool:
+        """Tell whether the first entry is that of a state; every other one has the entry before as its witness.
+
+        Somebody may have uninstalled the table and begun anew since it was put.
+        """
+        return state.version > 1 or log.read(self.store, 1)[1] == log.checksum_of_state(state)
 
     def write_segment(
         self,
@@ -270,7 +307,7 @@ class MetadataTable:
         """What `cleanup.unreferenced` finds: files that the newest state does not refer to."""
         return cleanup.unreferenced(self.store, self.state())
 
-    def vacuum(self, grace_seconds: float = cleanup.GRACE_SECONDS) -> int:
+    def vacuum(self, grace_seconds: float = grace.GRACE_SECONDS) -> int:
         """Delete what is out of use for longer, return the number of files: see `cleanup.vacuum`."""
         return cleanup.vacuum(self.store, self.state(), grace_seconds)
 

@@ -12,6 +12,8 @@ import re
 _CODE = re.compile(r"<Code>([A-Za-z0-9]+)</Code>")
 _STATUS = re.compile(r"status code: (\d{3})")
 
+_REFUSAL = re.compile(r"status code: 4\d\d")
+
 _CREDENTIALS = (
     "set them in the environment (AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, say) or as storage options; "
     "for public data set the storage option skip_signature=true"
@@ -71,6 +73,14 @@ _BY_STATUS = {
     "503": _BUSY,
 }
 """For answers without a body (those to HEAD), which have no code."""
+
+
+def is_answer(message: str) -> bool:
+    """Tell whether a client's message about a failed request holds the store's refusal, so that nothing was done.
+
+    A store that answers with 4xx did not do it; of one that answers with 5xx or not at all that is not known.
+    """
+    return _REFUSAL.search(message) is not None
 
 
 def meaning(message: str) -> str | None:

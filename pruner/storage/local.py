@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pruner.errors import ConflictError, StorageError
-from pruner.storage.store import NotFoundError, ObjectInfo, Store, check_path
+from pruner.storage.store import NotFoundError, ObjectInfo, RefusedError, Store, check_path
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Iterator, Sequence
@@ -150,7 +150,7 @@ class LocalStore(Store):
         try:
             yield
         except OSError as error:
-            raise StorageError(self._write_failure(path, error)) from None
+            raise RefusedError(self._write_failure(path, error)) from None
 
     def _write_failure(self, path: str, error: OSError) -> str:
         if error.errno in _READ_ONLY:

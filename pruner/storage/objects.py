@@ -19,8 +19,8 @@ from obstore.exceptions import (
 from obstore.store import AzureStore, GCSStore, MemoryStore, S3Store
 
 from pruner.errors import StorageError
-from pruner.storage.failures import meaning
-from pruner.storage.store import NotFoundError, ObjectInfo, Store, check_path
+from pruner.storage.failures import is_answer, meaning
+from pruner.storage.store import NotFoundError, ObjectInfo, RefusedError, Store, check_path
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Sequence
@@ -146,11 +146,12 @@ class ObjectStore(Store):
         except (PermissionDeniedError, UnauthenticatedError) as error:
             advice = "; a read-only lake can keep its metadata table elsewhere with index_uri (--index-uri)"
             advice = advice if action == "write" else ""
-            raise StorageError(
+            raise RefusedError(
                 f"the store refuses to {action} {where}: {self._detail(error)}{advice}"
             ) from None
         except (BaseError, ValueError, OSError) as error:
-            raise StorageError(f"cannot {action} {where}: {self._detail(error)}") from None
+            kind = RefusedError if is_answer(str(error)) else StorageError
+            raise kind(f"cannot {action} {where}: {self._detail(error)}") from None
 
     def _detail(self, error: BaseException) -> str:
         """What `error` means, else what it says: one line without secrets, as stores echo settings and signed URLs."""

@@ -19,6 +19,10 @@ class NotFoundError(StorageError):
     """There is no object of that name."""
 
 
+class RefusedError(StorageError):
+    """The store answered that it does not do it: nothing was changed, nor will be by this request."""
+
+
 class ObjectInfo(NamedTuple):
     """One object of a listing.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 import uuid
+from collections.abc import Iterable
 from pathlib import Path
 
 import msgspec
@@ -14,6 +15,7 @@ import pytest
 from pruner.errors import FormatError
 from pruner.metadata import MetadataTable, log
 from pruner.metadata.cleanup import KEPT_ENTRIES
+from pruner.storage.local import LocalStore
 from pruner.storage.opening import open_store
 from tests.unit.metadata.samples import AMOUNT, a_table, add_index, an_index, batch_records, write_records
 
@@ -113,6 +115,22 @@ def test_uninstall_leaves_no_trace(tmp_path: Path) -> None:
     # And it can be made anew.
     a_table(table.store)
     assert table.verify() == []
+
+
+def test_uninstall_takes_what_a_writer_leaves_meanwhile(tmp_path: Path) -> None:
+    class Raced(LocalStore):
+        raced = False
+
+        def delete(self, paths: Iterable[str]) -> None:
+            super().delete(paths)
+            if not self.raced:
+                self.raced = True
+                write_records(MetadataTable.open(LocalStore(self.uri)), definition, range(2))
+
+    place = tmp_path / "t.pruner"
+    _, definition = a_table(open_store(str(place)))
+    MetadataTable.open(Raced(str(place))).uninstall()
+    assert not place.exists()
 
 
 def test_uninstall_of_a_damaged_table(tmp_path: Path) -> None:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import threading
+import time
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -12,7 +15,7 @@ from pruner.errors import ConflictError, IndexDefinitionError, StorageError
 from pruner.metadata import MetadataTable, State, log
 from pruner.storage.local import LocalStore
 from pruner.storage.opening import open_store
-from pruner.storage.store import Store
+from pruner.storage.store import ObjectInfo, RefusedError, Store
 from tests.unit.metadata.s3_server import serve
 from tests.unit.metadata.samples import AMOUNT, IDENTITY, a_table, add_index, an_index, write_records
 
@@ -200,6 +203,68 @@ def test_segments_that_a_vacuum_took_are_not_committed(store: Store) -> None:
     assert len(table.state().segments) == 2
 
 
+def test_segments_that_a_vacuum_may_be_taking_are_not_committed(tmp_path: Path) -> None:
+    """A vacuum that looked before the commit would delete them after it."""
+    table, definition = a_table(open_store(str(tmp_path)))
+    written = write_records(table, definition, range(5, 9))
+    for days, taken in ((6.1, False), (5.9, True)):
+        then = time.time() - days * 24 * 3600
+        os.utime(tmp_path / written[1].path, (then, then))
+        if taken:
+            table.commit(lambda state: state.with_segments(written))
+        else:
+            with pytest.raises(
+                ConflictError, match=r"so long ago that a vacuum may be removing it: refresh again"
+            ):
+                table.commit(lambda state: state.with_segments(written))
+    assert len(table.state().segments) == 4
+
+
+def test_a_commit_stands_when_a_vacuum_took_the_entry_before_it(store: Store) -> None:
+    """The writer slept between its put and its look, while others went on."""
+
+    class Slow:
+        def __init__(self) -> None:
+            self.asleep = True
+
+        def __getattr__(self, name: str) -> object:
+            return getattr(store, name)
+
+        def put_if_absent(self, path: str, data: bytes) -> bool:
+            won = store.put_if_absent(path, data)
+            if won and self.asleep:
+                self.asleep = False
+                for number in range(10):
+                    add_index(MetadataTable.open(store), an_index(f"other {number}"))
+                store.delete(log.entry_path(version) for version in (1, 2))
+            return won
+
+    a_table(store)
+    slow: Any = Slow()
+    assert add_index(MetadataTable.open(slow), an_index("mine")).version == 3
+    assert MetadataTable.open(store).state().definition("mine") is not None
+
+
+def test_a_commit_of_which_nothing_is_left_to_see_is_unknown(store: Store) -> None:
+    class Slow:
+        def __getattr__(self, name: str) -> object:
+            return getattr(store, name)
+
+        def put_if_absent(self, path: str, data: bytes) -> bool:
+            won = store.put_if_absent(path, data)
+            for number in range(10):
+                add_index(MetadataTable.open(store), an_index(f"other {number}"))
+            store.delete(log.entry_path(version) for version in range(1, 6))
+            return won
+
+    a_table(store)
+    slow: Any = Slow()
+    with pytest.raises(
+        StorageError, match=r"went on to version 13 meanwhile; whether the change was committed"
+    ):
+        add_index(MetadataTable.open(slow), an_index("mine"))
+
+
 def test_a_writer_that_slept_does_not_commit_into_a_gap_of_the_log(store: Store) -> None:
     table, _ = a_table(store)
     woken: list[int] = []
@@ -274,15 +339,22 @@ class _Unreliable(LocalStore):
             return False
         if self.fault == "request lost":
             raise StorageError("the connection broke")
+        if self.fault == "refused":
+            raise RefusedError("the store refuses")
         won = super().put_if_absent(path, data)
         if self.fault in ("answer lost", "cut off"):
             raise StorageError("the connection broke")
-        return won and self.fault != "answer lost, repeated by the client"
+        return won and not self.fault.endswith("repeated by the client")
 
     def get(self, path: str, max_bytes: int) -> bytes:
-        if self.fault == "cut off" and self.exists(log.entry_path(3)):
+        if self.fault.startswith("cut off") and self.exists(log.entry_path(3)):
             raise StorageError("no route")
         return super().get(path, max_bytes)
+
+    def list(self, prefix: str = "", *, after: str | None = None) -> list[ObjectInfo]:
+        if self.fault == "cut off after the put" and self.exists(log.entry_path(3)):
+            raise StorageError("no route")
+        return super().list(prefix, after=after)
 
 
 @pytest.mark.parametrize(
@@ -291,8 +363,11 @@ class _Unreliable(LocalStore):
         ("answer lost", True, None),
         ("answer lost, repeated by the client", True, None),
         ("rival vanished", True, None),
-        ("request lost", False, "the connection broke$"),
-        ("cut off", True, "whether the change was committed is unknown"),
+        ("request lost", False, "the connection broke; whether the change was committed is unknown"),
+        ("refused", False, "the store refuses$"),
+        ("cut off", True, "the connection broke; whether the change was committed is unknown"),
+        ("cut off, repeated by the client", True, "no route; whether the change was committed is unknown"),
+        ("cut off after the put", True, "no route; whether the change was committed is unknown"),
     ],
 )
 def test_lost_answers(tmp_path: Path, fault: str, stands: bool, says: str | None) -> None:

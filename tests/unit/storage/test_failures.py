@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pruner.errors import StorageError
-from pruner.storage.failures import meaning
+from pruner.storage.failures import is_answer, meaning
 from pruner.storage.opening import open_store
 from tests.unit.metadata.s3_server import serve
 
@@ -47,6 +47,18 @@ def test_an_answer_without_a_body_is_told_by_its_status() -> None:
             StorageError, match="the store refuses: check the credentials, and what they may do"
         ):
             open_store("s3://bucket/x", options).info("a")
+
+
+@pytest.mark.parametrize(
+    ("message", "refused"),
+    [
+        ("Server returned non-2xx status code: 403 Forbidden: <Code>AccessDenied</Code>", True),
+        ("Server returned non-2xx status code: 503 Service Unavailable: <Code>SlowDown</Code>", False),
+        ("error sending request", False),
+    ],
+)
+def test_a_refusal_is_told_from_a_lost_answer(message: str, refused: bool) -> None:
+    assert is_answer(message) is refused
 
 
 def test_http_without_leave() -> None:

@@ -1,0 +1,33 @@
+"""The real commits under thousands of schedules: whatever interleaves and fails, it is as if one followed the other."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+from unittest.mock import patch
+
+import pytest
+
+from tests.protocol.mutations import MUTATIONS, Patch
+from tests.protocol.schedules import first_problem
+from tests.support.profiles import examples, seed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_PARTS = 8
+_SCHEDULES = 1_250
+_TRIED = 30_000
+"""Schedules in which a mutation must be noticed; most need a few."""
+
+
+@pytest.mark.parametrize("part", range(_PARTS))
+def test_as_if_one_operation_followed_the_other(part: int) -> None:
+    first = seed() * 1_000_000 + part * 100_000
+    assert first_problem(range(first, first + examples(_SCHEDULES))) is None
+
+
+@pytest.mark.load
+@pytest.mark.parametrize("mutation", MUTATIONS)
+def test_a_mutation_is_noticed(mutation: Callable[[], Patch]) -> None:
+    with patch.object(*mutation()):
+        assert first_problem(range(_TRIED)) is not None
