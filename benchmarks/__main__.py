@@ -26,6 +26,7 @@ from benchmarks import (
     spark,
     tpc,
     trino,
+    zero,
 )
 
 PARTS = {
@@ -44,6 +45,7 @@ PARTS = {
     "lookup": lookup.run,
     "tpc": tpc.run,
     "trino": trino.run,
+    "zero": zero.run,
 }
 
 

@@ -1,0 +1,248 @@
+"""Plans from a made-up metadata table of Hudi's: which records count, which are believed, and what damage does."""
+
+from __future__ import annotations
+
+import json
+import math
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import pruner
+from pruner.tables.hfile.sources import Stored
+from tests.support.hudi_metadata_synthetic import INITIAL, Stat, SyntheticMetadata, log_block
+from tests.support.hudi_synthetic import SyntheticTable
+from tests.unit.tables.test_hfile import MUTATIONS, mutated
+
+LATER, PENDING = "20260101000000002", "20260101000000003"
+"""The instants of a second commit, and of one that runs."""
+
+
+class Made:
+    """A table of four groups with the ids 0 to 9, 10 to 19 and so on, by its statistics."""
+
+    def __init__(self, root: Path, **how: Any) -> None:
+        self.table = SyntheticTable(root)
+        self.table.insert(["city=a", "city=a", "city=b", "city=b"])
+        self.groups = list(self.table.groups.values())
+        self.metadata = SyntheticMetadata(root, **how)
+
+    def stat(self, number: int, low: Any = None, high: Any = None, **more: Any) -> Stat:
+        group = self.groups[number]
+        column = more.pop("column", "id")
+        first, last = (number * 10, number * 10 + 9) if low is None else (low, high)
+        return Stat(group.partition, group.base, column, first, last, **{"values": 10, **more})
+
+    def open(self, **options: Any) -> pruner.Table:
+        return pruner.open_table(str(self.table.root), **options)
+
+    def kept(self, predicate: str, **options: Any) -> list[int]:
+        order = {group.file_id: number for number, group in enumerate(self.groups)}
+        return sorted(order[entry.file_id] for entry in self.open(**options).plan(predicate).slices)
+
+    def notes(self, predicate: str) -> str:
+        return "\n".join(json.loads(self.open().plan(predicate).to_json())["fallbacks"])
+
+
+@pytest.fixture
+def made(tmp_path: Path) -> Made:
+    """A table whose statistics are all there."""
+    found = Made(tmp_path / "table")
+    found.metadata.create([found.stat(number) for number in range(4)])
+    return found
+
+
+def test_statistics_prune_with_nothing_beside_the_table(made: Made) -> None:
+    assert made.kept("id = 15") == [1]
+    assert made.kept("id >= 18 AND id < 31") == [1, 2, 3]
+    assert made.kept("id IS NULL") == []
+    assert made.kept("NOT id < 25") == [2, 3]
+    assert "hudi.column_stats: id = 15" in made.open().plan("id = 15").explain()
+    assert not Path(f"{made.table.root}.pruner").exists()
+
+
+def test_they_can_be_left_alone(made: Made) -> None:
+    assert made.kept("id = 15", hudi_indexes=False) == [0, 1, 2, 3]
+    assert made.open(hudi_indexes=False).status().hudi_indexes["column_stats"].startswith("switched off")
+    assert made.open().status().hudi_indexes["column_stats"] == "used"
+
+
+@pytest.mark.parametrize(("partitions", "inflight"), [("files", ""), ("files,column_stats", "column_stats")])
+def test_partitions_that_are_not_complete_do_not_count(
+    partitions: str, inflight: str, tmp_path: Path
+) -> None:
+    made = Made(tmp_path / "table", partitions=partitions, inflight=inflight)
+    made.metadata.create([made.stat(number) for number in range(4)])
+    assert made.kept("id = 15") == [0, 1, 2, 3]
+
+
+def test_blocks_of_completed_instants_alone_count(made: Made) -> None:
+    made.metadata.append(INITIAL, [made.stat(0, 500, 599)])
+    assert made.kept("id = 555") == [0]
+    made.metadata.append(LATER, [made.stat(1, 600, 699)])
+    assert made.kept("id = 655") == []
+    made.metadata.complete(LATER)
+    assert made.kept("id = 655") == [1]
+
+
+def test_blocks_of_instants_that_run_in_the_table_do_not_count(made: Made) -> None:
+    """The metadata table is written first: an instant may be complete there alone."""
+    made.metadata.append(PENDING, [made.stat(1, 600, 699)])
+    made.metadata.complete(PENDING)
+    assert made.kept("id = 655") == [1]
+    (made.table.root / ".hoodie" / f"{PENDING}.commit.requested").write_bytes(b"")
+    assert made.kept("id = 655") == []
+
+
+def test_what_was_rolled_back_does_not_count(made: Made) -> None:
+    made.metadata.append(LATER, [made.stat(0, 600, 699)])
+    made.metadata.complete(LATER)
+    made.metadata.append_block(log_block(0, {0: LATER, 1: LATER, 3: "0"}))
+    assert made.kept("id = 655") == []
+
+
+def test_a_later_record_widens_replaces_or_deletes(made: Made) -> None:
+    even = [made.stat(0, 100, 109), made.stat(2, 100, 109, tight=True)]
+    made.metadata.append(INITIAL, even, group=0)
+    made.metadata.append(INITIAL, [made.stat(3, deleted=True)], group=1)
+    assert made.kept("id = 105") == [0, 2, 3]
+    assert made.kept("id = 5") == [0, 3]
+    assert made.kept("id = 25") == [0, 3]
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "more", "reason"),
+    [
+        (1.0, 9.0, {}, None),
+        (-9.0, -1.0, {}, None),
+        (0.0, 0.0, {}, "hudi#18754"),
+        (-1.0, 5.0, {}, "hudi#18754"),
+        (0.0, 5.0, {}, "hudi#18754"),
+        (-5.0, -0.0, {}, "hudi#18754"),
+        (1.0, math.nan, {}, "hudi#18754"),
+        (math.nan, math.nan, {}, "hudi#18754"),
+        ("a", "b", {}, None),
+        ("a", "b", {"nulls": 3}, None),
+        ("a", "b", {"nulls": 3, "size": 4000}, "hudi#18755"),
+        ("a", "b", {"nulls": 3, "size": 0}, "hudi#18755"),
+        ("a", "b", {"nulls": 10}, "hudi#18755"),
+        ("a", "\ue000", {}, "otherwise than UTF-8"),
+        ("a", "x\uffffx", {}, "otherwise than UTF-8"),
+        ("\U0001f600", "\U0001f601", {}, "otherwise than UTF-8"),
+        ("a", "\U0001f600", {}, None),
+        ("a", "b", {"nulls": 11}, "contradict"),
+        ("a", "b", {"nulls": -1}, "contradict"),
+        ("a", "b", {"values": None}, "contradict"),
+        ("a", 5, {}, "not used"),
+        (None, "b", {}, "not used"),
+    ],
+)
+def test_what_could_hide_values_is_not_believed(
+    low: Any, high: Any, more: dict[str, Any], reason: str | None, tmp_path: Path
+) -> None:
+    schema: dict[str, Any] = {
+        "type": "record",
+        "name": "r",
+        "fields": [
+            {"name": "fare", "type": ["null", "double"], "default": None},
+            {"name": "name", "type": ["null", "string"], "default": None},
+            {"name": "city", "type": ["null", "string"], "default": None},
+        ],
+    }
+    table = SyntheticTable(tmp_path / "table", schema=schema)
+    table.insert(["city=a"])
+    (group,) = table.groups.values()
+    column, far = ("fare", "fare > 1000") if isinstance(low, float) else ("name", "name < '!'")
+    stat = Stat(group.partition, group.base, column, low, high, **{"values": 10, **more})
+    SyntheticMetadata(table.root, groups=1).create([stat])
+    plan = pruner.open_table(str(table.root)).plan(far)
+    fallbacks = " ".join(json.loads(plan.to_json())["fallbacks"])
+    assert plan.kept == (0 if reason is None else 1)
+    assert (reason is None and not fallbacks) or (reason is not None and reason in fallbacks)
+
+
+def test_values_of_another_type_are_not_compared(made: Made, tmp_path: Path) -> None:
+    other = Made(tmp_path / "other")
+    other.metadata.create(
+        [other.stat(0, "0", "9"), other.stat(1, 10, 19), other.stat(2, 20.0, 29.0), other.stat(3)]
+    )
+    assert other.kept("id = 15") == [0, 1, 2]
+    assert other.kept("id = 100") == [0, 2]
+
+
+def test_an_index_of_our_own_makes_them_needless(made: Made, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The made-up files all hold the id 1, which Hudi's statistics deny of three."""
+    table = made.open()
+    table.create_index("stats", on="id")
+    monkeypatch.setattr(Stored, "read", lambda *_: pytest.fail("an HFile was read"))
+    assert table.plan("id = 1").kept == 4
+    assert table.plan("id = 15").kept == 0
+
+
+def test_a_contradiction_is_kept_and_said(made: Made) -> None:
+    """Where our index covers a part, both are asked; the files hold 1 alone, which Hudi's statistics deny of three."""
+    made.open().create_index("stats", on="id")
+    made.table.insert(["city=a"])
+    made.groups = list(made.table.groups.values())
+    assert made.kept("id = 1") == [0, 1, 2, 3, 4]
+    assert "contradict each other" in made.notes("id = 1")
+
+
+def test_nothing_is_read_for_tables_without_statistics(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = SyntheticTable(tmp_path / "table")
+    table.insert(["city=a"])
+    monkeypatch.setattr(Stored, "read", lambda *_: pytest.fail("an HFile was read"))
+    opened = pruner.open_table(str(table.root))
+    assert opened.plan("id = 1").kept == 1
+    assert opened.status().hudi_indexes == {}
+
+
+def test_a_file_is_decoded_once_for_all_snapshots(made: Made, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = made.open()
+    assert table.plan("id = 15").kept == 1
+    made.table.insert(["city=c"])
+    added = list(made.table.groups.values())[-1]
+    made.metadata.append(LATER, [Stat(added.partition, added.base, "id", 100, 109, values=10)])
+    made.metadata.complete(LATER)
+    scanned: list[str] = []
+    from pruner.tables.hudi_metadata import indexes
+
+    plain = indexes.stats_of
+    monkeypatch.setattr(
+        indexes, "stats_of", lambda hfile, column: scanned.append(str(hfile)) or plain(hfile, column)
+    )
+    assert table.plan("id = 105").kept == 1
+    assert table.plan("id = 15").kept == 1
+    assert len(scanned) == 1
+
+
+def test_a_metadata_table_that_is_gone_or_damaged_costs_only_itself(made: Made) -> None:
+    (base,) = made.metadata.root.glob("column_stats/col-stats-0001*.hfile")
+    base.write_bytes(base.read_bytes()[:-5000])
+    assert made.kept("id = 15") == [0, 1, 2, 3]
+    assert "hudi.column_stats" in made.notes("id = 15")
+    shutil.rmtree(made.metadata.root)
+    assert made.kept("id = 15") == [0, 1, 2, 3]
+    assert "there is no metadata table" in made.notes("id = 15")
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@given(place=st.integers(0, 2), mutations=MUTATIONS)
+def test_no_damage_stops_a_plan(
+    place: int, mutations: Sequence[tuple[str, int, int]], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """A damaged file costs what it says: gzip has a checksum, so that nothing else is believed of it."""
+    made = Made(tmp_path_factory.mktemp("damaged") / "table", groups=1)
+    made.metadata.create([made.stat(number) for number in range(4)])
+    log = made.metadata.append(INITIAL, [made.stat(0, 500, 599)])
+    (base,) = made.metadata.root.glob("column_stats/col-stats-0000*.hfile")
+    target = (base, log, made.metadata.root / ".hoodie" / "hoodie.properties")[place]
+    target.write_bytes(mutated(target.read_bytes(), mutations))
+    assert {1} <= set(made.kept("id = 15")) or place == 1
