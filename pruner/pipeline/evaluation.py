@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from pruner.arrow import compute
 from pruner.errors import PrunerError, first_line
 from pruner.expr.derived.rows import ANYWHERE, Argument, row_for
 from pruner.expr.engines import SqlEngine
@@ -85,32 +86,36 @@ def evaluate(expression: Expr, columns: Mapping[tuple[str, ...], pa.ChunkedArray
     names = {path: f"c{number}" for number, path in enumerate(prepared)}
     written = _Writer(names, {path: values.type for path, values in prepared.items()}).written(expression)
     arrays: list[Any] = list(prepared.values())
+    conditions = _conditions(written)
+    asked = [f"{each} AS d{number}" for number, each in enumerate(dict.fromkeys(conditions.values()))]
     connection = _connection()
     connection.register(_ROWS, pa.table(arrays, names=list(names.values())))
     try:
-        agreed = _agreed(connection, written)
-        if not agreed:
-            return Evaluated(None, ())
-        table = connection.sql(f"SELECT {written.sql} AS value FROM {_ROWS}").to_arrow_table()
+        # One query: in small files, to plan it costs more than to run it.
+        found = connection.sql(f"SELECT {', '.join([f'TRY({written.sql}) AS value', *asked])} FROM {_ROWS}")
+        table = found.to_arrow_table()
     except _duckdb().Error as error:
         raise ValueError(f"it could not be evaluated: {first_line(error)}") from error
     finally:
         connection.unregister(_ROWS)
-    return Evaluated(table.column("value").combine_chunks(), agreed)
+    agreed = _agreed(table, conditions)
+    return Evaluated(table.column("value").combine_chunks() if agreed else None, agreed)
 
 
-def _agreed(connection: Any, written: _Written) -> tuple[str, ...]:
-    """The engines whose condition holds of every row."""
-    conditions = {
+def _conditions(written: _Written) -> dict[SqlEngine, str]:
+    """What must hold of a row for each engine that was compared with every function."""
+    return {
         asking: " AND ".join(f"coalesce({each}, true)" for each in dict.fromkeys(parts)) or ANYWHERE
         for asking, parts in written.domains.items()
     }
-    distinct = list(dict.fromkeys(conditions.values()))
-    if not distinct:
-        return ()
-    asked = ", ".join(f"coalesce(bool_and({each}), true)" for each in distinct)
-    (row,) = connection.sql(f"SELECT {asked} FROM {_ROWS}").fetchall()
-    holds = dict(zip(distinct, row, strict=True))
+
+
+def _agreed(table: Any, conditions: Mapping[SqlEngine, str]) -> tuple[str, ...]:
+    """The engines whose condition holds of every row."""
+    holds = {
+        each: compute.all(table.column(f"d{number}")).as_py() is not False
+        for number, each in enumerate(dict.fromkeys(conditions.values()))
+    }
     return tuple(sorted(str(asking) for asking, each in conditions.items() if holds[each]))
 
 
