@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from pruner.errors import IndexDefinitionError
+from pruner.errors import IndexDefinitionError, PrunerError
 from pruner.limits import INDEX_MEMORY
 from pruner.maintenance.build import Indexing, RefreshResult, is_forced
 from pruner.maintenance.compaction import Compaction, CompactResult
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from pruner.expr.semantics import Semantics
     from pruner.maintenance.doctor import Finding
     from pruner.maintenance.inspection import IndexEntry
+    from pruner.metadata.cleanup import OutOfUse
     from pruner.metadata.definitions import IndexDefinition
     from pruner.pipeline.requests import Progress
     from pruner.pipeline.runners import Run
@@ -341,8 +342,23 @@ class Table:
         return result
 
     def vacuum(self, *, grace_seconds: float = 7 * 24 * 3600) -> int:
-        """Delete files that no live state names and that are older than the grace; returns how many."""
-        return self._metadata.vacuum(grace_seconds)
+        """Delete files that went out of use longer ago than the grace; returns how many.
+
+        With a short grace a plan that runs just now may find records gone: it keeps files that it could have left
+        out. A build that runs longer fails with a conflict and is run again. No row is lost either way.
+
+        Raises:
+            PrunerError: the grace is no number of seconds from 0 on.
+        """
+        return self._metadata.vacuum(_checked(grace_seconds))
+
+    def out_of_use(self, *, grace_seconds: float = 7 * 24 * 3600) -> OutOfUse:
+        """What `vacuum` with this grace leaves for now though nothing refers to it, and until when.
+
+        Raises:
+            PrunerError: the grace is no number of seconds from 0 on.
+        """
+        return self._metadata.out_of_use(_checked(grace_seconds))
 
     def uninstall(self) -> bool:
         """Delete the metadata table with all indexes; the table's own files are never touched.
@@ -367,3 +383,9 @@ class Table:
             plans=saved.plans,
             dropped=saved.dropped,
         )
+
+
+def _checked(grace_seconds: float) -> float:
+    if not grace_seconds >= 0:  # NaN is no age either
+        raise PrunerError(f"grace_seconds must be a number of seconds, 0 or more, not {grace_seconds!r}")
+    return grace_seconds

@@ -14,6 +14,7 @@ from pruner.catalog.settings import (
     Overrides,
     TableSettings,
     checked_files,
+    checked_seconds,
     settings_of,
 )
 from pruner.errors import TableError
@@ -50,7 +51,7 @@ def settings_given(
     if files is not None:
         settings = replace(settings, files=checked_files(files, "files"))
     if max_staleness is not None:
-        settings = replace(settings, max_staleness=max_staleness)
+        settings = replace(settings, max_staleness=checked_seconds(max_staleness, "max_staleness"))
     if hudi_indexes is not None:
         settings = replace(settings, hudi_indexes=hudi_indexes)
     return settings if index_memory is None else replace(settings, index_memory=index_memory)

@@ -106,7 +106,7 @@ def settings_of(entry: Mapping[str, Any], where: str) -> TableSettings:
         index_uri=None if index_uri is None else _string(index_uri, f"{where}.index_uri"),
         storage_options=_storage_options(entry.get("storage_options", {}), f"{where}.storage_options"),
         aliases=_strings(entry.get("aliases", ()), f"{where}.aliases"),
-        max_staleness=_seconds(entry.get("max_staleness", 0), f"{where}.max_staleness"),
+        max_staleness=checked_seconds(entry.get("max_staleness", 0), f"{where}.max_staleness"),
         files=checked_files(entry.get("files"), f"{where}.files"),
         index_memory=_bytes(entry.get("index_memory", INDEX_MEMORY), f"{where}.index_memory"),
         hudi_indexes=_flag(entry.get("hudi_indexes", True), f"{where}.hudi_indexes"),
@@ -150,7 +150,12 @@ def _strings(value: object, where: str) -> tuple[str, ...]:
     return tuple(_string(entry, where) for entry in cast("Sequence[object]", value))
 
 
-def _seconds(value: object, where: str) -> float:
+def checked_seconds(value: object, where: str) -> float:
+    """Return an age in seconds.
+
+    Raises:
+        ConfigError: it is no number from 0 on.
+    """
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < float("inf"):
         raise ConfigError(f"{where} must be a number of seconds, 0 or more")
     return float(value)

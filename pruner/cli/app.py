@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from pruner import __version__
-from pruner.cli import doctor, indexes, inspecting, plans, queries, serve
+from pruner.cli import doctor, indexes, inspecting, plans, queries, serve, upkeep
 from pruner.cli.failures import PrunerGroup
 
 app = typer.Typer(
@@ -33,10 +33,10 @@ for name, command in {
     "show-indexes": indexes.show_indexes,
     "inspect": inspecting.inspect,
     "doctor": doctor.doctor,
-    "verify": indexes.verify,
-    "compact": indexes.compact,
-    "vacuum": indexes.vacuum,
-    "uninstall": indexes.uninstall,
+    "verify": upkeep.verify,
+    "compact": upkeep.compact,
+    "vacuum": upkeep.vacuum,
+    "uninstall": upkeep.uninstall,
 }.items():
     app.command(name)(command)
 

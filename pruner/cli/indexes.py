@@ -1,4 +1,4 @@
-"""The commands about a table's indexes: sql, refresh, status, show-indexes, verify, compact, vacuum, uninstall."""
+"""The commands about a table's indexes: sql, refresh, status, show-indexes."""
 
 from __future__ import annotations
 
@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 WATCH_SEGMENTS = 256
 """Segments of one index above which `refresh --watch` merges them."""
 
+_PAUSE_SECONDS = 10.0
+
 StatementArgument = Annotated[
     str, typer.Argument(metavar="STATEMENT", help="CREATE INDEX, DROP INDEX, REFRESH INDEX or SHOW INDEXES.")
 ]
@@ -64,13 +66,9 @@ SparkOption = Annotated[
 ]
 WatchOption = Annotated[bool, typer.Option("--watch", help="Follow the table until SIGINT or SIGTERM comes.")]
 IntervalOption = Annotated[
-    float, typer.Option("--interval", metavar="SECONDS", min=0.1, help="Pause between rounds of --watch.")
+    float | None,
+    typer.Option("--interval", metavar="SECONDS", min=0.1, help="Pause between rounds of --watch: 10."),
 ]
-FilesOption = Annotated[
-    bool,
-    typer.Option("--files", help="Name files of the table that changed in place since they were indexed."),
-]
-YesOption = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
 
 
 def sql(
@@ -113,12 +111,14 @@ def refresh(
     spark: SparkOption = None,
     dry_run: DryRunOption = False,
     watch: WatchOption = False,
-    interval: IntervalOption = 10.0,
+    interval: IntervalOption = None,
     output: OutputOption = Output.TEXT,
 ) -> None:
     """Index what is not covered yet."""
     if watch and dry_run:
         raise typer.BadParameter("--watch refreshes: leave one of them out", param_hint="--dry-run")
+    if interval is not None and not watch:
+        raise typer.BadParameter("it is the pause of --watch: add --watch", param_hint="--interval")
 
     def say(result: RefreshResult) -> None:
         if output is Output.JSON:
@@ -136,7 +136,7 @@ def refresh(
                 )
 
         if watch:
-            follow(lambda: _compacting(table, once()), say, _complaints, interval)
+            follow(lambda: _compacting(table, once()), say, _complaints, interval or _PAUSE_SECONDS)
             return
         result = once()
     say(result)
@@ -194,65 +194,6 @@ def show_indexes(
         print_json(_indexes_json(found))
     else:
         print_indexes(found)
-
-
-@on_table
-def verify(
-    table: Table,
-    files: FilesOption = False,
-    output: OutputOption = Output.TEXT,
-) -> None:
-    """Check what is stored of the indexes, byte by byte and sum by sum."""
-    faults = table.verify(files=files)
-    if output is Output.JSON:
-        print_json({"table": table.uri, "index_uri": table.index_uri, "faults": faults})
-    elif not faults:
-        write_line(f"{printable(table.index_uri)}: no faults")
-    fail_with(faults)
-
-
-@on_table
-def compact(
-    table: Table,
-    output: OutputOption = Output.TEXT,
-) -> None:
-    """Merge the small index files that many refreshes leave."""
-    result = table.compact()
-    if output is Output.JSON:
-        print_json({"table": table.uri, "index_uri": table.index_uri, **asdict(result)})
-    else:
-        write_line(f"{printable(table.index_uri)}: {result.before:,} segments before, {result.after:,} now")
-
-
-@on_table
-def vacuum(
-    table: Table,
-    output: OutputOption = Output.TEXT,
-) -> None:
-    """Delete index files that are out of use."""
-    deleted = table.vacuum()
-    if output is Output.JSON:
-        print_json({"table": table.uri, "index_uri": table.index_uri, "deleted": deleted})
-    else:
-        write_line(f"{printable(table.index_uri)}: {deleted:,} files deleted")
-
-
-@on_table
-def uninstall(
-    table: Table,
-    yes: YesOption = False,
-    output: OutputOption = Output.TEXT,
-) -> None:
-    """Delete all indexes, never the table."""
-    if not yes:
-        if not sys.stdin.isatty():
-            raise typer.BadParameter("nobody can be asked here: confirm with --yes", param_hint="--yes")
-        typer.confirm(f"Delete all indexes in {printable(table.index_uri)}?", abort=True, err=True)
-    deleted = table.uninstall()
-    if output is Output.JSON:
-        print_json({"table": table.uri, "index_uri": table.index_uri, "deleted": deleted})
-    else:
-        write_line(f"{printable(table.index_uri)}: {'deleted' if deleted else 'nothing is there'}")
 
 
 def _statement_json(result: SqlResult) -> dict[str, Any]:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
-from itertools import takewhile
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from itertools import pairwise, takewhile
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -58,6 +60,37 @@ def vacuum(store: Store, state: State, grace_seconds: float = GRACE_SECONDS) -> 
     store.delete(log.entry_path(version) for version, _ in expired)
     store.delete(info.path for info in leftovers)
     return len(expired) + len(leftovers)
+
+
+@dataclass(frozen=True, slots=True)
+class OutOfUse:
+    """Files that nothing refers to any more and that stay for now: how many, their size, and when the last may go."""
+
+    files: int
+    bytes: int
+    until: datetime | None
+
+
+def out_of_use(store: Store, state: State, grace_seconds: float = GRACE_SECONDS) -> OutOfUse:
+    """What a vacuum with this grace leaves though the newest state, which is `state`, does not name it.
+
+    Raises:
+        NewerFormatError: this pruner is too old to know what belongs to the table.
+        FormatError: a log entry cannot be read.
+    """
+    leftovers = unreferenced(store, state)
+    since = {info.path: info.mtime_ns for info in leftovers}
+    # A segment that a state named went out of use when the next state was written.
+    for (version, _), (_, follower) in pairwise(log.entries(store)):
+        named, _ = log.read(store, version)
+        for entry in named.stored():
+            if entry.path in since:
+                since[entry.path] = max(since[entry.path], follower.mtime_ns)
+    if not leftovers:
+        return OutOfUse(0, 0, None)
+    until = max(since.values()) / 1e9 + grace_seconds
+    size = sum(info.size for info in leftovers)
+    return OutOfUse(len(leftovers), size, datetime.fromtimestamp(until, UTC))
 
 
 def verify(store: Store) -> list[str]:

@@ -306,3 +306,9 @@ def test_what_names_no_table(given: Any) -> None:
         TableError, match="a table is given by a path, a URI, a name or a list of places, not by"
     ):
         pruner.open_table(given)
+
+
+@pytest.mark.parametrize("age", [-1, float("nan"), float("inf"), True])
+def test_an_age_that_is_none_is_refused_by_its_name(tmp_path: Path, age: float) -> None:
+    with pytest.raises(pruner.PrunerError, match="max_staleness must be a number of seconds, 0 or more"):
+        pruner.open_table(tmp_path, max_staleness=age)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from pathlib import Path
 
@@ -259,7 +260,8 @@ def test_verify_vacuum_and_uninstall(run: Run, flights: Path, tmp_path: Path) ->
     place = f"{flights}.pruner"
     assert run("verify", flights).out == f"{place}: no faults\n"
     ran = run("vacuum", flights, "--output", "json")
-    assert json.loads(ran.out) == {"table": str(flights), "index_uri": place, "deleted": 0}
+    nothing = {"files": 0, "bytes": 0, "until": None}
+    assert json.loads(ran.out) == {"table": str(flights), "index_uri": place, "deleted": 0, "kept": nothing}
     segment = next(Path(place).rglob("*.pidx"))
     damaged = bytearray(segment.read_bytes())
     damaged[len(damaged) // 2] ^= 1
@@ -275,6 +277,29 @@ def test_verify_vacuum_and_uninstall(run: Run, flights: Path, tmp_path: Path) ->
     assert run("uninstall", flights, "--yes").out == f"{place}: nothing is there\n"
     assert not Path(place).exists()
     assert len(list(flights.iterdir())) == 4
+
+
+def test_vacuum_says_what_stays_and_takes_it_at_a_given_age(run: Run, flights: Path) -> None:
+    created(run, flights)
+    assert run("sql", f"DROP INDEX stats ON '{flights}'").code == 0
+    ran = run("vacuum", flights)
+    assert re.search(
+        r": 0 files deleted\n\d+ files out of use, .* stay for .* until 20\d\d-\d\d-\d\d ", ran.out
+    )
+    for wrong in ("7", "-1d", "soon", "1w"):
+        refused = run("vacuum", flights, f"--older-than={wrong}")
+        assert (refused.code, "12h" in refused.err) == (2, True)
+    kept = json.loads(run("vacuum", flights, "--older-than", "1h", "--output", "json").out)["kept"]
+    assert kept["files"] > 0
+    assert (
+        run("vacuum", flights, "--older-than", "0s").out
+        == f"{flights}.pruner: {kept['files']} files deleted\n"
+    )
+
+
+def test_an_interval_without_watch_is_refused(run: Run, flights: Path) -> None:
+    refused = run("refresh", flights, "--interval", "5")
+    assert (refused.code, "add --watch" in refused.err) == (2, True)
 
 
 def test_doctor_says_what_is_in_order_and_what_to_do(run: Run, flights: Path) -> None:

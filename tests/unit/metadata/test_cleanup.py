@@ -14,7 +14,7 @@ import pytest
 
 from pruner.errors import FormatError
 from pruner.metadata import MetadataTable, log
-from pruner.metadata.cleanup import KEPT_ENTRIES
+from pruner.metadata.cleanup import KEPT_ENTRIES, OutOfUse
 from pruner.storage.local import LocalStore
 from pruner.storage.opening import open_store
 from tests.unit.metadata.samples import AMOUNT, a_table, add_index, an_index, batch_records, write_records
@@ -57,6 +57,25 @@ def test_segments_of_a_dropped_index_stay_while_readers_may_need_them(tmp_path: 
     assert table.vacuum() == 2
     assert table.store.list("column_stats") == table.store.list("files") == []
     assert table.verify() == []
+
+
+def test_what_is_out_of_use_stays_until_a_known_time(tmp_path: Path) -> None:
+    table, definition = a_table(open_store(str(tmp_path / "t.pruner")))
+    assert table.out_of_use() == OutOfUse(0, 0, None)
+    size = sum(entry.size for entry in table.state().segments)
+    table.commit(lambda state: state.without_definition(definition))
+    for entry_age, expected in ((0.0, 7 * DAY), (2 * DAY, 5 * DAY)):
+        for version in (1, 2, 3):
+            _age(table, log.entry_path(version), entry_age)
+        for info in table.unreferenced():
+            _age(table, info.path, 30 * DAY)
+        found = table.out_of_use()
+        assert (found.files, found.bytes) == (2, size)
+        assert found.until is not None
+        assert abs(found.until.timestamp() - time.time() - expected) < 60
+    assert table.vacuum(3 * DAY) == 0
+    assert table.vacuum(DAY) == 2
+    assert table.out_of_use().files == 0
 
 
 def test_old_log_entries_go_but_the_last_ones(tmp_path: Path) -> None:
