@@ -11,8 +11,6 @@ from dataclasses import dataclass
 from enum import Enum, StrEnum
 from typing import Any, Final
 
-import pyarrow as pa
-
 from pruner.errors import PredicateError
 from pruner.plugins import BrokenPluginError, Group, MissingPluginError, load_plugin
 
@@ -64,6 +62,14 @@ class Mixing(Enum):
     REFUSED = "refused"
     BOOLEANS_WITH_INTEGERS = "booleans with integers"
     TEXT_COLUMNS_AND_BOOLEANS = "columns of text, and booleans with numbers"
+    UNCERTAIN = "uncertain"
+
+
+class Uuids(Enum):
+    """What a column of UUIDs is read as."""
+
+    OWN_TYPE = "a type of its own"
+    BYTES = "16 bytes"
     UNCERTAIN = "uncertain"
 
 
@@ -119,10 +125,10 @@ class Traits:
     """A number in a file that does not fit its annotation: DuckDB wraps it, Spark signed ones, Trino none (S24)."""
     times: Times = Times.UNCERTAIN
     """Spark before 4.1 and Trino's connectors have no type for TIME. DuckDB makes TIMETZ of what is adjusted to UTC."""
-    uuid: pa.DataType | None = None
+    uuids: Uuids = Uuids.UNCERTAIN
     """What a column of UUIDs is read as: a type of its own in DuckDB, 16 bytes in Polars and pyarrow."""
-    half_float: pa.DataType | None = None
-    """What a column of 16-bit floating point is read as: FLOAT in DuckDB."""
+    reads_half_floats: bool = False
+    """A column of 16-bit floating point is one of FLOAT: DuckDB."""
     asks_session_for_calendar: bool = True
     """A setting decides how old dates read in files that name no calendar: Spark's rebase modes (trap S17)."""
     wraps_far_timestamps: bool = True
@@ -198,8 +204,8 @@ _ALL: Final = (
         asks_converted_types=True,
         narrow_integers=NarrowIntegers.WRAPPED,
         times=Times.LOCAL,
-        uuid=pa.uuid(),
-        half_float=pa.float32(),
+        uuids=Uuids.OWN_TYPE,
+        reads_half_floats=True,
         asks_session_for_calendar=False,
         wraps_far_timestamps=False,
         reads_padded_folders_as_text=True,
@@ -280,7 +286,7 @@ _ALL: Final = (
         asks_converted_types=False,
         narrow_integers=NarrowIntegers.WRAPPED,
         times=Times.ALL,
-        uuid=pa.binary(16),
+        uuids=Uuids.BYTES,
         asks_session_for_calendar=False,
         reads_padded_folders_as_text=True,
         reads_escaped_bytes_as_utf8=True,
@@ -294,7 +300,7 @@ _ALL: Final = (
         asks_converted_types=False,
         narrow_integers=NarrowIntegers.WRAPPED,
         times=Times.ALL,
-        uuid=pa.binary(16),
+        uuids=Uuids.BYTES,
         asks_session_for_calendar=False,
         reads_padded_folders_as_text=True,
         reads_escaped_bytes_as_utf8=True,

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
-from pruner.expr.engines import Clock, NarrowIntegers, Times
+from pruner.expr.engines import Clock, NarrowIntegers, Times, Uuids
 from pruner.expr.types import Unit, is_instant, is_time, timestamp, unit_of
 from pruner.parquet_type import ParquetType, parameters
 
@@ -46,6 +46,11 @@ _TOLD_BY_LOGICAL_TYPE_ALONE = frozenset(
 NARROW: Final = frozenset({pa.int8(), pa.int16(), pa.uint8(), pa.uint16()})
 """Types that an INT32 has by its annotation alone, so that its numbers need not fit."""
 
+_UUIDS: Final[dict[Uuids, pa.DataType | None]] = {
+    Uuids.OWN_TYPE: pa.uuid(),
+    Uuids.BYTES: pa.binary(16),
+    Uuids.UNCERTAIN: None,
+}
 _NEXT_WIDER: Final[dict[pa.DataType, pa.DataType]] = {pa.uint8(): pa.int16(), pa.uint16(): pa.int32()}
 _AS_STORED: Final[dict[pa.DataType, pa.DataType]] = {pa.int8(): pa.int32(), pa.int16(): pa.int32()}
 
@@ -74,9 +79,9 @@ def type_read(parquet: ParquetType, traits: Traits) -> pa.DataType | None:
         read = traits.times is Times.ALL or (traits.times is Times.LOCAL and not adjusted)
         return type_ if read else None
     if pa.types.is_float16(type_):
-        return traits.half_float
+        return pa.float32() if traits.reads_half_floats else None
     if parquet.logical == "UUID":
-        return traits.uuid
+        return _UUIDS[traits.uuids]
     if parquet.logical or not is_instant(type_):
         return type_
     return _timestamp(unit_of(type_), traits.converted_timestamps)
