@@ -45,6 +45,9 @@ ATTEMPTS = 5
 _log = logging.getLogger("pruner")
 _INSTANT = re.compile(r"[0-9]{14}(?:[0-9]{3})?")
 
+_TWO_BASE_FILES = "is already present in File Group"
+"""What hudi-rs says of two base files of one file group and instant."""
+
 
 @dataclass(frozen=True, slots=True)
 class _Known:
@@ -176,7 +179,9 @@ class HudiSource:
         columns = self._followed(timeline) if as_of is None else None
         if columns is None:
             slices = (
-                self._listed(table, as_of) if listed_by_hudi_rs else list_slices(self._store, timeline, as_of)
+                self._listed(table, timeline, as_of)
+                if listed_by_hudi_rs
+                else list_slices(self._store, timeline, as_of)
             )
             columns = HudiColumns.of(self.root, self._checked(slices, timeline))
         id_ = timeline.id() if as_of is None else f"{timeline.id()}@{as_of}"
@@ -198,11 +203,17 @@ class HudiSource:
             _log.debug("%s is listed in full: %s", self.root, reason)
             return None
 
-    def _listed(self, table: hudi.HudiTable, as_of: str | None) -> list[HudiSlice]:
-        with _hudi_rs(self.root):
-            options = hudi.HudiReadOptions()
-            found = table.get_file_slices(options.with_as_of_timestamp(as_of) if as_of else options)
-            return [_slice(entry) for entry in found]
+    def _listed(self, table: hudi.HudiTable, timeline: Timeline, as_of: str | None) -> list[HudiSlice]:
+        """The slices by hudi-rs; by their names where a task that ran twice left base files that it refuses."""
+        try:
+            with _hudi_rs(self.root):
+                options = hudi.HudiReadOptions()
+                found = table.get_file_slices(options.with_as_of_timestamp(as_of) if as_of else options)
+                return [_slice(entry) for entry in found]
+        except TableError as error:
+            if _TWO_BASE_FILES not in str(error):
+                raise
+            return list_slices(self._store, timeline, as_of)
 
     def _checked(self, slices: list[HudiSlice], timeline: Timeline) -> list[HudiSlice]:
         """The slices with what no index may cover marked, in the order of `HudiColumns`."""

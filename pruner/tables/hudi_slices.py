@@ -9,7 +9,7 @@ file groups that a completed instant replaced are gone. Whatever does not add up
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +23,8 @@ from pruner.tables.hudi_timeline import COMPLETION_TIMES
 
 if TYPE_CHECKING:
     from pruner.storage.store import ObjectInfo, Store
-    from pruner.tables.hudi_timeline import Timeline
+    from pruner.tables.hudi_commits import Commit
+    from pruner.tables.hudi_timeline import Finished, Timeline
 
 _read_parquet: Any = getattr(pq, "read_table")  # noqa: B009 - its stub leaves types open
 _PARTITION_MARK = ".hoodie_partition_metadata"
@@ -38,9 +39,12 @@ Group = tuple[str, str]
 
 @dataclass
 class _Files:
-    """The files of one file group: base files by their instant, log files."""
+    """The files of one file group: base files by their instant, log files.
 
-    bases: dict[str, ObjectInfo] = field(default_factory=dict[str, "ObjectInfo"])
+    A task that ran twice leaves several base files of one instant.
+    """
+
+    bases: dict[str, list[ObjectInfo]] = field(default_factory=dict[str, "list[ObjectInfo]"])
     logs: list[tuple[LogName, int]] = field(default_factory=list[tuple[LogName, int]])
 
 
@@ -63,17 +67,44 @@ def list_slices(store: Store, timeline: Timeline, as_of: str | None, *, under: s
     completed_at = _Completions(store, timeline)
     found: list[HudiSlice] = []
     for group, files in groups.items():
-        entry = _newest(group, files, timeline, as_of, completed_at)
-        if entry is not None:
-            found.append(entry)
+        start, logs = _newest(files, timeline, as_of, completed_at)
+        if start is not None:
+            base = _committed(store, timeline, group, start, files.bases.get(start, ()))
+            found.append(_slice(group, start, base, logs))
     return found
+
+
+def _committed(
+    store: Store, timeline: Timeline, group: Group, instant: str, bases: Sequence[ObjectInfo]
+) -> ObjectInfo | None:
+    """The base file of a slice, None without one: of several the one that the commit names.
+
+    Spark shows the one that its listing has last, in whatever order the store lists.
+
+    Raises:
+        TableError: no commit names just one of several.
+        StorageError: the store refuses.
+    """
+    if len(bases) < 2:
+        return bases[0] if bases else None
+    finished = timeline.finished.get(instant)
+    if finished is not None:
+        stats = _commit(store, timeline, finished).partition_to_write_stats or {}
+        named = {stat.path for stat in stats.get(group[0], ()) if stat.file_id == group[1]}
+        bases = [info for info in bases if info.path in named]
+    if finished is None or len(bases) != 1:
+        raise _incomplete(
+            store,
+            f"file group {group[1]} has several base files of {instant}, and no commit tells which counts",
+        )
+    return bases[0]
 
 
 def _groups(store: Store, under: str) -> dict[Group, _Files]:
     """The files of each file group.
 
     Raises:
-        TableError: a folder with data is no partition, or a group has two base files of one instant.
+        TableError: a folder with data is no partition.
     """
     marked: set[str] = set()
     groups: dict[Group, _Files] = {}
@@ -89,9 +120,7 @@ def _groups(store: Store, under: str) -> dict[Group, _Files]:
             groups.setdefault((partition, log.file_id), _Files()).logs.append((log, info.size))
         elif base is not None:
             bases = groups.setdefault((partition, base.file_id), _Files()).bases
-            if base.instant in bases:
-                raise _incomplete(store, f"{info.path} is the second base file of its file group and instant")
-            bases[base.instant] = info
+            bases.setdefault(base.instant, []).append(info)
     strange = sorted({partition for partition, _ in groups} - marked)
     if strange:
         raise _incomplete(store, f"the folder {strange[0]!r} holds data files and no {_PARTITION_MARK}")
@@ -107,21 +136,34 @@ def _replaced(store: Store, timeline: Timeline, as_of: str | None) -> Iterable[G
     for instant in timeline.finished.values():
         if instant.action not in _REPLACING or (as_of is not None and instant.requested > as_of):
             continue
-        path = f"{timeline.properties.timeline_path}/{instant.name}"
-        try:
-            commit = read_commit(store.get(path, _MAX_COMMIT_BYTES))
-        except UnreadCommitError as error:
-            raise _incomplete(store, f"{path} {error}") from None
-        for partition, file_ids in (commit.partition_to_replace_file_ids or {}).items():
+        replaced = _commit(store, timeline, instant).partition_to_replace_file_ids or {}
+        for partition, file_ids in replaced.items():
             for file_id in file_ids:
                 yield partition, file_id
 
 
+def _commit(store: Store, timeline: Timeline, instant: Finished) -> Commit:
+    """What a completed instant says that it did.
+
+    Raises:
+        TableError: it cannot be understood.
+        StorageError: the store refuses.
+    """
+    path = f"{timeline.properties.timeline_path}/{instant.name}"
+    try:
+        return read_commit(store.get(path, _MAX_COMMIT_BYTES))
+    except UnreadCommitError as error:
+        raise _incomplete(store, f"{path} {error}") from None
+
+
 def _newest(
-    group: Group, files: _Files, timeline: Timeline, as_of: str | None, completed_at: _Completions
-) -> HudiSlice | None:
-    """The newest slice of a group that began in a completed write, up to `as_of`; None without one."""
-    bases = {instant: info for instant, info in files.bases.items() if timeline.committed(instant)}
+    files: _Files, timeline: Timeline, as_of: str | None, completed_at: _Completions
+) -> tuple[str | None, list[tuple[LogName, int]]]:
+    """The newest slice of a group that began in a completed write, up to `as_of`: its instant and its log files.
+
+    The instant is None without such a slice.
+    """
+    bases = {instant for instant in files.bases if timeline.committed(instant)}
     logs = [entry for entry in files.logs if timeline.committed(entry[0].instant)]
     if timeline.properties.version < COMPLETION_TIMES:
         begun = {*bases, *(log.instant for log, _ in logs)}
@@ -133,7 +175,7 @@ def _newest(
         logs = [entry for entry in logs if completed_at.within(entry[0].instant, start, later)]
     else:
         start = _last([log.instant for log, _ in logs], as_of, first=True)
-    return None if start is None else _slice(group, start, bases.get(start), logs)
+    return start, logs
 
 
 def _last(instants: Iterable[str], as_of: str | None, *, first: bool = False) -> str | None:

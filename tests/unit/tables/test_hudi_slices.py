@@ -88,13 +88,47 @@ def table(tmp_path: Path) -> SyntheticTable:
     return made
 
 
-def test_a_second_base_file_of_one_write_is_no_guess(table: SyntheticTable) -> None:
-    """A task that ran twice leaves two; which of them counts stands in the commit alone."""
+def leave_behind(table: SyntheticTable, token: str) -> tuple[str, Path]:
+    """What a task that ran twice leaves: a second base file of one write. Returns the file that was committed, too."""
     group = next(iter(table.groups.values()))
     folder = table.root / group.partition
-    folder.joinpath(group.base.replace("_0-1-", "_0-2-")).write_bytes((folder / group.base).read_bytes())
-    with pytest.raises(TableError, match="second base file"):
-        listed(table.root)
+    left = folder / group.base.replace("_0-1-", f"_{token}-")
+    left.write_bytes((folder / group.base).read_bytes())
+    assert left.name != group.base
+    return group.base, left
+
+
+@pytest.mark.parametrize("token", ["0-0", "0-2", "9-1"])
+def test_of_two_base_files_of_one_write_that_counts_which_the_commit_names(
+    table: SyntheticTable, token: str
+) -> None:
+    before = listed(table.root)
+    leave_behind(table, token)
+    assert listed(table.root) == before
+    with pytest.raises(BaseException, match="already present in File Group"):
+        listed_by_hudi_rs(table.root)
+    found = pruner.open_table(str(table.root)).snapshot()
+    bases = {Path(entry.base_file).name for entry in found.slices if entry.base_file is not None}
+    assert bases == {entry.base for entry in before}
+
+
+@pytest.mark.parametrize("names", [0, 2])
+def test_a_second_base_file_is_no_guess_where_the_commit_does_not_tell(
+    table: SyntheticTable, names: int
+) -> None:
+    committed, left = leave_behind(table, "0-2")
+    (commit,) = (table.root / ".hoodie").glob("*.deltacommit")
+    text = json.loads(commit.read_text())
+    for stats in text["partitionToWriteStats"].values():
+        own = [stat for stat in stats if stat["path"].endswith(committed)]
+        for stat in own:
+            stats.remove(stat)
+            path = stat["path"].replace(committed, left.name)
+            stats.extend([stat, {**stat, "path": path}][:names])
+    commit.write_text(json.dumps(text))
+    for look in (listed, lambda root: pruner.open_table(str(root)).snapshot()):
+        with pytest.raises(TableError, match="several base files of .* and no commit tells which counts"):
+            look(table.root)
 
 
 def test_data_in_a_folder_that_is_no_partition_is_not_passed_over(table: SyntheticTable) -> None:
