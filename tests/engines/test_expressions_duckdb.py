@@ -1,0 +1,88 @@
+"""The functions that indexes may be over, against a session of DuckDB, and one form for all spellings."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+from pruner.expr.derived.canonical import NotCanonical, canonical
+from pruner.expr.derived.rows import FUNCTIONS
+from pruner.expr.semantics import Semantics
+from pruner.expr.sql import parse_predicate
+from pruner.schema import Field
+from tests.support.expression_forms import FORMS, Form, comparable, evaluated, rows
+from tests.support.plain_duckdb import judge
+
+TYPES = {
+    "ts": pa.timestamp("us"),
+    "n": pa.int32(),
+    "m": pa.int64(),
+    "x": pa.float64(),
+    "s": pa.string(),
+    "at": pa.timestamp("us", "UTC"),
+}
+
+
+@pytest.mark.parametrize("zone", ["UTC", None])
+@pytest.mark.parametrize("form", FORMS, ids=lambda form: form.duckdb)
+def test_duckdb_makes_what_is_recorded(form: Form, zone: str | None) -> None:
+    table = rows(zone)
+    session = judge()
+    session.register("forms_rows", table)
+    found = session.execute(f"SELECT {form.duckdb} FROM forms_rows ORDER BY k").fetchall()
+    session.unregister("forms_rows")
+    assert [comparable(value) for (value,) in found] == [
+        comparable(value) for value in evaluated(form.duckdb, "duckdb", table)
+    ]
+
+
+def test_every_row_for_duckdb_is_proved_here() -> None:
+    proved = {form.row for form in FORMS}
+    assert {row.name for found in FUNCTIONS.values() for row in found if "duckdb" in row.compared} <= proved
+
+
+def form_of(text: str, dialect: str) -> str:
+    expression = parse_predicate(text, Semantics(engine=dialect, zone="UTC"))
+    return canonical(expression, lambda column: Field(column.path, TYPES[column.path[0]]), dialect).text
+
+
+@pytest.mark.parametrize("form", FORMS, ids=lambda form: form.duckdb)
+def test_spellings_of_all_engines_come_to_one_form(form: Form) -> None:
+    spelled = {dialect: getattr(form, dialect) for dialect in ("duckdb", "spark", "trino")}
+    forms = {form_of(text, dialect) for dialect, text in spelled.items() if text is not None}
+    assert len(forms) == 1
+
+
+DIFFERENT = [
+    ("strftime(ts, '%H')", "duckdb", "date_format(ts, 'hh')", "spark"),
+    ("strftime(ts, '%M')", "duckdb", "date_format(ts, '%M')", "trino"),
+    ("strftime(ts, '%Y')", "duckdb", "date_format(ts, 'YYYY')", "spark"),
+    ("dayofweek(ts)", "duckdb", "dayofweek(ts)", "spark"),
+    ("dayofweek(ts)", "duckdb", "day_of_week(ts)", "trino"),
+    ("substring(s, 2, 3)", "duckdb", "substring(s, 0, 3)", "spark"),
+    ("n + 1", "duckdb", "1 + n", "duckdb"),
+    ("n % 8", "duckdb", "n % 80", "duckdb"),
+    ("upper(s)", "duckdb", "lower(s)", "duckdb"),
+    ("second(ts)", "duckdb", "extract(SECOND FROM ts)", "spark"),
+]
+
+
+@pytest.mark.parametrize(("one", "dialect", "other", "in_dialect"), DIFFERENT)
+def test_i5_what_means_something_else_has_another_form(
+    one: str, dialect: str, other: str, in_dialect: str
+) -> None:
+    """I5: engines give one name to several functions, and read patterns in their own ways."""
+    try:
+        found = form_of(other, in_dialect)
+    except NotCanonical:
+        return
+    assert form_of(one, dialect) != found
+
+
+def test_constants_and_casts_that_change_nothing_do_not_matter() -> None:
+    assert form_of("n + 1", "duckdb") == form_of("CAST(n AS BIGINT) + CAST(1 AS BIGINT)", "duckdb")
+    assert form_of("x * 2", "duckdb") == form_of("x * 2.0", "duckdb")
+    assert form_of("n * x", "duckdb") == form_of("CAST(n AS DOUBLE) * x", "duckdb")
+    assert form_of("CAST(n AS DOUBLE) + CAST(m AS DOUBLE)", "duckdb") != form_of("n + m", "duckdb")
+    assert form_of("year(CAST(ts AS DATE))", "duckdb") == form_of("year(ts)", "spark")
+    assert form_of("hour(at::TIMESTAMP)", "duckdb") == form_of("hour(at)", "duckdb")

@@ -1,0 +1,181 @@
+"""Functions that indexes may be over, as each engine writes them, over values at the edges of their domains.
+
+`ts` is an instant for Spark and a wall clock for Trino, both read in UTC.
+"""
+
+from __future__ import annotations
+
+import datetime
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from pruner.expr.derived.canonical import canonical
+from pruner.expr.nodes import Column
+from pruner.expr.semantics import Semantics
+from pruner.expr.sql import parse_predicate
+from pruner.pipeline.evaluation import evaluate
+from pruner.schema import Field
+
+_UTC = datetime.UTC
+
+
+def _moment(text: str) -> datetime.datetime:
+    return datetime.datetime.fromisoformat(text).replace(tzinfo=_UTC)
+
+
+MOMENTS = [
+    _moment(text)
+    for text in (
+        "1900-01-01",
+        "1900-02-28 23:59:59.999999",
+        "1969-12-31 23:59:59.999999",
+        "1970-01-01",
+        "1972-06-30 23:59:59",
+        "2000-02-29 12:00",
+        "2004-12-31 23:30",
+        "2005-01-01 00:00:01",
+        "2015-12-31",
+        "2016-01-03 05:06:07.000001",
+        "2020-12-31 11:11:11.999999",
+        "2021-01-01",
+        "2022-03-27 01:30",
+        "2022-10-30 02:30",
+        "2024-02-29 09:08:07",
+        "9999-12-31 23:59:59.999999",
+    )
+]
+NUMBERS = [0, 1, -1, 7, -7, 8, 127, -128, 255, 1000, -1000, 32767, 99_999, -99_999, 1_000_000, 5]
+DOUBLES = [
+    0.0,
+    -0.0,
+    1.5,
+    -1.5,
+    0.1,
+    1e300,
+    -1e300,
+    5e-324,
+    1e308,
+    3.0,
+    2.0**53,
+    0.2,
+    0.3,
+    -7.0,
+    math.inf,
+    math.nan,
+]
+TEXTS = [
+    "",
+    "a",
+    "A",
+    "aB",
+    " a ",
+    "a.b",
+    "z" * 40,
+    "0",
+    "~",
+    "\x7f",
+    "a'b",
+    'a"b',
+    "\t",
+    "tEXT",
+    "Mixed Case",
+    "%_",
+]
+
+
+@dataclass(frozen=True)
+class Form:
+    """One function in the spellings of the engines, and the row of the registry that it stands for."""
+
+    row: str
+    duckdb: str
+    spark: str | None = None
+    trino: str | None = None
+
+
+def _same(row: str, text: str) -> Form:
+    return Form(row, text, text, text)
+
+
+FORMS = (
+    Form(
+        "format",
+        "strftime(ts, '%Y-%m-%d %H:%M:%S')",
+        "date_format(ts, 'yyyy-MM-dd HH:mm:ss')",
+        "date_format(ts, '%Y-%m-%d %H:%i:%s')",
+    ),
+    Form(
+        "format", "strftime(ts, '%m/%d/%Y')", "date_format(ts, 'MM/dd/yyyy')", "date_format(ts, '%m/%d/%Y')"
+    ),
+    Form("format", "strftime(ts, '%H')", "date_format(ts, 'HH')", "date_format(ts, '%H')"),
+    Form("format", "strftime(ts, '%j')", "date_format(ts, 'DDD')", "date_format(ts, '%j')"),
+    *(_same(part, f"{part}(ts)") for part in ("year", "quarter", "month", "day", "hour", "minute", "second")),
+    Form("day of year", "dayofyear(ts)", "dayofyear(ts)", "day_of_year(ts)"),
+    Form("day of week, Monday 1", "isodow(ts)", None, "day_of_week(ts)"),
+    Form("day of week, Sunday 0", "dayofweek(ts)"),
+    Form("week", "week(ts)", "weekofyear(ts)", "week(ts)"),
+    _same("date", "CAST(ts AS DATE)"),
+    *(
+        _same("date_trunc", f"date_trunc('{unit}', ts)")
+        for unit in ("year", "quarter", "month", "day", "hour", "minute", "second")
+    ),
+    _same("upper", "upper(s)"),
+    _same("lower", "lower(s)"),
+    _same("length", "length(s)"),
+    _same("substring", "substring(s, 2, 3)"),
+    Form("substring", "left(s, 2)", "left(s, 2)", "substr(s, 1, 2)"),
+    _same("join", "s || '-x'"),
+    Form("text", "CAST(n AS VARCHAR)", "CAST(n AS STRING)", "CAST(n AS VARCHAR)"),
+    _same("double", "CAST(n AS DOUBLE)"),
+    _same("add", "n + 3"),
+    _same("add", "x + x"),
+    _same("subtract", "n - m"),
+    _same("subtract", "x - n"),
+    _same("multiply", "n * 3"),
+    _same("multiply", "x * x"),
+    _same("modulo", "n % 8"),
+    _same("negate", "-n"),
+    _same("abs", "abs(n)"),
+)
+
+
+def rows(zone: str | None) -> pa.Table:
+    """The values, those of a row having nothing to do with each other; the last row is NULL but for its number."""
+    columns: dict[str, tuple[list[Any], pa.DataType]] = {
+        "ts": (MOMENTS, pa.timestamp("us", "UTC") if zone else pa.timestamp("us")),
+        "n": (NUMBERS, pa.int32()),
+        "m": (NUMBERS[::-1], pa.int64()),
+        "x": (DOUBLES, pa.float64()),
+        "s": (TEXTS, pa.string()),
+    }
+    found: dict[str, Any] = {"k": pa.array(range(len(MOMENTS) + 1), pa.int32())}
+    for name, (values, type_) in columns.items():
+        plain = [each.replace(tzinfo=None) if name == "ts" and not zone else each for each in values]
+        found[name] = pa.array([*plain, None], type_)
+    return pa.table(found)
+
+
+def evaluated(text: str, dialect: str, table: pa.Table) -> list[Any]:
+    """What the kernel makes of an expression in the SQL of an engine, in UTC."""
+
+    def find(column: Column) -> Field:
+        return Field(column.path, table.schema.field(column.path[0]).type)
+
+    found = canonical(parse_predicate(text, Semantics(engine=dialect, zone="UTC")), find, dialect)
+    values = evaluate(found.expression, {path: table.column(path[0]) for path in found.columns}).values
+    assert values is not None, text
+    return values.to_pylist()
+
+
+def comparable(value: Any) -> Any:
+    """A value that equals itself, however an engine's client gives it."""
+    match value:
+        case float():
+            return "NaN" if math.isnan(value) else value.hex()
+        case datetime.datetime():
+            return value.replace(tzinfo=None).isoformat(timespec="microseconds")
+        case _:
+            return value
