@@ -82,6 +82,11 @@ class Rewriter:
         self._zone = "UTC"  # of the session that ran the last statement
         self._remembered = RememberedRewritings()
 
+    @property
+    def shadow(self) -> Shadow:
+        """The database in which statements are planned."""
+        return self._shadow
+
     def rewrite(self, statement: Statement, relation_of: RelationOf) -> Rewritten | None:
         """Plan each scan and put the files to read in the place of the tables.
 

@@ -12,6 +12,7 @@ import duckdb
 
 from pruner.errors import PrunerError, TableError
 from pruner_duckdb.answers import Answers, Changes
+from pruner_duckdb.index_statements import shown_instead
 from pruner_duckdb.merging import TableChanged
 from pruner_duckdb.predicates import Parameters
 from pruner_duckdb.prepared import PreparedStatements, WrongArgumentsError
@@ -112,6 +113,9 @@ class Runner:
         Raises:
             LearnedViews: begin again.
         """
+        about_index = shown_instead(statement, self.rewriter.shadow)
+        if about_index is not None:
+            return statement.with_text(about_index).call()
         if self._outlives(statement):
             return None
         statement = self.written_out(statement)
