@@ -36,33 +36,21 @@ _BOUNDS = ("integer", "decimal", "float", "bytes")
 
 
 class FilesOfSlices:
-    """The files of a snapshot by the ids that statistics have, computed once for all columns."""
+    """The files of a snapshot by the ids that statistics have, worked out once for all columns."""
 
     def __init__(self, snapshot: Snapshot) -> None:
-        self.count = len(snapshot)
         paths: list[Any] = snapshot.partitions.paths.to_pylist()
-        partitions = [partition_id(path).decode() for path in paths]
-        of_slice: list[int] = snapshot.partition_ordinals.tolist()
-        bases: list[str | None] = snapshot.columns.column("base_file").to_pylist()
-        names: list[str] = []
-        slices: list[int] = []
-        for at, base in enumerate(bases):
-            if base is not None:
-                names.append(partitions[of_slice[at]] + base.rpartition("/")[2])
-                slices.append(at)
-        for at, log in _logs(snapshot):
-            names.append(partitions[of_slice[at]] + log.rpartition("/")[2])
-            slices.append(at)
-        self.names: pa.Array[Any] = pa.array(names, pa.string())
-        self.slices: NDArray[np.int64] = np.array(slices, np.int64)
-        self.of_each: NDArray[np.int64] = np.bincount(self.slices, minlength=self.count)
-
-
-def _logs(snapshot: Snapshot) -> Iterator[tuple[int, str]]:
-    logs: Any = snapshot.columns.column("log_files")
-    for at in np.flatnonzero(snapshot.has_logs).tolist():
-        for log in logs[at].as_py():
-            yield at, log
+        ids: Any = pa.array([partition_id(path).decode() for path in paths], pa.string())
+        partitions = ids.take(pa.array(snapshot.partition_ordinals))
+        bases: Any = snapshot.columns.column("base_file").combine_chunks()
+        logs: Any = snapshot.columns.column("log_files").combine_chunks()
+        of_base = np.flatnonzero(np.asarray(bases.is_valid()))
+        of_log = np.asarray(compute.list_parent_indices(logs)).astype(np.int64)
+        uris = pa.concat_arrays([bases.drop_null(), compute.list_flatten(logs)])
+        self.slices: NDArray[np.int64] = np.concatenate([of_base, of_log])
+        self.of_each: NDArray[np.int64] = np.bincount(self.slices, minlength=len(snapshot))
+        names = compute.replace_substring_regex(uris, pattern="^.*/", replacement="")
+        self.names = compute.binary_join_element_wise(partitions.take(pa.array(self.slices)), names, "")
 
 
 def stat_records(

@@ -26,8 +26,10 @@ NAME = "hudi.column_stats"
 """How reports call Hudi's own column statistics."""
 
 _USING = "column_stats"
-_NOT_READ = "not used: this version does not read it"
+_ONE_PLACE = "not used: it knows one place of a key, and writers may have inserted the key twice"
+_NOT_READ = "not used: this version does not ask it"
 _UNUSED = {
+    "record_index": _ONE_PLACE,
     "files": "not used: the table is listed by its timeline and files",
     "partition_stats": "not used: a record does not say which files it is about, so it cannot be joined to a snapshot",
 }
@@ -91,4 +93,10 @@ def described(indexes: HudiIndexes | None, *, used: bool) -> dict[str, str]:
     names = () if indexes is None else indexes.names
     if not used:
         return dict.fromkeys(names, "switched off (hudi_indexes)")
-    return {name: "used" if name == COLUMN_STATS else _UNUSED.get(name, _NOT_READ) for name in names}
+    return {name: _use(name) for name in names}
+
+
+def _use(name: str) -> str:
+    if name.startswith("secondary_index_"):
+        return _ONE_PLACE
+    return "used" if name == COLUMN_STATS else _UNUSED.get(name, _NOT_READ)

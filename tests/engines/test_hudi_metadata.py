@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import pruner
+import pruner_duckdb
 from pruner.storage.opening import open_store
 from pruner.tables.hudi_metadata.indexes import HudiIndexes, StatCache
 from pruner.tables.hudi_metadata.payloads import BLOOM, FILES, LOCATION, SECONDARY, STATS, body
@@ -249,3 +250,18 @@ def test_files_from_before_a_column_hold_null(name: str, opened: Callable[[str],
     found = opened(name)
     assert len(found.groups("note IS NULL")) >= 6
     assert found.groups("note IS NULL") <= found.kept("note IS NULL")
+
+
+@pytest.mark.parametrize("name", ["cow_v9", "mor_v9"])
+def test_duckdb_prunes_by_them(name: str, indexed: HudiTables, tmp_path: Path) -> None:
+    path = indexed.path(name)
+    options = {"uri": str(path), "index_uri": str(tmp_path / "index")}
+    con = pruner_duckdb.connect({"t": options})
+    expected = _sql(
+        f"SELECT id FROM '{path.with_name('rows.parquet')}/*.parquet' WHERE seats > 90 ORDER BY id"
+    )
+    assert con.execute("SELECT id FROM t WHERE seats > 90 ORDER BY id").fetchall() == expected.fetchall()
+    (scan,) = con.last_plans
+    assert scan.plan is not None
+    assert scan.plan.kept <= scan.plan.total / 2
+    assert "hudi.column_stats" in scan.plan.explain()

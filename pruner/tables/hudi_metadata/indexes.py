@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from threading import Lock
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,7 @@ from pruner.tables.hudi_metadata.stats import STAT_SCHEMA, newest, stat_rows, st
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from pruner.storage.store import Store
     from pruner.tables.hfile.reader import HFile
     from pruner.tables.hudi_timeline import Timeline
 
@@ -69,11 +71,16 @@ class HudiIndexes:
 
     def __init__(self, root: str, options: Mapping[str, str], timeline: Timeline, cache: StatCache) -> None:
         self.names = partitions_of(timeline)
-        self._store = open_store(f"{root}/{METADATA_PATH}", dict(options))
+        self._root = root
+        self._options = dict(options)
         self._timeline = timeline
         self._cache = cache
         self._lock = Lock()
         self._groups: dict[str, list[FileGroup]] = {}
+
+    @cached_property
+    def _store(self) -> Store:
+        return open_store(f"{self._root}/{METADATA_PATH}", self._options)
 
     @property
     def version(self) -> int:

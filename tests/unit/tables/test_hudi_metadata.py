@@ -66,6 +66,13 @@ def test_statistics_prune_with_nothing_beside_the_table(made: Made) -> None:
     assert not Path(f"{made.table.root}.pruner").exists()
 
 
+@pytest.mark.parametrize("engine", ["duckdb", "spark", "trino"])
+@pytest.mark.parametrize("scan_mode", ["snapshot", "read_optimized"])
+def test_they_serve_every_engine(engine: str, scan_mode: Any, made: Made) -> None:
+    semantics = pruner.Semantics(engine=engine, scan_mode=scan_mode)
+    assert made.open().plan("id = 15", semantics=semantics).kept == 1
+
+
 def test_they_can_be_left_alone(made: Made) -> None:
     assert made.kept("id = 15", hudi_indexes=False) == [0, 1, 2, 3]
     assert made.open(hudi_indexes=False).status().hudi_indexes["column_stats"].startswith("switched off")
