@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import operator
+import random
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,6 +17,8 @@ import pytest
 
 import pruner
 import pruner_duckdb
+from pruner.expr.nodes import Column, Compare, Literal, Operator
+from pruner.expr.types import unit_of
 from tests.support import plain_duckdb
 from tests.support.parquet_types import times
 
@@ -196,3 +200,50 @@ def test_python_engines_get_the_values_of_the_files(tmp_path: Path) -> None:
     assert isinstance(frame, pl.DataFrame)
     assert frame["us"].to_list() == expected.column("us").to_pylist()
     assert frame["id"].to_list() == stored.column("id").to_pylist()
+
+
+_MOMENTS: dict[Operator, Callable[[Any, Any], bool]] = {
+    Operator.EQ: operator.eq,
+    Operator.NE: operator.ne,
+    Operator.LT: operator.lt,
+    Operator.LE: operator.le,
+    Operator.GT: operator.gt,
+    Operator.GE: operator.ge,
+}
+
+
+@pytest.mark.parametrize("engine", ["polars", "pyarrow"])
+def test_expressions_of_python_engines_lose_no_row_whatever_the_unit(tmp_path: Path, engine: str) -> None:
+    root, rng = write(tmp_path / "t", by_pyarrow), random.Random(7)
+    table = pruner.open_table(str(root))
+    table.create_index("stats", on=["ms", "us", "ns", "id"])
+    table.create_index("values", on=["ms", "us", "ns"], using="bitmap")
+    held = [rows_of(number) for number in range(4)]
+    nanoseconds = {"ms": 10**6, "us": 1000, "ns": 1}
+    dropped = 0
+    for _ in range(150):
+        column, compared = rng.choice(["ms", "us", "ns", "id"]), rng.choice(list(_MOMENTS))
+        chunks: list[Any] = [rows.column(column).combine_chunks() for rows in held]
+        if column == "id":
+            found = [chunk.storage.to_pylist() for chunk in chunks]
+            value: Any = rng.choice(found[rng.randrange(4)])
+            literal = Literal(value, pa.binary(16))
+        else:
+            numbers = [
+                chunk.cast(pa.int32() if column == "ms" else pa.int64()).to_pylist() for chunk in chunks
+            ]
+            found = [[n * nanoseconds[column] for n in each if n is not None] for each in numbers]
+            type_ = rng.choice([pa.time64("us"), pa.time64("ns")])
+            scale = nanoseconds[unit_of(type_)]
+            moment = rng.choice(found[rng.randrange(4)]) // scale + rng.choice([0, 0, 1, -1])
+            literal, value = Literal(moment, type_), moment * scale
+        plan = table.plan(
+            Compare(compared, Column((column,)), literal), semantics=pruner.Semantics(engine=engine)
+        )
+        kept = {int(Path(file).stem) for file in plan.files}
+        matching = {
+            at for at, values in enumerate(found) if any(_MOMENTS[compared](v, value) for v in values)
+        }
+        assert matching <= kept, (column, compared, literal)
+        dropped += 4 - len(kept)
+    assert dropped > 200
