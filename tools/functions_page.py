@@ -10,7 +10,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from pruner.expr.functions.rows import FUNCTIONS
+from pruner.expr.functions.rows import FUNCTIONS, Function
 
 PAGE: Final = Path(__file__).resolve().parent.parent / "docs" / "functions.md"
 ENGINES: Final = {"duckdb": "DuckDB", "spark": "Spark", "trino": "Trino"}
@@ -22,9 +22,13 @@ Plain statistics of a column, and its bitmap, serve conditions on functions of i
 needed. `year(ts) = 2024` is asked of `ts` as a range, `lower(city) = 'paris'` as the texts that may come to it.
 
 Each row is a rule with a domain: the values for which the engines named were compared with it, over the edges of every
-type (tests/engines/test_functions_duckdb.py and its like). A file with a value outside the domain is kept, as is every
-file where the engine is not named. So a file is kept, too, in which the function raises an error, and the engine
-raises it. Functions of functions are taken apart four deep. The page is made from the registry by `make api`.
+type, by `tests/engines/test_functions_duckdb.py`, `…_spark.py` (in ANSI mode and out of it) and `…_trino.py`. They fail
+when an engine changes its mind. A file with a value outside the domain is kept, as is every file where the engine is
+not named. So a file is kept, too, in which the function raises an error, and the engine raises it. Functions of
+functions are taken apart four deep. The page is made from the registry by `make api`.
+
+Spark's optimizer and Trino's make ranges of some of these themselves. `year(ts) = 2024` and `date_trunc('day', ts) = …`
+come from Trino as ranges of `ts`. What they leave as functions is taken from the expressions that they hand over.
 
 | function | comparisons | of which values | {titles} |
 |---|---|---|{dashes}|
@@ -55,12 +59,19 @@ minutes for clocks that differ. Spark and Trino put the moment in before pruner 
 """
 
 
+def _spelled(function: Function, engine: str) -> str:
+    """How an engine spells a function that it agrees about, or why nothing is known of its own."""
+    if engine in function.written:
+        return f"`{function.written[engine]}`"
+    return f"– ({function.missing[engine]})"
+
+
 def page() -> str:
     """The text of docs/functions.md."""
     head = HEAD.format(titles=" | ".join(ENGINES.values()), dashes="|".join(["---"] * len(ENGINES)))
     rows: list[str] = []
     for function in FUNCTIONS.values():
-        spelled = (f"`{function.written[each]}`" if each in function.written else "" for each in ENGINES)
+        spelled = (_spelled(function, each) for each in ENGINES)
         rows.append(
             f"| {function.name} | {function.operators} | {function.domain} | {' | '.join(spelled)} |\n"
         )

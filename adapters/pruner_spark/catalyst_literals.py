@@ -20,13 +20,15 @@ from pruner.expr.clock import date_of, day_number
 from pruner.expr.floats import Width, nearest
 from pruner.expr.nodes import Literal
 from pruner.expr.types import is_instant, is_string, is_temporal
-from pruner.expr.values import LiteralValue
+from pruner.expr.values import Interval, LiteralValue
 from pruner_spark.catalyst_source import JsonNode, Source, UndecodableError
 
 FIRST_DAY: Final = day_number(datetime.date.min)
 LAST_DAY: Final = day_number(datetime.date.max)
 
 _NOT_FINITE: Final = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
+_MONTHS: Final = ("interval year", "interval month")
+_DAY_TIME: Final = ("interval day", "interval hour", "interval minute", "interval second")
 _REPLACEMENT = "\ufffd"
 _BYTES = re.compile(r"X'([0-9A-Fa-f]*)'", re.ASCII)
 _BYTES_LIST = re.compile(
@@ -63,6 +65,23 @@ def literal(node: JsonNode, place: int, data_type: pa.DataType, source: Source) 
     else:
         value = _parsed(text, data_type)
     return Literal(value, data_type)
+
+
+def interval(node: JsonNode, place: int, source: Source) -> Literal:
+    """Return the literal of an interval of months, or of days and a part of a day.
+
+    Spark adds whole days by the calendar of the zone, however the interval was written.
+
+    Raises:
+        UndecodableError: it is NULL, or one of the old intervals that hold both.
+    """
+    names_months = str(node["dataType"]).startswith(_MONTHS)
+    if node.get("value") is None or not (names_months or str(node["dataType"]).startswith(_DAY_TIME)):
+        raise UndecodableError("an interval in another form")
+    count = _whole(source.literal_value(place))
+    if names_months:
+        return Literal(Interval(months=count), pa.month_day_nano_interval())
+    return Literal(Interval(nanoseconds=count * 1000).with_whole_days(), pa.month_day_nano_interval())
 
 
 def set_literals(place: int, data_type: pa.DataType, source: Source) -> tuple[Literal, ...]:

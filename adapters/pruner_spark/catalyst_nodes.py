@@ -14,6 +14,7 @@ import pyarrow as pa
 from pruner.errors import SchemaError
 from pruner.expr.casts import undo_cast
 from pruner.expr.nodes import (
+    FALSE,
     And,
     Call,
     Column,
@@ -27,7 +28,8 @@ from pruner.expr.nodes import (
 )
 from pruner.expr.types import is_naive_timestamp, is_string
 from pruner_spark import catalyst_conditions as conditions
-from pruner_spark.catalyst_literals import literal, set_literals
+from pruner_spark.catalyst_functions import MAKERS, Make, cast_function
+from pruner_spark.catalyst_literals import interval, literal, set_literals
 from pruner_spark.catalyst_part import (
     BOOLEAN,
     DEEPEST,
@@ -53,8 +55,6 @@ _CLASSES = "org.apache.spark.sql.catalyst.expressions."
 _METADATA_COLUMN = "__metadata_col"
 _FIELD_ID = "parquet.field.id"
 _COLLATIONS = "__COLLATIONS"
-_TEXT_FUNCTIONS: Final = ("Upper", "Lower", "Substring", "Concat")
-_NUMBER_FUNCTIONS: Final = ("Length", "Year", "Month", "Hour", "Minute", "Second")
 
 
 class Nodes:
@@ -176,6 +176,8 @@ class Nodes:
 
     def literal(self, node: JsonNode, place: int, _: list[Part]) -> Part:
         """A constant."""
+        if str(node["dataType"]).startswith("interval "):
+            return Part(interval(node, place, self._source), null=FALSE)
         data_type = self._type(node["dataType"], "a literal of a type that is not supported")
         made = literal(node, place, data_type, self._source)
         return Part(made, data_type, null=Constant(made.value is None))
@@ -193,6 +195,12 @@ class Nodes:
             if isinstance(operand.expr, Literal):
                 self._require_zone(node)
             return Part(made, target, null=operand.is_null, moment=operand).over(children)
+        function = cast_function(operand.type, target)
+        if function is not None:
+            self._require_zone(node)
+            made = Call(function, (operand.expr,), target)
+            whole = not pa.types.is_integer(target)
+            return Part(made, target, null=operand.is_null if whole else None).over(children)
         mode = self._source.cast_mode(place)
         if mode == "TRY":
             made = Call("try_cast", (operand.expr,), target)
@@ -205,10 +213,11 @@ class Nodes:
         [child] = children
         return child
 
-    def function(self, name: str, result: pa.DataType, node: JsonNode, children: list[Part]) -> Part:
-        """A function by its canonical name; one that reads the clock only where the zone is the session's."""
+    def function(self, make: Make, node: JsonNode, children: list[Part]) -> Part:
+        """A function of the registry; one that reads the clock only where the zone is the session's."""
         self._require_zone(node)
-        return Part(Call(name, tuple(child.expr for child in children), result), result).over(children)
+        made, data_type = make(children)
+        return Part(made, data_type).over(children)
 
     def _require_zone(self, node: JsonNode) -> None:
         """Refuse a node that was resolved when the session had another zone, or in another session."""
@@ -245,8 +254,8 @@ def _affix(before: str, after: str) -> Handler:
     return lambda _, __, ___, children: conditions.affix(before, after, children)
 
 
-def _function(name: str, result: pa.DataType) -> Handler:
-    return lambda nodes, node, _, children: nodes.function(name, result, node, children)
+def _function(make: Make) -> Handler:
+    return lambda nodes, node, _, children: nodes.function(make, node, children)
 
 
 _JUNCTIONS: Final[dict[str, type[And] | type[Or]]] = {"And": And, "Or": Or}
@@ -278,9 +287,5 @@ _HANDLERS: Final[dict[str, Handler]] = {
     "Contains": _affix("%", "%"),
     "If": _of(conditions.case),
     "CaseWhen": _of(conditions.case),
-    "DateFormatClass": _function("date_format", pa.string()),
-    "TruncTimestamp": _function("date_trunc", INSTANT),
-    "DayOfMonth": _function("day", pa.int32()),
-    **{class_: _function(class_.lower(), pa.string()) for class_ in _TEXT_FUNCTIONS},
-    **{class_: _function(class_.lower(), pa.int32()) for class_ in _NUMBER_FUNCTIONS},
+    **{class_: _function(make) for class_, make in MAKERS.items()},
 }

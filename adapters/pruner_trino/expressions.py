@@ -24,6 +24,7 @@ from pruner.expr.nodes import (
     Operator,
     conjunction,
 )
+from pruner_trino import functions
 from pruner_trino.comparing import Part, compare, equals_any
 from pruner_trino.messages import (
     CallNode,
@@ -56,10 +57,7 @@ _OPERATORS: Final = {
     "$greater_than": Operator.GT,
     "$greater_than_or_equal": Operator.GE,
 }
-_TEXT_FUNCTIONS: Final = ("concat", "length", "lower", "substring", "upper")
-_TIME_FUNCTIONS: Final = ("date_trunc", "day", "hour", "minute", "month", "second", "year")
-_FUNCTIONS: Final = frozenset(("abs", "$coalesce", "$nullif", *_TEXT_FUNCTIONS, *_TIME_FUNCTIONS))
-"""Functions that keep their names in the expression form: the built-in ones of Trino."""
+_WHOLE_NUMBERS: Final = frozenset({"tinyint", "smallint", "integer", "bigint"})
 
 
 class Expressions:
@@ -169,10 +167,8 @@ class Expressions:
                 return _cast(name.removeprefix("$"), operand, trino_type(node.type))
             case _, [left, right] if name in _OPERATORS:
                 return Part(_compare(_OPERATORS[name], left, right), BOOLEAN)
-            case _ if name in _FUNCTIONS:
-                kind = trino_type(node.type)
-                arguments = tuple(part.expr for part in parts)
-                return Part(Call(name.removeprefix("$"), arguments, kind and kind.arrow), kind)
+            case _ if name in functions.NAMES:
+                return functions.function(name, parts, trino_type(node.type))
             case _:
                 raise NotUnderstood(f"{name[:60]} of {len(parts)} arguments is not understood")
 
@@ -257,6 +253,8 @@ def _cast(function: str, operand: Part, target: TrinoType | None) -> Part:
         raise NotUnderstood("a cast to a type that is not supported")
     if isinstance(operand.expr, Literal):
         raise NotUnderstood("a cast of a constant")
+    if source.name in _WHOLE_NUMBERS and target.name == "varchar" and target.length is None:
+        return Part(Call(function, (operand.expr,), target.arrow), target)
     if source.is_text or target.is_text:
         if source.name != "varchar" or target.name != "varchar" or not operand.stored:
             raise NotUnderstood("a cast between text and another type")

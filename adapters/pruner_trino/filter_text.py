@@ -33,6 +33,21 @@ _OPERATORS: Final = {
     ">=": "$greater_than_or_equal",
     "≡": "$identical",
 }
+_ARITHMETIC: Final = {
+    "$operator$add": "$add",
+    "$operator$subtract": "$subtract",
+    "$operator$multiply": "$multiply",
+    "$operator$negation": "$negate",
+}
+_RESULTS: Final = {
+    "$not": "boolean",
+    "starts_with": "boolean",
+    "date": "date",
+    **dict.fromkeys(("year", "quarter", "month", "day", "hour", "minute", "second", "length"), "bigint"),
+    **dict.fromkeys(("lower", "upper", "substring", "substr"), "varchar"),
+}
+_OF_LAST_ARGUMENT: Final = frozenset({*_ARITHMETIC.values(), "abs", "date_trunc", "date_add"})
+"""Functions whose results are of the type of their last argument."""
 _PATTERN = re.compile(r"\[(.*?)\](?:\[(.)\])?", re.DOTALL)
 _TYPE = re.compile(r"[a-z]+(?:\(\d+(?:,\d+)?\))?(?: with time zone)?")
 _INTEGER = re.compile(r"-?\d{1,20}", re.ASCII)
@@ -150,8 +165,8 @@ class _Reader:
             return self._skipped(start)
         if name.text == "$like":
             return _like(arguments)
-        built_in = name.text.startswith("$not")
-        return CallNode(name.text, "boolean" if built_in else _UNKNOWN_TYPE, arguments)
+        function = _ARITHMETIC.get(name.text, name.text)
+        return CallNode(function, _result_type(function, arguments), arguments)
 
     def _cast_type(self) -> str:
         self._take("AS")
@@ -250,6 +265,15 @@ def value_of_text(type_: str, text: str) -> Any:
             return iso.wall // DAY if moment == "date" else {"micros": micros, "picos": rest * 1000}
         case _:
             return None
+
+
+def _result_type(function: str, arguments: list[Node]) -> str:
+    """The type of a function's result, which the text does not have."""
+    if function in _RESULTS:
+        return _RESULTS[function]
+    if function in _OF_LAST_ARGUMENT and arguments:
+        return arguments[-1].type
+    return _UNKNOWN_TYPE
 
 
 def _like(arguments: list[Node]) -> Node:

@@ -50,6 +50,8 @@ _PLAIN: Final = {
         TrinoType("varbinary", pa.binary()),
         TrinoType("date", pa.date32()),
         TrinoType("varchar", pa.string()),
+        TrinoType("interval day to second", pa.month_day_nano_interval()),
+        TrinoType("interval year to month", pa.month_day_nano_interval()),
     )
 }
 _NAME = re.compile(r"([a-z]+)\((\d{1,10})(?:, ?(\d{1,10}))?\)( with time zone)?", re.ASCII)

@@ -17,6 +17,7 @@ from pruner.expr.clock import date_of, day_number
 from pruner.expr.floats import Width, nearest
 from pruner.expr.nodes import Literal
 from pruner.expr.types import decimal_digits, integer_range, is_instant, timestamp
+from pruner.expr.values import Interval
 from pruner_trino.types import TrinoType
 
 _NOT_FINITE: Final = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
@@ -64,6 +65,11 @@ def literal(value: Any, kind: TrinoType) -> Literal:
             return Literal(date_of(day) if _FIRST_DAY <= day <= _LAST_DAY else day, kind.arrow)
         case "timestamp":
             return _moment(value, instant=is_instant(kind.arrow))
+        case "interval year to month":
+            return Literal(Interval(months=_integer(value, *_INTEGERS["integer"])), kind.arrow)
+        case "interval day to second":
+            milliseconds = _integer(value, *_INTEGERS["bigint"])
+            return Literal(Interval(nanoseconds=milliseconds * 1_000_000).with_whole_days(), kind.arrow)
         case _:
             raise NotUnderstood(f"a constant of type {kind.name} in another form")
 

@@ -189,6 +189,12 @@ class Traits:
     """A wall clock becomes an instant by the session's zone: DuckDB, Spark. Trino's connectors take some for UTC."""
     session_zone_makes_wall_clocks: bool = False
     """An instant becomes a wall clock by the session's zone: DuckDB. Spark reads some naive files as instants."""
+    moment_functions_take_instants: bool = True
+    """`date_trunc` and `unix_millis` make an instant of a date or a wall clock first: Spark."""
+    dates_with_intervals_are_dates: bool = False
+    """`date + INTERVAL` is a date, or fails: Spark and Trino. It is a timestamp in DuckDB."""
+    hours_make_days: bool = True
+    """Each 24 hours of an interval are a day, as long as the zone has it: Spark."""
     takes_nanoseconds_for_utc: bool = True
     """A wall clock beside an instant of nanoseconds may be taken for UTC: DuckDB 2.0 (TIMESTAMPTZ_NS)."""
 
@@ -227,6 +233,8 @@ _ALL: Final = (
         compares_single_precision=True,
         session_zone_makes_instants=True,
         session_zone_makes_wall_clocks=True,
+        moment_functions_take_instants=False,
+        hours_make_days=False,
     ),
     Traits(
         name="spark",
@@ -255,6 +263,9 @@ _ALL: Final = (
         decides_misfits_by_literal=True,
         counts_literal_digits=True,
         session_zone_makes_instants=True,
+        moment_functions_take_instants=True,
+        dates_with_intervals_are_dates=True,
+        hours_make_days=True,
         takes_nanoseconds_for_utc=False,
     ),
     Traits(
@@ -276,6 +287,9 @@ _ALL: Final = (
         lists_follow_sql=True,
         casts_constants_to_null=False,
         decides_misfits_by_literal=False,
+        moment_functions_take_instants=False,
+        dates_with_intervals_are_dates=True,
+        hours_make_days=False,
         takes_nanoseconds_for_utc=False,
     ),
     # Engines in Python read what `pruner_python` hands them. They compare by expressions, and have no SQL here.

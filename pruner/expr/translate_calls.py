@@ -15,6 +15,7 @@ from sqlglot import exp
 
 from pruner.expr.build import any_of
 from pruner.expr.constants import of_one_type
+from pruner.expr.functions.calendar import SHORT_UNITS
 from pruner.expr.literals import in_one_type
 from pruner.expr.nodes import (
     NULL,
@@ -35,6 +36,7 @@ from pruner.expr.now import CURRENT_DATE, CURRENT_WALL, NOW
 from pruner.expr.patterns import literal_beginning, literal_pattern
 from pruner.expr.semantics import NanOrder, Semantics
 from pruner.expr.truth import chosen, is_predicate
+from pruner.expr.types import timestamp
 from pruner.expr.values import Interval
 
 Node: TypeAlias = Any
@@ -46,6 +48,11 @@ _MOMENTS: Final[dict[type[Any], str]] = {
     exp.CurrentTimestamp: NOW,
     exp.CurrentDate: CURRENT_DATE,
     exp.Localtimestamp: CURRENT_WALL,
+}
+_SINCE_1970: Final[dict[type[Any], str]] = {
+    exp.UnixSeconds: "epoch_s",
+    exp.UnixMillis: "epoch_ms",
+    exp.UnixMicros: "epoch_us",
 }
 _PARTS: Final = frozenset({"year", "quarter", "month"})
 _UNITS: Final = {
@@ -84,7 +91,7 @@ class Calls:
     def _of_moments(self, node: Node) -> Expr | None:
         match node:
             case exp.Interval():
-                return _interval(node)
+                return _interval_of(node.this, node.args.get("unit"), self.semantics)
             case exp.Extract(this=exp.Var() as part) if part.name.lower() in _PARTS:
                 return Call(part.name.lower(), (self.value(node.expression),))
             case exp.Extract(this=exp.Var() as part):
@@ -92,17 +99,46 @@ class Calls:
                     "date_part", (Literal(part.name.lower(), pa.string()), self.value(node.expression))
                 )
             case exp.TimestampTrunc(unit=exp.Var() as unit) if not node.args.get("zone"):
-                return Call("date_trunc", (Literal(unit.name.lower(), pa.string()), self.value(node.this)))
+                return self._truncated(unit.name, self._moment(node.this))
+            case exp.DateAdd(unit=exp.Var() as unit, expression=exp.Literal() as count):
+                interval = _interval_of(count, unit, self.semantics)
+                return interval and Call("add", (self.value(node.this), interval))
             case exp.Date() | exp.TsOrDsToDate() if _given(node) - {"safe"} == {"this"}:
                 return Call("cast", (self.value(node.this),), pa.date32())
+            case exp.DateTrunc(unit=exp.Literal() as unit) if self._takes_instants:
+                return self._truncated(unit.name, Call("cast", (self.value(node.this),), pa.date32()))
+            case exp.AddMonths():
+                return self._months_added(node)
             case exp.TsOrDsAdd(unit=exp.Var() as unit) if unit.name.lower() == "day":
                 return Call("add", (self.value(node.this), self.value(node.expression)))
             case exp.UnixToTime() if str(node.args.get("scale")) == "3":
                 return Call("epoch_ms", (self.value(node.this),))
             case exp.TimeToUnix():
                 return Call("epoch", (self.value(node.this),))
+            case _ if self._takes_instants and type(node) in _SINCE_1970:
+                return Call(_SINCE_1970[type(node)], (self._moment(node.this),))
             case _:
                 return None
+
+    @property
+    def _takes_instants(self) -> bool:
+        return self.semantics.traits.moment_functions_take_instants
+
+    def _moment(self, node: Node) -> Expr:
+        """A moment as the engine hands it to functions of moments."""
+        value = self.value(node)
+        return Call("cast", (value,), timestamp("us", instant=True)) if self._takes_instants else value
+
+    def _truncated(self, unit: str, moment: Expr) -> Expr:
+        name = SHORT_UNITS.get(unit.lower(), unit.lower()) if self._takes_instants else unit.lower()
+        return Call("date_trunc", (Literal(name, pa.string()), moment))
+
+    def _months_added(self, node: Node) -> Expr | None:
+        months = self.value(node.expression)
+        if not isinstance(months, Literal) or not isinstance(months.value, int) or not self._takes_instants:
+            return None
+        interval = Literal(Interval(months=months.value), pa.month_day_nano_interval())
+        return Call("add", (Call("cast", (self.value(node.this),), pa.date32()), interval))
 
     def _of_values(self, node: Node) -> Expr | None:
         match node:
@@ -228,8 +264,7 @@ def _given(node: Node) -> set[str]:
     return {name for name, argument in node.args.items() if argument not in (None, [], False)}
 
 
-def _interval(node: Node) -> Literal | None:
-    unit, count = node.args.get("unit"), node.this
+def _interval_of(count: Node, unit: Node, semantics: Semantics) -> Literal | None:
     if not isinstance(unit, exp.Var) or not isinstance(count, exp.Literal):
         return None
     one = _UNITS.get(unit.name.lower().removesuffix("s"))
@@ -238,6 +273,8 @@ def _interval(node: Node) -> Literal | None:
         return None
     number = int(text)
     value = Interval(one.months * number, one.days * number, one.nanoseconds * number)
+    if semantics.traits.hours_make_days:
+        value = value.with_whole_days()
     return Literal(value, pa.month_day_nano_interval())
 
 

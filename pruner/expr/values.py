@@ -23,7 +23,10 @@ import datetime
 import re
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import TypeAlias
+from typing import Final, TypeAlias
+
+_DAY: Final = 86_400_000_000_000
+"""Nanoseconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +39,12 @@ class Interval:
 
     def __neg__(self) -> Interval:
         return Interval(-self.months, -self.days, -self.nanoseconds)
+
+    def with_whole_days(self) -> Interval:
+        """The interval with each 24 hours as a day; what is left has the sign of the hours."""
+        days, part = divmod(abs(self.nanoseconds), _DAY)
+        sign = 1 if self.nanoseconds >= 0 else -1
+        return Interval(self.months, self.days + sign * days, sign * part)
 
 
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", re.IGNORECASE | re.ASCII)

@@ -23,7 +23,8 @@ from pruner.expr.sql import parse_predicate
 from pruner.schema import Field, TableSchema
 from pruner_duckdb.gets import scan_predicates
 from pruner_duckdb.shadow import Relation, Shadow
-from tests.support.function_forms import ARROW_TYPES, FORMS, Form, column, values_of
+from tests.support.function_conditions import conditions, constants
+from tests.support.function_forms import ARROW_TYPES, FORMS, Form, column, functions_in, values_of
 from tests.support.profiles import examples, seed
 from tests.unit.expr.outcomes import outcomes
 
@@ -82,28 +83,11 @@ class Judge:
         return []
 
 
-def conditions(rng: random.Random, form: Form, judge: Judge, count: int) -> list[str]:
-    """Conditions with constants among the function's own results, or beside them."""
+def asked_of(rng: random.Random, form: Form, judge: Judge, count: int) -> list[str]:
+    """Conditions over a function with constants among its own results."""
     function = form.written["duckdb"]
-    shown = {str(row[0]) for row in judge.ask(f"CAST({function} AS VARCHAR)") if row[0] is not None}
-    plain = sorted(each for each in shown if _is_plain(each, form.result))
-    literals = [_literal(rng.choice(plain), form.result) for _ in range(3 * count)]
-    found: list[str] = []
-    for one, two, three in zip(*[iter(literals)] * 3, strict=True):
-        found += [f"{function} {operator} {one}" for operator in ("=", "<>", "<", "<=", ">", ">=")]
-        found += [
-            f"{two} < {function}",
-            f"{function} IN ({one}, {two})",
-            f"{function} NOT IN ({one}, {three})",
-        ]
-        found += [f"{function} BETWEEN {min(one, two)} AND {max(one, two)}", f"NOT ({function} > {three})"]
-    return [*found, f"({function}) IS NULL", f"({function}) IS NOT NULL"]
-
-
-def _is_plain(text: str, result: str) -> bool:
-    if result in ("date", "wall", "instant"):
-        return len(text.partition("-")[0]) == 4 and "BC" not in text
-    return True
+    shown = [row[0] for row in judge.ask(f"CAST({function} AS VARCHAR)")]
+    return conditions(function, constants(rng, shown, form.result, _literal, count))
 
 
 def _literal(text: str, result: str) -> str:
@@ -123,7 +107,7 @@ def check(form: Form, kind: str, zone: str, rng: random.Random, count: int) -> i
     """Hold conditions over one function against DuckDB; returns of how many something was ruled out."""
     values = values_of(kind)
     judge = Judge(form.written["duckdb"], kind, rng.sample(values, min(MOST_VALUES, len(values))), zone)
-    asked = conditions(rng, form, judge, count)
+    asked = asked_of(rng, form, judge, count)
     answers = list(zip(*judge.ask(*(f"({each})" for each in asked)), strict=True))
     semantics = Semantics(zone=zone)
     schema = TableSchema((Field(("c",), ARROW_TYPES[kind]),))
@@ -161,42 +145,4 @@ def test_no_rule_rules_out_what_duckdb_answers(form: Form, kind: str):
 
 def test_every_row_for_duckdb_is_proved_here():
     named = {name for name, row in FUNCTIONS.items() if "duckdb" in row.written}
-    used: set[str] = set()
-    for form, kind in CASES:
-        semantics = Semantics(zone="UTC")
-        used |= _functions(parse_predicate(f"{form.written['duckdb']} IS NULL", semantics), kind)
-    assert named <= used
-
-
-def _functions(node: Any, kind: str) -> set[str]:
-    from pruner.expr.nodes import Call, IsNull
-
-    match node:
-        case IsNull(operand):
-            return _functions(operand, kind)
-        case Call("cast", (operand,), target):
-            names = {
-                "cast to date",
-                "cast to text",
-                "cast to an integer",
-                "cast to instant",
-                "cast to wall clock",
-            }
-            return {name for name in names if _casts(name, target)} | _functions(operand, kind)
-        case Call(name, arguments):
-            moments = {"add": "later", "subtract": "earlier"} if kind in ("date", "wall", "instant") else {}
-            below = (_functions(each, kind) for each in arguments)
-            return {moments.get(name, name)}.union(*below)
-        case _:
-            return set()
-
-
-def _casts(name: str, target: Any) -> bool:
-    types = pa.types
-    return {
-        "cast to date": types.is_date(target),
-        "cast to text": types.is_string(target),
-        "cast to an integer": types.is_integer(target),
-        "cast to instant": types.is_timestamp(target) and target.tz is not None,
-        "cast to wall clock": types.is_timestamp(target) and target.tz is None,
-    }[name]
+    assert named <= functions_in("duckdb")

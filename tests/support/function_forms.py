@@ -6,10 +6,14 @@
 from __future__ import annotations
 
 import datetime
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
+
+from pruner.expr.nodes import Call, IsNull
+from pruner.expr.semantics import Semantics
+from pruner.expr.sql import parse_predicate
 
 _EPOCH = datetime.date(1970, 1, 1)
 SECOND = 1_000_000
@@ -63,39 +67,60 @@ FORMS: tuple[Form, ...] = (
     _same("CAST(c AS DATE)", ("wall", "instant"), "date"),
     _same("year(CAST(c AS DATE))", ("wall", "instant"), "number"),
     *(
-        _same(f"date_trunc('{unit}', c)", types, result)
-        for unit, types, result in (
-            ("year", ("date",), "date"),
-            ("month", ("date",), "date"),
-            ("week", ("date",), "date"),
-            ("day", ("wall",), "wall"),
-            ("hour", ("wall",), "wall"),
-            ("quarter", ("wall",), "wall"),
-            ("week", ("wall",), "wall"),
-            ("second", ("wall",), "wall"),
-            ("day", ("instant",), "instant"),
-            ("month", ("instant",), "instant"),
-            ("hour", ("instant",), "instant"),
+        _same(f"date_trunc('{unit}', c)", types, result, engines)
+        for unit, types, result, engines in (
+            ("year", ("date",), "date", "duckdb trino"),
+            ("month", ("date",), "date", "duckdb trino"),
+            ("week", ("date",), "date", "duckdb trino"),
+            ("day", ("wall",), "wall", "duckdb trino"),
+            ("hour", ("wall",), "wall", "duckdb trino"),
+            ("quarter", ("wall",), "wall", "duckdb trino"),
+            ("week", ("wall",), "wall", "duckdb trino"),
+            ("second", ("wall",), "wall", "duckdb trino"),
+            ("day", ("instant",), "instant", "duckdb spark"),
+            ("month", ("instant",), "instant", "duckdb spark"),
+            ("hour", ("instant",), "instant", "duckdb spark"),
+            ("mm", ("instant",), "instant", "spark"),
+            ("week", ("instant",), "instant", "spark"),
+            ("minute", ("instant",), "instant", "spark"),
         )
     ),
+    *(_same(f"trunc(c, '{unit}')", ("date",), "date", "spark") for unit in ("year", "MM", "quarter", "week")),
     _same("c + INTERVAL '1' DAY", ("wall",), "wall"),
     _same("c - INTERVAL '36' HOUR", ("wall",), "wall"),
     _same("c + INTERVAL '1' MONTH", ("wall",), "wall"),
     _same("c - INTERVAL '13' MONTH", ("wall",), "wall"),
-    _same("c + INTERVAL '1' DAY", ("instant",), "instant"),
-    _same("c - INTERVAL '5' HOUR", ("instant",), "instant"),
-    _same("c + INTERVAL '1' MONTH", ("date",), "wall"),
-    _same("c - INTERVAL '10' DAY", ("date",), "wall"),
-    Form({"duckdb": "c + 7", "spark": "date_add(c, 7)"}, ("date",), "date"),
+    _same("c + INTERVAL '1' DAY", ("instant",), "instant", "duckdb spark"),
+    _same("c - INTERVAL '5' HOUR", ("instant",), "instant", "duckdb spark"),
+    _same("c - INTERVAL '36' HOUR", ("instant",), "instant", "duckdb spark"),
+    _same("c + INTERVAL '1' MONTH", ("date",), "wall", "duckdb"),
+    _same("c + INTERVAL '1' MONTH", ("date",), "date", "spark trino"),
+    _same("c - INTERVAL '13' MONTH", ("date",), "date", "spark trino"),
+    _same("add_months(c, -3)", ("date",), "date", "spark"),
+    _same("c - INTERVAL '10' DAY", ("date",), "wall", "duckdb"),
+    _same("c - INTERVAL '10' DAY", ("date",), "date", "spark trino"),
+    Form({"duckdb": "c + 7", "spark": "date_add(c, 7)", "trino": "date_add('day', 7, c)"}, ("date",), "date"),
     Form({"duckdb": "c - 7", "spark": "date_sub(c, 7)"}, ("date",), "date"),
+    _same("date_add(c, -400)", ("date",), "date", "spark"),
     _same("epoch_ms(c)", _MOMENTS, "number", "duckdb"),
     _same("epoch_us(c)", _MOMENTS, "number", "duckdb"),
+    _same("unix_seconds(c)", ("instant",), "number", "spark"),
+    _same("unix_millis(c)", ("instant",), "number", "spark"),
+    _same("unix_micros(c)", ("instant",), "number", "spark"),
+    _same("CAST(c AS BIGINT)", ("instant",), "number", "spark"),
     _same("CAST(c AS TIMESTAMPTZ)", _WALLS, "instant", "duckdb"),
-    _same("CAST(c AS TIMESTAMP)", ("instant",), "wall", "duckdb"),
+    Form({"duckdb": "CAST(c AS TIMESTAMP)", "spark": "CAST(c AS TIMESTAMP_NTZ)"}, ("instant",), "wall"),
+    _same("to_date(c)", ("wall", "instant"), "date", "spark"),
+    _same("extract(year FROM c)", _MOMENTS, "number"),
+    _same("extract(month FROM c)", _MOMENTS, "number"),
+    _same("date_part('quarter', c)", _MOMENTS, "number", "duckdb spark"),
+    _same("year(c) + 1", _MOMENTS, "number"),
     _same("substr(c, 1, 2)", ("text",), "text"),
+    _same("substring(c, 1, 3)", ("text",), "text"),
     Form({"duckdb": "left(c, 1)", "spark": "left(c, 1)"}, ("text",), "text"),
     _same("lower(c)", ("text",), "text"),
     _same("upper(c)", ("text",), "text"),
+    _same("lower(substr(c, 1, 2))", ("text",), "text"),
 )
 
 ARROW_TYPES = {
@@ -173,3 +198,39 @@ def column(values: list[Any], kind: str) -> pa.Array:
     if kind in ("date", "wall", "instant"):
         return pa.array(values, width).view(type_)
     return pa.array(values, type_)
+
+
+def functions_in(engine: str) -> set[str]:
+    """The rows of the registry that an engine's spellings of forms come to, by their texts."""
+    semantics = replace(Semantics.of(engine), zone="UTC")
+    found: set[str] = set()
+    for form in FORMS:
+        for kind in form.types if engine in form.written else ():
+            found |= _functions(parse_predicate(f"{form.written[engine]} IS NULL", semantics), kind)
+    return found
+
+
+def _functions(node: Any, kind: str) -> set[str]:
+    match node:
+        case IsNull(operand):
+            return _functions(operand, kind)
+        case Call("cast", (operand,), target):
+            return _casts(target, kind) | _functions(operand, kind)
+        case Call(name, arguments):
+            moments = {"add": "later", "subtract": "earlier"} if kind in ("date", "wall", "instant") else {}
+            return {moments.get(name, name)}.union(*(_functions(each, kind) for each in arguments))
+        case _:
+            return set()
+
+
+def _casts(target: Any, kind: str) -> set[str]:
+    types = pa.types
+    names = {
+        "cast to date": types.is_date(target),
+        "cast to text": types.is_string(target),
+        "cast to an integer": types.is_integer(target) and kind.startswith("int"),
+        "epoch_s": types.is_integer(target) and kind == "instant",
+        "cast to instant": types.is_timestamp(target) and target.tz is not None and kind != "instant",
+        "cast to wall clock": types.is_timestamp(target) and target.tz is None,
+    }
+    return {name for name, matches in names.items() if matches}

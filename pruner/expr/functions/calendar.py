@@ -63,6 +63,9 @@ LONGEST: Final = {"week": 7 * DAY, "month": 31 * DAY, "quarter": 92 * DAY, "year
 TRUNCATED_TO: Final = (*FIXED_UNITS, *LONGEST)
 """Units of `date_trunc`."""
 
+SHORT_UNITS: Final = {"yyyy": "year", "yy": "year", "mon": "month", "mm": "month", "dd": "day"}
+"""Other names that Spark has for units."""
+
 
 def shifted(moment: int, interval: Interval, sign: int = 1) -> int:
     """A moment and an interval after it; a day that the month does not have is its last one.

@@ -136,8 +136,11 @@ def _shifted(use: Use, sign: int) -> Inverse:
         raise NotInvertible("a number added to a timestamp")
     if is_instant(use.type):
         return _shifted_instant(use, interval, sign)
-    result = pa.date32() if is_days else pa.timestamp("us")
-    scale = DAY if is_days else 1
+    to_date = is_days or (of_date and use.semantics.traits.dates_with_intervals_are_dates)
+    if to_date and interval.nanoseconds:
+        raise NotInvertible("a part of a day added to a date")
+    result = pa.date32() if to_date else pa.timestamp("us")
+    scale = DAY if to_date else 1
     low, high = _bounds_of_shift(interval, sign)
     if interval.months and not of_date:
         # Of two moments near the end of a month the later one may come to the earlier one: only days are in order.

@@ -8,7 +8,7 @@ and so keeps every file. Decoders translate what engines call a function to the 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from pruner.expr.engines import SqlEngine
@@ -38,6 +38,8 @@ class Function:
     """Comparisons that it serves, for people."""
     written: Mapping[str, str]
     """The engines by which it was proved, and how each spells it."""
+    missing: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Why other engines are not among them, for people."""
 
 
 _ALL: Final = (
@@ -45,130 +47,157 @@ _ALL: Final = (
         name="add",
         rule=numbers.added,
         domain=_INTEGERS,
-        written={DUCKDB: "x + 1"},
+        written={DUCKDB: "x + 1", SPARK: "x + 1", TRINO: "x + 1"},
     ),
     Function(
         name="subtract",
         rule=numbers.subtracted,
         domain=_INTEGERS,
-        written={DUCKDB: "x - 1, 1 - x"},
+        written={DUCKDB: "x - 1, 1 - x", SPARK: "x - 1, 1 - x", TRINO: "x - 1, 1 - x"},
     ),
     Function(
         name="multiply",
         rule=numbers.multiplied,
         domain=_INTEGERS,
-        written={DUCKDB: "x * 2"},
+        written={DUCKDB: "x * 2", SPARK: "x * 2", TRINO: "x * 2"},
     ),
     Function(
         name="negate",
         rule=numbers.negated,
         domain=_INTEGERS,
-        written={DUCKDB: "-x"},
+        written={DUCKDB: "-x", SPARK: "-x", TRINO: "-x"},
     ),
     Function(
         name="abs",
         rule=numbers.absolute,
         domain=_INTEGERS,
-        written={DUCKDB: "abs(x)"},
+        written={DUCKDB: "abs(x)", SPARK: "abs(x)", TRINO: "abs(x)"},
     ),
     Function(
         name="cast to text",
         rule=numbers.text_of_integer,
         domain="integers",
         operators="=, <>, IN",
-        written={DUCKDB: "x::VARCHAR"},
+        written={DUCKDB: "x::VARCHAR", SPARK: "CAST(x AS STRING)", TRINO: "CAST(x AS varchar)"},
     ),
     Function(
         name="cast to an integer",
         rule=numbers.widened,
         domain="integers that fit",
-        written={DUCKDB: "x::BIGINT"},
+        written={DUCKDB: "x::BIGINT", SPARK: "CAST(x AS BIGINT)", TRINO: "CAST(x AS bigint)"},
     ),
     Function(
         name="cast to date",
         rule=moments.date,
         domain=_WALL,
-        written={DUCKDB: "x::DATE"},
+        written={DUCKDB: "x::DATE", SPARK: "CAST(x AS DATE), to_date(x)", TRINO: "CAST(x AS date), date(x)"},
     ),
     Function(
         name="cast to instant",
         rule=moments.instant,
         domain="dates, timestamps; years 1 to 9999",
         written={DUCKDB: "x::TIMESTAMPTZ"},
+        missing={SPARK: "did not agree where clocks change", TRINO: "instants are shown as UTC's clock"},
     ),
     Function(
         name="cast to wall clock",
         rule=moments.wall_clock,
         domain="instants by the session's zone; years 1 to 9999",
-        written={DUCKDB: "x::TIMESTAMP"},
+        written={DUCKDB: "x::TIMESTAMP", SPARK: "CAST(x AS TIMESTAMP_NTZ)"},
+        missing={TRINO: "instants are shown as UTC's clock"},
     ),
     Function(
         name="later",
         rule=moments.later,
         domain="dates, timestamps, instants; results in the years 1 to 9999",
-        written={DUCKDB: "x + INTERVAL 1 DAY, x + 7"},
+        written={
+            DUCKDB: "x + INTERVAL 1 DAY, x + 7",
+            SPARK: "x + INTERVAL 1 DAY, date_add(x, 7), add_months(x, 1)",
+            TRINO: "x + INTERVAL '1' DAY, date_add('day', 7, x)",
+        },
     ),
     Function(
         name="earlier",
         rule=moments.earlier,
         domain="dates, timestamps, instants; results in the years 1 to 9999",
-        written={DUCKDB: "x - INTERVAL 1 DAY, x - 7"},
+        written={
+            DUCKDB: "x - INTERVAL 1 DAY, x - 7",
+            SPARK: "x - INTERVAL 1 DAY, date_sub(x, 7)",
+            TRINO: "x - INTERVAL '1' DAY",
+        },
     ),
     Function(
         name="year",
         rule=moments.year,
         domain=_WALL,
-        written={DUCKDB: "year(x)"},
+        written={DUCKDB: "year(x)", SPARK: "year(x)", TRINO: "year(x)"},
     ),
     Function(
         name="quarter",
         rule=periods.quarter,
         domain=_PERIOD,
-        written={DUCKDB: "quarter(x)"},
+        written={DUCKDB: "quarter(x)", SPARK: "quarter(x)", TRINO: "quarter(x)"},
     ),
     Function(
         name="month",
         rule=periods.month,
         domain=_PERIOD,
-        written={DUCKDB: "month(x)"},
+        written={DUCKDB: "month(x)", SPARK: "month(x)", TRINO: "month(x)"},
     ),
     Function(
         name="date_trunc",
         rule=moments.truncated,
         domain=_WALL,
-        written={DUCKDB: "date_trunc('day', x)"},
+        written={
+            DUCKDB: "date_trunc('day', x)",
+            SPARK: "date_trunc('day', x), trunc(x, 'month')",
+            TRINO: "date_trunc('day', x)",
+        },
+    ),
+    Function(
+        name="epoch_s",
+        rule=moments.epoch_seconds,
+        domain=_MOMENT,
+        written={SPARK: "unix_seconds(x), CAST(x AS BIGINT)"},
+        missing={DUCKDB: "`epoch(x)` is floating-point", TRINO: "`to_unixtime(x)` is floating-point"},
     ),
     Function(
         name="epoch_ms",
         rule=moments.epoch_milliseconds,
         domain=_MOMENT,
-        written={DUCKDB: "epoch_ms(x)"},
+        written={DUCKDB: "epoch_ms(x)", SPARK: "unix_millis(x)"},
+        missing={TRINO: "no such function"},
     ),
     Function(
         name="epoch_us",
         rule=moments.epoch_microseconds,
         domain=_MOMENT,
-        written={DUCKDB: "epoch_us(x)"},
+        written={DUCKDB: "epoch_us(x)", SPARK: "unix_micros(x)"},
+        missing={TRINO: "no such function"},
     ),
     Function(
         name="left",
         rule=texts.beginning,
         domain="text",
-        written={DUCKDB: "left(x, 3), substr(x, 1, 3)"},
+        written={
+            DUCKDB: "left(x, 3), substr(x, 1, 3)",
+            SPARK: "left(x, 3), substr(x, 1, 3)",
+            TRINO: "substr(x, 1, 3)",
+        },
     ),
     Function(
         name="lower",
         rule=texts.lowered,
         domain="text, compared with ASCII",
         operators="=, <>, IN",
-        written={DUCKDB: "lower(x)"},
+        written={DUCKDB: "lower(x)", SPARK: "lower(x)", TRINO: "lower(x)"},
     ),
     Function(
         name="upper",
         rule=texts.raised,
         domain="text, compared with ASCII",
         operators="=, <>, IN",
-        written={DUCKDB: "upper(x)"},
+        written={DUCKDB: "upper(x)", SPARK: "upper(x)", TRINO: "upper(x)"},
     ),
 )
 

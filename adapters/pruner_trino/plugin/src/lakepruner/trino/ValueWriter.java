@@ -54,8 +54,13 @@ final class ValueWriter {
             case VarbinaryType ignored -> text(Base64.getEncoder().encodeToString(((Slice) value).getBytes()));
             case TimestampType ignored -> timestamp(value);
             case TimestampWithTimeZoneType ignored -> instant(value);
-            default -> Optional.empty();
+            default -> isInterval(type) ? integer(value) : Optional.empty();
         };
+    }
+
+    /** Whether a type is one of the intervals, of milliseconds or of months, whose classes are not part of the SPI. */
+    private static boolean isInterval(Type type) {
+        return type.getDisplayName().startsWith("interval ") && type.getJavaType() == long.class;
     }
 
     private static Optional<JsonNode> integer(Object value) {

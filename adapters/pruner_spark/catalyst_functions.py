@@ -1,0 +1,159 @@
+"""Catalyst's functions of a column, by the names of `pruner.expr.functions.rows`.
+
+Only shapes of which a row speaks are built. What a function does with values of which its rule was not proved, be it
+an error, a wrapped number or NULL, binding keeps apart, so neither ANSI mode nor the mode of a node matters here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+import pyarrow as pa
+
+from pruner.expr.functions.calendar import SHORT_UNITS
+from pruner.expr.nodes import Call, Expr, Literal
+from pruner.expr.types import is_instant, is_string
+from pruner.expr.values import Interval
+from pruner_spark.catalyst_source import UndecodableError
+from pruner_spark.catalyst_types import INSTANT, NAIVE
+
+if TYPE_CHECKING:
+    from pruner_spark.catalyst_part import Part
+
+Make: TypeAlias = "Callable[[list[Part]], tuple[Expr, pa.DataType]]"
+"""Makes a value of the children, with its type."""
+
+_UNITS_OF_DATES: Final = frozenset({"year", "quarter", "month", "week"})
+"""Units of `trunc`, which comes to NULL with any other."""
+
+
+def _named(name: str, result: pa.DataType) -> Make:
+    """A function whose name and arguments are those of the row."""
+    return lambda children: (Call(name, _arguments(children), result), result)
+
+
+def _arithmetic(name: str) -> Make:
+    """Arithmetic on integers."""
+
+    def make(children: list[Part]) -> tuple[Expr, pa.DataType]:
+        kinds = {child.type for child in children}
+        kind = kinds.pop()
+        if kinds or kind is None or not pa.types.is_signed_integer(kind):
+            raise UndecodableError("arithmetic on something else than integers")
+        return Call(name, _arguments(children), kind), kind
+
+    return make
+
+
+def _days(name: str) -> Make:
+    """A date and a number of days."""
+
+    def make(children: list[Part]) -> tuple[Expr, pa.DataType]:
+        date, days = children
+        if date.type is None or days.type is None or not pa.types.is_integer(days.type):
+            raise UndecodableError("something else than a number of days is added")
+        return Call(name, _arguments(children), date.type), date.type
+
+    return make
+
+
+def _interval(children: list[Part]) -> tuple[Expr, pa.DataType]:
+    """A date or timestamp and an interval, which comes to the same type."""
+    moment, interval = children
+    match interval.expr:
+        case Literal(Interval()) if moment.type is not None:
+            return Call("add", _arguments(children), moment.type), moment.type
+        case _:
+            raise UndecodableError("an interval that is no constant")
+
+
+def _months(children: list[Part]) -> tuple[Expr, pa.DataType]:
+    """`add_months`."""
+    date, months = children
+    match months.expr:
+        case Literal(int() as count) if date.type is not None:
+            interval = Literal(Interval(months=count), pa.month_day_nano_interval())
+            return _interval([date, replace(months, expr=interval)])
+        case _:
+            raise UndecodableError("a number of months that is no constant")
+
+
+def _truncated(unit: Part, moment: Part) -> tuple[Expr, pa.DataType]:
+    text = unit.expr.value if isinstance(unit.expr, Literal) else None
+    if not isinstance(text, str) or moment.type is None:
+        raise UndecodableError("a unit that is no constant")
+    name = SHORT_UNITS.get(text.lower(), text.lower())
+    if pa.types.is_date(moment.type) and name not in _UNITS_OF_DATES:
+        raise UndecodableError(f"a date cut to its {name}")
+    return Call("date_trunc", (Literal(name, pa.string()), moment.expr), moment.type), moment.type
+
+
+def _beginning(children: list[Part]) -> tuple[Expr, pa.DataType]:
+    """`substring` of text; that of bytes counts bytes."""
+    if children[0].type is None or not is_string(children[0].type):
+        raise UndecodableError("a part of something that is no text")
+    return Call("left", _arguments(children), pa.string()), pa.string()
+
+
+def _seconds(children: list[Part]) -> tuple[Expr, pa.DataType]:
+    """Seconds of an instant by floor; `unix_timestamp` cuts towards zero (trap S14) and is not among these."""
+    if children[0].type != INSTANT:
+        raise UndecodableError("seconds of something that is no instant")
+    return Call("epoch_s", (children[0].expr,), pa.int64()), pa.int64()
+
+
+def _arguments(children: list[Part]) -> tuple[Expr, ...]:
+    return tuple(child.expr for child in children)
+
+
+MAKERS: Final[dict[str, Make]] = {
+    "Add": _arithmetic("add"),
+    "Subtract": _arithmetic("subtract"),
+    "Multiply": _arithmetic("multiply"),
+    "UnaryMinus": _arithmetic("negate"),
+    "Abs": _arithmetic("abs"),
+    "DateAdd": _days("add"),
+    "DateSub": _days("subtract"),
+    "TimeAdd": _interval,
+    "TimestampAddInterval": _interval,
+    "TimestampAddYMInterval": _interval,
+    "DateAddYMInterval": _interval,
+    "AddMonths": _months,
+    "TruncTimestamp": lambda children: _truncated(children[0], children[1]),
+    "TruncDate": lambda children: _truncated(children[1], children[0]),
+    "UnixSeconds": _seconds,
+    "UnixMillis": _named("epoch_ms", pa.int64()),
+    "UnixMicros": _named("epoch_us", pa.int64()),
+    "Substring": _beginning,
+    "Upper": _named("upper", pa.string()),
+    "Lower": _named("lower", pa.string()),
+    "Concat": _named("concat", pa.string()),
+    "DateFormatClass": _named("date_format", pa.string()),
+    "Length": _named("length", pa.int32()),
+    "Year": _named("year", pa.int32()),
+    "Quarter": _named("quarter", pa.int32()),
+    "Month": _named("month", pa.int32()),
+    "DayOfMonth": _named("day", pa.int32()),
+    "Hour": _named("hour", pa.int32()),
+    "Minute": _named("minute", pa.int32()),
+    "Second": _named("second", pa.int32()),
+}
+"""How each of Catalyst's classes of functions is built."""
+
+
+def cast_function(source: pa.DataType, target: pa.DataType) -> str | None:
+    """The function that a cast is that the registry has a row for; None for one that it has not.
+
+    It need not keep every value: those of which the row was not proved it tells apart itself.
+    """
+    if source == INSTANT and target == pa.int64():
+        return "epoch_s"
+    if pa.types.is_date(target) and pa.types.is_timestamp(source):
+        return "cast"
+    if is_instant(source) and target == NAIVE:
+        return "cast"
+    if pa.types.is_signed_integer(source) and (is_string(target) or pa.types.is_signed_integer(target)):
+        return "cast"
+    return None
