@@ -86,7 +86,7 @@ class Calls:
             return self._arithmetic(_ARITHMETIC[kind], node)
         if kind in _MOMENTS and not any(node.args.values()):
             return Call(_MOMENTS[kind], ())
-        return self._of_moments(node) or self._of_values(node)
+        return self._of_moments(node) or self._shifted(node) or self._of_values(node)
 
     def _of_moments(self, node: Node) -> Expr | None:
         match node:
@@ -100,23 +100,29 @@ class Calls:
                 )
             case exp.TimestampTrunc(unit=exp.Var() as unit) if not node.args.get("zone"):
                 return self._truncated(unit.name, self._moment(node.this))
-            case exp.DateAdd(unit=exp.Var() as unit, expression=exp.Literal() as count):
-                interval = _interval_of(count, unit, self.semantics)
-                return interval and Call("add", (self.value(node.this), interval))
             case exp.Date() | exp.TsOrDsToDate() if _given(node) - {"safe"} == {"this"}:
                 return Call("cast", (self.value(node.this),), pa.date32())
             case exp.DateTrunc(unit=exp.Literal() as unit) if self._takes_instants:
                 return self._truncated(unit.name, Call("cast", (self.value(node.this),), pa.date32()))
-            case exp.AddMonths():
-                return self._months_added(node)
-            case exp.TsOrDsAdd(unit=exp.Var() as unit) if unit.name.lower() == "day":
-                return Call("add", (self.value(node.this), self.value(node.expression)))
             case exp.UnixToTime() if str(node.args.get("scale")) == "3":
                 return Call("epoch_ms", (self.value(node.this),))
             case exp.TimeToUnix():
                 return Call("epoch", (self.value(node.this),))
             case _ if self._takes_instants and type(node) in _SINCE_1970:
                 return Call(_SINCE_1970[type(node)], (self._moment(node.this),))
+            case _:
+                return None
+
+    def _shifted(self, node: Node) -> Expr | None:
+        """Moments with something added by a function."""
+        match node:
+            case exp.DateAdd(unit=exp.Var() as unit, expression=exp.Literal() as count):
+                interval = _interval_of(count, unit, self.semantics)
+                return interval and Call("add", (self.value(node.this), interval))
+            case exp.AddMonths():
+                return self._months_added(node)
+            case exp.TsOrDsAdd(unit=exp.Var() as unit) if unit.name.lower() == "day":
+                return Call("add", (self.value(node.this), self.value(node.expression)))
             case _:
                 return None
 

@@ -23,7 +23,7 @@ from pruner.expr.sql import parse_predicate
 from pruner_spark.catalyst import decode
 from pruner_spark.session import SessionState
 from tests.support.catalyst import parquet_schema, settings
-from tests.support.function_conditions import Claim, conditions, constants
+from tests.support.function_conditions import Claim, conditions, constants, guarded
 from tests.support.function_forms import FORMS, Form, column, functions_in, values_of
 from tests.support.profiles import examples, seed
 
@@ -69,8 +69,7 @@ class Judge:
         for start in range(0, len(texts), MOST_COLUMNS):
             some = texts[start : start + MOST_COLUMNS]
             columns = [
-                f"IF(n IN ({', '.join(map(str, sorted(asked[text])))}), {text}, NULL) AS x{k}"
-                for k, text in enumerate(some)
+                f"{guarded(text, asked[text], len(self.values))} AS x{k}" for k, text in enumerate(some)
             ]
             rows = self._frame.selectExpr("n", *columns).collect()
             for k, text in enumerate(some):

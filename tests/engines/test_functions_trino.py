@@ -22,7 +22,7 @@ from pruner.expr.nodes import Expr
 from pruner.expr.semantics import Semantics
 from pruner.expr.sql import parse_predicate
 from pruner_trino import decode_request
-from tests.support.function_conditions import Claim, conditions, constants
+from tests.support.function_conditions import Claim, conditions, constants, guarded
 from tests.support.function_forms import FORMS, column, functions_in, values_of
 from tests.support.profiles import examples, seed
 from tests.support.trino import Trino
@@ -72,7 +72,7 @@ class Judge:
         texts = [text for text, places in asked.items() if places]
         for start in range(0, len(texts), MOST_COLUMNS):
             some = texts[start : start + MOST_COLUMNS]
-            columns = [f"IF(n IN ({', '.join(map(str, sorted(asked[text])))}), {text})" for text in some]
+            columns = [guarded(text, asked[text], len(self.values)) for text in some]
             sql = f"SELECT n, {', '.join(columns)} FROM {self.table}"
             rows = self.trino.run(sql, catalog="hive", schema=SCHEMA).rows
             for k, text in enumerate(some):

@@ -111,7 +111,9 @@ PREDICATES = {
     "region = 'eu' OR n = 99": 6,
     "n = 42 AND lower(s) LIKE '%0%'": 1,
     "CASE WHEN n > 5 THEN b ELSE s = 'x' END AND n < 20": 2,
-    "n + 1 = 5": 10,
+    "n + 1 = 5": 1,
+    "abs(n - 50) < 3": 2,
+    "month(day) = 2": 8,
     "\"$path\" LIKE '%part%' AND n < 10": 1,
 }
 """Predicates, and how many of the ten files must be read."""

@@ -41,6 +41,15 @@ def constants(
     return [quote(rng.choice(plain), result) for _ in range(3 * count)] if plain else []
 
 
+def guarded(text: str, places: set[int], count: int) -> str:
+    """An expression that is evaluated for the values at the places alone, which `n` numbers from 0 to `count` - 1."""
+    others = set(range(count)) - places
+    if not others:
+        return f"({text})"
+    test, listed = ("NOT IN", others) if len(others) < len(places) else ("IN", places)
+    return f"IF(n {test} ({', '.join(map(str, sorted(listed)))}), {text}, NULL)"
+
+
 def _is_plain(text: str, result: str) -> bool:
     if result in ("date", "wall", "instant"):
         return len(text.partition("-")[0]) == 4 and "BC" not in text
