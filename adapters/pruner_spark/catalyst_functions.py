@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 import pyarrow as pa
 
-from pruner.expr.functions.calendar import SHORT_UNITS
 from pruner.expr.nodes import Call, Expr, Literal
 from pruner.expr.types import is_instant, is_string
 from pruner.expr.values import Interval
@@ -25,8 +24,8 @@ if TYPE_CHECKING:
 Make: TypeAlias = "Callable[[list[Part]], tuple[Expr, pa.DataType]]"
 """Makes a value of the children, with its type."""
 
-_UNITS_OF_DATES: Final = frozenset({"year", "quarter", "month", "week"})
-"""Units of `trunc`, which comes to NULL with any other."""
+_NO_UNITS_OF_DATES: Final = frozenset({"day", "dd"})
+"""Units of `date_trunc` with which `trunc` comes to NULL; of parts of a day the row does not speak for dates."""
 
 
 def _named(name: str, result: pa.DataType) -> Make:
@@ -84,10 +83,9 @@ def _truncated(unit: Part, moment: Part) -> tuple[Expr, pa.DataType]:
     text = unit.expr.value if isinstance(unit.expr, Literal) else None
     if not isinstance(text, str) or moment.type is None:
         raise UndecodableError("a unit that is no constant")
-    name = SHORT_UNITS.get(text.lower(), text.lower())
-    if pa.types.is_date(moment.type) and name not in _UNITS_OF_DATES:
-        raise UndecodableError(f"a date cut to its {name}")
-    return Call("date_trunc", (Literal(name, pa.string()), moment.expr), moment.type), moment.type
+    if pa.types.is_date(moment.type) and text.lower() in _NO_UNITS_OF_DATES:
+        raise UndecodableError(f"a date cut to its {text.lower()}")
+    return Call("date_trunc", (Literal(text.lower(), pa.string()), moment.expr), moment.type), moment.type
 
 
 def _beginning(children: list[Part]) -> tuple[Expr, pa.DataType]:

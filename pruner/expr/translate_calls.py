@@ -15,7 +15,6 @@ from sqlglot import exp
 
 from pruner.expr.build import any_of
 from pruner.expr.constants import of_one_type
-from pruner.expr.functions.calendar import SHORT_UNITS
 from pruner.expr.literals import in_one_type
 from pruner.expr.nodes import (
     NULL,
@@ -103,6 +102,8 @@ class Calls:
             case exp.Date() | exp.TsOrDsToDate() if _given(node) - {"safe"} == {"this"}:
                 return Call("cast", (self.value(node.this),), pa.date32())
             case exp.DateTrunc(unit=exp.Literal() as unit) if self._takes_instants:
+                if unit.name.lower() in ("day", "dd"):
+                    return self.opaque(node, "a date cut to a day, which is NULL")
                 return self._truncated(unit.name, Call("cast", (self.value(node.this),), pa.date32()))
             case exp.UnixToTime() if str(node.args.get("scale")) == "3":
                 return Call("epoch_ms", (self.value(node.this),))
@@ -135,9 +136,9 @@ class Calls:
         value = self.value(node)
         return Call("cast", (value,), timestamp("us", instant=True)) if self._takes_instants else value
 
-    def _truncated(self, unit: str, moment: Expr) -> Expr:
-        name = SHORT_UNITS.get(unit.lower(), unit.lower()) if self._takes_instants else unit.lower()
-        return Call("date_trunc", (Literal(name, pa.string()), moment))
+    @staticmethod
+    def _truncated(unit: str, moment: Expr) -> Expr:
+        return Call("date_trunc", (Literal(unit.lower(), pa.string()), moment))
 
     def _months_added(self, node: Node) -> Expr | None:
         months = self.value(node.expression)

@@ -16,6 +16,7 @@ from pruner.expr.functions.calendar import (
     LAST,
     LONGEST,
     SECOND,
+    SHORT_UNITS,
     TRUNCATED_TO,
     date_at,
     shifted,
@@ -200,11 +201,16 @@ def _blurred(pieces: Pieces, floor: Callable[[int], int], widest: int = 0) -> Pi
 
 
 def _unit(use: Use) -> str:
-    match use.constants:
-        case [constant] if isinstance(constant.value, str) and constant.value.lower() in TRUNCATED_TO:
-            return constant.value.lower()
+    match [constant.value for constant in use.constants]:
+        case [str() as text]:
+            unit = text.lower()
+            if use.semantics.traits.moment_functions_take_instants:
+                unit = SHORT_UNITS.get(unit, unit)
         case _:
-            raise NotInvertible("a unit that is not known")
+            unit = ""
+    if unit not in TRUNCATED_TO:
+        raise NotInvertible("a unit that is not known")
+    return unit
 
 
 def _interval(use: Use) -> tuple[Interval, bool]:
