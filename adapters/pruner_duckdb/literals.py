@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import math
+import uuid
 from decimal import Decimal
 
 from pruner_duckdb.types import quote_text
@@ -36,14 +37,26 @@ def sql_literal(value: object) -> str:
             return "('" + "".join(f"\\x{byte:02X}" for byte in value) + "'::BLOB)"
         case Decimal() if value.is_finite():
             return _decimal(value)
+        case datetime.date() | datetime.time():
+            return _moment(value)
+        case uuid.UUID():
+            return f"('{value}'::UUID)"
+        case _:
+            raise NoLiteral(f"a parameter of type {type(value).__name__}")
+
+
+def _moment(value: datetime.date | datetime.time) -> str:
+    match value:
         case datetime.datetime() if value.tzinfo is None:
             return f"('{value.isoformat(' ')}'::TIMESTAMP)"
         case datetime.datetime():
             return f"('{_in_utc(value).isoformat(' ')}'::TIMESTAMPTZ)"
         case datetime.date():
             return f"('{value.isoformat()}'::DATE)"
+        case _ if value.tzinfo is None:
+            return f"('{value.isoformat()}'::TIME)"
         case _:
-            raise NoLiteral(f"a parameter of type {type(value).__name__}")
+            raise NoLiteral("a parameter of a time of day with an offset")
 
 
 def _in_utc(value: datetime.datetime) -> datetime.datetime:

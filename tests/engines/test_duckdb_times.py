@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import datetime
 import operator
 import random
+import uuid
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -247,3 +249,28 @@ def test_expressions_of_python_engines_lose_no_row_whatever_the_unit(tmp_path: P
         assert matching <= kept, (column, compared, literal)
         dropped += 4 - len(kept)
     assert dropped > 200
+
+
+@pytest.mark.parametrize(
+    ("where", "value", "kept"),
+    [
+        ("us = ?", datetime.time(5, 0, 0, 10), 1),
+        ("us > ?", datetime.time(9), 2),
+        ("id = ?", uuid.UUID("40000000-0000-0000-0000-000000000005"), 1),
+        ("id > ?", uuid.UUID(int=(1 << 128) - 1), 0),
+        (
+            "us::VARCHAR = ?::VARCHAR",
+            datetime.time(5, tzinfo=datetime.UTC),
+            4,
+        ),  # no type of a column that prunes
+    ],
+)
+def test_parameters_of_these_types_prune(tmp_path: Path, where: str, value: object, kept: int) -> None:
+    table = pruner.open_table(str(write(tmp_path / "t", by_pyarrow)))
+    table.create_index("stats", on=["us", "id"])
+    query = f"SELECT count(*) FROM {{}} WHERE {where}"
+    with pruner_duckdb.connect({"t": table}) as connection, plain_duckdb.session() as plain:
+        found = connection.execute(query.format("t"), [value]).fetchall()
+        source = f"read_parquet('{tmp_path}/t/*.parquet')"
+        assert found == plain.execute(query.format(source), [value]).fetchall()
+        assert connection.last_plans[-1].kept == kept
