@@ -17,6 +17,7 @@ from benchmarks import (
     commits,
     dashboards,
     evidence,
+    expressions,
     filter_layouts,
     lookup,
     merged,
@@ -32,6 +33,7 @@ from benchmarks import (
 PARTS = {
     "plan": plan.run,
     "evidence": evidence.run,
+    "expressions": expressions.run,
     "scan": scan.run,
     "build": build.run,
     "spark": spark.run,

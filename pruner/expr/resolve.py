@@ -75,7 +75,7 @@ class Resolver:
     def over(self, expression: Expr, node: Expr) -> ColumnValue | Unknown | None:
         """The values of an expression that an index is over; None where no index is."""
         try:
-            field = self._indexed.over(expression, self._source, self._semantics)
+            field = self._indexed.over(expression, self._source, self._semantics, self._schema)
         except NotAnswered as reason:
             return unknown(node, str(reason))
         return None if field is None else self._column(field, field.type)

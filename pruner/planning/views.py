@@ -122,7 +122,7 @@ class Views:
         definitions = () if state is None else state.definitions
         over = ((each.name, each.form) for each in definitions if each.form is not None)
         own_names = described(indexes, used=self._own_indexes)
-        return View(snapshot, state, planner, unusable, ExpressionIndexes.of(over), own_names)
+        return View(snapshot, state, planner, unusable, ExpressionIndexes(over, snapshot.schema), own_names)
 
     def _read_state(self) -> tuple[State | None, tuple[str, ...]]:
         """The state of the metadata table; None where there is none, or with the reason why it is not used."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -18,6 +17,7 @@ from pruner.schema import Field
 if TYPE_CHECKING:
     from pruner.expr.nodes import Expr
     from pruner.expr.semantics import Semantics
+    from pruner.schema import TableSchema
 
 _UTC: Final = frozenset(
     {
@@ -38,6 +38,10 @@ _UTC: Final = frozenset(
 """Names of zones that are UTC at every moment, in small letters."""
 
 
+_MOST_KNOWN: Final = 512
+"""Expressions that are remembered."""
+
+
 class NotAnswered(Exception):  # noqa: N818 - binding makes an `Unknown` of it
     """There is an index over the expression, and it cannot answer this session; `str()` says why."""
 
@@ -54,43 +58,66 @@ def derived_field(found: Canonical) -> Field:
     )
 
 
-@dataclass(frozen=True)
 class ExpressionIndexes:
-    """Which expressions some index is over: names of indexes by the text of the form, and forms by the names."""
+    """Which expressions some index is over.
 
-    names: Mapping[str, str]
-    forms: Mapping[str, str]
+    What an expression came to is kept, or the reason why it is not answered: statements come again and again.
+    """
 
-    @classmethod
-    def of(cls, indexes: Iterable[tuple[str, str]]) -> ExpressionIndexes:
-        """Those of pairs of a name and a form."""
+    def __init__(self, indexes: Iterable[tuple[str, str]] = (), schema: TableSchema | None = None) -> None:
+        """Those of pairs of a name and a form, over the columns of a schema."""
         pairs = list(indexes)
-        return cls(
-            {form: name for name, form in reversed(pairs)}, {name.casefold(): form for name, form in pairs}
-        )
+        self.names: Mapping[str, str] = {form: name for name, form in reversed(pairs)}
+        self._forms = {name.casefold(): form for name, form in pairs}
+        self._schema = schema
+        self._known: dict[tuple[Expr, Semantics], Field | str | None] = {}
 
-    def over(self, expression: Expr, find: FindColumn, semantics: Semantics) -> Field | None:
+    def over(
+        self, expression: Expr, find: FindColumn, semantics: Semantics, schema: TableSchema
+    ) -> Field | None:
         """The field of an expression that an index is over; None where none is.
+
+        Args:
+            expression: what is compared.
+            find: resolves columns in `schema`, as the engine reads them.
+            semantics: whose rules hold.
+            schema: of the plan.
 
         Raises:
             NotAnswered: one is, and cannot answer an engine and session of these semantics.
         """
         if not self.names:
             return None
+        if schema is not self._schema:
+            found = self._over(expression, find, semantics)
+        else:
+            key = (expression, semantics)
+            if key not in self._known:
+                if len(self._known) >= _MOST_KNOWN:
+                    self._known.clear()
+                self._known[key] = self._over(expression, find, semantics)
+            found = self._known[key]
+        if isinstance(found, str):
+            raise NotAnswered(found)
+        return found
+
+    def _over(self, expression: Expr, find: FindColumn, semantics: Semantics) -> Field | str | None:
         try:
             found = canonical(expression, find, semantics.traits.name)
+            name = self.names.get(found.text)
+            if name is None:
+                return None
+            _require_compared(name, found, semantics)
+            _require_clock(name, found, semantics)
         except NotCanonical:
             return None
-        name = self.names.get(found.text)
-        if name is None:
-            return None
-        _require_compared(name, found, semantics)
-        _require_clock(name, found, semantics)
+        except NotAnswered as reason:
+            return str(reason)
         return derived_field(found)
 
     def named(self, name: str, find: FindColumn) -> Field | None:
         """The field of the expression that the index of a name is over; None where there is no such index."""
-        form = self.forms.get(name.casefold())
+        form = self._forms.get(name.casefold())
         if form is None:
             return None
         try:
@@ -99,7 +126,7 @@ class ExpressionIndexes:
             return None
 
 
-NO_EXPRESSION_INDEXES: Final = ExpressionIndexes({}, {})
+NO_EXPRESSION_INDEXES: Final = ExpressionIndexes()
 
 
 def _require_compared(name: str, found: Canonical, semantics: Semantics) -> None:
