@@ -10,6 +10,7 @@ import json
 import struct
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +37,7 @@ _WRAPPERS |= {
 _BY_TYPE = {bool: "BooleanWrapper", int: "LongWrapper", float: "DoubleWrapper", str: "StringWrapper"}
 
 
-def _schema() -> dict[str, Any]:
+def _schema(*, of_today: bool = True) -> dict[str, Any]:
     wrapped: list[Any] = ["null"]
     wrapped += [
         {"type": "record", "name": name, "fields": [{"name": "value", "type": type_}]}
@@ -52,7 +53,7 @@ def _schema() -> dict[str, Any]:
             for name in ("valueCount", "nullCount", "totalSize", "totalUncompressedSize")
         ),
         ("isDeleted", "boolean"),
-        ("isTightBound", "boolean"),
+        *([("isTightBound", "boolean")] if of_today else []),
     ]
     stats = {
         "type": "record",
@@ -71,8 +72,15 @@ def _schema() -> dict[str, Any]:
 
 
 SCHEMA_TEXT = json.dumps(_schema())
-_SCHEMA: Any = fastavro.parse_schema(_schema())
+OLD_SCHEMA_TEXT = json.dumps(_schema(of_today=False))
+"""As Hudi 0.x has it."""
+
 _encode: Any = getattr(fastavro, "schemaless_writer")  # noqa: B009 - its type is left open
+
+
+@lru_cache(maxsize=8)
+def _parsed(schema: str) -> Any:
+    return fastavro.parse_schema(json.loads(schema))
 
 
 @dataclass(frozen=True)
@@ -95,7 +103,7 @@ class Stat:
         """The key of the record."""
         return column_id(self.column) + partition_id(self.partition) + file_id(self.file)
 
-    def encoded(self) -> bytes:
+    def encoded(self, schema: str = SCHEMA_TEXT) -> bytes:
         """The record as Avro."""
         stats = {
             "fileName": self.file,
@@ -110,7 +118,11 @@ class Stat:
             "isTightBound": self.tight,
         }
         out = io.BytesIO()
-        _encode(out, _SCHEMA, {"key": "", "type": 3, "ColumnStatsMetadata": stats})
+        _encode(
+            out,
+            fastavro.parse_schema(json.loads(schema)),
+            {"key": "", "type": 3, "ColumnStatsMetadata": stats},
+        )
         return out.getvalue()
 
 
@@ -118,10 +130,10 @@ def _wrapped(value: Any) -> Any:
     return None if value is None else (_BY_TYPE[type(value)], {"value": value})
 
 
-def hfile_of(stats: Iterable[Stat], **how: Any) -> bytes:
+def hfile_of(stats: Iterable[Stat], schema: str = SCHEMA_TEXT, **how: Any) -> bytes:
     """An HFile of statistics, one for each key."""
-    cells = sorted((stat.key, stat.encoded()) for stat in stats)
-    return HFileWriter(info={b"schema": SCHEMA_TEXT.encode()}, **how).write(cells)
+    cells = sorted((stat.key, stat.encoded(schema)) for stat in stats)
+    return HFileWriter(info={b"schema": schema.encode()}, **how).write(cells)
 
 
 def log_block(type_: int, header: Mapping[int, str], content: bytes = b"") -> bytes:

@@ -82,6 +82,27 @@ def body(record: Record, name: str) -> Record | None:
     return cast("Record", found[1]) if isinstance(found, tuple) else found
 
 
+_STATS_DEFAULTS: Record = {
+    "fileName": None,
+    "valueCount": None,
+    "nullCount": None,
+    "totalSize": None,
+    "totalUncompressedSize": None,
+    "minValue": None,
+    "maxValue": None,
+    "isDeleted": False,
+    "isTightBound": False,
+    "valueType": None,
+}
+"""Fields of statistics; Hudi 0.x writes neither `isTightBound` nor `valueType`."""
+
+
+def statistics(record: Record) -> Record | None:
+    """The statistics of a record, with all fields that are used; None where it has none."""
+    found = body(record, STATS)
+    return None if found is None else {**_STATS_DEFAULTS, **found}
+
+
 def merged(versions: Sequence[Record]) -> Record | None:
     """The record that several of one key come to, oldest first; None where it was deleted."""
     result = reduce(_merge, versions)
@@ -97,7 +118,7 @@ def _merge(older: Record, newer: Record) -> Record:
     if files is not None:
         before = body(older, FILES) or {}
         return {**newer, FILES: _merged_files(before, files)}
-    stats, before = body(newer, STATS), body(older, STATS)
+    stats, before = statistics(newer), statistics(older)
     if stats is None or before is None:
         return newer
     return {**newer, STATS: merged_stats(before, stats)}

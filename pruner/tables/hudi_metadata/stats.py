@@ -12,8 +12,9 @@ import numpy as np
 import pyarrow as pa
 
 from pruner.arrow import arrow
+from pruner.errors import FormatError
 from pruner.tables.hudi_metadata.keys import file_id
-from pruner.tables.hudi_metadata.payloads import STATS, Record, body, decoder, merged_stats
+from pruner.tables.hudi_metadata.payloads import Record, decoder, merged_stats, statistics
 from pruner.tables.hudi_metadata.stat_trust import doubt
 from pruner.tables.hudi_metadata.stat_values import bounds_of
 
@@ -61,14 +62,25 @@ def stats_of(hfile: HFile, column: bytes) -> list[tuple[bytes, Record]]:
     decode = decoder(hfile)
     found: list[tuple[bytes, Record]] = []
     for key, value in hfile.scan(column):
-        stats = body(decode(value), STATS)
+        stats = statistics(decode(value))
         if stats is not None:
             found.append((key, stats))
     return found
 
 
 def stat_rows(found: Iterable[tuple[bytes, Record]]) -> pa.Table:
-    """Return statistics as Arrow columns, one row for each in their order."""
+    """Return statistics as Arrow columns, one row for each in their order.
+
+    Raises:
+        FormatError: a field has a value of another type than Hudi gives it.
+    """
+    try:
+        return _table(found)
+    except (TypeError, ValueError, AttributeError, IndexError, KeyError, pa.ArrowException) as error:
+        raise FormatError(f"statistics in the metadata table are not understood: {error!r}") from None
+
+
+def _table(found: Iterable[tuple[bytes, Record]]) -> pa.Table:
     rows: list[tuple[Any, ...]] = []
     for key, stats in found:
         partition = key[_KEY_PART : 2 * _KEY_PART].decode("ascii", "replace")
@@ -155,7 +167,7 @@ def _merged(hfiles: list[HFile], keys: list[bytes]) -> list[tuple[bytes, Record]
     for hfile in hfiles:
         decode = decoder(hfile)
         for key, value in hfile.look_up(keys).items():
-            stats = body(decode(value), STATS)
+            stats = statistics(decode(value))
             if stats is not None:
                 found[key] = merged_stats(found[key], stats) if key in found else stats
     return list(found.items())

@@ -15,7 +15,14 @@ from hypothesis import strategies as st
 
 import pruner
 from pruner.tables.hfile.sources import Stored
-from tests.support.hudi_metadata_synthetic import INITIAL, Stat, SyntheticMetadata, log_block
+from tests.support.hudi_metadata_synthetic import (
+    INITIAL,
+    OLD_SCHEMA_TEXT,
+    SCHEMA_TEXT,
+    Stat,
+    SyntheticMetadata,
+    log_block,
+)
 from tests.support.hudi_synthetic import SyntheticTable
 from tests.unit.tables.test_hfile import MUTATIONS, mutated
 
@@ -180,6 +187,24 @@ def test_values_of_another_type_are_not_compared(made: Made, tmp_path: Path) -> 
     )
     assert other.kept("id = 15") == [0, 1, 2]
     assert other.kept("id = 100") == [0, 2]
+
+
+def test_records_of_old_writers_have_fewer_fields(tmp_path: Path) -> None:
+    made = Made(tmp_path / "table", how={"schema": OLD_SCHEMA_TEXT})
+    made.metadata.create([made.stat(number) for number in range(4)])
+    made.metadata.append(INITIAL, [made.stat(0, 100, 109)])
+    assert made.kept("id = 15") == [0, 1]
+    assert made.kept("id = 50") == [0]
+
+
+def test_fields_of_another_type_cost_only_the_index(tmp_path: Path) -> None:
+    schema = SCHEMA_TEXT.replace(
+        '"valueCount", "type": ["null", "long"]', '"valueCount", "type": ["null", "string"]'
+    )
+    made = Made(tmp_path / "table", how={"schema": schema})
+    made.metadata.create([made.stat(number, values="many") for number in range(4)])
+    assert made.kept("id = 15") == [0, 1, 2, 3]
+    assert "not understood" in made.notes("id = 15")
 
 
 def test_an_index_of_our_own_makes_them_needless(made: Made, monkeypatch: pytest.MonkeyPatch) -> None:
