@@ -12,7 +12,7 @@ import duckdb
 import pytest
 
 import pruner_duckdb
-from pruner_duckdb import rewrite
+from pruner_duckdb import remembered
 from tests.engines.duckdb_tables import indexed, write_flights, write_tree
 
 KEPT = {
@@ -132,8 +132,10 @@ def test_days_prune_from_below(days: Path):
 def test_a_moment_is_asked_for_each_time(days: Path, monkeypatch: pytest.MonkeyPatch):
     con = pruner_duckdb.connect({"events": str(days)})
     told: list[int] = []
-    ask = rewrite.transaction_start
-    monkeypatch.setattr(rewrite, "transaction_start", lambda session: told.append(ask(session)) or told[-1])
+    ask = remembered.transaction_start
+    monkeypatch.setattr(
+        remembered, "transaction_start", lambda session: told.append(ask(session)) or told[-1]
+    )
     for _ in range(3):
         con.execute("SELECT count(*) FROM events WHERE seen >= now() - INTERVAL 36 HOUR").fetchall()
     assert told == sorted(set(told))
@@ -143,8 +145,10 @@ def test_a_moment_is_asked_for_each_time(days: Path, monkeypatch: pytest.MonkeyP
 def test_a_transaction_keeps_its_moment(days: Path, monkeypatch: pytest.MonkeyPatch):
     con = pruner_duckdb.connect({"events": str(days)})
     told: list[int] = []
-    ask = rewrite.transaction_start
-    monkeypatch.setattr(rewrite, "transaction_start", lambda session: told.append(ask(session)) or told[-1])
+    ask = remembered.transaction_start
+    monkeypatch.setattr(
+        remembered, "transaction_start", lambda session: told.append(ask(session)) or told[-1]
+    )
     con.execute("BEGIN")
     before = con.execute("SELECT epoch_us(now())").fetchall()[0][0] * 1000
     con.execute("SELECT count(*) FROM events WHERE seen >= now() - INTERVAL 36 HOUR").fetchall()

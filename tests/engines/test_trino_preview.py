@@ -113,7 +113,7 @@ PREDICATES = {
     "CASE WHEN n > 5 THEN b ELSE s = 'x' END AND n < 20": 2,
     "n + 1 = 5": 1,
     "abs(n - 50) < 3": 2,
-    "month(day) = 2": 8,
+    "month(day) = 2": 9,
     "\"$path\" LIKE '%part%' AND n < 10": 1,
 }
 """Predicates, and how many of the ten files must be read."""
