@@ -24,6 +24,7 @@ from tests.support.hudi_metadata_synthetic import (
     log_block,
 )
 from tests.support.hudi_synthetic import SyntheticTable
+from tests.support.profiles import examples
 from tests.unit.tables.test_hfile import MUTATIONS, mutated
 
 LATER, PENDING = "20260101000000002", "20260101000000003"
@@ -265,7 +266,7 @@ def test_a_metadata_table_that_is_gone_or_damaged_costs_only_itself(made: Made) 
     assert "there is no metadata table" in made.notes("id = 15")
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@settings(max_examples=examples(25), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(place=st.integers(0, 2), mutations=MUTATIONS)
 def test_no_damage_stops_a_plan(
     place: int, mutations: Sequence[tuple[str, int, int]], tmp_path_factory: pytest.TempPathFactory
