@@ -17,6 +17,7 @@ import duckdb
 import pytest
 
 from pruner_duckdb import selftest
+from pruner_duckdb.answers import Changes
 from pruner_duckdb.connection import KEPT_PLANS, Connection
 from pruner_duckdb.names import TableNames
 from pruner_duckdb.predicates import Predicates
@@ -73,7 +74,9 @@ TREES = {
 def connection(shadow: Shadow, root: Path) -> Connection:
     names = TableNames({("flights",): KnownTable("flights", indexed(root))})
     rewriter = Rewriter(names, shadow, Predicates(shadow))
-    return Connection(Runner(duckdb.connect(), rewriter, Views(names, shadow), deque(maxlen=KEPT_PLANS)))
+    plans: deque[Any] = deque(maxlen=KEPT_PLANS)
+    changes = Changes(all_pass_here=True)
+    return Connection(Runner(duckdb.connect(), rewriter, Views(names, shadow), plans, changes))
 
 
 @pytest.fixture(scope="module")
