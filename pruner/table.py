@@ -5,10 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
 
 from pruner.errors import IndexDefinitionError, PrunerError
 from pruner.limits import INDEX_MEMORY
+from pruner.locating.locations import locate
+from pruner.locating.spark import Place, located_by_spark
 from pruner.maintenance.build import Indexing, RefreshResult, is_forced
 from pruner.maintenance.compaction import Compaction, CompactResult
 from pruner.maintenance.doctor import examine
@@ -255,6 +259,35 @@ class Table:
             self._views.keep()
         self._views.forget()
         return result
+
+    def tag_location(self, keys: Any) -> Any:
+        """Tell for each key where it is: in which partition and file group, since which instant, or that it is new.
+
+        By the record index where there is one; else by ranges and bloom filters, and then by the files themselves.
+
+        Args:
+            keys: an Arrow table or a Spark DataFrame of the columns that make up the key, by their names in the table.
+
+        Returns:
+            The keys, as what they came as, with `partition_path`, `file_id` and `base_instant`, which are null for keys
+            that no row has, and for NULL. A key that is in several file groups comes once for each.
+
+        Raises:
+            SchemaError: the table has no such column, or has it with another type.
+            TableError: file groups that may hold the keys have log files.
+            StorageError: a file cannot be read.
+        """
+        if isinstance(keys, pa.RecordBatch):
+            keys = pa.Table.from_batches([keys])
+        if isinstance(keys, pa.Table):
+            return locate(self.snapshot(), keys, self.storage_options)
+        if not hasattr(keys, "mapInArrow"):
+            raise PrunerError(f"keys are an Arrow table or a Spark DataFrame, not a {type(keys).__name__}")
+        roots, options = tuple(self._source.roots), dict(self.storage_options)
+        place = Place(
+            roots, self.format, self.index_uri, options, self.snapshot().id, self._segments.limit_bytes
+        )
+        return located_by_spark(keys, place)
 
     def status(self) -> TableStatus:
         """Coverage, age and size of each index over the table as it stands now."""

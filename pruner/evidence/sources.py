@@ -14,6 +14,7 @@ from pruner.indexes.optional import (
     CountingEvidence,
     FocusingEvidence,
     ListedEvidence,
+    LocatingEvidence,
     NotingEvidence,
     RowEvidence,
 )
@@ -89,6 +90,11 @@ class Source(ABC):
         """The evidence where it knows how many values each slice holds; None where it does not."""
         return None
 
+    @property
+    def locating(self) -> LocatingEvidence | None:
+        """The evidence where it finds many values at once; None where it does not."""
+        return None
+
     def focused(self, leaves: Sequence[Leaf]) -> Source:
         """The source for one predicate, of which these are the leaves on the field."""
         return self
@@ -146,6 +152,11 @@ class RecordsSource(Source):
     def listed(self) -> ListedEvidence | None:
         """See `Source.listed`."""
         return self.evidence if isinstance(self.evidence, ListedEvidence) else None
+
+    @property
+    def locating(self) -> LocatingEvidence | None:
+        """See `Source.locating`."""
+        return self.evidence if isinstance(self.evidence, LocatingEvidence) else None
 
     @property
     def counted(self) -> CountingEvidence | None:

@@ -227,6 +227,36 @@ class RowEvidence(Evidence, Protocol):
         ...
 
 
+class Located(NamedTuple):
+    """Rows that have one of some values, or may have one.
+
+    Attributes:
+        which: the position of the value.
+        slices: the slice of the row.
+        positions: works out the position of each row in its slice; raises FormatError or StorageError.
+        unknown: the slices of which nothing is known.
+    """
+
+    which: NDArray[np.int64]
+    slices: NDArray[np.int64]
+    positions: Callable[[], NDArray[np.int64]]
+    unknown: Mask
+
+
+@runtime_checkable
+class LocatingEvidence(Evidence, Protocol):
+    """Evidence that finds the rows of many values at once."""
+
+    @property
+    def tells_all_apart(self) -> bool:
+        """True where a row that is found certainly has the value."""
+        ...
+
+    def locate(self, values: pa.Array[Any]) -> Located:
+        """Find values of the type of the field, none of which is NULL, as files have them."""
+        ...
+
+
 @runtime_checkable
 class FocusingEvidence(Evidence, Protocol):
     """Evidence that knows single rows, those that some leaves look for."""

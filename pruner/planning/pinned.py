@@ -20,10 +20,11 @@ from pruner.expr.sql import parse_predicate
 if TYPE_CHECKING:
     from collections.abc import Collection
 
+    from pruner.indexes.optional import LocatingEvidence
     from pruner.metadata.state import State
     from pruner.planning.plan import Plan
     from pruner.planning.planner import Planner
-    from pruner.schema import TableSchema
+    from pruner.schema import Field, TableSchema
     from pruner.tables.snapshot import SliceSequence, Snapshot
 
 DISABLED_VARIABLE = "PRUNER_DISABLED"
@@ -107,6 +108,10 @@ class PinnedSnapshot:
     def has_expression_indexes(self) -> bool:
         """Whether some index is over an expression: then the form of a predicate matters, not only its meaning."""
         return bool(self._view.indexed.names)
+
+    def locating(self, field: Field) -> LocatingEvidence | None:
+        """What knows the rows of many values of a field at once; None where no index does, or none is to be asked."""
+        return None if switched_off() is not None else self._view.planner.locating(field)
 
     def plan(
         self, predicate: str | Expr, *, dialect: str | None = None, semantics: Semantics | None = None

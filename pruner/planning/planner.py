@@ -40,6 +40,8 @@ if TYPE_CHECKING:
     from pruner.evidence.snapshot import IndexCost
     from pruner.expr.bound import BoundExpr, Leaf
     from pruner.expr.semantics import Semantics
+    from pruner.indexes.optional import LocatingEvidence
+    from pruner.schema import Field
     from pruner.tables.snapshot import Snapshot
 
     Mask = NDArray[np.bool_]
@@ -113,6 +115,13 @@ class Planner:
         self._snapshot = snapshot
         self._evidence = evidence
         self._storage_options = storage_options or {}
+
+    def locating(self, field: Field) -> LocatingEvidence | None:
+        """What knows the rows of many values of a field at once; None where no index does."""
+        return next(
+            (found for each in self._evidence.sources(field).usable if (found := each.locating) is not None),
+            None,
+        )
 
     def plan(self, predicate: BoundExpr, text: str, semantics: Semantics, notes: Iterable[str] = ()) -> Plan:
         """Find the slices that can hold a row for which `predicate` is true under `semantics`.

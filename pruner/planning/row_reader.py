@@ -35,8 +35,8 @@ def row_groups(
         StorageError: a file cannot be read.
     """
     for uri, positions in _rows(plan):
-        file = _opened(uri, plan.storage_options(storage_options))
-        yield uri, [number for number, _ in _in_groups(file, positions)]
+        file = opened(uri, plan.storage_options(storage_options))
+        yield uri, [number for number, _ in in_groups(file, positions)]
 
 
 def read_rows(
@@ -74,14 +74,14 @@ def _stored(plan: Plan, name: str) -> Field:
 def _read(plan: Plan, wanted: list[Field] | None, options: Mapping[str, str]) -> Iterator[pa.Table]:
     names = None if wanted is None else [field.name for field in wanted]
     for uri, positions in _rows(plan):
-        file = _opened(uri, options)
+        file = opened(uri, options)
         absent = [field for field in wanted or () if field.name not in file.schema_arrow.names]
         for field in absent:
             if field.conflict is not None or not field.absent_is_null:
                 raise SchemaError(
                     f"column {field.name!r} is not in {uri} by that name, and may not be NULL there"
                 )
-        for number, within in _in_groups(file, positions):
+        for number, within in in_groups(file, positions):
             group: Any = file.read_row_group(number, columns=names)
             for field in absent:
                 nulls: Any = pa.array([None] * group.num_rows, field.type)
@@ -90,7 +90,12 @@ def _read(plan: Plan, wanted: list[Field] | None, options: Mapping[str, str]) ->
             yield chosen if within is None else chosen.take(pa.array(within, pa.int64()))
 
 
-def _opened(uri: str, options: Mapping[str, str]) -> Any:
+def opened(uri: str, options: Mapping[str, str]) -> Any:
+    """The Parquet file at a URI.
+
+    Raises:
+        StorageError: it cannot be read.
+    """
     try:
         return pq.ParquetFile(open_for_arrow(uri, None, options))
     except (OSError, pa.ArrowException) as error:
@@ -110,7 +115,7 @@ def _rows(plan: Plan) -> Iterator[tuple[str, Positions | None]]:
         yield uri, None
 
 
-def _in_groups(file: Any, positions: Positions | None) -> Iterator[tuple[int, NDArray[np.int64] | None]]:
+def in_groups(file: Any, positions: Positions | None) -> Iterator[tuple[int, NDArray[np.int64] | None]]:
     """The row groups of a file with some of the positions, and those counted from the start of the group."""
     start = 0
     for number in range(file.metadata.num_row_groups):

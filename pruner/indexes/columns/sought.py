@@ -64,13 +64,13 @@ class SoughtValues:
         return np.sort(np.fromiter(found, np.uint64, len(found)))
 
     def is_exact(self, leaf: Leaf) -> bool:
-        """Tell whether a row with one of the hashes that a leaf looks for makes it true, without exception.
-
-        Values of 8 bytes have hashes of their own: XXH64 of 8 bytes can be undone step by step.
-        """
+        """Tell whether a row with one of the hashes that a leaf looks for makes it true, without exception."""
         points = _points(leaf, Outcome.TRUE)
-        if points is None or any(not point.exact for point in points):
-            return False
+        return points is not None and all(point.exact for point in points) and self.tells_all_apart
+
+    @property
+    def tells_all_apart(self) -> bool:
+        """True where all values of the type have hashes of their own: XXH64 of 8 bytes can be undone step by step."""
         types = pa.types
         if types.is_timestamp(self._type) or types.is_time(self._type) or types.is_uint64(self._type):
             return False  # some of them have more than 64 bits, in nanoseconds or with a sign

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 from functools import cached_property
 from threading import Lock
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from pyroaring import BitMap64
 
 from pruner.errors import FormatError, StorageError
+from pruner.indexes.columns.canonical import hash_values
 from pruner.indexes.columns.sought import SoughtValues
+from pruner.indexes.optional import Located
 from pruner.indexes.record_index.keys import NO_HITS, Hits
 from pruner.indexes.row_sets import Entries, Rows, all_rows
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    import pyarrow as pa
     from numpy.typing import NDArray
 
     from pruner.expr.bound import Leaf
@@ -51,6 +54,33 @@ class KeyEvidence:
         """Why slices that have records are not covered: see `NotingEvidence`."""
         return self.keys.notes
 
+    @property
+    def tells_all_apart(self) -> bool:
+        """True where a row that is found certainly has the value: see `LocatingEvidence`."""
+        return self.sought.tells_all_apart
+
+    def locate(self, values: pa.Array[Any]) -> Located:
+        """Find many values at once: see `LocatingEvidence`."""
+        hashes = hash_values(values)
+        order = np.argsort(hashes)
+        unknown = ~self.covered
+        found: list[tuple[SegmentKeys, Hits]] = []
+        for segment in self.keys.segments:
+            try:
+                found += [(segment, hits) for hits in segment.find(hashes[order])]
+            except (FormatError, StorageError):
+                unknown[segment.slices] = True
+        kept = [(segment, _only(hits, ~unknown[hits.slices])) for segment, hits in found]
+        which, slices, _ = (
+            np.concatenate(each) for each in zip(NO_HITS, *(hits for _, hits in kept), strict=True)
+        )
+
+        def positions() -> NDArray[np.int64]:
+            parts = [segment.positions(hits.places) for segment, hits in kept]
+            return np.concatenate([np.empty(0, np.int64), *parts])
+
+        return Located(order[which], slices, positions, unknown)
+
     def possible(
         self, leaf: Leaf, outcome: Outcome, semantics: Semantics, at: NDArray[np.intp] | None
     ) -> Mask | None:
@@ -60,6 +90,10 @@ class KeyEvidence:
     def focused(self, leaves: Sequence[Leaf]) -> FocusedKeys:
         """The evidence about some leaves: see `FocusingEvidence`."""
         return FocusedKeys(self, leaves)
+
+
+def _only(hits: Hits, chosen: Mask) -> Hits:
+    return Hits(*(each[chosen] for each in hits))
 
 
 class FocusedKeys:

@@ -1,0 +1,1 @@
+"""Where the rows with some keys are: see `pruner.table.Table.tag_location`."""

@@ -1,0 +1,64 @@
+"""Tells for each key in which file group it is: by the indexes first, and by the files where these leave a doubt."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from pruner.arrow import arrow
+from pruner.locating.candidates import candidates
+from pruner.locating.keys import LOCATION, distinct, fields_of, typed
+from pruner.locating.reading import KeyReader, Pairs, joined
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from pruner.planning.pinned import PinnedSnapshot
+    from pruner.tables.snapshot import Snapshot
+
+
+def locate(pinned: PinnedSnapshot, keys: pa.Table, storage_options: Mapping[str, str]) -> pa.Table:
+    """Return the keys with the columns of `LOCATION`: see `pruner.table.Table.tag_location`.
+
+    Raises:
+        SchemaError: the table has no such column, or values of another type.
+        TableError: slices that may hold the keys have log files.
+        StorageError: a file cannot be read.
+    """
+    fields = fields_of(keys.schema, pinned.schema)
+    wanted, numbers = distinct(typed(keys, fields))
+    asked = candidates(pinned, fields, wanted)
+    reader = KeyReader(pinned.data, fields, storage_options)
+    parts = [reader.found(asked.to_read, wanted)]
+    if asked.located is not None:
+        with_logs = pinned.data.has_logs[asked.located.slices].any()
+        if asked.certain and not with_logs:
+            parts.append(Pairs(asked.located.which, asked.located.slices))
+        else:
+            parts.append(reader.confirmed(asked.located, wanted))
+    return _told(keys, numbers, joined(parts), pinned.data)
+
+
+def _told(keys: pa.Table, numbers: NDArray[np.int64], pairs: Pairs, snapshot: Snapshot) -> pa.Table:
+    """The keys with their places: a row for each place, and one without for a key that has none."""
+    starts = np.searchsorted(pairs.keys, numbers, side="left")
+    counts = np.searchsorted(pairs.keys, numbers, side="right") - starts
+    times = np.maximum(counts, 1)
+    rows = np.repeat(np.arange(len(numbers)), times)
+    within = np.arange(len(rows)) - np.repeat(np.cumsum(times) - times, times)
+    is_new = np.repeat(counts == 0, times)
+    at = np.where(is_new, 0, np.repeat(starts, times) + within)
+    ordinals: Any = arrow.array(pairs.slices[at] if len(pairs.slices) else at, pa.int64(), mask=is_new)
+    told: Any = keys.take(arrow.array(rows))
+    columns = snapshot.columns
+    paths = snapshot.partitions.paths.take(columns.column("partition").take(ordinals).combine_chunks())
+    for name, column in zip(
+        LOCATION.names,
+        (paths, *(columns.column(each).take(ordinals) for each in LOCATION.names[1:])),
+        strict=True,
+    ):
+        told = told.append_column(name, column)
+    return told

@@ -1,0 +1,179 @@
+"""Reading the key columns of files, and finding keys among their rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from pruner.arrow import arrow, compute
+from pruner.errors import SchemaError, TableError
+from pruner.locating.keys import NUMBER, as_type
+from pruner.planning.row_reader import in_groups, opened
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from pruner.indexes.optional import Located
+    from pruner.schema import Field
+    from pruner.tables.snapshot import Snapshot
+
+    Integers = NDArray[np.int64]
+
+FILES_AT_ONCE = 8
+ROWS_AT_ONCE = 1 << 22
+"""Rows in which keys are looked for together."""
+
+_SLICE = "__slice"
+
+
+class Pairs(NamedTuple):
+    """Which key is in which slice: numbers of keys and ordinals of slices."""
+
+    keys: Integers
+    slices: Integers
+
+
+NO_PAIRS = Pairs(np.empty(0, np.int64), np.empty(0, np.int64))
+
+
+class KeyReader:
+    """Reads the key columns of the slices of one snapshot."""
+
+    def __init__(self, snapshot: Snapshot, fields: Sequence[Field], options: Mapping[str, str]) -> None:
+        self._snapshot = snapshot
+        self._fields = fields
+        self._options = options
+
+    def confirmed(self, located: Located, keys: pa.Table) -> Pairs:
+        """The rows that have their key indeed: two keys may have one hash.
+
+        Raises:
+            TableError: one of the slices has log files.
+            SchemaError, StorageError: a file cannot be read.
+        """
+        if not len(located.slices):
+            return NO_PAIRS
+        at = located.positions()
+        order = np.lexsort((at, located.slices))
+        which, slices, positions = located.which[order], located.slices[order], at[order]
+        starts = np.flatnonzero(np.diff(slices, prepend=-1))
+        behind = np.append(starts[1:], len(slices))
+        tasks = [
+            (int(slices[start]), which[start:end], positions[start:end])
+            for start, end in zip(starts.tolist(), behind.tolist(), strict=True)
+        ]
+        self._require_whole(slices[starts])
+        with ThreadPoolExecutor(FILES_AT_ONCE) as pool:
+            found = pool.map(partial(self._confirmed, keys), *zip(*tasks, strict=True))
+            return joined([NO_PAIRS, *found])
+
+    def _confirmed(self, keys: pa.Table, ordinal: int, which: Integers, positions: Integers) -> Pairs:
+        distinct, turn = np.unique(positions, return_inverse=True)
+        tables = list(self._groups(ordinal, distinct))
+        if not tables:
+            return NO_PAIRS
+        rows = pa.concat_tables(tables).take(arrow.array(turn))
+        wanted = keys.take(arrow.array(which))
+        same = np.ones(len(which), np.bool_)
+        for name in rows.column_names:
+            same &= np.asarray(compute.equal(rows.column(name), wanted.column(name)).fill_null(False))
+        return Pairs(which[same], np.full(int(same.sum()), ordinal))
+
+    def found(self, ordinals: NDArray[np.intp], keys: pa.Table) -> Pairs:
+        """The keys that some slices hold; all of their rows are read.
+
+        Raises:
+            TableError: one of the slices has log files.
+            SchemaError, StorageError: a file cannot be read.
+        """
+        self._require_whole(ordinals)
+        parts, waiting, rows = [NO_PAIRS], list[pa.Table](), 0
+        with ThreadPoolExecutor(FILES_AT_ONCE) as pool:
+            for start in range(0, len(ordinals), FILES_AT_ONCE):
+                for table in pool.map(self._whole, ordinals[start : start + FILES_AT_ONCE].tolist()):
+                    waiting.append(table)
+                    rows += table.num_rows
+                if rows >= ROWS_AT_ONCE:
+                    parts.append(_matching(waiting, keys))
+                    waiting, rows = [], 0
+        return joined([*parts, _matching(waiting, keys)])
+
+    def _whole(self, ordinal: int) -> pa.Table:
+        tables = [group.drop_null() for group in self._groups(ordinal, None)]
+        if not tables:
+            return self._empty(0).append_column(_SLICE, pa.array([], pa.int64()))
+        table = pa.concat_tables(tables)
+        return table.append_column(_SLICE, pa.array(np.full(table.num_rows, ordinal)))
+
+    def _groups(self, ordinal: int, positions: Integers | None) -> Iterator[pa.Table]:
+        """The keys of a slice, row group by row group, at some ascending positions or all; NULL where it has none."""
+        uri = self._snapshot.columns.column("base_file")[ordinal].as_py()
+        file = opened(uri, self._options)
+        there: set[str] = set(file.schema_arrow.names)
+        in_file = [field for field in self._fields if field.in_file]
+        for field in in_file:
+            self._check_name(field, there, uri)
+        names = [field.name for field in in_file if field.name in there]
+        for number, within in in_groups(file, None if positions is None else positions.astype(np.uint32)):
+            group: Any = file.read_row_group(number, columns=names)
+            if within is not None:
+                group = group.take(arrow.array(within))
+            rows = file.metadata.row_group(number).num_rows if within is None else len(within)
+            columns = [self._column(field, group, rows, ordinal, uri) for field in self._fields]
+            yield arrow.table(columns, names=[str(each) for each in range(len(columns))])
+
+    def _column(self, field: Field, group: Any, rows: int, ordinal: int, uri: str) -> Any:
+        if field.name in group.column_names:
+            return as_type(group.column(field.name), field, f"{uri}: column {field.name!r}")
+        if field.in_file:
+            return arrow.nulls(rows, field.type)
+        partitions = self._snapshot.partitions
+        value = partitions.values[field.path][int(self._snapshot.partition_ordinals[ordinal])]
+        return arrow.repeat(value, rows).cast(field.type)
+
+    def _check_name(self, field: Field, there: set[str], uri: str) -> None:
+        alike = {name for name in there if name.lower() == field.name.lower()}
+        if alike - {field.name} or (not alike and not field.absent_is_null):
+            raise SchemaError(
+                f"column {field.name!r} is not in {uri} by that name, and may not be NULL there"
+            )
+
+    def _require_whole(self, ordinals: NDArray[np.intp]) -> None:
+        """Refuse slices whose base file alone does not tell which keys they hold.
+
+        Raises:
+            TableError: there is one.
+        """
+        base = self._snapshot.columns.column("base_file").is_valid().to_numpy()
+        if len(ordinals) and (self._snapshot.has_logs[ordinals] | ~base[ordinals]).any():
+            raise TableError(
+                "some slices that may hold these keys have log files, whose rows are to be merged first: "
+                "compact the table, or join the keys with a read of it"
+            )
+
+    def _empty(self, rows: int) -> Any:
+        columns = [arrow.nulls(rows, field.type) for field in self._fields]
+        return arrow.table(columns, names=[str(number) for number in range(len(columns))])
+
+
+def _matching(tables: Sequence[pa.Table], keys: pa.Table) -> Pairs:
+    if not tables:
+        return NO_PAIRS
+    names = [name for name in keys.column_names if name != NUMBER]
+    rows = pa.concat_tables(tables)
+    found = rows.join(keys, keys=names, join_type="inner")
+    return Pairs(*(found.column(name).to_numpy().astype(np.int64) for name in (NUMBER, _SLICE)))
+
+
+def joined(parts: Sequence[Pairs]) -> Pairs:
+    """All pairs, each once, ordered by key and slice."""
+    keys, slices = (np.concatenate(each) for each in zip(*parts, strict=True))
+    if not len(keys):
+        return NO_PAIRS
+    both = np.unique(np.stack([keys, slices], axis=1), axis=0)
+    return Pairs(both[:, 0], both[:, 1])
