@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 import pyarrow as pa
 
-from pruner.arrow import compute
+from pruner.arrow import arrow, compute
 from pruner.errors import SchemaError, first_line
 
 if TYPE_CHECKING:

@@ -46,15 +46,25 @@ def assert_sound(table: pruner.Table, count: int) -> None:
     assert table.verify() == []
 
 
-def test_killed_between_any_two_system_calls(processes: ForkServerContext, tmp_path: Path) -> None:
+USING: dict[str, dict[str, str]] = {
+    "column_stats": {},
+    "bloom_filter": {"fpp": "0.00001"},
+    "record_index": {},
+}
+
+
+@pytest.mark.parametrize("using", USING)
+def test_killed_between_any_two_system_calls(
+    processes: ForkServerContext, tmp_path: Path, using: str
+) -> None:
     """What had been finished is committed by the next refresh, which reads the other slices only."""
-    stride = max(1, 120 // examples(40))  # every call in a soak
+    stride = max(1, 360 // examples(40))  # every call in a soak
     step = taken_up = 0
     while True:
         root = tmp_path / f"{step}"
         write_files(root, range(COUNT))
         table = pruner.open_table(root)
-        table.create_index("i", on=["x", "s"], build=False)
+        table.create_index("i", on=["x", "s"], using=using, options=USING[using], build=False)
         _, theirs = processes.Pipe()
         process = processes.Process(target=refresh_and_die, args=(str(root), step, theirs))
         process.start()
@@ -92,6 +102,8 @@ def test_several_processes_refresh_and_compact_at_once(processes: ForkServerCont
     table = pruner.open_table(root)
     table.create_index("both", on=["x", "s"], build=False)
     table.create_index("bitmap", on="s", using="bitmap", build=False)
+    table.create_index("values", on="s", using="bloom_filter", build=False)
+    table.create_index("keys", on=["x", "s"], using="record_index", build=False)
     running = []
     for _ in range(3):
         ours, theirs = processes.Pipe()
@@ -113,7 +125,7 @@ def test_several_processes_refresh_and_compact_at_once(processes: ForkServerCont
         process.join(120)
         assert (process.exitcode, end.recv()) == (0, "done")
     table.refresh()
-    assert [definition.name for definition in table.indexes()] == ["both", "bitmap", "late"]
+    assert [definition.name for definition in table.indexes()] == ["both", "bitmap", "values", "keys", "late"]
     assert table.refresh().indexed == 0
     assert receipts.receipts(metadata_of(table).store) == []
     assert_sharp(table, count)

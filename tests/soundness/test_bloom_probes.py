@@ -1,4 +1,4 @@
-"""No value that was recorded is ever missed: filters of every type, asked for each of their values.
+"""No value that was recorded is ever missed: filters and keys of every type, asked for each of their values.
 
 `make fuzz N=…` asks N thousand times; a million probes take a second.
 """
@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from decimal import localcontext
-from typing import Any
+from itertools import pairwise
+from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
@@ -17,6 +18,10 @@ from numpy.typing import NDArray
 from pruner.arrow import arrow
 from pruner.indexes.bloom_filter.filters import WORDS, block_of, blocks_for, filter_of, masks_of
 from pruner.indexes.columns.canonical import hash_of, hash_values
+from pruner.indexes.optional import RecordPart
+from pruner.indexes.record_index.keys import SegmentKeys
+from pruner.indexes.record_index.packing import order_of, packed
+from pruner.indexes.record_index.record import RECORD_SCHEMA
 from tests.support import profiles
 
 PROBES = 500_000 if profiles.IS_FIXED else max(500_000, 1_000 * profiles.REQUESTED)
@@ -93,6 +98,35 @@ def test_no_value_is_missed(name: str, request: pytest.FixtureRequest) -> None:
     assert [hash_of(each, values.type) for each in _stored(values.slice(0, SINGLY))] == hashes[
         :SINGLY
     ].tolist()
+
+
+@pytest.mark.parametrize("name", TYPES)
+def test_every_row_of_a_key_is_found(name: str, request: pytest.FixtureRequest) -> None:
+    """Each value stands in the slice and at the position where the index says; and what it says is that value."""
+    rng = np.random.default_rng(int(request.config.option.hypothesis_seed) + len(name))
+    count = PROBES // len(TYPES)
+    hashes = hash_values(TYPES[name](rng, count))
+    ends = [0, count // 7, count // 7, count // 2, count]
+    rows: list[tuple[int, int, bytes, bytes]] = []
+    for start, end in pairwise(ends):
+        order = order_of(hashes[start:end])
+        positions = order.astype("<u4").tobytes()
+        rows.append((end - start, end - start, hashes[start:end][order].tobytes(), positions))
+    named: Any = dict(zip(("row_count", "keys", "hashes", "positions"), zip(*rows, strict=True), strict=True))
+    columns = {
+        each.name: pa.array(named.get(each.name, [None] * len(rows)), each.type)
+        for each in cast("Any", RECORD_SCHEMA)
+    }
+    stored = packed(pa.table({**columns, "__slice": pa.array(range(len(rows)), pa.int32())}))
+    keys = SegmentKeys(RecordPart(stored, None, stored.select))
+    asked = np.unique(np.concatenate([hashes, rng.integers(0, 2**64 - 1, 1_000, np.uint64)]))
+    found = np.zeros(count, np.bool_)
+    for hits in keys.find(asked):
+        at = np.array(ends)[hits.slices] + keys.positions(hits.places)
+        assert np.array_equal(hashes[at], asked[hits.which])
+        assert not found[at].any()
+        found[at] = True
+    assert found.all(), f"{np.count_nonzero(~found)} rows are missed"
 
 
 def _stored(values: Any) -> list[Any]:
