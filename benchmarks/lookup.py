@@ -23,6 +23,7 @@ from rich.console import Console
 from rich.table import Table as Grid
 
 import pruner
+from benchmarks import keys
 
 ROWS = 1_200_000
 ROWS_PER_FILE = 6_000
@@ -51,7 +52,9 @@ def run(console: Console) -> None:
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder) / "events"
         wanted = write_table(root, rows)
+        keys.measure(console, root, wanted)
         _measure(console, root, wanted)
+    keys.growth(console)
 
 
 def write_table(root: Path, rows: int) -> str:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 import numpy as np
 import pyarrow as pa
 
+from pruner.arrow import first_value
 from pruner.errors import FormatError
 from pruner.limits import INDEX_MEMORY
 from pruner.metadata.coverage import locate
@@ -153,7 +154,7 @@ class SegmentCache:
         No more is read than that where the segment can be read in parts.
         """
         if entry.tail is None:
-            value = memoryview(self.read(entry).column(name).combine_chunks()[0].as_buffer() or b"")
+            value = first_value(self.read(entry).column(name))
             return [value[start:end] for start, end in ranges]
         keys = [(entry.id, name, *each) for each in ranges]
         found: list[memoryview | None] = [self._cached(key) for key in keys]

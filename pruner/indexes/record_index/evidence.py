@@ -35,6 +35,9 @@ if TYPE_CHECKING:
 MOST_VALUES = 1 << 17
 """Values of one leaf that are looked up."""
 
+FEW_VALUES = 64
+"""Values for which it is not worked out what would be read."""
+
 MOST_BYTES = 1 << 27
 """Bytes that are read for one predicate; what asks for more is not answered."""
 
@@ -152,6 +155,8 @@ class FocusedKeys:
 
     @cached_property
     def _is_too_much(self) -> bool:
+        if len(self._hashes) <= FEW_VALUES:
+            return False
         return sum(each.bytes_to_read(self._hashes) for each in self._keys.segments) > MOST_BYTES
 
     def holding(self, entries: Mask, semantics: Semantics, at: NDArray[np.intp] | None) -> Mask:

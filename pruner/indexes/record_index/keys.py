@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from pruner.arrow import first_value
 from pruner.errors import FormatError
 from pruner.indexes.record_index.packing import hashes_of, layout_of, numbers
 
@@ -118,5 +119,5 @@ class SegmentKeys:
     def _read(self, ranges: Sequence[tuple[int, int]]) -> Sequence[memoryview]:
         if self._part.read_bytes is not None:
             return self._part.read_bytes(PACKED, self._layout.size, ranges)
-        value = memoryview(self._part.read([PACKED]).column(PACKED)[0].as_buffer())  # type: ignore[attr-defined]
+        value = first_value(self._part.read([PACKED]).column(PACKED))
         return [value[start:end] for start, end in ranges]

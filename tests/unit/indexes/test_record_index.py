@@ -153,6 +153,8 @@ def test_a_list_of_very_many_values_is_not_looked_up(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr("pruner.indexes.record_index.evidence.MOST_VALUES", 1000)
     assert _kept(evidence, some) is None
     monkeypatch.setattr("pruner.indexes.record_index.evidence.MOST_BYTES", 10)
+    assert _kept(evidence, _equals(3)) == [1]
+    monkeypatch.setattr("pruner.indexes.record_index.evidence.FEW_VALUES", 0)
     assert _kept(evidence, _equals(3)) is None
 
 
