@@ -7,12 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
-
 from pruner.errors import IndexDefinitionError, PrunerError
 from pruner.limits import INDEX_MEMORY
-from pruner.locating.locations import locate
-from pruner.locating.spark import Place, located_by_spark
+from pruner.locating.spark import Place, located
 from pruner.maintenance.build import Indexing, RefreshResult, is_forced
 from pruner.maintenance.compaction import Compaction, CompactResult
 from pruner.maintenance.doctor import examine
@@ -277,17 +274,9 @@ class Table:
             TableError: file groups that may hold the keys have log files.
             StorageError: a file cannot be read.
         """
-        if isinstance(keys, pa.RecordBatch):
-            keys = pa.Table.from_batches([keys])
-        if isinstance(keys, pa.Table):
-            return locate(self.snapshot(), keys, self.storage_options)
-        if not hasattr(keys, "mapInArrow"):
-            raise PrunerError(f"keys are an Arrow table or a Spark DataFrame, not a {type(keys).__name__}")
+        pinned, limit = self.snapshot(), self._segments.limit_bytes
         roots, options = tuple(self._source.roots), dict(self.storage_options)
-        place = Place(
-            roots, self.format, self.index_uri, options, self.snapshot().id, self._segments.limit_bytes
-        )
-        return located_by_spark(keys, place)
+        return located(keys, pinned, Place(roots, self.format, self.index_uri, options, pinned.id, limit))
 
     def status(self) -> TableStatus:
         """Coverage, age and size of each index over the table as it stands now."""

@@ -1,4 +1,4 @@
-"""Locating the keys of a Spark DataFrame: each task looks up its own keys, with the table's indexes."""
+"""Locating keys where they are: those of a DataFrame on Spark, where each task looks up its own."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from pruner.errors import TableError
+from pruner.errors import PrunerError, TableError
 from pruner.locating.keys import LOCATION
 from pruner.locating.locations import locate
 from pruner.metadata.segment_cache import SegmentCache
@@ -32,6 +32,21 @@ class Place(NamedTuple):
     storage_options: dict[str, str]
     snapshot_id: str
     index_memory: int
+
+
+def located(keys: Any, pinned: PinnedSnapshot, place: Place) -> Any:
+    """Locate keys where they are: an Arrow table here, a DataFrame on Spark.
+
+    Raises:
+        PrunerError: they are something else; and as `locate` does.
+    """
+    if isinstance(keys, pa.RecordBatch):
+        keys = pa.Table.from_batches([keys])
+    if isinstance(keys, pa.Table):
+        return locate(pinned, keys, place.storage_options)
+    if not hasattr(keys, "mapInArrow"):
+        raise PrunerError(f"keys are an Arrow table or a Spark DataFrame, not a {type(keys).__name__}")
+    return located_by_spark(keys, place)
 
 
 def located_by_spark(keys: Any, place: Place) -> Any:
