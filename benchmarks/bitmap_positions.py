@@ -54,7 +54,7 @@ def _shape(grid: Grid, root: Path, files: int, groups: int) -> None:
         table = pa.table({"x": pa.array(column), "measure": measure})
         pq.write_table(table, root / f"part-{number:02}.parquet", row_group_size=GROUP_ROWS)
     table = pruner.open_table(str(root))
-    table.create_index("bits", on="x", using="bitmap", options={"max_cardinality": 1_000_000})
+    table.create_index("bits", on="x", using="bitmap", options={"max_cardinality": 1_000_000}, force=True)
     size = (root / "part-00.parquet").stat().st_size / 2**20
     connection = duckdb.connect()
     connection.execute("SET enable_progress_bar = false")

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from pruner import __version__
-from pruner.cli import doctor, indexes, inspecting, plans, queries, serve, upkeep
+from pruner.cli import doctor, indexes, inspecting, plans, queries, serve, tables, upkeep
 from pruner.cli.failures import PrunerGroup
 
 app = typer.Typer(
@@ -29,6 +29,7 @@ for name, command in {
     "explain": plans.explain,
     "query": queries.query,
     "serve": serve.serve,
+    "tables": tables.tables,
     "status": indexes.status,
     "show-indexes": indexes.show_indexes,
     "inspect": inspecting.inspect,

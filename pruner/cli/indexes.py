@@ -18,6 +18,7 @@ from pruner.cli.options import (
     OutputOption,
     StorageOption,
     catalog,
+    given_text,
     on_table,
     pairs,
 )
@@ -41,7 +42,10 @@ WATCH_SEGMENTS = 256
 _PAUSE_SECONDS = 10.0
 
 StatementArgument = Annotated[
-    str, typer.Argument(metavar="STATEMENT", help="CREATE INDEX, DROP INDEX, REFRESH INDEX or SHOW INDEXES.")
+    str,
+    typer.Argument(
+        metavar="STATEMENT", help="CREATE INDEX, DROP INDEX, REFRESH INDEX or SHOW INDEXES; or @FILE, or -."
+    ),
 ]
 IndexOption = Annotated[str | None, typer.Option("--index", metavar="NAME", help="Only this index.")]
 DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Only say what would be read.")]
@@ -86,7 +90,7 @@ def sql(
     from pruner.ddl.parser import parse_statement
     from pruner.ddl.statements import DropIndex, ShowIndexes
 
-    parsed = parse_statement(statement)
+    parsed = parse_statement(given_text(statement, "statement", "STATEMENT"))
     if dry_run and isinstance(parsed, (DropIndex, ShowIndexes)):
         raise typer.BadParameter("only CREATE INDEX and REFRESH INDEX have a cost", param_hint="--dry-run")
     if index_uri is not None and isinstance(parsed, DropIndex) and parsed.table is None:

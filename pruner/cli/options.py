@@ -149,27 +149,32 @@ def check_zone(zone: str) -> None:
         raise typer.BadParameter(f"{zone!r} is no time zone: {advice}", param_hint="--zone")
 
 
-def predicate_text(where: str) -> str:
-    """The predicate itself, or what the file or standard input that `--where` names holds.
+def given_text(given: str, what: str, option: str) -> str:
+    """A text of SQL itself, or what the file (`@FILE`) or standard input (`-`) that is named instead holds.
+
+    Args:
+        given: what the command line says.
+        what: what the text is, for errors.
+        option: where it stands on the command line.
 
     Raises:
         PredicateError: it is too long or not UTF-8.
 
     """
-    if where == "-":
+    if given == "-":
         data = sys.stdin.buffer.read(PREDICATE_TEXT_BYTES + 1)
-    elif where.startswith("@"):
+    elif given.startswith("@"):
         try:
-            with Path(where[1:]).open("rb") as file:
+            with Path(given[1:]).open("rb") as file:
                 data = file.read(PREDICATE_TEXT_BYTES + 1)
         except (OSError, ValueError) as error:
             reason = error.strerror if isinstance(error, OSError) else error
-            raise typer.BadParameter(f"cannot read {where[1:]!r}: {reason}", param_hint="--where") from error
+            raise typer.BadParameter(f"cannot read {given[1:]!r}: {reason}", param_hint=option) from error
     else:
-        return where
+        return given
     if len(data) > PREDICATE_TEXT_BYTES:
-        raise PredicateError(f"the predicate is longer than {PREDICATE_TEXT_BYTES:,} bytes")
+        raise PredicateError(f"the {what} is longer than {PREDICATE_TEXT_BYTES:,} bytes")
     try:
         return data.decode()
     except UnicodeDecodeError as error:
-        raise PredicateError(f"the predicate is not UTF-8: byte {error.start} is none") from error
+        raise PredicateError(f"the {what} is not UTF-8: byte {error.start} is none") from error

@@ -16,8 +16,8 @@ from pruner.cli.options import (
     WhereOption,
     ZoneOption,
     check_zone,
+    given_text,
     on_table,
-    predicate_text,
 )
 from pruner.cli.output import megabytes, printable, write_line
 from pruner.expr.engines import REFERENCE_ENGINE, SqlEngine
@@ -83,7 +83,7 @@ def _plan(
 ) -> Plan:
     from pruner.expr.semantics import Semantics
 
-    predicate = predicate_text(where)
+    predicate = given_text(where, "predicate", "--where")
     if zone is not None:
         check_zone(zone)
     semantics = replace(Semantics.of(dialect.value), zone=zone)

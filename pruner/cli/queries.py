@@ -15,9 +15,10 @@ from pruner.cli.options import (
     OutputOption,
     StorageOption,
     catalog,
+    given_text,
     pairs,
 )
-from pruner.cli.output import megabytes, print_columns, print_json, printable
+from pruner.cli.output import megabytes, print_columns, print_json, printable, write_line
 from pruner.errors import PredicateError, PrunerError
 
 if TYPE_CHECKING:
@@ -35,13 +36,28 @@ _RUN = compile("__connection.execute(__statement)", "<query>", "eval")
 _QUESTIONS = frozenset(["SELECT", "EXPLAIN", "MULTI", "SET"])
 """Kinds of statements, as DuckDB names them, that change no data; a PIVOT is several."""
 
+_ANSWERED = frozenset(["SELECT", "EXPLAIN", "MULTI"])
+"""Those that come with rows."""
+
+_EXPLANATION = ["explain_key", "explain_value"]
+"""Columns of EXPLAIN: each value is a drawing of many lines."""
+
+_MISSING_TABLE = re.compile(
+    r"Table with name \"?(?P<name>[^\"\n]+?)\"? does not exist!(?:\nDid you mean \"(?P<near>.*)\")?"
+)
+
 _PRAGMA = re.compile(r"\s*pragma\b", re.IGNORECASE)
 
 _EXPLAINED = re.compile(r"\s*explain\s+(?:analyze\s+)?(?:\([^()]*\)\s*)?", re.IGNORECASE)
 
 _ERROR_LINE = re.compile(r"^LINE (\d+): ", re.MULTILINE)
 
-QueryArgument = Annotated[str, typer.Argument(metavar="SELECT", help="A query in DuckDB's SQL.")]
+QueryArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="SELECT", help="A query in DuckDB's SQL; @FILE reads it from a file, - from standard input."
+    ),
+]
 
 
 def query(
@@ -52,6 +68,7 @@ def query(
     output: OutputOption = Output.TEXT,
 ) -> None:
     """Run a query in DuckDB, pruned."""
+    select = given_text(select, "query", "SELECT")
     if not select.strip(" \t\r\n;"):
         raise PredicateError("the query is empty: write a SELECT")
     adapter = _duckdb_adapter()
@@ -65,10 +82,13 @@ def query(
         if output is Output.JSON:
             print_json(_answer(columns, list(_rows(connection)), connection.last_plans))
             return
-        print_columns([name for name, _ in columns], _rows(connection))
+        if [name for name, _ in columns] == _EXPLANATION:
+            _print_explanation(_rows(connection))
+        else:
+            print_columns([name for name, _ in columns], _rows(connection))
         _report_scans(connection.last_plans)
     except Exception as error:
-        refused = _refused_by_duckdb(error)
+        refused = _refused_by_duckdb(error, tables.names(aliases=True))
         if refused is None:
             raise
         raise refused from error
@@ -80,7 +100,11 @@ def _require_questions(connection: Any, text: str) -> None:
     Raises:
         PredicateError: there is one.
     """
-    for statement in connection.extract_statements(text):
+    statements = connection.extract_statements(text)
+    answers = sum(statement.type.name in _ANSWERED for statement in statements)
+    if answers > 1:
+        raise PredicateError(f"the text has {answers} queries, and one is answered: run them one by one")
+    for statement in statements:
         kind = statement.type.name
         # Some statements that copy databases count as pragmas.
         if kind not in _QUESTIONS and not (kind == "PRAGMA" and _PRAGMA.match(statement.query)):
@@ -106,11 +130,23 @@ def _mentioned(tables: Catalog, select: str) -> list[str]:
     return [name for name in tables.names(aliases=True) if name.rpartition(".")[2].casefold() in folded]
 
 
-def _refused_by_duckdb(error: Exception) -> PrunerError | None:
+def _print_explanation(rows: Iterable[tuple[Any, ...]]) -> None:
+    for _, drawing in rows:
+        for line in str(drawing).splitlines():
+            write_line(printable(line).rstrip())
+
+
+def _refused_by_duckdb(error: Exception, known: tuple[str, ...]) -> PrunerError | None:
     """What DuckDB refuses, as an error of ours in one sentence; None for anything else."""
     if type(error).__module__.partition(".")[0] not in ("duckdb", "_duckdb"):
         return None
     sentence, _, details = str(error).partition("\n\n")
+    missing = _MISSING_TABLE.search(sentence)
+    if missing is not None and missing["near"] not in known:
+        tables = f"known are {', '.join(known)}" if known else "none is known"
+        sentence = (
+            f"there is no table {missing['name']}, {tables}: name one by --table NAME=URI or in pruner.toml"
+        )
     line = _ERROR_LINE.search(details)
     if line:
         sentence += f" (line {line.group(1)} of the query)"

@@ -181,7 +181,10 @@ def test_a_wrong_configuration(run: Run, flights: Path, tmp_path: Path) -> None:
     [
         ("SELEC 1", 2, ["SELEC"]),
         ("SELECT nothing FROM flights", 1, ["nothing"]),
-        ("SELECT * FROM unknown", 1, ["unknown"]),
+        ("SELECT * FROM unknown", 1, ["no table unknown, known are flights", "--table NAME=URI"]),
+        ("SELECT * FROM pragma_database", 1, ["no table pragma_database, known are flights"]),
+        ("SELECT 1; SELECT 2", 2, ["2 queries, and one is answered"]),
+        ("@no-such-file.sql", 2, ["cannot read 'no-such-file.sql'"]),
         ("SELECT * FROM connection", 1, ["connection"]),
         ("COPY flights TO 'copied.csv'", 2, ["changes nothing, so COPY is refused"]),
         ("CREATE TABLE t AS FROM flights", 2, ["CREATE is refused"]),

@@ -247,6 +247,34 @@ def test_the_switch_takes_any_word_for_yes(run: Run, flights: Path, value: str, 
         assert f"PRUNER_DISABLED={value}" in ran.out
 
 
+def test_query_prints_an_explanation_line_by_line(run: Run) -> None:
+    drawn = run("query", "EXPLAIN SELECT 1").out
+    assert "\\n" not in drawn
+    assert len(drawn.splitlines()) > 3
+
+
+def test_statements_and_queries_come_from_files(run: Run, flights: Path, tmp_path: Path) -> None:
+    (tmp_path / "index.sql").write_text(f"CREATE INDEX stats ON '{flights}' (delay)", encoding="utf-8")
+    assert run("sql", f"@{tmp_path / 'index.sql'}").code == 0
+    (tmp_path / "question.sql").write_text("SET threads = 1;\nSELECT 42 AS answer;\n", encoding="utf-8")
+    assert run("query", f"@{tmp_path / 'question.sql'}").out == "answer\n    42\n"
+
+
+def test_tables_are_those_of_the_configuration(run: Run, tmp_path: Path) -> None:
+    assert run("tables").out == "there is no pruner.toml in this folder or above, so no table has a name\n"
+    (tmp_path / "pruner.toml").write_text(
+        '[tables.flights]\nuri = "s3://lake/${STAGE}/flights"\naliases = ["hive.web.flights"]\n'
+        'storage_options = {secret_access_key = "${KEY}"}',
+        encoding="utf-8",
+    )
+    place = "s3://lake/${STAGE}/flights"
+    assert run("tables").out.splitlines()[1].split() == ["flights", place, "hive.web.flights"]
+    found = json.loads(run("tables", "--output", "json").out)
+    assert found["config"] == str(tmp_path / "pruner.toml")
+    listed = {"name": "flights", "uris": [place], "aliases": ["hive.web.flights"], "index_uri": None}
+    assert found["tables"] == [listed]
+
+
 def test_query_finds_configured_tables_and_opens_no_others(run: Run, flights: Path, tmp_path: Path) -> None:
     (tmp_path / "pruner.toml").write_text(
         '[tables.flights]\nuri = "flights"\n[tables.unused]\nuri = "${NOT_SET_ANYWHERE}"', encoding="utf-8"
