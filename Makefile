@@ -11,7 +11,7 @@ WORKERS ?= 2
 PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
 # Fuzzing: what is fuzzed, examples per property, and how long a soak repeats it.
 FUZZED := tests/soundness tests/engines/test_duckdb_random.py tests/engines/test_duckdb_sqlancer.py \
-	tests/engines/test_trino_types.py tests/protocol
+	tests/engines/test_trino_types.py tests/protocol tests/unit/tables/test_hfile.py
 N ?= 2000
 MINUTES ?= 60
 

@@ -195,7 +195,7 @@ PARTLY_BELIEVED = ("name", "seen")
 COLUMNS = ("id", "seats", "big", "price", "day", "seen", "name", "ts")
 
 
-@pytest.mark.parametrize("name", ["cow_v6", "cow_v8", "cow_v9", "cow_composite_v9"])
+@pytest.mark.parametrize("name", ["cow_v6", "cow_v9", "cow_composite_v9"])
 def test_statistics_keep_what_their_bounds_leave_possible(name: str, opened: Callable[[str], Opened]) -> None:
     """With no index of pruner's, and for every value: exactly the groups around it, where statistics are believed."""
     found = opened(name)

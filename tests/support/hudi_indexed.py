@@ -137,7 +137,7 @@ def with_oracle(
 
 
 _VERSIONS: dict[Callable[..., None], tuple[TableVersion, ...]] = {
-    cow: (6, 8, 9),
+    cow: (6, 9),
     mor: (6, 8, 9),
     cow_composite: (9,),
     cow_evolved: (6, 9),
