@@ -169,7 +169,7 @@ class Predicates:
                     lambda: self._plan(draft, text, zone, by_reference, forms),
                 )
         except NotPlanned as reason:
-            raise Unpruned(f"the shadow database {reason}") from reason
+            raise Unpruned(f"the DuckDB that plans for the session {reason}") from reason
         except UnknownPlanFormat as reason:
             raise Unpruned(str(reason)) from reason
 

@@ -149,7 +149,7 @@ def require_same_meaning(state: SessionState, shadow: Shadow, ask: Ask, comparis
 
 def _difference(theirs: str, ours: str) -> str:
     """Why two plans of one text differ, or are none."""
-    for whose, plan in (("the session", theirs), ("the shadow database", ours)):
+    for whose, plan in (("the session", theirs), ("the DuckDB that plans for it", ours)):
         try:
             readable_plans(plan)
         except NotPlanned as reason:

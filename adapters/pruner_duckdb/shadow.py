@@ -296,9 +296,7 @@ class Shadow:
             try:
                 self._everywhere(f"CREATE TABLE {name} ({relation.definition()})")
             except duckdb.Error as error:
-                raise NotPlanned(
-                    f"the shadow database cannot hold the table's schema ({_first_line(error)})"
-                ) from error
+                raise NotPlanned(f"cannot hold the table's schema ({_first_line(error)})") from error
             self._tables[key] = name
         self._tables.move_to_end(key)
         return self._tables[key]

@@ -250,7 +250,10 @@ def _read(store: Store, entry: SegmentEntry, only: Sequence[str] | None, but: Se
             file.metadata.row_group(i).total_byte_size for i in range(file.metadata.num_row_groups)
         )
         if file.metadata.num_rows != entry.rows or unpacked > SEGMENT_UNPACKED_BYTES:
-            raise FormatError(f"the segment {where} does not hold the {entry.rows} rows that were committed")
+            raise FormatError(
+                f"the segment {where} does not hold the {entry.rows} rows that were committed: "
+                "drop the index and create it again"
+            )
         names = [name for name in only or file.schema_arrow.names if name not in but]
         table: pa.Table = file.read(columns=names, use_threads=False)
     except (pa.ArrowException, OSError):
@@ -264,7 +267,10 @@ def _get(store: Store, entry: SegmentEntry, where: str) -> bytes:
     # One byte more than was written shows that something was appended.
     info = store.info(entry.path)
     if info is not None and info.size != entry.size:
-        raise FormatError(f"the segment {where} has {info.size} bytes where {entry.size} were written")
+        raise FormatError(
+            f"the segment {where} has {info.size} bytes where {entry.size} were written: "
+            "drop the index and create it again"
+        )
     return store.get(entry.path, entry.size)
 
 

@@ -112,6 +112,8 @@ class CombinedEvidence:
             self.notes.update(dict.fromkeys(reasons))
             return
         known = bool(usable)
+        if not known and self._evidence.sources(leaf.field).fallbacks:
+            return  # there is an index, and why it cannot be used has been noted
         self.notes[
             f"no index on column {leaf.field.name} can answer {describe(leaf)}"
             if known

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pruner
 from tests.support.hudi_synthetic import SyntheticTable
+from tests.support.parquet_tables import write_file
 
 
 def test_a_slice_with_a_running_write_stays_whatever_its_partition(tmp_path: Path) -> None:
@@ -20,3 +21,23 @@ def test_a_slice_with_a_running_write_stays_whatever_its_partition(tmp_path: Pat
 
 def kept_partitions(table: pruner.Table) -> list[str]:
     return sorted(entry.partition_path for entry in table.plan("city = 'a'", dialect="spark").slices)
+
+
+def test_a_damaged_index_is_reported_as_such_and_never_as_none(tmp_path: Path) -> None:
+    """Who reads that there is no index makes a second one; the damage and what to do are said instead."""
+    root = tmp_path / "t"
+    write_file(root / "a.parquet", x=[1, 2])
+    pruner.open_table(root).create_index("i", on="x")
+    [segment] = Path(f"{root}.pruner").glob("column_stats/*.pidx")
+    data = bytearray(segment.read_bytes())
+    data[len(data) // 2] ^= 1
+    segment.chmod(0o644)
+    segment.write_bytes(data)
+    table = pruner.open_table(root)
+    plan = table.plan("x = 7")
+    [reason] = plan.fallbacks
+    assert reason.startswith("index i: the segment ")
+    assert reason.endswith("fails its checksum: drop the index and create it again")
+    assert [step.note for step in plan.steps] == [reason]
+    [index] = table.status().indexes
+    assert (index.usable, index.note) == (False, reason.removeprefix("index i: "))
