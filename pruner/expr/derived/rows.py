@@ -148,7 +148,7 @@ def _arithmetic(name: str, sign: str) -> tuple[Function, Function]:
             wide=wide,
             domain=FITTING,
             values=f"integers; {_FITS}",
-            compared={DUCKDB: spelled},
+            compared={DUCKDB: spelled, SPARK: spelled},
         ),
         Function(
             name=name,
@@ -157,7 +157,7 @@ def _arithmetic(name: str, sign: str) -> tuple[Function, Function]:
             sql=f"({{0}} {sign} {{1}})",
             domain=ANYWHERE,
             values="double",
-            compared={DUCKDB: spelled},
+            compared={DUCKDB: spelled, SPARK: spelled},
         ),
     )
 
@@ -170,22 +170,22 @@ _ALL: Final = (
         sql="strftime({0}, {1})",
         domain=MOMENTS,
         values=f"{_YEARS}; year, month, day, hour, minute, second and day of the year as padded numbers",
-        compared={DUCKDB: "strftime(ts, '%H')"},
+        compared={DUCKDB: "strftime(ts, '%H')", SPARK: "date_format(ts, 'HH')"},
         reads_clock=True,
     ),
-    _part("year", "year({0})", duckdb="year(ts)"),
-    _part("quarter", "quarter({0})", duckdb="quarter(ts)"),
-    _part("month", "month({0})", duckdb="month(ts)"),
-    _part("day", "day({0})", duckdb="day(ts)"),
-    _part("hour", "hour({0})", duckdb="hour(ts)"),
-    _part("minute", "minute({0})", duckdb="minute(ts)"),
-    _part("second", "second({0})", duckdb="second(ts)"),
-    _part("day of year", "dayofyear({0})", duckdb="dayofyear(ts)"),
+    _part("year", "year({0})", duckdb="year(ts)", spark="year(ts)"),
+    _part("quarter", "quarter({0})", duckdb="quarter(ts)", spark="quarter(ts)"),
+    _part("month", "month({0})", duckdb="month(ts)", spark="month(ts)"),
+    _part("day", "day({0})", duckdb="day(ts)", spark="day(ts)"),
+    _part("hour", "hour({0})", duckdb="hour(ts)", spark="hour(ts)"),
+    _part("minute", "minute({0})", duckdb="minute(ts)", spark="minute(ts)"),
+    _part("second", "second({0})", duckdb="second(ts)", spark="second(ts)"),
+    _part("day of year", "dayofyear({0})", duckdb="dayofyear(ts)", spark="dayofyear(ts)"),
     _part("day of week, Monday 1", "isodow({0})", duckdb="isodow(ts)"),
     _part("day of week, Sunday 0", "dayofweek({0})", duckdb="dayofweek(ts)"),
     _part("day of week, Sunday 1", "dayofweek({0}) + 1"),
     _part("day of week, Monday 0", "isodow({0}) - 1"),
-    _part("week", "week({0})", duckdb="week(ts)"),
+    _part("week", "week({0})", duckdb="week(ts)", spark="weekofyear(ts)"),
     Function(
         name="date",
         accepts=(_moment,),
@@ -193,7 +193,7 @@ _ALL: Final = (
         sql="({0}::DATE)",
         domain=MOMENTS,
         values=_YEARS,
-        compared={DUCKDB: "ts::DATE"},
+        compared={DUCKDB: "ts::DATE", SPARK: "date(ts)"},
         reads_clock=True,
     ),
     Function(
@@ -203,7 +203,7 @@ _ALL: Final = (
         sql="date_trunc({0}, {1})",
         domain=SECOND_ARGUMENT_MOMENTS,
         values=_YEARS,
-        compared={DUCKDB: "date_trunc('hour', ts)"},
+        compared={DUCKDB: "date_trunc('hour', ts)", SPARK: "date_trunc('hour', ts)"},
         reads_clock=True,
     ),
     Function(
@@ -213,7 +213,7 @@ _ALL: Final = (
         sql="upper({0})",
         domain=ASCII,
         values="ASCII",
-        compared={DUCKDB: "upper(s)"},
+        compared={DUCKDB: "upper(s)", SPARK: "upper(s)"},
     ),
     Function(
         name="lower",
@@ -222,7 +222,7 @@ _ALL: Final = (
         sql="lower({0})",
         domain=ASCII,
         values="ASCII",
-        compared={DUCKDB: "lower(s)"},
+        compared={DUCKDB: "lower(s)", SPARK: "lower(s)"},
     ),
     Function(
         name="length",
@@ -231,7 +231,7 @@ _ALL: Final = (
         sql="length({0})",
         domain=ASCII,
         values="ASCII",
-        compared={DUCKDB: "length(s)"},
+        compared={DUCKDB: "length(s)", SPARK: "length(s)"},
     ),
     Function(
         name="substring",
@@ -240,7 +240,7 @@ _ALL: Final = (
         sql="substring({0}, {1}, {2})",
         domain=ASCII,
         values="ASCII; constants from 1 on",
-        compared={DUCKDB: "substring(s, 2, 3), left(s, 3)"},
+        compared={DUCKDB: "substring(s, 2, 3), left(s, 3)", SPARK: "substring(s, 2, 3), left(s, 3)"},
     ),
     Function(
         name="join",
@@ -249,7 +249,7 @@ _ALL: Final = (
         sql="({0} || {1})",
         domain=ANYWHERE,
         values="text",
-        compared={DUCKDB: "a || b"},
+        compared={DUCKDB: "a || b", SPARK: "a || b"},
     ),
     Function(
         name="text",
@@ -258,7 +258,7 @@ _ALL: Final = (
         sql="({0}::VARCHAR)",
         domain=ANYWHERE,
         values="integers",
-        compared={DUCKDB: "a::VARCHAR"},
+        compared={DUCKDB: "a::VARCHAR", SPARK: "string(a)"},
     ),
     Function(
         name="double",
@@ -267,7 +267,7 @@ _ALL: Final = (
         sql="({0}::DOUBLE)",
         domain=ANYWHERE,
         values="integers",
-        compared={DUCKDB: "a::DOUBLE"},
+        compared={DUCKDB: "a::DOUBLE", SPARK: "double(a)"},
     ),
     *_arithmetic("add", "+"),
     *_arithmetic("subtract", "-"),
@@ -279,7 +279,7 @@ _ALL: Final = (
         sql="({0} % {1})::BIGINT",
         domain=ANYWHERE,
         values="integers; a constant from 1 on",
-        compared={DUCKDB: "a % 8"},
+        compared={DUCKDB: "a % 8", SPARK: "a % 8"},
     ),
     Function(
         name="negate",
@@ -289,7 +289,7 @@ _ALL: Final = (
         wide="(-{0}::HUGEINT)",
         domain=FITTING,
         values=f"integers; {_FITS}",
-        compared={DUCKDB: "-a"},
+        compared={DUCKDB: "-a", SPARK: "-a"},
     ),
     Function(
         name="abs",
@@ -299,7 +299,7 @@ _ALL: Final = (
         wide="abs({0}::HUGEINT)",
         domain=FITTING,
         values=f"integers; {_FITS}",
-        compared={DUCKDB: "abs(a)"},
+        compared={DUCKDB: "abs(a)", SPARK: "abs(a)"},
     ),
 )
 

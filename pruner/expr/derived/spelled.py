@@ -62,6 +62,7 @@ _OWN: Final[Mapping[str, Mapping[str, str]]] = {
         "day_of_week": "day of week, Sunday 1",
         "dayofweek": "day of week, Sunday 1",
         "weekday": "day of week, Monday 0",
+        "concat": "join",
     },
     TRINO: {
         "dayofweek_iso": "day of week, Monday 1",

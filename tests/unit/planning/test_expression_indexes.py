@@ -96,6 +96,23 @@ def test_one_index_answers_every_spelling(instants: pruner.Table) -> None:
     assert hours(instants.plan("STRFTIME(TS, '%H') = '12'", semantics=utc)) == [12, 36]
 
 
+def test_spark_is_answered_by_the_same_index(instants: pruner.Table) -> None:
+    instants.create_index("hour_idx", on="strftime(ts, '%H')", using="bitmap")
+    utc = Semantics(engine="spark", zone="UTC")
+    assert hours(instants.plan("date_format(ts, 'HH') = '12'", semantics=utc)) == [12, 36]
+    assert instants.plan("date_format(ts, 'hh') = '12'", semantics=utc).kept == HOURS
+    berlin = Semantics(engine="spark", zone="Europe/Berlin")
+    assert instants.plan("date_format(ts, 'HH') = '12'", semantics=berlin).kept == HOURS
+
+
+def test_an_engine_that_was_not_compared_is_never_answered(hourly: pruner.Table) -> None:
+    """Trap I5: DuckDB counts the days of the week from Sunday 0, and nobody else was asked about it."""
+    hourly.create_index("weekday", on="dayofweek(ts)", using="bitmap")
+    assert hourly.plan("weekday = 6", semantics=Semantics(zone="UTC")).kept == 24
+    by_name = hourly.plan("weekday = 6", semantics=Semantics(engine="trino", zone="UTC"))
+    assert by_name.kept == HOURS
+
+
 def test_another_zone_is_never_answered(instants: pruner.Table) -> None:
     """Traps S13, I5: the hour of an instant is another one in New York."""
     instants.create_index("hour_idx", on="strftime(ts, '%H')", using="bitmap")
