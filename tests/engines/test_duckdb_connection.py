@@ -169,7 +169,6 @@ REFUSED = {
     "(SELECT max(id) FROM flights)": "table flights cannot be read in this kind of statement",
     "PRAGMA table_info('flights')": "table flights cannot be named in PRAGMA: write DESCRIBE flights",
     "FROM query_table('flights')": "table flights cannot be named by a text: write FROM flights",
-    "CREATE INDEX i ON flights (id)": "table flights has indexes of pruner: run CREATE INDEX by pruner.sql",
     "CREATE TABLE x (a INT REFERENCES flights (id))": "flights is no table of DuckDB: no foreign key can refer",
     "DROP TABLE flights": "table flights is no table of DuckDB: leave it out when the connection is made",
     "ANALYZE flights": "table flights is no table of DuckDB: ANALYZE has nothing to do for it",

@@ -15,6 +15,7 @@ import pruner_spark
 import pruner_trino
 from pruner.adapters import Adapter, QueryAdapter, RequestDecoder, adapter_names, load_adapter
 from pruner.errors import IndexDefinitionError, PredicateError
+from pruner.expr import semantics
 from pruner.expr.engines import NanOrder
 from pruner.expr.semantics import Semantics
 from pruner.expr.sql import parse_predicate
@@ -48,9 +49,12 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Install
         (site / f"{module}.py").write_text(code)
         monkeypatch.syspath_prepend(site)
 
-    load_plugin.cache_clear()
+    remembered = (load_plugin, semantics._defaults)  # pyright: ignore[reportPrivateUsage]
+    for each in remembered:
+        each.cache_clear()
     yield put
-    load_plugin.cache_clear()
+    for each in remembered:
+        each.cache_clear()
     for module in [each for each in sys.modules if each.startswith("plugin_of_")]:
         del sys.modules[module]
 

@@ -91,7 +91,7 @@ def test_predicates_that_cannot_be_read(run: Run, flights: Path, tmp_path: Path)
             1,
             ["WHERE", "'carrier'", "no partition column"],
         ),
-        ("CREATE INDEX i ON {t} USING record_index (delay)", 1, ["record_index", "column_stats"]),
+        ("CREATE INDEX i ON {t} USING btree (delay)", 1, ["btree", "column_stats"]),
         ("CREATE INDEX i ON {t} (delay, DELAY)", 1, ["twice"]),
         ("CREATE INDEX i ON {t} (delay) OPTIONS (no_such = 1)", 1, ["no_such"]),
         ('CREATE INDEX "" ON {t} (delay)', 1, ["name"]),
