@@ -37,22 +37,30 @@ class TrinoClient:
     port: int
 
     def connect(
-        self, *, catalog: str, schema: str, session: Mapping[str, str] | None = None
+        self, *, catalog: str, schema: str, session: Mapping[str, str] | None = None, zone: str = "UTC"
     ) -> trino.dbapi.Connection:
-        """Return a connection whose session is in UTC."""
+        """Return a connection whose session is in a zone."""
         return trino.dbapi.connect(
             host="127.0.0.1",
             port=self.port,
             user="tests",
             catalog=catalog,
             schema=schema,
-            timezone="UTC",
+            timezone=zone,
             session_properties=dict(session or {}),
         )
 
-    def run(self, sql: str, *, catalog: str, schema: str, session: Mapping[str, str] | None = None) -> Result:
-        """Run a statement in UTC and return all of its rows."""
-        connection = self.connect(catalog=catalog, schema=schema, session=session)
+    def run(
+        self,
+        sql: str,
+        *,
+        catalog: str,
+        schema: str,
+        session: Mapping[str, str] | None = None,
+        zone: str = "UTC",
+    ) -> Result:
+        """Run a statement and return all of its rows."""
+        connection = self.connect(catalog=catalog, schema=schema, session=session, zone=zone)
         deadline = time.monotonic() + START_SECONDS
         while True:
             cursor = connection.cursor()

@@ -23,11 +23,15 @@ Writer: TypeAlias = "Callable[[Path, pa.Array[Any], str], Path]"
 
 @dataclass(frozen=True)
 class Way:
-    """How a file holds numbers: the array that they become, and how that is written."""
+    """How a file holds numbers: the array that they become, and how that is written.
+
+    A file that is kept, and not written, holds the numbers `kept`; its column is in no struct.
+    """
 
     name: str
     values: Callable[[list[int]], pa.Array[Any]]
     write: Writer
+    kept: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)

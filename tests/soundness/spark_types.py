@@ -12,13 +12,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from tests.soundness.mixed_tables import MixedTable, draw_over_column
+from tests.soundness.old_types import OLD_FAMILIES
 from tests.soundness.parquet_type_kinds import Family, Way, as_day, as_moment, as_word
 from tests.soundness.written_types import WRITTEN_FAMILIES
 from tests.support.catalyst import settings
-from tests.support.footers import written_by
 from tests.support.parquet_types import plain
 
 if TYPE_CHECKING:
@@ -27,26 +26,22 @@ if TYPE_CHECKING:
 SETTINGS: Mapping[str, tuple[str, ...]] = {
     "spark.sql.session.timeZone": ("UTC", "America/New_York", "Asia/Kolkata"),
     "spark.sql.ansi.enabled": ("false", "false", "true"),
-    "spark.sql.parquet.binaryAsString": ("false", "true"),
-    "spark.sql.legacy.parquet.nanosAsLong": ("false", "true"),
+    "spark.sql.parquet.binaryAsString": ("false", "false", "true"),
+    "spark.sql.legacy.parquet.nanosAsLong": ("false", "false", "false", "true"),
     "spark.sql.parquet.int96TimestampConversion": ("false", "true"),
-    "spark.sql.parquet.datetimeRebaseModeInRead": ("CORRECTED", "LEGACY"),
-    "spark.sql.parquet.int96RebaseModeInRead": ("CORRECTED", "LEGACY"),
-    "spark.sql.parquet.inferTimestampNTZ.enabled": ("true", "false"),
+    "spark.sql.parquet.datetimeRebaseModeInRead": ("CORRECTED", "LEGACY", "EXCEPTION"),
+    "spark.sql.parquet.int96RebaseModeInRead": ("CORRECTED", "LEGACY", "EXCEPTION"),
+    "spark.sql.parquet.inferTimestampNTZ.enabled": ("true", "true", "false"),
     "spark.sql.timestampType": ("TIMESTAMP_LTZ", "TIMESTAMP_LTZ", "TIMESTAMP_NTZ"),
     "spark.sql.parquet.enableVectorizedReader": ("true", "false"),
     "spark.sql.parquet.mergeSchema": ("false", "true"),
 }
 """What a session may say about reading files, its zone and its mode aside that change predicates as well."""
 
-WRITERS = (
-    "parquet-mr version 1.13.1 (build db4183109d5b734ec5930d870cdae161e408ddba)",
-    "parquet-mr version 1.8.1",
-    "fastparquet-python version 2026.9.0 (build 0)",
-    "impala version 3.4.0",
-)
-"""Names of writers that a file may claim to have: Spark moves INT96 of some, and footers of some are not believed."""
-
+_WHOLE_READING = {
+    "spark.sql.parquet.datetimeRebaseModeInRead": "CORRECTED",
+    "spark.sql.parquet.inferTimestampNTZ.enabled": "true",
+}
 _CORRECTED = {
     "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
     "spark.sql.parquet.int96RebaseModeInWrite": "CORRECTED",
@@ -67,12 +62,25 @@ _SCHEMAS: Mapping[str, tuple[str, ...]] = {
 
 
 def rules(rng: random.Random) -> dict[str, str]:
-    """Random settings of a session."""
+    """Random settings of a session.
+
+    Spark's own pruning is off: it leaves out row groups by statistics that do not count NaN, for `x IN (NaN)`.
+    """
     return {
         **{name: rng.choice(values) for name, values in SETTINGS.items()},
         "spark.sql.codegen.wholeStage": "false",
         "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+        "spark.sql.parquet.filterPushdown": "false",
     }
+
+
+PLAINLY: Mapping[str, str] = {
+    "spark.sql.parquet.binaryAsString": "false",
+    "spark.sql.legacy.parquet.nanosAsLong": "false",
+    "spark.sql.parquet.inferTimestampNTZ.enabled": "true",
+    "spark.sql.timestampType": "TIMESTAMP_LTZ",
+}
+"""Settings by which Spark makes of files what they say."""
 
 
 def schema(rng: random.Random, table: MixedTable) -> str | None:
@@ -83,34 +91,41 @@ def schema(rng: random.Random, table: MixedTable) -> str | None:
     return f"x STRUCT<y: {type_}>" if "." in table.name else f"x {type_}"
 
 
-def another_writer(rng: random.Random, path: Path) -> None:
-    """Let some files claim that another writer made them."""
-    if rng.random() < 0.3:
-        written_by(path, rng.choice(WRITERS))
-
-
 def families(spark: SparkSession) -> tuple[Family, ...]:
     """The ways of all writers, those of files that Spark writes itself among them."""
     return tuple(
         replace(each, ways=(*each.ways, *(made for way in each.ways for made in _of_spark(way, spark))))
-        for each in (*WRITTEN_FAMILIES, _OLD_MOMENTS, _OLD_DAYS)
+        for each in (*WRITTEN_FAMILIES, *OLD_FAMILIES)
     )
 
 
+_BY_SPARK: Mapping[str, tuple[Mapping[str, str], ...]] = {
+    "us UTC both": tuple(
+        {"outputTimestampType": kind} for kind in ("INT96", "TIMESTAMP_MICROS", "TIMESTAMP_MILLIS")
+    ),
+    "us naive both": ({},),
+    "decimal(9, 2) both": ({"writeLegacyFormat": "true"}, {"writeLegacyFormat": "false"}),
+    "decimal(12, 3) both": ({"writeLegacyFormat": "true"}, {"writeLegacyFormat": "false"}),
+    "decimal(30, 2) both": ({"writeLegacyFormat": "true"}, {"writeLegacyFormat": "false"}),
+    "old us of no writer": (
+        {"outputTimestampType": "TIMESTAMP_MICROS", "datetimeRebaseModeInWrite": "LEGACY"},
+        {"outputTimestampType": "TIMESTAMP_MILLIS"},
+        {"outputTimestampType": "INT96", "int96RebaseModeInWrite": "LEGACY"},
+        {"outputTimestampType": "INT96"},
+    ),
+    "old date of no writer": ({"datetimeRebaseModeInWrite": "LEGACY"}, {}),
+}
+"""Ways that Spark writes as well, by the settings that it does so by."""
+
+
 def _of_spark(way: Way, spark: SparkSession) -> list[Way]:
-    if way.name == "us UTC both":
-        option, kinds = "outputTimestampType", ("INT96", "TIMESTAMP_MICROS", "TIMESTAMP_MILLIS")
-    elif way.name.startswith("decimal") and way.name.endswith(" both"):
-        option, kinds = "writeLegacyFormat", ("true", "false")
-    else:
-        return []
     return [
         replace(
             way,
-            name=f"{way.name} of Spark {option} {kind}",
-            write=_by_spark(spark, {f"spark.sql.parquet.{option}": kind}),
+            name=" ".join([way.name, "by Spark", *(f"{name}={value}" for name, value in chosen.items())]),
+            write=_by_spark(spark, {f"spark.sql.parquet.{name}": value for name, value in chosen.items()}),
         )
-        for kind in kinds
+        for chosen in _BY_SPARK.get(way.name, ())
     ]
 
 
@@ -120,8 +135,7 @@ def _by_spark(spark: SparkSession, chosen: Mapping[str, str]) -> Callable[[Path,
     def write(path: Path, values: pa.Array[Any], _: str) -> Path:
         folder = path.with_suffix(".spark")
         source = plain(path.with_suffix(".plain"), values)
-        reading = {"spark.sql.parquet.datetimeRebaseModeInRead": "CORRECTED"}
-        with settings(spark, {**_CORRECTED, **reading, **chosen}):
+        with settings(spark, {**_CORRECTED, **_WHOLE_READING, **chosen}):
             spark.read.parquet(str(source)).coalesce(1).write.parquet(str(folder))
         (part,) = folder.glob("*.parquet")
         part.rename(path)
@@ -130,55 +144,6 @@ def _by_spark(spark: SparkSession, chosen: Mapping[str, str]) -> Callable[[Path,
         return path
 
     return write
-
-
-def _old_moments(seconds: list[int]) -> pa.Array[Any]:
-    return pa.array([each * 10**6 for each in seconds], pa.timestamp("us", "UTC"))
-
-
-def _long_ago(rng: random.Random, number: int) -> int:
-    """A second around the end of the Julian calendar, around 1900, or in 2024."""
-    day = rng.choice([-141_430, -200_000, -25_570, 19_700]) + number
-    return day * 86_400 + rng.randrange(24) * 3600
-
-
-def _marked(path: Path, values: pa.Array[Any], *, int96: bool, mark: bytes | None) -> Path:
-    marks = {} if mark is None else {b"org.apache.spark.version": b"3.5.9", mark: b""}
-    content = pa.table({"x": values}).replace_schema_metadata(marks)
-    pq.write_table(content, path, use_deprecated_int96_timestamps=int96)
-    return path
-
-
-def _marking(name: str, values: Callable[[list[int]], pa.Array[Any]], *, int96: bool) -> tuple[Way, ...]:
-    mark = b"org.apache.spark.legacyINT96" if int96 else b"org.apache.spark.legacyDateTime"
-    return tuple(
-        Way(
-            f"{name} {told}",
-            values,
-            lambda path, column, _, each=each: _marked(path, column, int96=int96, mark=each),
-        )
-        for told, each in (("of no writer", None), ("legacy", mark), ("of Spark 3", b"x"))
-    )
-
-
-_OLD_MOMENTS = Family(
-    "old moments",
-    (*_marking("old us", _old_moments, int96=False), *_marking("old int96", _old_moments, int96=True)),
-    _long_ago,
-    (),
-)
-
-
-def _dates(numbers: list[int]) -> pa.Array[Any]:
-    return pa.array(numbers, pa.int32()).view(pa.date32())
-
-
-_OLD_DAYS = Family(
-    "old days",
-    _marking("old date", _dates, int96=False),
-    lambda rng, number: rng.choice([-141_430, -200_000, 19_700]) + number * 2,
-    (),
-)
 
 
 def _day_of(number: int) -> str:

@@ -104,7 +104,7 @@ def test_no_row_is_lost_whatever_types_the_files_have(
                 f"LOST {sorted(matching - kept)}: {predicate} in {zone}, {table.family.name} as "
                 f"{[way.name for way in table.ways]}\nrepeat: PRUNER_SEED={seed} .venv/bin/python -m pytest {__file__}"
             )
-            tally.add(table.kind, without=FILES - len(matching), dropped=FILES - len(kept))
+            tally.add(table.kind, table, without=FILES - len(matching), dropped=FILES - len(kept))
     record_property("figure", str(tally))
     if "PRUNER_SEED" not in os.environ:
         assert tally.share() >= LEAST_DROPPED, str(tally)

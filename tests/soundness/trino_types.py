@@ -19,6 +19,8 @@ DECLARED: Mapping[str, tuple[str, ...]] = {
     "decimals": ("decimal(9,2)", "decimal(12,3)", "decimal(30,2)", "decimal(38,4)", "double"),
     "sixteen bytes": ("binary", "string"),
     "fractions": ("float", "double"),
+    "old moments": ("timestamp",),
+    "old days": ("date",),
 }
 """Hive's types that a table may declare for a column of each family."""
 

@@ -1,7 +1,11 @@
-"""The ways of `parquet_type_kinds`, and those of files that DuckDB and Polars write themselves."""
+"""The ways of `parquet_type_kinds`, files of DuckDB, Polars and fastparquet, and names of writers."""
 
 from __future__ import annotations
 
+import datetime
+import random
+import shutil
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,7 +14,9 @@ import duckdb
 import polars
 import pyarrow as pa
 
-from tests.soundness.parquet_type_kinds import FAMILIES, Family, Way
+from tests.soundness.parquet_type_kinds import FAMILIES, Family, Way, Writer
+from tests.support import fastparquet_files
+from tests.support.footers import written_by
 from tests.support.parquet_types import plain
 
 
@@ -32,6 +38,36 @@ def _of_writers(way: Way) -> list[Way]:
     if not way.name.endswith((" both", "UTC", "naive")) and way.name not in ("bytes", "int32"):
         return []
     return [replace(way, name=f"{way.name} {writer}", write=write) for writer, write in _WRITERS.items()]
+
+
+_BY_FASTPARQUET: dict[str, dict[str, Callable[[int], int]]] = {
+    "moments": dict.fromkeys(("int96", "micros", "instants"), lambda n: _FIRST_SECOND + 3600 * n),
+    "texts": dict.fromkeys(("texts", "bytes", "json"), lambda n: n),
+    "integers": {"small": lambda n: n * 10, "unsigned": lambda n: n * 20},
+}
+"""Tables of fastparquet's files by family, and what number of the family is in a row, or near."""
+
+_FIRST_SECOND = int(fastparquet_files.FIRST.replace(tzinfo=datetime.UTC).timestamp())
+
+
+def _of_fastparquet(family: str) -> list[Way]:
+    rows = range(fastparquet_files.FILES * fastparquet_files.ROWS)
+    return [
+        Way(f"{table} of fastparquet", _numbers, _copied(table), tuple(map(number, rows)))
+        for table, number in _BY_FASTPARQUET.get(family, {}).items()
+    ]
+
+
+def _numbers(numbers: list[int]) -> pa.Array[Any]:
+    return pa.array(numbers)
+
+
+def _copied(table: str) -> Writer:
+    def write(path: Path, values: pa.Array[Any], _: str) -> Path:
+        file = f"{values[0].as_py() % fastparquet_files.FILES}.parquet"
+        return Path(shutil.copyfile(fastparquet_files.FOLDER / table / file, path))
+
+    return write
 
 
 def _narrow() -> Family:
@@ -59,10 +95,31 @@ _FRACTIONS = Family(
 
 WRITTEN_FAMILIES = (
     *(
-        replace(each, ways=(*each.ways, *(w for way in each.ways for w in _of_writers(way))))
+        replace(
+            each,
+            ways=(
+                *each.ways,
+                *(w for way in each.ways for w in _of_writers(way)),
+                *_of_fastparquet(each.name),
+            ),
+        )
         for each in FAMILIES
     ),
     _narrow(),
     _FRACTIONS,
 )
 """All families; literals are each engine's own."""
+
+WRITERS = (
+    "parquet-mr version 1.13.1 (build db4183109d5b734ec5930d870cdae161e408ddba)",
+    "parquet-mr version 1.8.1",
+    "fastparquet-python version 2026.9.0 (build 0)",
+    "impala version 3.4.0",
+)
+"""Names of writers that a file may claim to have: Spark moves INT96 of some, and footers of some are not believed."""
+
+
+def another_writer(rng: random.Random, path: Path) -> None:
+    """Let some files claim that another writer made them."""
+    if rng.random() < 0.3:
+        written_by(path, rng.choice(WRITERS))

@@ -28,6 +28,8 @@ HIVE_SETTINGS = {
     "hive.security": "allow-all",
     "hive.non-managed-table-writes-enabled": "true",
 }
+PATIENCE = "60s"
+"""How long scans wait for their plans: a busy machine must not make tests read what they would not."""
 STATIC = {"enable_dynamic_filtering": "false"}
 """Session in which scans read what their plans say, whatever the other side of a join finds meanwhile."""
 MILLISECONDS = {**HIVE_SETTINGS, "hive.timestamp-precision": "MILLISECONDS"}
@@ -101,12 +103,12 @@ def start(folder: Path, *, others: Mapping[str, Mapping[str, str]] | None = None
     metastore = Metastore(folder / "metastore")
     metastore.folder.mkdir(parents=True)
     gate = Gate()
-    asking = {"pruner.url": gate.url}
+    asking = {"pruner.url": gate.url, "pruner.timeout": PATIENCE}
     catalogs = {
         "hive": local_catalog("hive", metastore.folder, **HIVE_SETTINGS),
         "pruned_hive": local_catalog("pruned_hive", metastore.folder, **HIVE_SETTINGS, **asking),
         "pruned_hasty": local_catalog(
-            "pruned_hive", metastore.folder, **HIVE_SETTINGS, **asking, **{"pruner.timeout": "400ms"}
+            "pruned_hive", metastore.folder, **HIVE_SETTINGS, **{**asking, "pruner.timeout": "400ms"}
         ),
         "pruned_alone": local_catalog(
             "pruned_hive", metastore.folder, **HIVE_SETTINGS, **{"pruner.url": "http://127.0.0.1:1"}
