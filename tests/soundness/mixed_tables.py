@@ -21,6 +21,7 @@ FILES = 5
 TELLING_TABLES = 1 if profiles.IS_FIXED else 4
 """Tables of a kind whose share tells: fixed ones always drop the same."""
 MIXED = "mixed "
+UNINDEXED = " without an index"
 Finish = Callable[[random.Random, Path], object]
 
 

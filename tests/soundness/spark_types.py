@@ -64,7 +64,7 @@ _SCHEMAS: Mapping[str, tuple[str, ...]] = {
 def rules(rng: random.Random) -> dict[str, str]:
     """Random settings of a session.
 
-    Spark's own pruning is off: it leaves out row groups by statistics that do not count NaN, for `x IN (NaN)`.
+    Spark's own pruning is off: by statistics that do not count NaN it loses rows of `x > 2` and of `x IN (NaN)`.
     """
     return {
         **{name: rng.choice(values) for name, values in SETTINGS.items()},
