@@ -148,7 +148,7 @@ def _arithmetic(name: str, sign: str) -> tuple[Function, Function]:
             wide=wide,
             domain=FITTING,
             values=f"integers; {_FITS}",
-            compared={DUCKDB: spelled, SPARK: spelled},
+            compared={DUCKDB: spelled, SPARK: spelled, TRINO: spelled},
         ),
         Function(
             name=name,
@@ -157,7 +157,7 @@ def _arithmetic(name: str, sign: str) -> tuple[Function, Function]:
             sql=f"({{0}} {sign} {{1}})",
             domain=ANYWHERE,
             values="double",
-            compared={DUCKDB: spelled, SPARK: spelled},
+            compared={DUCKDB: spelled, SPARK: spelled, TRINO: spelled},
         ),
     )
 
@@ -170,22 +170,32 @@ _ALL: Final = (
         sql="strftime({0}, {1})",
         domain=MOMENTS,
         values=f"{_YEARS}; year, month, day, hour, minute, second and day of the year as padded numbers",
-        compared={DUCKDB: "strftime(ts, '%H')", SPARK: "date_format(ts, 'HH')"},
+        compared={
+            DUCKDB: "strftime(ts, '%H')",
+            SPARK: "date_format(ts, 'HH')",
+            TRINO: "date_format(ts, '%H')",
+        },
         reads_clock=True,
     ),
-    _part("year", "year({0})", duckdb="year(ts)", spark="year(ts)"),
-    _part("quarter", "quarter({0})", duckdb="quarter(ts)", spark="quarter(ts)"),
-    _part("month", "month({0})", duckdb="month(ts)", spark="month(ts)"),
-    _part("day", "day({0})", duckdb="day(ts)", spark="day(ts)"),
-    _part("hour", "hour({0})", duckdb="hour(ts)", spark="hour(ts)"),
-    _part("minute", "minute({0})", duckdb="minute(ts)", spark="minute(ts)"),
-    _part("second", "second({0})", duckdb="second(ts)", spark="second(ts)"),
-    _part("day of year", "dayofyear({0})", duckdb="dayofyear(ts)", spark="dayofyear(ts)"),
-    _part("day of week, Monday 1", "isodow({0})", duckdb="isodow(ts)"),
+    _part("year", "year({0})", duckdb="year(ts)", spark="year(ts)", trino="year(ts)"),
+    _part("quarter", "quarter({0})", duckdb="quarter(ts)", spark="quarter(ts)", trino="quarter(ts)"),
+    _part("month", "month({0})", duckdb="month(ts)", spark="month(ts)", trino="month(ts)"),
+    _part("day", "day({0})", duckdb="day(ts)", spark="day(ts)", trino="day(ts)"),
+    _part("hour", "hour({0})", duckdb="hour(ts)", spark="hour(ts)", trino="hour(ts)"),
+    _part("minute", "minute({0})", duckdb="minute(ts)", spark="minute(ts)", trino="minute(ts)"),
+    _part("second", "second({0})", duckdb="second(ts)", spark="second(ts)", trino="second(ts)"),
+    _part(
+        "day of year",
+        "dayofyear({0})",
+        duckdb="dayofyear(ts)",
+        spark="dayofyear(ts)",
+        trino="day_of_year(ts)",
+    ),
+    _part("day of week, Monday 1", "isodow({0})", duckdb="isodow(ts)", trino="day_of_week(ts)"),
     _part("day of week, Sunday 0", "dayofweek({0})", duckdb="dayofweek(ts)"),
     _part("day of week, Sunday 1", "dayofweek({0}) + 1"),
     _part("day of week, Monday 0", "isodow({0}) - 1"),
-    _part("week", "week({0})", duckdb="week(ts)", spark="weekofyear(ts)"),
+    _part("week", "week({0})", duckdb="week(ts)", spark="weekofyear(ts)", trino="week(ts)"),
     Function(
         name="date",
         accepts=(_moment,),
@@ -193,7 +203,7 @@ _ALL: Final = (
         sql="({0}::DATE)",
         domain=MOMENTS,
         values=_YEARS,
-        compared={DUCKDB: "ts::DATE", SPARK: "date(ts)"},
+        compared={DUCKDB: "ts::DATE", SPARK: "date(ts)", TRINO: "date(ts)"},
         reads_clock=True,
     ),
     Function(
@@ -203,7 +213,11 @@ _ALL: Final = (
         sql="date_trunc({0}, {1})",
         domain=SECOND_ARGUMENT_MOMENTS,
         values=_YEARS,
-        compared={DUCKDB: "date_trunc('hour', ts)", SPARK: "date_trunc('hour', ts)"},
+        compared={
+            DUCKDB: "date_trunc('hour', ts)",
+            SPARK: "date_trunc('hour', ts)",
+            TRINO: "date_trunc('hour', ts)",
+        },
         reads_clock=True,
     ),
     Function(
@@ -213,7 +227,7 @@ _ALL: Final = (
         sql="upper({0})",
         domain=ASCII,
         values="ASCII",
-        compared={DUCKDB: "upper(s)", SPARK: "upper(s)"},
+        compared={DUCKDB: "upper(s)", SPARK: "upper(s)", TRINO: "upper(s)"},
     ),
     Function(
         name="lower",
@@ -222,7 +236,7 @@ _ALL: Final = (
         sql="lower({0})",
         domain=ASCII,
         values="ASCII",
-        compared={DUCKDB: "lower(s)", SPARK: "lower(s)"},
+        compared={DUCKDB: "lower(s)", SPARK: "lower(s)", TRINO: "lower(s)"},
     ),
     Function(
         name="length",
@@ -231,7 +245,7 @@ _ALL: Final = (
         sql="length({0})",
         domain=ASCII,
         values="ASCII",
-        compared={DUCKDB: "length(s)", SPARK: "length(s)"},
+        compared={DUCKDB: "length(s)", SPARK: "length(s)", TRINO: "length(s)"},
     ),
     Function(
         name="substring",
@@ -249,7 +263,7 @@ _ALL: Final = (
         sql="({0} || {1})",
         domain=ANYWHERE,
         values="text",
-        compared={DUCKDB: "a || b", SPARK: "a || b"},
+        compared={DUCKDB: "a || b", SPARK: "a || b", TRINO: "a || b"},
     ),
     Function(
         name="text",
@@ -279,7 +293,7 @@ _ALL: Final = (
         sql="({0} % {1})::BIGINT",
         domain=ANYWHERE,
         values="integers; a constant from 1 on",
-        compared={DUCKDB: "a % 8", SPARK: "a % 8"},
+        compared={DUCKDB: "a % 8", SPARK: "a % 8", TRINO: "a % 8"},
     ),
     Function(
         name="negate",
@@ -289,7 +303,7 @@ _ALL: Final = (
         wide="(-{0}::HUGEINT)",
         domain=FITTING,
         values=f"integers; {_FITS}",
-        compared={DUCKDB: "-a", SPARK: "-a"},
+        compared={DUCKDB: "-a", SPARK: "-a", TRINO: "-a"},
     ),
     Function(
         name="abs",
@@ -299,7 +313,7 @@ _ALL: Final = (
         wide="abs({0}::HUGEINT)",
         domain=FITTING,
         values=f"integers; {_FITS}",
-        compared={DUCKDB: "abs(a)", SPARK: "abs(a)"},
+        compared={DUCKDB: "abs(a)", SPARK: "abs(a)", TRINO: "abs(a)"},
     ),
 )
 

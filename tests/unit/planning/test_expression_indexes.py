@@ -94,6 +94,9 @@ def test_one_index_answers_every_spelling(instants: pruner.Table) -> None:
     utc = Semantics(engine="duckdb", zone="UTC")
     assert hours(instants.plan("strftime(ts, '%H') = '12'", semantics=utc)) == [12, 36]
     assert hours(instants.plan("STRFTIME(TS, '%H') = '12'", semantics=utc)) == [12, 36]
+    trino = Semantics(engine="trino", zone="UTC")
+    assert hours(instants.plan("date_format(ts, '%H') = '12'", semantics=trino)) == [12, 36]
+    assert instants.plan("date_format(ts, '%h') = '12'", semantics=trino).kept == HOURS
 
 
 def test_spark_is_answered_by_the_same_index(instants: pruner.Table) -> None:
