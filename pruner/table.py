@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from pruner.errors import IndexDefinitionError, PrunerError
+from pruner.errors import IndexDefinitionError
 from pruner.limits import INDEX_MEMORY
 from pruner.locating.spark import Place, located
 from pruner.maintenance.build import Indexing, RefreshResult, is_forced
 from pruner.maintenance.compaction import Compaction, CompactResult
 from pruner.maintenance.doctor import examine
 from pruner.maintenance.inspection import entries
-from pruner.maintenance.status import IndexStatus, TableStatus, index_status
+from pruner.maintenance.status import TableStatus, index_status, measured
 from pruner.maintenance.verification import changed_files, partition_stats_problems
+from pruner.metadata.grace import checked_grace
 from pruner.metadata.segment_cache import SegmentCache
 from pruner.metadata.table import MetadataTable
 from pruner.pipeline.runners import LOCAL, runner_for
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from pruner.metadata.definitions import IndexDefinition
     from pruner.pipeline.requests import Progress
     from pruner.pipeline.runners import Run
-    from pruner.planning.pinned import View
     from pruner.planning.plan import Plan
     from pruner.schema import TableSchema
     from pruner.tables.source import TableSource
@@ -292,7 +291,7 @@ class Table:
             indexes=()
             if state is None
             else tuple(
-                self._measured(index_status(each, state, snapshot, self._segments), view)
+                measured(index_status(each, state, snapshot, self._segments), view, self._views.usage)
                 for each in state.definitions
             ),
             problems=dict(snapshot.problems),
@@ -372,7 +371,7 @@ class Table:
         Raises:
             PrunerError: the grace is no number of seconds from 0 on.
         """
-        return self._metadata.vacuum(_checked(grace_seconds))
+        return self._metadata.vacuum(checked_grace(grace_seconds))
 
     def out_of_use(self, *, grace_seconds: float = 7 * 24 * 3600) -> OutOfUse:
         """What `vacuum` with this grace leaves for now though nothing refers to it, and until when.
@@ -380,7 +379,7 @@ class Table:
         Raises:
             PrunerError: the grace is no number of seconds from 0 on.
         """
-        return self._metadata.out_of_use(_checked(grace_seconds))
+        return self._metadata.out_of_use(checked_grace(grace_seconds))
 
     def uninstall(self) -> bool:
         """Delete the metadata table with all indexes; the table's own files are never touched.
@@ -394,20 +393,3 @@ class Table:
 
     def _indexing(self) -> Indexing:
         return Indexing(self._source, self._metadata, self._segments, self._views.fresh_snapshot)
-
-    def _measured(self, status: IndexStatus, view: View) -> IndexStatus:
-        """The status with what the index costs this process, and what it saved here."""
-        cost, saved = view.planner.cost(status.name), self._views.usage.of(status.name)
-        return replace(
-            status,
-            memory=cost.memory if cost else 0,
-            load_seconds=cost.load_seconds if cost else None,
-            plans=saved.plans,
-            dropped=saved.dropped,
-        )
-
-
-def _checked(grace_seconds: float) -> float:
-    if not grace_seconds >= 0:  # NaN is no age either
-        raise PrunerError(f"grace_seconds must be a number of seconds, 0 or more, not {grace_seconds!r}")
-    return grace_seconds

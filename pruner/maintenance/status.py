@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from pruner.metadata.definitions import IndexDefinition
     from pruner.metadata.segment_cache import SegmentCache
     from pruner.metadata.state import SegmentEntry, State
+    from pruner.planning.pinned import View
+    from pruner.planning.usage import Usage
     from pruner.tables.snapshot import Snapshot
 
 
@@ -78,6 +80,18 @@ class TableStatus:
     problems: dict[str, str]
     fallbacks: tuple[str, ...]
     hudi_indexes: dict[str, str] = field(default_factory=dict[str, str])
+
+
+def measured(status: IndexStatus, view: View, usage: Usage) -> IndexStatus:
+    """The status of an index with what the index costs this process, and what it saved here."""
+    cost, saved = view.planner.cost(status.name), usage.of(status.name)
+    return replace(
+        status,
+        memory=cost.memory if cost else 0,
+        load_seconds=cost.load_seconds if cost else None,
+        plans=saved.plans,
+        dropped=saved.dropped,
+    )
 
 
 def index_status(

@@ -6,7 +6,7 @@ import time
 import uuid
 from typing import TYPE_CHECKING
 
-from pruner.errors import StorageError
+from pruner.errors import PrunerError, StorageError
 
 if TYPE_CHECKING:
     from pruner.storage.store import Store
@@ -43,3 +43,14 @@ def store_time_ns(store: Store) -> int:
     if info is None:
         raise StorageError(f"{store.uri} does not keep what is written there")
     return info.mtime_ns
+
+
+def checked_grace(grace_seconds: float) -> float:
+    """Return a grace that was given.
+
+    Raises:
+        PrunerError: it is no number of seconds from 0 on.
+    """
+    if not grace_seconds >= 0:  # NaN is no age either
+        raise PrunerError(f"grace_seconds must be a number of seconds, 0 or more, not {grace_seconds!r}")
+    return grace_seconds
