@@ -57,7 +57,7 @@ def coerce(column: pa.DataType, literal: Literal, semantics: Semantics) -> Coerc
         return NotComparable(unsupported)
     if pa.types.is_unsigned_integer(column) and not semantics.traits.has_unsigned_integers:
         return NotComparable(f"{semantics.traits.title} has no unsigned integers")
-    if is_time(column) and semantics.traits.times is Times.UNCERTAIN:
+    if semantics.traits.times is Times.UNCERTAIN and is_time(column):
         return NotComparable(f"what {semantics.traits.title} makes of times of day is not known")
     if literal.value is None:
         return AlwaysNull()
