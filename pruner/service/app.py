@@ -58,7 +58,7 @@ def create_app(config: Config, catalog: Catalog, settings: Settings) -> Starlett
         service.route("/healthz", service.health, "GET"),
         service.route("/metrics", service.figures, "GET"),
     ]
-    guard = Middleware(Guard, token=settings.token, concurrent=settings.limits.concurrent)
+    guard = Middleware(Guard, token=settings.token, limits=settings.limits)
     return Starlette(routes=routes, middleware=[guard], exception_handlers={HTTPException: _no_route})
 
 
@@ -161,11 +161,13 @@ class _Service:
         """Run planning in a thread.
 
         Raises:
-            RefusedError: every thread is taken (429), or it takes too long (408).
+            RefusedError: every thread stays taken (429), or it takes too long (408).
         """
-        if self._free.locked():
-            raise RefusedError(429, f"{self._limits.concurrent} plans are being made: try again")
-        await self._free.acquire()
+        try:
+            async with asyncio.timeout(self._limits.plan_seconds):
+                await self._free.acquire()
+        except TimeoutError:
+            raise RefusedError(429, f"{self._limits.concurrent} plans are being made: try again") from None
         running = asyncio.get_running_loop().run_in_executor(self._threads, work)
         running.add_done_callback(lambda _: self._free.release())
         try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hmac
+import re
 from typing import TYPE_CHECKING
 
 from starlette.responses import Response
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
 
     from pruner.service.settings import Limits
+
+_WAIT = re.compile(rb"(?:^|[,;])\s*wait\s*=\s*(\d{1,6})\s*(?:$|[,;])", re.IGNORECASE)
 
 OPEN_ROUTES = frozenset({"/healthz"})
 """What may be asked without the token."""
@@ -34,13 +37,13 @@ def refusal(status: int, sentence: str) -> Response:
 
 
 class Guard:
-    """Asks for the token and bounds the number of requests at once."""
+    """Asks for the token and bounds the number of requests at once; those that come meanwhile wait for their turn."""
 
-    def __init__(self, app: ASGIApp, token: str | None, concurrent: int) -> None:
+    def __init__(self, app: ASGIApp, token: str | None, limits: Limits) -> None:
         self._app = app
         self._token = None if token is None else token.encode()
-        self._concurrent = concurrent
-        self._running = 0
+        self._limits = limits
+        self._places = asyncio.Semaphore(limits.concurrent)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request, or refuse it."""
@@ -55,16 +58,18 @@ class Guard:
         if not self._allowed(scope):
             await refusal(401, "send the service's token as 'Authorization: Bearer …'")(scope, receive, send)
             return
-        if self._running >= self._concurrent:
-            await refusal(429, f"{self._concurrent} requests are being served: try again")(
+        try:
+            async with asyncio.timeout(_patience(scope, self._limits.wait_seconds)):
+                await self._places.acquire()
+        except TimeoutError:
+            await refusal(429, f"{self._limits.concurrent} requests are being served: try again")(
                 scope, receive, send
             )
             return
-        self._running += 1
         try:
             await self._app(scope, receive, send)
         finally:
-            self._running -= 1
+            self._places.release()
 
     def _allowed(self, scope: Scope) -> bool:
         if self._token is None:
@@ -74,6 +79,13 @@ class Guard:
         # In constant time, whatever was sent.
         same = hmac.compare_digest(token.strip(), self._token)
         return same and scheme.lower() == b"bearer"
+
+
+def _patience(scope: Scope, longest: float) -> float:
+    """Seconds that a request may wait for its turn: what its client prefers (RFC 7240, 4.3), within the limit."""
+    preferred = b",".join(value for name, value in scope["headers"] if name == b"prefer")
+    found = _WAIT.search(preferred)
+    return longest if found is None else min(longest, float(found.group(1)))
 
 
 def _has_two_lengths(scope: Scope) -> bool:

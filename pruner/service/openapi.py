@@ -17,7 +17,7 @@ _REFUSALS = {
     "410": "The table has changed since the plan.",
     "413": "The body is too large.",
     "422": "The predicate cannot be understood.",
-    "429": "Too many requests at once.",
+    "429": "Too many requests at once, and its turn did not come in time.",
     "503": "The table cannot be planned on now.",
 }
 

@@ -21,7 +21,7 @@ SHORTEST_TOKEN = 16
 @dataclass(frozen=True, slots=True)
 class Limits:
     """Bounds on what clients may ask: bytes of a body, seconds for a request's head, its body and its answer, and of
-    silence between requests; requests and connections at once.
+    silence between requests; requests and connections at once, and seconds that a request waits for its turn.
     """
 
     body_bytes: int = 4 * 1024 * 1024
@@ -30,6 +30,7 @@ class Limits:
     plan_seconds: float = 10.0
     idle_seconds: int = 30
     concurrent: int = 16
+    wait_seconds: float = 10.0
     connections: int = 512
 
 

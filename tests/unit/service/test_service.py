@@ -9,6 +9,7 @@ import socket
 import threading
 import zlib
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -162,16 +163,24 @@ def test_large_and_slow_bodies_are_refused(serve: Callable[[Settings], Client]) 
 
 
 def test_too_many_at_once_are_refused(serve: Callable[[Settings], Client]) -> None:
-    """A second request while the only place is taken gets 429; afterwards there is a place again."""
-    client = serve(Settings(limits=Limits(concurrent=1, body_seconds=20)))
+    """While the only place is taken a second request waits as long as its client prefers, then gets 429."""
+    client = serve(Settings(limits=Limits(concurrent=1, body_seconds=20, wait_seconds=20)))
     host, port = client.url.removeprefix("http://").split(":")
     with socket.create_connection((host, int(port)), timeout=10) as waiting:
         waiting.sendall(b"POST /v1/plan HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\n12345")
-        refused = [client.get("/v1/tables").status for _ in range(50)]
-        assert 429 in refused
-    while client.get("/v1/tables").status == 429:
-        pass
+        hasty = "respond-async, wait=0"
+        while client.get("/v1/tables", Prefer=hasty).status != 429:
+            pass
+        assert client.get("/v1/tables", Prefer="wait=1").status == 429
     assert client.post("/v1/plan", _request("n = 42")).status == 200
+
+
+def test_requests_wait_for_their_turn(serve: Callable[[Settings], Client]) -> None:
+    """A query of forty scans asks forty times at once: all are planned."""
+    client = serve(Settings(limits=Limits(concurrent=2)))
+    with ThreadPoolExecutor(40) as threads:
+        asked = [threads.submit(client.post, "/v1/plan", _request(f"n = {number}")) for number in range(40)]
+        assert {each.result().status for each in asked} == {200}
 
 
 def test_a_slow_plan_is_given_up(serve: Callable[[Settings], Client]) -> None:

@@ -5,10 +5,12 @@ import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.io.IOException;
 import java.io.UncheckedIOException;
+import java.net.ConnectException;
 import java.net.URLEncoder;
 import java.net.http.HttpClient;
 import java.net.http.HttpRequest;
 import java.net.http.HttpResponse;
+import java.net.http.HttpTimeoutException;
 import java.nio.charset.StandardCharsets;
 import java.util.Base64;
 import java.util.BitSet;
@@ -16,6 +18,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.CompletionException;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.TimeUnit;
 import java.util.function.Function;
@@ -216,8 +219,23 @@ final class PlannerClient implements AutoCloseable {
         }
     }
 
-    /** The answer, whole and in time; the request's own time-out ends with the answer's first bytes. */
+    /** The answer; asked for once more where a connection that was kept open turns out to be lost. */
     private CompletableFuture<HttpResponse<byte[]>> send(HttpRequest request, long bytes) {
+        return exchanged(request, bytes)
+                .exceptionallyCompose(error -> lostConnection(error)
+                        ? exchanged(request, bytes)
+                        : CompletableFuture.failedFuture(error));
+    }
+
+    private static boolean lostConnection(Throwable error) {
+        Throwable cause = error instanceof CompletionException && error.getCause() != null ? error.getCause() : error;
+        return cause instanceof IOException
+                && !(cause instanceof HttpTimeoutException)
+                && !(cause instanceof ConnectException);
+    }
+
+    /** The answer, whole and in time; the request's own time-out ends with the answer's first bytes. */
+    private CompletableFuture<HttpResponse<byte[]>> exchanged(HttpRequest request, long bytes) {
         CompletableFuture<HttpResponse<byte[]>> exchange = http.sendAsync(request, BoundedBody.upTo(Math.max(bytes, 4096)));
         return exchange.thenApply(Function.identity())
                 .orTimeout(settings.timeout().toMillis(), TimeUnit.MILLISECONDS)
@@ -227,6 +245,8 @@ final class PlannerClient implements AutoCloseable {
     private HttpRequest.Builder to(String path) {
         HttpRequest.Builder builder =
                 HttpRequest.newBuilder(settings.url().resolve(settings.url().getPath() + path)).timeout(settings.timeout());
+        // RFC 7240: how long the service may let it wait for its turn.
+        builder.header("Prefer", "wait=" + settings.timeout().toSeconds());
         settings.token().ifPresent(token -> builder.header("Authorization", "Bearer " + token));
         return builder;
     }
