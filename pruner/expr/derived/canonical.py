@@ -7,7 +7,7 @@ nothing taken out. Two expressions of one form have the same value wherever the 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import lru_cache
@@ -42,6 +42,9 @@ _PARTS_OF_DATES: Final = frozenset(
     }
 )
 """Functions of a moment that look at its date alone, so that a cast to a date below them changes nothing."""
+
+_MOST_EXACT_POWER: Final = 22
+"""Of ten, that a double holds exactly."""
 
 _NUMBERS: Final = frozenset({"add", "subtract", "multiply"})
 
@@ -146,6 +149,7 @@ class _Builder:
         if call.function in _PARTS_OF_DATES:
             arguments = [_without_date(each) for each in arguments]
         if call.function in _NUMBERS and any(pa.types.is_float64(each.type) for each in arguments):
+            _require_doubles(arguments, call.arguments)
             arguments = [self._as_double(each) for each in arguments]
         return self._applied(call.function, arguments)
 
@@ -195,6 +199,13 @@ class _Builder:
         raise NotCanonical(f"the cast from {source} to {target} is not in the registry")
 
 
+def _require_doubles(arguments: Iterable[_Built], written: Iterable[Expr]) -> None:
+    """Refuse arithmetic that engines do in decimals: `a * 0.1` is 0.3 exactly where the integer `a` is 3."""
+    decimals = any(isinstance(each, Literal) and isinstance(each.value, Decimal) for each in written)
+    if decimals and any(pa.types.is_integer(each.type) for each in arguments):
+        raise NotCanonical("arithmetic of integers with a decimal constant is not in the registry")
+
+
 def _without_date(value: _Built) -> _Built:
     """The moment below a cast to its date."""
     match value.expression:
@@ -222,11 +233,22 @@ def _constant(node: Literal) -> _Built:
         case int(value) if pa.types.is_integer(node.type) and abs(value) < 2**63:
             return _Built(Literal(value, pa.int64()), pa.int64())
         case float() | Decimal() as value if math.isfinite(value):
+            if isinstance(value, Decimal) and not _becomes_nearest_double(value):
+                raise NotCanonical(
+                    "a decimal constant of so many digits that engines may round it differently"
+                )
             return _Built(Literal(float(value), pa.float64()), pa.float64())
         case str(value):
             return _Built(Literal(value, pa.string()), pa.string())
         case _:
             raise NotCanonical(f"a constant of type {node.type}")
+
+
+def _becomes_nearest_double(value: Decimal) -> bool:
+    """Whether digits and power of ten are doubles themselves: then their quotient is the nearest one."""
+    _, digits, exponent = value.as_tuple()
+    number = int("".join(map(str, digits)))
+    return isinstance(exponent, int) and number < 2**53 and -_MOST_EXACT_POWER <= exponent <= 0
 
 
 @lru_cache(maxsize=512)
