@@ -44,8 +44,6 @@ _NAMES: Final[Mapping[str, str]] = {
     "upper": "upper",
     "ucase": "upper",
     "left": "left",
-    "substr": "left",
-    "substring": "left",
     "year": "year",
     "quarter": "quarter",
     "month": "month",
@@ -90,6 +88,8 @@ def function(name: str, arguments: tuple[Expr, ...], result: pa.DataType | None)
     match name, arguments:
         case "-", (operand,):
             return Call("negate", (operand,), result)
+        case "substr" | "substring", (_, _, _):  # with two arguments it goes on to the end of the text
+            return Call("left", arguments, result)
         case "isnan", (operand,):
             return Compare(Operator.EQ, operand, Literal(float("nan"), pa.float64()))
         case "date_part" | "datepart", (Literal(value=str(part)), operand) if part.lower() in _PARTS:

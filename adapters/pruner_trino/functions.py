@@ -75,6 +75,7 @@ def function(name: str, parts: Sequence[Part], kind: TrinoType | None) -> Part:
             return _made(name, arguments, kind)
         case _ if name in _TEXTS:
             _require(all(_is_whole_text(part) for part in parts), "a function of text that is cut or padded")
+            _require(_TEXTS[name] != "left" or len(parts) == 3, "a part of a text up to its end")
             return _made(_TEXTS[name], arguments, kind)
         case "starts_with":
             return _starts_with(parts)

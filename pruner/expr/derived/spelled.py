@@ -143,7 +143,7 @@ def _part(call: Call, dialect: str) -> Call | str:
 
 
 def _left(call: Call) -> Call:
-    """`left(s, n)` and `substr(s, from, n)`, which decoders call the same."""
+    """`left(s, n)`, and `substr(s, from, n)`, which decoders call the same; a `substr` of two arguments is none."""
     arguments = call.arguments
     if len(arguments) == 2:
         one: Expr = Literal(1, pa.int64())
