@@ -60,11 +60,10 @@ def _of_floats(bounds: Bounds) -> str | None:
 
 
 def _of_text(stats: dict[str, Any], bounds: Bounds, nulls: int) -> str | None:
-    low, high = bounds.low, bounds.high
-    assert isinstance(low, bytes)
+    high = bounds.high
     assert isinstance(high, bytes)
     # In UTF-16 a surrogate, with which characters beyond U+FFFF begin, comes before U+E000 to U+FFFF.
-    if any(byte >= 0xF0 for byte in low) or _has_late_character(high):
+    if _has_late_character(high):
         return UTF16
     size = stats["totalUncompressedSize"]
     counted = size == 0 and str(stats["fileName"]).startswith(".")  # a log file, whose rows were looked at

@@ -62,6 +62,8 @@ def bounds_of(stats: dict[str, Any]) -> Bounds:
     if type_ is None:
         return NO_BOUNDS
     first, last = _value(type_, low[1]["value"]), _value(type_, high[1]["value"])
+    if isinstance(first, bytes):
+        first = _ascii_beginning(first)
     return NO_BOUNDS if first is None or last is None else Bounds(type_, first, last)
 
 
@@ -102,3 +104,12 @@ def _encoded(text: str) -> bytes | None:
         return text.encode()
     except UnicodeEncodeError:
         return None
+
+
+def _ascii_beginning(low: bytes) -> bytes:
+    """What bounds all texts from below in the order of their bytes, where `low` does in Java's.
+
+    In Java a character beyond U+FFFF comes before U+E000, and bytes that are no UTF-8 are U+FFFD. No text that is
+    greater there is below the ASCII that `low` begins with.
+    """
+    return next((low[:place] for place, byte in enumerate(low) if byte > 0x7F), low)
