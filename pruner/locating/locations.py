@@ -52,7 +52,7 @@ def _told(keys: pa.Table, numbers: NDArray[np.int64], pairs: Pairs, snapshot: Sn
     is_new = np.repeat(counts == 0, times)
     at = np.where(is_new, 0, np.repeat(starts, times) + within)
     ordinals: Any = arrow.array(pairs.slices[at] if len(pairs.slices) else at, pa.int64(), mask=is_new)
-    told: Any = keys.take(arrow.array(rows))
+    told: Any = _taken(keys, rows)
     columns = snapshot.columns
     paths = snapshot.partitions.paths.take(columns.column("partition").take(ordinals).combine_chunks())
     for name, column in zip(
@@ -62,3 +62,16 @@ def _told(keys: pa.Table, numbers: NDArray[np.int64], pairs: Pairs, snapshot: Sn
     ):
         told = told.append_column(name, column)
     return told
+
+
+def _taken(keys: pa.Table, rows: NDArray[np.intp]) -> pa.Table:
+    """Rows of the keys. Arrow takes none of views, as which newer engines hand text over."""
+    names, types = keys.column_names, keys.schema.types
+    plain: Any = keys.cast(pa.schema(list(zip(names, map(_without_view, types), strict=True))))
+    return plain.take(arrow.array(rows)).cast(keys.schema)
+
+
+def _without_view(type_: pa.DataType) -> pa.DataType:
+    if pa.types.is_string_view(type_):
+        return pa.large_string()
+    return pa.large_binary() if pa.types.is_binary_view(type_) else type_

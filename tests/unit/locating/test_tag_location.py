@@ -116,6 +116,19 @@ def test_few_files_are_read_where_indexes_tell(tmp_path: Path, monkeypatch: pyte
     assert len(reads) == table.plan("s = 'k17'").kept < FILES
 
 
+@pytest.mark.parametrize(
+    "type_", [pa.string_view(), pa.large_string(), pa.dictionary(pa.int32(), pa.string())]
+)
+def test_found_text_in_every_type_of_arrow(tmp_path: Path, type_: pa.DataType) -> None:
+    """Arrow cannot take rows of views, and keys of that type failed."""
+    _write(tmp_path / "t", random.Random(7), range(2))
+    table = pruner.open_table(tmp_path / "t")
+    keys = _keys(3, 20).select(["s"])
+    found = table.tag_location(keys.cast(pa.schema([("s", type_)])))
+    assert found.schema.field("s").type == type_
+    assert [tuple(row.values()) for row in found.to_pylist()] == _located(table, keys)
+
+
 def test_types_and_names_that_are_refused(tmp_path: Path) -> None:
     _write(tmp_path / "t", random.Random(7), range(2))
     table = pruner.open_table(tmp_path / "t")
