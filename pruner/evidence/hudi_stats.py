@@ -31,6 +31,7 @@ _SHARED_LOGS_VERSION = 6
 _APPENDED = "writers of table version 6 append to log files after their statistics were recorded"
 _RENAMED = "they are of files from before a change of the schema"
 _MISSING = "a file has no statistics"
+_OTHER_UNIT = "their timestamps are of another unit than the column's, and Hudi may relabel them"
 _SEVERAL_TYPES = "their files have values of several types"
 _BOUNDS = ("integer", "decimal", "float", "bytes")
 
@@ -81,8 +82,10 @@ def stat_records(
     slices = files.slices[found]
     per_slice, usable, notes = _joined(rows, slices, files)
     reasons = {**notes}
-    for reason, mask in _doubted_slices(indexes, snapshot):
-        lost = usable & mask[per_slice["slice"]]
+    doubted = [(reason, mask[per_slice["slice"]]) for reason, mask in _doubted_slices(indexes, snapshot)]
+    doubted.append((_OTHER_UNIT, _of_other_unit(per_slice["columns"]["type"], about)))
+    for reason, mask in doubted:
+        lost = usable & mask
         usable &= ~lost
         reasons[reason] = reasons.get(reason, 0) + int(lost.sum())
     kept = {name: column.filter(pa.array(usable)) for name, column in per_slice["columns"].items()}
@@ -99,6 +102,17 @@ def _doubted_slices(indexes: HudiIndexes, snapshot: Snapshot) -> Iterator[tuple[
         instants: Any = snapshot.columns.column("base_instant")
         later = compute.fill_null(compute.greater_equal(instants, changed), False)
         yield _RENAMED, ~np.asarray(later)
+
+
+def _of_other_unit(types: Any, about: Field) -> Mask:
+    """Timestamps of another unit: old releases of Hudi called milliseconds microseconds in files.
+
+    Today's readers go by the table's unit there, and statistics made later by the file's.
+    """
+    unit = f"timestamp[{about.type.unit}" if pa.types.is_timestamp(about.type) else "timestamp["
+    texts = types.cast(pa.string())
+    stamps, same = (compute.starts_with(texts, pattern=beginning) for beginning in ("timestamp[", unit))
+    return np.asarray(compute.fill_null(compute.and_not(stamps, same), True))
 
 
 def _joined(

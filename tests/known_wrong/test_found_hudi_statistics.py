@@ -47,3 +47,25 @@ def test_found_bytes_that_are_no_utf_8_before_the_least_text(
     semantics = pruner.Semantics(engine="spark")
     assert found.plan(kept, semantics=semantics).kept == 1
     assert found.plan(dropped, semantics=semantics).kept == 0
+
+
+@pytest.mark.parametrize(("ordinal", "kept"), [(15, 0), (16, 1)])
+def test_found_milliseconds_that_files_call_microseconds(ordinal: int, kept: int, tmp_path: Path) -> None:
+    """Old releases of Hudi called milliseconds so in files. Today's read them by the table, statistics name the file's.
+
+    The rows are of 2023. Taken for microseconds they were of January 1970.
+    """
+    seen: Any = {
+        "name": "seen",
+        "type": ["null", {"type": "long", "logicalType": "timestamp-millis"}],
+        "default": None,
+    }
+    table = SyntheticTable(tmp_path / "table", schema={**NAMES, "fields": [seen, *NAMES["fields"]]})
+    table.insert(["city=a"])
+    (group,) = table.groups.values()
+    low, high = 1_672_531_200_000, 1_704_067_199_000
+    stat = Stat(group.partition, group.base, "seen", low, high, values=10, ordinal=ordinal)
+    SyntheticMetadata(table.root, groups=1).create([stat])
+    found, semantics = pruner.open_table(str(table.root)), pruner.Semantics(engine="spark", zone="UTC")
+    assert found.plan("seen > TIMESTAMP '2023-06-01 00:00:00'", semantics=semantics).kept == 1
+    assert found.plan("seen > TIMESTAMP '2025-01-01 00:00:00'", semantics=semantics).kept == kept

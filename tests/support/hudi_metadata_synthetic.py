@@ -43,6 +43,11 @@ def _schema(*, of_today: bool = True) -> dict[str, Any]:
         {"type": "record", "name": name, "fields": [{"name": "value", "type": type_}]}
         for name, type_ in _WRAPPERS.items()
     ]
+    value_type = {
+        "type": "record",
+        "name": "HoodieValueTypeInfo",
+        "fields": [{"name": "typeOrdinal", "type": "int"}],
+    }
     kinds: list[tuple[str, Any]] = [
         ("fileName", ["null", "string"]),
         ("columnName", ["null", "string"]),
@@ -53,7 +58,7 @@ def _schema(*, of_today: bool = True) -> dict[str, Any]:
             for name in ("valueCount", "nullCount", "totalSize", "totalUncompressedSize")
         ),
         ("isDeleted", "boolean"),
-        *([("isTightBound", "boolean")] if of_today else []),
+        *([("isTightBound", "boolean"), ("valueType", ["null", value_type])] if of_today else []),
     ]
     stats = {
         "type": "record",
@@ -85,7 +90,7 @@ def _parsed(schema: str) -> Any:
 
 @dataclass(frozen=True)
 class Stat:
-    """Statistics of one column of one file."""
+    """Statistics of one column of one file; `ordinal` is Hudi's number of the type, where the record names it."""
 
     partition: str
     file: str
@@ -97,6 +102,7 @@ class Stat:
     size: int = 100
     deleted: bool = False
     tight: bool = False
+    ordinal: int | None = None
 
     @property
     def key(self) -> bytes:
@@ -116,6 +122,7 @@ class Stat:
             "totalUncompressedSize": self.size,
             "isDeleted": self.deleted,
             "isTightBound": self.tight,
+            "valueType": None if self.ordinal is None else {"typeOrdinal": self.ordinal},
         }
         out = io.BytesIO()
         _encode(
