@@ -200,10 +200,16 @@ class _Builder:
 
 
 def _require_doubles(arguments: Iterable[_Built], written: Iterable[Expr]) -> None:
-    """Refuse arithmetic that engines do in decimals: `a * 0.1` is 0.3 exactly where the integer `a` is 3."""
-    decimals = any(isinstance(each, Literal) and isinstance(each.value, Decimal) for each in written)
-    if decimals and any(pa.types.is_integer(each.type) for each in arguments):
-        raise NotCanonical("arithmetic of integers with a decimal constant is not in the registry")
+    """Refuse arithmetic that engines do in decimals or in floats of 32 bits.
+
+    `a * 0.1` is 0.3 exactly where the integer `a` is 3. `a * 0.1::FLOAT` is a float.
+    """
+    constants = [each for each in written if isinstance(each, Literal)]
+    doubles = all(pa.types.is_float64(each.type) or pa.types.is_integer(each.type) for each in constants)
+    if not doubles and any(pa.types.is_integer(each.type) for each in arguments):
+        raise NotCanonical(
+            "integers with a decimal constant or a float of 32 bits, which engines reckon as such"
+        )
 
 
 def _without_date(value: _Built) -> _Built:
