@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 import pruner_duckdb
+from pruner.expr.functions.texts import BECOME_UPPER, cased_ranges
 from pruner.expr.show import show
 from pruner_trino.expressions import Expressions
 from pruner_trino.filter_text import read_filter
@@ -65,3 +66,13 @@ def test_found_trino_has_a_substr_of_two_arguments(name: str) -> None:
 
     assert "left(" not in shown("bigint '2'", "abc")
     assert "left(" in shown("bigint '1', bigint '2'", "ab")
+
+
+def test_found_a_letter_whose_dot_a_locale_drops() -> None:
+    """Spark 3.5 in a JVM of Lithuanian locale: `upper` makes J of j with U+0307."""
+    assert any(
+        isinstance(point.low, bytes)
+        and isinstance(point.high, bytes)
+        and point.low <= "aj\u0307".encode() <= point.high
+        for point in cased_ranges("AJ", BECOME_UPPER)
+    )

@@ -31,9 +31,10 @@ BECOME_LOWER: Final[Mapping[str, str]] = {"i": "\u0130", "k": "\u212a"}
 BECOME_UPPER: Final[Mapping[str, str]] = {
     "F": "\ufb04",  # ligatures: ff, fi, fl, ffi, ffl
     "I": "\u0131",  # dotless i
+    "J": "j",  # with a dot above, which a JVM in Lithuanian leaves out
     "S": "\ufb06",  # long s, sharp s, and the ligatures st
 }
-"""Likewise for capital letters; Spark makes several letters of a ligature."""
+"""Likewise for capital letters; Spark makes several letters of a ligature, and drops marks behind a letter."""
 
 _ABOVE: Final = b"\xff"
 """No text of UTF-8 has this byte."""
