@@ -51,7 +51,8 @@ range of the column: the hour of the day, `id % 8`, and expressions over several
 - The engine reads the source columns as they were recorded (rule R11).
 
 Everything else keeps its file, and the plan's `fallbacks` say why. A function that is not in the table, a user's
-function, an aggregate or one that depends on chance or time is refused by name when the index is created.
+function, an aggregate or one that depends on chance or time is refused by name when the index is created. So are
+integers with a constant that is a decimal or a float of 32 bits, `a * 0.1`: engines reckon them as such.
 
 Under merge-on-read an expression over **one** column covers base and log files. Over several columns slices with log
 files are left open: which values stand in one row, the merge decides.

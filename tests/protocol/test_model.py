@@ -15,6 +15,7 @@ _LARGER = (
 """What `make fuzz` and `make soak` search as well."""
 
 
+@pytest.mark.load
 @pytest.mark.parametrize("scope", SCOPES if IS_FIXED else (*SCOPES, *_LARGER))
 def test_no_reachable_state_is_wrong(scope: Scope) -> None:
     visited, way = search(scope, limit=10_000_000)
