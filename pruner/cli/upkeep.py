@@ -16,7 +16,6 @@ from pruner.cli.output import megabytes, print_json, printable, write_line
 if TYPE_CHECKING:
     from pruner.table import Table
 
-_GRACE_SECONDS: Final = 7 * 24 * 3600.0
 _UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 24 * 3600}
 _DURATION: Final = re.compile(r"(?P<number>\d+(?:\.\d+)?)(?P<unit>[smhd])")
 
@@ -68,9 +67,9 @@ def vacuum(
     output: OutputOption = Output.TEXT,
 ) -> None:
     """Delete index files that are out of use."""
-    grace = _GRACE_SECONDS if older_than is None else _seconds(older_than)
-    deleted = table.vacuum(grace_seconds=grace)
-    kept = table.out_of_use(grace_seconds=grace)
+    grace = {} if older_than is None else {"grace_seconds": _seconds(older_than)}
+    deleted = table.vacuum(**grace)
+    kept = table.out_of_use(**grace)
     if output is Output.JSON:
         until = None if kept.until is None else kept.until.isoformat()
         told = {"files": kept.files, "bytes": kept.bytes, "until": until}

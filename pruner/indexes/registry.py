@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pruner.schema import Field
 
 _BUILT_IN: dict[str, IndexType] = {
-    each.name: each for each in (COLUMN_STATS, BLOOM_FILTER, BITMAP, RECORD_INDEX)
+    each.name: each for each in (COLUMN_STATS, BITMAP, BLOOM_FILTER, RECORD_INDEX)
 }
 _ALIASES = {"col_stats": COLUMN_STATS.name}
 
@@ -35,9 +35,17 @@ def index_type(name: str) -> IndexType:
     return built_in if built_in is not None else _registered(wanted)
 
 
-def knows_expressions(kind: IndexType) -> bool:
-    """Tell whether an index type looks at what records say of how the values of an expression were made."""
-    return kind.name in _BUILT_IN
+def require_expressions(kind: IndexType) -> None:
+    """Refuse an index type that does not look at what records say of how the values of an expression were made.
+
+    Raises:
+        IndexDefinitionError: it is one.
+    """
+    if kind.name not in _BUILT_IN:
+        *others, last = _BUILT_IN
+        raise IndexDefinitionError(
+            f"an index of type {kind.name} cannot be over an expression: {', '.join(others)} and {last} can"
+        )
 
 
 def evidence_of_values(values: pa.Array[Any], field: Field) -> Evidence | None:

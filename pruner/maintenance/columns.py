@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from pruner.errors import IndexDefinitionError, SchemaError
 from pruner.expr.identifier import parse_column_path
-from pruner.indexes.registry import knows_expressions
+from pruner.indexes.registry import require_expressions
 from pruner.maintenance.expressions import field_of, is_expression, understood
 
 if TYPE_CHECKING:
@@ -40,9 +40,7 @@ def chosen(
         raise IndexDefinitionError(
             f"an index is over one expression, and {expressions[0]!r} stands beside others: create one for each"
         )
-    if not knows_expressions(kind):
-        known = "column_stats, bitmap, bloom_filter and record_index"
-        raise IndexDefinitionError(f"an index of type {kind.name} cannot be over an expression: {known} can")
+    require_expressions(kind)
     derived, over = understood(expressions[0], dialect, schema)
     kind.check(derived, options)
     return [derived], over

@@ -311,7 +311,7 @@ class MetadataTable:
         """Delete what is out of use for longer, return the number of files: see `cleanup.vacuum`."""
         return cleanup.vacuum(self.store, self.state(), grace_seconds)
 
-    def out_of_use(self, grace_seconds: float = cleanup.GRACE_SECONDS) -> cleanup.OutOfUse:
+    def out_of_use(self, grace_seconds: float = grace.GRACE_SECONDS) -> cleanup.OutOfUse:
         """What a vacuum with this grace leaves for now: see `cleanup.out_of_use`."""
         return cleanup.out_of_use(self.store, self.state(), grace_seconds)
 

@@ -18,6 +18,7 @@ from typing import Any, TypeAlias, cast
 import fastavro
 import pyarrow as pa
 
+from pruner.tables.avro_stored import decode, without_logical_types
 from pruner.tables.hudi_avro import MOMENT_TYPES, PRIMITIVE_TYPES, AvroType
 
 Path = tuple[str, ...]
@@ -26,7 +27,6 @@ Change: TypeAlias = "Callable[[Any], Any] | None"
 _MAX_DEPTH = 64
 _MAX_SCHEMA_BYTES = 1 << 24
 _LARGEST_DECIMAL = 38
-_decoder: Callable[..., Any] = getattr(fastavro, "schemaless_reader")  # noqa: B009 - its type is left open
 _EXACT = Context(prec=_LARGEST_DECIMAL + 1)
 _LOGICAL = {**MOMENT_TYPES, ("string", "uuid"): pa.string()}
 
@@ -78,7 +78,7 @@ def read_rows(schema: str, encoded: Iterable[memoryview]) -> AvroRows:
 def _decode(record: memoryview, schema: Any) -> dict[str, Any]:
     source = io.BytesIO(record)
     try:
-        row = _decoder(source, schema, None)
+        row = decode(source, schema, None)
     except (EOFError, IndexError, UnicodeDecodeError, OverflowError, KeyError, TypeError) as error:
         raise ValueError(f"a record does not follow its schema: {error}") from None
     if source.tell() != len(record):
@@ -105,7 +105,7 @@ def _reader(schema: str) -> _Reader:
         column = _column((entry["name"],), entry["type"], named, left_out, 1)
         if column is not None:
             columns[entry["name"]] = column
-    return _Reader(fastavro.parse_schema(_stripped(record)), columns, left_out)
+    return _Reader(fastavro.parse_schema(without_logical_types(record)), columns, left_out)
 
 
 def _fields(record: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -134,20 +134,6 @@ def _collect(schema: AvroType, namespace: str, named: dict[str, dict[str, Any] |
         for inner in ("items", "values", "type"):
             if isinstance(schema.get(inner), (dict, list)):
                 _collect(schema[inner], namespace, named, depth + 1)
-
-
-def _stripped(schema: Any) -> Any:
-    """Return the schema without logical types."""
-    if isinstance(schema, list):
-        return [_stripped(option) for option in cast("list[Any]", schema)]
-    if isinstance(schema, dict):
-        entries = cast("dict[str, Any]", schema)
-        return {
-            key: value if key == "default" else _stripped(value)
-            for key, value in entries.items()
-            if key != "logicalType"
-        }
-    return schema
 
 
 def _column(

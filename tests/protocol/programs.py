@@ -67,12 +67,19 @@ def _create(history: History, table: MetadataTable, operation: Operation) -> Non
     operation.commit = table.commit(lambda state: state.with_definition(index)).commit
 
 
-def _build(history: History, table: MetadataTable, operation: Operation) -> None:
+def _some_index(history: History, table: MetadataTable, operation: Operation) -> IndexDefinition | None:
+    """One of the indexes; where there is none, nothing is left to do but to have read that."""
     state = table.state()
     if not state.definitions:
         operation.commit = state.commit
+        return None
+    return history.world.chance.choice(state.definitions)
+
+
+def _build(history: History, table: MetadataTable, operation: Operation) -> None:
+    index = _some_index(history, table, operation)
+    if index is None:
         return
-    index = history.world.chance.choice(state.definitions)
     written = _records(table, index)
     added = {entry.id for entry in written}
     operation.effect = lambda before: Known(before.indexes, before.segments | added)
@@ -80,11 +87,9 @@ def _build(history: History, table: MetadataTable, operation: Operation) -> None
 
 
 def _drop(history: History, table: MetadataTable, operation: Operation) -> None:
-    state = table.state()
-    if not state.definitions:
-        operation.commit = state.commit
+    index = _some_index(history, table, operation)
+    if index is None:
         return
-    index = history.world.chance.choice(state.definitions)
     states: list[State] = []
 
     def change(newest: State) -> State:

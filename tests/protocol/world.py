@@ -45,13 +45,6 @@ class Stored(NamedTuple):
 
 
 @dataclass
-class Late:
-    """A request that the client gave up and that is still on its way."""
-
-    effect: Callable[[], object]
-
-
-@dataclass
 class World:
     """The objects of the store, its clock, and whose turn it is."""
 
@@ -61,7 +54,7 @@ class World:
     clock_ns: int = 1_700_000_000 * SECOND
     calls: int = 0
     calm: bool = False
-    late: list[Late] = field(default_factory=list[Late])
+    late: list[Callable[[], object]] = field(default_factory=list["Callable[[], object]"])
     written: Callable[[Any, str, bytes, int], None] | None = None
     processes: list[Process] = field(default_factory=list["Process"])
 
@@ -113,7 +106,7 @@ class World:
         waiting, self.late = self.late, []
         for request in waiting:
             if self.chance.random() < share:
-                request.effect()
+                request()
             else:
                 self.late.append(request)
 
@@ -229,7 +222,7 @@ class SimulatedStore(Store):
         kinds = ("refused",) if reads else ("refused", "answer lost", "repeated", "late")
         kind = self._world.chance.choice(kinds)
         if kind == "late":
-            self._world.late.append(Late(effect))
+            self._world.late.append(effect)
         elif kind == "answer lost":
             effect()
         elif kind == "repeated":

@@ -9,8 +9,7 @@ from pruner.indexes.bloom_filter.evidence import BloomEvidence
 from pruner.indexes.bloom_filter.load import load_parts
 from pruner.indexes.bloom_filter.record import record_slice
 from pruner.indexes.bloom_filter.stripes import is_stripe, striped
-from pruner.indexes.columns.equality import require_in_files
-from pruner.indexes.columns.kinds import kind_of
+from pruner.indexes.columns.hashed import require_hashable
 from pruner.indexes.optional import RecordPart
 
 if TYPE_CHECKING:
@@ -26,11 +25,6 @@ FPP = "fpp"
 
 DEFAULT_FPP = 0.01
 LEAST_FPP, MOST_FPP = 1e-5, 0.5
-
-_SUPPORTED = (
-    "boolean, integers, floating point, decimal up to 38 digits, string (char, varchar), binary, UUID, date, time, "
-    "timestamp, and fields of these types inside structs (a.b) are supported"
-)
 
 
 class BloomFilter:
@@ -54,11 +48,7 @@ class BloomFilter:
                 f"index type bloom_filter has no option {unknown[0]!r}: it has {FPP} alone"
             )
         _fpp(options)
-        if kind_of(field.type) is None:
-            raise IndexDefinitionError(
-                f"column {field.name!r} has type {field.type}, which bloom_filter cannot index: {_SUPPORTED}"
-            )
-        require_in_files(field)
+        require_hashable(field, self.name)
 
     def record(self, reader: SliceReader, field: Field, options: Mapping[str, str]) -> pa.Table:
         """Return the record of one slice.

@@ -12,9 +12,10 @@ import numpy as np
 import pyarrow as pa
 
 from pruner.arrow import compute
+from pruner.errors import IndexDefinitionError
 from pruner.indexes.base import UndecodableError
-from pruner.indexes.columns.equality import unknown_calendar, why_not_equal
-from pruner.indexes.columns.kinds import Conversion, conversion
+from pruner.indexes.columns.equality import require_in_files, unknown_calendar, why_not_equal
+from pruner.indexes.columns.kinds import Conversion, conversion, kind_of
 from pruner.indexes.columns.moments import may_overflow
 from pruner.indexes.columns.reading import READING_COLUMNS, reading_of, recorded_types
 from pruner.indexes.columns.unknown import partly_absent, why_unknown
@@ -44,6 +45,29 @@ COMMON_COLUMNS = (
     *READING_COLUMNS,
 )
 """Behind `usable` and `note`, without the first of which nothing but the second means anything."""
+
+
+_SUPPORTED = (
+    "boolean, integers, floating point, decimal up to 38 digits, string (char, varchar), binary, UUID, date, time, "
+    "timestamp, and fields of these types inside structs (a.b) are supported"
+)
+
+
+def require_hashable(field: Field, type_name: str) -> None:
+    """Refuse a field of whose values no index can keep hashes.
+
+    Args:
+        field: the field.
+        type_name: of the index type that refuses it.
+
+    Raises:
+        IndexDefinitionError: it has an unsupported type, no file holds it, or files disagree about it.
+    """
+    if kind_of(field.type) is None:
+        raise IndexDefinitionError(
+            f"column {field.name!r} has type {field.type}, which {type_name} cannot index: {_SUPPORTED}"
+        )
+    require_in_files(field)
 
 
 def record_values(reader: SliceReader, field: Field, gather: Gather) -> dict[str, object]:

@@ -8,8 +8,7 @@ import pyarrow as pa
 
 from pruner.arrow import compute
 from pruner.errors import IndexDefinitionError
-from pruner.indexes.columns.equality import require_in_files
-from pruner.indexes.columns.kinds import kind_of
+from pruner.indexes.columns.hashed import require_hashable
 from pruner.indexes.optional import RecordPart
 from pruner.indexes.record_index.evidence import KeyEvidence
 from pruner.indexes.record_index.keys import PACKED
@@ -22,11 +21,6 @@ if TYPE_CHECKING:
 
     from pruner.indexes.base import Evidence, SliceReader
     from pruner.schema import Field
-
-_SUPPORTED = (
-    "boolean, integers, floating point, decimal up to 38 digits, string (char, varchar), binary, UUID, date, time, "
-    "timestamp, and fields of these types inside structs (a.b) are supported"
-)
 
 
 class RecordIndex:
@@ -51,11 +45,7 @@ class RecordIndex:
             raise IndexDefinitionError(
                 f"index type record_index has no option {sorted(options)[0]!r}: it has none"
             )
-        if kind_of(field.type) is None:
-            raise IndexDefinitionError(
-                f"column {field.name!r} has type {field.type}, which record_index cannot index: {_SUPPORTED}"
-            )
-        require_in_files(field)
+        require_hashable(field, self.name)
 
     def record(self, reader: SliceReader, field: Field, options: Mapping[str, str]) -> pa.Table:
         """Return the record of one slice.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 import struct
 from dataclasses import dataclass
 from functools import lru_cache
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import fastavro
 
 from pruner.errors import FormatError
+from pruner.tables.avro_stored import decode
 from pruner.tables.hfile.reader import HFile
 from pruner.tables.hfile.sources import Held, Part
 from pruner.tables.hudi_log_format import MAGIC, BlockType, Header, entries_of
@@ -130,7 +130,6 @@ def _deleted(source: Source, place: _Place) -> frozenset[bytes]:
             f"the log file {source.name} has a block of deletions of version {version}, which is not read"
         )
     try:
-        decode: Callable[..., Any] = getattr(fastavro, "schemaless_reader")  # noqa: B009 - its type is left open
         found: Any = decode(io.BytesIO(content[8:]), _delete_schema(), None)
         records: list[dict[str, Any]] = found["deleteRecordList"]
         return frozenset((record["recordKey"] or "").encode() for record in records)
@@ -173,4 +172,4 @@ def _delete_schema() -> Any:
         "name": "HoodieDeleteRecordList",
         "fields": [{"name": "deleteRecordList", "type": {"type": "array", "items": record}}],
     }
-    return fastavro.parse_schema(json.loads(json.dumps(whole)))
+    return fastavro.parse_schema(whole)

@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 import fastavro
 
 from pruner.errors import FormatError
+from pruner.tables.avro_stored import decode as decode_stored
+from pruner.tables.avro_stored import without_logical_types
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,7 +33,6 @@ LOCATION = "recordIndexMetadata"
 SECONDARY = "SecondaryIndexMetadata"
 
 _MAX_SCHEMA_BYTES = 1 << 22
-_decode: Callable[..., Any] = getattr(fastavro, "schemaless_reader")  # noqa: B009 - its type is left open
 
 
 def decoder(hfile: HFile) -> Callable[[bytes], Record]:
@@ -46,7 +47,7 @@ def decoder(hfile: HFile) -> Callable[[bytes], Record]:
     def decode(value: bytes) -> Record:
         stream = io.BytesIO(value)
         try:
-            found: Record = _decode(stream, schema, None, return_record_name=True)
+            found: Record = decode_stored(stream, schema, None, return_record_name=True)
         except Exception as error:  # whatever a decoder makes of damaged bytes
             raise FormatError(f"a record of the metadata table cannot be decoded: {error!r}") from None
         if stream.tell() != len(value):
@@ -61,19 +62,9 @@ def _schema(text: bytes) -> Any:
     if len(text) > _MAX_SCHEMA_BYTES:
         raise FormatError("an HFile of the metadata table names a schema that is larger than is read")
     try:
-        return fastavro.parse_schema(_stored(json.loads(text)))
+        return fastavro.parse_schema(without_logical_types(json.loads(text)))
     except Exception as error:  # fastavro raises what it meets
         raise FormatError(f"an HFile of the metadata table names no schema that is read: {error!r}") from None
-
-
-def _stored(schema: Any) -> Any:
-    """The schema without logical types: values come as they are stored."""
-    if isinstance(schema, list):
-        return [_stored(each) for each in cast("list[Any]", schema)]
-    if isinstance(schema, dict):
-        entries = cast("dict[str, Any]", schema)
-        return {key: _stored(value) for key, value in entries.items() if key not in ("logicalType", "doc")}
-    return schema
 
 
 def body(record: Record, name: str) -> Record | None:
