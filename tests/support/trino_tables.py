@@ -53,13 +53,20 @@ class TrinoTables:
         *,
         partition_by: str = "",
         hudi: bool = False,
+        indexed: bool = True,
     ) -> Registered:
-        """Index the table below `root`, register it, and point the gate at a service that knows it.
+        """Register the table below `root`, and point the gate at a service that knows it.
 
-        `columns` are Hive's types by name.
+        Args:
+            root: of the table; nothing but the index is written, beside it.
+            columns: Hive's types by name.
+            partition_by: the partition column, where there is one.
+            hudi: whether it is a Hudi table.
+            indexed: whether an index of pruner's is built first.
         """
         name = f"t{time.monotonic_ns()}"
-        pruner.open_table(aged(root)).create_index("stats", on="*")
+        if indexed:
+            pruner.open_table(aged(root)).create_index("stats", on="*")
         self.trino.metastore.ensure_schema(SCHEMA)
         self.trino.metastore.add_table(SCHEMA, name, root, columns, partition_by=partition_by, hudi=hudi)
         aliases = ", ".join(f'"{catalog}.{SCHEMA}.{name}"' for catalog in CATALOGS)
