@@ -161,6 +161,32 @@ class Catalog:
         self._overrides = overrides
         self._opened: dict[str, Table] = {}
 
+    def with_config(self, config: Config) -> Catalog:
+        """A catalog of another configuration, in which tables stay open that both say the same of, but for aliases."""
+        catalog = Catalog({}, config, self._overrides)
+        catalog._given = self._given
+        catalog._opened = {
+            key: table
+            for key, table in dict(self._opened).items()
+            if key in self._given or self._same(config, key)
+        }
+        return catalog
+
+    def is_open(self, name: str) -> bool:
+        """Whether the table of that name was opened already."""
+        return name in self._opened or name.casefold() in self._opened
+
+    def _same(self, config: Config, key: str) -> bool:
+        try:
+            before, after = (each.find(key, self._overrides) for each in (self._config, config))
+        except ConfigError:
+            return False  # a variable is not set
+        return (
+            before is not None
+            and after is not None
+            and replace(before, aliases=()) == replace(after, aliases=())
+        )
+
     def names(self, *, aliases: bool = False) -> tuple[str, ...]:
         """The names of all known tables, with aliases if they are asked for."""
         given = tuple(name for name, _ in self._given.values())

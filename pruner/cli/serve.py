@@ -37,13 +37,12 @@ def serve(
 ) -> None:
     """Answer plan requests over HTTP for the tables of pruner.toml."""
     try:
-        from pruner.service import Settings, create_app
+        from pruner.service import Served, Settings, create_app
         from pruner.service.serving import server_of
-        from pruner.service.warming import warm_up
+        from pruner.service.upkeep import Upkeep
     except ImportError as error:
         raise PrunerError("the service is not installed: pip install 'lake-pruner[service]'") from error
     from pruner.catalog.config import load
-    from pruner.catalog.names import Catalog
     from pruner.service.settings import TOKEN_VARIABLE
 
     settings = Settings(
@@ -58,8 +57,8 @@ def serve(
     if not config.tables:
         raise PrunerError("there is no table to serve: name tables in a pruner.toml (docs/configuration.md)")
     _log_to_stderr()
-    catalog = Catalog(config=config)
-    server = server_of(create_app(config, catalog, settings), settings)
+    served = Served(config)
+    server = server_of(create_app(served, settings), settings)
     # From the line below on, clients may connect and wait.
     listening = _listening(host, port)
     scheme = "http" if certificate is None else "https"
@@ -67,7 +66,7 @@ def serve(
         f"serving {_counted(len(config.tables))} on {scheme}://{host}:{listening.getsockname()[1]}; stop with Ctrl-C"
     )
     sys.stdout.flush()
-    warm_up(config, catalog)
+    Upkeep(served).start()
     server.run(sockets=[listening])
 
 

@@ -68,6 +68,11 @@ def show(expression: Expr, limit: int = LONGEST_TEXT) -> str:
     return _written(expression, _expression_parts, limit)
 
 
+def shape(expression: Expr, limit: int = LONGEST_TEXT) -> str:
+    """Return the text of an expression with `?` for each constant: for logs, whose readers need not see values."""
+    return _written(expression, _shape_parts, limit)
+
+
 def describe(bound: BoundExpr, limit: int = LONGEST_TEXT) -> str:
     """Return the text of a bound predicate with values as people write them, cut after about `limit`
     characters.
@@ -129,6 +134,20 @@ def _expression_parts(node: Expr) -> Sequence[_Part]:
             return _combined_parts(node)
         case _:
             assert_never(node)
+
+
+def _shape_parts(node: Expr) -> Sequence[_Part]:
+    match node:
+        case Literal():
+            return ("?",)
+        case In(operand):
+            return (operand, " IN (?)")
+        case Like(operand):
+            return (operand, " LIKE ?")
+        case Opaque(columns):
+            return (f"…({', '.join(render_column_path(column.path) for column in columns)})",)
+        case _:
+            return _expression_parts(node)
 
 
 def _call_parts(node: Call) -> Sequence[_Part]:

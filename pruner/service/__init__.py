@@ -1,6 +1,7 @@
 """The planner as a service over HTTP, for engines that cannot run Python (docs/service.md)."""
 
 from pruner.service.app import create_app
+from pruner.service.served import Served
 from pruner.service.settings import Limits, Settings
 
-__all__ = ["Limits", "Settings", "create_app"]
+__all__ = ["Limits", "Served", "Settings", "create_app"]

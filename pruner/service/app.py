@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import time
-from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 from starlette.applications import Starlette
@@ -19,21 +17,24 @@ from starlette.routing import Route
 from pruner.errors import PredicateError, PrunerError, SchemaError
 from pruner.service.answers import KeyCache, answer_of
 from pruner.service.guard import Guard, RefusedError, body_of, refusal
+from pruner.service.journal import Journal, entry_of
 from pruner.service.messages import decode_request, encode
 from pruner.service.metrics import CONTENT_TYPE, Metrics
 from pruner.service.openapi import description
-from pruner.service.planning import Planning, UnknownTableError
+from pruner.service.overview import overview_of
+from pruner.service.page import PAGE_HEADERS, page
+from pruner.service.planning import UnknownTableError
 from pruner.service.reports import Reports
+from pruner.service.work import Work
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from starlette.requests import Request
 
-    from pruner.catalog.config import Config
-    from pruner.catalog.names import Catalog
     from pruner.service.messages import PlanRequest
     from pruner.service.planning import Planned
+    from pruner.service.served import Served
     from pruner.service.settings import Settings
 
     Handler = Callable[[Request], Awaitable[Response]]
@@ -41,14 +42,14 @@ if TYPE_CHECKING:
 _log = logging.getLogger("pruner")
 
 
-def create_app(config: Config, catalog: Catalog, settings: Settings) -> Starlette:
-    """Return the ASGI application that plans over the tables of a configuration.
+def create_app(served: Served, settings: Settings) -> Starlette:
+    """Return the ASGI application that plans over the tables that are served.
 
     Raises:
-        ConfigError: the settings would let strangers in, or a table's configuration is wrong.
+        ConfigError: the settings would let strangers in.
     """
     settings.check()
-    service = _Service(Planning(config, catalog), settings)
+    service = _Service(served, settings)
     routes = [
         service.route("/v1/plan", service.plan, "POST"),
         service.route("/v1/plans/{id}", service.report, "GET"),
@@ -56,6 +57,8 @@ def create_app(config: Config, catalog: Catalog, settings: Settings) -> Starlett
         service.route("/v1/tables", service.tables, "GET"),
         service.route("/v1/openapi.json", service.openapi, "GET"),
         service.route("/healthz", service.health, "GET"),
+        service.route("/readyz", service.ready, "GET"),
+        service.route("/", service.page, "GET"),
         service.route("/metrics", service.figures, "GET"),
     ]
     guard = Middleware(Guard, token=settings.token, limits=settings.limits)
@@ -72,18 +75,25 @@ async def _no_route(request: Request, error: Exception) -> Response:
     return answer
 
 
+class _Made(NamedTuple):
+    """A plan with its id and its answer."""
+
+    planned: Planned
+    plan_id: str
+    answer: bytes
+
+
 class _Service:
     """The routes and what they share."""
 
-    def __init__(self, planning: Planning, settings: Settings) -> None:
-        self._planning = planning
+    def __init__(self, served: Served, settings: Settings) -> None:
+        self._served = served
         self._limits = settings.limits
         self._metrics = Metrics()
         self._reports = Reports()
         self._keys = KeyCache()
-        # Threads end with their plan, not with the request that gave up on it, so their number is what bounds the work.
-        self._threads = ThreadPoolExecutor(settings.limits.concurrent, thread_name_prefix="pruner-plan")
-        self._free = asyncio.Semaphore(settings.limits.concurrent)
+        self._journal = Journal()
+        self._work = Work(settings.limits)
 
     def route(self, path: str, handler: Handler, method: str) -> Route:
         """A route whose failures become one sentence with a status, counted under the route's pattern."""
@@ -108,28 +118,25 @@ class _Service:
         started = time.perf_counter()
         body = await body_of(request, self._limits)
         asked = _decoded(body)
-        planned, answer = await self._in_thread(lambda: self._answer(asked, body))
-        self._metrics.planned(planned.table, planned.plan, time.perf_counter() - started)
-        _log.info(
-            "table %s: %d of %d slices kept%s",
-            planned.plan.snapshot.root,
-            planned.plan.kept,
-            planned.plan.total,
-            "".join(f"; {reason}" for reason in planned.plan.fallbacks),
+        made = await self._work.run(lambda: self._answer(asked, body))
+        seconds = time.perf_counter() - started
+        self._metrics.planned(made.planned.table, made.planned.plan, seconds)
+        self._journal.record(
+            entry_of(made.planned, asked.session.engine, made.plan_id, time.time() - seconds, seconds)
         )
-        return Response(answer, media_type="application/json")
+        return Response(made.answer, media_type="application/json")
 
-    def _answer(self, asked: PlanRequest, body: bytes) -> tuple[Planned, bytes]:
-        planned = self._planning.plan(asked)
+    def _answer(self, asked: PlanRequest, body: bytes) -> _Made:
+        planned = self._served.planning.plan(asked)
         plan_id = self._reports.remember(body, planned.plan.snapshot_id)
-        return planned, encode(answer_of(asked, planned, plan_id, self._keys))
+        return _Made(planned, plan_id, encode(answer_of(asked, planned, plan_id, self._keys)))
 
     async def report(self, request: Request) -> Response:
         """The report of a past plan, made again from what was asked."""
         asked = self._reports.asked(request.path_params["id"])
         if asked is None:
             raise RefusedError(404, "no such plan: it is unknown here, or was forgotten since")
-        planned = await self._in_thread(lambda: self._planning.plan(_decoded(asked.body)))
+        planned = await self._work.run(lambda: self._served.planning.plan(_decoded(asked.body)))
         if planned.plan.snapshot_id != asked.snapshot_id:
             raise RefusedError(410, "the table has changed since that plan: plan again")
         return Response(planned.plan.to_json("summary"), media_type="application/json")
@@ -143,7 +150,7 @@ class _Service:
 
     async def tables(self, _: Request) -> Response:
         """The tables by name."""
-        return Response(encode(self._planning.tables), media_type="application/json")
+        return Response(encode(self._served.planning.tables), media_type="application/json")
 
     async def openapi(self, _: Request) -> Response:
         """The OpenAPI description."""
@@ -153,37 +160,20 @@ class _Service:
         """Whether the service runs."""
         return Response(b'{"status":"ok"}', media_type="application/json")
 
+    async def ready(self, _: Request) -> Response:
+        """Whether plans can be asked for; nothing is said about the tables, because no token is asked for."""
+        hindrance = self._served.readiness()
+        state = encode({"status": hindrance or "ready"})
+        return Response(state, 503 if hindrance else 200, media_type="application/json")
+
+    async def page(self, _: Request) -> Response:
+        """What is served, how far indexes cover it, what was asked lately and what to do, for people."""
+        content = await self._work.run(lambda: page(overview_of(self._served, self._journal)))
+        return Response(content, media_type="text/html; charset=utf-8", headers=PAGE_HEADERS)
+
     async def figures(self, _: Request) -> Response:
         """What was counted, for Prometheus."""
         return Response(self._metrics.text(), media_type=CONTENT_TYPE)
-
-    async def _in_thread(self, work: Callable[[], Any]) -> Any:
-        """Run planning in a thread.
-
-        Raises:
-            RefusedError: every thread stays taken (429), or it takes too long (408).
-        """
-        try:
-            async with asyncio.timeout(self._limits.plan_seconds):
-                await self._free.acquire()
-        except TimeoutError:
-            raise RefusedError(429, f"{self._limits.concurrent} plans are being made: try again") from None
-        running = asyncio.get_running_loop().run_in_executor(self._threads, work)
-        running.add_done_callback(lambda _: self._free.release())
-        try:
-            async with asyncio.timeout(self._limits.plan_seconds):
-                return await asyncio.shield(running)
-        except TimeoutError:
-            running.add_done_callback(_look_at)
-            raise RefusedError(
-                408, f"planning took longer than {self._limits.plan_seconds:g} seconds"
-            ) from None
-
-
-def _look_at(late: asyncio.Future[Any]) -> None:
-    """Retrieve the exception of a plan that nobody waits for; asyncio would complain about it."""
-    if not late.cancelled():
-        late.exception()
 
 
 def _decoded(body: bytes) -> PlanRequest:

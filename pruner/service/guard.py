@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import base64
+import binascii
 import hmac
 import re
 from typing import TYPE_CHECKING
@@ -19,8 +21,11 @@ if TYPE_CHECKING:
 
 _WAIT = re.compile(rb"(?:^|[,;])\s*wait\s*=\s*(\d{1,6})\s*(?:$|[,;])", re.IGNORECASE)
 
-OPEN_ROUTES = frozenset({"/healthz"})
+OPEN_ROUTES = frozenset({"/healthz", "/readyz"})
 """What may be asked without the token."""
+
+PAGE = "/"
+"""What people look at: browsers cannot send a token by themselves, so it may also come as a password there."""
 
 
 class RefusedError(Exception):
@@ -56,7 +61,10 @@ class Guard:
             await self._app(scope, receive, send)
             return
         if not self._allowed(scope):
-            await refusal(401, "send the service's token as 'Authorization: Bearer …'")(scope, receive, send)
+            refused = refusal(401, "send the service's token as 'Authorization: Bearer …'")
+            if scope["path"] == PAGE:
+                refused.headers["WWW-Authenticate"] = 'Basic realm="pruner: any name, the token as password"'
+            await refused(scope, receive, send)
             return
         try:
             async with asyncio.timeout(_patience(scope, self._limits.wait_seconds)):
@@ -76,9 +84,19 @@ class Guard:
             return True
         sent = [value for name, value in scope["headers"] if name == b"authorization"]
         scheme, _, token = (sent[0] if len(sent) == 1 else b"").partition(b" ")
+        if scheme.lower() == b"basic" and scope["path"] == PAGE:
+            scheme, token = b"bearer", _password(token)
         # In constant time, whatever was sent.
         same = hmac.compare_digest(token.strip(), self._token)
         return same and scheme.lower() == b"bearer"
+
+
+def _password(credentials: bytes) -> bytes:
+    """The password of HTTP's Basic authentication (RFC 7617); empty where there is none."""
+    try:
+        return base64.b64decode(credentials.strip(), validate=True).partition(b":")[2]
+    except binascii.Error:
+        return b""
 
 
 def _patience(scope: Scope, longest: float) -> float:

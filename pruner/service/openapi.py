@@ -47,7 +47,9 @@ def description() -> dict[str, Any]:
             },
             "/v1/openapi.json": {"get": _get("This description.", {"type": "object"}, ())},
             "/metrics": {"get": _metrics()},
-            "/healthz": {"get": _health()},
+            "/healthz": {"get": _open_to_all("Whether the service runs; needs no token.")},
+            "/readyz": {"get": _ready()},
+            "/": {"get": _page()},
         },
     }
 
@@ -65,10 +67,26 @@ def _metrics() -> dict[str, Any]:
     return operation
 
 
-def _health() -> dict[str, Any]:
-    operation = _get("Whether the service runs; needs no token.", {"type": "object"}, ())
-    del operation["responses"]["401"]
+def _open_to_all(summary: str) -> dict[str, Any]:
+    operation = _get(summary, {"type": "object"}, ())
+    for status in ("401", "429"):
+        del operation["responses"][status]
     return {**operation, "security": []}
+
+
+def _ready() -> dict[str, Any]:
+    operation = _open_to_all("Whether plans can be asked for; needs no token.")
+    operation["responses"]["503"] = {
+        "description": "It is starting, or no table can be read.",
+        "content": {"application/json": {"schema": {"type": "object"}}},
+    }
+    return operation
+
+
+def _page() -> dict[str, Any]:
+    operation = _get("Tables, indexes, coverage, the last plans and what to do, for people.", {}, ("408",))
+    operation["responses"]["200"]["content"] = {"text/html": {"schema": {"type": "string"}}}
+    return operation
 
 
 def _keys() -> dict[str, Any]:

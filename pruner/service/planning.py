@@ -9,6 +9,8 @@ from pruner.adapters import MissingPluginError, RequestDecoder, load_adapter
 from pruner.catalog.settings import ConfigError
 from pruner.errors import PredicateError, PrunerError, TableError
 from pruner.expr.semantics import Semantics
+from pruner.expr.show import shape
+from pruner.expr.sql import parse_predicate
 from pruner.expr.wire import expression_of
 from pruner.service.keys import normal_path
 from pruner.service.messages import EnginePredicate, ExpressionPredicate, SqlPredicate, TableAnswer
@@ -23,19 +25,24 @@ if TYPE_CHECKING:
     from pruner.service.messages import PlanRequest, Predicate, Session
 
 
+SHAPED_CHARACTERS = 4096
+"""Texts up to this length are remembered once they are parsed; longer ones would be parsed again for their shape."""
+
+
 class UnknownTableError(TableError):
     """The service does not plan for such a table."""
 
 
 class Planned(NamedTuple):
-    """A plan, the name of its table in the configuration, the snapshot that it was made on, and how many seconds before
-    the request the table may have been looked at.
+    """A plan, the name of its table in the configuration, the snapshot that it was made on, how many seconds before
+    the request the table may have been looked at, and the predicate without its constants.
     """
 
     table: str
     plan: Plan
     snapshot: PinnedSnapshot
     staleness: float
+    shape: str
 
 
 class UnreadableError(PrunerError):
@@ -79,7 +86,8 @@ class Planning:
             snapshot = self._catalog.open(name).snapshot()
         except PrunerError as error:
             raise UnreadableError(f"table {name}: {error}") from error
-        return Planned(name, snapshot.plan(predicate, semantics=semantics), snapshot, self._staleness[name])
+        plan = snapshot.plan(predicate, semantics=semantics)
+        return Planned(name, plan, snapshot, self._staleness[name], _shape(predicate, semantics))
 
     def _name(self, asked: str) -> str:
         found = self._names.get(asked.casefold()) or self._names.get(_place(asked))
@@ -119,6 +127,14 @@ def _predicate(predicate: Predicate, semantics: Semantics) -> str | Expr:
             return expression_of(expression)
         case EnginePredicate(content):
             return _decoder(semantics.engine).decode_request(bytes(content), semantics)
+
+
+def _shape(predicate: str | Expr, semantics: Semantics) -> str:
+    if not isinstance(predicate, str):
+        return shape(predicate)
+    if len(predicate) > SHAPED_CHARACTERS:
+        return f"SQL of {len(predicate):,} characters"
+    return shape(parse_predicate(predicate, semantics))  # remembered: it was parsed for the plan
 
 
 def _decoder(engine: str) -> RequestDecoder:

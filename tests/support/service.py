@@ -10,9 +10,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from pruner.catalog.config import load
-from pruner.catalog.names import Catalog
-from pruner.service import Settings, create_app
+from pruner.service import Served, Settings, create_app
 from pruner.service.serving import server_of
+from pruner.service.upkeep import Upkeep
 
 
 @contextmanager
@@ -23,15 +23,18 @@ def running_service(config: Path | None = None, settings: Settings | None = None
         config: its `pruner.toml`; the one at hand unless given.
         settings: those of the service; the usual ones unless given.
     """
-    tables, chosen = load(config), settings or Settings()
-    serving = server_of(create_app(tables, Catalog(config=tables), chosen), chosen)
+    served, chosen = Served(load(config)), settings or Settings()
+    serving = server_of(create_app(served, chosen), chosen)
+    upkeep = Upkeep(served, seconds=0.05)
     listening = socket.create_server(("127.0.0.1", 0), backlog=2048)
     thread = threading.Thread(target=serving.run, kwargs={"sockets": [listening]})
     thread.start()
+    upkeep.start()
     try:
         while not serving.started:
             time.sleep(0.01)
         yield f"http://127.0.0.1:{listening.getsockname()[1]}"
     finally:
         serving.should_exit = True
+        upkeep.stop()
         thread.join()

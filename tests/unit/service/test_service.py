@@ -221,7 +221,7 @@ def test_the_description_names_every_route(client: Client) -> None:
     document = client.get("/v1/openapi.json").json
     assert set(document["paths"]) == {
         "/v1/plan", "/v1/plans/{id}", "/v1/snapshots/{id}/keys", "/v1/tables", "/v1/openapi.json",
-        "/metrics", "/healthz",
+        "/metrics", "/healthz", "/readyz", "/",
     }  # fmt: skip
     assert "401" not in document["paths"]["/healthz"]["get"]["responses"]
     for reference in json.dumps(document).split('"#/components/schemas/')[1:]:

@@ -1,0 +1,82 @@
+"""Plans that were made lately: one line of the log for each, and the last ones for the page."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections import deque
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pruner.service.planning import Planned
+
+KEPT_ENTRIES = 50
+"""So many plans are shown."""
+
+_BREAKS = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]+")
+"""What could begin another line of the log, or change what a terminal shows."""
+
+_log = logging.getLogger("pruner")
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One plan: when it was made (seconds since 1970), for whom, of what form its predicate was, and what came of it.
+
+    `indexes` are those by which slices were left out, with how many.
+    """
+
+    made_at: float
+    plan_id: str
+    table: str
+    engine: str
+    shape: str
+    kept: int
+    total: int
+    seconds: float
+    indexes: tuple[tuple[str, int], ...]
+    fallbacks: tuple[str, ...]
+
+    def line(self) -> str:
+        """The plan in one line."""
+        by = "".join(f"; {count} by {index}" for index, count in self.indexes)
+        fallbacks = "".join(f"; {reason}" for reason in self.fallbacks)
+        kept = f"{self.kept} of {self.total} slices kept in {self.seconds * 1000:.1f} ms"
+        return _BREAKS.sub(" ", f"table {self.table}: {kept} for {self.engine}: {self.shape}{by}{fallbacks}")
+
+
+def entry_of(planned: Planned, engine: str, plan_id: str, made_at: float, seconds: float) -> Entry:
+    """The entry of a plan."""
+    plan = planned.plan
+    indexes = tuple((step.index, step.dropped) for step in plan.steps if step.dropped)
+    return Entry(
+        made_at,
+        plan_id,
+        planned.table,
+        engine,
+        planned.shape,
+        plan.kept,
+        plan.total,
+        seconds,
+        indexes,
+        plan.fallbacks,
+    )
+
+
+class Journal:
+    """The last plans. Threads may share it."""
+
+    def __init__(self) -> None:
+        self._entries: deque[Entry] = deque(maxlen=KEPT_ENTRIES)
+        self.count = 0
+
+    def record(self, entry: Entry) -> None:
+        """Remember a plan, and log it."""
+        self.count += 1
+        self._entries.append(entry)
+        _log.info("%s", entry.line())
+
+    def latest(self) -> list[Entry]:
+        """The last plans, the newest first."""
+        return list(self._entries)[::-1]

@@ -1,0 +1,125 @@
+"""What the service serves now: the tables of `pruner.toml` as the file stands, and how each of them stands."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pruner.catalog.config import load
+from pruner.catalog.names import Catalog
+from pruner.catalog.settings import ConfigError
+from pruner.errors import PrunerError
+from pruner.service.planning import Planning
+
+if TYPE_CHECKING:
+    from pruner.catalog.config import Config
+    from pruner.table import Table
+
+_log = logging.getLogger("pruner")
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """How a table stood when it was opened: its slices, or why it cannot be read."""
+
+    slices: int = 0
+    problem: str | None = None
+
+
+class Served:
+    """The tables that requests can name. Requests' threads may read it while one thread keeps it (`upkeep`).
+
+    Attributes:
+        planning: plans over the configuration that is in force; a request takes it once and keeps it to its end.
+        problem: why the configuration file as it stands now is not in force; None where it is.
+    """
+
+    def __init__(self, config: Config) -> None:
+        self._config = config
+        self._catalog = Catalog(config=config)
+        self._standing: dict[str, Standing] = {}
+        self._started = False
+        self.planning = Planning(config, self._catalog)
+        self.problem: str | None = None
+
+    def reload(self) -> bool:
+        """Read the configuration again; tables of which it says the same stay open. Returns whether it changed.
+
+        A file that cannot be read, or names no table, leaves everything as it is, and the log says why.
+        """
+        if self._config.path is None:
+            return False
+        try:
+            config = load(self._config.path)
+            if not config.tables:
+                raise ConfigError(f"{config.path} names no table")
+        except ConfigError as error:
+            if self.problem != str(error):
+                self.problem = str(error)
+                _log.error("%s; the tables are served as before", error)
+            return False
+        self.problem = None
+        if config == self._config:
+            return False
+        self._take(config)
+        return True
+
+    def _take(self, config: Config) -> None:
+        catalog = self._catalog.with_config(config)
+        planning = Planning(config, catalog)
+        before = set(self._config.names())
+        self._standing = {name: found for name, found in self._standing.items() if catalog.is_open(name)}
+        self._config, self._catalog, self.planning = config, catalog, planning
+        gone = sorted(before - set(config.names()))
+        fresh = [name for name in config.names() if not catalog.is_open(name)]
+        _log.info(
+            "%s was read again: %d tables%s%s",
+            config.path,
+            len(config.tables),
+            f"; opened anew: {', '.join(fresh)}" if fresh else "",
+            f"; gone: {', '.join(gone)}" if gone else "",
+        )
+
+    def open_tables(self) -> None:
+        """Open each table that is not open yet, or could not be read: engines wait about two seconds for a plan."""
+        for name in self._config.names():
+            standing = self._standing.get(name)
+            if standing is None or standing.problem is not None:
+                self._stands(name, self._opened(name), before=standing)
+        self._started = True
+
+    def _opened(self, name: str) -> Standing:
+        try:
+            snapshot = self._catalog.open(name).snapshot()
+            # A constant predicate reads the log of the metadata table, and nothing else of it.
+            snapshot.plan("1 = 1")
+        except PrunerError as error:
+            return Standing(problem=str(error))
+        return Standing(len(snapshot.slices))
+
+    def _stands(self, name: str, now: Standing, before: Standing | None) -> None:
+        self._standing[name] = now
+        if now.problem is None:
+            _log.info("table %s is ready: %d slices", name, now.slices)
+        elif before is None or before.problem != now.problem:
+            _log.warning("table %s cannot be read yet: %s", name, now.problem)
+
+    def standing(self, name: str) -> Standing | None:
+        """How a table stood when it was opened; None for one that was not tried yet."""
+        return self._standing.get(name)
+
+    def readiness(self) -> str | None:
+        """Why plans are not to be asked for; None where at least one table can be planned on."""
+        if not self._started:
+            return "starting"
+        known = list(self._standing.values())
+        return "no table can be read" if all(each.problem is not None for each in known) else None
+
+    def table(self, name: str) -> Table:
+        """Open a table by its name.
+
+        Raises:
+            PrunerError: it cannot be opened.
+        """
+        return self._catalog.open(name)

@@ -1,0 +1,89 @@
+"""The files of `deploy/` name what there is: options of the command, extras, open routes, keys of `pruner.toml`."""
+
+from __future__ import annotations
+
+import configparser
+import json
+import re
+import shlex
+import textwrap
+import tomllib
+from pathlib import Path
+
+import pytest
+import typer.main
+
+from pruner.catalog.config import load
+from pruner.cli.app import app
+from pruner.service.guard import OPEN_ROUTES
+from pruner.service.settings import TOKEN_VARIABLE, Settings
+
+ROOT = Path(__file__).resolve().parents[2]
+DEPLOY = ROOT / "deploy"
+DEPLOYMENT = (DEPLOY / "helm" / "templates" / "deployment.yaml").read_text(encoding="utf-8")
+CONTAINERFILE = (DEPLOY / "Containerfile").read_text(encoding="utf-8")
+TOKEN = "a token that nobody guesses"
+
+
+def _settings(arguments: list[str]) -> Settings:
+    """The settings that the command line would make of its arguments; unknown ones are refused."""
+    command = typer.main.get_command(app)
+    assert arguments[0] == "serve"
+    serve = command.get_command(None, "serve")  # pyright: ignore[reportAttributeAccessIssue]
+    given = serve.make_context("serve", arguments[1:]).params
+    return Settings(
+        token=TOKEN, **{key: given[key] for key in ("host", "port", "certificate", "private_key", "insecure")}
+    )
+
+
+def test_the_unit_starts_the_service() -> None:
+    unit = configparser.ConfigParser(interpolation=None)
+    unit.optionxform = str  # pyright: ignore[reportAttributeAccessIssue]
+    unit.read(DEPLOY / "pruner.service", encoding="utf-8")
+    program, *arguments = shlex.split(unit["Service"]["ExecStart"])
+    assert Path(program).name == "pruner"
+    _settings(arguments).check()
+    assert unit["Service"]["NoNewPrivileges"] == "yes"
+
+
+def test_the_image_installs_extras_that_there_are_and_starts_the_service() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    (extras,) = re.findall(r"/src\[([\w,]+)\]", CONTAINERFILE)
+    assert set(extras.split(",")) <= set(project["optional-dependencies"])
+    (command,) = re.findall(r"^CMD (\[.*\])$", CONTAINERFILE, re.MULTILINE)
+    settings = _settings(json.loads(command))
+    settings.check()
+    assert settings.host == "0.0.0.0"
+    assert re.search(r"^USER \d+$", CONTAINERFILE, re.MULTILINE)
+
+
+@pytest.mark.parametrize("branch", ["if", "else"])
+def test_the_chart_starts_the_service_with_tls_and_without(branch: str) -> None:
+    arguments = DEPLOYMENT.split("args:\n")[1].split("          env:")[0]
+    with_tls, without = re.split(r"\{\{- else \}\}", arguments)
+    always = re.findall(r"^ {12}- (\S+)$", with_tls.split("{{- if")[0], re.MULTILINE)
+    chosen = with_tls.split("{{- if")[1] if branch == "if" else without
+    _settings(always + re.findall(r"^ {12}- (\S+)$", chosen, re.MULTILINE)).check()
+    assert f"name: {TOKEN_VARIABLE}" in DEPLOYMENT
+
+
+def test_the_chart_probes_routes_that_need_no_token() -> None:
+    probes = re.findall(r"path: (\S+),", DEPLOYMENT)
+    assert set(probes) == OPEN_ROUTES
+
+
+def test_the_chart_uses_every_value_and_no_other() -> None:
+    values = (DEPLOY / "helm" / "values.yaml").read_text(encoding="utf-8")
+    templates = "".join(
+        path.read_text(encoding="utf-8") for path in (DEPLOY / "helm" / "templates").iterdir()
+    )
+    given = set(re.findall(r"^(\w+):", values, re.MULTILINE))
+    assert set(re.findall(r"\.Values\.(\w+)", templates)) == given
+
+
+def test_the_tables_of_the_chart_are_a_configuration(tmp_path: Path) -> None:
+    values = (DEPLOY / "helm" / "values.yaml").read_text(encoding="utf-8")
+    block = re.search(r"^tables: \|\n((?:  .*\n)+)", values, re.MULTILINE)
+    assert block is not None
+    (tmp_path / "pruner.toml").write_text(textwrap.dedent(block[1]), encoding="utf-8")
+    assert load(tmp_path / "pruner.toml").names() == ("flights",)
