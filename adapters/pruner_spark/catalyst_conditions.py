@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import math
 
 import pyarrow as pa
@@ -25,6 +26,7 @@ from pruner_spark.catalyst_part import BOOLEAN, LARGEST, Part, any_null, chosen,
 from pruner_spark.catalyst_source import UndecodableError
 
 _BRANCHES = 32
+_FIRST_YEAR = 1900
 
 
 def negation(children: list[Part]) -> Part:
@@ -86,9 +88,33 @@ def in_list(children: list[Part]) -> Part:
 
 def member(operand: Part, literals: tuple[Literal, ...], children: list[Part]) -> Part:
     """The operand is one of the values, of which NULL may be one."""
+    if operand.day is not None:
+        operand, literals = operand.day, _days(literals)
     has_null = any(each.value is None for each in literals)
     null = None if has_null or not literals else operand.is_null
     return Part(In(operand.expr, literals), BOOLEAN, null=null).over(children)
+
+
+def _days(literals: tuple[Literal, ...]) -> tuple[Literal, ...]:
+    """The dates whose texts these are: of `d IN ('2024-05-01')` Spark makes a list of texts, outside of ANSI mode.
+
+    From 1900 on each date has one text, whichever calendar Spark writes it by.
+    """
+    found: list[Literal] = []
+    for literal in literals:
+        day = _day_of(literal.value) if isinstance(literal.value, str) else None
+        if day is None and literal.value is not None:
+            raise UndecodableError("text of a date in a list of other texts")
+        found.append(Literal(day, pa.date32()))
+    return tuple(found)
+
+
+def _day_of(text: str) -> datetime.date | None:
+    try:
+        day = datetime.date.fromisoformat(text)
+    except ValueError:
+        return None
+    return day if day.year >= _FIRST_YEAR and text == day.isoformat() else None
 
 
 def is_null(children: list[Part]) -> Part:

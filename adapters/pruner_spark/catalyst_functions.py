@@ -33,14 +33,16 @@ def _named(name: str, result: pa.DataType) -> Make:
     return lambda children: (Call(name, _arguments(children), result), result)
 
 
-def _arithmetic(name: str) -> Make:
-    """Arithmetic on integers."""
+def _arithmetic(name: str, *, doubles: bool = True) -> Make:
+    """Arithmetic on integers or doubles, which Spark has brought to one type."""
 
     def make(children: list[Part]) -> tuple[Expr, pa.DataType]:
         kinds = {child.type for child in children}
         kind = kinds.pop()
-        if kinds or kind is None or not pa.types.is_signed_integer(kind):
-            raise UndecodableError("arithmetic on something else than integers")
+        if kinds or kind is None:
+            raise UndecodableError("arithmetic on values of several types")
+        if not (pa.types.is_signed_integer(kind) or (doubles and pa.types.is_float64(kind))):
+            raise UndecodableError(f"arithmetic on values of type {kind}")
         return Call(name, _arguments(children), kind), kind
 
     return make
@@ -112,6 +114,7 @@ MAKERS: Final[dict[str, Make]] = {
     "Multiply": _arithmetic("multiply"),
     "UnaryMinus": _arithmetic("negate"),
     "Abs": _arithmetic("abs"),
+    "Remainder": _arithmetic("modulo", doubles=False),
     "DateAdd": _days("add"),
     "DateSub": _days("subtract"),
     "TimeAdd": _interval,
@@ -133,7 +136,11 @@ MAKERS: Final[dict[str, Make]] = {
     "Year": _named("year", pa.int32()),
     "Quarter": _named("quarter", pa.int32()),
     "Month": _named("month", pa.int32()),
+    "WeekOfYear": _named("week", pa.int32()),
+    "DayOfYear": _named("day_of_year", pa.int32()),
     "DayOfMonth": _named("day", pa.int32()),
+    "DayOfWeek": _named("dayofweek", pa.int32()),
+    "WeekDay": _named("weekday", pa.int32()),
     "Hour": _named("hour", pa.int32()),
     "Minute": _named("minute", pa.int32()),
     "Second": _named("second", pa.int32()),

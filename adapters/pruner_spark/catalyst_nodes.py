@@ -195,6 +195,8 @@ class Nodes:
             if isinstance(operand.expr, Literal):
                 self._require_zone(node)
             return Part(made, target, null=operand.is_null, moment=operand).over(children)
+        if pa.types.is_date(operand.type) and is_string(target):
+            return Part(made, target, null=operand.is_null, day=operand).over(children)
         function = cast_function(operand.type, target)
         if function is not None:
             self._require_zone(node)

@@ -51,7 +51,8 @@ class Part:
 
     `type` is None where predicates are never decided on the type. `null` is the predicate that tells whether the
     value is NULL. `path` and `fields` serve the fields of structs; `moment` is the value that a cast to an instant
-    by the session's zone was made of; `depth` and `size` bound what is made of the part.
+    by the session's zone was made of, `day` the date that a cast to text was made of; `depth` and `size` bound what
+    is made of the part.
     """
 
     expr: Expr
@@ -60,6 +61,7 @@ class Part:
     path: tuple[str, ...] = ()
     fields: tuple[Any, ...] = ()
     moment: Part | None = None
+    day: Part | None = None
     depth: int = 1
     size: int = 1
 

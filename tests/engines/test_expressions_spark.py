@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow.parquet as pq
 import pytest
 
 from pruner.expr.derived.rows import FUNCTIONS
+from tests.support.catalyst import settings
 from tests.support.expression_forms import FORMS, comparable, evaluated, rows
 
 if TYPE_CHECKING:
@@ -17,28 +19,34 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.spark
 
 
-@pytest.mark.parametrize("ansi", ["true", "false"])
-def test_spark_makes_what_is_recorded(spark: SparkSession, tmp_path: Path, ansi: str) -> None:
+EPOCH = datetime.datetime(1970, 1, 1)
+SESSIONS = (
+    {"spark.sql.ansi.enabled": "true"},
+    {"spark.sql.ansi.enabled": "false"},
+    {"spark.sql.ansi.enabled": "false", "spark.sql.legacy.timeParserPolicy": "LEGACY"},
+)
+
+
+@pytest.mark.parametrize("session", SESSIONS, ids=lambda session: " ".join(session.values()))
+def test_spark_makes_what_is_recorded(spark: SparkSession, tmp_path: Path, session: dict[str, str]) -> None:
     table = rows("UTC")
     pq.write_table(table, tmp_path / "values.parquet")
     forms = [form.spark for form in FORMS if form.spark is not None]
-    before = spark.conf.get("spark.sql.ansi.enabled")
-    spark.conf.set("spark.sql.ansi.enabled", ansi)
-    try:
+    with settings(spark, {"spark.sql.session.timeZone": "UTC", **session}):
         frame = spark.read.parquet(str(tmp_path / "values.parquet"))
-        shown = [
-            f"date_format({form}, 'yyyy-MM-dd\\'T\\'HH:mm:ss.SSSSSS')"
-            if form.startswith("date_trunc")
-            else form
-            for form in forms
-        ]
+        # Moments as numbers: Python's client gives them in the clock of its own process.
+        shown = [f"unix_micros({form})" if form.startswith("date_trunc") else form for form in forms]
         found = frame.selectExpr("k", *(f"{each} AS v{at}" for at, each in enumerate(shown))).collect()
-    finally:
-        spark.conf.set("spark.sql.ansi.enabled", before or "false")
     found.sort(key=lambda row: row["k"])
     for at, form in enumerate(forms):
         expected = [comparable(value) for value in evaluated(form, "spark", table)]
-        assert [comparable(row[f"v{at}"]) for row in found] == expected, form
+        assert [comparable(_moment(row[f"v{at}"], form)) for row in found] == expected, form
+
+
+def _moment(value: Any, form: str) -> Any:
+    if value is None or not form.startswith("date_trunc"):
+        return value
+    return EPOCH + datetime.timedelta(microseconds=value)
 
 
 def test_every_row_for_spark_is_proved_here() -> None:

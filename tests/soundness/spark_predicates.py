@@ -133,6 +133,7 @@ def _typed(rng: random.Random, column: str, kind: Kind, operator: str, negation:
             f"{column} {operator} DATE'2001-03-04'",
             f"CAST({column} AS DATE) {operator} DATE'2001-03-04'",
             f"CAST({column} AS DATE) {negation}IN (DATE'2001-03-04', DATE'1999-01-01')",
+            f"{column} {negation}IN ('2001-03-04', '1999-01-01')",
             f"year({column}) {operator} 2001",
             f"date_format({column}, 'MM/dd/yyyy') {operator} '03/04/2001'",
             f"date_trunc('month', {column}) {operator} TIMESTAMP'2001-03-01'",

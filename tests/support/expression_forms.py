@@ -91,7 +91,7 @@ class Form:
     """One function in the spellings of the engines, and the row of the registry that it stands for."""
 
     row: str
-    duckdb: str
+    duckdb: str | None
     spark: str | None = None
     trino: str | None = None
 
@@ -116,6 +116,8 @@ FORMS = (
     Form("day of year", "dayofyear(ts)", "dayofyear(ts)", "day_of_year(ts)"),
     Form("day of week, Monday 1", "isodow(ts)", None, "day_of_week(ts)"),
     Form("day of week, Sunday 0", "dayofweek(ts)"),
+    Form("day of week, Sunday 1", None, "dayofweek(ts)"),
+    Form("day of week, Monday 0", None, "weekday(ts)"),
     Form("week", "week(ts)", "weekofyear(ts)", "week(ts)"),
     _same("date", "CAST(ts AS DATE)"),
     *(
@@ -128,6 +130,7 @@ FORMS = (
     _same("substring", "substring(s, 2, 3)"),
     Form("substring", "left(s, 2)", "left(s, 2)", "substr(s, 1, 2)"),
     _same("join", "s || '-x'"),
+    _same("join", "s || '-' || s"),
     Form("text", "CAST(n AS VARCHAR)", "CAST(n AS STRING)", "CAST(n AS VARCHAR)"),
     _same("double", "CAST(n AS DOUBLE)"),
     _same("add", "n + 3"),

@@ -193,8 +193,8 @@ _ALL: Final = (
     ),
     _part("day of week, Monday 1", "isodow({0})", duckdb="isodow(ts)", trino="day_of_week(ts)"),
     _part("day of week, Sunday 0", "dayofweek({0})", duckdb="dayofweek(ts)"),
-    _part("day of week, Sunday 1", "dayofweek({0}) + 1"),
-    _part("day of week, Monday 0", "isodow({0}) - 1"),
+    _part("day of week, Sunday 1", "dayofweek({0}) + 1", spark="dayofweek(ts)"),
+    _part("day of week, Monday 0", "isodow({0}) - 1", spark="weekday(ts)"),
     _part("week", "week({0})", duckdb="week(ts)", spark="weekofyear(ts)", trino="week(ts)"),
     Function(
         name="date",

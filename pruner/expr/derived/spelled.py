@@ -62,7 +62,6 @@ _OWN: Final[Mapping[str, Mapping[str, str]]] = {
         "day_of_week": "day of week, Sunday 1",
         "dayofweek": "day of week, Sunday 1",
         "weekday": "day of week, Monday 0",
-        "concat": "join",
     },
     TRINO: {
         "dayofweek_iso": "day of week, Monday 1",
@@ -115,6 +114,8 @@ def named(call: Call, dialect: str | None) -> Call | str:
         return _left(call)
     if name in ("substring", "substr"):
         return Call("substring", arguments)
+    if name == "concat" and dialect == SPARK:
+        return _joined(arguments)
     own = _OWN.get(dialect, {}).get(name) or _ALIKE.get(name)
     if own is None:
         return f"the function {name} is not in the registry of functions that indexes may be over"
@@ -140,6 +141,17 @@ def _part(call: Call, dialect: str) -> Call | str:
             return named(Call(part.lower(), (operand,)), dialect)
         case _:
             return "a part of a moment that is not in the registry of functions that indexes may be over"
+
+
+def _joined(arguments: tuple[Expr, ...]) -> Call | str:
+    """Texts one after the other, as `a || b || c` joins them; Spark makes one call of both spellings."""
+    if len(arguments) < 2:
+        return "a join of one text"
+    first, second, *others = arguments
+    joined = Call("join", (first, second))
+    for each in others:
+        joined = Call("join", (joined, each))
+    return joined
 
 
 def _left(call: Call) -> Call:
