@@ -8,7 +8,9 @@ export PRUNER_CACHE
 BIN := .venv/bin
 WORKERS ?= 2
 # One worker owns every test that needs Spark, one every test that needs Trino (tests/conftest.py): one Java machine each.
-PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
+# Compiled modules are kept, whatever the environment says: each process compiled 356 modules of tests anew (6 s).
+COMPILED := PYTHONDONTWRITEBYTECODE= PYTHONPYCACHEPREFIX=$(CURDIR)/.venv/bytecode
+PYTEST := $(COMPILED) $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
 # Fuzzing: what is fuzzed, examples per property, and how long a soak repeats it.
 FUZZED := tests/soundness tests/engines/test_duckdb_random.py tests/engines/test_duckdb_sqlancer.py \
 	tests/engines/test_trino_types.py tests/protocol tests/unit/tables/test_hfile.py

@@ -56,6 +56,7 @@ def month(tmp_path_factory: pytest.TempPathFactory) -> pruner.Table:
     return pruner.open_table(root)
 
 
+@pytest.mark.load
 def test_hour_of_day_over_a_month_reads_two_files_of_24(month: pruner.Table) -> None:
     table, every = month, range(DAYS * HOURS_A_DAY)
     assert _hours(table.plan(f"{MONTH} AND {TIME_OF_DAY}")) == _of_day(every, 12, 13)
