@@ -16,6 +16,7 @@ from pruner.maintenance.inspection import entries
 from pruner.maintenance.status import TableStatus, index_status, measured
 from pruner.maintenance.verification import changed_files, partition_stats_problems
 from pruner.metadata.grace import checked_grace
+from pruner.metadata.last_snapshot import LastSnapshot
 from pruner.metadata.segment_cache import SegmentCache
 from pruner.metadata.table import MetadataTable
 from pruner.pipeline.runners import LOCAL, runner_for
@@ -331,6 +332,7 @@ class Table:
         faults = [*self._metadata.verify(), *partition_stats_problems(self._metadata)]
         if files and not faults:
             whole = open_table_source(self._source.roots, self.storage_options, self.format)
+            LastSnapshot(whole, self._metadata).resume()
             faults += changed_files(self._metadata, whole.snapshot())
         return faults
 

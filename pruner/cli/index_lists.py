@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pruner.cli.output import print_columns, printable, write_line
+from pruner.maintenance.uncovered import REASONS
 
 if TYPE_CHECKING:
     from pruner.maintenance.status import IndexStatus, TableStatus
@@ -20,6 +21,9 @@ def print_indexes(found: TableStatus) -> None:
     for index in found.indexes:
         if index.note:
             write_line(f"note: {printable(index.note)}")
+        if index.uncovered:
+            reasons = ", ".join(f"{count:,} {REASONS[why]}" for why, count in index.uncovered.items())
+            write_line(f"note: index {printable(index.name)} does not cover slices: {reasons}")
         for reason, count in index.refused.items():
             write_line(
                 f"note: index {printable(index.name)} cannot cover {count:,} slices: {printable(reason)}"

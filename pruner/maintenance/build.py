@@ -288,7 +288,7 @@ class Indexing:
         progress: Progress | None,
     ) -> RefreshResult:
         """Run the kernel once for each slice, over all targets that lack it; commit once."""
-        identity = self._source.identity()
+        identity, believed = self._source.identity(), self._source.believed()
         built: list[Receipt] = []
         failures: list[Failure] = []
         done = 0
@@ -304,7 +304,7 @@ class Indexing:
             built += runner.run(job, step)
             done += len(ordinals)
         failures += [Failure(*failure) for receipt in built for failure in receipt.failures]
-        now = snapshot if self._source.format == "hudi" else self._source.snapshot(snapshot)
+        now = self._source.look_again(snapshot, believed)
         if now is not snapshot:
             failures += _changed(snapshot, now, targets)
         dropped = self._publisher.publish(built, state, snapshot, now)

@@ -69,7 +69,9 @@ class Publisher:
         if not found:
             return 0
         state = self.of_this_table(self._metadata.state())
-        settled = [self._settled(each, state, snapshot) for each in found]
+        # Nobody looked after them whether a file that was touched held something else while it was read.
+        now = self._source.look_again(snapshot, {})
+        settled = [self._settled(each, state, now) for each in found]
         used = [each for each in settled if self._additions(state, [each], snapshot, _NOTHING)]
         self._commit(used, snapshot, _NOTHING)
         receipts.discard(self._metadata.store, found)

@@ -16,6 +16,8 @@ from pruner.expr.identifier import render_column_path
 from pruner.indexes.optional import RefusingIndexType
 from pruner.maintenance.columns import left_out
 from pruner.maintenance.expressions import why_outdated
+from pruner.maintenance.uncovered import why_uncovered
+from pruner.maintenance.where import slices_where
 from pruner.metadata.segments import SLICE_COLUMN
 
 if TYPE_CHECKING:
@@ -34,7 +36,9 @@ if TYPE_CHECKING:
 class IndexStatus:
     """One index: `covered` of `coverable` slices have records for every column of it that tell what is in them.
 
-    `refused` counts the slices whose records say that they could not be indexed, by the reason they give.
+    `refused` counts the slices whose records say that they could not be indexed, by the reason they give. `uncovered`
+    counts those without a record, where `where` takes them, by what is known of them: `new`, `rewritten`, `touched`
+    (only the change time moved), `logs` (other log files), `refused`, `failed`.
     `bytes` is the size of its segments with their partition statistics, the times are ISO 8601 in UTC
     (`refreshed_at` None before the first build),
     `where` is the predicate on partition columns outside of which nothing is recorded (None: everything is), `note`
@@ -56,6 +60,7 @@ class IndexStatus:
     usable: bool
     note: str | None
     refused: dict[str, int]
+    uncovered: dict[str, int] = field(default_factory=dict[str, int])
     left_out: dict[str, str] = field(default_factory=dict[str, str])
     memory: int = 0
     load_seconds: float | None = None
@@ -103,10 +108,17 @@ def index_status(
     note = kind if isinstance(kind, str) else None
     covered = np.zeros(len(snapshot), np.bool_)
     refused: Counter[str] = Counter()
+    uncovered: dict[str, int] = {}
     try:
         covered = _covered(entries, state, snapshot, segments)
+        refusing = np.zeros(len(snapshot), np.bool_)
         if isinstance(kind, RefusingIndexType):
-            covered &= ~_refused(kind, entries, state, snapshot, segments, refused)
+            refusing = _refused(kind, entries, state, snapshot, segments, refused)
+            covered &= ~refusing
+        lacking = snapshot.coverable & ~covered
+        if definition.where is not None:
+            lacking &= slices_where(definition.where, snapshot, segments)
+        uncovered = why_uncovered(lacking, refusing, entries, state, snapshot, segments)
     except PrunerError as error:
         note = note or str(error)
     columns = {render_column_path(entry.field): None for entry in entries if entry.field}
@@ -128,6 +140,7 @@ def index_status(
         usable=note is None,
         note=note,
         refused=dict(refused),
+        uncovered=uncovered,
         left_out=_left_out(definition, snapshot, kind),
     )
 

@@ -120,6 +120,14 @@ class HudiSource:
                 return previous
             return last.snapshot
 
+    def believed(self) -> Mapping[bytes, str]:
+        """Return nothing: no time is part of a version."""
+        return {}
+
+    def look_again(self, previous: Snapshot, believed: Mapping[bytes, str]) -> Snapshot:
+        """Return `previous`: Hudi never writes under a file name twice, so there nothing can change."""
+        return previous
+
     def own_indexes(self) -> HudiIndexes | None:
         """Return the indexes of Hudi's metadata table as of the last look: see `TableSource`."""
         with self._lock:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from pruner.errors import TableError
 from pruner.storage.opening import open_store
+from pruner.tables.touched import fingerprint
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -76,6 +77,14 @@ class Lister(Protocol):
 
     def young(self, fact: Fact, now_ns: int) -> int:
         """Return how many nanoseconds must pass until any other write of the file shows; 0 when they have."""
+        ...
+
+    def still(self, fact: Fact) -> str | None:
+        """Return of a version what harmless changes leave as it is; None where there are no such changes."""
+        ...
+
+    def fingerprint(self, fact: Fact) -> bytes | None:
+        """Return the fingerprint of a file's content; None where the file is not the one that was listed."""
         ...
 
     def unfinished(self, paths: Iterable[str]) -> None:
@@ -192,6 +201,15 @@ class LocalLister:
         tick = CLOCK_TICK_NS if changed % 1_000_000_000 else COARSE_TICK_NS
         return max(0, changed + tick - now_ns)
 
+    def still(self, fact: Fact) -> str | None:
+        """Return modification time and inode: see `Lister.still`."""
+        return f"{fact[2]}-{fact[4]}"
+
+    def fingerprint(self, fact: Fact) -> bytes | None:
+        """Read footer and samples: see `Lister.fingerprint`."""
+        path, size, modified, changed, inode = fact
+        return fingerprint(f"{self.root}/{path}", int(size), (int(modified), int(changed), int(inode)))
+
     def unfinished(self, paths: Iterable[str]) -> None:
         """Nothing to keep: every look asks for every file."""
 
@@ -237,6 +255,14 @@ class StoreLister:
     def young(self, fact: Fact, now_ns: int) -> int:
         """Return the time to wait, none with an e-tag: see `Lister.young`."""
         return 0 if isinstance(fact[2], str) else max(0, fact[2] + COARSE_TICK_NS - now_ns)
+
+    def still(self, fact: Fact) -> str | None:
+        """Return None: objects are written anew or not at all."""
+        return None
+
+    def fingerprint(self, fact: Fact) -> bytes | None:
+        """Return None: nobody asks."""
+        return None
 
     def unfinished(self, paths: Iterable[str]) -> None:
         """Nothing to keep: every look is a whole listing, and objects appear whole."""

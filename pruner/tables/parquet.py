@@ -8,6 +8,7 @@ ending is one when it is Parquet inside, as Spark and Trino read it too.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import partial
 from threading import RLock
 from typing import TYPE_CHECKING, cast
 
@@ -26,9 +27,10 @@ from pruner.tables.file_schemas import (
 )
 from pruner.tables.folders import FolderLister
 from pruner.tables.listing import Fact, Lister, open_lister, settle
-from pruner.tables.parquet_saving import load, save
+from pruner.tables.parquet_saving import load, load_prints, save
 from pruner.tables.partitions import HivePartitions, hive_partitions
 from pruner.tables.snapshot import SLICE_COLUMNS, SLICE_KEY_BYTES, FileSchemas, Partitions, Snapshot
+from pruner.tables.touched import Seen, TouchedFiles
 from pruner.tables.unify import unify
 
 if TYPE_CHECKING:
@@ -42,13 +44,17 @@ PARQUET_SUFFIXES = (".parquet", ".parq", ".pq")
 
 @dataclass(frozen=True, slots=True)
 class _File:
-    """One data file: the ordinal of its root, its path below that, and what identifies this version of it."""
+    """One data file: the ordinal of its root, its path below that, and what identifies this version of it.
+
+    `fact` is what the listing says of it.
+    """
 
     root: int
     path: str
     size: int
     version: str
     key: bytes
+    fact: Fact
 
 
 @dataclass
@@ -87,6 +93,7 @@ class ParquetSource:
         self._lock = RLock()
         self._last: _Look | None = None
         self._known: dict[bytes, pa.Schema] = {}
+        self._touched = TouchedFiles()
 
     def check(self) -> None:
         """Look whether this is a table at all, as cheaply as can be.
@@ -112,15 +119,22 @@ class ParquetSource:
         )
 
     def saved(self) -> SavedLook | None:
-        """Return the schema of each file of the last look by slice key: see `TableSource`."""
+        """Return the schema and fingerprint of each file of the last look by slice key: see `TableSource`."""
         with self._lock:
-            snapshot = self._last.snapshot if self._last else None
-        return None if snapshot is None else save(snapshot)
+            if self._last is None:
+                return None
+            snapshot = self._last.snapshot
+            settled = set(snapshot.keys.filter(pa.array(snapshot.coverable)).to_pylist())
+            files = self._files(self._last.facts, self._touched.believed)
+            seen = (self._seen(file) for file in files if file.key in settled)
+            prints = self._touched.remember(each for each in seen if each is not None)
+        return save(snapshot, prints)
 
     def resume(self, saved: SavedLook) -> None:
         """Take up the schemas of files that another process read; the files are listed all the same."""
         with self._lock:
             self._known = {key: self._reader.intern(schema) for key, schema in load(saved).items()}
+            self._touched.take_up(load_prints(saved))
 
     def snapshot(self, previous: Snapshot | None = None) -> Snapshot:
         """List all roots; return `previous` itself when nothing changed: see `TableSource`."""
@@ -130,22 +144,37 @@ class ParquetSource:
             if last is not None and last.settled and last.facts == facts:
                 # Nothing was derived from the listing up to here: this is what a look at a quiet table costs.
                 return previous if previous is not None and previous.id == last.snapshot.id else last.snapshot
-            look = self._look(facts)
+            look = self._look(facts, None)
             if previous is not None and previous.id == look.snapshot.id:
                 look.snapshot = previous
             self._last, self._known = look, {}
             return look.snapshot
 
-    def _look(self, facts: list[list[Fact]]) -> _Look:
+    def believed(self) -> Mapping[bytes, str]:
+        """Return which touched files are taken for what they were: see `TableSource`."""
+        with self._lock:
+            return self._touched.believed
+
+    def look_again(self, previous: Snapshot, believed: Mapping[bytes, str]) -> Snapshot:
+        """List all roots, and believe nothing new of touched files: see `TableSource`."""
+        with self._lock:
+            found = self._look([lister.facts() for lister in self._listers], believed).snapshot
+        return previous if previous.id == found.id else found
+
+    def _look(self, facts: list[list[Fact]], believed: Mapping[bytes, str] | None) -> _Look:
+        """Make the snapshot of a listing.
+
+        Args:
+            facts: of each root.
+            believed: what is believed of touched files; None to look which of them can be.
+        """
         young: list[set[str]] = []
         for position, lister in enumerate(self._listers):
             facts[position], too_young = settle(lister, facts[position])
             young.append(too_young)
-        files = [
-            file
-            for position, lister in enumerate(self._listers)
-            for file in _files(position, lister, sorted(facts[position]))
-        ]
+        if believed is None:
+            believed = self._recognized(self._files(facts, {}), young)
+        files = self._files(facts, believed)
         schemas = self._schemas(files)
         for position, lister in enumerate(self._listers):
             lister.unfinished(
@@ -160,6 +189,36 @@ class ParquetSource:
         snapshot = _Builder(self._listers, files, schemas, unsettled).build()
         unreadable = any(isinstance(schema, UnreadableFileError) for schema in schemas.values())
         return _Look(facts, not any(young) and not unreadable, snapshot, schemas)
+
+    def _recognized(self, files: list[_File], young: list[set[str]]) -> Mapping[bytes, str]:
+        """Look for files that are not known, and are known again as those that they were before a touch."""
+        self._touched.forget_all_but({file.key for file in files})
+        before = self._last.schemas if self._last else {}
+        seen = (
+            self._seen(file)
+            for file in files
+            if file.key not in before
+            and file.key not in self._known
+            and file.key not in self._touched.believed
+            and file.path not in young[file.root]
+        )
+        self._touched.recognize([each for each in seen if each is not None])
+        return self._touched.believed
+
+    def _seen(self, file: _File) -> Seen | None:
+        lister = self._listers[file.root]
+        still = lister.still(file.fact)
+        if still is None:
+            return None
+        key = slice_key(file.root, file.path, file.size, still)
+        return Seen(file.key, file.version, key, partial(lister.fingerprint, file.fact))
+
+    def _files(self, facts: list[list[Fact]], believed: Mapping[bytes, str]) -> list[_File]:
+        return [
+            file
+            for position, lister in enumerate(self._listers)
+            for file in _files(position, lister, sorted(facts[position]), believed)
+        ]
 
     def _empty(self) -> TableError:
         places = ", ".join(self.roots)
@@ -195,7 +254,7 @@ def _is_not_data(path: str, schema: pa.Schema | BrokenFileError) -> bool:
     return isinstance(schema, NotParquetError) and not path.lower().endswith(PARQUET_SUFFIXES)
 
 
-def _files(root: int, lister: Lister, facts: list[Fact]) -> list[_File]:
+def _files(root: int, lister: Lister, facts: list[Fact], believed: Mapping[bytes, str]) -> list[_File]:
     files: list[_File] = []
     for fact in facts:
         path, size = str(fact[0]), int(fact[1])
@@ -204,11 +263,14 @@ def _files(root: int, lister: Lister, facts: list[Fact]) -> list[_File]:
         version = lister.version(fact)
         try:
             key = slice_key(root, path, size, version)
+            if key in believed:
+                version = believed[key]
+                key = slice_key(root, path, size, version)
         except UnicodeEncodeError:
             raise TableError(
                 f"the file name {path!r} below {lister.root} is not UTF-8: rename the file"
             ) from None
-        files.append(_File(root, path, size, version, key))
+        files.append(_File(root, path, size, version, key, fact))
     return files
 
 

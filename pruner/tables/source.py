@@ -78,6 +78,28 @@ class TableSource(Protocol):
         """
         ...
 
+    def believed(self) -> Mapping[bytes, str]:
+        """Return which files, of which only the change time moved, are taken for what they were, by their slice key.
+
+        For `look_again`; the value is the version that they are taken for.
+        """
+        ...
+
+    def look_again(self, previous: Snapshot, believed: Mapping[bytes, str]) -> Snapshot:
+        """Look at the table after something was read from it, whether that can be of other content (R4).
+
+        A file that was touched is another one here, unless it is believed: it may have held something else in between.
+
+        Args:
+            previous: what was read; returned itself when nothing has changed.
+            believed: what was believed before the reading began; nothing for what another process read.
+
+        Raises:
+            TableError: the table is gone or cannot be listed completely.
+            StorageError: the store refuses to be read.
+        """
+        ...
+
     def own_indexes(self) -> HudiIndexes | None:
         """Return the indexes that the table itself keeps, as of the last look; None where it has none.
 

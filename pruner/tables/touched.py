@@ -1,0 +1,154 @@
+"""Knows files again of which only the change time moved: after `chmod`, `chown`, or a hard link beside them.
+
+The change time is part of a file's version, because the modification time can be set by anyone (trap T16). So
+harmless changes make a new version of a file that holds what it held. Such a file is taken for the one that it was
+where its path, size, modification time and inode are, and a fingerprint of its content is equal to the one that was
+taken of the earlier version. docs/guarantee.md says what that believes.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import pyarrow as pa
+import xxhash
+
+from pruner.arrow import arrow, compute
+from pruner.tables.parquet_schema import MAGIC
+from pruner.tables.snapshot import SLICE_KEY_BYTES
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+WHOLE_BYTES = 64 * 1024
+"""Of a file up to this size the fingerprint is of all bytes, of a larger one this much of its end."""
+
+SAMPLES = 4
+SAMPLE_BYTES = 4096
+
+_TRAILER = 8
+
+PRINTS = pa.schema(
+    [
+        pa.field("slice_key", pa.binary(SLICE_KEY_BYTES), nullable=False),
+        pa.field("still_key", pa.binary(SLICE_KEY_BYTES), nullable=False),  # what a touch leaves as it is
+        pa.field("version", pa.string(), nullable=False),
+        pa.field("fingerprint", pa.binary(16), nullable=False),
+    ]
+)
+"""What is remembered of each file."""
+
+
+class Seen(NamedTuple):
+    """One file as a listing has it: its slice key, what a touch leaves as it is, and how to take its fingerprint."""
+
+    key: bytes
+    version: str
+    still: bytes
+    fingerprint: Callable[[], bytes | None]
+
+
+class TouchedFiles:
+    """What one source remembers of the files that it has seen.
+
+    Attributes:
+        believed: slice key of a file as it is listed now, to the version that it is taken for.
+    """
+
+    def __init__(self) -> None:
+        self._prints: pa.Table = PRINTS.empty_table()
+        self.believed: Mapping[bytes, str] = {}
+
+    def take_up(self, prints: pa.Table) -> None:
+        """Remember the files of another process."""
+        self._prints = prints
+
+    def recognize(self, files: Sequence[Seen]) -> None:
+        """Take files, which are not known by their keys and not too young (R4), for those that they were."""
+        if not files or not self._prints.num_rows:
+            return
+        found = self._rows("still_key", [file.still for file in files])
+        believed = dict(self.believed)
+        for file, row in zip(files, found, strict=True):
+            # The fingerprint is read only of files of which all else agrees.
+            if row is not None and file.fingerprint() == self._value("fingerprint", row):
+                believed[file.key] = self._value("version", row)
+        self.believed = believed
+
+    def forget_all_but(self, keys: set[bytes]) -> None:
+        """Forget the beliefs about files that are not listed any more."""
+        if not self.believed.keys() <= keys:
+            self.believed = {key: version for key, version in self.believed.items() if key in keys}
+
+    def remember(self, files: Iterable[Seen]) -> pa.Table:
+        """Take the fingerprints of files that have none; return what is remembered of these files."""
+        seen = list(files)
+        rows = self._rows("slice_key", [file.key for file in seen])
+        kept = self._prints.take(pa.array([row for row in rows if row is not None], pa.int64()))
+        new: dict[str, list[Any]] = {name: [] for name in PRINTS.names}
+        for file, row in zip(seen, rows, strict=True):
+            print_ = file.fingerprint() if row is None else None
+            if print_ is not None:
+                for name, value in zip(
+                    PRINTS.names, (file.key, file.still, file.version, print_), strict=True
+                ):
+                    new[name].append(value)
+        self._prints = arrow.concat_tables([kept, pa.table(new, schema=PRINTS)]).combine_chunks()
+        return self._prints
+
+    def _rows(self, column: str, keys: list[bytes]) -> list[int | None]:
+        wanted = pa.array(keys, pa.binary(SLICE_KEY_BYTES))
+        return compute.index_in(wanted, value_set=self._prints.column(column).combine_chunks()).to_pylist()
+
+    def _value(self, column: str, row: int) -> Any:
+        return self._prints.column(column)[row].as_py()
+
+
+def fingerprint(path: str, size: int, stamp: tuple[int, int, int]) -> bytes | None:
+    """Return what tells the content of a Parquet file from others: its footer, and samples of its data.
+
+    Args:
+        path: of a local file.
+        size: in bytes, as a listing has it.
+        stamp: modification time, change time and inode, likewise.
+
+    Returns:
+        16 bytes; None where the file is not, or does not stay, the one that was listed, or is no Parquet file.
+    """
+    try:
+        file = os.open(path, os.O_RDONLY)
+    except OSError:
+        return None
+    try:
+        if not _is_listed(file, size, stamp):
+            return None
+        found = _digest(file, size)
+        # The change time moves with every write, so what was read is of this version if it has not moved.
+        return found if _is_listed(file, size, stamp) else None
+    except OSError:
+        return None
+    finally:
+        os.close(file)
+
+
+def _is_listed(file: int, size: int, stamp: tuple[int, int, int]) -> bool:
+    found = os.fstat(file)
+    return (found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino) == (size, *stamp)
+
+
+def _digest(file: int, size: int) -> bytes | None:
+    end = os.pread(file, WHOLE_BYTES, max(0, size - WHOLE_BYTES))
+    if len(end) != min(size, WHOLE_BYTES) or end[-len(MAGIC) :] != MAGIC:
+        return None
+    pieces = [end]
+    before = size - len(end)
+    footer_start = max(0, size - _TRAILER - int.from_bytes(end[-_TRAILER : -len(MAGIC)], "little"))
+    if footer_start < before:
+        pieces.append(os.pread(file, before - footer_start, footer_start))
+        before = footer_start
+    pieces += [
+        os.pread(file, SAMPLE_BYTES, before * number // SAMPLES) for number in range(SAMPLES) if before
+    ]
+    return xxhash.xxh3_128_digest(b"".join(pieces))

@@ -1,0 +1,175 @@
+"""Files of which only the change time moved are known again; files with another content never are."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from pruner.tables import touched
+from pruner.tables.parquet import ParquetSource
+from pruner.tables.snapshot import Snapshot
+from tests.support.parquet_tables import names, slice_keys, write_file, write_tree
+from tests.support.snapshots import assert_same
+
+
+def keys_by_name(snapshot: Snapshot) -> dict[str, bytes]:
+    return dict(zip(names(snapshot), slice_keys(snapshot), strict=True))
+
+
+def known_again(root: Path, touch: Callable[[], object]) -> set[str]:
+    """Names of the files that have the same key before and after a change, for a process that comes new to it."""
+    first = ParquetSource([str(root)])
+    before = keys_by_name(first.snapshot())
+    saved = first.saved()
+    assert saved is not None
+    touch()
+    later = ParquetSource([str(root)])
+    later.resume(saved)
+    after = keys_by_name(later.snapshot())
+    assert keys_by_name(later.snapshot()) == after, "the next look sees the same"
+    return {name for name in after if after[name] == before.get(name)}
+
+
+def plain_file(path: Path, values: np.ndarray) -> None:
+    """A file whose footer says nothing of its values: no statistics, no dictionary, no compression."""
+    table = pa.table({"x": values})
+    pq.write_table(table, path, compression="none", use_dictionary=False, write_statistics=False)
+
+
+def restore_time(path: Path, old: os.stat_result) -> None:
+    os.utime(path, ns=(old.st_atime_ns, old.st_mtime_ns))
+
+
+@pytest.mark.parametrize("how", ["chmod", "link", "utime", "rename and back"])
+def test_touched_files_are_known_again(tmp_path: Path, how: str) -> None:
+    root = write_tree(tmp_path / "t", "k=1/a.parquet", "k=2/b.parquet")
+    file = root / "k=1" / "a.parquet"
+    old = file.stat()
+    touches: dict[str, Callable[[], object]] = {
+        "chmod": lambda: file.chmod(0o600),
+        "link": lambda: os.link(file, tmp_path / "backup"),
+        "utime": lambda: restore_time(file, old),
+        "rename and back": lambda: file.rename(tmp_path / "x").rename(file),
+    }
+    assert known_again(root, touches[how]) == {"k=1/a.parquet", "k=2/b.parquet"}
+    assert file.stat().st_ctime_ns != old.st_ctime_ns
+
+
+def test_the_snapshot_of_touched_files_is_the_one_before(tmp_path: Path) -> None:
+    root = write_tree(tmp_path / "t", "a.parquet", "b.parquet")
+    source = ParquetSource([str(root)])
+    before = source.snapshot()
+    assert source.saved() is not None
+    (root / "a.parquet").chmod(0o600)
+    after = source.snapshot(before)
+    assert after is before
+    (root / "a.parquet").chmod(0o644)
+    assert_same(source.snapshot(), before)
+
+
+def test_files_that_nobody_remembers_are_new(tmp_path: Path) -> None:
+    root = write_tree(tmp_path / "t", "a.parquet")
+    before = keys_by_name(ParquetSource([str(root)]).snapshot())
+    (root / "a.parquet").chmod(0o600)
+    assert keys_by_name(ParquetSource([str(root)]).snapshot()) != before
+
+
+@pytest.mark.parametrize("rows", [4, 200_000])
+@pytest.mark.parametrize("how", ["in place", "by rename"])
+def test_t16_a_footer_that_is_equal_is_not_enough(tmp_path: Path, how: str, rows: int) -> None:
+    """T16: same size, modification time and footer, in place the same inode, and other values."""
+    root = tmp_path / "t"
+    root.mkdir()
+    file, new = root / "a.parquet", tmp_path / "new.parquet"
+    plain_file(file, np.zeros(rows, np.int64))
+    plain_file(new, np.ones(rows, np.int64))
+    old, footer = file.stat(), pq.read_metadata(file)
+    data = new.read_bytes()
+    assert data[-footer.serialized_size :] == file.read_bytes()[-footer.serialized_size :]
+
+    def rewrite() -> None:
+        if how == "in place":
+            file.write_bytes(data)
+        restore_time(file if how == "in place" else new, old)
+        if how == "by rename":
+            new.rename(file)
+        assert (file.stat().st_size, file.stat().st_mtime_ns) == (old.st_size, old.st_mtime_ns)
+        assert (file.stat().st_ino == old.st_ino) == (how == "in place")
+
+    assert known_again(root, rewrite) == set()
+
+
+def test_t16_a_file_of_another_inode_or_time_is_another_file(tmp_path: Path) -> None:
+    """T16: even with the same bytes: what is believed is that the file was not written."""
+    root = write_tree(tmp_path / "t", "copied.parquet", "dated.parquet", "same.parquet")
+
+    def change() -> None:
+        file = root / "copied.parquet"
+        old, data = file.stat(), file.read_bytes()
+        other = tmp_path / "other"
+        other.write_bytes(data)
+        restore_time(other, old)
+        other.rename(file)
+        os.utime(root / "dated.parquet", ns=(1, 1))
+
+    assert known_again(root, change) == {"same.parquet"}
+
+
+def test_r4_what_changed_while_something_was_read_is_another_file(tmp_path: Path) -> None:
+    """R4: a file that holds what it held, and held something else in between, may have been read in between."""
+    root = write_tree(tmp_path / "t", "a.parquet", "b.parquet", "c.parquet")
+    source = ParquetSource([str(root)])
+    source.snapshot()
+    assert source.saved() is not None
+    (root / "c.parquet").chmod(0o600)
+    snapshot, believed = source.snapshot(), source.believed()
+    assert source.look_again(snapshot, believed) is snapshot
+    file = root / "a.parquet"
+    old, data = file.stat(), file.read_bytes()
+    write_file(file, x=[7])
+    file.write_bytes(data)
+    restore_time(file, old)
+    assert keys_by_name(source.snapshot()) == keys_by_name(snapshot), "plans take it for the file that it was"
+    after = keys_by_name(source.look_again(snapshot, believed))
+    assert {name for name in after if after[name] == keys_by_name(snapshot)[name]} == {
+        "b.parquet",
+        "c.parquet",
+    }
+    nothing = keys_by_name(source.look_again(snapshot, {}))
+    assert {name for name in nothing if nothing[name] == keys_by_name(snapshot)[name]} == {"b.parquet"}
+
+
+def test_a_fingerprint_is_of_the_version_that_was_listed(tmp_path: Path) -> None:
+    path = write_file(tmp_path / "a.parquet")
+    now = path.stat()
+    stamp = (now.st_mtime_ns, now.st_ctime_ns, now.st_ino)
+    found = touched.fingerprint(str(path), now.st_size, stamp)
+    assert found is not None
+    assert touched.fingerprint(str(path), now.st_size + 1, stamp) is None
+    assert touched.fingerprint(str(path), now.st_size, (stamp[0], stamp[1] - 1, stamp[2])) is None
+    assert touched.fingerprint(str(tmp_path / "gone"), now.st_size, stamp) is None
+    path.write_bytes(b"PAR1" + b"x" * 20)
+    now = path.stat()
+    stamp = (now.st_mtime_ns, now.st_ctime_ns, now.st_ino)
+    assert touched.fingerprint(str(path), now.st_size, stamp) is None
+
+
+def test_a_long_footer_is_part_of_the_fingerprint(tmp_path: Path) -> None:
+    """Two files of one size whose footers differ far before their end."""
+    prints: set[bytes | None] = set()
+    for note in ("a" * 100_000, "b" * 100_000):
+        path = tmp_path / "a.parquet"
+        schema = pa.schema([pa.field("x", pa.int64(), metadata={"note": note})])
+        pq.write_table(pa.table({"x": [1]}, schema=schema), path)
+        now = path.stat()
+        prints.add(
+            touched.fingerprint(str(path), now.st_size, (now.st_mtime_ns, now.st_ctime_ns, now.st_ino))
+        )
+    assert len(prints) == 2
+    assert None not in prints
