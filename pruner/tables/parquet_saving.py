@@ -9,7 +9,7 @@ has another one. Files too young to be told from their successor are left out (r
 from __future__ import annotations
 
 from base64 import b64decode, b64encode
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 import numpy as np
@@ -63,7 +63,7 @@ def save(snapshot: Snapshot, prints: pa.Table) -> SavedLook | None:
     kept = np.flatnonzero((schemas.ordinals >= 0) & snapshot.coverable)
     keys = snapshot.keys.take(pa.array(kept, pa.int64()))
     known = prints.take(compute.index_in(keys, value_set=prints.column("slice_key").combine_chunks()))
-    columns = {
+    columns: dict[str, Any] = {
         "slice_key": keys,
         "schema": pa.array(schemas.ordinals[kept]),
         **{name: known.column(name) for name in _PRINT_COLUMNS},

@@ -38,7 +38,7 @@ def known_again(root: Path, touch: Callable[[], object]) -> set[str]:
 
 def plain_file(path: Path, values: np.ndarray) -> None:
     """A file whose footer says nothing of its values: no statistics, no dictionary, no compression."""
-    table = pa.table({"x": values})
+    table = pa.table({"x": pa.array(values)})
     pq.write_table(table, path, compression="none", use_dictionary=False, write_statistics=False)
 
 
