@@ -34,6 +34,12 @@ DuckDB, and recorded as those of a column are. A condition on the expression the
 comes, and so does one on the index's name as if that were a column. `dialect` says in whose SQL the expression is
 written: `duckdb` unless given. One index is over one expression.
 
+Where a function never falls, an index over it answers conditions on its column as well: `ts BETWEEN a AND b` and
+`year(ts) = 2024` ask an index over `date(ts)`, in every session and zone, as the engine computes nothing but `ts`. The
+table says which do: dates, `date_trunc`, patterns with the year first and the rest in order, the beginning of a text,
+sums and products with constants. A bitmap over `date(ts)` so tells a file of two days that lie apart from one of all
+the days between them.
+
 Plain statistics serve [many functions of a column](functions.md) without such an index. It is for those that leave no
 range of the column: the hour of the day, `id % 8`, and expressions over several columns.
 
@@ -61,7 +67,8 @@ files are left open: which values stand in one row, the merge decides.
 
 Hudi's expression indexes take `date_format` for a function that keeps the order of its column, whatever its pattern,
 and then prune `ts` by it. `MM/dd/yyyy` does not: 12/31/2022 comes after 01/01/2023 as text. Here the values of the
-pattern are recorded, and only a condition on that very pattern is answered.
+pattern are recorded, and only a condition on that very pattern is answered. `yyyy-MM-dd` does keep the order, so an
+index over it answers ranges of `ts`, too: on the day of the constant itself only what the whole day has in common.
 
 ## Versions
 
@@ -72,10 +79,11 @@ not used, and `refresh` asks to create the index anew.
 ## The functions
 
 The page is made from the registry by `make api`. An engine without a spelling was not compared, and is not answered.
-Spellings that mean the same count as well: `date_part('hour', ts)`, `extract(hour FROM ts)`.
+Spellings that mean the same count as well: `date_part('hour', ts)`, `extract(hour FROM ts)`. *Order* says of which
+arguments it never falls, so that it answers for its column.
 
-| function | of which values | {titles} |
-|---|---|{dashes}|
+| function | of which values | order | {titles} |
+|---|---|---|{dashes}|
 """
 
 
@@ -86,7 +94,7 @@ def page() -> str:
     for function in (row for rows_ in FUNCTIONS.values() for row in rows_):
         spelled = (f"`{function.compared[each]}`" if each in function.compared else "" for each in ENGINES)
         cells = " | ".join(each.replace("||", "\\|\\|") for each in spelled)
-        rows.append(f"| {function.name} | {function.values} | {cells} |\n")
+        rows.append(f"| {function.name} | {function.values} | {function.in_order} | {cells} |\n")
     return head + "".join(rows)
 
 

@@ -23,6 +23,7 @@ from pruner.expr.bound import (
     PrefixLeaf,
     Unknown,
 )
+from pruner.expr.by_functions import with_functions
 from pruner.expr.coerce import coerce_constant
 from pruner.expr.coerced import AlwaysNull, NotComparable
 from pruner.expr.combine import all_of, any_of, flat, negation, null_test, same
@@ -92,7 +93,8 @@ def bind(
             of `pruner.limits`.
 
     """
-    return _Binder(schema, semantics, strict, indexed).predicate(expression)
+    bound = _Binder(schema, semantics, strict, indexed).predicate(expression)
+    return with_functions(bound, indexed, semantics) if indexed.names else bound
 
 
 def conjuncts(bound: BoundExpr) -> tuple[BoundExpr, ...]:

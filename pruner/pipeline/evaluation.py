@@ -15,13 +15,14 @@ import pyarrow as pa
 
 from pruner.arrow import compute
 from pruner.errors import PrunerError, first_line
-from pruner.expr.derived.rows import ANYWHERE, Argument, row_for
+from pruner.expr.derived.function import ANYWHERE, Argument
+from pruner.expr.derived.rows import row_for
 from pruner.expr.engines import SqlEngine
 from pruner.expr.nodes import Call, Column, Expr, Literal
 from pruner.expr.types import integer_range, is_string, unit_of
 
 if TYPE_CHECKING:
-    from pruner.expr.derived.rows import Function
+    from pruner.expr.derived.function import Function
 
 _ROWS: Final = "pruner_rows"
 _NARROWEST: Final = pa.int8()

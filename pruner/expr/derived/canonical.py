@@ -16,7 +16,8 @@ from typing import Final
 import msgspec
 import pyarrow as pa
 
-from pruner.expr.derived.rows import FUNCTIONS, REGISTRY_VERSION, Argument, Function, row_for
+from pruner.expr.derived.function import Argument, Function
+from pruner.expr.derived.rows import FUNCTIONS, REGISTRY_VERSION, row_for
 from pruner.expr.derived.spelled import named
 from pruner.expr.identifier import render_column_path
 from pruner.expr.nodes import Call, Column, Expr, Literal, Opaque

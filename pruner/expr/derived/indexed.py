@@ -10,12 +10,14 @@ import pyarrow as pa
 
 from pruner.errors import PrunerError
 from pruner.expr.clock import nanoseconds
+from pruner.expr.derived.by_column import rising
 from pruner.expr.derived.canonical import Canonical, FindColumn, NotCanonical, canonical, parsed, shown
 from pruner.expr.types import unit_of
 from pruner.schema import Field
 
 if TYPE_CHECKING:
-    from pruner.expr.nodes import Expr
+    from pruner.expr.derived.rising import Rising
+    from pruner.expr.nodes import Column, Expr
     from pruner.expr.semantics import Semantics
     from pruner.schema import TableSchema
 
@@ -71,6 +73,7 @@ class ExpressionIndexes:
         self._forms = {name.casefold(): form for name, form in pairs}
         self._schema = schema
         self._known: dict[tuple[Expr, Semantics], Field | str | None] = {}
+        self._rising: dict[Field, tuple[Rising, ...]] = {}
 
     def over(
         self, expression: Expr, find: FindColumn, semantics: Semantics, schema: TableSchema
@@ -115,6 +118,24 @@ class ExpressionIndexes:
             return str(reason)
         return derived_field(found)
 
+    def rising_over(self, column: Field, semantics: Semantics) -> tuple[Rising, ...]:
+        """Functions of a column that never fall and that some index is over, as the kernel evaluates them.
+
+        The engine computes none of them, so neither its zone nor its spelling matters. It reads the column.
+
+        Args:
+            column: as the engine reads it.
+            semantics: whose rules hold.
+        """
+        if not self.names or column.expression is not None or _is_rounded(column.type, semantics):
+            return ()
+        if column not in self._rising:
+            if len(self._rising) >= _MOST_KNOWN:
+                self._rising.clear()
+            found = (_rising_over(form, column) for form in self.names)
+            self._rising[column] = tuple(each for each in found if each is not None)
+        return self._rising[column]
+
     def named(self, name: str, find: FindColumn) -> Field | None:
         """The field of the expression that the index of a name is over; None where there is no such index."""
         form = self._forms.get(name.casefold())
@@ -124,6 +145,17 @@ class ExpressionIndexes:
             return derived_field(canonical(parsed(form), find, None))
         except (NotCanonical, PrunerError, msgspec.DecodeError, msgspec.ValidationError):
             return None
+
+
+def _rising_over(form: str, column: Field) -> Rising | None:
+    def find(other: Column) -> Field | str:
+        return column if other.path == column.path else "another column"
+
+    try:
+        found = canonical(parsed(form), find, None)
+    except (NotCanonical, PrunerError, msgspec.DecodeError, msgspec.ValidationError):
+        return None
+    return rising(found.expression, derived_field(found), column)
 
 
 NO_EXPRESSION_INDEXES: Final = ExpressionIndexes()

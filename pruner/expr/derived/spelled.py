@@ -12,7 +12,8 @@ from typing import Final
 import pyarrow as pa
 
 from pruner.expr.derived.formats import with_letters, with_percents
-from pruner.expr.derived.rows import DUCKDB, FUNCTIONS, SPARK, TRINO
+from pruner.expr.derived.function import DUCKDB, SPARK, TRINO
+from pruner.expr.derived.rows import FUNCTIONS
 from pruner.expr.nodes import Call, Expr, Literal
 
 _ALIKE: Final[Mapping[str, str]] = {

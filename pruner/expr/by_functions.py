@@ -1,0 +1,111 @@
+"""Conditions on a column, as conditions on functions of the column that an index is over.
+
+`ts BETWEEN a AND b` is answered by an index over `date(ts)`, too. What a function that never falls says of the
+condition is put beside it as another form of it (`Same`), so nothing is lost under NOT.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from pruner.expr.bound import (
+    BoundAnd,
+    BoundIsNull,
+    BoundNot,
+    BoundOr,
+    CompareLeaf,
+    Guarded,
+    InLeaf,
+    IsNullLeaf,
+    NotNullLeaf,
+    Point,
+    PrefixLeaf,
+    Same,
+    Unknown,
+)
+from pruner.expr.combine import same
+from pruner.expr.functions.inverse import NotInvertible
+from pruner.expr.leaves import compare_leaf, in_leaf
+from pruner.expr.nodes import Constant, Operator
+
+if TYPE_CHECKING:
+    from pruner.expr.bound import BoundExpr, Leaf
+    from pruner.expr.derived.indexed import ExpressionIndexes
+    from pruner.expr.derived.rising import Rising
+    from pruner.expr.semantics import Semantics
+
+_MOST_OPTIONS: Final = 1_000
+"""Longest list of values that is taken through a function."""
+
+_NOTHING: Final[frozenset[str | None]] = frozenset()
+
+
+def with_functions(bound: BoundExpr, indexed: ExpressionIndexes, semantics: Semantics) -> BoundExpr:
+    """A bound predicate with what indexes over functions of its columns can say.
+
+    Args:
+        bound: the predicate.
+        indexed: the expressions that some index is over.
+        semantics: whose rules hold.
+    """
+    return _Extended(indexed, semantics).whole(bound, _NOTHING)
+
+
+class _Extended:
+    def __init__(self, indexed: ExpressionIndexes, semantics: Semantics) -> None:
+        self._indexed = indexed
+        self._semantics = semantics
+
+    def whole(self, bound: BoundExpr, asked: frozenset[str | None]) -> BoundExpr:
+        """A predicate of which the expressions `asked` are asked already."""
+        match bound:
+            case Unknown() | Constant():
+                return bound
+            case Same(operands):
+                here = asked | {
+                    each.field.expression for each in operands if isinstance(each, CompareLeaf | InLeaf)
+                }
+                return same([self.whole(each, here) for each in operands])
+            case Guarded(operands, text):
+                return Guarded(tuple(self.whole(each, asked) for each in operands), text)
+            case BoundAnd(operands):
+                return BoundAnd(tuple(self.whole(each, asked) for each in operands))
+            case BoundOr(operands):
+                return BoundOr(tuple(self.whole(each, asked) for each in operands))
+            case BoundNot(operand):
+                return BoundNot(self.whole(operand, asked))
+            case BoundIsNull(operand):
+                return BoundIsNull(self.whole(operand, asked))
+            case _:
+                return self._leaf(bound, asked)
+
+    def _leaf(self, leaf: Leaf, asked: frozenset[str | None]) -> BoundExpr:
+        found = self._indexed.rising_over(leaf.field, self._semantics)
+        forms = [self._of(each, leaf) for each in found if each.field.expression not in asked]
+        return same([leaf, *(each for each in forms if each is not None)]) if forms else leaf
+
+    def _of(self, rising: Rising, leaf: Leaf) -> Leaf | None:
+        """What a condition on the column says of the function; None for nothing."""
+        try:
+            return self._leaf_of(rising, leaf)
+        except NotInvertible:
+            return None
+
+    def _leaf_of(self, rising: Rising, leaf: Leaf) -> Leaf | None:
+        match leaf:
+            case CompareLeaf(_, operator, point):
+                return compare_leaf(rising.field, operator, rising.point(operator, point), self._semantics)
+            case InLeaf(_, points, has_null):
+                if len(points) > _MOST_OPTIONS:
+                    return None
+                found = [rising.point(Operator.EQ, each) for each in points]
+                return in_leaf(rising.field, found, has_null)
+            case IsNullLeaf():
+                return IsNullLeaf(rising.field)
+            case NotNullLeaf(_, value):
+                return NotNullLeaf(rising.field, value)
+            case PrefixLeaf(_, prefix, whole):
+                found, is_same = rising.prefix(prefix)
+                if is_same:
+                    return PrefixLeaf(rising.field, prefix, whole)
+                return CompareLeaf(rising.field, Operator.EQ, Point(found, found, exact=False))

@@ -1,0 +1,116 @@
+"""Rows of functions of dates and timestamps: see `pruner.expr.derived.function`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import pyarrow as pa
+
+from pruner.expr.derived import rising
+from pruner.expr.derived.function import (
+    BIGINT,
+    DUCKDB,
+    MOMENTS,
+    SECOND_ARGUMENT_MOMENTS,
+    SPARK,
+    TRINO,
+    VARCHAR,
+    YEARS,
+    Argument,
+    Function,
+    Rises,
+    everywhere,
+    is_constant_text,
+    is_moment,
+    is_stamp,
+    of_type,
+)
+from pruner.expr.types import is_instant, timestamp
+
+
+def _is_unit(argument: Argument) -> bool:
+    return argument.constant in ("year", "quarter", "month", "day", "hour", "minute", "second")
+
+
+def _same_clock(arguments: Sequence[Argument]) -> pa.DataType:
+    return timestamp("us", instant=is_instant(arguments[1].type))
+
+
+def _part(name: str, sql: str, *, rises: Rises | None = None, **compared: str) -> Function:
+    """A part of a moment, which is a whole number."""
+    return Function(
+        name=name,
+        accepts=(is_moment,),
+        result=BIGINT,
+        sql=sql,
+        domain=MOMENTS,
+        values=YEARS,
+        compared=compared,
+        reads_clock=True,
+        rises=rises,
+        in_order="" if rises is None else "always",
+    )
+
+
+MOMENT_ROWS: Final = (
+    Function(
+        name="format",
+        accepts=(is_moment, is_constant_text),
+        result=VARCHAR,
+        sql="strftime({0}, {1})",
+        domain=MOMENTS,
+        values=f"{YEARS}; year, month, day, hour, minute, second and day of the year as padded numbers",
+        compared={
+            DUCKDB: "strftime(ts, '%H')",
+            SPARK: "date_format(ts, 'HH')",
+            TRINO: "date_format(ts, '%H')",
+        },
+        reads_clock=True,
+        rises=rising.written,
+        in_order="year first, the others in order",
+    ),
+    _part("year", "year({0})", duckdb="year(ts)", spark="year(ts)", trino="year(ts)", rises=rising.year),
+    _part("quarter", "quarter({0})", duckdb="quarter(ts)", spark="quarter(ts)", trino="quarter(ts)"),
+    _part("month", "month({0})", duckdb="month(ts)", spark="month(ts)", trino="month(ts)"),
+    _part("day", "day({0})", duckdb="day(ts)", spark="day(ts)", trino="day(ts)"),
+    _part("hour", "hour({0})", duckdb="hour(ts)", spark="hour(ts)", trino="hour(ts)"),
+    _part("minute", "minute({0})", duckdb="minute(ts)", spark="minute(ts)", trino="minute(ts)"),
+    _part("second", "second({0})", duckdb="second(ts)", spark="second(ts)", trino="second(ts)"),
+    _part(
+        "day of year",
+        "dayofyear({0})",
+        duckdb="dayofyear(ts)",
+        spark="dayofyear(ts)",
+        trino="day_of_year(ts)",
+    ),
+    _part("day of week, Monday 1", "isodow({0})", duckdb="isodow(ts)", trino="day_of_week(ts)"),
+    _part("day of week, Sunday 0", "dayofweek({0})", duckdb="dayofweek(ts)"),
+    _part("day of week, Sunday 1", "dayofweek({0}) + 1", spark="dayofweek(ts)"),
+    _part("day of week, Monday 0", "isodow({0}) - 1", spark="weekday(ts)"),
+    _part("week", "week({0})", duckdb="week(ts)", spark="weekofyear(ts)", trino="week(ts)"),
+    Function(
+        name="date",
+        accepts=(is_moment,),
+        result=of_type(pa.date32()),
+        sql="({0}::DATE)",
+        domain=MOMENTS,
+        values=YEARS,
+        compared={DUCKDB: "ts::DATE", SPARK: "date(ts)", TRINO: "date(ts)"},
+        reads_clock=True,
+        rises=rising.date,
+        in_order="always",
+    ),
+    Function(
+        name="date_trunc",
+        accepts=(_is_unit, is_stamp),
+        result=_same_clock,
+        sql="date_trunc({0}, {1})",
+        domain=SECOND_ARGUMENT_MOMENTS,
+        values=YEARS,
+        compared=everywhere("date_trunc('hour', ts)"),
+        reads_clock=True,
+        rises=rising.truncated,
+        in_order="always",
+    ),
+)

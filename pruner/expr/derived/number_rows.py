@@ -1,0 +1,96 @@
+"""Rows of functions of numbers: see `pruner.expr.derived.function`."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pruner.expr.derived import rising
+from pruner.expr.derived.function import (
+    ANYWHERE,
+    BIGINT,
+    DOUBLE,
+    DUCKDB,
+    FITS,
+    FITTING,
+    SPARK,
+    Function,
+    Rises,
+    everywhere,
+    is_column_integer,
+    is_count,
+    is_double,
+    is_integer,
+)
+
+
+def _arithmetic(name: str, sign: str, rises: Rises, in_order: str) -> tuple[Function, Function]:
+    wide = f"({{0}}::HUGEINT {sign} {{1}}::HUGEINT)"
+    compared = everywhere(f"a {sign} b")
+    return (
+        Function(
+            name=name,
+            accepts=(is_integer, is_integer),
+            result=BIGINT,
+            sql=f"{wide}::BIGINT",
+            wide=wide,
+            domain=FITTING,
+            values=f"integers; {FITS}",
+            compared=compared,
+            rises=rises,
+            in_order=in_order,
+        ),
+        Function(
+            name=name,
+            accepts=(is_double, is_double),
+            result=DOUBLE,
+            sql=f"({{0}} {sign} {{1}})",
+            domain=ANYWHERE,
+            values="double",
+            compared=compared,
+        ),
+    )
+
+
+NUMBER_ROWS: Final = (
+    Function(
+        name="double",
+        accepts=(is_integer,),
+        result=DOUBLE,
+        sql="({0}::DOUBLE)",
+        domain=ANYWHERE,
+        values="integers",
+        compared={DUCKDB: "a::DOUBLE", SPARK: "double(a)"},
+    ),
+    *_arithmetic("add", "+", rising.added, "with a constant"),
+    *_arithmetic("subtract", "-", rising.subtracted, "less a constant"),
+    *_arithmetic("multiply", "*", rising.multiplied, "by a constant from 1 on"),
+    Function(
+        name="modulo",
+        accepts=(is_column_integer, is_count),
+        result=BIGINT,
+        sql="({0} % {1})::BIGINT",
+        domain=ANYWHERE,
+        values="integers; a constant from 1 on",
+        compared=everywhere("a % 8"),
+    ),
+    Function(
+        name="negate",
+        accepts=(is_column_integer,),
+        result=BIGINT,
+        sql="(-{0}::HUGEINT)::BIGINT",
+        wide="(-{0}::HUGEINT)",
+        domain=FITTING,
+        values=f"integers; {FITS}",
+        compared=everywhere("-a"),
+    ),
+    Function(
+        name="abs",
+        accepts=(is_column_integer,),
+        result=BIGINT,
+        sql="abs({0}::HUGEINT)::BIGINT",
+        wide="abs({0}::HUGEINT)",
+        domain=FITTING,
+        values=f"integers; {FITS}",
+        compared=everywhere("abs(a)"),
+    ),
+)

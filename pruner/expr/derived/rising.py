@@ -1,0 +1,207 @@
+"""Functions of one column that never fall: a condition on the column says something of their values.
+
+`ts < TIMESTAMP '2024-05-01 12:00'` holds where `date(ts)` is before that day, does not where it is behind it, and on
+the day itself it may. That is a point which is not exact, so it stands under NOT as well (trap L6). The function is
+the kernel's own evaluation, of values that lie in its domain, and the asking engine computes nothing but the column:
+neither its spelling nor its zone matters.
+
+Values are those of the reference: days, microseconds of the wall clock in UTC, integers and text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+import pyarrow as pa
+
+from pruner.expr.bound import Point
+from pruner.expr.clock import nanoseconds
+from pruner.expr.functions.calendar import DAY, FIRST, LAST, date_at, start_of
+from pruner.expr.functions.inverse import NotInvertible
+from pruner.expr.nodes import Operator
+from pruner.expr.types import is_string, unit_of
+
+if TYPE_CHECKING:
+    from pruner.expr.bound import StorageValue
+    from pruner.expr.derived.function import Argument
+    from pruner.schema import Field
+
+Evaluate: TypeAlias = Callable[[Any], Any]
+"""A function of a value of the reference; ValueError where that lies outside the calendar."""
+
+_IN_ORDER: Final = ("%Y", "%m", "%d", "%H", "%M", "%S")
+"""Parts of a pattern from the longest period to the shortest. Each has a fixed number of digits."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rising:
+    """A function of a column, in the domains in which both are stored."""
+
+    field: Field
+    """That stands for its values."""
+    evaluate: Callable[[StorageValue], StorageValue]
+
+    def point(self, operator: Operator, point: Point) -> Point:
+        """The point for which `function operator point` says what `column operator point` says.
+
+        Where the end of the range is the first or the last value with its result, the two are the same condition.
+
+        Raises:
+            NotInvertible: the point says nothing of the function.
+        """
+        if point.nan:
+            raise NotInvertible("a comparison with NaN")
+        low, high = self._result(point.low), self._result(point.high)
+        match operator:
+            case Operator.LT | Operator.GE if point.exact and low is not None:
+                return Point(low, low, exact=self._begins(point.low))
+            case Operator.LE | Operator.GT if point.exact and high is not None:
+                return Point(high, high, exact=self._ends(point.high))
+            case Operator.EQ | Operator.NE if point.exact:
+                return Point(low, high, exact=self._begins(point.low) and self._ends(point.high))
+            case _:
+                return Point(low, high, exact=False)
+
+    def prefix(self, prefix: bytes) -> tuple[bytes, bool]:
+        """How the result begins of every text that begins so; and whether that says the same.
+
+        Raises:
+            NotInvertible: the prefix is no UTF-8.
+        """
+        found = self._result(prefix)
+        assert isinstance(found, bytes)
+        return found, found == prefix
+
+    def _result(self, value: StorageValue | None) -> StorageValue | None:
+        try:
+            return None if value is None else self.evaluate(value)
+        except (ValueError, OverflowError):
+            raise NotInvertible("a value outside the calendar, or of text that is no UTF-8") from None
+
+    def _begins(self, value: StorageValue | None) -> bool:
+        """Whether no smaller value has the same result. Of text the results are beginnings."""
+        if isinstance(value, bytes):
+            return self._result(value) == value
+        return isinstance(value, int) and self._differ(value - 1, value)
+
+    def _ends(self, value: StorageValue | None) -> bool:
+        """Whether no greater value has the same result."""
+        if isinstance(value, bytes):
+            return self._differ(value, value + b"\0")
+        return isinstance(value, int) and self._differ(value, value + 1)
+
+    def _differ(self, one: StorageValue, other: StorageValue) -> bool:
+        try:
+            return self._result(one) != self._result(other)
+        except NotInvertible:
+            return False  # one of them lies behind the end of the calendar
+
+
+def in_storage(
+    evaluate: Evaluate, source: pa.DataType, result: pa.DataType
+) -> Callable[[StorageValue], StorageValue]:
+    """A function of values of the reference as one of values as columns of these types have them."""
+    before = _to_reference(source)
+    after: Evaluate = str.encode if is_string(result) else _unchanged
+    return lambda value: after(evaluate(before(value)))
+
+
+def _to_reference(source: pa.DataType) -> Evaluate:
+    if is_string(source):
+        return _decoded
+    if pa.types.is_timestamp(source):
+        return partial(_microseconds, nanoseconds(unit_of(source)))
+    return _unchanged
+
+
+def _unchanged(value: Any) -> Any:
+    return value
+
+
+def _decoded(value: bytes) -> str:
+    return value.decode()
+
+
+def _microseconds(unit: int, value: int) -> int:
+    return value * unit // 1000
+
+
+def written(arguments: Sequence[Argument]) -> Evaluate | None:
+    """`format`: where the pattern has longer periods before shorter ones, and none of them is left out."""
+    pattern = str(arguments[1].constant)
+    parts = tuple(pattern[at : at + 2] for at, sign in enumerate(pattern) if sign == "%")
+    if parts != _IN_ORDER[: len(parts)]:
+        return None
+    to_moment = _to_moment(arguments[0].type)
+    return lambda value: _formatted(pattern, to_moment(value))
+
+
+def _formatted(pattern: str, moment: int) -> str:
+    day = date_at(moment)
+    seconds = moment % DAY // 1_000_000
+    numbers = (day.year, day.month, day.day, seconds // 3600, seconds // 60 % 60, seconds % 60)
+    text = pattern
+    for part, number in zip(_IN_ORDER, numbers, strict=True):
+        text = text.replace(part, f"{number:04}" if part == "%Y" else f"{number:02}")
+    return text
+
+
+def year(arguments: Sequence[Argument]) -> Evaluate:
+    """The year of a moment."""
+    to_moment = _to_moment(arguments[0].type)
+    return lambda value: date_at(to_moment(value)).year
+
+
+def date(arguments: Sequence[Argument]) -> Evaluate:
+    """The date of a moment."""
+    to_moment = _to_moment(arguments[0].type)
+    return lambda value: to_moment(value) // DAY
+
+
+def truncated(arguments: Sequence[Argument]) -> Evaluate:
+    """`date_trunc`."""
+    unit, to_moment = str(arguments[0].constant), _to_moment(arguments[1].type)
+    return lambda value: start_of(unit, to_moment(value))
+
+
+def beginning(arguments: Sequence[Argument]) -> Evaluate | None:
+    """`substring` from the first character on: text is in the order of its characters."""
+    first, count = arguments[1].constant, arguments[2].constant
+    return (lambda value: value[:count]) if first == 1 else None
+
+
+def added(arguments: Sequence[Argument]) -> Evaluate | None:
+    """An integer and a constant."""
+    constant = next((each.constant for each in arguments if each.is_constant), None)
+    return None if not isinstance(constant, int) else lambda value: value + constant
+
+
+def subtracted(arguments: Sequence[Argument]) -> Evaluate | None:
+    """An integer less a constant, never a constant less an integer."""
+    constant = arguments[1].constant
+    return None if not isinstance(constant, int) else lambda value: value - constant
+
+
+def multiplied(arguments: Sequence[Argument]) -> Evaluate | None:
+    """An integer by a constant above zero (trap L7)."""
+    constant = next((each.constant for each in arguments if each.is_constant), None)
+    return None if not isinstance(constant, int) or constant <= 0 else lambda value: value * constant
+
+
+def _to_moment(type_: pa.DataType) -> Callable[[int], int]:
+    """Microseconds of a moment.
+
+    Raises (when it is called):
+        ValueError: the calendar does not have it.
+    """
+    return partial(_moment, DAY if pa.types.is_date(type_) else 1)
+
+
+def _moment(scale: int, value: int) -> int:
+    moment = value * scale
+    if not FIRST <= moment <= LAST:
+        raise ValueError("outside the calendar")
+    return moment
