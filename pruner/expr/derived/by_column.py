@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from pruner.expr.derived.function import Argument
-from pruner.expr.derived.rising import Evaluate, Rising, in_storage
+from pruner.expr.derived.function import Argument, Evaluate
+from pruner.expr.derived.rising import Rising, in_storage
 from pruner.expr.derived.rows import row_for
 from pruner.expr.nodes import Call, Column, Expr, Literal
 

@@ -9,16 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import pyarrow as pa
 
 from pruner.expr.engines import SqlEngine
 from pruner.expr.types import is_string, is_temporal
 from pruner.expr.values import LiteralValue
-
-if TYPE_CHECKING:
-    from pruner.expr.derived.rising import Evaluate
 
 DUCKDB, SPARK, TRINO = SqlEngine.DUCKDB, SqlEngine.SPARK, SqlEngine.TRINO
 
@@ -37,7 +34,9 @@ class Argument(NamedTuple):
 
 Accepts: TypeAlias = Callable[[Argument], bool]
 Result: TypeAlias = Callable[[Sequence[Argument]], pa.DataType]
-Rises: TypeAlias = "Callable[[Sequence[Argument]], Evaluate | None]"
+Evaluate: TypeAlias = Callable[[Any], Any]
+"""A function of a value of the reference (`rising`); ValueError where that lies outside the calendar."""
+Rises: TypeAlias = Callable[[Sequence[Argument]], Evaluate | None]
 """Gives the function of its one argument that is no constant, where that never falls; None where it may."""
 
 ANYWHERE: Final = "true"

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
@@ -26,11 +26,8 @@ from pruner.expr.types import is_string, unit_of
 
 if TYPE_CHECKING:
     from pruner.expr.bound import StorageValue
-    from pruner.expr.derived.function import Argument
+    from pruner.expr.derived.function import Argument, Evaluate
     from pruner.schema import Field
-
-Evaluate: TypeAlias = Callable[[Any], Any]
-"""A function of a value of the reference; ValueError where that lies outside the calendar."""
 
 _IN_ORDER: Final = ("%Y", "%m", "%d", "%H", "%M", "%S")
 """Parts of a pattern from the longest period to the shortest. Each has a fixed number of digits."""
