@@ -68,10 +68,11 @@ soak: $(READY) ## The plugin on the oldest Trino, then fuzz with new seeds again
 	while [ "$$(date +%s)" -lt "$$end" ]; do \
 		PRUNER_TEST_PROFILE=soak PRUNER_FUZZ_N=$(N) $(PYTEST) $(FUZZED) || exit 1; done
 
-api: $(READY) ## Write docs/api.md, functions.md and expressions.md anew from the code
+api: $(READY) ## Write docs/api.md, functions.md, expressions.md and the pictures anew from the code
 	@$(BIN)/python -m tools.api_page
 	@$(BIN)/python -m tools.functions_page
 	@$(BIN)/python -m tools.expressions_page
+	@$(BIN)/python -m tools.pictures
 
 bench: $(READY) ## Measure planning and scanning
 	@$(BIN)/python -m benchmarks

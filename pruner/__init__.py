@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from pruner.maintenance.compaction import CompactResult
     from pruner.maintenance.estimate import IndexEstimate
     from pruner.maintenance.inspection import IndexEntry
+    from pruner.maintenance.mapping import TableMap
     from pruner.maintenance.status import IndexStatus, TableStatus
     from pruner.planning.pinned import PinnedSnapshot
     from pruner.planning.plan import Plan
@@ -64,6 +65,7 @@ __all__ = [
     "StorageError",
     "Table",
     "TableError",
+    "TableMap",
     "TableStatus",
     "__version__",
     "open_table",
@@ -93,6 +95,7 @@ _HOMES = {
     "pruner.planning.plan": ("Plan",),
     "pruner.planning.report": ("FunnelStep",),
     "pruner.planning.row_reader": ("read_rows", "row_groups"),
+    "pruner.maintenance.mapping": ("TableMap",),
     "pruner.maintenance.status": ("IndexStatus", "TableStatus"),
     "pruner.planning.pinned": ("PinnedSnapshot",),
     "pruner.table": ("Table",),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -13,16 +12,15 @@ from pruner.maintenance.build import Indexing, RefreshResult, is_forced
 from pruner.maintenance.compaction import Compaction, CompactResult
 from pruner.maintenance.doctor import examine
 from pruner.maintenance.inspection import entries
+from pruner.maintenance.mapping import Cartographer
 from pruner.maintenance.status import TableStatus, index_status, measured
 from pruner.maintenance.verification import changed_files, partition_stats_problems
 from pruner.metadata.grace import checked_grace
 from pruner.metadata.last_snapshot import LastSnapshot
 from pruner.metadata.segment_cache import SegmentCache
-from pruner.metadata.table import MetadataTable
 from pruner.pipeline.runners import LOCAL, runner_for
 from pruner.planning.pinned import PinnedSnapshot
 from pruner.planning.views import Views
-from pruner.storage.opening import open_store
 from pruner.tables.detect import open_table_source
 
 if TYPE_CHECKING:
@@ -30,49 +28,15 @@ if TYPE_CHECKING:
     from pruner.expr.semantics import Semantics
     from pruner.maintenance.doctor import Finding
     from pruner.maintenance.inspection import IndexEntry
+    from pruner.maintenance.mapping import TableMap
     from pruner.metadata.cleanup import OutOfUse
     from pruner.metadata.definitions import IndexDefinition
+    from pruner.metadata.table import MetadataTable
     from pruner.pipeline.requests import Progress
     from pruner.pipeline.runners import Run
     from pruner.planning.plan import Plan
     from pruner.schema import TableSchema
     from pruner.tables.source import TableSource
-
-METADATA_SUFFIX = ".pruner"
-"""What is appended to the first root to get the place of the metadata table: beside the table, never inside it."""
-
-
-def open_places(
-    uri: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
-    *,
-    storage_options: Mapping[str, str] | None = None,
-    index_uri: str | None = None,
-    max_staleness: float = 0.0,
-    files: str | None = None,
-    index_memory: int = INDEX_MEMORY,
-    hudi_indexes: bool = True,
-) -> Table:
-    """Open a table of Hudi or Parquet files by its place alone, whatever `pruner.toml` says of it.
-
-    Args:
-        uri: path or URI of the table's root, or several roots of one Parquet table.
-        storage_options: options of the store (keys as `obstore` knows them).
-        index_uri: place of the metadata table; `<first root>.pruner` unless given.
-        max_staleness: age in seconds up to which a look at the table may be reused; 0 looks before every plan.
-        files: "immutable" where no file ever changes in place.
-        index_memory: bytes of index records that are held at most, and read for one predicate from one index.
-        hudi_indexes: whether the indexes of Hudi's own metadata table are used.
-
-    Raises:
-        TableError: there is no such path, it is not a table, or its format is not supported.
-        StorageError: the store refuses to be read.
-    """
-    roots = [os.fspath(root) for root in ([uri] if isinstance(uri, (str, os.PathLike)) else uri)]
-    options = dict(storage_options or {})
-    source = open_table_source(roots, options, immutable=files is not None)
-    place = index_uri or source.root.rstrip("/") + METADATA_SUFFIX
-    metadata = MetadataTable(open_store(place, options))
-    return Table(source, metadata, place, max_staleness, index_memory, hudi_indexes=hudi_indexes)
 
 
 class Table:
@@ -319,6 +283,21 @@ class Table:
             )
         definition = view.state.required(index, self.uri)
         return entries(definition, view.state, view.snapshot, self._segments, prefix, positions)
+
+    def map(self, columns: str | Sequence[str] = ()) -> TableMap:
+        """Tell which slices each index covers, and how far the ranges of columns overlap over the slices.
+
+        Args:
+            columns: column paths; those that have an index of ranges unless given. Ranges that no index knows come from
+                the footers of at most 2,000 files.
+
+        Raises:
+            SchemaError: no such column.
+            IndexDefinitionError: a column is of a type without ranges.
+        """
+        view = self._views.current()
+        drawn = Cartographer(view.snapshot, view.state, self._segments, self.storage_options)
+        return drawn.table(self.uri, [columns] if isinstance(columns, str) else list(columns))
 
     def verify(self, *, files: bool = False) -> list[str]:
         """Check every stored byte of the metadata table against its checksum; one sentence for each fault.

@@ -55,7 +55,7 @@ class TableSettings:
 
     def open(self) -> Table:
         """Open the table: see `pruner.open_table`."""
-        from pruner.table import open_places
+        from pruner.opening import open_places
 
         return open_places(
             self.uris[0] if len(self.uris) == 1 else self.uris,

@@ -77,6 +77,10 @@ ZoneOption = Annotated[
     str | None,
     typer.Option("--zone", metavar="ZONE", help="Time zone of the session, for example Europe/Berlin."),
 ]
+HtmlOption = Annotated[
+    str | None,
+    typer.Option("--html", metavar="FILE", help="Write a page to this file instead; - is standard output."),
+]
 AsOfOption = Annotated[
     str | None,
     typer.Option("--as-of", metavar="INSTANT", help="Plan on the table as of this instant (Hudi)."),

@@ -5,7 +5,10 @@ from __future__ import annotations
 import sys
 from contextlib import contextmanager
 from itertools import chain, islice
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from pruner.errors import StorageError
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Sequence
@@ -26,6 +29,19 @@ def print_json(value: Any) -> None:
 def write_line(text: str) -> None:
     """Write a line to standard output."""
     sys.stdout.write(text + "\n")
+
+
+def write_page(place: str, page: str) -> None:
+    """Write a page to a file, or to standard output for `-`; says where it is."""
+    if place == "-":
+        write_line(page)
+        return
+    try:
+        Path(place).write_text(page, encoding="utf-8")
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise StorageError(f"cannot write {place!r}: {reason}") from error
+    write_line(f"written to {printable(place)}")
 
 
 def print_columns(header: Sequence[str], rows: Iterable[Sequence[object]]) -> int:

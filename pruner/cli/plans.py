@@ -11,6 +11,7 @@ from pruner.cli.options import (
     AsOfOption,
     DialectOption,
     Files,
+    HtmlOption,
     Output,
     OutputOption,
     WhereOption,
@@ -19,7 +20,7 @@ from pruner.cli.options import (
     given_text,
     on_table,
 )
-from pruner.cli.output import megabytes, printable, write_line
+from pruner.cli.output import megabytes, printable, write_line, write_page
 from pruner.expr.engines import REFERENCE_ENGINE, SqlEngine
 
 if TYPE_CHECKING:
@@ -63,10 +64,14 @@ def explain(
     dialect: DialectOption = _REFERENCE,
     zone: ZoneOption = None,
     as_of: AsOfOption = None,
+    html: HtmlOption = None,
     output: OutputOption = Output.TEXT,
 ) -> None:
     """Show what each clause and index dropped."""
     made = _plan(table, where, dialect, zone, as_of)
+    if html is not None:
+        write_page(html, made.to_html())
+        return
     if output is Output.JSON:
         write_line(made.to_json())
         return

@@ -41,6 +41,8 @@ from pruner.indexes.optional import (
 from pruner.indexes.registry import index_type
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from numpy.typing import NDArray
 
     from pruner.evidence.own import OwnStatistics
@@ -105,6 +107,18 @@ class SnapshotEvidence:
             if found is None:
                 found = self._loaded[about] = self._load(about)
             return found
+
+    def whole(self, about: Field, using: str) -> Iterator[tuple[str, Evidence]]:
+        """The evidence about one field of each index of a type, by its name, from all records read at once."""
+        for definition in self._state.definitions if self._state else ():
+            kind = usable_type(definition)
+            if definition.using != using or isinstance(kind, str) or not self._is_about(definition, about):
+                continue
+            assert self._state is not None
+            entries = [entry for entry in self._state.segments_of(definition) if entry.field == about.path]
+            evidence = self._whole(definition, entries, kind, about, Sources())
+            if evidence is not None:
+                yield definition.name, evidence
 
     def _load(self, about: Field) -> Sources:
         found = Sources()

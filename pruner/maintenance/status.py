@@ -110,7 +110,7 @@ def index_status(
     refused: Counter[str] = Counter()
     uncovered: dict[str, int] = {}
     try:
-        covered = _covered(entries, state, snapshot, segments)
+        covered = covered_slices(definition, state, snapshot, segments)
         refusing = np.zeros(len(snapshot), np.bool_)
         if isinstance(kind, RefusingIndexType):
             refusing = _refused(kind, entries, state, snapshot, segments, refused)
@@ -152,10 +152,15 @@ def _left_out(definition: IndexDefinition, snapshot: Snapshot, kind: IndexType |
     return {render_column_path(path): sentence for path, sentence in found.items()}
 
 
-def _covered(
-    entries: tuple[SegmentEntry, ...], state: State, snapshot: Snapshot, segments: SegmentCache
+def covered_slices(
+    definition: IndexDefinition, state: State, snapshot: Snapshot, segments: SegmentCache
 ) -> NDArray[np.bool_]:
-    """Slices with a record for each of the index's columns."""
+    """Slices with a record for each of the index's columns.
+
+    Raises:
+        FormatError, StorageError: records cannot be read.
+    """
+    entries = state.segments_of(definition)
     by_field: dict[tuple[str, ...], NDArray[np.bool_]] = {}
     for entry in entries:
         mask = by_field.setdefault(entry.field or (), np.zeros(len(snapshot), np.bool_))

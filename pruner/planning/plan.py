@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from pruner.errors import TableError
+from pruner.planning.page import plan_page
 from pruner.planning.python_engines import scan_with
 from pruner.planning.report import FileDetail, FunnelStep, PlanFacts, report_json, report_text
 from pruner.tables.snapshot import SliceSequence
@@ -234,6 +235,14 @@ class Plan:
     def explain(self) -> str:
         """Return the report as text for people."""
         return report_text(self._facts)
+
+    def to_html(self) -> str:
+        """Return the report as a page that stands for itself, with a strip for each clause (docs/seeing.md)."""
+        return plan_page(self._facts, whole=True)
+
+    def _repr_html_(self) -> str:
+        """The same for notebooks."""
+        return plan_page(self._facts, whole=False)
 
     def __repr__(self) -> str:
         return f"<Plan {self.kept} of {self.total} slices: {self.predicate[:80]}>"

@@ -56,6 +56,7 @@ class _Progress:
 
     survivors: Survivors
     steps: list[FunnelStep] = field(default_factory=list[FunnelStep])
+    clauses: list[BoundExpr] = field(default_factory=list["BoundExpr"])
     fallbacks: dict[str, None] = field(default_factory=dict[str, None])
     dropped: dict[str, int] = field(default_factory=dict[str, int])
 
@@ -63,6 +64,7 @@ class _Progress:
         """Drop of the survivors what is not in `keep` and add the step to the funnel."""
         considered = self.survivors.left
         self.survivors.keep(keep, len(self.steps) + 1)
+        self.clauses.append(clause)
         for index in answered:
             self.dropped[index] = self.dropped.get(index, 0) + considered - self.survivors.left
         self.steps.append(
@@ -80,12 +82,14 @@ class _Progress:
         """Add a step for indexes that are not asked, with the reason."""
         left, names = self.survivors.left, "+".join(indexes)
         using = "+".join(dict.fromkeys(indexes.values()))
+        self.clauses.append(clause)
         self.steps.append(FunnelStep(describe(clause), names, using, left, 0, left, f"not asked: {reason}"))
         self.fallbacks[f"index {names} is not asked: {reason}"] = None
 
     def skip(self, clause: BoundExpr, reason: str) -> None:
         """Add a step that could drop nothing, with the reason."""
         left = self.survivors.left
+        self.clauses.append(clause)
         self.steps.append(FunnelStep(describe(clause), NO_INDEX, NO_INDEX, left, 0, left, reason))
         self.fallbacks[reason] = None
 
@@ -153,6 +157,7 @@ class Planner:
             fallbacks=tuple(progress.fallbacks),
             planning_seconds=time.perf_counter() - started,
             costs=lambda: [each for name in progress.dropped if (each := self.cost(name)) is not None],
+            gaps=partial(_gaps, progress, evidence),
         )
         return Plan(
             facts,
@@ -248,6 +253,21 @@ class Planner:
         refuted = refuted | possible(predicate, Outcome.NULL, combined.leaf, combined.count)
         # Merging drops and combines rows, so nothing is claimed of all rows of a slice with log files.
         return ~refuted & self._snapshot.coverable & ~self._snapshot.has_logs
+
+
+def _gaps(progress: _Progress, evidence: Focus, number: int) -> Mask | None:
+    """The slices of which the indexes of a step have no usable record; all of them where no index answered."""
+    step, clause = progress.steps[number - 1], progress.clauses[number - 1]
+    if step.index == NO_INDEX:
+        return np.full(progress.survivors.total, step.uncovered > 0)
+    names = step.index.split("+")
+    masks = [
+        source.uncovered
+        for field_ in {leaf.field for leaf in leaves(clause)}
+        for source in evidence.sources(field_).usable
+        if source.index in names and source.uncovered is not None
+    ]
+    return np.logical_or.reduce(masks) if masks else None
 
 
 def _left_open(index: str, slices: int) -> str:

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from pruner.planning.survivors import Survivors
     from pruner.tables.snapshot import Snapshot
 
+    Mask = NDArray[np.bool_]
+
 REPORT_FORMAT = 1
 
 SHOWN_PREDICATE = 2000
@@ -58,6 +60,8 @@ class PlanFacts:
     fallbacks: tuple[str, ...]
     planning_seconds: float
     costs: Callable[[], list[IndexCost]] = list
+    gaps: Callable[[int], Mask | None] = lambda _: None
+    """For the number of a step (from 1) the slices without a usable record in it; None where there is none."""
 
     @cached_property
     def ordinals(self) -> NDArray[np.intp]:
@@ -73,6 +77,11 @@ class PlanFacts:
     def dropped_by(self) -> NDArray[np.int32]:
         """For each slice the number of the step (from 1) that dropped it; 0 where it stays."""
         return self.survivors.dropped_by()
+
+    def uncovered_in(self, number: int) -> Mask:
+        """Slices of which no index that was asked in a step (numbered from 1) has a usable record."""
+        found = self.gaps(number)
+        return np.zeros(len(self.snapshot), np.bool_) if found is None else found
 
     @cached_property
     def bytes_total(self) -> int:
@@ -156,7 +165,6 @@ def _file_rows(facts: PlanFacts, files: FileDetail) -> Iterator[dict[str, Any]]:
     slices = facts.snapshot.slices
     for ordinal in np.flatnonzero(chosen):
         entry = slices[int(ordinal)]
-        step = int(facts.dropped_by[ordinal])
         yield {
             "partition_path": entry.partition_path,
             "file_id": entry.file_id,
@@ -164,11 +172,13 @@ def _file_rows(facts: PlanFacts, files: FileDetail) -> Iterator[dict[str, Any]]:
             "log_files": list(entry.log_files),
             "size": entry.size,
             "kept": bool(facts.kept_mask[ordinal]),
-            "why": _why(facts, int(ordinal), step),
+            "why": why(facts, int(ordinal)),
         }
 
 
-def _why(facts: PlanFacts, ordinal: int, step: int) -> str:
+def why(facts: PlanFacts, ordinal: int) -> str:
+    """Why one slice is read, or left out."""
+    step = int(facts.dropped_by[ordinal])
     if step:
         dropped = facts.steps[step - 1]
         return f"dropped by {dropped.index}: no row can satisfy {dropped.clause}"

@@ -6,7 +6,7 @@ are known, and they leave no room for the outcome.
 
 from __future__ import annotations
 
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, assert_never
 
 import numpy as np
@@ -17,9 +17,11 @@ from pruner.expr.patterns import successor
 from pruner.expr.semantics import NanOrder
 from pruner.indexes.column_stats.intervals import Intervals, also
 from pruner.indexes.column_stats.runs import Runs
+from pruner.indexes.column_stats.shown import bound_text
 from pruner.indexes.columns.answerable import is_answerable
 from pruner.indexes.columns.moments import is_rounded, may_overflow
 from pruner.indexes.columns.reading import union
+from pruner.indexes.ranges import Ranges
 from pruner.verdict import Outcome
 
 if TYPE_CHECKING:
@@ -65,6 +67,17 @@ class ColumnStatsEvidence:
                 return self._answer(semantics, at).of_values(leaf, outcome)
             case _:
                 assert_never(leaf)
+
+    def ranges(self) -> Ranges:
+        """See `RangingEvidence.ranges`."""
+        s = self._statistics
+        known = s.covered & s.can_hold_numbers
+        for is_open in (s.low_open, s.high_open):
+            if is_open is not None:
+                known = known & ~is_open
+        at = np.flatnonzero(known)
+        shown = partial(bound_text, order=s.order, type_=self._field.type)
+        return Ranges(at, s.low[at], s.high[at], shown)
 
     def _answer(self, semantics: Semantics, at: NDArray[np.intp] | None) -> _Answer:
         unread = self._unread_bounds(semantics)

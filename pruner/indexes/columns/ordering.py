@@ -145,6 +145,11 @@ class RankOrder:
         # Both ends of `=` ask for one value, and so may the next statement.
         self._look_up = lru_cache(maxsize=_REMEMBERED)(partial(_keys, self._values))
 
+    def value(self, key: int) -> bytes | int:
+        """The bound at a rank, or the nearest one: bytes, or an integer in the domain of decimals."""
+        found = self._values[max(0, min(len(self._values) - 1, key))]
+        return int.from_bytes(found, "big") - _DECIMAL_OFFSET if self._decimals else found
+
     def serves(self, value: StorageValue) -> bool:
         """Byte strings, or integers where the domain is that of decimals."""
         return isinstance(value, int if self._decimals else bytes)

@@ -1,0 +1,245 @@
+"""A map of a table: which slices each index covers, and how far the ranges of a column overlap over the slices.
+
+Where many ranges hold a value, a search for it reads many files, whatever ranges are indexed: the table is not
+clustered by that column. Sorting it would help more than any index of ranges.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from pruner.errors import PrunerError
+from pruner.evidence.snapshot import SnapshotEvidence
+from pruner.expr.identifier import parse_column_path, render_column_path
+from pruner.indexes.ranges import RangingEvidence
+from pruner.indexes.registry import index_type
+from pruner.maintenance.status import covered_slices
+from pruner.pipeline.requests import BuildRequest, Chunk
+from pruner.pipeline.slices import run_chunk
+from pruner.showing.strips import Cell, Fate, letters, strip
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from numpy.typing import NDArray
+
+    from pruner.indexes.ranges import Ranges
+    from pruner.metadata.segment_cache import SegmentCache
+    from pruner.metadata.state import State
+    from pruner.schema import Field
+    from pruner.tables.snapshot import Snapshot
+
+RANGES = "column_stats"
+"""The index type whose records are ranges."""
+
+FOOTERS = 2000
+"""Files at most whose footers are read for a column that no index has ranges of."""
+
+PLACES = 60
+"""Parts into which the values of a column are divided."""
+
+DRAWN_SLICES = 40
+"""Slices whose ranges are drawn."""
+
+CLUSTERED = 0.1
+UNCLUSTERED = 0.5
+"""Share of the files that a search for one value reads: up to the first it is clustered, from the second on not."""
+
+COVERED = Fate("C", "covered", "kept")
+UNCOVERED = Fate("U", "not covered: to be refreshed, or left out by the index", "uncovered")
+UNSETTLED = Fate("X", "unsettled or unreadable, so no index may cover it", "dropped")
+
+
+@dataclass(frozen=True, slots=True)
+class IndexMap:
+    """One index over all slices: the cells of its strip, and why they cannot be told where it is damaged."""
+
+    name: str
+    using: str
+    cells: tuple[Cell, ...]
+    problem: str | None = None
+
+    @property
+    def strip(self) -> str:
+        """The strip as letters."""
+        return letters(self.cells)
+
+
+@dataclass(frozen=True, slots=True)
+class DrawnRange:
+    """The range of one slice: its file, the parts of all values in which it begins and ends, and the values."""
+
+    file: str
+    first: int
+    last: int
+    low: str
+    high: str
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnMap:
+    """The ranges of one column.
+
+    `source` says where they come from, and `known` of how many slices. A search for one value reads `depth` files on
+    average, as far as ranges tell, and `deepest` at most. The values are divided into parts of the same number of
+    bounds: `overlaps` counts the slices that reach into each, `starts` has the least value of each.
+    """
+
+    column: str
+    source: str
+    known: int
+    depth: float
+    deepest: int
+    overlaps: tuple[int, ...]
+    starts: tuple[str, ...]
+    drawn: tuple[DrawnRange, ...]
+
+    @property
+    def verdict(self) -> str:
+        """Whether the files are clustered by the column, in a sentence."""
+        if self.known < 2:
+            return "too few files have a known range to tell"
+        share = self.depth / self.known
+        reads = f"a search for one value reads about {self.depth:,.1f} of {self.known:,} files"
+        if share <= CLUSTERED or self.depth < 2:
+            return f"clustered: {reads}"
+        return f"{'not' if share >= UNCLUSTERED else 'partly'} clustered: {reads}"
+
+
+@dataclass(frozen=True, slots=True)
+class TableMap:
+    """A table with its indexes, slice by slice, and the ranges of some of its columns."""
+
+    uri: str
+    slices: int
+    bytes: int
+    indexes: tuple[IndexMap, ...]
+    columns: tuple[ColumnMap, ...]
+
+
+class Cartographer:
+    """Draws maps of one snapshot under one state of its metadata table."""
+
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        state: State | None,
+        segments: SegmentCache,
+        storage_options: Mapping[str, str],
+    ) -> None:
+        self._snapshot = snapshot
+        self._state = state
+        self._segments = segments
+        self._storage_options = storage_options
+        self._evidence = SnapshotEvidence(snapshot, state, segments)
+
+    def table(self, uri: str, columns: list[str]) -> TableMap:
+        """Map the table, and some columns of it: those that have an index of ranges unless any is named.
+
+        Raises:
+            SchemaError: there is no such column.
+            IndexDefinitionError: a column is of a type without ranges.
+        """
+        schema = self._snapshot.schema
+        fields = [schema.find(parse_column_path(text)) for text in columns] or list(self._ranged_fields())
+        found = tuple(mapped for field in fields if (mapped := self._column(field)) is not None)
+        return TableMap(
+            uri, len(self._snapshot), int(self._snapshot.sizes.sum()), tuple(self._coverage()), found
+        )
+
+    def _coverage(self) -> Iterator[IndexMap]:
+        for definition in self._state.definitions if self._state else ():
+            assert self._state is not None
+            codes = np.where(self._snapshot.coverable, 1, 2)
+            try:
+                codes[covered_slices(definition, self._state, self._snapshot, self._segments)] = 0
+            except PrunerError as error:
+                yield IndexMap(definition.name, definition.using, (), str(error))
+                continue
+            cells = strip(codes, (COVERED, UNCOVERED, UNSETTLED))
+            yield IndexMap(definition.name, definition.using, tuple(cells))
+
+    def _ranged_fields(self) -> Iterator[Field]:
+        """The columns that indexes of ranges are on, in the order of the schema."""
+        definitions = self._state.definitions if self._state else ()
+        ranged = [each for each in definitions if each.using == RANGES and each.form is None]
+        named = {binding.path for each in ranged for binding in each.fields}
+        for field in self._snapshot.schema.fields:
+            if field.path in named:
+                yield field
+
+    def _column(self, field: Field) -> ColumnMap | None:
+        for name, evidence in self._evidence.whole(field, RANGES):
+            if isinstance(evidence, RangingEvidence):
+                return self._drawn(field, evidence.ranges(), f"index {name}")
+        return self._from_footers(field)
+
+    def _from_footers(self, field: Field) -> ColumnMap | None:
+        kind = index_type(RANGES)
+        kind.check(field, {})
+        at = np.flatnonzero(self._snapshot.coverable)
+        chosen = at[np.unique(np.linspace(0, len(at) - 1, min(FOOTERS, len(at))).round().astype(np.intp))]
+        request = BuildRequest(kind, field, {}, field.name)
+        chunk = Chunk(0, self._snapshot.to_read(chosen))
+        records = run_chunk(chunk, self._storage_options, [request]).tables[0] if len(chosen) else None
+        if records is None:
+            return None
+        evidence = kind.load(records, len(chosen), field)
+        assert isinstance(evidence, RangingEvidence)
+        ranges = evidence.ranges()
+        source = f"the footers of {len(chosen):,} of {len(self._snapshot):,} files"
+        return self._drawn(field, ranges._replace(slices=chosen[ranges.slices]), source)
+
+    def _drawn(self, field: Field, ranges: Ranges, source: str) -> ColumnMap:
+        lows, highs = np.sort(ranges.low), np.sort(ranges.high)
+        bounds = np.concatenate([lows, highs])
+        depths = _holding(bounds, bounds, lows, highs)
+        places, firsts, lasts = _places(bounds)
+        begins = np.searchsorted(places, ranges.low, side="right") - 1
+        ends = np.searchsorted(places, ranges.high, side="right") - 1
+        order = np.lexsort((ranges.high, ranges.low))
+        shown = order[
+            np.unique(np.linspace(0, len(order) - 1, min(DRAWN_SLICES, len(order))).round().astype(np.intp))
+        ]
+        return ColumnMap(
+            column=render_column_path(field.path),
+            source=source,
+            known=len(lows),
+            depth=float(depths.mean()) if len(depths) else 0.0,
+            deepest=int(depths.max(initial=0)),
+            overlaps=tuple(_holding(lasts, firsts, lows, highs).tolist()),
+            starts=tuple(map(ranges.text, places.tolist())),
+            drawn=tuple(
+                DrawnRange(
+                    self._file(int(ranges.slices[i])),
+                    int(begins[i]),
+                    int(ends[i]),
+                    ranges.text(ranges.low[i]),
+                    ranges.text(ranges.high[i]),
+                )
+                for i in shown
+            ),
+        )
+
+    def _file(self, ordinal: int) -> str:
+        entry = self._snapshot.slices[ordinal]
+        return (entry.base_file or entry.file_id).rpartition("/")[2]
+
+
+def _holding(
+    to: NDArray[Any], since: NDArray[Any], lows: NDArray[Any], highs: NDArray[Any]
+) -> NDArray[np.intp]:
+    """How many ranges, whose ends are given in order, reach into each of the intervals [since, to]."""
+    begun = np.searchsorted(lows, to, side="right")
+    return begun - np.searchsorted(highs, since, side="left")
+
+
+def _places(bounds: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+    """Parts of the distinct bounds, as many in each: where each part begins, its first and its last bound."""
+    distinct = np.unique(bounds)
+    count = min(PLACES, len(distinct))
+    edges = np.linspace(0, len(distinct), count + 1).round().astype(np.intp)
+    return distinct[edges[:-1]], distinct[edges[:-1]], distinct[edges[1:] - 1]

@@ -1,0 +1,51 @@
+"""Opening a table by its place alone."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from pruner.limits import INDEX_MEMORY
+from pruner.metadata.table import MetadataTable
+from pruner.storage.opening import open_store
+from pruner.table import Table
+from pruner.tables.detect import open_table_source
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+METADATA_SUFFIX = ".pruner"
+"""What is appended to the first root to get the place of the metadata table: beside the table, never inside it."""
+
+
+def open_places(
+    uri: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+    *,
+    storage_options: Mapping[str, str] | None = None,
+    index_uri: str | None = None,
+    max_staleness: float = 0.0,
+    files: str | None = None,
+    index_memory: int = INDEX_MEMORY,
+    hudi_indexes: bool = True,
+) -> Table:
+    """Open a table of Hudi or Parquet files by its place alone, whatever `pruner.toml` says of it.
+
+    Args:
+        uri: path or URI of the table's root, or several roots of one Parquet table.
+        storage_options: options of the store (keys as `obstore` knows them).
+        index_uri: place of the metadata table; `<first root>.pruner` unless given.
+        max_staleness: age in seconds up to which a look at the table may be reused; 0 looks before every plan.
+        files: "immutable" where no file ever changes in place.
+        index_memory: bytes of index records that are held at most, and read for one predicate from one index.
+        hudi_indexes: whether the indexes of Hudi's own metadata table are used.
+
+    Raises:
+        TableError: there is no such path, it is not a table, or its format is not supported.
+        StorageError: the store refuses to be read.
+    """
+    roots = [os.fspath(root) for root in ([uri] if isinstance(uri, (str, os.PathLike)) else uri)]
+    options = dict(storage_options or {})
+    source = open_table_source(roots, options, immutable=files is not None)
+    place = index_uri or source.root.rstrip("/") + METADATA_SUFFIX
+    metadata = MetadataTable(open_store(place, options))
+    return Table(source, metadata, place, max_staleness, index_memory, hudi_indexes=hudi_indexes)

@@ -1,0 +1,128 @@
+"""HTML that stands for itself: elements made by calls, every text escaped, one style sheet inside, no script.
+
+What a page shows comes from file names, predicates and data, which may hold anything. Only `element` makes markup, so
+text can get into a page in one way: escaped.
+"""
+
+from __future__ import annotations
+
+from html import escape
+from typing import TYPE_CHECKING, TypeAlias
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+
+class Markup(str):
+    """HTML as it goes into a page; any other string is text, and is escaped."""
+
+    __slots__ = ()
+
+
+Content: TypeAlias = "Markup | str | int"
+
+_EMPTY = frozenset(["br", "col", "meta"])
+"""Elements that have no end tag."""
+
+_STYLE = """
+body { font: 1rem/1.5 system-ui, sans-serif; max-width: 72rem; margin: 2rem auto; padding: 0 1rem;
+       color: #111; background: #fff; }
+h1 { font-size: 1.4rem; } h2 { font-size: 1.15rem; margin-top: 2rem; }
+table { border-collapse: collapse; } caption { text-align: left; font-weight: 600; padding: .3rem 0; }
+th, td { border: 1px solid #767676; padding: .2rem .6rem; text-align: left; vertical-align: top; }
+td.number { text-align: right; font-variant-numeric: tabular-nums; }
+td, dd, code { overflow-wrap: anywhere; }
+dt { font-weight: 600; } dd { margin: 0 0 .4rem 1rem; }
+.strip, .bars { font: .8rem/1.3 ui-monospace, monospace; }
+.strip { display: flex; flex-wrap: wrap; }
+.strip span { flex: 0 0 1.1em; text-align: center; border: 1px solid #767676; margin: 0 -1px -1px 0; }
+.kept { background: #fff; font-weight: 700; }
+.dropped { background: repeating-linear-gradient(45deg, #d8d8d8 0 2px, #fff 2px 6px); }
+.uncovered { background: radial-gradient(#999 20%, #fff 22%) 0 0/5px 5px; }
+.before { background: #fff; color: #595959; }
+.bars { white-space: pre; overflow-x: auto; }
+"""
+
+
+def element(tag: str, *content: Content, **attributes: str | None) -> Markup:
+    """An element with what is in it; texts and values of attributes are escaped.
+
+    Args:
+        tag: its name.
+        content: texts and other elements.
+        attributes: by name, without the underscore at the end of `class_`; `_` stands for `-`. None leaves one out.
+    """
+    opened = "".join(
+        f' {name.rstrip("_").replace("_", "-")}="{escape(value)}"'
+        for name, value in attributes.items()
+        if value is not None
+    )
+    if tag in _EMPTY:
+        return Markup(f"<{tag}{opened}>")
+    return Markup(f"<{tag}{opened}>{joined(content)}</{tag}>")
+
+
+def joined(content: Iterable[Content]) -> Markup:
+    """Texts and elements one after the other."""
+    return Markup("".join(each if isinstance(each, Markup) else escape(str(each)) for each in content))
+
+
+def table(caption: str, header: Sequence[str], rows: Iterable[Sequence[Content | None]]) -> Markup:
+    """A table whose first cell of each row says what the row is about; None is an empty cell."""
+    head = element("tr", *(element("th", name, scope="col") for name in header))
+    body = [
+        element("tr", element("th", *_content(first), scope="row"), *map(_cell, rest))
+        for first, *rest in rows
+    ]
+    return element(
+        "table", element("caption", caption), element("thead", head), element("tbody", joined(body))
+    )
+
+
+def _cell(value: Content | None) -> Markup:
+    is_number = isinstance(value, int)
+    shown = f"{value:,}" if is_number else value
+    return element("td", *_content(shown), class_="number" if is_number else None)
+
+
+def _content(value: Content | None) -> tuple[Content, ...]:
+    return () if value is None else (value,)
+
+
+def described(facts: Iterable[tuple[str, Content]]) -> Markup:
+    """A list of names, each with its value."""
+    return element("dl", *(joined([element("dt", name), element("dd", value)]) for name, value in facts))
+
+
+def listed(heading: str, sentences: Sequence[str], most: int = 50) -> Markup:
+    """A section with a list of sentences; nothing where there is none, and the number of those after the first ones."""
+    if not sentences:
+        return Markup()
+    items = [element("li", sentence) for sentence in sentences[:most]]
+    if len(sentences) > most:
+        items.append(element("li", f"and {len(sentences) - most:,} more"))
+    return section(heading, element("ul", *items))
+
+
+def section(heading: str, *content: Content) -> Markup:
+    """A part of a page under its heading."""
+    return element("section", element("h2", heading), *content)
+
+
+def document(title: str, *content: Content) -> str:
+    """A whole page."""
+    head = element(
+        "head",
+        element("meta", charset="utf-8"),
+        element("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        element("title", title),
+        element("style", Markup(_STYLE)),
+    )
+    body = element("body", element("main", element("h1", title), *content))
+    return f"<!DOCTYPE html>\n{element('html', head, body, lang='en')}\n"
+
+
+def fragment(title: str, *content: Content) -> str:
+    """The same for a notebook, which shows it in a page of its own making."""
+    inside = element("style", Markup(_STYLE.replace("body {", ".pruner {")))
+    return element("div", inside, element("h1", title), *content, class_="pruner")

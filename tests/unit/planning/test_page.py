@@ -1,0 +1,165 @@
+"""A plan as a page: what it shows, that nothing in it can break out of it, and that it stays small."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import pruner
+from pruner.expr.semantics import Semantics
+from pruner.planning.page import plan_page
+from pruner.planning.report import FunnelStep, PlanFacts
+from pruner.planning.survivors import Survivors
+from pruner.schema import TableSchema
+from pruner.tables.snapshot import Partitions, Snapshot
+from tests.support.pages import Page, assert_stands_for_itself
+from tests.support.parquet_tables import write_file
+
+HOSTILE = """<script>alert(1)</script>'"&<img src=x onerror=alert(1)>"""
+
+
+def settled(path: Path) -> None:
+    """A file that was just written may still change within the clock's granularity."""
+    os.utime(path, (1_600_000_000, 1_600_000_000))
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> pruner.Table:
+    """Ten files with ten numbers each; `city` has two values, one for each half; the last file is not indexed."""
+    for number in range(9):
+        values = range(number * 10, number * 10 + 10)
+        cities = ["ulm" if number < 5 else "bonn"] * 10
+        settled(write_file(tmp_path / "t" / f"{number}.parquet", d=values, city=cities))
+    opened = pruner.open_table(tmp_path / "t")
+    opened.create_index("stats", on="*")
+    settled(write_file(tmp_path / "t" / "9.parquet", d=range(90, 100), city=["rom"] * 10))
+    return opened
+
+
+def strips(page: Page) -> list[str]:
+    return [each.text for each in page.all("div", class_="strip")]
+
+
+def test_each_clause_has_a_strip_of_all_slices(table: pruner.Table) -> None:
+    plan = table.plan("d >= 20 AND city = 'bonn'")
+    page = Page(plan.to_html())
+    assert_stands_for_itself(page)
+    assert plan.kept == 5
+    assert strips(page) == ["AAKKKKKKKU", "··BBBKKKKU"]
+    assert page.rows("Clauses") == [
+        ["1", "d >= 20", "stats", "column_stats", "8", "2", "1", ""],
+        ["2", "city = 'bonn'", "stats", "column_stats", "5", "3", "1", ""],
+    ]
+    labels = [each.attributes["aria-label"] for each in page.all("div", class_="strip")]
+    assert labels[0] is not None
+    assert labels[0].endswith(
+        "2 dropped in step 1 by stats, 7 kept: a row may match, 1 kept: the index has no usable record"
+    )
+    legend = [letter for letter, _ in page.rows("Letters")]
+    assert legend == ["A", "K", "U", "·", "B"]
+
+
+def test_files_are_named_with_the_reason(table: pruner.Table) -> None:
+    page = Page(table.plan("d >= 80").to_html())
+    rows = page.rows("The first 50 slices")
+    assert [Path(file).name for file, _, _ in rows] == ["8.parquet", "9.parquet"] + [
+        f"{n}.parquet" for n in range(8)
+    ]
+    assert rows[0][2] == "kept: a row may match"
+    assert rows[-1][2] == "dropped by stats: no row can satisfy d >= 80"
+
+
+def test_what_no_index_answers_is_kept_and_says_why(table: pruner.Table) -> None:
+    page = Page(table.plan("d % 7 = 3").to_html())
+    assert strips(page) == ["UUUUUUUUUU"]
+    (row,) = page.rows("Clauses")
+    assert row[-1]
+    assert "What could not be used" in [each.text for each in page.all("h2")]
+
+
+def test_nothing_breaks_out_of_the_page(tmp_path: Path) -> None:
+    """Names of folders, files and columns, predicates and values are text, whatever they hold."""
+    folder = tmp_path / "<b>t&quot;"
+    settled(write_file(folder / "<img src=x>.parquet", **{HOSTILE: [HOSTILE], "d": [1]}))
+    opened = pruner.open_table(folder)
+    opened.create_index('a"><i>', on="*")
+    quoted = '"' + HOSTILE.replace('"', '""') + '"'
+    text = "'" + HOSTILE.replace("'", "''") + "'"
+    predicate = f"{quoted} = {text} AND d = 1 AND length({quoted}) > 1"
+    plan = opened.plan(predicate)
+    for made in (plan.to_html(), plan._repr_html_()):
+        page = Page(made)
+        assert_stands_for_itself(page)
+        assert page.all("dd")[1].text == predicate
+    assert "<img src=x>.parquet" in Page(plan.to_html()).rows("The first 50 slices")[0][0]
+
+
+def test_a_notebook_gets_a_part_of_a_page(table: pruner.Table) -> None:
+    part = table.plan("d = 5")._repr_html_()
+    assert part.startswith('<div class="pruner"><style>')
+    assert "<html" not in part
+    assert "body {" not in part
+    assert strips(Page(part)) == ["KAAAAAAAAU"]
+
+
+def test_an_empty_table(tmp_path: Path) -> None:
+    folder = tmp_path / "t"
+    settled(write_file(folder / "a.parquet", d=[1]))
+    opened = pruner.open_table(folder)
+    facts = opened.plan("d = 1")._facts
+    snapshot = facts.snapshot
+    none = Snapshot(
+        "s",
+        snapshot.schema,
+        snapshot.columns.slice(0, 0),
+        snapshot.keys.slice(0, 0),
+        snapshot.partitions,
+        "r",
+    )
+    empty = PlanFacts(none, "d = 1", Semantics.of("duckdb"), Survivors(0), (), (), 0.0)
+    assert "0 of 0 slices" in Page(plan_page(empty, whole=True)).all("dd")[3].text
+
+
+def million(count: int) -> Snapshot:
+    """A snapshot of as many slices with long names."""
+    names = pa.array([f"s3://lake/{'x' * 80}/{number:07}.parquet" for number in range(count)])
+    nothing = pa.nulls(count, pa.string())
+    columns = pa.table(
+        {
+            "partition": pa.array(np.zeros(count, np.int32)),
+            "file_id": names,
+            "base_file": names,
+            "base_size": pa.array(np.full(count, 1000, np.int64)),
+            "base_version": nothing,
+            "base_instant": nothing,
+            "log_files": pa.nulls(count, pa.list_(pa.string())),
+            "log_size": pa.nulls(count, pa.int64()),
+            "unsettled": pa.array(np.zeros(count, np.bool_)),
+        }
+    )
+    keys = pa.nulls(count, pa.binary(16))
+    return Snapshot("id", TableSchema(()), columns, keys, Partitions(pa.array([""])), "s3://lake")
+
+
+@pytest.mark.load
+def test_a_million_slices_and_a_thousand_clauses_stay_small() -> None:
+    count = 1_000_000
+    rng = np.random.default_rng(7)
+    survivors, steps = Survivors(count), []
+    for number in range(1, 1001):
+        wanted = rng.random(survivors.left if survivors.at is not None else count) < 0.97
+        considered = survivors.left
+        survivors.keep(wanted, number)
+        clause = f"column_{number} = '{'<&>' * 2000}'"
+        steps.append(FunnelStep(clause, "stats", "column_stats", considered, considered - survivors.left, 0))
+    fallbacks = tuple(f"reason {number} {'<' * 200}" for number in range(10_000))
+    facts = PlanFacts(
+        million(count), "<&>" * 10**6, Semantics.of("duckdb"), survivors, tuple(steps), fallbacks, 0.1
+    )
+    made = plan_page(facts, whole=True)
+    assert len(made.encode()) < 2_000_000
+    assert all(len(each) == 100 for each in strips(Page(made)))

@@ -1,0 +1,29 @@
+"""The pictures of the documentation show what the program prints today, and fetch nothing."""
+
+from __future__ import annotations
+
+import re
+from html import unescape
+from xml.etree import ElementTree
+
+import pytest
+
+from tools import pictures
+
+PICTURE = pictures.DOCS / "map.svg"
+
+
+@pytest.mark.processes
+def test_the_map_is_up_to_date() -> None:
+    assert shown(pictures.map_of_flights()) == shown(PICTURE.read_text(encoding="utf-8")), "run `make api`"
+
+
+def test_the_map_fetches_nothing() -> None:
+    for each in ElementTree.fromstring(PICTURE.read_text(encoding="utf-8")).iter():
+        assert each.tag.rpartition("}")[2] not in ("image", "script", "use", "foreignObject")
+        assert "url(http" not in (each.text or "")
+
+
+def shown(svg: str) -> list[str]:
+    """The texts of a picture, whatever version of rich drew them."""
+    return [unescape(each).replace("\xa0", " ") for each in re.findall(r"<text [^>]*>([^<]*)</text>", svg)]
