@@ -25,6 +25,8 @@ from pruner.indexes.bloom_filter.filters import blocks_for, filter_of
 from pruner.indexes.columns.canonical import hash_values
 from pruner.indexes.optional import ArrangingIndexType, RecordPart, SelectiveIndexType
 from pruner.indexes.registry import index_type
+from pruner.maintenance.compaction import MERGED_SLICES
+from pruner.pipeline.batches import BATCH_SLICES
 from pruner.schema import Field
 from pruner.storage.local import LocalStore
 from pruner.verdict import Outcome
@@ -155,23 +157,26 @@ def _beside_parquet(console: Console, root: Path, wanted: str) -> None:
 def growth(console: Console) -> None:
     """One key in memory, with 10,000 slices and with 1,000,000."""
     grid = Grid(title=f"one key among slices of {KEYS_A_SLICE} keys, in memory; median of {LOOK_UPS}")
-    for heading in ("index", "10,000 slices", "1,000,000 slices", "times"):
+    for heading in ("index", "slices a segment", "10,000 slices", "1,000,000 slices", "times"):
         grid.add_column(heading, justify="left" if heading == "index" else "right")
     for using in USING:
-        taken = [_of_slices(using, count) for count in (10_000, 1_000_000)]
-        grid.add_row(using, *(f"{1e3 * each:.2f} ms" for each in taken), f"{taken[1] / taken[0]:.1f}")
+        small = _of_slices(using, 10_000, BATCH_SLICES)
+        for of_each in (BATCH_SLICES, MERGED_SLICES):  # as built, and compacted
+            large = _of_slices(using, 1_000_000, of_each)
+            shown = (f"{1e3 * each:.3f} ms" for each in (small, large))
+            grid.add_row(using, f"{of_each:,}", *shown, f"{large / small:.1f}")
     console.print(grid)
 
 
-def _of_slices(using: str, count: int) -> float:
+def _of_slices(using: str, count: int, of_each: int) -> float:
     kind = index_type(using)
     assert isinstance(kind, ArrangingIndexType)
     assert isinstance(kind, SelectiveIndexType)
     rng = np.random.default_rng(5)
     keys = rng.permutation(count * KEYS_A_SLICE).astype(np.int64)
     parts: list[RecordPart] = []
-    for start in range(0, count, 65_536):
-        stop = min(start + 65_536, count)
+    for start in range(0, count, of_each):
+        stop = min(start + of_each, count)
         records = kind.arrange(_records(using, keys, start, stop), FIELD)
         parts.append(RecordPart(records, None, records.select))
     evidence = kind.load_parts(parts, count, FIELD)

@@ -40,6 +40,9 @@ MERGED_SLICES = 4 * BATCH_SLICES
 MERGED_BYTES = 256 * 1024**2
 """Bytes of the files that become one batch, at most: they are in memory together."""
 
+GONE_SHARE = 1 / 8
+"""Share of the slices of a full batch that have to be gone before it is written anew by itself."""
+
 
 @dataclass(frozen=True, slots=True)
 class CompactResult:
@@ -95,7 +98,11 @@ class Compaction:
         return CompactResult(before, len(following.segments))
 
     def _worth_it(self, group: _Group, snapshot: Snapshot) -> bool:
-        return len(group.batches) > 1 or any((self._located(b, snapshot) < 0).any() for b in group.batches)
+        batch, *others = group.batches
+        if others:
+            return True
+        gone = self._located(batch, snapshot) < 0
+        return bool(gone.any()) if len(gone) < BATCH_SLICES else gone.mean() >= GONE_SHARE
 
     def _located(self, batch: SegmentEntry, snapshot: Snapshot) -> NDArray[np.int64]:
         return self._segments.located_in(batch, snapshot)
@@ -155,19 +162,35 @@ class Compaction:
 
 
 def _groups(state: State) -> Iterator[_Group]:
-    """Batches that are not full, packed oldest first; those with records that this pruner cannot use stay alone."""
+    """Batches of one tier, packed oldest first; those with records that this pruner cannot use stay alone.
+
+    Full batches are merged among themselves, and what was made of several of them is not merged again. So a record is
+    written anew a bounded number of times, however many refreshes follow.
+    """
     foreign = {each.uuid for each in state.definitions if isinstance(usable_type(each), str)}
     users: dict[str, list[SegmentEntry]] = {}
     for entry in state.segments:
         if entry.batch is not None:
             users.setdefault(entry.batch, []).append(entry)
+    small: list[SegmentEntry] = []
+    full: list[SegmentEntry] = []
+    for batch in state.batches():
+        if any(entry.definition in foreign for entry in users.get(batch.id, [])):
+            continue
+        if batch.rows >= 2 * BATCH_SLICES:
+            yield _group([batch], users)
+        else:
+            (small if batch.rows < BATCH_SLICES else full).append(batch)
+    for tier in (small, full):
+        yield from _packed(tier, users)
+
+
+def _packed(batches: Sequence[SegmentEntry], users: dict[str, list[SegmentEntry]]) -> Iterator[_Group]:
+    """Batches in groups that become one each, of bounded size."""
     packed: list[SegmentEntry] = []
     slices = size = 0
-    for batch in state.batches():
-        records = users.get(batch.id, [])
-        if batch.rows >= BATCH_SLICES or any(entry.definition in foreign for entry in records):
-            continue
-        weight = batch.size + sum(entry.size for entry in records)
+    for batch in batches:
+        weight = batch.size + sum(entry.size for entry in users.get(batch.id, []))
         if packed and (slices + batch.rows > MERGED_SLICES or size + weight > MERGED_BYTES):
             yield _group(packed, users)
             packed, slices, size = [], 0, 0

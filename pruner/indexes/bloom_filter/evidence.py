@@ -11,11 +11,13 @@ from pruner.indexes.bloom_filter.load import NO_GROUP
 from pruner.indexes.columns.sought import SoughtValues
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from numpy.typing import NDArray
 
     from pruner.expr.bound import Leaf
     from pruner.expr.semantics import Semantics
-    from pruner.indexes.bloom_filter.load import Filters
+    from pruner.indexes.bloom_filter.load import Filters, Group
     from pruner.schema import Field
     from pruner.verdict import Outcome
 
@@ -49,27 +51,37 @@ class BloomEvidence:
     ) -> Mask | None:
         """Tell for each slice whether some row can make `leaf` come to `outcome`: see `Evidence.possible`."""
         hashes = self._sought.hashes(leaf, outcome, semantics, MOST_VALUES)
-        asked = np.arange(self.count) if at is None else at
-        if hashes is None or len(hashes) * len(asked) > MOST_LOOK_UPS:
+        asked = self.count if at is None else len(at)
+        if hashes is None or len(hashes) * asked > MOST_LOOK_UPS:
             return None
-        excluded = self.covered[asked] & ~self._holding(asked, hashes)
-        unread = self._filters.unread.of(semantics)
-        if unread is not None:
-            excluded &= ~unread[asked]
-        return ~excluded
+        found = self._holding(at, hashes)
+        for doubted in (self._filters.uncovered, self._filters.unread.of(semantics)):
+            if doubted is not None:
+                found |= doubted if at is None else doubted[at]
+        return found
 
-    def _holding(self, asked: NDArray[np.intp], hashes: NDArray[np.uint64]) -> Mask:
+    def _holding(self, at: NDArray[np.intp] | None, hashes: NDArray[np.uint64]) -> Mask:
         """Tell for each slice whether it may hold one of the hashes; what cannot be read may."""
-        found = np.zeros(len(asked), np.bool_)
+        found = np.zeros(self.count if at is None else len(at), np.bool_)
         if not len(hashes):
             return found
-        groups = self._filters.group_of[asked]
-        for number in np.unique(groups[groups != NO_GROUP]).tolist():
-            here = np.flatnonzero(groups == number)
-            group = self._filters.groups[int(number)]
+        for slices, rows, group in self._asked(at):
             try:
-                found[here] = group.holding(self._filters.row_of[asked[here]].astype(np.intp), hashes)
+                found[slices[group.holders(rows, hashes)]] = True
             except (FormatError, StorageError, ValueError) as error:
                 self._failed[f"bloom filters are not used: {error}"] = None
-                found[here] = True
+                found[slices] = True
         return found
+
+    def _asked(
+        self, at: NDArray[np.intp] | None
+    ) -> Iterator[tuple[NDArray[np.intp], NDArray[np.intp] | None, Group]]:
+        """What holds filters of some slices (None for all): their positions in `at`, and the rows of their filters."""
+        filters = self._filters
+        if at is None:
+            yield from ((held.slices, None, held.group) for held in filters.groups)
+            return
+        groups = filters.group_of[at]
+        for number in np.unique(groups[groups != NO_GROUP]).tolist():
+            here = np.flatnonzero(groups == number)
+            yield here, filters.row_of[at[here]].astype(np.intp), filters.groups[int(number)].group

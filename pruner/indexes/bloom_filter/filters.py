@@ -18,7 +18,9 @@ if TYPE_CHECKING:
     Words = NDArray[np.uint32]
 
 WORDS: Final = 8
+WORD_BITS: Final = 32
 BLOCK_BYTES: Final = 32
+BLOCK_BITS: Final = 256
 MOST_BLOCKS: Final = 1 << 22
 """Largest filter of a slice, 128 MiB: with still more values it says yes more often."""
 
@@ -54,15 +56,20 @@ def false_positives(load: float) -> float:
     return float((np.exp(logarithms) * (1 - (1 - 1 / 32) ** numbers) ** WORDS).sum())
 
 
-def block_of(hashes: Hashes, blocks: NDArray[np.uint64]) -> NDArray[np.int64]:
+def block_of(hashes: Hashes, blocks: NDArray[np.uint64] | np.uint64) -> NDArray[np.int64]:
     """The block of each hash in a filter of so many blocks."""
     return (((hashes >> np.uint64(32)) * blocks) >> np.uint64(32)).astype(np.int64)
 
 
+def bits_of(hashes: Hashes) -> Words:
+    """The number of the bit in each word of the block, a row for each hash."""
+    lower = (hashes & np.uint64(0xFFFFFFFF)).astype(np.uint32)
+    return (lower[:, None] * _SALTS) >> np.uint32(27)
+
+
 def masks_of(hashes: Hashes) -> Words:
     """The bit of each word of the block, a row for each hash."""
-    lower = (hashes & np.uint64(0xFFFFFFFF)).astype(np.uint32)
-    return np.uint32(1) << ((lower[:, None] * _SALTS) >> np.uint32(27))
+    return np.uint32(1) << bits_of(hashes)
 
 
 def filter_of(hashes: Hashes, blocks: int) -> bytes:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     Mask = NDArray[np.bool_]
     Integers = NDArray[np.int64]
+    Positions = NDArray[np.intp]
     Hashes = NDArray[np.uint64]
     Words = NDArray[np.uint32]
 
@@ -26,21 +27,26 @@ _AT_ONCE = 1 << 14
 
 
 class WholeFilters:
-    """Filters that are in memory: `words` has the blocks of all of them, `starts` where each begins."""
+    """Filters that are in memory: `words` has the blocks of all of them, `starts` where each begins.
+
+    Like all that holds filters here, it is asked by `holders` for the positions, in `at`, of the filters that may hold
+    one of some hashes; `at` are positions of filters, None for all of them.
+    """
 
     def __init__(self, words: Words, starts: Integers, sizes: Integers) -> None:
         self._words = words
         self._starts = starts
         self._sizes = sizes.astype(np.uint64)
 
-    def holding(self, rows: NDArray[np.intp], hashes: Hashes) -> Mask:
-        """Tell for each of some filters whether it may hold one of the hashes."""
+    def holders(self, at: Positions | None, hashes: Hashes) -> Positions:
+        """Positions of the filters that may hold one of the hashes: see above."""
+        rows = np.arange(len(self._sizes)) if at is None else at
 
-        def holds(left: NDArray[np.intp], one: Hashes) -> Mask:
+        def holds(left: Positions, one: Hashes) -> Mask:
             at = rows[left]
             return _all_set(self._words, self._starts[at] + block_of(one, self._sizes[at]), masks_of(one)[0])
 
-        return _any_of(len(rows), hashes, holds)
+        return np.flatnonzero(_any_of(len(rows), hashes, holds))
 
 
 class StripedFilters:
@@ -61,20 +67,21 @@ class StripedFilters:
         self._sizes = sizes
         self._stripes = stripes
 
-    def holding(self, rows: NDArray[np.intp], hashes: Hashes) -> Mask:
-        """Tell for each of some filters whether it may hold one of the hashes.
+    def holders(self, at: Positions | None, hashes: Hashes) -> Positions:
+        """Positions of the filters that may hold one of the hashes: see `WholeFilters`.
 
         Raises:
             FormatError: what was read is damaged.
             StorageError: it cannot be read.
             ValueError: it is not of the size that the records say.
         """
+        rows = np.arange(len(self._sizes)) if at is None else at
         parts = [self._stripe(rows, hashes[number : number + 1]) for number in range(len(hashes))]
         wanted: list[int] = sorted(set(np.concatenate(parts).tolist()))
         table = self._read([stripe_name(number) for number in wanted])
         columns = {number: blocks_of(table.column(stripe_name(number))) for number in wanted}
 
-        def holds(left: NDArray[np.intp], one: Hashes) -> Mask:
+        def holds(left: Positions, one: Hashes) -> Mask:
             at = rows[left]
             sizes, stripes = self._sizes[at], self._stripe(at, one)
             within = block_of(one, sizes.astype(np.uint64)) - stripe_start(stripes, sizes, self._stripes)
@@ -89,14 +96,14 @@ class StripedFilters:
                 found[here] = _all_set(blocks.view(np.uint32).reshape(-1, WORDS), places, masks_of(one)[0])
             return found
 
-        return _any_of(len(rows), hashes, holds)
+        return np.flatnonzero(_any_of(len(rows), hashes, holds))
 
-    def _stripe(self, rows: NDArray[np.intp], one: Hashes) -> Integers:
+    def _stripe(self, rows: Positions, one: Hashes) -> Integers:
         sizes = self._sizes[rows]
         return stripe_of(block_of(one, sizes.astype(np.uint64)), sizes, self._stripes)
 
 
-def _any_of(count: int, hashes: Hashes, holds: Callable[[NDArray[np.intp], Hashes], Mask]) -> Mask:
+def _any_of(count: int, hashes: Hashes, holds: Callable[[Positions, Hashes], Mask]) -> Mask:
     """Ask for one hash after another, and each time only about what holds none of those before it."""
     found = np.zeros(count, np.bool_)
     left = np.arange(count)

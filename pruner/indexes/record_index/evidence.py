@@ -161,7 +161,10 @@ class FocusedKeys:
 
     def holding(self, entries: Mask, semantics: Semantics, at: NDArray[np.intp] | None) -> Mask:
         """Slices that hold a row of the entries, and those of which nothing is known: see `RowEvidence`."""
-        found = ~self.settled(semantics)
+        found = np.zeros(self.count, np.bool_)
+        for doubted in (self._keys.uncovered, self._keys.unread.of(semantics)):
+            if doubted is not None:
+                found |= doubted
         if entries[-1]:
             found[:] = True
         else:
@@ -222,14 +225,12 @@ class FocusedKeys:
 
     @cached_property
     def _all_found(self) -> list[tuple[SegmentKeys, Hits | None]]:
-        """What each segment holds of the hashes; None where it cannot be read."""
-        return [(segment, self._find(segment)) for segment in self._keys.segments]
-
-    def _find(self, segment: SegmentKeys) -> Hits | None:
-        try:
-            parts = [NO_HITS, *segment.find(self._hashes)]
-        except (FormatError, StorageError) as problem:
-            self._problems[f"keys are not looked up: {problem}"] = None
-            return None
-        which, slices, places = (np.concatenate(each) for each in zip(*parts, strict=True))
-        return Hits(which, slices, places)
+        """The segments that hold any of the hashes, and what they hold; None where one cannot be read."""
+        found: list[tuple[SegmentKeys, Hits | None]] = []
+        for segment in self._keys.segments:
+            try:
+                found += [(segment, hits) for hits in segment.find(self._hashes)]
+            except (FormatError, StorageError) as problem:
+                self._problems[f"keys are not looked up: {problem}"] = None
+                found.append((segment, None))
+        return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -24,6 +25,9 @@ PACKED = "packed"
 
 _AT_ONCE = 512
 """Pages that are in memory together: 20 MB."""
+
+_FEW = 16
+"""Hashes whose pages are listed one by one: of one key in many segments that is most of the time."""
 
 
 class Hits(NamedTuple):
@@ -78,7 +82,9 @@ class SegmentKeys:
         """
         pages = self._pages(hashes)
         for start in range(0, len(pages), _AT_ONCE):
-            yield self._find_in(pages[start : start + _AT_ONCE], hashes)
+            hits = self._find_in(pages[start : start + _AT_ONCE], hashes)
+            if hits is not None:
+                yield hits
 
     def positions(self, places: Integers) -> Integers:
         """The positions of keys in their slices; raises as `find` does."""
@@ -88,36 +94,48 @@ class SegmentKeys:
         found = numbers(data, layout.position_bytes)
         return found[turn * layout.page_keys + places % layout.page_keys]
 
-    def _pages(self, hashes: Hashes) -> Integers:
+    def _pages(self, hashes: Hashes) -> Sequence[int]:
         """The pages on which some ascending hashes may stand."""
         fences = self._layout.fences
         # A hash that stands at the beginning of a page may stand at the end of the one before as well.
-        first = np.maximum(np.searchsorted(fences, hashes, side="left") - 1, 0)
-        behind = np.searchsorted(fences, hashes, side="right")
+        first = fences.searchsorted(hashes) - 1
+        behind = fences.searchsorted(hashes, side="right")
+        if len(hashes) <= _FEW:
+            runs = zip(first.tolist(), behind.tolist(), strict=True)
+            return sorted({page for start, end in runs for page in range(max(start, 0), end)})
+        first = np.maximum(first, 0)
         steps = np.zeros(len(fences) + 1, np.int64)
         there = behind > first
         np.add.at(steps, first[there], 1)
         np.add.at(steps, behind[there], -1)
-        return np.flatnonzero(np.cumsum(steps[:-1]) > 0)
+        return np.flatnonzero(np.cumsum(steps[:-1]) > 0).tolist()
 
-    def _find_in(self, pages: Integers, hashes: Hashes) -> Hits:
-        layout, listed = self._layout, pages.tolist()
-        data = self._read([layout.hashes(page) for page in listed] + [layout.rows(page) for page in listed])
-        held, rows = hashes_of(data[: len(listed)]), numbers(data[len(listed) :], layout.row_bytes)
+    def _find_in(self, pages: Sequence[int], hashes: Hashes) -> Hits | None:
+        """What some pages hold of the hashes; None where they hold none."""
+        layout = self._layout
+        data = self._read([layout.hashes(page) for page in pages] + [layout.rows(page) for page in pages])
+        held = hashes_of(data[: len(pages)])
+        start = held.searchsorted(hashes)
+        if not (held.take(start, mode="clip") == hashes).any():
+            return None
+        rows = numbers(data[len(pages) :], layout.row_bytes)
         if len(rows) and rows.max() >= len(self._slice_of):
             raise FormatError("a record index names slices that it is not about: create it anew")
-        start = np.searchsorted(held, hashes, side="left")
-        counts = np.searchsorted(held, hashes, side="right") - start
+        counts = held.searchsorted(hashes, side="right") - start
         which = np.repeat(np.arange(len(hashes)), counts)
         before = np.cumsum(counts) - counts
         at = np.repeat(start - before, counts) + np.arange(len(which))
         slices = self._slice_of[rows[at]]
-        places = pages[at // layout.page_keys] * layout.page_keys + at % layout.page_keys
+        places = np.array(pages)[at // layout.page_keys] * layout.page_keys + at % layout.page_keys
         counted = slices >= 0
         return Hits(which[counted], slices[counted], places[counted])
 
     def _read(self, ranges: Sequence[tuple[int, int]]) -> Sequence[memoryview]:
         if self._part.read_bytes is not None:
             return self._part.read_bytes(PACKED, self._layout.size, ranges)
-        value = first_value(self._part.read([PACKED]).column(PACKED))
-        return [value[start:end] for start, end in ranges]
+        return [self._packed[start:end] for start, end in ranges]
+
+    @cached_property
+    def _packed(self) -> memoryview:
+        """All keys, of records that are in memory."""
+        return first_value(self._part.read([PACKED]).column(PACKED))

@@ -31,12 +31,14 @@ if TYPE_CHECKING:
 class Keys:
     """The keys of many slices.
 
-    `covered` are the slices with a usable record, `row_counts` their numbers of rows and `key_counts` those of rows
+    `covered` are the slices with a usable record, `uncovered` the others, None without any. `row_counts` are their
+    numbers of rows and `key_counts` those of rows
     with a key, -1 where not covered. `unread` tells the slices whose values an engine reads as others. `notes` says
     why slices with a record are not covered.
     """
 
     covered: Mask
+    uncovered: Mask | None
     segments: tuple[SegmentKeys, ...]
     row_counts: Integers
     key_counts: Integers
@@ -63,6 +65,7 @@ def load_parts(parts: Sequence[RecordPart], count: int, field: Field) -> Keys:
     place = placing(ints(records, SLICE_COLUMN), found.usable, count)
     return Keys(
         covered=found.covered,
+        uncovered=None if found.covered.all() else ~found.covered,
         segments=tuple(opened),
         row_counts=place(ints(records, "row_count"), -1),
         key_counts=place(ints(records, "keys"), -1),

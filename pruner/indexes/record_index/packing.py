@@ -92,6 +92,8 @@ def numbers(data: Sequence[Any], width: int) -> Integers:
 
 def hashes_of(data: Sequence[Any]) -> Hashes:
     """The hashes of some parts of the section of hashes."""
+    if len(data) == 1:
+        return np.frombuffer(data[0], "<u8")  # one page, as most look-ups read
     return np.concatenate([np.empty(0, np.uint64), *(np.frombuffer(part, "<u8") for part in data)])
 
 

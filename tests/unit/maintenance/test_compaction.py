@@ -99,6 +99,38 @@ def test_batches_are_bounded(table: pruner.Table, monkeypatch: pytest.MonkeyPatc
     assert answers(table) == before
 
 
+def test_full_batches_are_merged_once(
+    table: pruner.Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table.create_index("keys", on="x", using="record_index")
+    before = answers(table)
+    monkeypatch.setattr(compaction, "BATCH_SLICES", 1)
+    monkeypatch.setattr(compaction, "MERGED_SLICES", 3)
+    table.compact()
+    state = metadata_of(table).state()
+    # The first file stands in two batches, which become one slice. That of the record index is large as it is.
+    assert sorted(entry.rows for entry in state.batches()) == [1, 2, 3, COUNT]
+    assert answers(table) == before
+    assert table.compact().after == len(state.segments)
+    assert metadata_of(table).state().version == state.version
+
+
+@pytest.mark.parametrize(("gone", "rewritten"), [(1, False), (2, True)])
+def test_a_full_batch_is_written_anew_when_enough_of_it_is_gone(
+    table: pruner.Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gone: int, *, rewritten: bool
+) -> None:
+    table.compact()
+    monkeypatch.setattr(compaction, "BATCH_SLICES", COUNT)
+    monkeypatch.setattr(compaction, "GONE_SHARE", 0.3)
+    for number in range(gone):
+        (tmp_path / "t" / f"{number:04}.parquet").unlink()
+    table.compact()
+    left = COUNT - gone if rewritten else COUNT
+    assert [entry.rows for entry in metadata_of(table).state().batches()] == [left]
+    assert table.plan("x = 0").kept == 0
+    assert [Path(uri).name for uri in table.plan("x = 11").files] == ["0005.parquet"]
+
+
 def test_a_damaged_segment_is_named_and_nothing_is_lost(table: pruner.Table) -> None:
     entry = next(entry for entry in metadata_of(table).state().segments if entry.definition)
     path = Path(table.index_uri) / entry.path
