@@ -31,7 +31,9 @@ CREATE FUNCTION INDEX income_idx ON employees (salary + (salary * commission_pct
 
 An index of any type may be over an expression of one column or several. Its values are made when it is built, by
 DuckDB, and recorded as those of a column are. A condition on the expression then prunes, in whatever spelling it
-comes, and so does one on the index's name as if that were a column. `dialect` says in whose SQL the expression is
+comes, and so does one on the index's name as if that were a column: in `plan`, in `--where` on the command line, and
+in the queries of `pruner query`, where the name stands for its expression. By its name an index over an instant always
+means what the clock shows in UTC. `dialect` says in whose SQL the expression is
 written: `duckdb` unless given. One index is over one expression.
 
 Where a function never falls, an index over it answers conditions on its column as well: `ts BETWEEN a AND b` and
@@ -52,8 +54,8 @@ range of the column: the hour of the day, `id % 8`, and expressions over several
   recorded for each file and engine.
 - The session's clock is that of the evaluation. An instant (TIMESTAMP WITH TIME ZONE in DuckDB, TIMESTAMP in Spark)
   has its hour in UTC there. A session in another zone, or of one that is not known, is not answered. For timestamps
-  without a zone it does not matter. Engines that round timestamps when they read them (Trino's
-  `hive.timestamp-precision`) are not answered about them.
+  without a zone it does not matter, nor for `timezone('UTC', ts)` in DuckDB. Engines that round timestamps when they
+  read them (Trino's `hive.timestamp-precision`) are not answered about them.
 - The engine reads the source columns as they were recorded (rule R11).
 
 Everything else keeps its file, and the plan's `fallbacks` say why. A function that is not in the table, a user's

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+from collections import Counter
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -20,12 +21,16 @@ from pruner.cli.options import (
 )
 from pruner.cli.output import megabytes, print_columns, print_json, printable, write_line
 from pruner.errors import PredicateError, PrunerError
+from pruner.expr.derived.in_queries import with_expressions
+from pruner.maintenance.expressions import fields_by_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from pruner.adapters import QueryAdapter, QueryConnection, ScanRecord
     from pruner.catalog.names import Catalog
+    from pruner.schema import Field
+    from pruner.table import Table
 
 FETCHED_ROWS = 10_000
 """Rows that are fetched and printed at a time."""
@@ -44,6 +49,10 @@ _EXPLANATION = ["explain_key", "explain_value"]
 
 _MISSING_TABLE = re.compile(
     r"Table with name \"?(?P<name>[^\"\n]+?)\"? does not exist!(?:\nDid you mean \"(?P<near>.*)\")?"
+)
+
+_MISSING_COLUMN = re.compile(
+    r"Binder Error: .*(?:column \"[^\"\n]+\" not found|does not have a column named)"
 )
 
 _PRAGMA = re.compile(r"\s*pragma\b", re.IGNORECASE)
@@ -77,7 +86,7 @@ def query(
     try:
         connection = adapter.connect(known, config={})
         _require_questions(connection, select)
-        eval(_RUN, {"__connection": connection, "__statement": select})
+        _run(connection, select, known.values())
         columns = [(entry[0], str(entry[1])) for entry in connection.description or ()]
         if output is Output.JSON:
             print_json(_answer(columns, list(_rows(connection)), connection.last_plans))
@@ -92,6 +101,24 @@ def query(
         if refused is None:
             raise
         raise refused from error
+
+
+def _run(connection: QueryConnection, select: str, tables: Iterable[Table]) -> None:
+    """Run a query; where DuckDB misses a column, the names of indexes are taken for their expressions."""
+    try:
+        eval(_RUN, {"__connection": connection, "__statement": select})
+    except Exception as error:
+        written = with_expressions(select, _indexes(tables)) if _MISSING_COLUMN.search(str(error)) else select
+        if written == select:
+            raise
+        eval(_RUN, {"__connection": connection, "__statement": written})
+
+
+def _indexes(tables: Iterable[Table]) -> dict[str, Field]:
+    """The indexes over expressions that one of the tables alone has by their name."""
+    named = [each for table in tables for each in fields_by_name(table.indexes(), table.schema)]
+    times = Counter(name for name, _ in named)
+    return {name: field for name, field in named if times[name] == 1}
 
 
 def _require_questions(connection: Any, text: str) -> None:

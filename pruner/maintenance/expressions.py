@@ -21,6 +21,8 @@ from pruner.metadata.definitions import Over
 from pruner.pipeline.evaluation import evaluator
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
     from pruner.metadata.definitions import IndexDefinition
     from pruner.schema import Field, TableSchema
 
@@ -78,6 +80,16 @@ def field_of(definition: IndexDefinition, schema: TableSchema) -> Field | None:
         return derived_field(canonical(parsed(definition.form), _finder(schema, semantics), None))
     except (NotCanonical, PrunerError, msgspec.DecodeError, msgspec.ValidationError):
         return None
+
+
+def fields_by_name(
+    definitions: Iterable[IndexDefinition], schema: TableSchema
+) -> Iterator[tuple[str, Field]]:
+    """The indexes over expressions, by their names in small letters, with the fields of their expressions."""
+    for definition in definitions:
+        found = field_of(definition, schema)
+        if found is not None:
+            yield definition.name.casefold(), found
 
 
 def why_outdated(definition: IndexDefinition) -> str | None:

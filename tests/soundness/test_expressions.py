@@ -65,6 +65,7 @@ EXPRESSIONS = {
     "length(s)": "small",
     "left(upper(s), 2)": "text",
     "n::VARCHAR": "text",
+    "hour(timezone('UTC', inst))": "small",
 }
 USING = ("column_stats", "bitmap", "bloom_filter", "column_stats")
 

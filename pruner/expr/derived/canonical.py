@@ -16,12 +16,12 @@ from typing import Final
 import msgspec
 import pyarrow as pa
 
-from pruner.expr.derived.function import Argument, Function
+from pruner.expr.derived.function import DUCKDB, Argument, Function
 from pruner.expr.derived.rows import FUNCTIONS, REGISTRY_VERSION, row_for
 from pruner.expr.derived.spelled import named
 from pruner.expr.identifier import render_column_path
 from pruner.expr.nodes import Call, Column, Expr, Literal, Opaque
-from pruner.expr.types import integer_range, is_instant, is_string, is_temporal, unit_of
+from pruner.expr.types import integer_range, is_instant, is_string, is_temporal, timestamp, unit_of
 from pruner.expr.wire import Node, expression_of, node_of
 from pruner.schema import Field
 
@@ -124,6 +124,8 @@ class _Builder:
                 return _constant(node)
             case Call("cast" | "try_cast", (operand,), pa.DataType() as target):
                 return self._cast(self.build(operand, depth + 1), target)
+            case Call("timezone", (Literal(value="UTC"), operand)) if self._engine == DUCKDB:
+                return self._clock_of_utc(self.build(operand, depth + 1))
             case Call():
                 return self._call(node, depth)
             case Opaque(_, text, reason):
@@ -166,6 +168,12 @@ class _Builder:
         if row.reads_clock and any(is_instant(each.type) for each in arguments):
             self.clocks = True
         return _Built(Call(name, tuple(each.expression for each in arguments)), row.result(judged))
+
+    def _clock_of_utc(self, value: _Built) -> _Built:
+        """What UTC's clock shows: what is evaluated anyhow, whatever the zone of the session."""
+        if not is_instant(value.type):
+            raise NotCanonical("a zone for a moment that has none")
+        return _Built(value.expression, timestamp(unit_of(value.type), instant=False))
 
     def _as_double(self, value: _Built) -> _Built:
         if pa.types.is_float64(value.type):

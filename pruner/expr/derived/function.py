@@ -61,6 +61,8 @@ class Function:
     result: Result
     sql: str
     """Its evaluation by DuckDB; `{0}` is the first argument."""
+    written: str = ""
+    """As people write it for DuckDB, where that is not its evaluation."""
     wide: str = ""
     """The result of integers before it is cut to 64 bits."""
     domain: str

@@ -1,0 +1,141 @@
+"""Queries in DuckDB's SQL that name an index as a column: the index's expression is put in its place.
+
+The expression is that of its records: of an instant, what the clock shows in UTC, whatever the session's zone is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from sqlglot import Dialect
+from sqlglot.errors import SqlglotError
+from sqlglot.tokenizer_core import TokenType
+
+from pruner.expr.derived.canonical import parsed
+from pruner.expr.derived.rows import FUNCTIONS
+from pruner.expr.nodes import Call, Column, Expr, Literal
+from pruner.expr.types import is_instant
+
+if TYPE_CHECKING:
+    from sqlglot.tokenizer_core import Token
+
+    from pruner.schema import Field
+
+_CLAUSES: Final = frozenset(
+    {"SELECT", "FROM", "WHERE", "GROUP", "HAVING", "ORDER", "QUALIFY", "WINDOW", "LIMIT"}
+)
+_BEFORE_AN_ITEM: Final = frozenset({"SELECT", "DISTINCT", ","})
+_BEHIND_AN_ITEM: Final = frozenset({"FROM", "WHERE", ",", ")", ";", ""})
+
+
+class _Named(NamedTuple):
+    """An index that a query names: the tokens from its qualifier on, and the pairs of brackets around it."""
+
+    first: int
+    last: int
+    name: str
+    brackets: tuple[int, ...]
+    is_item: bool
+    """Whether it is selected by itself, so that a query around the brackets has a column of its name."""
+
+
+def with_expressions(query: str, indexes: Mapping[str, Field]) -> str:
+    """A query with the expressions of indexes for their names; as it is where it cannot be read.
+
+    Where a query in brackets selects an index by its name, it is a column for the queries around it.
+
+    Args:
+        query: in DuckDB's SQL.
+        indexes: the fields of indexes over expressions (`derived_field`), by their names in small letters.
+    """
+    try:
+        tokens = Dialect.get_or_raise("duckdb").tokenize(query)
+    except SqlglotError:
+        return query
+    found = list(_named(tokens, indexes))
+    text, behind = "", 0
+    for each in found:
+        selecting = _selecting(each.name, found)
+        if selecting and not selecting & set(each.brackets):
+            continue
+        qualifier = (tokens[each.first].text,) if each.first < each.last else ()
+        written = in_duckdb(indexes[each.name], qualifier)
+        last = tokens[each.last]
+        if each.is_item:
+            written += f" AS {query[last.start : last.end + 1]}"
+        text += query[behind : tokens[each.first].start] + written
+        behind = last.end + 1
+    return text + query[behind:]
+
+
+def _named(tokens: Sequence[Token], indexes: Mapping[str, Field]) -> Iterator[_Named]:
+    brackets, clauses = [0], [""]
+    for at, token in enumerate(tokens):
+        word = token.text.upper()
+        if token.token_type is TokenType.L_PAREN:
+            brackets.append(at)
+            clauses.append("")
+        elif token.token_type is TokenType.R_PAREN and len(brackets) > 1:
+            brackets.pop()
+            clauses.pop()
+        elif not _is_name(token):
+            clauses[-1] = word if word in _CLAUSES else clauses[-1]
+        elif (
+            word.casefold() in indexes
+            and _text(tokens, at + 1) not in ("(", ".")
+            and _text(tokens, at - 1) != "AS"
+        ):
+            first = at - 2 if at > 1 and _text(tokens, at - 1) == "." else at
+            is_item = clauses[-1] == "SELECT" and _is_item(tokens, first, at)
+            yield _Named(first, at, word.casefold(), tuple(brackets[1:]), is_item)
+
+
+def _selecting(name: str, found: Sequence[_Named]) -> set[int]:
+    """The innermost brackets in which an index is selected by its name."""
+    selecting = {each.brackets for each in found if each.name == name and each.is_item and each.brackets}
+    return {each[-1] for each in selecting if not any(each[-1] in other[:-1] for other in selecting)}
+
+
+def in_duckdb(field: Field, qualifier: tuple[str, ...] = ()) -> str:
+    """The expression of an index in DuckDB's SQL.
+
+    Args:
+        field: of the index (`derived_field`).
+        qualifier: the name of the table, to be put before its columns.
+    """
+    instants = {each.path for each in field.sources if is_instant(each.type)}
+    return _written(parsed(field.expression or ""), qualifier, instants)
+
+
+def _written(node: Expr, qualifier: tuple[str, ...], instants: set[tuple[str, ...]]) -> str:
+    match node:
+        case Column(path):
+            name = ".".join('"' + part.replace('"', '""') + '"' for part in (*qualifier, *path))
+            return f"timezone('UTC', {name})" if path in instants else name
+        case Literal(str() as value):
+            return "'" + value.replace("'", "''") + "'"
+        case Literal(float() as value):
+            return f"{value!r}::DOUBLE"
+        case Literal(value):
+            return f"({value})"
+        case Call(name, arguments):
+            row = FUNCTIONS[name][0]
+            return (row.written or row.sql).format(
+                *(_written(each, qualifier, instants) for each in arguments)
+            )
+        case _:
+            raise ValueError(f"{node} is no part of an expression")
+
+
+def _is_name(token: Token) -> bool:
+    return token.token_type in (TokenType.VAR, TokenType.IDENTIFIER)
+
+
+def _is_item(tokens: Sequence[Token], first: int, last: int) -> bool:
+    """Whether these tokens are a whole item of a list."""
+    return _text(tokens, first - 1) in _BEFORE_AN_ITEM and _text(tokens, last + 1) in _BEHIND_AN_ITEM
+
+
+def _text(tokens: Sequence[Token], at: int) -> str:
+    return tokens[at].text.upper() if 0 <= at < len(tokens) else ""
