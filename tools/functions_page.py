@@ -49,12 +49,14 @@ minutes for clocks that differ. Spark and Trino put the moment in before pruner 
 |---|---|
 | `(a, b) = (1, 2)`, `(a, b) IN ((1, 2), …)` | each column by itself, for rows where the comparison is true |
 | `(a, b) < (1, 2)` | the first column |
-| `id = ANY([1, 2])` in text | as IN |
+| `id = ANY([1, 2])`, `list_contains([1, 2], id)` in text | as IN |
 | `regexp_matches(s, '^abc…')`, `s RLIKE '^abc…'` | the letters that the pattern begins with |
 | `starts_with(s, 'abc')`, `s ^@ 'abc'` | as LIKE |
+| `lower(s) LIKE 'abc%'`, `starts_with(upper(s), 'ABC')`, `left(s, 3) LIKE 'ab%'` | by the letters of ASCII in front |
 | `coalesce(x, 0) > 85` | by whether x is NULL |
 | `CASE`, `if` over conditions | by their logic, up to six branches |
 | `isnan(x)` | where NaN values were counted; not in Trino |
+| `make_date(…)`, `… AT TIME ZONE 'Europe/Berlin'`, `… - INTERVAL 1 MONTH` of constants in text | as the constant |
 | `st['a']`, `t.column`, `5 + 5`, `1 < 2`, `E'…'` in text | as the field, the column, the constant |
 """
 

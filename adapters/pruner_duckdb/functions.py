@@ -34,7 +34,7 @@ _NUMBERS = _names(
 
 _TIME = _names(
     "year month day hour minute second quarter week weekofyear dayofweek dayofmonth dayofyear isodow",
-    "isoyear yearweek decade century millennium microsecond millisecond nanosecond epoch epoch_ms",
+    "isoyear weekday yearweek decade century millennium microsecond millisecond nanosecond epoch epoch_ms",
     "epoch_us epoch_ns date_part datepart date_trunc datetrunc date_diff datediff date_sub datesub",
     "date_add last_day make_date make_timestamp make_time monthname dayname strftime strptime",
     "try_strptime time_bucket timezone to_timestamp to_years to_months to_weeks to_days to_hours",

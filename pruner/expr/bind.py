@@ -52,7 +52,7 @@ from pruner.expr.patterns import split_pattern
 from pruner.expr.resolve import Resolver, unknown
 from pruner.expr.semantics import BINARY_COLLATION, NanOrder, Semantics
 from pruner.expr.show import show
-from pruner.expr.subjects import ColumnValue
+from pruner.expr.subjects import ColumnValue, FunctionValue
 from pruner.expr.truth import compared_coalesce, compared_with_truth, is_predicate, may_cast_to_null
 from pruner.expr.types import is_string
 from pruner.limits import PREDICATE_DEPTH, PREDICATE_NODES
@@ -60,6 +60,7 @@ from pruner.limits import PREDICATE_DEPTH, PREDICATE_NODES
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from pruner.expr.patterns import Pattern
     from pruner.expr.subjects import Subject
     from pruner.schema import Field, TableSchema
 
@@ -303,11 +304,9 @@ class _Binder:
         target = self._resolver.subject(node.operand, node)
         if isinstance(target, Unknown):
             return target
-        if not isinstance(target, ColumnValue):
-            return unknown(node, "LIKE on a function of a column")
         return self._matched(target, node)
 
-    def _matched(self, target: ColumnValue, node: Like) -> BoundExpr:
+    def _matched(self, target: Subject, node: Like) -> BoundExpr:
         """A text that is compared with a pattern."""
         if not is_string(target.field.type) or not is_string(target.type):
             return unknown(node, "LIKE on a column that is no text")
@@ -320,6 +319,8 @@ class _Binder:
             prefix = None
         if pattern is None or prefix is None:
             return unknown(node, "engines differ about the pattern")
+        if isinstance(target, FunctionValue):
+            return self._function_matched(target, pattern, prefix, node)
         if pattern.is_text:
             return CompareLeaf(target.field, Operator.EQ, Point(prefix, prefix))
         if prefix:
@@ -327,6 +328,16 @@ class _Binder:
         if pattern.is_whole:
             return NotNullLeaf(target.field, True)
         return unknown(node, "the pattern starts with a wildcard")
+
+    def _function_matched(
+        self, target: FunctionValue, pattern: Pattern, prefix: bytes, node: Like
+    ) -> BoundExpr:
+        if pattern.is_text:
+            return _known(target.compare, node, Operator.EQ, Point(prefix, prefix))
+        if not prefix:
+            return unknown(node, "the pattern starts with a wildcard")
+        begins = _known(target.starts_with, node, prefix)
+        return begins if pattern.is_whole else all_of([begins, unknown(node, "the rest of the pattern")])
 
     def _point(self, target: Subject, constant: Literal | Call, node: Expr) -> Point | AlwaysNull | Unknown:
         moves = isinstance(constant, Call) and is_moving(constant)

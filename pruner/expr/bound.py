@@ -79,6 +79,19 @@ class PrefixLeaf:
 
 
 @dataclass(frozen=True, slots=True)
+class RecurringLeaf:
+    """The remainder of the field's value by `period`, by floor, is in one of the points; null where the field is null.
+
+    The field's domain is that of integers. `points` have both ends, the lower one from 0 to `period` - 1; one that
+    ends behind the period goes on at 0. A remainder in a point that is not `exact` may or may not count.
+    """
+
+    field: Field
+    period: int
+    points: tuple[Point, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class NotNullLeaf:
     """A predicate that is null where the field is null and otherwise always has the value `value`.
 
@@ -148,5 +161,8 @@ class BoundIsNull:
     operand: BoundExpr
 
 
-Leaf: TypeAlias = "CompareLeaf | InLeaf | IsNullLeaf | PrefixLeaf | NotNullLeaf"
+ValueLeaf: TypeAlias = "CompareLeaf | InLeaf | PrefixLeaf | RecurringLeaf"
+"""Leaves whose outcome depends on the value."""
+
+Leaf: TypeAlias = "ValueLeaf | IsNullLeaf | NotNullLeaf"
 BoundExpr: TypeAlias = "Leaf | Unknown | Constant | BoundAnd | BoundOr | BoundNot | BoundIsNull"

@@ -25,8 +25,8 @@ _EPOCH = datetime.date(1970, 1, 1)
 
 # Before, zones were local mean time or unlike in the engines' copies of the zone database; later, rules may
 # yet change.
-_SETTLED_FROM = (datetime.date(1970, 1, 4) - _EPOCH).days * DAY
-_SETTLED_TO = (datetime.date(2037, 12, 1) - _EPOCH).days * DAY
+SETTLED_FROM = (datetime.date(1970, 1, 4) - _EPOCH).days * DAY
+SETTLED_TO = (datetime.date(2037, 12, 1) - _EPOCH).days * DAY
 
 
 def nanoseconds(unit: str) -> int:
@@ -143,7 +143,7 @@ def offsets_near(zone: str | None, moment: int) -> tuple[int, int]:
     if fixed is not None:
         return fixed, fixed
     rules = _rules(zone)
-    if rules is None or not _SETTLED_FROM <= moment <= _SETTLED_TO:
+    if rules is None or not SETTLED_FROM <= moment <= SETTLED_TO:
         return -WIDEST_OFFSET, WIDEST_OFFSET
     offsets = [_offset(rules, moment + step * 6 * HOUR) for step in range(-8, 9)]
     return min(offsets), max(offsets)

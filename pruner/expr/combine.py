@@ -14,6 +14,7 @@ from pruner.expr.bound import (
     IsNullLeaf,
     NotNullLeaf,
     PrefixLeaf,
+    RecurringLeaf,
     Same,
     Unknown,
 )
@@ -118,7 +119,9 @@ def null_test(operand: BoundExpr) -> BoundExpr:
             return null_test(inner)
         case IsNullLeaf() | BoundIsNull():
             return FALSE
-        case CompareLeaf(field) | NotNullLeaf(field) | PrefixLeaf(field) | InLeaf(field, _, False):
+        case CompareLeaf(field) | NotNullLeaf(field) | PrefixLeaf(field) | RecurringLeaf(field):
+            return IsNullLeaf(field)
+        case InLeaf(field, _, False):
             return IsNullLeaf(field)
         case _:
             return BoundIsNull(operand)

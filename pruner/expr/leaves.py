@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from pruner.expr.bound import CompareLeaf, InLeaf, Leaf, NotNullLeaf, Point
+from pruner.expr.bound import CompareLeaf, InLeaf, Leaf, NotNullLeaf, Point, RecurringLeaf
 from pruner.expr.nodes import Operator
 from pruner.expr.semantics import NanOrder, Semantics
 from pruner.expr.types import integer_range
@@ -35,6 +35,12 @@ def in_leaf(field: Field, points: Iterable[Point], has_null: bool) -> Leaf:
     if not possible and not has_null:
         return NotNullLeaf(field, False)
     return InLeaf(field, possible, has_null)
+
+
+def recurring_leaf(field: Field, period: int, points: Iterable[Point]) -> Leaf:
+    """The leaf of `field % period` in one of the points, by floor."""
+    possible = tuple(dict.fromkeys(points))
+    return RecurringLeaf(field, period, possible) if possible else NotNullLeaf(field, False)
 
 
 def _order_of_all(data_type: pa.DataType, point: Point) -> int | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
@@ -11,8 +12,10 @@ from pruner.errors import SchemaError
 from pruner.expr.bound import Unknown
 from pruner.expr.casts import safe_range, undo_cast
 from pruner.expr.derived.indexed import NO_EXPRESSION_INDEXES, ExpressionIndexes, NotAnswered
+from pruner.expr.derived.spelled import named
 from pruner.expr.functions.inverse import NotInvertible, Piece, Pieces, Use, whole
-from pruner.expr.functions.rows import FUNCTIONS
+from pruner.expr.functions.moments import in_zone_of
+from pruner.expr.functions.rows import FUNCTIONS, READ_FROM_CLOCK
 from pruner.expr.nodes import Call, Column, Expr, Literal, Opaque
 from pruner.expr.parquet_reading import as_read
 from pruner.expr.read_as import undo_reading
@@ -21,6 +24,8 @@ from pruner.expr.subjects import ColumnValue, FunctionValue
 from pruner.expr.types import is_instant, is_naive_timestamp, is_string, is_temporal, unit_of
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
     from pruner.expr.casts import Undo
     from pruner.expr.semantics import Semantics
     from pruner.expr.subjects import Subject
@@ -183,18 +188,43 @@ class Resolver:
         return self._column(field, *found)
 
     def _function(self, name: str, call: Call, node: Expr, depth: int) -> Subject | Unknown:
+        if name not in FUNCTIONS:
+            # Spellings that indexes over expressions know, `%` and `date_part('hour', …)` among them.
+            spelled = named(call, self._semantics.traits.name)
+            if not isinstance(spelled, str):
+                call, name = replace(spelled, type=call.type), spelled.function
         places = [place for place, each in enumerate(call.arguments) if not isinstance(each, Literal)]
         constants = tuple(each for each in call.arguments if isinstance(each, Literal))
         if name not in FUNCTIONS or len(places) != 1 or depth >= MOST_FUNCTIONS:
             return unknown(node, f"the function {name} is not known to any index")
         [place] = places
+        if name in READ_FROM_CLOCK:
+            zoned = self._in_zone(call.arguments[place], node, depth)
+            if zoned is not None:
+                return self._applied(name, *zoned, node)
         inner = self.subject(call.arguments[place], node, depth + 1)
         if isinstance(inner, Unknown):
             return inner
         use = Use(inner.type, place, constants, self._semantics, call.type)
         if is_temporal(inner.type) and name in _OF_MOMENTS:
             name = _OF_MOMENTS[name]
+        elif name in _OF_DECIMALS and any(
+            pa.types.is_decimal(each) for each in (inner.type, *_types(constants))
+        ):
+            name = _OF_DECIMALS[name]
         return self._applied(name, inner, use, node)
+
+    def _in_zone(self, expression: Expr, node: Expr, depth: int) -> tuple[Subject, Use] | None:
+        """An instant that is looked at by the clocks of a zone, as if that were the session's; None for others."""
+        match expression:
+            case Call("timezone", (Literal() as zone, operand)):
+                inner = self.subject(operand, node, depth + 1)
+            case _:
+                return None
+        if isinstance(inner, Unknown) or not is_instant(inner.type):
+            return None
+        semantics = in_zone_of(Use(inner.type, 1, (zone,), self._semantics))
+        return None if semantics is None else (inner, Use(inner.type, 0, (), semantics))
 
     def _applied(self, name: str, inner: Subject, use: Use, node: Expr) -> Subject | Unknown:
         function = FUNCTIONS[name]
@@ -210,6 +240,16 @@ class Resolver:
 
 
 _OF_MOMENTS: Final = {"add": "later", "subtract": "earlier"}
+_OF_DECIMALS: Final = {
+    "add": "add decimals",
+    "subtract": "subtract decimals",
+    "multiply": "multiply decimals",
+    "negate": "negate decimals",
+}
+
+
+def _types(constants: Iterable[Literal]) -> Iterator[pa.DataType]:
+    return (constant.type for constant in constants)
 
 
 def _both(inner: Undo | None, outer: Undo) -> Undo:

@@ -22,6 +22,7 @@ from pruner.expr.bound import (
     NotNullLeaf,
     Point,
     PrefixLeaf,
+    RecurringLeaf,
     Same,
     StorageValue,
     Unknown,
@@ -172,11 +173,8 @@ def _bound_parts(node: BoundExpr) -> Sequence[_Part]:
     match node:
         case CompareLeaf(field, operator, point):
             return (_field(field), f" {operator.value} {_point(point, field.type)}")
-        case InLeaf(field, points, has_null):
-            values = [_point(point, field.type) for point in points[:_VALUES_SHOWN]]
-            if has_null and len(points) < _VALUES_SHOWN:
-                values.append("NULL")
-            return (_field(field), _list(values, len(points) + has_null))
+        case InLeaf() | RecurringLeaf():
+            return _listed_parts(node)
         case IsNullLeaf(field):
             return (_field(field), " IS NULL")
         case PrefixLeaf(field, prefix, whole):
@@ -197,6 +195,18 @@ def _bound_parts(node: BoundExpr) -> Sequence[_Part]:
             return (_constant(value),)
         case _:
             assert_never(node)
+
+
+def _listed_parts(node: InLeaf | RecurringLeaf) -> Sequence[_Part]:
+    match node:
+        case InLeaf(field, points, has_null):
+            values = [_point(point, field.type) for point in points[:_VALUES_SHOWN]]
+            if has_null and len(points) < _VALUES_SHOWN:
+                values.append("NULL")
+            return (_field(field), _list(values, len(points) + has_null))
+        case RecurringLeaf(field, period, points):
+            ranges = [f"{point.low} to {point.high}" for point in points[:_VALUES_SHOWN]]
+            return (_field(field), f" % {period}", _list(ranges, len(points)))
 
 
 def _field(field: Field) -> str:

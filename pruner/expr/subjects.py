@@ -13,8 +13,8 @@ import pyarrow as pa
 
 from pruner.expr.bound import BoundExpr, IsNullLeaf, NotNullLeaf, Point, PrefixLeaf
 from pruner.expr.combine import all_of, any_of, guarded
-from pruner.expr.functions.inverse import NotInvertible, Periods, Piece, Pieces, Texts
-from pruner.expr.leaves import compare_leaf, in_leaf
+from pruner.expr.functions.inverse import Cycle, Cycles, NotInvertible, Periods, Piece, Pieces, Texts
+from pruner.expr.leaves import compare_leaf, in_leaf, recurring_leaf
 from pruner.expr.nodes import TRUE, Operator
 from pruner.expr.semantics import BINARY_COLLATION
 from pruner.expr.types import is_string
@@ -67,6 +67,16 @@ class ColumnValue:
             raise NotInvertible("text that is not compared by its bytes")
         return PrefixLeaf(self.field, prefix, True)
 
+    def recurs(self, period: int, points: Sequence[Point]) -> BoundExpr:
+        """`value % period` is in one of the points.
+
+        Raises:
+            NotInvertible: something stands between the value and the column.
+        """
+        if self.undo is not None:
+            raise NotInvertible("the remainder of a cast")
+        return recurring_leaf(self.field, period, points)
+
     def is_null(self) -> BoundExpr:
         """`value IS NULL`."""
         return IsNullLeaf(self.field)
@@ -111,6 +121,8 @@ class FunctionValue:
             case Periods(_, low, high, where):
                 inside = self.inner.member(where(operator, point), has_null=False)
                 return guarded(inside, self._between(low, high), self.text)
+            case Cycles(_, cycles):
+                return self._by_cycles(cycles, [each.where(operator, point) for each in cycles])
             case Texts(_, compare):
                 return compare(self.inner, operator, point)
             case _:
@@ -134,15 +146,29 @@ class FunctionValue:
             return guarded(listed, self._between(self.inverse.low, self.inverse.high), self.text)
         if has_null or not points:
             raise NotInvertible("a list with NULL")
+        if isinstance(self.inverse, Cycles):
+            cycles = self.inverse.cycles
+            ranges = [[r for point in points for r in each.where(Operator.EQ, point)] for each in cycles]
+            return self._by_cycles(cycles, ranges)
         return any_of([self.compare(Operator.EQ, point) for point in points])
 
     def starts_with(self, prefix: bytes) -> BoundExpr:
         """`value LIKE 'prefix%'`.
 
         Raises:
-            NotInvertible: always; of a function of text nothing is known by its beginning.
+            NotInvertible: the condition says nothing about the column.
         """
-        raise NotInvertible("how the text begins that a function makes")
+        if not isinstance(self.inverse, Texts):
+            raise NotInvertible("how the text begins that a function makes")
+        return self.inverse.begins(self.inner, prefix)
+
+    def recurs(self, period: int, points: Sequence[Point]) -> BoundExpr:
+        """`value % period` is in one of the points.
+
+        Raises:
+            NotInvertible: always; remainders are asked of columns alone.
+        """
+        raise NotInvertible("the remainder of a function")
 
     def is_null(self) -> BoundExpr:
         """`value IS NULL`: in its domain a function is NULL of NULL alone."""
@@ -150,6 +176,8 @@ class FunctionValue:
         match self.inverse:
             case Pieces(_, pieces):
                 domain = any_of([self._inside(each) for each in pieces])
+            case Cycles(_, cycles):
+                domain = any_of([self._between(each.low, each.high) for each in cycles])
             case Periods(_, low, high):
                 domain = self._between(low, high)
             case Texts():
@@ -172,6 +200,15 @@ class FunctionValue:
         if len(pieces) == 1:
             return guarded(found[0], self._inside(pieces[0]), self.text)
         inside = [self._inside(each) for each in pieces]
+        parts = [all_of([within, each]) for within, each in zip(inside, found, strict=True)]
+        return guarded(any_of(parts), any_of(inside), self.text)
+
+    def _by_cycles(self, cycles: Sequence[Cycle], ranges: Sequence[Sequence[Point]]) -> BoundExpr:
+        """What holds on each cycle, whose remainders are in the ranges, where the value is in it."""
+        inside = [self._between(each.low, each.high) for each in cycles]
+        found = [self.inner.recurs(each.period, r) for each, r in zip(cycles, ranges, strict=True)]
+        if len(cycles) == 1:
+            return guarded(found[0], inside[0], self.text)
         parts = [all_of([within, each]) for within, each in zip(inside, found, strict=True)]
         return guarded(any_of(parts), any_of(inside), self.text)
 

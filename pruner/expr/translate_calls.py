@@ -15,6 +15,7 @@ from sqlglot import exp
 
 from pruner.expr.build import any_of
 from pruner.expr.constants import of_one_type
+from pruner.expr.engines import SqlEngine
 from pruner.expr.literals import in_one_type
 from pruner.expr.nodes import (
     NULL,
@@ -34,6 +35,7 @@ from pruner.expr.nodes import (
 from pruner.expr.now import CURRENT_DATE, CURRENT_WALL, NOW
 from pruner.expr.patterns import literal_beginning, literal_pattern
 from pruner.expr.semantics import NanOrder, Semantics
+from pruner.expr.translate_duckdb import duckdb_form, moved
 from pruner.expr.truth import chosen, is_predicate
 from pruner.expr.types import timestamp
 from pruner.expr.values import Interval
@@ -85,6 +87,9 @@ class Calls:
             return self._arithmetic(_ARITHMETIC[kind], node)
         if kind in _MOMENTS and not any(node.args.values()):
             return Call(_MOMENTS[kind], ())
+        own = duckdb_form(node, self.value) if self._is_duckdb else None
+        if own is not None:
+            return own
         return self._of_moments(node) or self._shifted(node) or self._of_values(node)
 
     def _of_moments(self, node: Node) -> Expr | None:
@@ -221,8 +226,18 @@ class Calls:
     def _arithmetic(self, name: str, node: Node) -> Expr:
         left, right = self.value(node.this), self.value(node.expression)
         if isinstance(left, Literal) and isinstance(right, Literal):
-            return _folded(name, left, right) or self.opaque(node, "arithmetic of constants")
+            return self._folded(name, left, right) or self.opaque(node, "arithmetic of constants")
         return Call(name, (left, right))
+
+    def _folded(self, name: str, left: Literal, right: Literal) -> Literal | None:
+        shifts = {"add": 1, "subtract": -1}
+        if self._is_duckdb and name in shifts and isinstance(right.value, Interval):
+            return moved(left, right, shifts[name])
+        return _folded(name, left, right)
+
+    @property
+    def _is_duckdb(self) -> bool:
+        return self.semantics.traits.name == SqlEngine.DUCKDB
 
     def _matches(self, node: Node) -> Expr | None:
         pattern = self.value(node.expression)

@@ -36,6 +36,7 @@ SQL_TYPES = {
     "wall": "TIMESTAMP",
     "instant": "TIMESTAMPTZ",
     "text": "VARCHAR",
+    "decimal": "DECIMAL(18, 2)",
 }
 ZONES = ("UTC", "Europe/Berlin", "America/New_York", "Asia/Kolkata", "Pacific/Apia", "Etc/GMT-5")
 CASES = [(form, kind) for form in FORMS if "duckdb" in form.written for kind in form.types]

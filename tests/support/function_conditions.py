@@ -30,7 +30,20 @@ def conditions(function: str, literals: Sequence[str]) -> list[str]:
             f"{function} NOT IN ({one}, {three})",
         ]
         found += [f"{function} BETWEEN {min(one, two)} AND {max(one, two)}", f"NOT ({function} > {three})"]
+        if one.startswith("'"):
+            found += _patterns(function, one.strip("'"), two.strip("'"))
     return [*found, f"({function}) IS NULL", f"({function}) IS NOT NULL"]
+
+
+def _patterns(function: str, one: str, two: str) -> list[str]:
+    """Conditions on how a text begins."""
+    return [
+        f"{function} LIKE '{one}%'",
+        f"{function} NOT LIKE '{two[:1]}%'",
+        f"{function} LIKE '{two[:2]}_%'",
+        f"{function} LIKE '{one[:1]}%{two[-1:]}'",
+        f"{function} LIKE '{two}'",
+    ]
 
 
 def constants(

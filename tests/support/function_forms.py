@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import datetime
 from dataclasses import dataclass, replace
+from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
 
+from pruner.expr.derived.spelled import named
 from pruner.expr.nodes import Call, IsNull
 from pruner.expr.semantics import Semantics
 from pruner.expr.sql import parse_predicate
@@ -61,6 +63,40 @@ FORMS: tuple[Form, ...] = (
         _INTEGERS,
         "text",
     ),
+    *(
+        _same(text, ("decimal",), "number", "duckdb")
+        for text in (
+            "c + 1",
+            "0.125 + c",
+            "c - 0.5",
+            "7.25 - c",
+            "c * 1.19",
+            "c * -2",
+            "-c",
+            "2 * (c + 0.5)",
+            "c * 1000000000000000",
+        )
+    ),
+    _same("c * 1.19", _INTEGERS, "number", "duckdb"),
+    _same("c - 0.5", _INTEGERS, "number", "duckdb"),
+    _same("c % 8", _INTEGERS, "number", "duckdb"),
+    _same("mod(c, 7)", ("int64",), "number", "duckdb"),
+    _same("c % 1", ("int32",), "number", "duckdb"),
+    _same("c % 3000000000", ("int64",), "number", "duckdb"),
+    _same("hour(c)", ("wall", "instant"), "number", "duckdb"),
+    _same("extract(hour FROM c)", ("wall",), "number", "duckdb"),
+    _same("minute(c)", ("wall", "instant"), "number", "duckdb"),
+    _same("second(c)", ("wall", "instant"), "number", "duckdb"),
+    _same("day(c)", _MOMENTS, "number", "duckdb"),
+    _same("dayofweek(c)", _MOMENTS, "number", "duckdb"),
+    _same("weekday(c)", ("date",), "number", "duckdb"),
+    _same("isodow(c)", _MOMENTS, "number", "duckdb"),
+    _same("c AT TIME ZONE 'Europe/Berlin'", ("wall",), "instant", "duckdb"),
+    _same("c AT TIME ZONE 'America/New_York'", ("instant",), "wall", "duckdb"),
+    _same("timezone('Asia/Kolkata', c)", ("instant",), "wall", "duckdb"),
+    _same("CAST(c AT TIME ZONE 'Pacific/Apia' AS DATE)", ("instant",), "date", "duckdb"),
+    _same("hour(c AT TIME ZONE 'Europe/Berlin')", ("instant",), "number", "duckdb"),
+    _same("isodow(c AT TIME ZONE 'UTC')", ("instant",), "number", "duckdb"),
     _same("year(c)", _MOMENTS, "number"),
     _same("quarter(c)", _MOMENTS, "number"),
     _same("month(c)", _MOMENTS, "number"),
@@ -130,8 +166,27 @@ ARROW_TYPES = {
     "date": pa.date32(),
     "wall": pa.timestamp("us"),
     "instant": pa.timestamp("us", "UTC"),
+    "decimal": pa.decimal128(18, 2),
     "text": pa.string(),
 }
+
+
+def _decimals() -> list[int]:
+    """Decimals of two digits behind the point, as whole numbers."""
+    top = 10**18 - 1
+    near = [
+        top,
+        top - 1,
+        top - 49,
+        top - 100,
+        top // 2,
+        84033613445378151,
+        84033613445378152,
+        10**16,
+        10**5,
+        12345,
+    ]
+    return sorted({*near, *(-each for each in near), *range(-60, 61, 10), *range(-3, 4), 8403, 8404})
 
 
 def _integers(bits: int) -> list[int]:
@@ -183,6 +238,8 @@ def values_of(kind: str) -> list[Any]:
             return [*_days(), None]
         case "wall" | "instant":
             return [*_moments(), None]
+        case "decimal":
+            return [*_decimals(), None]
         case "text":
             return [None, *(text.encode() for text in sorted(_TEXTS))]
         case _:
@@ -192,6 +249,8 @@ def values_of(kind: str) -> list[Any]:
 def column(values: list[Any], kind: str) -> pa.Array:
     """An Arrow array of values of the storage domain."""
     type_ = ARROW_TYPES[kind]
+    if kind == "decimal":
+        return pa.array([None if each is None else Decimal(each).scaleb(-2) for each in values], type_)
     if kind == "text":
         return pa.array([None if each is None else each.decode() for each in values], type_)
     width = pa.int32() if kind == "date" else pa.int64()
@@ -206,19 +265,22 @@ def functions_in(engine: str) -> set[str]:
     found: set[str] = set()
     for form in FORMS:
         for kind in form.types if engine in form.written else ():
-            found |= _functions(parse_predicate(f"{form.written[engine]} IS NULL", semantics), kind)
+            found |= _functions(parse_predicate(f"{form.written[engine]} IS NULL", semantics), kind, engine)
     return found
 
 
-def _functions(node: Any, kind: str) -> set[str]:
+def _functions(node: Any, kind: str, engine: str) -> set[str]:
     match node:
         case IsNull(operand):
-            return _functions(operand, kind)
+            return _functions(operand, kind, engine)
         case Call("cast", (operand,), target):
-            return _casts(target, kind) | _functions(operand, kind)
+            return _casts(target, kind) | _functions(operand, kind, engine)
         case Call(name, arguments):
+            spelled = named(Call(name, arguments), engine)
+            name = name if isinstance(spelled, str) or name == "left" else spelled.function
             moments = {"add": "later", "subtract": "earlier"} if kind in ("date", "wall", "instant") else {}
-            return {moments.get(name, name)}.union(*(_functions(each, kind) for each in arguments))
+            of_kind = f"{name} decimals" if kind == "decimal" else moments.get(name, name)
+            return {of_kind}.union(*(_functions(each, kind, engine) for each in arguments))
         case _:
             return set()
 

@@ -14,12 +14,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tests.support.function_conditions import Quote, conditions, constants
-from tests.support.function_forms import DAY, FORMS, Form, column
+from tests.support.function_forms import DAY, FORMS, SECOND, Form, column
 
 FILES = 12
 ROWS = 20
-KIND_OF = {"a": "int16", "b": "int32", "d": "date", "w": "wall", "t": "instant", "s": "text"}
-"""The columns with their types."""
+KIND_OF = {
+    "a": "int16", "b": "int32", "d": "date", "w": "wall", "t": "instant", "s": "text", "h": "wall", "m": "decimal",
+}  # fmt: skip
+"""The columns with their types; `h` spans an hour in each file."""
 _FIRST = (datetime.date(2023, 11, 1) - datetime.date(1970, 1, 1)).days
 _WORDS = ("berlin", "Paris", "LIMA", "\u212airuna", "stra\u00dfe", "\u0130zmir", "oslo", "Rome", "", "quito")
 _COLUMN = re.compile(r"\bc\b")
@@ -30,15 +32,19 @@ def write_files(root: Path, columns: Sequence[str]) -> None:
     rng = random.Random(16)
     root.mkdir(parents=True)
     for number in range(FILES):
-        made = {name: column(_values(rng, KIND_OF[name], number), KIND_OF[name]) for name in columns}
+        made = {name: column(_values(rng, name, number), KIND_OF[name]) for name in columns}
         pq.write_table(pa.table(made), root / f"part-{number:02}.parquet")
 
 
-def _values(rng: random.Random, kind: str, number: int) -> list[Any]:
+def _values(rng: random.Random, name: str, number: int) -> list[Any]:
     rows = range(ROWS)
-    match kind:
+    match KIND_OF[name]:
+        case "wall" if name == "h":
+            values: list[Any] = [
+                _FIRST * DAY + (51 * number) * 60 * SECOND + rng.randrange(DAY // 24) for _ in rows
+            ]
         case "date":
-            values: list[Any] = [_FIRST + 25 * number + rng.randrange(30) for _ in rows]
+            values = [_FIRST + 25 * number + rng.randrange(30) for _ in rows]
         case "wall" | "instant":
             values = [(_FIRST + 25 * number) * DAY + rng.randrange(30 * DAY) for _ in rows]
         case "text":

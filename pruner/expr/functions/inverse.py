@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from pruner.expr.bound import Point
 from pruner.expr.floats import first_where
+from pruner.expr.nodes import Operator
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from pruner.expr.bound import BoundExpr, StorageValue
-    from pruner.expr.nodes import Literal, Operator
+    from pruner.expr.nodes import Literal
     from pruner.expr.semantics import Semantics
 
 Undo: TypeAlias = Callable[[Point], Point]
@@ -78,6 +79,27 @@ class Periods:
     where: Callable[[Operator, Point], tuple[Point, ...]]
 
 
+@dataclass(frozen=True, slots=True)
+class Cycle:
+    """Values from `low` to `high` (None: without end) on which the result follows from the remainder by `period`.
+
+    `where` gives the remainders, by floor, for which `result op point` is true; for all others it is false.
+    """
+
+    low: int | None
+    high: int | None
+    period: int
+    where: Callable[[Operator, Point], tuple[Point, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class Cycles:
+    """A function whose results return at equal distances, on each of a few ranges, which do not overlap."""
+
+    result: pa.DataType
+    cycles: tuple[Cycle, ...]
+
+
 class TextValue(Protocol):
     """A value of type text, to be asked what conditions on it say of the column."""
 
@@ -96,13 +118,17 @@ class TextValue(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Texts:
-    """A function of text with a rule of its own for each comparison, proved of every text."""
+    """A function of text with a rule of its own for each comparison, proved of every text.
+
+    `begins` says what `result LIKE 'prefix%'` says of the value.
+    """
 
     result: pa.DataType
     compare: Callable[[TextValue, Operator, Point], BoundExpr]
+    begins: Callable[[TextValue, bytes], BoundExpr]
 
 
-Inverse: TypeAlias = Pieces | Periods | Texts
+Inverse: TypeAlias = Pieces | Periods | Cycles | Texts
 
 
 def searched(evaluate: Callable[[int], int | float], low: int, high: int) -> Undo:
@@ -130,6 +156,20 @@ def rising(result: pa.DataType, evaluate: Callable[[int], int | float], low: int
     return Pieces(result, (Piece(low, high, searched(evaluate, low, high)),))
 
 
+def scaled(factor: int, shift: int) -> Undo:
+    """Each value was multiplied by `factor`, and `shift` was added."""
+
+    def undo(point: Point) -> Point:
+        low, high = (point.low, point.high) if factor > 0 else (point.high, point.low)
+        first, last = whole_number(low), whole_number(high)
+        first = None if first is None else -((first - shift) // -factor)
+        last = None if last is None else (last - shift) // factor
+        empty = first is not None and last is not None and first > last
+        return Point(first, last, exact=point.exact or empty)
+
+    return undo
+
+
 def whole_number(value: StorageValue | None) -> int | None:
     """An end of a point of integers or moments.
 
@@ -139,3 +179,28 @@ def whole_number(value: StorageValue | None) -> int | None:
     if value is None or isinstance(value, int):
         return value
     raise NotInvertible("a comparison with something else than whole numbers")
+
+
+def holds(operator: Operator, result: int, point: Point) -> bool:
+    """Tell whether `result op point` is true.
+
+    Raises:
+        NotInvertible: the point is not certain, and the result within it.
+    """
+    low, high = whole_number(point.low), whole_number(point.high)
+    below, above = low is not None and result < low, high is not None and result > high
+    if not (below or above) and not point.exact:
+        raise NotInvertible("a comparison with a constant that is not certain")
+    match operator:
+        case Operator.EQ:
+            return not below and not above
+        case Operator.NE:
+            return below or above
+        case Operator.LT:
+            return below
+        case Operator.LE:
+            return not above
+        case Operator.GT:
+            return above
+        case Operator.GE:
+            return not below

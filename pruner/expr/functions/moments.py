@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import re
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
 from pruner.expr.bound import Point
 from pruner.expr.clock import HOUR as HOUR_NANOSECONDS
-from pruner.expr.clock import fixed_offset, offsets_near, walls_of_instant
+from pruner.expr.clock import fixed_offset, is_known_zone, offsets_near, walls_of_instant
 from pruner.expr.functions.calendar import (
     DAY,
     FIRST,
@@ -31,6 +33,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pruner.expr.functions.inverse import Inverse, Undo, Use
+    from pruner.expr.semantics import Semantics
+
+_AREA_AND_CITY: Final = re.compile(r"[A-Z][A-Za-z]+/[A-Z][A-Za-z_]+")
 
 
 def year(use: Use) -> Inverse:
@@ -101,6 +106,28 @@ def instant(use: Use) -> Inverse:
 def wall_clock(use: Use) -> Inverse:
     """`CAST(x AS TIMESTAMP)` of an instant: what the session's clock shows then."""
     return of_wall(use, pa.timestamp("us"), lambda moment: moment)
+
+
+def at_zone(use: Use) -> Inverse:
+    """`x AT TIME ZONE 'Area/City'`: what its clocks show at an instant, or the instant at which they show x."""
+    if not pa.types.is_timestamp(use.type):
+        raise NotInvertible(f"the zone of a value of type {use.type}")
+    semantics = in_zone_of(use)
+    if semantics is None:
+        raise NotInvertible("a zone that is no constant, or that engines may read differently")
+    there = replace(use, semantics=semantics)
+    return wall_clock(there) if is_instant(use.type) else instant(there)
+
+
+def in_zone_of(use: Use) -> Semantics | None:
+    """The session's rules in the zone that `timezone(zone, x)` names; None where the zone is not certain."""
+    match use.constants:
+        case [constant] if use.place == 1 and isinstance(constant.value, str):
+            zone = constant.value
+        case _:
+            return None
+    certain = (_AREA_AND_CITY.fullmatch(zone) or zone == "UTC") and is_known_zone(zone)
+    return replace(use.semantics, zone=zone) if certain else None
 
 
 def epoch_seconds(use: Use) -> Inverse:

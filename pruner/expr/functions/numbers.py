@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from pruner.expr.bound import Point
-from pruner.expr.functions.inverse import NotInvertible, Piece, Pieces, whole, whole_number
+from pruner.expr.functions.inverse import NotInvertible, Piece, Pieces, scaled, whole
 from pruner.expr.types import integer_range
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ def added(use: Use) -> Inverse:
     """`x + k` and `k + x`."""
     _, smallest, largest = _integers(use)
     shift = _integer(use)
-    return _one(use, max(smallest, smallest - shift), min(largest, largest - shift), _scaled(1, shift))
+    return _one(use, max(smallest, smallest - shift), min(largest, largest - shift), scaled(1, shift))
 
 
 def subtracted(use: Use) -> Inverse:
@@ -32,9 +32,9 @@ def subtracted(use: Use) -> Inverse:
     _, smallest, largest = _integers(use)
     shift = _integer(use)
     if use.place == 0:
-        return _one(use, max(smallest, smallest + shift), min(largest, largest + shift), _scaled(1, -shift))
+        return _one(use, max(smallest, smallest + shift), min(largest, largest + shift), scaled(1, -shift))
     low, high = max(smallest, shift - largest), min(largest, shift - smallest)
-    return _one(use, low, high, _scaled(-1, shift), falls=True)
+    return _one(use, low, high, scaled(-1, shift), falls=True)
 
 
 def multiplied(use: Use) -> Inverse:
@@ -44,20 +44,20 @@ def multiplied(use: Use) -> Inverse:
     if factor == 0:
         raise NotInvertible("a multiplication by zero")
     low, high = (smallest, largest) if factor > 0 else (largest, smallest)
-    return _one(use, -(low // -factor), high // factor, _scaled(factor, 0), falls=factor < 0)
+    return _one(use, -(low // -factor), high // factor, scaled(factor, 0), falls=factor < 0)
 
 
 def negated(use: Use) -> Inverse:
     """`-x`."""
     _, smallest, largest = _integers(use)
-    return _one(use, max(smallest, -largest), min(largest, -smallest), _scaled(-1, 0), falls=True)
+    return _one(use, max(smallest, -largest), min(largest, -smallest), scaled(-1, 0), falls=True)
 
 
 def absolute(use: Use) -> Inverse:
     """`abs(x)`."""
     type_, smallest, largest = _integers(use)
-    falling = Piece(max(smallest, -largest), -1, _scaled(-1, 0), falls=True)
-    return Pieces(type_, (falling, Piece(0, largest, _scaled(1, 0))))
+    falling = Piece(max(smallest, -largest), -1, scaled(-1, 0), falls=True)
+    return Pieces(type_, (falling, Piece(0, largest, scaled(1, 0))))
 
 
 def text_of_integer(use: Use) -> Inverse:
@@ -117,17 +117,3 @@ def _one(use: Use, low: int, high: int, undo: Undo, *, falls: bool = False) -> I
     if low > high:
         raise NotInvertible("no value has a result that fits")
     return Pieces(use.type, (Piece(low, high, undo, falls=falls),))
-
-
-def _scaled(factor: int, shift: int) -> Undo:
-    """Each value was multiplied by `factor`, and `shift` was added."""
-
-    def undo(point: Point) -> Point:
-        low, high = (point.low, point.high) if factor > 0 else (point.high, point.low)
-        first, last = whole_number(low), whole_number(high)
-        first = None if first is None else -((first - shift) // -factor)
-        last = None if last is None else (last - shift) // factor
-        empty = first is not None and last is not None and first > last
-        return Point(first, last, exact=point.exact or empty)
-
-    return undo

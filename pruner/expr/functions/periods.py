@@ -10,17 +10,20 @@ import pyarrow as pa
 
 from pruner.expr.bound import Point
 from pruner.expr.functions.calendar import DAY, midnight
-from pruner.expr.functions.inverse import NotInvertible, Periods, whole_number
+from pruner.expr.functions.inverse import Periods, holds
 from pruner.expr.functions.walls import scale_of, wall_of
-from pruner.expr.nodes import Operator
 from pruner.expr.types import is_instant
 
 if TYPE_CHECKING:
     from pruner.expr.functions.inverse import Inverse, Use
+    from pruner.expr.nodes import Operator
 
 _FROM: Final = 1900
 _TO: Final = 2199
 """Years for which the rules hold: there is a range of values for each period."""
+_DAYS_FROM: Final = 1970
+_DAYS_TO: Final = 2069
+"""Likewise for days of the month, of which there are more."""
 
 
 def month(use: Use) -> Inverse:
@@ -33,12 +36,41 @@ def quarter(use: Use) -> Inverse:
     return _of_period(use, "quarter", (1, 2, 3, 4))
 
 
+def day(use: Use) -> Inverse:
+    """`day(x)`: the day of the month."""
+    scale, wall = scale_of(use), wall_of(use)
+
+    def where(operator: Operator, point: Point) -> tuple[Point, ...]:
+        chosen = tuple(holds(operator, result, point) for result in range(1, 32))
+        return tuple(wall(Point(-(-low // scale), high // scale)) for low, high in _ranges_of_days(chosen))
+
+    slack = 2 * DAY // scale if is_instant(use.type) else 0
+    low, high = midnight(datetime.date(_DAYS_FROM, 1, 1)), midnight(datetime.date(_DAYS_TO + 1, 1, 1)) - 1
+    return Periods(pa.int64(), -(-low // scale) + slack, high // scale - slack, where)
+
+
+@lru_cache(maxsize=64)
+def _ranges_of_days(chosen: tuple[bool, ...]) -> tuple[tuple[int, int], ...]:
+    """The moments whose day of the month is chosen, neighbouring days together."""
+    found: list[tuple[int, int]] = []
+    first = datetime.date(_DAYS_FROM, 1, 1).toordinal()
+    last = datetime.date(_DAYS_TO, 12, 31).toordinal()
+    for number in range(first, last + 1):
+        date = datetime.date.fromordinal(number)
+        if not chosen[date.day - 1]:
+            continue
+        start = midnight(date)
+        begins = found.pop()[0] if found and found[-1][1] == start - 1 else start
+        found.append((begins, start + DAY - 1))
+    return tuple(found)
+
+
 def _of_period(use: Use, unit: str, results: tuple[int, ...]) -> Inverse:
     scale, wall = scale_of(use), wall_of(use)
     starts = _starts(unit)
 
     def where(operator: Operator, point: Point) -> tuple[Point, ...]:
-        chosen = tuple(_holds(operator, result, point) for result in results)
+        chosen = tuple(holds(operator, result, point) for result in results)
         ranges = _ranges(unit, chosen)
         return tuple(wall(Point(-(-low // scale), high // scale)) for low, high in ranges)
 
@@ -70,23 +102,3 @@ def _ranges(unit: str, chosen: tuple[bool, ...]) -> tuple[tuple[int, int], ...]:
         first = found.pop()[0] if found and found[-1][1] == start - 1 else start
         found.append((first, starts[number + 1] - 1))
     return tuple(found)
-
-
-def _holds(operator: Operator, result: int, point: Point) -> bool:
-    low, high = whole_number(point.low), whole_number(point.high)
-    below, above = low is not None and result < low, high is not None and result > high
-    if not (below or above) and not point.exact:
-        raise NotInvertible("a comparison with a constant that is not certain")
-    match operator:
-        case Operator.EQ:
-            return not below and not above
-        case Operator.NE:
-            return below or above
-        case Operator.LT:
-            return below
-        case Operator.LE:
-            return not above
-        case Operator.GT:
-            return above
-        case Operator.GE:
-            return not below

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from pruner.expr.engines import SqlEngine
-from pruner.expr.functions import moments, numbers, periods, texts
+from pruner.expr.functions import cycles, decimals, moments, numbers, periods, texts
 
 if TYPE_CHECKING:
     from pruner.expr.functions.inverse import Inverse, Use
@@ -20,8 +20,14 @@ if TYPE_CHECKING:
 DUCKDB, SPARK, TRINO = SqlEngine.DUCKDB, SqlEngine.SPARK, SqlEngine.TRINO
 
 _INTEGERS: Final = "signed integers; results that fit the column's type"
+_DECIMALS: Final = "decimals, and integers with a decimal; results that fit the type of the result"
 _WALL: Final = "dates, timestamps, instants by the session's zone; years 1 to 9999"
 _MOMENT: Final = "dates, timestamps, instants; years 1 to 9999"
+_CLOCK: Final = "timestamps; instants by the session's zone, which is fixed or the years are 1970 to 2037"
+_WEEK: Final = (
+    "dates, timestamps; instants by the session's zone, which is fixed or the years are 1970 to 2037"
+)
+_NOT_YET: Final = "not compared yet"
 _PERIOD: Final = "dates, timestamps, instants by the session's zone; years 1900 to 2199"
 
 
@@ -73,6 +79,28 @@ _ALL: Final = (
         domain=_INTEGERS,
         written={DUCKDB: "abs(x)", SPARK: "abs(x)", TRINO: "abs(x)"},
     ),
+    *(
+        Function(
+            name=f"{name} decimals",
+            rule=rule,
+            domain=_DECIMALS,
+            written={DUCKDB: written},
+            missing={SPARK: "rounds to fewer digits", TRINO: _NOT_YET},
+        )
+        for name, rule, written in (
+            ("add", decimals.added, "x + 0.5"),
+            ("subtract", decimals.subtracted, "x - 0.5, 0.5 - x"),
+            ("multiply", decimals.multiplied, "x * 1.19"),
+            ("negate", decimals.negated, "-x"),
+        )
+    ),
+    Function(
+        name="modulo",
+        rule=cycles.remainder,
+        domain="signed integers; divisors from 1",
+        written={DUCKDB: "x % 8, mod(x, 8)"},
+        missing={SPARK: _NOT_YET, TRINO: _NOT_YET},
+    ),
     Function(
         name="cast to text",
         rule=numbers.text_of_integer,
@@ -105,6 +133,13 @@ _ALL: Final = (
         domain="instants by the session's zone; years 1 to 9999",
         written={DUCKDB: "x::TIMESTAMP", SPARK: "CAST(x AS TIMESTAMP_NTZ)"},
         missing={TRINO: "instants are shown as UTC's clock"},
+    ),
+    Function(
+        name="timezone",
+        rule=moments.at_zone,
+        domain="timestamps and instants, zones of the form Area/City and UTC; years 1 to 9999",
+        written={DUCKDB: "x AT TIME ZONE 'Europe/Berlin', timezone('Europe/Berlin', x)"},
+        missing={SPARK: "no such function", TRINO: "an instant stays one"},
     ),
     Function(
         name="later",
@@ -143,6 +178,48 @@ _ALL: Final = (
         rule=periods.month,
         domain=_PERIOD,
         written={DUCKDB: "month(x)", SPARK: "month(x)", TRINO: "month(x)"},
+    ),
+    Function(
+        name="day",
+        rule=periods.day,
+        domain="dates, timestamps, instants by the session's zone; years 1970 to 2069",
+        written={DUCKDB: "day(x), extract(day FROM x)"},
+        missing={SPARK: _NOT_YET, TRINO: _NOT_YET},
+    ),
+    Function(
+        name="hour",
+        rule=cycles.hour,
+        domain=_CLOCK,
+        written={DUCKDB: "hour(x), extract(hour FROM x)"},
+        missing={SPARK: _NOT_YET, TRINO: _NOT_YET},
+    ),
+    Function(
+        name="minute",
+        rule=cycles.minute,
+        domain=_CLOCK,
+        written={DUCKDB: "minute(x)"},
+        missing={SPARK: _NOT_YET, TRINO: _NOT_YET},
+    ),
+    Function(
+        name="second",
+        rule=cycles.second,
+        domain=_CLOCK,
+        written={DUCKDB: "second(x)"},
+        missing={SPARK: _NOT_YET, TRINO: _NOT_YET},
+    ),
+    Function(
+        name="day of week, Sunday 0",
+        rule=cycles.weekday_from_sunday,
+        domain=_WEEK,
+        written={DUCKDB: "dayofweek(x), weekday(x)"},
+        missing={SPARK: _NOT_YET, TRINO: _NOT_YET},
+    ),
+    Function(
+        name="day of week, Monday 1",
+        rule=cycles.weekday_from_monday,
+        domain=_WEEK,
+        written={DUCKDB: "isodow(x)"},
+        missing={SPARK: _NOT_YET, TRINO: _NOT_YET},
     ),
     Function(
         name="date_trunc",
@@ -200,6 +277,11 @@ _ALL: Final = (
         written={DUCKDB: "upper(x)", SPARK: "upper(x)", TRINO: "upper(x)"},
     ),
 )
+
+READ_FROM_CLOCK: Final = frozenset(
+    {"hour", "minute", "second", "day of week, Sunday 0", "day of week, Monday 1"}
+)
+"""Functions of a column alone: of what the clocks of another zone show they are not taken apart."""
 
 FUNCTIONS: Final = {function.name: function for function in _ALL}
 """Every function by its name in the expression form."""

@@ -6,6 +6,7 @@ letters of ASCII in either case, and the few letters of Unicode that some engine
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
@@ -39,6 +40,7 @@ BECOME_UPPER: Final[Mapping[str, str]] = {
 _ABOVE: Final = b"\xff"
 """No text of UTF-8 has this byte."""
 
+_ASCII: Final = re.compile(rb"[\x00-\x7f]+")
 _MOST_BEGINNINGS: Final = 64
 
 _NEVER: Final = Point(_ABOVE, b"")
@@ -50,7 +52,11 @@ def beginning(use: Use) -> Inverse:
     _require_text(use)
     match [constant.value for constant in use.constants]:
         case [int(count)] | [1, int(count)] if count > 0 and not isinstance(count, bool):
-            return Texts(_STRING, lambda value, operator, point: _beginning(value, count, operator, point))
+            return Texts(
+                _STRING,
+                lambda value, operator, point: _beginning(value, count, operator, point),
+                lambda value, prefix: _begins(value, count, prefix),
+            )
         case _:
             raise NotInvertible("a part of a text that is not its beginning")
 
@@ -107,7 +113,40 @@ def _other_case(use: Use, others: Mapping[str, str], make: Callable[[str], str])
             return value.compare(Operator.EQ, _NEVER)
         return value.member(cased_ranges(text, others), has_null=False)
 
-    return Texts(_STRING, compare)
+    def begins(value: TextValue, prefix: bytes) -> BoundExpr:
+        text = _ascii_beginning(prefix)
+        if text != make(text):
+            return value.compare(Operator.EQ, _NEVER)
+        ranges = [_with_rest(each) for each in cased_ranges(text, others)]
+        return value.member(ranges, has_null=False)
+
+    return Texts(_STRING, compare, begins)
+
+
+def _ascii_beginning(prefix: bytes) -> str:
+    """The letters of ASCII that a text begins with which begins with a prefix.
+
+    Raises:
+        NotInvertible: there are none.
+    """
+    found = _ASCII.match(prefix)
+    if found is None:
+        raise NotInvertible("a beginning of other characters than those of ASCII")
+    return found.group().decode()
+
+
+def _with_rest(point: Point) -> Point:
+    """What begins with a text of a range."""
+    assert isinstance(point.high, bytes)
+    return Point(point.low, point.high + _ABOVE, exact=False)
+
+
+def _begins(value: TextValue, count: int, prefix: bytes) -> BoundExpr:
+    try:
+        length = len(prefix.decode())
+    except UnicodeDecodeError:
+        raise NotInvertible("a text that is no UTF-8") from None
+    return value.starts_with(prefix) if length <= count else value.compare(Operator.EQ, _NEVER)
 
 
 def _beginning(value: TextValue, count: int, operator: Operator, point: Point) -> BoundExpr:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, assert_never
 
 import numpy as np
 
-from pruner.expr.bound import CompareLeaf, InLeaf, IsNullLeaf, NotNullLeaf, PrefixLeaf
+from pruner.expr.bound import CompareLeaf, InLeaf, IsNullLeaf, NotNullLeaf, PrefixLeaf, RecurringLeaf
 from pruner.expr.nodes import Operator
 from pruner.expr.patterns import successor
 from pruner.expr.semantics import NanOrder
@@ -39,6 +39,8 @@ class LeafEntries:
         """The entries whose rows can make `leaf` come to `outcome`; None where nothing can be said."""
         if isinstance(leaf, IsNullLeaf | NotNullLeaf):
             return self._without_values(leaf, outcome)
+        if isinstance(leaf, RecurringLeaf):
+            return None  # it asks for more than the order of the values
         if not is_answerable(leaf, self._type, self._values.serves, semantics):
             return None
         if outcome is Outcome.NULL:

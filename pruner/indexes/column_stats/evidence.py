@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any, assert_never
 
 import numpy as np
 
-from pruner.expr.bound import CompareLeaf, InLeaf, IsNullLeaf, NotNullLeaf, PrefixLeaf
+from pruner.expr.bound import CompareLeaf, InLeaf, IsNullLeaf, NotNullLeaf, PrefixLeaf, RecurringLeaf
 from pruner.expr.nodes import Operator
 from pruner.expr.patterns import successor
 from pruner.expr.semantics import NanOrder
 from pruner.indexes.column_stats.intervals import Intervals, also
+from pruner.indexes.column_stats.recurring import meet, possible_remainders
 from pruner.indexes.column_stats.runs import Runs
 from pruner.indexes.column_stats.shown import bound_text
 from pruner.indexes.columns.answerable import is_answerable
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from pruner.expr.bound import Leaf, Point, StorageValue
+    from pruner.expr.bound import Leaf, Point, StorageValue, ValueLeaf
     from pruner.expr.semantics import Semantics
     from pruner.indexes.column_stats.load import Statistics
     from pruner.schema import Field
@@ -61,7 +62,7 @@ class ColumnStatsEvidence:
         match leaf:
             case IsNullLeaf() | NotNullLeaf():
                 return self._answer(semantics, at).without_values(leaf, outcome)
-            case CompareLeaf() | InLeaf() | PrefixLeaf():
+            case CompareLeaf() | InLeaf() | PrefixLeaf() | RecurringLeaf():
                 if not is_answerable(leaf, self._field.type, self._statistics.order.serves, semantics):
                     return None
                 return self._answer(semantics, at).of_values(leaf, outcome)
@@ -133,7 +134,7 @@ class _Answer:
                 holds = value is (outcome is Outcome.TRUE)
                 return self._pick(self._s.can_hold_values) if holds else np.zeros(self._count, np.bool_)
 
-    def of_values(self, leaf: CompareLeaf | InLeaf | PrefixLeaf, outcome: Outcome) -> Mask:
+    def of_values(self, leaf: ValueLeaf, outcome: Outcome) -> Mask:
         """The outcomes of comparisons."""
         if isinstance(leaf, InLeaf):
             return self._in(leaf, outcome)
@@ -141,6 +142,8 @@ class _Answer:
             return self._pick(self._s.can_be_null)
         if isinstance(leaf, PrefixLeaf):
             return self._prefix(leaf, outcome)
+        if isinstance(leaf, RecurringLeaf):
+            return self._recurring(leaf, outcome)
         operator = leaf.operator if outcome is Outcome.TRUE else leaf.operator.negated
         nan_is_true = self._nan_makes_true(leaf.operator, leaf.point)
         numbers = self._numbers_of(operator, leaf.operator, leaf.point, outcome)
@@ -201,9 +204,7 @@ class _Answer:
         """Slices that can hold a value that equals none of the points."""
         certain = [p for p in leaf.points if p.exact and not p.nan and not _is_empty(p)]
         outside = ~Intervals.of(certain, self._s.order).contain(self._low, self._high)
-        for is_open in (self._s.low_open, self._s.high_open):
-            outside = also(outside, self._optional(is_open))
-        numbers = self._numbers(self._or_unsure(outside))
+        numbers = self._numbers(self._or_unsure(self._or_open(outside)))
         return self._with_nan(numbers, not self._lists_nan(leaf))
 
     def _lists_nan(self, leaf: InLeaf) -> bool:
@@ -218,6 +219,10 @@ class _Answer:
             return self._numbers(True)
         other = self._some_below(leaf.prefix)
         return self._numbers(other if behind is None else _either(other, self._some_from(behind)))
+
+    def _recurring(self, leaf: RecurringLeaf, outcome: Outcome) -> Mask:
+        found = meet(self._low, self._high, leaf.period, possible_remainders(leaf, outcome))
+        return self._numbers(self._or_unsure(self._or_open(found)))
 
     def _some_below(self, value: StorageValue | None) -> Mask | bool:
         return value is not None and self._if_low(np.less, self._s.order.first(value))
@@ -240,6 +245,12 @@ class _Answer:
         runs = self._high_runs
         met = relation(self._high, key) if runs is None else runs.compare(relation, key)
         return also(met, self._optional(self._s.high_open))
+
+    def _or_open(self, answer: Mask) -> Mask:
+        """Add the slices of which one end is not known."""
+        for is_open in (self._s.low_open, self._s.high_open):
+            answer = also(answer, self._optional(is_open))
+        return answer
 
     def _or_unsure(self, answer: Mask | bool) -> Mask | bool:
         unsure = self._optional(self._s.unsure)

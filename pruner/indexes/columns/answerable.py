@@ -6,20 +6,20 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from pruner.expr.bound import CompareLeaf, InLeaf, PrefixLeaf
+from pruner.expr.bound import CompareLeaf, InLeaf, PrefixLeaf, RecurringLeaf
 from pruner.expr.semantics import BINARY_COLLATION
-from pruner.indexes.columns.kinds import is_text
+from pruner.indexes.columns.kinds import Kind, is_text, kind_of
 from pruner.indexes.columns.moments import is_rounded
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from pruner.expr.bound import Point, StorageValue
+    from pruner.expr.bound import Point, StorageValue, ValueLeaf
     from pruner.expr.semantics import Semantics
 
 
 def is_answerable(
-    leaf: CompareLeaf | InLeaf | PrefixLeaf,
+    leaf: ValueLeaf,
     type_: pa.DataType,
     serves: Callable[[StorageValue], bool],
     semantics: Semantics,
@@ -46,15 +46,17 @@ def is_answerable(
             return _all_serve([point], type_, serves)
         case InLeaf(points=points):
             return _all_serve(points, type_, serves)
+        case RecurringLeaf():
+            return kind_of(type_) is Kind.INTEGER
 
 
-def _are_widened(leaf: CompareLeaf | InLeaf | PrefixLeaf) -> bool:
+def _are_widened(leaf: ValueLeaf) -> bool:
     """Tell whether every point spans what may be rounded to the literal, as `pruner.expr.temporal` makes them.
 
     Values in such a span count as less, equal and greater at once, so neither the leaf nor its NOT loses a row.
     """
     match leaf:
-        case PrefixLeaf():
+        case PrefixLeaf() | RecurringLeaf():
             return False
         case CompareLeaf(point=point):
             return not point.exact

@@ -20,7 +20,9 @@ from pruner.expr.bound import (
     NotNullLeaf,
     Point,
     PrefixLeaf,
+    RecurringLeaf,
     Unknown,
+    ValueLeaf,
 )
 from pruner.expr.nodes import Constant, Operator
 
@@ -60,7 +62,7 @@ def outcomes(bound: BoundExpr, value: Any) -> Outcomes:
             return _of_value(bound, value)
 
 
-def _of_value(leaf: CompareLeaf | InLeaf | NotNullLeaf | PrefixLeaf, value: Any) -> Outcomes:
+def _of_value(leaf: ValueLeaf | NotNullLeaf, value: Any) -> Outcomes:
     if value is None:
         return frozenset({None})
     match leaf:
@@ -70,6 +72,12 @@ def _of_value(leaf: CompareLeaf | InLeaf | NotNullLeaf | PrefixLeaf, value: Any)
             return _in(points, has_null, value)
         case NotNullLeaf(_, answer):
             return frozenset({answer})
+        case RecurringLeaf(_, period, points):
+            # A point that ends behind the period goes on at 0.
+            rest = [value % period, value % period + period]
+            found = [point for point in points if any(point.low <= each <= point.high for each in rest)]
+            certain = any(point.exact for point in found)
+            return frozenset({True} if certain else {True, False} if found else {False})
         case PrefixLeaf(_, prefix, whole):
             starts = value.startswith(prefix)
             return frozenset({True, False}) if starts and not whole else frozenset({starts})

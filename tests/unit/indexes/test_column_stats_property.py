@@ -18,7 +18,16 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pruner.expr.bound import CompareLeaf, InLeaf, IsNullLeaf, Leaf, NotNullLeaf, Point, PrefixLeaf
+from pruner.expr.bound import (
+    CompareLeaf,
+    InLeaf,
+    IsNullLeaf,
+    Leaf,
+    NotNullLeaf,
+    Point,
+    PrefixLeaf,
+    RecurringLeaf,
+)
 from pruner.expr.nodes import Operator
 from pruner.expr.semantics import NanOrder, Semantics
 from pruner.schema import Field
@@ -126,9 +135,28 @@ def points(draw: st.DrawFn, domain: Domain) -> Point:
             return Point(moved, moved)
 
 
+def _recurs(type_: pa.DataType) -> bool:
+    """Whether remainders are asked of a type: of integers, and moments of at most microseconds."""
+    moments = (pa.date32(), pa.timestamp("ms"), pa.timestamp("us"))
+    return pa.types.is_signed_integer(type_) or type_ in moments
+
+
+@st.composite
+def recurring(draw: st.DrawFn, field: Field) -> RecurringLeaf:
+    period = draw(st.sampled_from([1, 2, 7, 8, 1000, 86_400_000_000, 2**62]))
+    found: list[Point] = []
+    for _ in range(draw(st.integers(1, 3))):
+        low = draw(st.integers(0, period - 1))
+        length = draw(st.integers(0, min(period - 1, 5)) | st.integers(0, period - 1))
+        found.append(Point(low, low + length, exact=draw(st.booleans())))
+    return RecurringLeaf(field, period, tuple(found))
+
+
 @st.composite
 def leaves(draw: st.DrawFn, domain: Domain, field: Field) -> Leaf:
-    form = draw(st.sampled_from(["compare"] * 5 + ["in", "in", "null", "not null", "prefix", "prefix"]))
+    form = draw(
+        st.sampled_from(["compare"] * 5 + ["in", "in", "null", "not null", "prefix", "prefix", "recurring"])
+    )
     if form == "in":
         listed = tuple(draw(st.lists(points(domain), max_size=5)))
         return InLeaf(field, listed, has_null=not listed or draw(st.booleans()))
@@ -139,6 +167,8 @@ def leaves(draw: st.DrawFn, domain: Domain, field: Field) -> Leaf:
     if form == "prefix" and pa.types.is_string(domain.type):
         prefix = draw(domain.values.filter(len))[: draw(st.integers(1, 66))]
         return PrefixLeaf(field, prefix, draw(st.booleans()))
+    if form == "recurring" and _recurs(domain.type):
+        return draw(recurring(field))
     return CompareLeaf(field, draw(st.sampled_from(list(Operator))), draw(points(domain)))
 
 
@@ -193,6 +223,10 @@ def row_outcomes(value: Value, leaf: Leaf, order: NanOrder) -> set[str]:
             return {TRUE if r in HOLDS[operator] else FALSE for r in relations(value, point, order)}
         case PrefixLeaf(prefix=prefix, whole=whole):
             return {FALSE} if not value.startswith(prefix) else {TRUE} if whole else {TRUE, FALSE}
+        case RecurringLeaf(period=period, points=listed):
+            rests = (value % period, value % period + period)
+            met = [point for point in listed if any(point.low <= rest <= point.high for rest in rests)]
+            return {TRUE} if any(point.exact for point in met) else {TRUE, FALSE} if met else {FALSE}
         case InLeaf(points=listed, has_null=has_null):
             found = [relations(value, point, order) for point in listed]
             can_match = any("=" in r for r in found)
@@ -211,9 +245,13 @@ def _bounds(numbers: list[Value]) -> tuple[Value, Value]:
     return low, high
 
 
-def _interesting(leaf: Leaf) -> list[Value]:
-    """Values at which the answer to a leaf can change."""
+def _interesting(leaf: Leaf, low: Value) -> list[Value]:
+    """Values at which the answer to a leaf can change, of those that return the first from `low` on."""
     match leaf:
+        case RecurringLeaf(period=period, points=listed):
+            spans: list[Value] = [(point.low, point.high) for point in listed]
+            starts = [start for first, last in spans for start in (first, last + 1)]
+            ends = [low + (start - low) % period for start in starts]
         case CompareLeaf(point=point):
             ends = [point.low, point.high]
         case InLeaf(points=listed):
@@ -237,7 +275,7 @@ def provable(values: list[Value], leaf: Leaf, order: NanOrder) -> set[str]:
         return found
     low, high = _bounds(numbers)
     inside = [low, *([] if high is None else [high])]
-    inside += [v for v in _interesting(leaf) if low <= v and (high is None or v <= high)]
+    inside += [v for v in _interesting(leaf, low) if low <= v and (high is None or v <= high)]
     for value in inside:
         found |= row_outcomes(value, leaf, order)
     others = NULL if isinstance(leaf, InLeaf) and leaf.has_null else FALSE

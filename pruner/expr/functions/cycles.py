@@ -1,0 +1,171 @@
+"""Rules of functions whose results return at equal distances: parts of the day, days of the week, remainders."""
+
+from __future__ import annotations
+
+import datetime
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final
+from zoneinfo import ZoneInfo
+
+import pyarrow as pa
+
+from pruner.expr.bound import Point
+from pruner.expr.clock import DAY as DAY_NANOSECONDS
+from pruner.expr.clock import SETTLED_FROM, SETTLED_TO, fixed_offset, is_known_zone
+from pruner.expr.functions.calendar import DAY, FIRST, FIXED_UNITS, LAST
+from pruner.expr.functions.inverse import Cycle, Cycles, NotInvertible, holds, whole_number
+from pruner.expr.functions.walls import scale_of
+from pruner.expr.nodes import Operator
+from pruner.expr.types import integer_range, is_instant
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from pruner.expr.functions.inverse import Inverse, Use
+
+_GREATEST_DIVISOR: Final = 2**62
+_MOST_OFFSETS: Final = 8
+_THURSDAY: Final = 4
+"""The first of January 1970, where Sunday is 0."""
+
+
+def hour(use: Use) -> Inverse:
+    """`hour(x)`."""
+    return _part_of_day(use, "hour", DAY, 24)
+
+
+def minute(use: Use) -> Inverse:
+    """`minute(x)`."""
+    return _part_of_day(use, "minute", FIXED_UNITS["hour"], 60)
+
+
+def second(use: Use) -> Inverse:
+    """`second(x)`: whole seconds."""
+    return _part_of_day(use, "second", FIXED_UNITS["minute"], 60)
+
+
+def weekday_from_sunday(use: Use) -> Inverse:
+    """The day of the week, Sunday 0 and Saturday 6."""
+    return _of_clock(use, 7 * DAY, [((day - _THURSDAY) % 7 * DAY, DAY, day) for day in range(7)])
+
+
+def weekday_from_monday(use: Use) -> Inverse:
+    """The day of the week, Monday 1 and Sunday 7."""
+    return _of_clock(use, 7 * DAY, [((day - _THURSDAY) % 7 * DAY, DAY, day) for day in range(1, 8)])
+
+
+def remainder(use: Use) -> Inverse:
+    """`x % k`, with the sign of x."""
+    divisor = _divisor(use)
+    top = divisor - 1
+
+    def positive(operator: Operator, point: Point) -> tuple[Point, ...]:
+        return tuple(Point(low, high) for low, high in _chosen(0, top, operator, point))
+
+    def negative(operator: Operator, point: Point) -> tuple[Point, ...]:
+        # -1 % 8 is -1, and by floor 7.
+        ranges = _chosen(-top, 0, operator, point)
+        return tuple(Point(low % divisor, low % divisor + high - low) for low, high in ranges)
+
+    return Cycles(use.type, (Cycle(0, None, divisor, positive), Cycle(None, -1, divisor, negative)))
+
+
+def _divisor(use: Use) -> int:
+    told = pa.int64() if use.told is None else use.told
+    if use.place != 0 or not pa.types.is_signed_integer(use.type) or not pa.types.is_signed_integer(told):
+        raise NotInvertible("a remainder of something else than integers by a constant")
+    match use.constants:
+        case [constant] if pa.types.is_integer(constant.type) and isinstance(constant.value, int):
+            if 1 <= constant.value <= min(integer_range(use.type)[1], _GREATEST_DIVISOR):
+                return constant.value
+        case _:
+            pass
+    raise NotInvertible("a divisor that is no positive integer of the column's type")
+
+
+def _chosen(least: int, most: int, operator: Operator, point: Point) -> list[tuple[int, int]]:
+    """The ranges of integers from `least` to `most` for which `integer op point` is true."""
+    low, high = whole_number(point.low), whole_number(point.high)
+    if not point.exact:
+        raise NotInvertible("a comparison with a constant that is not certain")
+    below = None if low is None else (least, min(most, low - 1))
+    above = None if high is None else (max(least, high + 1), most)
+    equal = (least if low is None else max(least, low), most if high is None else min(most, high))
+    taken = {
+        Operator.EQ: (equal,),
+        Operator.NE: (below, above),
+        Operator.LT: (below,),
+        Operator.LE: (below, equal),
+        Operator.GT: (above,),
+        Operator.GE: (equal, above),
+    }[operator]
+    return [each for each in taken if each is not None and each[0] <= each[1]]
+
+
+def _part_of_day(use: Use, unit: str, period: int, count: int) -> Inverse:
+    if pa.types.is_date(use.type):
+        raise NotInvertible("a part of the day of a date")
+    length = FIXED_UNITS[unit]
+    return _of_clock(use, period, [(result * length, length, result) for result in range(count)])
+
+
+def _of_clock(use: Use, period: int, results: Sequence[tuple[int, int, int]]) -> Inverse:
+    """A function of the wall clock.
+
+    Args:
+        use: how the function is used.
+        period: after how many microseconds the results return.
+        results: start and length within the period of each, and the result.
+    """
+    scale = scale_of(use)
+    offsets, low, high = _offsets(use, period) if is_instant(use.type) else ((0,), FIRST, LAST)
+
+    def where(operator: Operator, point: Point) -> tuple[Point, ...]:
+        chosen = _joined(
+            (start, start + length) for start, length, result in results if holds(operator, result, point)
+        )
+        found: list[Point] = []
+        for start, end in chosen:
+            for offset in offsets:
+                first = (start - offset) % period
+                low, high = -(-first // scale), (first + end - start - 1) // scale
+                found.append(Point(low, high, exact=len(offsets) == 1))
+        return tuple(found)
+
+    return Cycles(pa.int64(), (Cycle(-(-low // scale), high // scale, period // scale, where),))
+
+
+def _joined(ranges: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Ranges in order, those together that end where another begins."""
+    found: list[tuple[int, int]] = []
+    for start, end in sorted(ranges):
+        first = found.pop()[0] if found and found[-1][1] == start else start
+        found.append((first, end))
+    return found
+
+
+def _offsets(use: Use, period: int) -> tuple[tuple[int, ...], int, int]:
+    """The session's offsets from UTC within the period, in microseconds, and the moments for which they are all."""
+    zone = use.semantics.zone
+    if zone is None or not is_known_zone(zone):
+        raise NotInvertible("the session's zone is not known")
+    fixed = fixed_offset(zone)
+    if fixed is not None:
+        return (fixed // 1000 % period,), FIRST + 2 * DAY, LAST - 2 * DAY
+    found = tuple(sorted({offset % period for offset in _offsets_of(zone)}))
+    if len(found) > _MOST_OFFSETS:
+        raise NotInvertible("a zone whose clocks changed very often")
+    return found, SETTLED_FROM // 1000, SETTLED_TO // 1000
+
+
+@lru_cache(maxsize=16)
+def _offsets_of(zone: str) -> frozenset[int]:
+    """Every offset, in microseconds, that a zone had or will have in the years on which zone databases agree."""
+    rules = ZoneInfo(zone)
+    found: set[datetime.timedelta | None] = set()
+    for day in range(SETTLED_FROM // DAY_NANOSECONDS - 2, SETTLED_TO // DAY_NANOSECONDS + 3):
+        found.add(rules.utcoffset(datetime.datetime.fromordinal(day + _EPOCH)))
+    return frozenset(each // datetime.timedelta(microseconds=1) for each in found if each is not None)
+
+
+_EPOCH: Final = datetime.date(1970, 1, 1).toordinal()

@@ -1,0 +1,105 @@
+"""Forms of DuckDB's text alone: constants that its functions make, zones, lists."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Callable, Sequence
+from typing import Any, Final, TypeAlias
+
+import pyarrow as pa
+from sqlglot import exp
+
+from pruner.expr.clock import PER_SECOND, day_number, instants_of_wall
+from pruner.expr.constants import of_one_type
+from pruner.expr.functions.calendar import DAY, FIRST, LAST, SECOND, shifted
+from pruner.expr.nodes import Call, Expr, In, Like, Literal
+from pruner.expr.patterns import literal_pattern
+from pruner.expr.types import is_instant, is_naive_timestamp, timestamp, unit_of
+from pruner.expr.values import Interval
+
+Node: TypeAlias = Any
+"""A node of sqlglot's tree, which is not typed closely enough to be checked."""
+
+_PARTS: Final = ("year", "month", "day", "hour", "min", "sec")
+
+
+def duckdb_form(node: Node, value: Callable[[Node], Expr]) -> Expr | None:
+    """Translate a form of DuckDB's; None for any other.
+
+    Args:
+        node: of sqlglot's tree.
+        value: translates what stands below.
+    """
+    match node:
+        case exp.AtTimeZone():
+            return _at_zone(value(node.args["zone"]), value(node.this))
+        case exp.Anonymous(this=str(name), expressions=[zone, operand]) if name.lower() == "timezone":
+            return _at_zone(value(zone), value(operand))
+        case exp.Anonymous(this=str(name), expressions=[operand, exp.Literal(is_string=True) as text]) if (
+            name.lower() == "prefix"
+        ):
+            pattern, escape = literal_pattern(str(text.this))
+            return Like(value(operand), f"{pattern}%", escape)
+        case exp.DateFromParts() | exp.TimestampFromParts():
+            return _moment([value(node.args[part]) for part in _PARTS if node.args.get(part) is not None])
+        case exp.ArrayContains(this=exp.Array() as listed, expression=operand):
+            return _listed(value(operand), [value(option) for option in listed.expressions])
+        case _:
+            return None
+
+
+def moved(moment: Literal, interval: Literal, sign: int) -> Literal | None:
+    """A constant moment with an interval after or before it; None where that is not certain."""
+    start, step = moment.value, interval.value
+    if not isinstance(step, Interval) or step.nanoseconds % 1000:
+        return None
+    if isinstance(start, datetime.date):
+        start, type_ = day_number(start) * DAY, timestamp("us", instant=False)
+    elif isinstance(start, int) and pa.types.is_timestamp(moment.type) and unit_of(moment.type) == "us":
+        type_ = moment.type
+    else:
+        return None
+    if is_instant(type_) and (step.months or step.days):
+        return None  # a day has as many hours as the session's zone says
+    try:
+        found = shifted(start, step, sign)
+    except (ValueError, OverflowError):
+        return None
+    return Literal(found, type_) if min(start, found) >= FIRST and max(start, found) <= LAST else None
+
+
+def _at_zone(zone: Expr, operand: Expr) -> Expr:
+    call = Call("timezone", (zone, operand))
+    match zone, operand:
+        case (Literal(value=str(name)), Literal(value=int(wall), type=type_)) if is_naive_timestamp(type_):
+            nanoseconds = 10**9 // PER_SECOND[unit_of(type_)]
+            low, high = instants_of_wall(wall * nanoseconds, name)
+            if low != high:
+                return call
+            return Literal(low // nanoseconds, timestamp(unit_of(type_), instant=True))
+        case _:
+            return call
+
+
+def _moment(parts: Sequence[Expr]) -> Literal | None:
+    """`make_date(year, month, day)` and `make_timestamp(…, hour, minute, second)` of constants."""
+    numbers = [each.value for each in parts if isinstance(each, Literal) and pa.types.is_integer(each.type)]
+    whole = [each for each in numbers if isinstance(each, int)]
+    if len(whole) < len(parts) or len(parts) not in (3, 6):
+        return None
+    try:
+        moment = datetime.datetime(*whole)  # type: ignore[arg-type]
+    except (ValueError, OverflowError):
+        return None
+    if len(parts) == 3:
+        return Literal(moment.date(), pa.date32())
+    seconds = (moment.hour * 60 + moment.minute) * 60 + moment.second
+    return Literal(day_number(moment.date()) * DAY + seconds * SECOND, timestamp("us", instant=False))
+
+
+def _listed(operand: Expr, options: Sequence[Expr]) -> In | None:
+    """`list_contains([…], value)`: without NULL in the list it is IN."""
+    literals = tuple(each for each in options if isinstance(each, Literal) and each.value is not None)
+    if not literals or len(literals) < len(options) or not of_one_type(list(options)):
+        return None
+    return In(operand, literals)
