@@ -10,14 +10,18 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from pruner.errors import FormatError, IndexDefinitionError, StorageError
+from pruner.evidence.hudi_keys import KeyFilterSource, RecordIndexSource, implied_keys
 from pruner.evidence.hudi_stats import FilesOfSlices, stat_records
 from pruner.evidence.sources import RecordsSource
 from pruner.indexes.optional import RowIndexType
 from pruner.indexes.registry import index_type
-from pruner.tables.hudi_metadata.indexes import COLUMN_STATS
+from pruner.tables.hudi_metadata.indexes import BLOOM_FILTERS, COLUMN_STATS, RECORD_INDEX
+from pruner.tables.hudi_metadata.record_keys import RECORD_KEY
 
 if TYPE_CHECKING:
     from pruner.evidence.sources import Source, Sources
+    from pruner.expr.bound import BoundExpr, InLeaf
+    from pruner.expr.semantics import Semantics
     from pruner.schema import Field
     from pruner.tables.hudi_metadata.indexes import HudiIndexes
     from pruner.tables.snapshot import Snapshot
@@ -27,9 +31,11 @@ NAME = "hudi.column_stats"
 
 _USING = "column_stats"
 _ONE_PLACE = "not used: it knows one place of a key, and writers may have inserted the key twice"
+_BY_KEY = "used for record keys, where as many keys stand in it as rows in the files"
 _NOT_READ = "not used: this version does not ask it"
 _UNUSED = {
-    "record_index": _ONE_PLACE,
+    RECORD_INDEX: _BY_KEY,
+    BLOOM_FILTERS: "used for record keys, where the record index is not",
     "files": "not used: the table is listed by its timeline and files",
     "partition_stats": "not used: a record does not say which files it is about, so it cannot be joined to a snapshot",
 }
@@ -45,6 +51,27 @@ class OwnStatistics:
 
     def add(self, about: Field, found: Sources) -> None:
         """Add what is known of a field to its sources, or why it cannot be used."""
+        self._add_statistics(about, found)
+        if about.path == (RECORD_KEY,) and about.expression is None and about.conflict is None:
+            found.usable += self._over_keys
+
+    def implied(self, predicate: BoundExpr, semantics: Semantics) -> InLeaf | None:
+        """A condition on record keys that follows from a predicate, where an index over record keys is there."""
+        if not self._over_keys:
+            return None
+        return implied_keys(predicate, self._indexes, self._snapshot, semantics)
+
+    @cached_property
+    def _over_keys(self) -> list[Source]:
+        record_index = None
+        if RECORD_INDEX in self._indexes.names:
+            record_index = RecordIndexSource(self._indexes, self._files, self._snapshot)
+        found: list[Source] = [] if record_index is None else [record_index]
+        if BLOOM_FILTERS in self._indexes.names:
+            found.append(KeyFilterSource(self._indexes, self._snapshot, record_index))
+        return found
+
+    def _add_statistics(self, about: Field, found: Sources) -> None:
         if COLUMN_STATS not in self._indexes.names or not _is_column(about):
             return
         if any(map(self._covers_all, found.usable)):

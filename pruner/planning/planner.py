@@ -104,6 +104,7 @@ class Planner:
         storage_options: Mapping[str, str] | None = None,
         usage: Usage | None = None,
         cost: Callable[[str], IndexCost | None] = lambda _: None,
+        implied: Callable[[BoundExpr, Semantics], Leaf | None] = lambda _, __: None,
     ) -> None:
         """Plan over a snapshot.
 
@@ -113,7 +114,9 @@ class Planner:
             storage_options: with which the files of the snapshot are opened; plans hand them on.
             usage: counts what indexes save.
             cost: says what an index costs, for reports.
+            implied: says what else holds wherever a predicate is true, for which there is an index.
         """
+        self._implied = implied
         self._usage = usage or Usage()
         self.cost = cost
         self._snapshot = snapshot
@@ -144,6 +147,7 @@ class Planner:
         for clause in sorted(conjuncts(predicate), key=_evaluation_rank):
             self._apply(clause, evidence, semantics, progress)
         answered = self._apply_waiting(predicate, Waiting(self._snapshot, evidence, semantics), progress)
+        self._apply_implied(predicate, semantics, progress)
         rows = RowLevel(self._snapshot, evidence, semantics, predicate)
         if answered and rows.can_narrow and progress.survivors.left:
             self._apply_rows(predicate, rows, progress)
@@ -234,6 +238,12 @@ class Planner:
             progress.apply(question.part, waiting.keep(question, survivors.at), names, count)
             progress.fallbacks.update(dict.fromkeys(n for source in question.sources for n in source.notes))
         return True
+
+    def _apply_implied(self, predicate: BoundExpr, semantics: Semantics, progress: _Progress) -> None:
+        """Drop of several slices those in which nothing can be that follows from the predicate."""
+        implied = self._implied(predicate, semantics) if progress.survivors.left > 1 else None
+        if implied is not None:
+            self._apply(implied, Focus(self._evidence, implied), semantics, progress)
 
     def _apply_rows(self, predicate: BoundExpr, rows: RowLevel, progress: _Progress) -> None:
         """Drop the slices in which no single row meets the whole predicate."""

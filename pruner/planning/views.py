@@ -118,7 +118,9 @@ class Views:
         indexes = self._source.own_indexes()
         own = own_statistics(indexes if self._own_indexes else None, snapshot)
         evidence = SnapshotEvidence(snapshot, state, self._segments, own)
-        planner = Planner(snapshot, evidence, self._source.storage_options, self.usage, evidence.cost)
+        implied = {} if own is None else {"implied": own.implied}
+        options = self._source.storage_options
+        planner = Planner(snapshot, evidence, options, self.usage, evidence.cost, **implied)
         definitions = () if state is None else state.definitions
         over = ((each.name, each.form) for each in definitions if each.form is not None)
         own_names = described(indexes, used=self._own_indexes)

@@ -41,6 +41,7 @@ class HFile:
     Attributes:
         info: the entries of the file info.
         entries: the number of cells, as the trailer says.
+        size: of the file in bytes.
     """
 
     def __init__(self, source: Source) -> None:
@@ -51,6 +52,7 @@ class HFile:
             StorageError: it cannot be read.
         """
         self._source = source
+        self.size = source.size
         try:
             self._open()
         except ValueError as error:

@@ -8,12 +8,16 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from pruner.errors import FormatError
+from pruner.errors import FormatError, TableError
 from pruner.storage.opening import open_store
+from pruner.tables.hudi_metadata.key_filters import KeyFilters
 from pruner.tables.hudi_metadata.keys import column_id
 from pruner.tables.hudi_metadata.listing import METADATA_PATH, read_metadata_timeline
+from pruner.tables.hudi_metadata.locations import RecordLocations
 from pruner.tables.hudi_metadata.partition import FileGroup, file_groups
+from pruner.tables.hudi_metadata.record_keys import KeyForm, key_form
 from pruner.tables.hudi_metadata.stats import STAT_SCHEMA, newest, stat_rows, stats_of
+from pruner.tables.hudi_timeline import read_timeline
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -22,8 +26,10 @@ if TYPE_CHECKING:
     from pruner.tables.hfile.reader import HFile
     from pruner.tables.hudi_timeline import Timeline
 
+BLOOM_FILTERS = "bloom_filters"
 COLUMN_STATS = "column_stats"
 FILES = "files"
+RECORD_INDEX = "record_index"
 _CACHE_BYTES = 1 << 27
 """Bytes of decoded statistics that are kept of one table at most."""
 
@@ -91,6 +97,50 @@ class HudiIndexes:
     def schema_changed_at(self) -> str:
         """The newest instant that changed the schema by schema-on-read evolution; "" where there is none."""
         return max((name.partition(".")[0] for name in self._timeline.schemas), default="")
+
+    @property
+    def snapshot_id(self) -> str:
+        """The id of the snapshot that the look gave."""
+        return self._timeline.id()
+
+    @cached_property
+    def key_form(self) -> KeyForm | None:
+        """How keys are made of columns; None where a row may have another key than its columns make.
+
+        After a change by schema-on-read a column of that name may have been another one when the keys were made.
+        """
+        return None if self._timeline.schemas else key_form(self._timeline.properties)
+
+    @cached_property
+    def locations(self) -> RecordLocations:
+        """The record index.
+
+        Raises:
+            FormatError: the metadata table is damaged, or has none.
+            StorageError: it cannot be read.
+        """
+        return RecordLocations(self.groups(RECORD_INDEX))
+
+    @cached_property
+    def filters(self) -> KeyFilters:
+        """The bloom filters over record keys.
+
+        Raises:
+            FormatError: the metadata table is damaged, or has none.
+            StorageError: it cannot be read.
+        """
+        return KeyFilters(self.groups(BLOOM_FILTERS))
+
+    def is_current(self) -> bool:
+        """Tell whether the table is still as it was at the look.
+
+        Raises:
+            StorageError: the store refuses.
+        """
+        try:
+            return read_timeline(open_store(self._root, self._options)) == self._timeline
+        except TableError:
+            return False
 
     def groups(self, partition: str) -> list[FileGroup]:
         """The file groups of one partition of the metadata table, opened once.

@@ -27,5 +27,15 @@ def file_id(name: str) -> bytes:
     return base64.b64encode(hashlib.md5(name.encode(), usedforsecurity=False).digest())
 
 
+def hashed_group(key: str, groups: int) -> int:
+    """The number of the file group of some into which Hudi puts a key (`mapRecordKeyToFileGroupIndex`)."""
+    units = key.encode("utf-16-be", "surrogatepass")
+    value = 0
+    for at in range(0, len(units), 2):
+        value = (31 * value + int.from_bytes(units[at : at + 2], "big")) & 0xFFFFFFFF
+    signed = value - (1 << 32) if value >> 31 else value
+    return abs(signed) % groups if signed != -(1 << 31) else (1 << 31) % groups
+
+
 def _hashed(text: str) -> bytes:
     return base64.b64encode(xxhash.xxh64_digest(text.encode(), seed=_SEED))

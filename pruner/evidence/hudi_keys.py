@@ -1,0 +1,240 @@
+"""Evidence from Hudi's indexes over record keys: in which files rows with some keys can be.
+
+Both speak of `_hoodie_record_key`. A condition on the columns of which keys are made says what keys its rows can have
+(`implied_keys`), where nothing can have parted the key of a row from its columns.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from pruner.arrow import compute
+from pruner.errors import FormatError, SchemaError, StorageError
+from pruner.evidence.sources import Source
+from pruner.expr.bound import InLeaf, Point
+from pruner.expr.equalities import required_values, values_of
+from pruner.tables.hudi_metadata.indexes import BLOOM_FILTERS, RECORD_INDEX
+from pruner.tables.hudi_metadata.record_keys import RECORD_KEY
+from pruner.verdict import Outcome
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from pruner.evidence.hudi_stats import FilesOfSlices
+    from pruner.expr.bound import BoundExpr, Leaf
+    from pruner.expr.semantics import Semantics
+    from pruner.tables.hudi_metadata.indexes import HudiIndexes
+    from pruner.tables.hudi_metadata.locations import RecordLocations
+    from pruner.tables.snapshot import Snapshot
+
+    Mask = NDArray[np.bool_]
+
+MOST_KEYS = 1_000
+"""Keys that are looked up for one predicate at most."""
+
+MOST_FILTERS = 1_000
+"""Filters that are read for one predicate at most."""
+
+WORTH_READING = 1 / 8
+"""Share of the bytes of files up to which their filters are read."""
+
+FEW_BYTES = 1 << 20
+"""Bytes of filters that are read in any case."""
+
+_OTHER_SNAPSHOT = "it is about the newest state of the table, which is another"
+_LOGS = "rows in log files cannot be counted, so that a key may stand in two files"
+_UNCOUNTED = "files without statistics of record keys cannot be counted, so that a key may stand in two files"
+_TOO_MANY_LOGGED = "too many of its keys stand in log files to be counted"
+_ELSEWHERE = "it names a file group that the snapshot does not have"
+
+
+class KeySource(Source):
+    """An index over record keys. Answers are remembered; threads may share it."""
+
+    def __init__(self, index: str, using: str, snapshot: Snapshot) -> None:
+        super().__init__(index, using)
+        self._snapshot = snapshot
+        self._notes: dict[str, None] = {}
+
+    @property
+    def uncovered(self) -> Mask | None:
+        """See `Source.uncovered`."""
+        return None
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """See `Source.notes`."""
+        return tuple(f"index {self.index}: {note}" for note in self._notes)
+
+    def possible(
+        self, leaf: Leaf, outcome: Outcome, semantics: Semantics, at: NDArray[np.intp] | None
+    ) -> Mask | None:
+        """See `Source.possible`."""
+        values = values_of(leaf, semantics) if outcome is Outcome.TRUE else None
+        if values is None or len(values) > MOST_KEYS:
+            return None
+        try:
+            keys = [value.decode() for value in values if isinstance(value, bytes)]
+            found = self._holding(keys, at)
+        except (UnicodeDecodeError, FormatError, StorageError) as error:
+            self._notes[str(error)] = None
+            return None
+        return found
+
+    def _holding(self, keys: list[str], at: NDArray[np.intp] | None) -> Mask | None:
+        """Which slices, of some or of all, can hold a row with one of the keys; None where that is not known."""
+        raise NotImplementedError
+
+
+class RecordIndexSource(KeySource):
+    """Hudi's record index.
+
+    It has one place for each key, and writers may have written a key twice. It is believed where it has as many keys
+    as the files have rows: each of its keys is that of a row, so no two rows share one.
+    """
+
+    def __init__(self, indexes: HudiIndexes, files: FilesOfSlices, snapshot: Snapshot) -> None:
+        super().__init__("hudi.record_index", RECORD_INDEX, snapshot)
+        self._indexes = indexes
+        self._files = files
+
+    @property
+    def is_believed(self) -> bool:
+        """Whether it has been shown to tell where every row is. This reads it."""
+        try:
+            return self._believed is not None
+        except (FormatError, StorageError) as error:
+            self._notes[str(error)] = None
+            return False
+
+    def _holding(self, keys: list[str], at: NDArray[np.intp] | None) -> Mask | None:
+        locations = self._believed
+        if locations is None:
+            return None
+        places = list(set(locations.find(keys).values()))
+        ids = self._snapshot.columns.column("file_id").combine_chunks()
+        ordinals: list[int | None] = compute.index_in(
+            pa.array([place.file_id for place in places], pa.string()), value_set=ids
+        ).to_pylist()
+        found = np.zeros(len(self._snapshot), np.bool_)
+        for place, ordinal in zip(places, ordinals, strict=True):
+            if ordinal is None or self._partition(ordinal) != place.partition:
+                self._notes[_ELSEWHERE] = None
+                return None
+            found[ordinal] = True
+        return found if at is None else found[at]
+
+    def _partition(self, ordinal: int) -> str:
+        snapshot = self._snapshot
+        return str(snapshot.partitions.paths[int(snapshot.partition_ordinals[ordinal])].as_py())
+
+    @cached_property
+    def _believed(self) -> RecordLocations | None:
+        doubt = self._doubt()
+        if doubt is not None:
+            self._notes[doubt] = None
+            return None
+        return self._indexes.locations
+
+    def _doubt(self) -> str | None:
+        """Say why the index is not believed; None where it is."""
+        if self._snapshot.id != self._indexes.snapshot_id:
+            return _OTHER_SNAPSHOT
+        if self._snapshot.any_logs or self._snapshot.uncoverable is not None:
+            return _LOGS
+        rows = self._rows()
+        if rows is None:
+            return _UNCOUNTED
+        keys = self._indexes.locations.count()
+        if keys is None:
+            return _TOO_MANY_LOGGED
+        if keys != rows:
+            return (
+                f"it has {keys:,} keys and the files have {rows:,} rows, so that a key may stand in two files"
+            )
+        # The index was listed after the snapshot was taken, so it may be newer.
+        return None if self._indexes.is_current() else _OTHER_SNAPSHOT
+
+    def _rows(self) -> int | None:
+        """The number of rows in all files; None where some file has no statistics."""
+        stats = self._indexes.column_stats(RECORD_KEY)
+        at = compute.index_in(self._files.names, value_set=stats.column("file").combine_chunks())
+        rows: Any = stats.column("rows").combine_chunks().take(at)
+        return None if rows.null_count else int(compute.sum(rows).as_py() or 0)
+
+
+class KeyFilterSource(KeySource):
+    """Hudi's bloom filters over the record keys of base files, asked where no record index is believed."""
+
+    def __init__(
+        self, indexes: HudiIndexes, snapshot: Snapshot, record_index: RecordIndexSource | None
+    ) -> None:
+        super().__init__("hudi.bloom_filters", BLOOM_FILTERS, snapshot)
+        self._indexes = indexes
+        self._record_index = record_index
+
+    def _holding(self, keys: list[str], at: NDArray[np.intp] | None) -> Mask | None:
+        if self._record_index is not None and self._record_index.is_believed:
+            return None
+        asked = np.arange(len(self._snapshot)) if at is None else at
+        if len(asked) > MOST_FILTERS:
+            self._notes[f"its filters are read for {MOST_FILTERS:,} files at most"] = None
+            return None
+        found = np.ones(len(asked), np.bool_)
+        files = self._files(asked)
+        filters = self._indexes.filters
+        to_read, whole = filters.bytes_of(len(files)), int(self._snapshot.sizes[asked].sum())
+        if to_read > max(WORTH_READING * whole, FEW_BYTES):
+            self._notes["its filters are not small beside the files that they could save"] = None
+            return None
+        for place, held in filters.holding(files, keys):
+            found[place] = held
+        return found
+
+    def _files(self, ordinals: NDArray[np.intp]) -> dict[int, tuple[str, str]]:
+        """Partition and name of each base file without log files, by its place among the slices."""
+        snapshot = self._snapshot
+        slices: Any = pa.array(ordinals, pa.int64())
+        partitions: Any = pa.array(snapshot.partition_ordinals[ordinals], pa.int64())
+        uris: list[Any] = snapshot.columns.column("base_file").take(slices).to_pylist()
+        paths: list[Any] = snapshot.partitions.paths.take(partitions).to_pylist()
+        plain = ~snapshot.has_logs[ordinals]
+        return {
+            place: (path, uri.rpartition("/")[2])
+            for place, (path, uri) in enumerate(zip(paths, uris, strict=True))
+            if uri is not None and plain[place]
+        }
+
+
+def implied_keys(
+    predicate: BoundExpr, indexes: HudiIndexes, snapshot: Snapshot, semantics: Semantics
+) -> InLeaf | None:
+    """The keys of which the key of each row is one where a predicate is true; None where they are not known."""
+    form = indexes.key_form
+    if form is None:
+        return None
+    values: dict[str, Sequence[int | bytes]] = {}
+    for field, found in required_values(predicate, semantics):
+        known = values.get(field.name)
+        usable = len(field.path) == 1 and not field.partition and field.conflict is None
+        if usable and (known is None or len(found) < len(known)):
+            values[field.name] = found
+    if not all(column in values for column in form.columns):
+        return None
+    if not 0 < prod(len(values[column]) for column in form.columns) <= MOST_KEYS:
+        return None
+    try:
+        about = snapshot.schema.find((RECORD_KEY,), case_sensitive=True)
+        texts = form.texts(values)
+    except (SchemaError, UnicodeDecodeError):
+        return None
+    if not pa.types.is_string(about.type):
+        return None
+    return InLeaf(about, tuple(Point(text.encode(), text.encode()) for text in texts))

@@ -1,0 +1,152 @@
+"""Bloom filters as Hudi keeps them: Hadoop's layout, plain (`SIMPLE`) and in rows (`DYNAMIC_V0`).
+
+A filter is a header, and bits in the order of Hadoop's `BitSet`; one in rows has a header of its own and some plain
+ones behind it. Positions are chained hashes, each seeded by the one before it.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import struct
+from functools import lru_cache
+from typing import TYPE_CHECKING, NamedTuple
+
+from pruner.errors import FormatError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+SIMPLE, DYNAMIC = "SIMPLE", "DYNAMIC_V0"
+"""Hudi's names of the two layouts (`BloomFilterTypeCode`)."""
+
+_HEADER = struct.Struct(">iibi")
+_ROWS = struct.Struct(">iii")
+_VERSION = -1
+_MURMUR = 1
+_MASK = 0xFFFFFFFF
+_MURMUR_FACTOR = 0x5BD1E995
+_MOST_HASHES = 256
+
+
+class _Plain(NamedTuple):
+    size: int
+    hashes: int
+    bits: bytes
+
+    def may_hold(self, key: bytes) -> bool:
+        return all(self.bits[place >> 3] >> (place & 7) & 1 for place in _places(key, self.hashes, self.size))
+
+
+class BloomFilter:
+    """A filter; what it does not hold was never put in."""
+
+    def __init__(self, rows: Iterable[_Plain]) -> None:
+        self._rows = tuple(rows)
+
+    def may_hold(self, key: str) -> bool:
+        """Tell whether a key may have been put in."""
+        data = key.encode()
+        # Hadoop refuses an empty key; Hudi writes none.
+        return not data or any(row.may_hold(data) for row in self._rows)
+
+
+def bloom_filter(kind: str, stored: bytes) -> BloomFilter:
+    """Read a filter from what stands in a record: Base64 of Hadoop's layout.
+
+    Args:
+        kind: `SIMPLE` or `DYNAMIC_V0`.
+        stored: the content of the record.
+
+    Raises:
+        FormatError: it is of another kind, or damaged.
+    """
+    try:
+        data = base64.b64decode(stored, validate=True)
+        if kind == SIMPLE:
+            row, end = _plain(data, 0)
+            rows = [row]
+        elif kind == DYNAMIC:
+            rows, end = _dynamic(data)
+        else:
+            raise ValueError(f"it is of the unknown kind {kind}")
+        if end != len(data):
+            raise ValueError("there are bytes behind it")
+    except (ValueError, binascii.Error, struct.error) as error:
+        raise FormatError(f"a bloom filter of the metadata table cannot be read: {error}") from None
+    return BloomFilter(rows)
+
+
+def _header(data: bytes, position: int) -> tuple[int, int, int]:
+    """The number of hashes and bits, and the position behind them."""
+    version, hashes, function, size = _HEADER.unpack_from(data, position)
+    if version != _VERSION or function != _MURMUR:
+        raise ValueError(f"it has version {version} and hash function {function}, which are not read")
+    if not (0 < hashes <= _MOST_HASHES and size > 0):
+        raise ValueError("it names a size that cannot be")
+    return hashes, size, position + _HEADER.size
+
+
+def _plain(data: bytes, position: int) -> tuple[_Plain, int]:
+    hashes, size, start = _header(data, position)
+    end = start + (size + 7) // 8
+    if end > len(data):
+        raise ValueError("it is cut short")
+    return _Plain(size, hashes, data[start:end]), end
+
+
+def _dynamic(data: bytes) -> tuple[list[_Plain], int]:
+    hashes, size, position = _header(data, 0)
+    _, _, count = _ROWS.unpack_from(data, position)
+    position += _ROWS.size
+    rows: list[_Plain] = []
+    while len(rows) < count:
+        row, position = _plain(data, position)
+        if (row.hashes, row.size) != (hashes, size):
+            raise ValueError("its rows are of different sizes")
+        rows.append(row)
+    if not rows:
+        raise ValueError("it has no rows")
+    return rows, position
+
+
+@lru_cache(maxsize=4096)
+def _places(key: bytes, hashes: int, size: int) -> tuple[int, ...]:
+    """The bits of a key; filters of one table mostly have one size."""
+    found: list[int] = []
+    seed = 0
+    for _ in range(hashes):
+        seed = murmur(key, seed)
+        found.append(abs(_remainder(seed, size)))
+    return tuple(found)
+
+
+def _remainder(value: int, size: int) -> int:
+    """The remainder as Java has it: with the sign of the value."""
+    return value % size if value >= 0 else -(-value % size)
+
+
+def murmur(data: bytes, seed: int) -> int:
+    """Hadoop's MurmurHash (32 bits, signed).
+
+    The bytes behind the last whole word come in the order of big-endian numbers, unlike the words, and have a sign.
+    """
+    value = (seed ^ len(data)) & _MASK
+    whole = len(data) & ~3
+    for at in range(0, whole, 4):
+        word = _scrambled(int.from_bytes(data[at : at + 4], "little"))
+        value = (value * _MURMUR_FACTOR & _MASK) ^ word
+    rest = data[whole:]
+    if rest:
+        for place, byte in enumerate(reversed(rest)):
+            value ^= ((byte - 256 if byte > 127 else byte) << 8 * place) & _MASK
+        value = value * _MURMUR_FACTOR & _MASK
+    value ^= value >> 13
+    value = value * _MURMUR_FACTOR & _MASK
+    value ^= value >> 15
+    return value - (1 << 32) if value >> 31 else value
+
+
+def _scrambled(word: int) -> int:
+    word = word * _MURMUR_FACTOR & _MASK
+    return (word ^ word >> 24) * _MURMUR_FACTOR & _MASK

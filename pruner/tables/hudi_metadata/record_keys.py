@@ -1,0 +1,68 @@
+"""How Hudi makes the text of a record key (`_hoodie_record_key`) of the columns that the key consists of."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import product
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from pruner.tables.hudi_properties import HudiProperties
+
+RECORD_KEY = "_hoodie_record_key"
+"""The column of the text."""
+
+_GENERATORS = frozenset({"SIMPLE", "COMPLEX", "NON_PARTITION", "TIMESTAMP", "CUSTOM"})
+"""Generators that differ in how they make partitions; their keys are alike."""
+
+_KEYS_STAY_FROM = 9
+"""The table version whose writers all refuse what has made a key stand with the columns of another row.
+
+Before, UPDATE and MERGE let a statement change a key column and kept the key (HUDI-8823, HUDI-8824, in release 1.0),
+and `bulk_insert` wrote the keys of other rows (hudi#9750, in release 0.12).
+"""
+
+_EMPTY = "__empty__"
+"""What stands for an empty text in a key of several columns."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeyForm:
+    """The columns of a record key, in their order in its text."""
+
+    columns: tuple[str, ...]
+
+    def texts(self, values: Mapping[str, Sequence[int | bytes]]) -> list[str]:
+        """Every text that the key of a row can have whose columns have some of these values each.
+
+        A key of one column is its value, or with its name before as some releases wrote it (hudi#12234).
+
+        Args:
+            values: for each column integers, or texts in UTF-8.
+        """
+        parts = [[_text(value) for value in values[column]] for column in self.columns]
+        named = [
+            ",".join(
+                f"{column}:{value or _EMPTY}" for column, value in zip(self.columns, combination, strict=True)
+            )
+            for combination in product(*parts)
+        ]
+        return [*parts[0], *named] if len(self.columns) == 1 else named
+
+
+def key_form(properties: HudiProperties) -> KeyForm | None:
+    """Return the form of a table's keys; None where nothing shows that each row has the key of its columns."""
+    values = properties.values
+    born = values.get("hoodie.table.initial.version", "")
+    columns = tuple(part.strip() for part in values.get("hoodie.table.recordkey.fields", "").split(","))
+    if not (born.isdecimal() and int(born) >= _KEYS_STAY_FROM and all(columns)):
+        return None
+    generator = properties.key_generator.removesuffix("_AVRO")
+    nested = any("." in column for column in columns)
+    return None if generator not in _GENERATORS or nested else KeyForm(columns)
+
+
+def _text(value: int | bytes) -> str:
+    return value.decode() if isinstance(value, bytes) else str(value)

@@ -1,0 +1,192 @@
+"""Hudi's indexes over record keys, made up: a record index and bloom filters in a metadata table without a writer."""
+
+from __future__ import annotations
+
+import base64
+import io
+import json
+import struct
+import uuid
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import fastavro
+
+from pruner.tables.hudi_metadata.blooms import murmur
+from pruner.tables.hudi_metadata.keys import file_id, hashed_group, partition_id
+from tests.support.hfiles import HFileWriter
+from tests.support.hudi_metadata_synthetic import INITIAL, SyntheticMetadata, log_block
+from tests.support.hudi_synthetic import Group
+
+_LOCATION = {
+    "type": "record",
+    "name": "HoodieRecordIndexInfo",
+    "fields": [
+        {"name": "partitionName", "type": "string"},
+        {"name": "fileIdHighBits", "type": "long"},
+        {"name": "fileIdLowBits", "type": "long"},
+        {"name": "fileIndex", "type": "int"},
+        {"name": "fileId", "type": "string"},
+        {"name": "instantTime", "type": "long"},
+        {"name": "fileIdEncoding", "type": "int"},
+    ],
+}
+_FILTER = {
+    "type": "record",
+    "name": "HoodieMetadataBloomFilter",
+    "fields": [
+        {"name": "type", "type": "string"},
+        {"name": "timestamp", "type": "string"},
+        {"name": "bloomFilter", "type": "bytes"},
+        {"name": "isDeleted", "type": "boolean"},
+    ],
+}
+SCHEMA_TEXT = json.dumps(
+    {
+        "type": "record",
+        "name": "HoodieMetadataRecord",
+        "fields": [
+            {"name": "key", "type": "string"},
+            {"name": "type", "type": "int"},
+            {"name": "BloomFilterMetadata", "type": ["null", _FILTER]},
+            {"name": "recordIndexMetadata", "type": ["null", _LOCATION]},
+        ],
+    }
+)
+_DELETION = {
+    "type": "record",
+    "name": "HoodieDeleteRecord",
+    "fields": [
+        {"name": "recordKey", "type": ["null", "string"]},
+        {"name": "partitionPath", "type": ["null", "string"], "default": None},
+        {"name": "orderingVal", "type": ["null"], "default": None},
+    ],
+}
+_DELETIONS: Any = fastavro.parse_schema(
+    {
+        "type": "record",
+        "name": "HoodieDeleteRecordList",
+        "fields": [{"name": "deleteRecordList", "type": {"type": "array", "items": _DELETION}}],
+    }
+)
+_SCHEMA: Any = fastavro.parse_schema(json.loads(SCHEMA_TEXT))
+_encode: Any = getattr(fastavro, "schemaless_writer")  # noqa: B009 - its type is left open
+
+
+def location(partition: str, id_: str, *, by_name: bool = False) -> bytes:
+    """A record of the record index, with the file id as two numbers or as it is written."""
+    text, _, number = ("", "", "-1") if by_name else id_.rpartition("-")
+    bits = 0 if by_name else uuid.UUID(text).int
+    high, low = struct.unpack(">qq", bits.to_bytes(16, "big"))
+    place = {
+        "partitionName": partition,
+        "fileIdHighBits": high,
+        "fileIdLowBits": low,
+        "fileIndex": int(number),
+        "fileId": id_ if by_name else "",
+        "instantTime": 1,
+        "fileIdEncoding": int(by_name),
+    }
+    return _record(5, recordIndexMetadata=place)
+
+
+def _record(type_: int, **parts: Any) -> bytes:
+    out = io.BytesIO()
+    empty = {"BloomFilterMetadata": None, "recordIndexMetadata": None}
+    _encode(out, _SCHEMA, {"key": "", "type": type_, **empty, **parts})
+    return out.getvalue()
+
+
+def hadoop_filter(keys: Iterable[str], *, bits: int = 2048, hashes: int = 7, rows: int = 0) -> bytes:
+    """A bloom filter in Hadoop's layout: plain, or of so many rows among which the keys are dealt out."""
+    dealt: list[list[str]] = [[] for _ in range(max(rows, 1))]
+    for number, key in enumerate(keys):
+        dealt[number % len(dealt)].append(key)
+    header = struct.pack(">iibi", -1, hashes, 1, bits)
+    plain = b"".join(header + _bits(each, bits, hashes) for each in dealt)
+    if rows:
+        plain = header + struct.pack(">iii", 100, len(dealt[-1]), rows) + plain
+    return base64.b64encode(plain)
+
+
+def _bits(keys: Iterable[str], bits: int, hashes: int) -> bytes:
+    found = bytearray((bits + 7) // 8)
+    for key in keys:
+        seed = 0
+        for _ in range(hashes):
+            seed = murmur(key.encode(), seed)
+            place = abs(seed) % bits
+            found[place >> 3] |= 1 << (place & 7)
+    return bytes(found)
+
+
+@dataclass
+class SyntheticKeys:
+    """Writes indexes over record keys into a metadata table that has been created."""
+
+    metadata: SyntheticMetadata
+    groups: int = 3
+
+    def locate(self, places: Mapping[str, Group], *, by_name: bool = False) -> None:
+        """Write base files of a record index: for each key the group where it is."""
+        cells = {
+            key: location(group.partition, group.file_id, by_name=by_name) for key, group in places.items()
+        }
+        self._write("record_index", "record-index", cells)
+
+    def filter(self, filters: Mapping[Group, tuple[str, bytes]]) -> None:
+        """Write base files of bloom filters: for each group the kind and the content of that of its base file."""
+        cells = {
+            (partition_id(group.partition) + file_id(group.base)).decode(): _record(
+                4,
+                BloomFilterMetadata={
+                    "type": kind,
+                    "timestamp": INITIAL,
+                    "bloomFilter": content,
+                    "isDeleted": False,
+                },
+            )
+            for group, (kind, content) in filters.items()
+        }
+        self._write("bloom_filters", "bloom-filters", cells)
+
+    def log(self, instant: str, places: Mapping[str, Group], deleted: Sequence[str] = ()) -> None:
+        """Write log files of the record index: keys with their places, then keys that are deleted."""
+        for number in range(self.groups):
+            cells = {
+                key: location(group.partition, group.file_id)
+                for key, group in places.items()
+                if hashed_group(key, self.groups) == number
+            }
+            gone = [key for key in deleted if hashed_group(key, self.groups) == number]
+            blocks = [log_block(4, {0: instant, 2: SCHEMA_TEXT}, _hfile(cells))] if cells else []
+            blocks += [log_block(1, {0: instant}, _deletions(gone))] if gone else []
+            for block in blocks:
+                folder = self.metadata.root / "record_index"
+                prefix = f".record-index-{number:04}-0_{INITIAL}.log."
+                version = sum(1 for path in folder.iterdir() if path.name.startswith(prefix)) + 1
+                (folder / f"{prefix}{version}_0-0-0").write_bytes(block)
+
+    def _write(self, partition: str, prefix: str, cells: Mapping[str, bytes]) -> None:
+        folder: Path = self.metadata.root / partition
+        folder.mkdir()
+        (folder / ".hoodie_partition_metadata").write_text("commitTime=1\npartitionDepth=1\n")
+        for number in range(self.groups):
+            chosen = {key: value for key, value in cells.items() if hashed_group(key, self.groups) == number}
+            (folder / f"{prefix}-{number:04}-0_0-1-1_{INITIAL}.hfile").write_bytes(_hfile(chosen))
+
+
+def _hfile(cells: Mapping[str, bytes]) -> bytes:
+    return HFileWriter(info={b"schema": SCHEMA_TEXT.encode()}).write(
+        sorted((key.encode(), value) for key, value in cells.items())
+    )
+
+
+def _deletions(keys: Sequence[str]) -> bytes:
+    """The content of a block of deletions (`HoodieDeleteRecordList`), which have no ordering value."""
+    out = io.BytesIO()
+    _encode(out, _DELETIONS, {"deleteRecordList": [{"recordKey": key} for key in keys]})
+    content = out.getvalue()
+    return struct.pack(">ii", 3, len(content)) + content

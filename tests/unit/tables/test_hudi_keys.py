@@ -1,0 +1,367 @@
+"""Plans from made-up indexes over record keys of Hudi's: what they prove, and when they are not believed."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import pruner
+from pruner.errors import FormatError
+from pruner.tables.hudi_metadata.blooms import bloom_filter, murmur
+from pruner.tables.hudi_metadata.keys import hashed_group
+from tests.support.hudi_keys_synthetic import SyntheticKeys, hadoop_filter
+from tests.support.hudi_metadata_synthetic import INITIAL, Stat, SyntheticMetadata
+from tests.support.hudi_synthetic import SCHEMA, Group, SyntheticTable
+from tests.support.profiles import examples
+from tests.unit.tables.test_hfile import MUTATIONS, mutated
+
+LATER = "20260101000000002"
+KEY = "_hoodie_record_key"
+WITH_KEY = {
+    **SCHEMA,
+    "fields": [{"name": KEY, "type": ["null", "string"], "default": None}, *SCHEMA["fields"]],
+}
+BORN_NOW = {"hoodie.table.initial.version": "9"}
+
+
+class Keyed:
+    """A table of four groups with the ids 0 to 9, 10 to 19 and so on, and indexes over its keys."""
+
+    def __init__(
+        self,
+        root: Path,
+        *,
+        properties: Mapping[str, str] = BORN_NOW,
+        partitions: str = "record_index",
+        merge_on_read: bool = False,
+    ) -> None:
+        self.table = SyntheticTable(root, merge_on_read, WITH_KEY)
+        self.table.insert(["city=a", "city=a", "city=b", "city=b"])
+        self.groups = list(self.table.groups.values())
+        with (root / ".hoodie" / "hoodie.properties").open("a") as file:
+            file.writelines(f"{name}={value}\n" for name, value in properties.items())
+        self.metadata = SyntheticMetadata(root, partitions=f"column_stats,files,{partitions}")
+        self.metadata.create([stat for number in range(4) for stat in self.stats(number)])
+        self.keys = SyntheticKeys(self.metadata)
+
+    def stats(self, number: int, *, values: int = 10) -> list[Stat]:
+        group = self.groups[number]
+        ids = Stat(group.partition, group.base, "id", 0, 99, values=values)
+        return [ids, Stat(group.partition, group.base, KEY, "0", "~", values=values)]
+
+    def places(self, but: Mapping[str, Group] | None = None) -> dict[str, Group]:
+        return {str(id_): self.groups[id_ // 10] for id_ in range(40)} | dict(but or {})
+
+    def open(self, **options: Any) -> pruner.Table:
+        return pruner.open_table(str(self.table.root), **options)
+
+    def kept(self, predicate: str, **options: Any) -> list[int]:
+        order = {group.file_id: number for number, group in enumerate(self.groups)}
+        return sorted(order[entry.file_id] for entry in self.open(**options).plan(predicate).slices)
+
+    def notes(self, predicate: str) -> str:
+        return "\n".join(json.loads(self.open().plan(predicate).to_json())["fallbacks"])
+
+
+@pytest.fixture
+def keyed(tmp_path: Path) -> Keyed:
+    """A table with a whole record index."""
+    found = Keyed(tmp_path / "table")
+    found.keys.locate(found.places())
+    return found
+
+
+EVERYTHING = [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    ("predicate", "expected"),
+    [
+        ("id = 15", [1]),
+        ("id IN (3, 35)", [0, 3]),
+        ("id = 3 OR id = 4 OR id = 25", [0, 2]),
+        ("id = 15 AND city = 'a'", [1]),
+        ("id = 77", []),
+        ("id IN (15, 77)", [1]),
+        (f"{KEY} = '15'", [1]),
+        (f"{KEY} IN ('15', '21')", [1, 2]),
+        (f"{KEY} = 'x'", []),
+        ("id != 15", EVERYTHING),
+        ("NOT id = 15", EVERYTHING),
+        ("id = 15 OR city = 'c'", EVERYTHING),
+        ("id > 15", EVERYTHING),
+        (f"{KEY} > '15'", EVERYTHING),
+    ],
+)
+def test_keys_are_looked_up(keyed: Keyed, predicate: str, expected: list[int]) -> None:
+    assert keyed.kept(predicate) == expected
+
+
+def test_the_report_names_the_index(keyed: Keyed) -> None:
+    assert (
+        "hudi.record_index: _hoodie_record_key IN ('15', 'id:15')" in keyed.open().plan("id = 15").explain()
+    )
+    assert keyed.kept("id = 15", hudi_indexes=False) == EVERYTHING
+
+
+def test_file_ids_may_stand_as_text(tmp_path: Path) -> None:
+    keyed = Keyed(tmp_path / "table")
+    keyed.keys.locate(keyed.places(), by_name=True)
+    assert keyed.kept("id = 15") == [1]
+
+
+def test_a_collation_of_its_own_asks_no_index(keyed: Keyed) -> None:
+    semantics = pruner.Semantics(engine="duckdb", collation="nocase")
+    assert keyed.open().plan(f"{KEY} = '15'", semantics=semantics).kept == 4
+
+
+def test_a_key_that_may_stand_twice_is_not_believed(tmp_path: Path) -> None:
+    """`insert` wrote the key 15 again, into another file: the index has its newest place alone (hudi#17767)."""
+    keyed = Keyed(tmp_path / "table")
+    keyed.keys.locate(keyed.places({"15": keyed.groups[3]}))
+    keyed.metadata.append(INITIAL, keyed.stats(3, values=11))
+    assert keyed.kept("id = 15") == EVERYTHING
+    assert "it has 40 keys and the files have 41 rows" in keyed.notes("id = 15")
+
+
+def test_files_without_statistics_are_not_counted(tmp_path: Path) -> None:
+    keyed = Keyed(tmp_path / "table")
+    keyed.keys.locate(keyed.places())
+    group = keyed.groups[2]
+    for number in range(keyed.metadata.groups):
+        gone = Stat(group.partition, group.base, KEY, "0", "~", deleted=True)
+        keyed.metadata.append(INITIAL, [gone], group=number)
+    assert keyed.kept("id = 15") == EVERYTHING
+    assert "cannot be counted" in keyed.notes("id = 15")
+
+
+def test_log_files_of_the_index_are_counted(keyed: Keyed) -> None:
+    """Keys that moved, keys that are new, keys that were deleted and came back: 40 keys as before."""
+    moved = {"15": keyed.groups[2], "88": keyed.groups[0]}
+    keyed.keys.log(LATER, moved, deleted=["7"])
+    assert keyed.kept("id = 15") == [1], "the instant has not completed"
+    keyed.metadata.complete(LATER)
+    assert keyed.kept("id = 15") == [2]
+    assert keyed.kept("id = 88") == [0]
+    assert keyed.kept("id = 7") == []
+    keyed.keys.log(LATER, {"7": keyed.groups[0]}, deleted=["88"])
+    assert (keyed.kept("id = 7"), keyed.kept("id = 88")) == ([0], [])
+    keyed.keys.log(LATER, {"89": keyed.groups[0]})
+    assert keyed.kept("id = 7") == EVERYTHING
+    assert "it has 41 keys and the files have 40 rows" in keyed.notes("id = 7")
+
+
+def test_a_place_outside_the_snapshot_is_not_believed(tmp_path: Path) -> None:
+    keyed = Keyed(tmp_path / "table")
+    gone = Group("city=a", "00000000-0000-4000-8000-000000000000-0", "1", "")
+    keyed.keys.locate(keyed.places({"15": gone}))
+    assert keyed.kept("id = 15") == EVERYTHING
+    assert "does not have" in keyed.notes("id = 15")
+    assert keyed.kept("id = 16") == [1]
+
+
+def test_time_travel_does_not_ask_it(keyed: Keyed) -> None:
+    """The index tells where a key is now; the table has as many rows now as it had then."""
+    then = keyed.groups[0].instant
+    keyed.table.update([(keyed.groups[3].partition, keyed.groups[3].file_id)])
+    pinned = keyed.open().snapshot(as_of=then)
+    assert pinned.plan("id = 15").kept == 4
+
+
+def test_an_index_newer_than_the_snapshot_is_not_asked(keyed: Keyed) -> None:
+    """The table changed between the look and the first look-up."""
+    pinned = keyed.open().snapshot()
+    (keyed.table.root / ".hoodie" / f"{LATER}.commit.requested").write_bytes(b"")
+    assert pinned.plan("id = 15").kept == 4
+    assert keyed.kept("id = 15") == [1]
+
+
+def test_rows_in_log_files_are_not_counted(tmp_path: Path) -> None:
+    keyed = Keyed(tmp_path / "table", merge_on_read=True)
+    keyed.keys.locate(keyed.places())
+    keyed.table.log([(keyed.groups[0].partition, keyed.groups[0].file_id)])
+    assert keyed.kept("id = 15") == EVERYTHING
+    assert "log files cannot be counted" in keyed.notes("id = 15")
+
+
+@pytest.mark.parametrize(
+    "properties",
+    [
+        {},
+        {"hoodie.table.initial.version": "8"},
+        {**BORN_NOW, "hoodie.table.keygenerator.type": "USER_PROVIDED"},
+        {**BORN_NOW, "hoodie.table.recordkey.fields": "city"},
+        {**BORN_NOW, "hoodie.table.recordkey.fields": "a.id"},
+        {**BORN_NOW, "hoodie.table.recordkey.fields": ""},
+    ],
+)
+def test_keys_that_may_not_be_those_of_the_columns_serve_themselves_alone(
+    tmp_path: Path, properties: Mapping[str, str]
+) -> None:
+    """Releases before 1.0.1 let UPDATE change a key column, and bulk_insert of 0.12 wrote keys of other rows."""
+    keyed = Keyed(tmp_path / "table", properties=properties)
+    keyed.keys.locate(keyed.places())
+    assert keyed.kept("id = 15") == EVERYTHING
+    assert keyed.kept(f"{KEY} = '15'") == [1]
+
+
+def test_after_schema_on_read_keys_serve_themselves_alone(keyed: Keyed) -> None:
+    schemas = keyed.table.root / ".hoodie" / ".schema"
+    schemas.mkdir()
+    (schemas / f"{LATER}.schemacommit").write_bytes(b"")
+    assert keyed.kept("id = 15") == EVERYTHING
+
+
+def test_composite_keys_need_all_their_columns(tmp_path: Path) -> None:
+    fields = [*WITH_KEY["fields"], {"name": "part", "type": ["null", "string"], "default": None}]
+    properties = {
+        **BORN_NOW,
+        "hoodie.table.recordkey.fields": "id,part",
+        "hoodie.table.keygenerator.type": "COMPLEX",
+    }
+    keyed = Keyed(tmp_path / "table", properties=properties)
+    keyed.table.schema = {**WITH_KEY, "fields": fields}
+    keyed.table.update([(group.partition, group.file_id) for group in keyed.groups])
+    keyed.groups = list(keyed.table.groups.values())
+    keyed.metadata.append(INITIAL, [stat for number in range(4) for stat in keyed.stats(number)])
+    named = {
+        f"id:{id_},part:{'__empty__' if id_ == 15 else 'p'}": group
+        for id_, group in ((int(key), group) for key, group in keyed.places().items())
+    }
+    keyed.keys.locate(named)
+    assert keyed.kept("id = 3 AND part = 'p'") == [0]
+    assert keyed.kept("id IN (3, 25) AND part IN ('p', 'q')") == [0, 2]
+    assert keyed.kept("id = 15 AND part = ''") == [1]
+    assert keyed.kept("id = 3 AND part = 'q'") == []
+    assert keyed.kept("id = 3") == EVERYTHING
+    assert keyed.kept("id = 3 OR part = 'p'") == EVERYTHING
+
+
+def test_an_index_of_single_partitions_is_not_read(keyed: Keyed) -> None:
+    (first,) = keyed.metadata.root.glob("record_index/record-index-0000*.hfile")
+    first.rename(first.with_name(first.name.replace("record-index-0000-0", "record-index-city=a-0000-0")))
+    assert keyed.kept("id = 15") == EVERYTHING
+    assert "another way" in keyed.notes("id = 15")
+
+
+@pytest.mark.parametrize(
+    ("key", "groups", "expected"),
+    [("2", 10, 0), ("40", 10, 0), ("id:61,city:paris", 10, 0), ("", 10, 0), ("polygenelubricants", 10, 8)],
+)
+def test_the_hash_is_javas(key: str, groups: int, expected: int) -> None:
+    """The last one hashes to the least integer, of which Java knows no absolute value."""
+    assert hashed_group(key, groups) == expected
+
+
+def test_a_key_in_another_group_than_its_hash_says_is_found(keyed: Keyed) -> None:
+    files = sorted(keyed.metadata.root.glob("record_index/*.hfile"))
+    contents = [file.read_bytes() for file in files]
+    for file, content in zip(files, contents[1:] + contents[:1], strict=True):
+        file.write_bytes(content)
+    assert [keyed.kept(f"id = {id_}") for id_ in (0, 15, 39)] == [[0], [1], [3]]
+
+
+# Bloom filters.
+
+
+@pytest.fixture
+def filtered(tmp_path: Path) -> Keyed:
+    """A table with bloom filters of both layouts, but for its last file."""
+    found = Keyed(tmp_path / "table", partitions="bloom_filters", merge_on_read=True)
+    found.keys.filter(
+        {
+            found.groups[0]: ("SIMPLE", hadoop_filter(map(str, range(10)))),
+            found.groups[1]: ("DYNAMIC_V0", hadoop_filter(map(str, range(10, 20)), rows=1)),
+            found.groups[2]: ("DYNAMIC_V0", hadoop_filter(map(str, range(20, 30)), rows=3)),
+        }
+    )
+    return found
+
+
+def test_filters_are_asked(filtered: Keyed) -> None:
+    for id_ in range(0, 40, 7):
+        assert filtered.kept(f"id = {id_}") == sorted({id_ // 10, 3})
+    assert filtered.kept(f"{KEY} IN ('3', '25')") == [0, 2, 3]
+    assert "hudi.bloom_filters" in filtered.open().plan("id = 15").explain()
+    assert filtered.kept("id != 15") == EVERYTHING
+
+
+def test_rows_in_log_files_are_in_no_filter(filtered: Keyed) -> None:
+    filtered.table.log([(filtered.groups[0].partition, filtered.groups[0].file_id)])
+    assert filtered.kept("id = 15") == [0, 1, 3]
+
+
+def test_a_filter_of_an_older_file_is_not_asked(filtered: Keyed) -> None:
+    filtered.table.update([(filtered.groups[0].partition, filtered.groups[0].file_id)])
+    assert filtered.kept("id = 15") == [0, 1, 3]
+
+
+@pytest.mark.parametrize("rows", [0, 1, 4])
+@pytest.mark.parametrize("hashes", [1, 30])
+def test_no_key_that_was_put_in_is_denied(rows: int, hashes: int) -> None:
+    rng = random.Random(rows)
+    keys = ["".join(rng.choices("aäé😀\uffff0", k=rng.randrange(1, 12))) for _ in range(200)]
+    kind = "DYNAMIC_V0" if rows else "SIMPLE"
+    found = bloom_filter(kind, hadoop_filter(keys, rows=rows, hashes=hashes, bits=8191))
+    assert all(map(found.may_hold, keys))
+    assert found.may_hold("")
+    others = [f"other {number}" for number in range(1000)]
+    assert sum(map(found.may_hold, others)) < 350
+
+
+@pytest.mark.parametrize(
+    ("text", "seed", "expected"),
+    [
+        ("", 0, 0),
+        ("a", 0, -1838653602),
+        ("ab", 7, 1643560620),
+        ("abc", -1, -1465591341),
+        ("abcd", 2147483647, 912298519),
+        ("id:35,city:paris", -2147483648, -1934285403),
+        ("abé", 1, 83471033),
+        ("a😀", 0, -1516659557),
+        ("\uffff\uffff", 5, -38489966),
+    ],
+)
+def test_the_hash_of_filters_is_hadoops(text: str, seed: int, expected: int) -> None:
+    """What Hudi's own `MurmurHash` gave; bytes behind the last whole word have a sign in Java."""
+    assert murmur(text.encode(), seed) == expected
+
+
+@settings(max_examples=examples(300))
+@given(rows=st.integers(0, 2), mutations=MUTATIONS)
+def test_a_damaged_filter_is_refused_or_a_filter(
+    rows: int, mutations: Sequence[tuple[str, int, int]]
+) -> None:
+    """Bits have no checksum of their own: the block of the HFile has one."""
+    kind = "DYNAMIC_V0" if rows else "SIMPLE"
+    stored = mutated(hadoop_filter(["a", "b"], rows=rows, bits=64), mutations)
+    try:
+        found = bloom_filter(kind, stored)
+    except FormatError:
+        return
+    found.may_hold("a")
+
+
+@settings(max_examples=examples(12), suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(place=st.integers(0, 5), mutations=MUTATIONS)
+def test_no_damage_loses_a_key(
+    place: int, mutations: Sequence[tuple[str, int, int]], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    keyed = Keyed(tmp_path_factory.mktemp("damaged") / "table", partitions="record_index,bloom_filters")
+    keyed.keys.locate(keyed.places())
+    everything = {
+        group: ("SIMPLE", hadoop_filter(map(str, range(n * 10, n * 10 + 10))))
+        for n, group in enumerate(keyed.groups)
+    }
+    keyed.keys.filter(everything)
+    targets = sorted(keyed.metadata.root.glob("[rb]*/*.hfile"))
+    targets[place].write_bytes(mutated(targets[place].read_bytes(), mutations))
+    assert 1 in keyed.kept("id = 15")
