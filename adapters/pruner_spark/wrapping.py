@@ -190,8 +190,8 @@ def _notes(leaf: Leaf) -> tuple[str, ...]:
     if not indexes or leaf.options.get(_SKIPPING, "true").strip().lower() == "false":
         return ()
     return (
-        f"Hudi's own data skipping ({', '.join(indexes)}) is off, as it lost rows in Hudi 1.2: pruner leaves files out, "
-        "by what it believes of these indexes and by its own",
+        f"Hudi's own data skipping ({', '.join(indexes)}) is off, as it lost rows in Hudi 1.2: pruner leaves files "
+        "out, by what it believes of these indexes and by its own",
     )
 
 
