@@ -28,8 +28,9 @@ class LastSnapshot:
         self._source = source
         self._metadata = metadata
 
-    def resume(self) -> None:
-        """Let the source start from what a writer kept, if it can be read."""
+    def resume(self) -> State | None:
+        """Let the source start from what a writer kept, if it can be read; return the state as it was read for that."""
+        state: State | None = None
         try:
             state = self._metadata.state()
             saved = state.last_snapshot
@@ -37,6 +38,7 @@ class LastSnapshot:
                 self._source.resume(SavedLook(saved.id, self._metadata.read_saved(saved)))
         except (FormatError, StorageError) as error:
             _log.debug("%s is looked at from nothing: %s", self._source.root, error)
+        return state
 
     def keep(self) -> None:
         """Save the source's last look in the metadata table, unless it is there already or there are no indexes.

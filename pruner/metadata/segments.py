@@ -19,6 +19,7 @@ from pruner.metadata.log import checksum_of
 from pruner.metadata.pages import PAGES, write_pages
 from pruner.metadata.ranged import RANGED_FROM
 from pruner.metadata.state import FILES, FORMAT_VERSION, SegmentEntry, Tail
+from pruner.storage.store import LargerError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -242,7 +243,7 @@ def _read(store: Store, entry: SegmentEntry, only: Sequence[str] | None, but: Se
             f"the segment {where} has {entry.size} bytes, more than the {SEGMENT_BYTES} allowed"
         )
     data = _get(store, entry, where)
-    if len(data) != entry.size or checksum_of(data) != entry.checksum:
+    if checksum_of(data) != entry.checksum:
         raise FormatError(f"the segment {where} fails its checksum: drop the index and create it again")
     try:
         file: Any = pq.ParquetFile(pa.BufferReader(data))
@@ -264,14 +265,18 @@ def _read(store: Store, entry: SegmentEntry, only: Sequence[str] | None, but: Se
 
 
 def _get(store: Store, entry: SegmentEntry, where: str) -> bytes:
-    # One byte more than was written shows that something was appended.
-    info = store.info(entry.path)
-    if info is not None and info.size != entry.size:
-        raise FormatError(
-            f"the segment {where} has {info.size} bytes where {entry.size} were written: "
-            "drop the index and create it again"
-        )
-    return store.get(entry.path, entry.size)
+    try:
+        data = store.get(entry.path, entry.size)
+    except LargerError:
+        found = f"more than {entry.size}"
+    else:
+        if len(data) == entry.size:
+            return data
+        found = str(len(data))
+    raise FormatError(
+        f"the segment {where} has {found} bytes where {entry.size} were written: "
+        "drop the index and create it again"
+    )
 
 
 def _check_batch(table: pa.Table, where: str) -> None:

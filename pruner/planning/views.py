@@ -76,7 +76,9 @@ class Views:
             if self._view is not None and self._looked_at > asked - self._max_staleness:
                 return self._view
             started = time.monotonic()
-            snapshot, (state, unusable) = self._look(), self._read_state()
+            # The first look reads the state, too: a plan need not ask for it twice.
+            read = self._resume()
+            snapshot, (state, unusable) = self._look(), self._read_state(read)
             if self._view is None or not self._view.shows(snapshot, state, unusable):
                 self._view = self._view_of(snapshot, state, unusable)
             self._looked_at = started
@@ -108,10 +110,15 @@ class Views:
         """Store the last look, so that other processes start from it."""
         self._last_snapshot.keep()
 
+    def _resume(self) -> State | None:
+        """Start from what a writer kept, once; the state, where it was read for that."""
+        if self._resumed:
+            return None
+        self._resumed = True
+        return self._last_snapshot.resume()
+
     def _look(self) -> Snapshot:
-        if not self._resumed:
-            self._resumed = True
-            self._last_snapshot.resume()
+        self._resume()
         return self._source.snapshot(self._view.snapshot if self._view else None)
 
     def _view_of(self, snapshot: Snapshot, state: State | None, unusable: tuple[str, ...]) -> View:
@@ -126,10 +133,13 @@ class Views:
         own_names = described(indexes, used=self._own_indexes)
         return View(snapshot, state, planner, unusable, ExpressionIndexes(over, snapshot.schema), own_names)
 
-    def _read_state(self) -> tuple[State | None, tuple[str, ...]]:
-        """The state of the metadata table; None where there is none, or with the reason why it is not used."""
+    def _read_state(self, read: State | None = None) -> tuple[State | None, tuple[str, ...]]:
+        """The state of the metadata table; None where there is none, or with the reason why it is not used.
+
+        It is read now, unless it was `read` just before.
+        """
         try:
-            state = self._metadata.state()
+            state = read or self._metadata.state()
         except (FormatError, StorageError) as error:
             return None, (f"indexes are not used: {error}",)
         if state.version == 0:

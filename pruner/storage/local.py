@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pruner.errors import ConflictError, StorageError
-from pruner.storage.store import NotFoundError, ObjectInfo, RefusedError, Store, check_path
+from pruner.storage.store import LargerError, NotFoundError, ObjectInfo, RefusedError, Store, check_path
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Iterator, Sequence
@@ -44,7 +44,7 @@ class LocalStore(Store):
         with self._reading(path) as file:
             data = _read_up_to(file, max_bytes + 1)
         if len(data) > max_bytes:
-            raise StorageError(f"{self.uri}/{path} is larger than the {max_bytes} bytes that are allowed")
+            raise LargerError(f"{self.uri}/{path} is larger than the {max_bytes} bytes that are allowed")
         return data
 
     def get_ranges(self, path: str, ranges: Sequence[tuple[int, int]]) -> list[bytes]:

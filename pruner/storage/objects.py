@@ -20,10 +20,10 @@ from obstore.store import AzureStore, GCSStore, MemoryStore, S3Store
 
 from pruner.errors import StorageError
 from pruner.storage.failures import is_answer, meaning
-from pruner.storage.store import NotFoundError, ObjectInfo, RefusedError, Store, check_path
+from pruner.storage.store import LargerError, NotFoundError, ObjectInfo, RefusedError, Store, check_path
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterable, Sequence
+    from collections.abc import Generator, Iterable, Iterator, Sequence
 
     from obstore import ObjectMeta
 
@@ -63,7 +63,7 @@ class ObjectStore(Store):
             size = found.meta["size"]
             data = bytes(found.bytes()) if size <= max_bytes else b""
         if size > max_bytes or len(data) > max_bytes:
-            raise StorageError(f"{self.uri}/{path} is larger than the {max_bytes} bytes that are allowed")
+            raise LargerError(f"{self.uri}/{path} is larger than the {max_bytes} bytes that are allowed")
         return data
 
     def get_ranges(self, path: str, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
@@ -105,10 +105,18 @@ class ObjectStore(Store):
         """List a folder: see `Store.list`."""
         folder = self._key(prefix) if prefix else self._prefix
         offset = self._key(after) if after else None
-        with self._doing("list", prefix):
+        return sorted(self._listed(folder, offset))
+
+    def some(self) -> Iterator[ObjectInfo]:
+        """Yield the objects page by page: see `Store.some`."""
+        yield from self._listed(self._prefix, None)
+
+    def _listed(self, folder: str, offset: str | None) -> Iterator[ObjectInfo]:
+        with self._doing("list", folder.removeprefix(self._prefix).strip("/")):
             stores: Any = obstore  # whose stubs leave the pages' type open
-            pages = stores.list(self._store, folder or None, offset=offset)
-            return sorted(self._info(meta) for page in pages for meta in page)
+            for page in stores.list(self._store, folder or None, offset=offset):
+                for meta in page:
+                    yield self._info(meta)
 
     def delete(self, paths: Iterable[str]) -> None:
         """Delete objects: see `Store.delete`."""

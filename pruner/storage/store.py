@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from pruner.errors import StorageError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
 
 class NotFoundError(StorageError):
@@ -21,6 +21,10 @@ class NotFoundError(StorageError):
 
 class RefusedError(StorageError):
     """The store answered that it does not do it: nothing was changed, nor will be by this request."""
+
+
+class LargerError(StorageError):
+    """The object has more bytes than are allowed."""
 
 
 class ObjectInfo(NamedTuple):
@@ -55,7 +59,8 @@ class Store(ABC):
 
         Raises:
             NotFoundError: there is none.
-            StorageError: it is larger than `max_bytes`, or cannot be read.
+            LargerError: it is larger than `max_bytes`.
+            StorageError: it cannot be read.
         """
 
     @abstractmethod
@@ -87,6 +92,10 @@ class Store(ABC):
 
         A folder that does not exist is an empty one.
         """
+
+    def some(self) -> Iterator[ObjectInfo]:
+        """Yield all objects in any order, as they are found: whoever wants a few of many need not wait for all."""
+        yield from self.list()
 
     @abstractmethod
     def delete(self, paths: Iterable[str]) -> None:

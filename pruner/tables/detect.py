@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from itertools import combinations
 from typing import TYPE_CHECKING
 
@@ -45,7 +47,7 @@ def open_table_source(
         raise TableError(f"unknown format {format!r}: use one of {', '.join(FORMATS)}")
     roots = [normalize_uri(uri) for uri in uris]
     _check_apart(roots)
-    hudi = [root for root in roots if _is_hudi(root, storage_options)]
+    hudi = [root for root, found in zip(roots, _are_hudi(roots, storage_options), strict=True) if found]
     if hudi and len(roots) > 1:
         raise TableError(f"{hudi[0]} is a Hudi table, which has one root: open it without the others")
     if hudi and format != "parquet":
@@ -69,6 +71,20 @@ def _check_apart(roots: list[str]) -> None:
                 raise TableError(f"the roots overlap: {inner} lies in {outer}; give each file one root")
 
 
+def _are_hudi(
+    places: Sequence[str], storage_options: Mapping[str, str] | None, *, sure: bool = True
+) -> list[bool]:
+    """Tell of each place whether it is the root of a Hudi table; those in a store are asked at once.
+
+    Unless it is to be `sure`, a place that cannot be read is none.
+    """
+    found = _is_hudi if sure else _is_readable_hudi
+    if all(place.startswith("/") for place in places):
+        return [found(place, storage_options) for place in places]
+    with ThreadPoolExecutor(len(places)) as threads:
+        return list(threads.map(partial(found, storage_options=storage_options), places))
+
+
 def _is_hudi(root: str, storage_options: Mapping[str, str] | None) -> bool:
     return open_store(root, storage_options).exists(PROPERTIES_PATH)
 
@@ -82,18 +98,18 @@ def _check_root(root: str, storage_options: Mapping[str, str] | None) -> None:
     parents = _parents(root)
     if root.startswith("/"):
         parents += [path for path in _parents(os.path.realpath(root)) if path not in parents]
-    for parent in parents:
+    for parent, is_hudi in zip(parents, _are_hudi(parents, storage_options, sure=False), strict=True):
         if parent.rsplit("/", 1)[-1] == ".hoodie" or root.rsplit("/", 1)[-1] == ".hoodie":
             raise TableError(f"{root} belongs to the inside of a Hudi table: open the table's root instead")
-        if _inside(parent, storage_options):
+        if is_hudi:
             raise TableError(
                 f"{root} is a folder inside the Hudi table {parent}: open the table's root instead"
             )
 
 
-def _inside(parent: str, storage_options: Mapping[str, str] | None) -> bool:
+def _is_readable_hudi(root: str, storage_options: Mapping[str, str] | None) -> bool:
     try:
-        return _is_hudi(parent, storage_options)
+        return _is_hudi(root, storage_options)
     except StorageError:
         return False  # who may not look above the table cannot be told about it
 

@@ -18,7 +18,7 @@ from pruner.tables.touched import fingerprint
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from pruner.storage.store import Store
+    from pruner.storage.store import ObjectInfo, Store
 
 Fact: TypeAlias = tuple[str | int, ...]
 """One file: path relative to the root, size in bytes, then whatever makes up its version."""
@@ -235,18 +235,19 @@ class StoreLister:
 
     def facts(self) -> list[Fact]:
         """List all objects: see `Lister.facts`."""
-        found: list[Fact] = []
-        for path, size, mtime_ns, etag in self._store.list():
+        return list(self._facts(self._store.list()))
+
+    def some_facts(self) -> Iterator[Fact]:
+        """Yield the objects page by page: see `Lister.some_facts`."""
+        return self._facts(self._store.some())
+
+    def _facts(self, objects: Iterable[ObjectInfo]) -> Iterator[Fact]:
+        for path, size, mtime_ns, etag in objects:
             parts = path.split("/")
             _refuse_foreign_path(self.root, parts)
             if path.endswith("/") or any(is_hidden(part) or is_metadata(part) for part in parts):
                 continue
-            found.append((path, size, etag or mtime_ns))
-        return found
-
-    def some_facts(self) -> Iterator[Fact]:
-        """Yield all objects: see `Lister.some_facts`."""
-        yield from self.facts()
+            yield (path, size, etag or mtime_ns)
 
     def version(self, fact: Fact) -> str:
         """Return the e-tag or time: see `Lister.version`."""

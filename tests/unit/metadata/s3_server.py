@@ -13,6 +13,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 from xml.sax.saxutils import escape, unescape
 
 PAGE = 3
+"""Objects of one answer to a listing, so that tests meet several; S3 gives 1,000."""
 POLL_SECONDS = 0.01
 """How soon the server notices that it is to end; Python's own half a second is waited for after each test."""
 
@@ -20,9 +21,10 @@ POLL_SECONDS = 0.01
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
 
-    def __init__(self, conditional: bool) -> None:
+    def __init__(self, conditional: bool, page: int) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
         self.conditional = conditional
+        self.page = page
         self.objects: dict[str, bytes] = {}
         self.lock = threading.Lock()
         self.failure: tuple[int, str] | None = None  # status and error code of every answer
@@ -113,6 +115,7 @@ class _Handler(BaseHTTPRequestHandler):
         self._answer(200, f"<DeleteResult>{deleted}</DeleteResult>".encode())
 
     def _list(self, query: dict[str, list[str]]) -> None:
+        page = self.server.page
         prefix = query.get("prefix", [""])[0]
         after = query.get("continuation-token", query.get("start-after", [""]))[0]
         names = sorted(name for name in self.server.objects if name.startswith(prefix) and name > after)
@@ -120,17 +123,22 @@ class _Handler(BaseHTTPRequestHandler):
             f"<Contents><Key>{escape(name)}</Key><Size>{len(self.server.objects[name])}</Size>"
             f"<LastModified>2025-01-01T00:00:00.000Z</LastModified>"
             f"<ETag>{self._about(self.server.objects[name])['ETag']}</ETag></Contents>"
-            for name in names[:PAGE]
+            for name in names[:page]
         )
-        more = f"<NextContinuationToken>{names[PAGE - 1]}</NextContinuationToken>" if names[PAGE:] else ""
+        more = f"<NextContinuationToken>{names[page - 1]}</NextContinuationToken>" if names[page:] else ""
         body = f"<ListBucketResult>{contents}{more}</ListBucketResult>"
         self._answer(200, body.encode())
 
 
 @contextmanager
-def serve(*, conditional: bool = True) -> Iterator[tuple[dict[str, str], _Server]]:
-    """Serve the bucket `bucket`; gives the storage options that lead to it, and the server."""
-    server = _Server(conditional)
+def serve(*, conditional: bool = True, page: int = PAGE) -> Iterator[tuple[dict[str, str], _Server]]:
+    """Serve the bucket `bucket`; gives the storage options that lead to it, and the server.
+
+    Args:
+        conditional: whether it refuses to overwrite where it is asked to.
+        page: objects of one answer to a listing.
+    """
+    server = _Server(conditional, page)
     thread = threading.Thread(target=server.serve_forever, args=(POLL_SECONDS,), daemon=True)
     thread.start()
     options = {

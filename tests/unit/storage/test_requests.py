@@ -1,0 +1,84 @@
+"""How many requests a store gets: what a plan costs there is round trips."""
+
+from __future__ import annotations
+
+import io
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import pruner
+from tests.support.store_proxy import StoreProxy, proxied
+from tests.unit.metadata.s3_server import serve
+
+FILES = 6
+TABLE = "s3://bucket/lake/t"
+
+
+@dataclass(frozen=True)
+class Lake:
+    """A table in a store, and what stands in front of it."""
+
+    options: dict[str, str]
+    proxy: StoreProxy
+
+    def requests(self) -> list[str]:
+        """What was asked for since the last time, by kind and folder."""
+        found = [f"{each.kind} {_folder(each.key)}" for each in self.proxy.requests]
+        self.proxy.forget()
+        return found
+
+
+def _folder(key: str) -> str:
+    name = key.removeprefix("/bucket/")
+    return name if name.endswith("/") else name.rpartition("/")[0]
+
+
+@pytest.fixture
+def lake() -> Iterator[Lake]:
+    with serve(page=1000) as (options, server), proxied(options) as (options, proxy):
+        for number in range(FILES):
+            sink = io.BytesIO()
+            pq.write_table(pa.table({"x": [number], "y": [-number]}), sink)
+            server.objects[f"lake/t/{number}.parquet"] = sink.getvalue()
+        table = pruner.open_table(TABLE, storage_options=options)
+        table.create_index("i", on=["x", "y"])
+        proxy.forget()
+        yield Lake(options, proxy)
+
+
+def test_a_plan_of_a_new_process(lake: Lake) -> None:
+    table = pruner.open_table(TABLE, storage_options=lake.options)
+    assert Counter(lake.requests()) == {
+        "HEAD lake/t/.hoodie": 1,
+        "HEAD lake/.hoodie": 1,
+        "HEAD .hoodie": 1,
+        "LIST lake/t/": 1,
+    }, "is it a table, and not a folder of another one?"
+    assert table.plan("x = 3").kept == 1
+    assert lake.requests() == [
+        "LIST lake/t.pruner/log/",
+        "GET lake/t.pruner/log",
+        "GET lake/t.pruner/files",  # the schemas of the files, so that no footer is read
+        "LIST lake/t/",
+        "GET lake/t.pruner/files",  # which slices the records are of
+        "GET lake/t.pruner/column_stats",
+    ]
+    assert table.plan("y = -3").kept == 1
+    assert lake.requests() == ["LIST lake/t/", "LIST lake/t.pruner/log/", "GET lake/t.pruner/column_stats"]
+    assert table.plan("x = 4").kept == 1
+    assert lake.requests() == ["LIST lake/t/", "LIST lake/t.pruner/log/"], (
+        "has the table changed? Have the indexes?"
+    )
+
+
+def test_a_plan_that_may_be_older_asks_nothing(lake: Lake) -> None:
+    table = pruner.open_table(TABLE, storage_options=lake.options, max_staleness=60)
+    assert table.plan("x = 3").kept == 1
+    lake.requests()
+    assert table.plan("x = 5").kept == 1
+    assert lake.requests() == []
