@@ -1,28 +1,20 @@
-"""Trino with the plugin against the same Trino without, and the service that it asks, under load.
+"""Trino with the plugin against the same Trino without.
 
-The added latency is what a query takes longer when nothing can be left out. Clients of the service are threads of this
-process on the same machine, so at many clients they and the service share the processors.
+The added latency is what a query takes longer when nothing can be left out.
 """
 
 from __future__ import annotations
 
-import http.client
-import json
 import tempfile
-import time
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from rich.console import Console
 from rich.table import Table as Grid
 
 import pruner
-from benchmarks.lake import index_with, link_tree, made_up_bounds
 from benchmarks.records import ROWS_PER_FILE
 from benchmarks.timing import medians
 from tools.planner_service import planner_service
@@ -34,9 +26,6 @@ from tools.trino_server import local_catalog, start_trino
 SCHEMA = "lake"
 RUNS_BY_FILES = {20: 25, 2_000: 5}
 KEPT = 3
-SLICES = 10_000
-CLIENTS = (1, 8, 32)
-REQUESTS = 320
 AIM = "aim: less than 20 ms added to a query when nothing can be left out"
 
 
@@ -44,7 +33,6 @@ def run(console: Console) -> None:
     """Measure and print."""
     console.print(_trino())
     console.print(AIM)
-    console.print(_load())
 
 
 def _trino() -> Grid:
@@ -134,70 +122,3 @@ def _compared(client: TrinoClient, count: int, runs: int) -> tuple[str, ...]:
         f"{times['pruned_hive every']:.0f}",
         f"{times['pruned_hive every'] - times['hive every']:.1f}",
     )
-
-
-def _load() -> Grid:
-    """The service alone: what one answer takes, and how many it gives."""
-    grid = Grid(
-        title=f"`pruner serve`, a table of {SLICES:,} slices, {REQUESTS:,} requests, keys known to the client"
-    )
-    for heading in ("clients", "p50, ms", "p99, ms", "requests/s", "refused"):
-        grid.add_column(heading, justify="right")
-    with tempfile.TemporaryDirectory() as scratch:
-        folder = Path(scratch)
-        link_tree(folder / "lake", SLICES)
-        index_with(pruner.open_table(folder / "lake"), made_up_bounds(SLICES))
-        (folder / "pruner.toml").write_text(f'[tables.lake]\nuri = "{folder / "lake"}"\n', encoding="utf-8")
-        with planner_service(folder) as url:
-            address = url.removeprefix("http://")
-            snapshot = _ask(http.client.HTTPConnection(address), 0, None)["snapshot_id"]
-            for clients in CLIENTS:
-                seconds, whole, refused = _loaded(address, snapshot, clients)
-                p50, p99 = np.percentile(seconds, [50, 99]) * 1e3
-                grid.add_row(
-                    f"{clients}", f"{p50:.1f}", f"{p99:.1f}", f"{len(seconds) / whole:,.0f}", f"{refused}"
-                )
-    return grid
-
-
-def _loaded(address: str, snapshot: str, clients: int) -> tuple[list[float], float, int]:
-    """Seconds of each request that was answered, of all together, and how many were refused.
-
-    The service serves so many requests at once and refuses others; the plugin reads the table whole then, and so no
-    client here asks again.
-    """
-
-    def client(number: int) -> list[float | None]:
-        connection = http.client.HTTPConnection(address)
-        taken: list[float | None] = []
-        for request in range(number, REQUESTS, clients):
-            started = time.perf_counter()
-            answer = _ask(connection, request, snapshot)
-            taken.append(None if answer is None else time.perf_counter() - started)
-            assert answer is None or (answer["kept"], answer["total"]) == (1, SLICES)
-        return taken
-
-    started = time.perf_counter()
-    with ThreadPoolExecutor(clients) as pool:
-        found = [seconds for each in pool.map(client, range(clients)) for seconds in each]
-    whole = time.perf_counter() - started
-    answered = [seconds for seconds in found if seconds is not None]
-    return answered, whole, len(found) - len(answered)
-
-
-def _ask(connection: http.client.HTTPConnection, number: int, snapshot: str | None) -> Any:
-    """The service's answer; None when it has too much to do."""
-    event = number % SLICES * ROWS_PER_FILE
-    request = {
-        "table": "lake",
-        "session": {"engine": "trino"},
-        "predicate": {"form": "sql", "text": f"event = {event}"},
-        "known_snapshot": snapshot,
-    }
-    connection.request("POST", "/v1/plan", json.dumps(request), {"Content-Type": "application/json"})
-    response = connection.getresponse()
-    body = response.read()
-    if response.status == http.HTTPStatus.TOO_MANY_REQUESTS:
-        return None
-    assert response.status == http.HTTPStatus.OK, body
-    return json.loads(body)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from typing import TYPE_CHECKING, Any, cast
 
 import h11
@@ -10,8 +11,6 @@ import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 if TYPE_CHECKING:
-    import socket
-
     from starlette.applications import Starlette
 
     from pruner.service.settings import Limits, Settings
@@ -57,6 +56,16 @@ class _Loop(asyncio.SelectorEventLoop):
         return await super().create_server(*args, **options)
 
 
+def _send_at_once(transport: asyncio.Transport) -> None:
+    """Let an answer's body not wait until the client has acknowledged its head, for which clients take 40 ms.
+
+    asyncio does so by itself only for sockets that say their protocol, which those of a listening socket that was
+    handed over do not.
+    """
+    connection: socket.socket = transport.get_extra_info("socket")
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+
 def _protocol(limits: Limits) -> type[asyncio.Protocol]:
     """The class of which the server makes one for each connection; it passes nothing of ours to it."""
     return type("Connection", (_Connection,), {"limits": limits})
@@ -78,6 +87,7 @@ class _Connection(H11Protocol):
         if len(self.connections) > self.limits.connections:
             self.transport.abort()
         else:
+            _send_at_once(self.transport)
             self._set_deadline()
 
     def connection_lost(self, exc: Exception | None) -> None:

@@ -1,0 +1,181 @@
+"""`pruner serve` under load over 10,000 slices: plans a second, how long they wait, and what they take of processors.
+
+The clients are threads of one other process on the same machine. They speak plain sockets, so that they take little
+of the processors themselves; what they take is shown. BENCH_SECONDS is how long each round goes on (5 unless given).
+"""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import socket
+import tempfile
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from itertools import count
+from multiprocessing.pool import Pool
+from pathlib import Path
+from typing import Any, NamedTuple, TypeAlias
+from urllib.parse import urlsplit
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table as Grid
+
+import pruner
+from benchmarks import zero
+from benchmarks.lake import index_with, link_tree, made_up_bounds
+from benchmarks.records import ROWS_PER_FILE
+from tools.planner_service import planner_process
+
+SLICES = 10_000
+CLIENTS = (1, 8)
+SECONDS = 5.0
+Asks: TypeAlias = Callable[[bytes], dict[str, Any]]
+
+TICKS = os.sysconf("SC_CLK_TCK")
+
+
+class Round(NamedTuple):
+    """What one round of clients saw: seconds of each request, of all together, and of the clients' processor time."""
+
+    seconds: list[float]
+    whole: float
+    processor: float
+
+
+def run(console: Console) -> None:
+    """Measure a Hudi table and an immutable tree of Parquet files, with new and with known questions."""
+    grid = Grid(title=f"`pruner serve`, {SLICES:,} slices, keys known to the clients")
+    for heading in (
+        "table",
+        "questions",
+        "clients",
+        "plans/s",
+        "p50, ms",
+        "p99, ms",
+        "service, CPU ms",
+        "clients, CPU ms",
+    ):
+        grid.add_column(heading, justify="right")
+    with tempfile.TemporaryDirectory() as scratch, multiprocessing.get_context("spawn").Pool(1) as clients:
+        folder = Path(scratch)
+        columns = _write_tables(folder)
+        with planner_process(folder) as (url, pid):
+            _wait_until_ready(url)
+            for table, column in columns.items():
+                for questions in ("new", "known"):
+                    for number in CLIENTS:
+                        question = url, table, column, number, questions
+                        grid.add_row(table, questions, f"{number}", *_measured(clients, pid, question))
+    console.print(grid)
+
+
+def _write_tables(folder: Path) -> dict[str, str]:
+    """Make the tables and a `pruner.toml` that names them; returns the column to ask for of each."""
+    link_tree(folder / "immutable", SLICES)
+    index_with(pruner.open_table(folder / "immutable", files="immutable"), made_up_bounds(SLICES))
+    zero.write_table(folder / "hudi", SLICES)
+    (folder / "pruner.toml").write_text(
+        '[tables.immutable]\nuri = "immutable"\nfiles = "immutable"\n[tables.hudi]\nuri = "hudi"\n',
+        encoding="utf-8",
+    )
+    return {"immutable": "event", "hudi": "id"}
+
+
+def _measured(clients: Pool, pid: int, question: tuple[str, str, str, int, str]) -> tuple[str, ...]:
+    seconds = float(os.environ.get("BENCH_SECONDS", str(SECONDS)))
+    clients.apply(ask_for, (*question, 1.0))
+    before = _processor_seconds(pid)
+    found: Round = clients.apply(ask_for, (*question, seconds))
+    plans = len(found.seconds)
+    p50, p99 = np.percentile(found.seconds, [50, 99]) * 1e3
+    return (
+        f"{plans / found.whole:,.0f}",
+        f"{p50:.1f}",
+        f"{p99:.1f}",
+        f"{(_processor_seconds(pid) - before) / plans * 1e3:.2f}",
+        f"{found.processor / plans * 1e3:.2f}",
+    )
+
+
+def _processor_seconds(pid: int) -> float:
+    """Processor time of a process and of the processes that it started."""
+    children = Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii").split()
+    fields = Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / TICKS + sum(
+        _processor_seconds(int(child)) for child in children
+    )
+
+
+def ask_for(url: str, table: str, column: str, clients: int, questions: str, seconds: float) -> Round:
+    """Ask with so many clients for so long; runs in a process of its own."""
+    numbers = count(os.getpid() + time.time_ns() // 1_000_000)
+
+    def client(_: int) -> list[float]:
+        taken: list[float] = []
+        with _connected(url) as ask:
+            snapshot = ask(_request(table, column, 0, None))["snapshot_id"]
+            while time.perf_counter() < end:
+                number = next(numbers) % 100_000 if questions == "new" else 42
+                request = _request(table, column, number, snapshot)
+                started = time.perf_counter()
+                answer = ask(request)
+                taken.append(time.perf_counter() - started)
+                assert answer["total"] == SLICES, answer
+        return taken
+
+    started, used = time.perf_counter(), time.process_time()
+    end = started + seconds
+    with ThreadPoolExecutor(clients) as pool:
+        found = [each for taken in pool.map(client, range(clients)) for each in taken]
+    return Round(found, time.perf_counter() - started, time.process_time() - used)
+
+
+def _request(table: str, column: str, number: int, snapshot: str | None) -> bytes:
+    asked = {
+        "table": table,
+        "session": {"engine": "trino"},
+        "predicate": {"form": "sql", "text": f"{column} = {number * ROWS_PER_FILE // 10}"},
+        "known_snapshot": snapshot,
+    }
+    body = json.dumps(asked).encode()
+    return b"POST /v1/plan HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body)
+
+
+@contextmanager
+def _connected(url: str) -> Iterator[Asks]:
+    """A connection that stays open; gives what sends a request and returns the answer."""
+    place = urlsplit(url)
+    with socket.create_connection((place.hostname, place.port), timeout=30) as connection:
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        stream = connection.makefile("rb")
+
+        def ask(request: bytes) -> dict[str, Any]:
+            connection.sendall(request)
+            status = stream.readline()
+            length = 0
+            while line := stream.readline().strip():
+                if line.lower().startswith(b"content-length:"):
+                    length = int(line.partition(b":")[2])
+            answer = json.loads(stream.read(length))
+            assert b" 200 " in status, (status, answer)
+            return answer
+
+        yield ask
+
+
+def _wait_until_ready(url: str) -> None:
+    while True:
+        try:
+            urllib.request.urlopen(f"{url}/readyz").close()
+        except urllib.error.HTTPError as starting:
+            starting.close()
+            time.sleep(0.1)
+        else:
+            return
