@@ -49,7 +49,7 @@ minutes for clocks that differ. Spark and Trino put the moment in before pruner 
 |---|---|
 | `(a, b) = (1, 2)`, `(a, b) IN ((1, 2), …)` | each column by itself, for rows where the comparison is true |
 | `(a, b) < (1, 2)` | the first column |
-| `id = ANY([1, 2])`, `list_contains([1, 2], id)` in text | as IN |
+| `id = ANY([1, 2])`, in DuckDB also `id = ANY(?)` and `list_contains([1, 2], id)` | as IN |
 | `regexp_matches(s, '^abc…')`, `s RLIKE '^abc…'` | the letters that the pattern begins with |
 | `starts_with(s, 'abc')`, `s ^@ 'abc'` | as LIKE |
 | `lower(s) LIKE 'abc%'`, `starts_with(upper(s), 'ABC')`, `left(s, 3) LIKE 'ab%'` | by the letters of ASCII in front |

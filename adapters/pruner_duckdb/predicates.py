@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from pruner.expr.nodes import TRUE, And, Expr
+from pruner_duckdb.any_of_list import AnyOfList
 from pruner_duckdb.calls import MOMENTS, unfolded
 from pruner_duckdb.decode import all_of
 from pruner_duckdb.functions import FOLDABLE, VALUE_BLIND
@@ -55,20 +56,35 @@ class Draft:
 
     @cached_property
     def _session_part(self) -> list[tuple[Span, str]]:
-        """What does not depend on the tables: parameters, functions, schemas in front of columns."""
-        edits = [(each.span, self._literal(each)) for each in self.select.parameters]
-        return [*edits, *self.shortened]
+        """What does not depend on the tables: parameters, lists, schemas in front of columns."""
+        lists = self.select.any_lists
+        outside = [
+            each
+            for each in self.select.parameters
+            if not any(one.start <= each.span.start < one.stop for one in lists)
+        ]
+        edits = [(each.span, self._literal(each)) for each in outside]
+        return [*edits, *(self._as_in(each) for each in lists), *self.shortened]
 
-    def _literal(self, parameter: Parameter) -> str:
-        values = self.parameters
+    def _as_in(self, compared: AnyOfList) -> tuple[Span, str]:
+        value = None if compared.parameter is None else self._value(compared.parameter)
         try:
-            if isinstance(values, Mapping):
-                return sql_literal(values[parameter.identifier])
-            return sql_literal((values or ())[int(parameter.identifier) - 1])
+            return Span(compared.start, compared.stop), compared.as_in(self.select.text, value)
         except NoLiteral as reason:
             raise Unpruned(str(reason)) from None
+
+    def _literal(self, parameter: Parameter) -> str:
+        try:
+            return sql_literal(self._value(parameter.identifier))
+        except NoLiteral as reason:
+            raise Unpruned(str(reason)) from None
+
+    def _value(self, identifier: str) -> object:
+        values = self.parameters
+        try:
+            return values[identifier] if isinstance(values, Mapping) else (values or ())[int(identifier) - 1]
         except (KeyError, IndexError, ValueError):
-            raise Unpruned(f"no value for parameter {parameter.identifier}") from None
+            raise Unpruned(f"no value for parameter {identifier}") from None
 
     def shadow_text(self, replaced: Mapping[Reference, str], aggregates: frozenset[str]) -> str:
         """Return the shadow's copy: other tables, literals for parameters, and nothing that must not be

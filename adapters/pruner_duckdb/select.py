@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, TypeAlias, cast
 
+from pruner_duckdb.any_of_list import AnyOfList, take_any_lists
 from pruner_duckdb.extents import add_lengths, has_lengths
 from pruner_duckdb.functions import SESSION_VALUES
 from pruner_duckdb.trees import nodes_below
@@ -111,6 +112,7 @@ class Select:
     parameters: tuple[Parameter, ...]
     qualified: tuple[tuple[tuple[str, ...], Span], ...]
     """Column references of more than two parts, with their spans."""
+    any_lists: tuple[AnyOfList, ...]
     columns: frozenset[str]
     """Every part of every column reference, in lower case."""
     ctes: frozenset[str]
@@ -174,7 +176,8 @@ def parse_select(text: str, serialized: str) -> Select:
     root = tree["statements"][0]["node"]
     if not has_lengths(serialized):
         add_lengths(root, text.encode())
-    return _Walk(text.encode()).select(root)
+    any_lists = take_any_lists(root, text.encode())
+    return _Walk(text.encode()).select(root, any_lists)
 
 
 class _Walk:
@@ -191,7 +194,7 @@ class _Walk:
         self._named_by_text = False
         self._plain = True
 
-    def select(self, root: Node) -> Select:
+    def select(self, root: Node, any_lists: tuple[AnyOfList, ...]) -> Select:
         # With each part the CTEs that it sees, and whether `*` in it stands for columns of tables.
         pending: list[_Part] = [(root, frozenset(), True)]
         while pending:
@@ -215,6 +218,7 @@ class _Walk:
             functions=tuple(self._functions),
             parameters=tuple(sorted(self._parameters, key=lambda each: each.span.start)),
             qualified=tuple(self._qualified),
+            any_lists=any_lists,
             columns=frozenset(self._columns),
             ctes=frozenset(self._ctes),
             every_column=self._every_column or whole_row,

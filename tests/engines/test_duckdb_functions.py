@@ -61,6 +61,10 @@ KEPT = {
     "(seen AT TIME ZONE 'America/New_York')::DATE = DATE '2024-01-05'": 1,
     "hour(seen AT TIME ZONE 'Europe/Berlin') = 3": 0,
     "list_contains([5, 77], id)": 2,
+    "id = ANY([5, 77])": 2,
+    "NOT (flights.id = any ( ARRAY [5, 599] )) AND id < 50": 1,
+    "carrier = ANY(['C03a', 'C03b']) OR id = ANY([599])": 3,
+    "(id = ANY([5, 77])) IS NULL": 0,
     "lower(carrier) LIKE 'c03%'": 2,
     "starts_with(upper(carrier), 'C05')": 2,
     "lower(carrier) NOT LIKE 'c%'": 12,
@@ -90,6 +94,28 @@ def test_conditions_over_functions_prune(flights, condition: str):
     scan = con.last_plans[-1]
     assert scan.reason is None
     assert scan.kept == KEPT[condition]
+
+
+@pytest.mark.parametrize("listed", ["[5, 77]", "[5, 98]", "[6, 599]", "?"])
+def test_statements_that_differ_in_listed_numbers_have_plans_of_their_own(flights, listed: str):
+    con, plain = flights
+    query = f"SELECT id FROM flights WHERE id = ANY({listed}) ORDER BY id"
+    for parameters in ([[7, 599]], [[7, 8]], [[600]]) if listed == "?" else ([],):
+        assert con.execute(query, parameters).fetchall() == plain.execute(query, parameters).fetchall()
+        assert con.last_plans[-1].kept <= 2
+
+
+@pytest.mark.parametrize("listed", [[], [3, None], ["3"], [1.5]])
+def test_lists_of_other_values_are_left_to_duckdb(flights, listed: list[object]):
+    con, plain = flights
+    query = "SELECT id FROM flights WHERE id = ANY(?) ORDER BY id"
+    try:
+        wanted: object = plain.execute(query, [listed]).fetchall()
+    except duckdb.BinderException:
+        with pytest.raises(duckdb.BinderException):
+            con.execute(query, [listed])
+    else:
+        assert con.execute(query, [listed]).fetchall() == wanted
 
 
 def test_an_error_of_a_function_is_still_one(flights):
