@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING
 from pruner.version import __version__
 
 if TYPE_CHECKING:
+    from pruner.advice.forecast import SampleLimits
+    from pruner.advice.found import Advice
     from pruner.catalog.names import open_table
     from pruner.ddl import sql
     from pruner.errors import (
@@ -45,6 +47,7 @@ if TYPE_CHECKING:
     from pruner.tables.snapshot import FileSlice
 
 __all__ = [
+    "Advice",
     "CompactResult",
     "ConflictError",
     "FileSlice",
@@ -60,6 +63,7 @@ __all__ = [
     "PredicateError",
     "PrunerError",
     "RefreshResult",
+    "SampleLimits",
     "SchemaError",
     "Semantics",
     "StorageError",
@@ -75,6 +79,8 @@ __all__ = [
 ]
 
 _HOMES = {
+    "pruner.advice.forecast": ("SampleLimits",),
+    "pruner.advice.found": ("Advice",),
     "pruner.catalog.names": ("open_table",),
     "pruner.maintenance.compaction": ("CompactResult",),
     "pruner.ddl": ("sql",),

@@ -24,6 +24,8 @@ from pruner.planning.views import Views
 from pruner.tables.detect import open_table_source
 
 if TYPE_CHECKING:
+    from pruner.advice.forecast import SampleLimits
+    from pruner.advice.found import Advice
     from pruner.expr.nodes import Expr
     from pruner.expr.semantics import Semantics
     from pruner.maintenance.doctor import Finding
@@ -298,6 +300,23 @@ class Table:
         view = self._views.current()
         drawn = Cartographer(view.snapshot, view.state, self._segments, self.storage_options)
         return drawn.table(self.uri, [columns] if isinstance(columns, str) else list(columns))
+
+    def advise(self, plans: Sequence[Plan] = (), *, limits: SampleLimits | None = None) -> Advice:
+        """Tell which indexes would help, what each costs and saves, which never helped, and what a layout would do.
+
+        Args:
+            plans: of the statements that are to be helped, for example `last_plans` of a connection; without any the
+                questions are made of values of each column.
+            limits: how much of the table is looked at (docs/advisor.md).
+
+        Raises:
+            TableError: the listing cannot be read completely.
+        """
+        from pruner.advice.advisor import Advisor
+
+        view = self._views.current()
+        advisor = Advisor(self.uri, view.snapshot, view.state, self._segments, self.storage_options, limits)
+        return advisor.advise(plans)
 
     def verify(self, *, files: bool = False) -> list[str]:
         """Check every stored byte of the metadata table against its checksum; one sentence for each fault.

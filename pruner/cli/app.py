@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from pruner import __version__
-from pruner.cli import doctor, indexes, inspecting, maps, plans, queries, serve, tables, upkeep
+from pruner.cli import advising, doctor, indexes, inspecting, maps, plans, queries, serve, tables, upkeep
 from pruner.cli.failures import PrunerGroup
 
 app = typer.Typer(
@@ -32,6 +32,7 @@ for name, command in {
     "tables": tables.tables,
     "status": indexes.status,
     "show-indexes": indexes.show_indexes,
+    "advise": advising.advise,
     "map": maps.map_,
     "inspect": inspecting.inspect,
     "doctor": doctor.doctor,

@@ -80,9 +80,9 @@ def query(
     select = given_text(select, "query", "SELECT")
     if not select.strip(" \t\r\n;"):
         raise PredicateError("the query is empty: write a SELECT")
-    adapter = _duckdb_adapter()
+    adapter = duckdb_adapter()
     tables = catalog(pairs(table, "--table"), index_uri, option)
-    known = {name: tables.open(name) for name in _mentioned(tables, select)}
+    known = {name: tables.open(name) for name in mentioned(tables, select)}
     try:
         connection = adapter.connect(known, config={})
         _require_questions(connection, select)
@@ -142,7 +142,12 @@ def _require_questions(connection: Any, text: str) -> None:
             _require_questions(connection, statement.query[inside.end() :])
 
 
-def _duckdb_adapter() -> QueryAdapter:
+def duckdb_adapter() -> QueryAdapter:
+    """The adapter of DuckDB.
+
+    Raises:
+        PrunerError: it is not installed, or runs no queries.
+    """
     from pruner.adapters import QueryAdapter, load_adapter
 
     adapter = load_adapter("duckdb")
@@ -151,7 +156,7 @@ def _duckdb_adapter() -> QueryAdapter:
     return adapter
 
 
-def _mentioned(tables: Catalog, select: str) -> list[str]:
+def mentioned(tables: Catalog, select: str) -> list[str]:
     """The known tables that the query may name; the others need not be opened."""
     folded = select.casefold()
     return [name for name in tables.names(aliases=True) if name.rpartition(".")[2].casefold() in folded]

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from pyarrow import dataset
 
+    from pruner.expr.bound import BoundExpr
     from pruner.expr.semantics import Semantics
     from pruner.planning.rows import RowPositions
     from pruner.schema import TableSchema
@@ -58,6 +59,11 @@ class Plan:
     def predicate(self) -> str:
         """The predicate as text, for people."""
         return self._facts.predicate
+
+    @property
+    def bound(self) -> BoundExpr | None:
+        """The predicate as the planner understood it, in terms of the table's fields."""
+        return self._facts.bound
 
     @property
     def semantics(self) -> Semantics:

@@ -161,6 +161,7 @@ class Planner:
             fallbacks=tuple(progress.fallbacks),
             planning_seconds=time.perf_counter() - started,
             costs=lambda: [each for name in progress.dropped if (each := self.cost(name)) is not None],
+            bound=predicate,
             gaps=partial(_gaps, progress, evidence),
         )
         return Plan(

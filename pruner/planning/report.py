@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from pruner.evidence.snapshot import IndexCost
+    from pruner.expr.bound import BoundExpr
     from pruner.expr.semantics import Semantics
     from pruner.planning.survivors import Survivors
     from pruner.tables.snapshot import Snapshot
@@ -60,6 +61,7 @@ class PlanFacts:
     fallbacks: tuple[str, ...]
     planning_seconds: float
     costs: Callable[[], list[IndexCost]] = list
+    bound: BoundExpr | None = None
     gaps: Callable[[int], Mask | None] = lambda _: None
     """For the number of a step (from 1) the slices without a usable record in it; None where there is none."""
 

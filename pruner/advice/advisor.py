@@ -1,0 +1,155 @@
+"""The advisor: from what is asked of a table to what would help."""
+
+from __future__ import annotations
+
+from functools import lru_cache, partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from pruner.advice.forecast import Estimator, SampleLimits, sampled
+from pruner.advice.found import Advice, Forecast
+from pruner.advice.layouts import layouts
+from pruner.advice.proposals import chosen, cost_of, described, possible, useless
+from pruner.advice.questions import asked, suggested
+from pruner.advice.trials import Candidate, subset
+from pruner.errors import PrunerError, first_line
+from pruner.evidence.sources import Sources
+from pruner.expr.engines import REFERENCE_ENGINE
+from pruner.expr.nodes import Constant
+from pruner.expr.semantics import Semantics
+from pruner.indexes.registry import index_type
+from pruner.maintenance.columns import fields_of
+from pruner.planning.planner import Planner
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from pruner.advice.questions import Question
+    from pruner.metadata.segment_cache import SegmentCache
+    from pruner.metadata.state import State
+    from pruner.planning.plan import Plan
+    from pruner.schema import Field
+    from pruner.tables.snapshot import Snapshot
+
+SAMPLED_ROWS = 500_000
+"""Rows at most by which layouts are judged."""
+
+SUGGESTED_COLUMNS = 40
+"""Columns that are asked about where no statement says what is."""
+
+
+class Advisor:
+    """Advises on one snapshot under one state of its metadata table."""
+
+    def __init__(
+        self,
+        uri: str,
+        snapshot: Snapshot,
+        state: State | None,
+        segments: SegmentCache,
+        storage_options: Mapping[str, str],
+        limits: SampleLimits | None = None,
+    ) -> None:
+        self._uri = uri
+        self._snapshot = snapshot
+        self._state = state
+        self._segments = segments
+        self._storage_options = storage_options
+        self._limits = limits or SampleLimits()
+        self._notes: list[str] = []
+
+    def advise(self, plans: Sequence[Plan]) -> Advice:
+        """Say what would help the questions that plans asked; such as the data suggest where there are none."""
+        rows = self._rows()
+        questions = asked(plans)
+        if not plans and rows is not None:
+            questions = suggested(rows.slice(0, 20_000), self._snapshot.schema)
+            self._notes.append("no statement was given: the questions are made of values of each column")
+        existing = list(self._existing())
+        candidates = list(possible(questions, existing))
+        estimator = Estimator(
+            self._snapshot, self._segments, [*existing, *candidates], self._storage_options, self._limits
+        )
+        cost = lru_cache(maxsize=None)(
+            partial(cost_of, snapshot=self._snapshot, storage_options=self._storage_options)
+        )
+        picked = chosen(estimator, questions, existing, candidates, cost)
+        now, then = (estimator.total(questions, each).bytes for each in (existing, [*existing, *picked]))
+        found = () if rows is None else layouts(rows, questions, self._snapshot, self._segments, now)
+        return Advice(
+            uri=self._uri,
+            files=len(self._snapshot),
+            bytes=int(self._snapshot.sizes.sum()),
+            sampled=len(estimator.sampled),
+            bytes_now=now,
+            bytes_then=then,
+            questions=tuple(_forecasts(estimator, questions, existing, picked)),
+            proposals=tuple(described(picked, estimator, questions, existing, cost, self._uri)),
+            layouts=tuple(sorted(found, key=lambda each: -each.saved_bytes)),
+            useless=useless(estimator, questions, existing) if questions else {},
+            notes=tuple(self._notes),
+        )
+
+    def _existing(self) -> Iterator[Candidate]:
+        for definition in self._state.definitions if self._state else ():
+            if definition.form is not None or definition.where is not None:
+                self._notes.append(
+                    f"index {definition.name} is not judged: it is over an expression or partial"
+                )
+                continue
+            try:
+                kind = index_type(definition.using)
+            except PrunerError as error:
+                self._notes.append(f"index {definition.name} is not judged: {error}")
+                continue
+            fields = fields_of(definition, self._snapshot.schema, kind)
+            yield Candidate(kind.name, tuple(fields), definition.name, existing=True)
+
+    def _rows(self) -> pa.Table | None:
+        """A sample of the rows; None, with a note, where base files alone are not the table's content."""
+        chosen = subset(self._snapshot, sampled(self._snapshot, self._limits))
+        planner = Planner(chosen, _Nothing(), self._storage_options)
+        plan = planner.plan(Constant(True), "true", Semantics.of(REFERENCE_ENGINE))
+        names = [each.name for each in self._snapshot.schema.columns]
+        try:
+            return _thinned(plan.scan_pyarrow(names[:SUGGESTED_COLUMNS]))
+        except (PrunerError, OSError, pa.ArrowException) as error:
+            self._notes.append(
+                f"layouts are not judged, for the rows of a sample cannot be read: {first_line(error)}"
+            )
+            return None
+
+
+class _Nothing:
+    """No evidence at all: see `pruner.evidence.focus.KnowsFields`."""
+
+    def sources(self, about: Field) -> Sources:
+        """See `KnowsFields.sources`."""
+        return Sources()
+
+
+def _thinned(dataset: Any) -> pa.Table:
+    """Rows of a dataset at even distances."""
+    step = max(dataset.count_rows() // SAMPLED_ROWS, 1)
+    tables: list[pa.Table] = []
+    offset = 0
+    batch: pa.RecordBatch
+    for batch in dataset.to_batches():
+        at = np.arange(-offset % step, batch.num_rows, step, dtype=np.int64)
+        tables.append(pa.Table.from_batches([batch]).take(pa.array(at, pa.int64())))
+        offset += batch.num_rows
+    return pa.concat_tables(tables) if tables else dataset.schema.empty_table()
+
+
+def _forecasts(
+    estimator: Estimator,
+    questions: Sequence[Question],
+    existing: Sequence[Candidate],
+    picked: Sequence[Candidate],
+) -> Iterator[Forecast]:
+    for number, question in enumerate(questions, 1):
+        now = estimator.read(question, existing)
+        then = estimator.read(question, [*existing, *picked])
+        yield Forecast(number, question.text, question.times, now.files, now.bytes, then.files, then.bytes)

@@ -1,0 +1,165 @@
+"""Which indexes to propose: step by step the one that saves most beside those that are there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from pruner.advice.found import Proposal
+from pruner.advice.trials import RANGES, Candidate
+from pruner.errors import IndexDefinitionError
+from pruner.expr.identifier import render_column_path
+from pruner.indexes.registry import index_type
+from pruner.maintenance.estimate import estimate
+from pruner.pipeline.requests import BuildRequest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    from pruner.advice.forecast import Estimator
+    from pruner.advice.questions import Question
+    from pruner.maintenance.estimate import IndexEstimate
+    from pruner.schema import Field
+    from pruner.tables.snapshot import Snapshot
+
+PROPOSED = 5
+"""Indexes that are proposed at most."""
+
+WORTH = 0.01
+"""Share of what is read today that an index has to save."""
+
+AS_GOOD = 0.98
+"""Share of the greatest saving from which on the smaller index is taken."""
+
+_REASONS = {
+    RANGES: "ranges alone leave out most of what can be left out, and come from footers",
+    "bitmap": "ranges overlap, and the column has few enough values to know the files of each",
+    "bloom_filter": "ranges overlap, and single values are searched for: a filter for each file is small",
+    "record_index": "its values hardly repeat, and single ones are searched for: their files are known exactly",
+}
+_LOOK_UPS = frozenset(["bloom_filter", "record_index"])
+"""Index types that answer for single values alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What an index would cost; `refused` where it would be too large to be created unless forced."""
+
+    bytes: int
+    seconds: float
+    refused: str | None
+
+
+def possible(questions: Sequence[Question], existing: Iterable[Candidate]) -> Iterator[Candidate]:
+    """Every index over one column that some question is about and that is not there yet."""
+    there = {(each.using, path) for each in existing for path in each.paths}
+    fields = {path: field for question in questions for path, field in question.fields.items()}
+    for path, field in fields.items():
+        for using in _REASONS:
+            if (using, path) in there or not field.in_file or field.expression is not None:
+                continue
+            if using in _LOOK_UPS and not any(each.looks_up(path) for each in questions):
+                continue
+            try:
+                index_type(using).check(field, {})
+            except IndexDefinitionError:
+                continue
+            yield Candidate(using, (field,), f"{_plain(field)}_{using}")
+
+
+def cost_of(candidate: Candidate, snapshot: Snapshot, storage_options: Mapping[str, str]) -> Cost:
+    """What an index would cost, by `create_index(…, dry_run=True)`."""
+    (field,) = candidate.fields
+    request = BuildRequest(index_type(candidate.using), field, {}, candidate.name)
+    found: IndexEstimate | None = estimate(snapshot, snapshot.coverable, [request], storage_options)
+    if found is None:
+        return Cost(0, 0.0, "the files of the sample cannot be read")
+    return Cost(found.bytes, found.seconds, found.refused)
+
+
+def chosen(
+    estimator: Estimator,
+    questions: Sequence[Question],
+    existing: Sequence[Candidate],
+    candidates: Sequence[Candidate],
+    cost: Callable[[Candidate], Cost],
+) -> list[Candidate]:
+    """The indexes to propose, the most useful first."""
+    picked: list[Candidate] = []
+    first = now = estimator.total(questions, existing).bytes
+    left = list(candidates)
+    while left and len(picked) < PROPOSED:
+        with_each = [estimator.total(questions, [*existing, *picked, each]).bytes for each in left]
+        best = now - min(with_each)
+        if best < max(WORTH * first, 1):
+            break
+        as_good = [each for each, then in zip(left, with_each, strict=True) if now - then >= AS_GOOD * best]
+        affordable = [each for each in as_good if cost(each).refused is None]
+        for each in as_good if not affordable else ():
+            left.remove(each)
+        if affordable:
+            picked.append(min(affordable, key=lambda each: (cost(each).bytes, each.name)))
+            left.remove(picked[-1])
+            now = estimator.total(questions, [*existing, *picked]).bytes
+    return picked
+
+
+def described(
+    picked: Sequence[Candidate],
+    estimator: Estimator,
+    questions: Sequence[Question],
+    existing: Sequence[Candidate],
+    cost: Callable[[Candidate], Cost],
+    uri: str,
+) -> Iterator[Proposal]:
+    """The proposals, each with what it saves beside those before it."""
+    before = list(existing)
+    for each in picked:
+        after = [*before, each]
+        reads = [(estimator.read(q, before), estimator.read(q, after), q.times) for q in questions]
+        column = render_column_path(each.fields[0].path)
+        yield Proposal(
+            name=each.name,
+            using=each.using,
+            column=column,
+            bytes=cost(each).bytes,
+            seconds=cost(each).seconds,
+            saved_files=sum((b.files - a.files) * times for b, a, times in reads),
+            saved_bytes=sum((b.bytes - a.bytes) * times for b, a, times in reads),
+            helped=tuple(n for n, (b, a, _) in enumerate(reads, 1) if a.bytes < b.bytes),
+            reason=_REASONS[each.using],
+            sql=f"CREATE INDEX {each.name} ON {_text(uri)} USING {each.using} ({column})",
+        )
+        before = after
+
+
+def useless(
+    estimator: Estimator, questions: Sequence[Question], existing: Sequence[Candidate]
+) -> dict[str, str]:
+    """Existing indexes without which every question would read the same, by name, with a sentence."""
+    now = estimator.total(questions, existing)
+    found: dict[str, str] = {}
+    for each in existing:
+        others = [other for other in existing if other is not each]
+        if np.isclose(estimator.total(questions, others).bytes, now.bytes):
+            named = any(each.paths & question.fields.keys() for question in questions)
+            why = (
+                "no file is left out that would not be without it"
+                if named
+                else "no question is about its columns"
+            )
+            found[each.name] = f"it saved nothing: {why}"
+    return found
+
+
+def _plain(field: Field) -> str:
+    """A name for an index: letters, digits and underscores."""
+    text = "_".join(field.path).lower()
+    plain = "".join(c if c.isascii() and c.isalnum() else "_" for c in text)
+    return plain if plain[:1].isalpha() else f"c_{plain}"
+
+
+def _text(uri: str) -> str:
+    return "'" + uri.replace("'", "''") + "'"

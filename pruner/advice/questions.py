@@ -1,0 +1,114 @@
+"""What is asked of a table: the predicates of statements that were run, or such as its data suggest."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from pruner.arrow import compute
+from pruner.expr.bind import bind
+from pruner.expr.bound import CompareLeaf, InLeaf
+from pruner.expr.engines import REFERENCE_ENGINE
+from pruner.expr.fields import leaves
+from pruner.expr.nodes import Column, Compare, Literal, Operator, conjunction
+from pruner.expr.semantics import Semantics
+from pruner.expr.show import show
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from pruner.expr.bound import BoundExpr
+    from pruner.expr.fields import Path
+    from pruner.expr.nodes import Expr
+    from pruner.planning.plan import Plan
+    from pruner.schema import Field, TableSchema
+
+VALUES = 5
+"""Values of each column that are looked for, where no statement says what is."""
+
+RANGE = 0.02
+"""Share of the rows in the range of a column that is looked for then."""
+
+
+@dataclass(frozen=True)
+class Question:
+    """A predicate over the table, and how often it was asked."""
+
+    text: str
+    predicate: BoundExpr
+    semantics: Semantics
+    times: int
+    fields: Mapping[Path, Field]
+
+    def looks_up(self, path: Path) -> bool:
+        """Whether it compares a column for equality: what filters and keys answer."""
+        return any(
+            leaf.field.path == path
+            and (isinstance(leaf, InLeaf) or (isinstance(leaf, CompareLeaf) and leaf.operator is Operator.EQ))
+            for leaf in leaves(self.predicate)
+        )
+
+
+def asked(plans: Iterable[Plan]) -> list[Question]:
+    """The predicates of plans, each once; those that ask nothing of a column are left out."""
+    found: dict[tuple[str, Semantics], Question] = {}
+    for plan in plans:
+        if plan.bound is None or not any(leaves(plan.bound)):
+            continue
+        key = (plan.predicate, plan.semantics)
+        times = found[key].times + 1 if key in found else 1
+        found[key] = _question(plan.predicate, plan.bound, plan.semantics, times)
+    return list(found.values())
+
+
+def suggested(rows: pa.Table, schema: TableSchema) -> list[Question]:
+    """Equality with some values of each column, and for ordered types a narrow range, from a sample of the rows."""
+    semantics = Semantics.of(REFERENCE_ENGINE)
+    found: list[Question] = []
+    for name in rows.column_names:
+        for expression in _of_column(name, rows.column(name).combine_chunks()):
+            bound = bind(expression, schema, semantics, strict=False)
+            if any(leaves(bound)):
+                found.append(_question(show(expression), bound, semantics, 1))
+    return found
+
+
+def _question(text: str, bound: BoundExpr, semantics: Semantics, times: int) -> Question:
+    return Question(text, bound, semantics, times, {leaf.field.path: leaf.field for leaf in leaves(bound)})
+
+
+def _of_column(name: str, values: pa.Array[Any]) -> Iterator[Expr]:
+    known: Any = values.drop_null()
+    if not len(known) or not is_askable(known.type):
+        return
+    ordered: Any = known.take(compute.sort_indices(known))
+    count, column = len(ordered), Column((name,))
+    for step in range(VALUES):
+        yield Compare(Operator.EQ, column, _literal(known[step * count // VALUES]))
+    width = max(int(count * RANGE), 1)
+    if not _is_text(known.type) and count > width:
+        start = (count - width) // 2
+        low, high = _literal(ordered[start]), _literal(ordered[start + width])
+        yield conjunction((Compare(Operator.GE, column, low), Compare(Operator.LT, column, high)))
+
+
+def is_askable(type_: pa.DataType) -> bool:
+    """Whether values of a type can be made into literals here."""
+    return (
+        pa.types.is_integer(type_)
+        or pa.types.is_decimal128(type_)
+        or pa.types.is_date32(type_)
+        or pa.types.is_timestamp(type_)
+        or _is_text(type_)
+    )
+
+
+def _is_text(type_: pa.DataType) -> bool:
+    return pa.types.is_string(type_) or pa.types.is_large_string(type_)
+
+
+def _literal(scalar: Any) -> Literal:
+    value = scalar.value if pa.types.is_timestamp(scalar.type) else scalar.as_py()
+    return Literal(value, scalar.type)

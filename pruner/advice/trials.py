@@ -1,0 +1,141 @@
+"""Indexes on trial: made in memory over some slices, and asked by the real planner what they would leave to read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from pruner.evidence.snapshot import SnapshotEvidence
+from pruner.evidence.sources import RecordsSource, Sources
+from pruner.indexes.optional import ArrangingIndexType, SpreadingIndexType
+from pruner.indexes.registry import index_type
+from pruner.pipeline.requests import BuildRequest
+from pruner.pipeline.slices import run_slices
+from pruner.planning.planner import Planner
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from numpy.typing import NDArray
+
+    from pruner.advice.questions import Question
+    from pruner.expr.fields import Path
+    from pruner.indexes.base import Evidence
+    from pruner.metadata.segment_cache import SegmentCache
+    from pruner.schema import Field
+    from pruner.tables.snapshot import Snapshot
+
+RANGES = "column_stats"
+"""The index type that needs nothing but footers, so that it can be tried on many files."""
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """An index that might be, or that is there (`existing`)."""
+
+    using: str
+    fields: tuple[Field, ...]
+    name: str
+    existing: bool = False
+
+    @property
+    def paths(self) -> frozenset[Path]:
+        """The columns that it is on."""
+        return frozenset(field.path for field in self.fields)
+
+    def __hash__(self) -> int:
+        return hash((self.using, self.name))
+
+
+def subset(snapshot: Snapshot, ordinals: NDArray[np.intp]) -> Snapshot:
+    """Some slices of a snapshot, as a snapshot."""
+    columns = snapshot.columns.take(ordinals)
+    keys = snapshot.keys.take(ordinals)
+    return replace(
+        snapshot, columns=columns.combine_chunks(), keys=keys, file_schemas=None, unsettled_because={}
+    )
+
+
+class Trial:
+    """Some slices with the evidence that candidates would have of them."""
+
+    def __init__(
+        self, snapshot: Snapshot, segments: SegmentCache, evidence: Mapping[tuple[str, Path], Evidence]
+    ) -> None:
+        """`evidence`: by index type and column."""
+        self.snapshot = snapshot
+        self._in_paths = SnapshotEvidence(snapshot, None, segments)
+        self._evidence = evidence
+        self._answers: dict[tuple[int, frozenset[tuple[str, Path]]], NDArray[np.bool_]] = {}
+
+    def kept(self, question: Question, chosen: Iterable[Candidate]) -> NDArray[np.bool_]:
+        """The slices that a question leaves with these indexes, and with what folders say."""
+        parts = frozenset(
+            (each.using, path)
+            for each in chosen
+            for path in each.paths
+            if path in question.fields and (each.using, path) in self._evidence
+        )
+        key = (id(question), parts)
+        found = self._answers.get(key)
+        if found is None:
+            planner = Planner(self.snapshot, _Chosen(self._in_paths, self._evidence, parts))
+            plan = planner.plan(question.predicate, question.text, question.semantics)
+            found = self._answers[key] = plan.kept_mask
+        return found
+
+
+class _Chosen:
+    """What is known of fields with some indexes and no others: see `pruner.evidence.focus.KnowsFields`."""
+
+    def __init__(
+        self,
+        in_paths: SnapshotEvidence,
+        evidence: Mapping[tuple[str, Path], Evidence],
+        parts: frozenset[tuple[str, Path]],
+    ) -> None:
+        self._in_paths = in_paths
+        self._evidence = evidence
+        self._parts = parts
+
+    def sources(self, about: Field) -> Sources:
+        """See `KnowsFields.sources`."""
+        known = self._in_paths.sources(about)
+        tried = [
+            RecordsSource(using, using, self._evidence[using, path])
+            for using, path in sorted(self._parts)
+            if path == about.path
+        ]
+        return Sources([*known.usable, *tried], [])
+
+
+def recorded(
+    snapshot: Snapshot, wanted: Mapping[tuple[str, Path], Field], storage_options: Mapping[str, str]
+) -> dict[tuple[str, Path], Evidence]:
+    """Evidence of all slices of a snapshot by the kernel, one reading of the files for all that is wanted."""
+    requests = [BuildRequest(index_type(using), field, {}, using) for (using, _), field in wanted.items()]
+    if not requests or not len(snapshot):
+        return {}
+    gathered: list[list[pa.Table]] = [[] for _ in requests]
+    slices = snapshot.to_read(np.arange(len(snapshot)))
+    for result in run_slices(slices, storage_options, requests):
+        for tables, table in zip(gathered, result.tables, strict=True):
+            if table is not None:
+                tables.append(table)
+    found: dict[tuple[str, Path], Evidence] = {}
+    for key, request, tables in zip(wanted, requests, gathered, strict=True):
+        if tables:
+            found[key] = loaded(request, pa.concat_tables(tables).combine_chunks(), len(snapshot))
+    return found
+
+
+def loaded(request: BuildRequest, records: pa.Table, count: int) -> Evidence:
+    """Evidence of records as an index would keep them."""
+    kind = request.kind
+    # A type that spreads stored records loads them spread, as they come from the kernel.
+    if isinstance(kind, ArrangingIndexType) and not isinstance(kind, SpreadingIndexType):
+        records = kind.arrange(records, request.field)
+    return kind.load(records, count, request.field)

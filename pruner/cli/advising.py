@@ -1,0 +1,171 @@
+"""`pruner advise`: which indexes and which layout would help the statements of a log."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from pruner.cli.options import (
+    IndexUriOption,
+    Output,
+    OutputOption,
+    StorageOption,
+    TableArgument,
+    catalog,
+)
+from pruner.cli.output import megabytes, print_columns, print_json, printable, write_line
+from pruner.cli.queries import duckdb_adapter, mentioned
+from pruner.errors import PrunerError, first_line
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from pruner.advice.found import Advice
+    from pruner.catalog.names import Catalog
+    from pruner.planning.plan import Plan
+    from pruner.table import Table
+
+STATEMENTS = 2000
+"""Different statements of a log at most that are planned: those that come most often."""
+
+SHOWN = 20
+"""Questions that the text lists."""
+
+LogOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--log", metavar="FILE", help="Statements in DuckDB's SQL, one on each line; - is standard input."
+    ),
+]
+SqlOption = Annotated[bool, typer.Option("--sql", help="Only print the statements that make the indexes.")]
+
+
+def advise(
+    table: TableArgument,
+    log: LogOption = None,
+    sql: SqlOption = False,
+    index_uri: IndexUriOption = None,
+    option: StorageOption = None,
+    output: OutputOption = Output.TEXT,
+) -> None:
+    """Say which indexes would help, and what a layout would do."""
+    tables = catalog({}, index_uri, option)
+    opened = tables.open(table)
+    notes: list[str] = []
+    plans = [] if log is None else _planned(_lines(log), table, opened, tables, notes)
+    if log is not None and not plans:
+        reasons = "".join(f"; {each}" for each in notes[:3])
+        raise PrunerError(f"no statement of {log} asks anything of {table}{reasons}")
+    found = opened.advise(plans)
+    found = replace(found, notes=(*notes, *found.notes))
+    if output is Output.JSON:
+        print_json(asdict(found))
+    elif sql:
+        for proposal in found.proposals:
+            write_line(f"{proposal.sql};")
+    else:
+        _print(found)
+
+
+def _lines(log: Path) -> list[str]:
+    if str(log) == "-":
+        return sys.stdin.read().splitlines()
+    try:
+        return log.read_text(encoding="utf-8").splitlines()
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise typer.BadParameter(f"cannot read {str(log)!r}: {reason}", param_hint="--log") from error
+
+
+def _planned(lines: list[str], name: str, table: Table, tables: Catalog, notes: list[str]) -> list[Plan]:
+    """The plans of scans of the table in the statements of a log, each as often as it comes."""
+    counted = Counter(text for line in lines if (text := line.strip().rstrip(";").strip()))
+    counted = Counter({text: times for text, times in counted.items() if not text.startswith("--")})
+    known = {other: tables.open(other) for other in mentioned(tables, "\n".join(counted))}
+    known |= {Path(table.uri).name: table} if Path(name).name == Path(table.uri).name else {name: table}
+    connection: Any = duckdb_adapter().connect(known, config={})
+    found: list[Plan] = []
+    for text, times in counted.most_common(STATEMENTS):
+        before = {id(scan) for scan in connection.last_plans}
+        try:
+            _explain(connection, text)
+        except Exception as error:  # whatever DuckDB refuses is one statement of many
+            notes.append(f"not understood: {text[:80]}: {first_line(error)}")
+            continue
+        for scan in connection.last_plans:
+            if id(scan) not in before and scan.plan is not None and scan.plan.snapshot.root == table.uri:
+                found += [scan.plan] * times
+    if len(counted) > STATEMENTS:
+        notes.append(f"{len(counted) - STATEMENTS:,} statements that come less often were not looked at")
+    return found
+
+
+def _explain(connection: Any, text: str) -> None:
+    """Plan one SELECT without running it.
+
+    Raises:
+        PrunerError: it is none, or more than one.
+    """
+    kinds = [statement.type.name for statement in connection.extract_statements(text)]
+    if kinds != ["SELECT"]:
+        raise PrunerError("it is not one SELECT")
+    connection.execute(f"EXPLAIN {text}")
+
+
+def _print(found: Advice) -> None:
+    reads = sum(each.times for each in found.questions)
+    write_line(f"table     {printable(found.uri)}: {found.files:,} files, {megabytes(found.bytes)}")
+    write_line(
+        f"judged by {len(found.questions):,} questions, asked {reads:,} times, and {found.sampled:,} files"
+    )
+    write_line(
+        f"read now  {megabytes(int(found.bytes_now))}; with all proposals {megabytes(int(found.bytes_then))}"
+    )
+    write_line("")
+    _print_proposals(found)
+    for layout in found.layouts:
+        how = "files sorted by" if layout.kind == "sort" else "a partition for each value of"
+        write_line(
+            f"layout: {how} {printable(layout.column)} would leave {megabytes(int(layout.bytes))} to read "
+            f"({layout.saved_bytes / max(found.bytes_now, 1):.0%} less than now), with ranges alone"
+        )
+    for name, reason in found.useless.items():
+        write_line(f"index {printable(name)}: {reason}; DROP INDEX {printable(name)} would lose nothing")
+    write_line("")
+    _print_questions(found)
+    for note in found.notes:
+        write_line(f"note: {printable(note)}")
+
+
+def _print_proposals(found: Advice) -> None:
+    if not found.proposals:
+        write_line("no index would save a hundredth of what is read")
+    for number, each in enumerate(found.proposals, 1):
+        write_line(f"{number}. {printable(each.sql)}")
+        write_line(
+            f"   saves {megabytes(int(each.saved_bytes))} ({each.saved_bytes / max(found.bytes_now, 1):.0%}) and "
+            f"{each.saved_files:,.0f} files; takes {megabytes(each.bytes)} and {each.seconds:.1f} s on one core"
+        )
+        helped = ", ".join(map(str, each.helped[:SHOWN]))
+        write_line(f"   because {each.reason}; helps question {helped}")
+
+
+def _print_questions(found: Advice) -> None:
+    rows: Iterable[tuple[object, ...]] = (
+        (
+            each.number,
+            each.times,
+            round(each.files_now),
+            round(each.files_then),
+            megabytes(int(each.bytes_now)),
+            megabytes(int(each.bytes_then)),
+            each.predicate[:80],
+        )
+        for each in found.questions[:SHOWN]
+    )
+    print_columns(("question", "times", "files now", "then", "bytes now", "then", "predicate"), rows)

@@ -1,0 +1,128 @@
+"""The advisor against the truth: what it forecasts is measured, and what it proposes is compared with all else."""
+
+from __future__ import annotations
+
+from itertools import combinations
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import pruner
+from pruner.advice.forecast import Estimator
+from pruner.advice.proposals import Cost, chosen, possible
+from pruner.advice.questions import asked
+from pruner.metadata.segment_cache import SegmentCache
+from pruner.metadata.table import MetadataTable
+from pruner.storage.opening import open_store
+from tests.unit.advice.lakes import FILES, LAKES, Lake, written
+
+pytestmark = pytest.mark.load
+
+FEWER = pruner.SampleLimits(data_files=30)
+
+
+@pytest.fixture(scope="module", params=LAKES)
+def lake(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Lake:
+    return LAKES[request.param](tmp_path_factory.mktemp("lake") / request.param)
+
+
+def plans_of(lake: Lake) -> list[pruner.Plan]:
+    table = pruner.open_table(lake.root)
+    return [table.plan(question) for question in lake.questions]
+
+
+def built(lake: Lake, advice: pruner.Advice, place: Path) -> pruner.Table:
+    """The table with everything that was proposed, elsewhere: the lake itself stays as it is."""
+    table = pruner.open_table(lake.root, index_uri=str(place))
+    for each in advice.proposals:
+        table.create_index(each.name, on=each.column, using=each.using)
+    return table
+
+
+def test_forecasts_from_all_files_are_what_is_measured(lake: Lake, tmp_path: Path) -> None:
+    advice = pruner.open_table(lake.root).advise(plans_of(lake))
+    table = built(lake, advice, tmp_path / "indexes")
+    assert advice.sampled == FILES
+    for each in advice.questions:
+        plan = table.plan(each.predicate)
+        assert (round(each.files_then), round(each.bytes_then)) == (plan.kept, plan.bytes_kept), each
+
+
+def test_forecasts_from_a_sample_are_near_what_is_measured(lake: Lake, tmp_path: Path) -> None:
+    """All questions together within 20 %; each within a fifth of the files, for a question may be about two of them."""
+    advice = pruner.open_table(lake.root).advise(plans_of(lake), limits=FEWER)
+    table = built(lake, advice, tmp_path / "indexes")
+    assert advice.sampled == 30
+    measured = [(each, table.plan(each.predicate)) for each in advice.questions]
+    files, size = (
+        sum(each.times * found for each, found in pairs)
+        for pairs in (
+            [(each, plan.kept) for each, plan in measured],
+            [(each, plan.bytes_kept) for each, plan in measured],
+        )
+    )
+    assert sum(each.files_then * each.times for each in advice.questions) == pytest.approx(files, rel=0.2)
+    assert advice.bytes_then == pytest.approx(size, rel=0.2)
+    for each, plan in measured:
+        assert each.files_then == pytest.approx(plan.kept, abs=FILES / 5), each
+
+
+def test_the_first_three_save_nearly_what_the_best_three_do(lake: Lake, tmp_path: Path) -> None:
+    table = pruner.open_table(lake.root)
+    questions = asked(plans_of(lake))
+    candidates = list(possible(questions, []))
+    metadata = MetadataTable(open_store(str(tmp_path / "none"), {}))
+    segments = SegmentCache(lambda: metadata, 0)
+    estimator = Estimator(table.snapshot().data, segments, candidates, {}, pruner.SampleLimits())
+
+    def saved(indexes: list) -> float:
+        return estimator.total(questions, []).bytes - estimator.total(questions, indexes).bytes
+
+    picked = chosen(estimator, questions, [], candidates, lambda _: Cost(1, 0.0, None))
+    best = max(saved(list(three)) for three in combinations(candidates, 3))
+    assert best > 0
+    assert saved(picked[:3]) >= 0.9 * best
+
+
+def test_a_layout_saves_what_it_was_said_to(tmp_path: Path) -> None:
+    """The skewed lake is written anew in the order that is proposed, and measured with ranges of every column."""
+    lake = LAKES["skewed"](tmp_path / "skewed")
+    advice = pruner.open_table(lake.root).advise(plans_of(lake))
+    best = advice.layouts[0]
+    assert (best.column, best.kind) == ("tenant", "sort")
+    rows = pa.concat_tables([pq.read_table(path) for path in sorted(lake.root.glob("*.parquet"))])
+    ordered = written(tmp_path / "sorted", rows.sort_by("tenant"), lake.questions)
+    table = pruner.open_table(ordered.root)
+    table.create_index("stats", on="*")
+    plans = [table.plan(each.predicate) for each in advice.questions]
+    times = [each.times for each in advice.questions]
+    files = sum(plan.kept * count for plan, count in zip(plans, times, strict=True))
+    read = sum(plan.bytes_kept / plan.bytes_total * count for plan, count in zip(plans, times, strict=True))
+    assert best.files == pytest.approx(files, rel=0.2)
+    assert best.bytes == pytest.approx(read * advice.bytes, rel=0.2)
+
+
+def test_what_saved_nothing_is_named(tmp_path: Path) -> None:
+    lake = LAKES["skewed"](tmp_path / "skewed")
+    table = pruner.open_table(lake.root)
+    table.create_index("days", on="day")
+    table.create_index("costs", on="cost")
+    table.create_index("shares", on="upper(level)")
+    table.create_index("unasked", on="session", using="bloom_filter")
+    advice = table.advise([table.plan("day = 3"), table.plan("cost > 9")])
+    assert advice.useless == {
+        "costs": "it saved nothing: no file is left out that would not be without it",
+        "unasked": "it saved nothing: no question is about its columns",
+    }
+    assert advice.notes == ("index shares is not judged: it is over an expression or partial",)
+    assert advice.questions[0].files_now < 3
+    assert all(each.column != "day" for each in advice.proposals)
+
+
+def test_without_statements_the_data_ask(tmp_path: Path) -> None:
+    lake = LAKES["skewed"](tmp_path / "skewed")
+    advice = pruner.open_table(lake.root).advise(limits=FEWER)
+    assert {each.column for each in advice.proposals} >= {"day", "session"}
+    assert "no statement was given" in advice.notes[0]
