@@ -16,6 +16,7 @@ from pruner.evidence.sources import RecordsSource
 from pruner.indexes.optional import RowIndexType
 from pruner.indexes.registry import index_type
 from pruner.tables.hudi_metadata.indexes import BLOOM_FILTERS, COLUMN_STATS, RECORD_INDEX
+from pruner.tables.hudi_metadata.listing import FILES
 from pruner.tables.hudi_metadata.record_keys import RECORD_KEY
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ _NOT_READ = "not used: this version does not ask it"
 _UNUSED = {
     RECORD_INDEX: _BY_KEY,
     BLOOM_FILTERS: "used for record keys, where the record index is not",
-    "files": "not used: the table is listed by its timeline and files",
+    FILES: "used to list tables of version 8 and 9, where it is in step with the timeline",
     "partition_stats": "not used: a record does not say which files it is about, so it cannot be joined to a snapshot",
 }
 """Why plans do not use what else stands in the metadata table."""

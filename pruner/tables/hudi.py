@@ -24,12 +24,13 @@ from pruner.tables.hudi_columns import HudiColumns
 from pruner.tables.hudi_files import HudiSlice, attach_logs, mark_unsettled, misread_by_hudi_rs
 from pruner.tables.hudi_following import NotFollowedError, follow
 from pruner.tables.hudi_metadata.indexes import HudiIndexes, StatCache, partitions_of
+from pruner.tables.hudi_metadata.listing import FILES, METADATA_PATH, lists_all_files
 from pruner.tables.hudi_partitions import hudi_partitions
 from pruner.tables.hudi_properties import read_properties
 from pruner.tables.hudi_saving import load, save
 from pruner.tables.hudi_schema import as_it_was, table_schema
 from pruner.tables.hudi_slices import list_slices
-from pruner.tables.hudi_timeline import Timeline, newest_schema_file, read_timeline
+from pruner.tables.hudi_timeline import COMPLETION_TIMES, Timeline, newest_schema_file, read_timeline
 from pruner.tables.snapshot import Snapshot
 
 if TYPE_CHECKING:
@@ -174,10 +175,8 @@ class HudiSource:
         with _hudi_rs(self.root):
             table = hudi.HudiTable(self.root, {**self.storage_options, **_unchecked(timeline.properties)})
             avro = table.get_schema_in_avro_str()
-            listed_by_hudi_rs = converted_by_hudi_rs(avro)
-            arrow = (
-                table.get_schema_with_meta_fields() if listed_by_hudi_rs else arrow_schema(avro, self.root)
-            )
+            converted = converted_by_hudi_rs(avro)
+            arrow = table.get_schema_with_meta_fields() if converted else arrow_schema(avro, self.root)
             then = _schema_as_of(table, as_of) if as_of else avro
         schema = table_schema(
             arrow, avro, newest_schema_file(self._store, timeline), timeline.properties, self.root
@@ -188,7 +187,7 @@ class HudiSource:
         if columns is None:
             slices = (
                 self._listed(table, timeline, as_of)
-                if listed_by_hudi_rs
+                if converted and self._lists_by_whole(timeline)
                 else list_slices(self._store, timeline, as_of)
             )
             columns = HudiColumns.of(self.root, self._checked(slices, timeline))
@@ -210,6 +209,12 @@ class HudiSource:
         except (NotFollowedError, StorageError) as reason:
             _log.debug("%s is listed in full: %s", self.root, reason)
             return None
+
+    def _lists_by_whole(self, timeline: Timeline) -> bool:
+        """Tell whether what hudi-rs lists by is whole: from version 8 on it takes the metadata table's list, if any."""
+        if timeline.properties.version < COMPLETION_TIMES or FILES not in partitions_of(timeline):
+            return True
+        return lists_all_files(open_store(f"{self.root}/{METADATA_PATH}", self.storage_options), timeline)
 
     def _listed(self, table: hudi.HudiTable, timeline: Timeline, as_of: str | None) -> list[HudiSlice]:
         """The slices by hudi-rs; by their names where a task that ran twice left base files that it refuses."""

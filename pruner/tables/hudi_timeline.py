@@ -34,7 +34,8 @@ COMPLETION_TIMES = 8
 """The table version from which the name of a completed instant holds its completion time."""
 
 _RUNNING = ("inflight", "requested")
-_WRITES = frozenset({"commit", "deltacommit", "replacecommit", "clustering", "compaction", "logcompaction"})
+WRITES = frozenset({"commit", "deltacommit", "replacecommit", "clustering", "compaction", "logcompaction"})
+"""Actions that write files of the table."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +87,7 @@ class Timeline:
     def _first_write(self) -> str:
         """The oldest write of the active timeline; a savepoint keeps its own from being archived with those around."""
         kept = {instant for instant, action, done in self._instants() if done and action == "savepoint"}
-        writes = (instant for instant, action in self.completed.items() if action in _WRITES)
+        writes = (instant for instant, action in self.completed.items() if action in WRITES)
         return min((instant for instant in writes if instant not in kept), default="")
 
     def committed(self, instant: str) -> bool:

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
 BLOOM_FILTERS = "bloom_filters"
 COLUMN_STATS = "column_stats"
-FILES = "files"
 RECORD_INDEX = "record_index"
 _CACHE_BYTES = 1 << 27
 """Bytes of decoded statistics that are kept of one table at most."""
