@@ -51,10 +51,14 @@ class FolderLister(LocalLister):
         super().__init__(root)
         self._known: dict[str, _Folder] = {}
         self._facts: list[Fact] = []
+        self._settled: list[tuple[str, _Stamp]] = []
+        """Each folder with its stamp, where all are settled; else nothing."""
         self._unfinished: frozenset[str] = frozenset()
 
     def facts(self) -> list[Fact]:
         """List all files: see `Lister.facts`. The list is the same object for as long as nothing changes."""
+        if self._is_as_it_was():
+            return self._facts
         seen: dict[str, _Folder] = {}
         same = True
         pending = [""]
@@ -68,7 +72,25 @@ class FolderLister(LocalLister):
         if not same or len(seen) != len(self._known):
             self._facts = [fact for folder in seen.values() for fact in folder.files]
         self._known = seen
+        settled = all(folder.settled for folder in seen.values())
+        self._settled = [(prefix or ".", folder.stamp) for prefix, folder in seen.items()] if settled else []
         return self._facts
+
+    def _is_as_it_was(self) -> bool:
+        """Tell whether each folder has the stamp that it had; where one cannot be asked, the walk finds out why."""
+        if not self._settled or self._unfinished:
+            return False
+        try:
+            root = os.open(self.root, os.O_RDONLY | os.O_DIRECTORY)
+        except OSError:
+            return False
+        try:
+            # Folders are looked up in the root, not by their whole path each.
+            return all(_stamp(prefix, root) == stamp for prefix, stamp in self._settled)
+        except OSError:
+            return False
+        finally:
+            os.close(root)
 
     def unfinished(self, paths: Iterable[str]) -> None:
         """List the folders of these files at every look: see `Lister.unfinished`."""
@@ -101,8 +123,9 @@ class FolderLister(LocalLister):
         return replace(before, files=files, folders=folders, settled=settled)
 
 
-def _stamp(path: str) -> _Stamp:
-    found = os.stat(path)  # noqa: PTH116 - a Path costs more than the call, and there can be 10,000 folders
+def _stamp(path: str, folder: int | None = None) -> _Stamp:
+    # A Path costs more than the call, and there can be 10,000 folders.
+    found = os.stat(path, dir_fd=folder)
     return (found.st_dev, found.st_ino, found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_nlink)
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from functools import partial
 from threading import RLock
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 import numpy as np
 import pyarrow as pa
@@ -42,8 +42,7 @@ PARQUET_SUFFIXES = (".parquet", ".parq", ".pq")
 """Endings by which a file says that it is Parquet; one that is not after all is a broken one."""
 
 
-@dataclass(frozen=True, slots=True)
-class _File:
+class _File(NamedTuple):
     """One data file: the ordinal of its root, its path below that, and what identifies this version of it.
 
     `fact` is what the listing says of it.
@@ -172,9 +171,11 @@ class ParquetSource:
         for position, lister in enumerate(self._listers):
             facts[position], too_young = settle(lister, facts[position])
             young.append(too_young)
+        files = self._files(facts, believed or {})
         if believed is None:
-            believed = self._recognized(self._files(facts, {}), young)
-        files = self._files(facts, believed)
+            believed = self._recognized(files, young)
+            # Hardly ever is a file taken for another one; the work for each file is what a changed tree costs.
+            files = self._files(facts, believed) if believed else files
         schemas = self._schemas(files)
         for position, lister in enumerate(self._listers):
             lister.unfinished(
