@@ -55,7 +55,8 @@ range of the column: the hour of the day, `id % 8`, and expressions over several
 - The session's clock is that of the evaluation. An instant (TIMESTAMP WITH TIME ZONE in DuckDB, TIMESTAMP in Spark)
   has its hour in UTC there. A session in another zone, or of one that is not known, is not answered. For timestamps
   without a zone it does not matter, nor for `timezone('UTC', ts)` in DuckDB. Engines that round timestamps when they
-  read them (Trino's `hive.timestamp-precision`) are not answered about them.
+  read them (Trino's `hive.timestamp-precision`) are not answered about them. Trino's connectors show an instant as
+  UTC's clock, whatever the session's zone, so there it does not matter either.
 - The engine reads the source columns as they were recorded (rule R11).
 
 Everything else keeps its file, and the plan's `fallbacks` say why. A function that is not in the table, a user's

@@ -18,6 +18,7 @@ from pruner.expr.nodes import (
     Compare,
     Expr,
     IsNull,
+    Like,
     Literal,
     Not,
     Opaque,
@@ -242,6 +243,8 @@ def _like(value: Part, patterns: Sequence[Part]) -> Expr:
             pass
         case _:
             raise NotUnderstood("a pattern that is no constant")
+    if value.known.name == "varchar" and not value.stored and isinstance(value.expr, Call):
+        return Like(value.expr, pattern, escape)
     if not value.known.is_text or not value.stored:
         raise NotUnderstood("LIKE on something that is no text column")
     return text_like(value.expr, value.known, pattern, escape)

@@ -25,9 +25,20 @@ _ARITHMETIC: Final = {
     "$subtract": "subtract",
     "$multiply": "multiply",
     "$negate": "negate",
+    "$modulo": "modulo",
+    "mod": "modulo",
     "abs": "abs",
 }
-_PARTS: Final = frozenset({"year", "quarter", "month", "day", "hour", "minute", "second"})
+_OF_DOUBLES: Final = frozenset({"$add", "$subtract", "$multiply"})
+_PARTS: Final = {
+    **{name: name for name in ("year", "quarter", "month", "day", "hour", "minute", "second", "week")},
+    "day_of_month": "day",
+    "day_of_week": "day_of_week",
+    "dow": "day_of_week",
+    "day_of_year": "day_of_year",
+    "doy": "day_of_year",
+    "week_of_year": "week",
+}
 _TEXTS: Final = {
     "lower": "lower",
     "upper": "upper",
@@ -45,11 +56,22 @@ _STEPS: Final = {
     "quarter": Interval(months=3),
     "year": Interval(months=12),
 }
-_KEPT: Final = frozenset({"concat", "$coalesce", "$nullif"})
+_KEPT: Final = frozenset({"$coalesce", "$nullif"})
 """Functions that keep their names in the expression form."""
 
 NAMES: Final = frozenset(
-    {*_ARITHMETIC, *_PARTS, *_TEXTS, *_KEPT, "date_trunc", "date", "date_add", "starts_with"}
+    {
+        *_ARITHMETIC,
+        *_PARTS,
+        *_TEXTS,
+        *_KEPT,
+        "concat",
+        "date_format",
+        "date_trunc",
+        "date",
+        "date_add",
+        "starts_with",
+    }
 )
 """Functions that `function` may understand."""
 
@@ -68,15 +90,22 @@ def function(name: str, parts: Sequence[Part], kind: TrinoType | None) -> Part:
             return _made(_ARITHMETIC[name], arguments, kind)
         case _ if name in _ARITHMETIC:
             kinds = {part.known.name for part in parts}
-            _require(kinds <= _INTEGERS, "arithmetic on something else than integers")
+            whole = kinds <= _INTEGERS or (kinds == {"double"} and name in _OF_DOUBLES)
+            _require(whole, "arithmetic on something else than integers and doubles")
             return _made(_ARITHMETIC[name], arguments, kind)
         case _ if name in _PARTS:
             _require(types <= _MOMENTS, "a part of something that is no date or timestamp")
-            return _made(name, arguments, kind)
+            return _made(_PARTS[name], arguments, kind)
         case _ if name in _TEXTS:
             _require(all(_is_whole_text(part) for part in parts), "a function of text that is cut or padded")
             _require(_TEXTS[name] != "left" or len(parts) == 3, "a part of a text up to its end")
             return _made(_TEXTS[name], arguments, kind)
+        case "concat":
+            _require(all(_is_whole_text(part) for part in parts), "text that is cut or padded, or no text")
+            return _made(name, arguments, kind)
+        case "date_format":
+            _require(types <= _MOMENTS, "a pattern for something that is no date or timestamp")
+            return _made(name, arguments, kind)
         case "starts_with":
             return _starts_with(parts)
         case "date_trunc":

@@ -20,6 +20,7 @@ from pruner.expr.bound import (
     NotNullLeaf,
     Point,
     PrefixLeaf,
+    RecurringLeaf,
     Same,
     Unknown,
 )
@@ -109,3 +110,5 @@ class _Extended:
                 if is_same:
                     return PrefixLeaf(rising.field, prefix, whole)
                 return CompareLeaf(rising.field, Operator.EQ, Point(found, found, exact=False))
+            case RecurringLeaf():
+                return None  # a remainder says nothing of the order

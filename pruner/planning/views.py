@@ -7,7 +7,6 @@ from threading import RLock
 from typing import TYPE_CHECKING
 
 from pruner.errors import FormatError, StorageError
-from pruner.evidence.file_filters import FileFilters
 from pruner.evidence.own import described, own_statistics
 from pruner.evidence.snapshot import SnapshotEvidence
 from pruner.expr.derived.indexed import ExpressionIndexes
@@ -41,7 +40,6 @@ class Views:
         max_staleness: float,
         *,
         own_indexes: bool = True,
-        file_filters: bool = True,
     ) -> None:
         """Take no view yet.
 
@@ -51,9 +49,7 @@ class Views:
             segments: its segments.
             max_staleness: age in seconds up to which a view may be used again without a look.
             own_indexes: whether the indexes that the table itself keeps are used.
-            file_filters: whether the Bloom filters in the files are asked.
         """
-        self._file_filters = file_filters
         self._own_indexes = own_indexes
         self._source = source
         self._metadata = metadata
@@ -131,8 +127,7 @@ class Views:
         evidence = SnapshotEvidence(snapshot, state, self._segments, own)
         implied = {} if own is None else {"implied": own.implied}
         options = self._source.storage_options
-        filters = FileFilters(snapshot, options) if self._file_filters else None
-        planner = Planner(snapshot, evidence, options, self.usage, evidence.cost, filters=filters, **implied)
+        planner = Planner(snapshot, evidence, options, self.usage, evidence.cost, **implied)
         definitions = () if state is None else state.definitions
         over = ((each.name, each.form) for each in definitions if each.form is not None)
         own_names = described(indexes, used=self._own_indexes)

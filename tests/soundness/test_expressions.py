@@ -9,7 +9,7 @@ from __future__ import annotations
 import datetime
 import random
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import duckdb
 import pyarrow as pa
@@ -27,7 +27,8 @@ ROWS = 25
 AT_ONCE = 200
 """Conditions that DuckDB answers in one scan."""
 DAY = 86_400 * 10**6
-EDGES: dict[str, list[Any]] = {
+Edges: TypeAlias = "dict[str, list[Any]]"
+EDGES: Edges = {
     "wall": [
         0,
         -1,
@@ -70,11 +71,11 @@ EXPRESSIONS = {
 USING = ("column_stats", "bitmap", "bloom_filter", "column_stats")
 
 
-def _column(name: str, number: int, tape: random.Random) -> list[Any]:
+def _column(name: str, number: int, tape: random.Random, known: Edges) -> list[Any]:
     """Values of a column in one file: a narrow range, or, in each eighth file, the edges of its type."""
     at = number // 4
     if number % 8 == 7:
-        edges = EDGES.get(name, EDGES["wall"])
+        edges = known.get(name, known["wall"])
         found: list[Any] = [tape.choice(edges) for _ in range(ROWS)]
     else:
         narrow = {
@@ -89,23 +90,24 @@ def _column(name: str, number: int, tape: random.Random) -> list[Any]:
     return [None if tape.random() < 0.05 else value for value in found]
 
 
-def _write(root: Path, tape: random.Random) -> None:
+def write_files(root: Path, tape: random.Random, edges: Edges = EDGES) -> None:
+    """Write the files, some of which hold the edges of each type."""
     root.mkdir()
     for number in range(FILES):
-        moments = {name: _column(name, number, tape) for name in ("wall", "inst")}
+        moments = {name: _column(name, number, tape, edges) for name in ("wall", "inst")}
         days = [
             None if value is None else datetime.date(1970, 1, 1) + datetime.timedelta(value // DAY)
-            for value in _column("wall", number, tape)
+            for value in _column("wall", number, tape, edges)
         ]
         table = pa.table(
             {
                 "ts": pa.array(moments["wall"], pa.timestamp("us")),
                 "inst": pa.array(moments["inst"], pa.timestamp("us", "UTC")),
                 "d": pa.array(days, pa.date32()),
-                "n": pa.array(_column("n", number, tape), pa.int32()),
-                "m": pa.array(_column("m", number, tape), pa.int64()),
-                "x": pa.array(_column("x", number, tape), pa.float64()),
-                "s": pa.array(_column("s", number, tape), pa.string()),
+                "n": pa.array(_column("n", number, tape, edges), pa.int32()),
+                "m": pa.array(_column("m", number, tape, edges), pa.int64()),
+                "x": pa.array(_column("x", number, tape, edges), pa.float64()),
+                "s": pa.array(_column("s", number, tape, edges), pa.string()),
             }
         )
         pq.write_table(table, root / f"f{number:02}.parquet")
@@ -115,7 +117,7 @@ def _write(root: Path, tape: random.Random) -> None:
 def table(tmp_path_factory: pytest.TempPathFactory) -> pruner.Table:
     """40 files with an index over each expression."""
     root = tmp_path_factory.mktemp("expressions") / "t"
-    _write(root, random.Random(11))
+    write_files(root, random.Random(11))
     found = pruner.open_table(root)
     for number, expression in enumerate(EXPRESSIONS):
         found.create_index(f"i{number}", on=expression, using=USING[number % len(USING)], build=False)

@@ -16,6 +16,7 @@ from typing import Final
 import msgspec
 import pyarrow as pa
 
+from pruner.expr.clock import nanoseconds
 from pruner.expr.derived.function import DUCKDB, Argument, Function
 from pruner.expr.derived.rows import FUNCTIONS, REGISTRY_VERSION, row_for
 from pruner.expr.derived.spelled import named
@@ -120,6 +121,8 @@ class _Builder:
         match node:
             case Column():
                 return self._column(node)
+            case Call("read_as", (Column() as column,), pa.DataType() as read):
+                return self._as_read(self._column(column), read)
             case Literal():
                 return _constant(node)
             case Call("cast" | "try_cast", (operand,), pa.DataType() as target):
@@ -143,6 +146,22 @@ class _Builder:
             raise NotCanonical(f"columns of type {found.type} cannot be part of it ({found.name!r})")
         self.columns[found.path] = found
         return _Built(Column(found.path), found.type)
+
+    def _as_read(self, value: _Built, read: pa.DataType) -> _Built:
+        """A column as an engine declares it (`pruner.expr.read_as`): where it reads other values, nothing is known.
+
+        Trino shows an instant as UTC's clock, whatever the session's zone.
+        """
+        stored = value.type
+        alike = stored.equals(read) or (is_string(stored) and is_string(read))
+        if pa.types.is_signed_integer(stored) and pa.types.is_signed_integer(read):
+            alike = integer_range(read)[1] >= integer_range(stored)[1]
+        elif pa.types.is_timestamp(stored) and pa.types.is_timestamp(read):
+            rounds = nanoseconds(unit_of(read)) > nanoseconds(unit_of(stored))
+            alike = not rounds and not is_instant(read)
+        if not alike:
+            raise NotCanonical(f"the engine reads {stored} as {read}")
+        return _Built(value.expression, read)
 
     def _call(self, node: Call, depth: int) -> _Built:
         call = named(node, self._engine)

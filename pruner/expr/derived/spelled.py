@@ -115,7 +115,7 @@ def named(call: Call, dialect: str | None) -> Call | str:
         return _left(call)
     if name in ("substring", "substr"):
         return Call("substring", arguments)
-    if name == "concat" and dialect == SPARK:
+    if name == "concat" and dialect in (SPARK, TRINO):
         return _joined(arguments)
     own = _OWN.get(dialect, {}).get(name) or _ALIKE.get(name)
     if own is None:
@@ -145,7 +145,7 @@ def _part(call: Call, dialect: str) -> Call | str:
 
 
 def _joined(arguments: tuple[Expr, ...]) -> Call | str:
-    """Texts one after the other, as `a || b || c` joins them; Spark makes one call of both spellings."""
+    """Texts one after the other, as `a || b || c` joins them; Spark and Trino make one call of both."""
     if len(arguments) < 2:
         return "a join of one text"
     first, second, *others = arguments

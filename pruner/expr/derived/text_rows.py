@@ -11,6 +11,7 @@ from pruner.expr.derived.function import (
     BIGINT,
     DUCKDB,
     SPARK,
+    TRINO,
     VARCHAR,
     Function,
     everywhere,
@@ -55,7 +56,11 @@ TEXT_ROWS: Final = (
         sql="substring({0}, {1}, {2})",
         domain=ASCII,
         values="ASCII; constants from 1 on",
-        compared={DUCKDB: "substring(s, 2, 3), left(s, 3)", SPARK: "substring(s, 2, 3), left(s, 3)"},
+        compared={
+            DUCKDB: "substring(s, 2, 3), left(s, 3)",
+            SPARK: "substring(s, 2, 3), left(s, 3)",
+            TRINO: "substring(s, 2, 3)",
+        },
         rises=rising.beginning,
         in_order="from the first character",
     ),
@@ -75,6 +80,6 @@ TEXT_ROWS: Final = (
         sql="({0}::VARCHAR)",
         domain=ANYWHERE,
         values="integers",
-        compared={DUCKDB: "a::VARCHAR", SPARK: "string(a)"},
+        compared={DUCKDB: "a::VARCHAR", SPARK: "string(a)", TRINO: "CAST(a AS varchar)"},
     ),
 )
