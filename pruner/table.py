@@ -13,6 +13,7 @@ from pruner.maintenance.compaction import Compaction, CompactResult
 from pruner.maintenance.doctor import examine
 from pruner.maintenance.inspection import entries
 from pruner.maintenance.mapping import Cartographer
+from pruner.maintenance.standing import what_stands
 from pruner.maintenance.status import TableStatus, index_status, measured
 from pruner.maintenance.verification import changed_files, partition_stats_problems
 from pruner.metadata.grace import checked_grace
@@ -174,7 +175,10 @@ class Table:
             name, on, using, given, if_not_exists=if_not_exists, where=where, dialect=dialect, force=force
         )
         self._views.forget()
-        return self.refresh(progress=progress, index=name, run=run) if created and build else None
+        if created is None or not build:
+            return None
+        with what_stands(self._metadata, created):
+            return self.refresh(progress=progress, index=name, run=run)
 
     def drop_index(self, name: str, *, if_exists: bool = False) -> bool:
         """Drop an index; returns whether there was one.
@@ -215,9 +219,10 @@ class Table:
             PrunerError: Spark's executors lack something, or the Spark job failed.
         """
         partitions = [partition] if isinstance(partition, str) else list(partition)
-        result = self._indexing().refresh(
-            index, partitions, runner_for(run), dry_run=dry_run, progress=progress
-        )
+        with what_stands(self._metadata):
+            result = self._indexing().refresh(
+                index, partitions, runner_for(run), dry_run=dry_run, progress=progress
+            )
         if not dry_run:
             self._views.keep()
         self._views.forget()

@@ -50,6 +50,14 @@ class PrunerGroup(TyperGroup):
             code = self._report(error)
         sys.exit(code if isinstance(code, int) else 0)
 
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command; when it is stopped by Ctrl-C, say what stands."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt as stopped:
+            complain("; ".join(["stopped", *getattr(stopped, "__notes__", ())]))
+            raise
+
     def _report(self, error: BaseException) -> int:
         if self.show_traceback:
             traceback.print_exception(error)
@@ -71,7 +79,7 @@ def describe(error: BaseException) -> tuple[str, int]:
         case PredicateError() | StatementError():
             return str(error), WRONG_USAGE
         case PrunerError():
-            return str(error), FAILURE
+            return "; ".join([str(error), *getattr(error, "__notes__", ())]), FAILURE
         case _:
             what = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
             return f"unexpected {what} (pruner --traceback … shows where)", FAILURE

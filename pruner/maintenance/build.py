@@ -20,6 +20,7 @@ from pruner.maintenance.columns import ALL_COLUMNS, chosen, fields_of
 from pruner.maintenance.commit import Publisher
 from pruner.maintenance.estimate import SMALL_TABLE_BYTES, IndexEstimate, estimate
 from pruner.maintenance.expressions import why_outdated
+from pruner.maintenance.standing import what_stands
 from pruner.maintenance.where import check_where, slices_where
 from pruner.metadata.coverage import locate
 from pruner.metadata.definitions import FieldBinding, IndexDefinition, define
@@ -105,8 +106,8 @@ class Indexing:
         where: str | None = None,
         dialect: str | None = None,
         force: bool = False,
-    ) -> bool:
-        """Register an index; returns whether it is new.
+    ) -> IndexDefinition | None:
+        """Register an index; returns it where it is new.
 
         Raises:
             IndexDefinitionError: the name is taken, or a column cannot be indexed this way, or the index would be too
@@ -140,8 +141,9 @@ class Indexing:
             created = not (if_not_exists and state.definition(name) is not None)
             return self._publisher.of_this_table(state).with_definition(definition) if created else state
 
-        self._metadata.commit(add)
-        return created
+        with what_stands(self._metadata, definition):
+            self._metadata.commit(add)
+        return definition if created else None
 
     def estimate(
         self,

@@ -187,6 +187,10 @@ def _write_durably(target: Path, data: bytes) -> None:
         while view:
             view = view[os.write(file, view) :]
         os.fsync(file)
+    except BaseException:
+        # A full disk gets its space back, and nobody meets half a file.
+        target.unlink(missing_ok=True)
+        raise
     finally:
         os.close(file)
 
