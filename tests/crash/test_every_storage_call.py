@@ -147,8 +147,10 @@ def _outcome(command: Callable[[pruner.Table], object], table: pruner.Table) -> 
         command(table)
     except (Killed, KeyboardInterrupt) as ended:
         return ended
-    except PrunerError as told:
-        assert 20 < len(str(told)) < 400
-        assert "\n" not in str(told)
-        return told
-    return None
+    except PrunerError as error:
+        told = error
+    else:
+        return None
+    assert 20 < len(str(told)) < 400
+    assert "\n" not in str(told)
+    return told

@@ -175,9 +175,10 @@ def test_status_and_show_indexes(run: Run, flights: Path) -> None:
     assert via_sql == {"statement": "show", **shown}
     text = run("status", flights).out
     assert "slices    5, of which 5 can be indexed" in text
-    header, row = text.splitlines()[-2:]
+    header, row, note = text.splitlines()[-3:]
     assert header.split() == ["index", "type", "columns", "covered", "of", "segments", "bytes", "refreshed"]
     assert row.split()[:2] == ["stats", "column_stats"]
+    assert note == "note: index stats does not cover slices: 1 not indexed yet"
 
 
 def test_statements_say_what_they_did(run: Run, flights: Path) -> None:
