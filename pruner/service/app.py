@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import msgspec
 from starlette.applications import Starlette
@@ -17,13 +17,14 @@ from starlette.routing import Route
 from pruner.errors import PredicateError, PrunerError, SchemaError
 from pruner.service.answers import KeyCache, answer_of
 from pruner.service.guard import Guard, RefusedError, body_of, refusal
-from pruner.service.journal import Journal, entry_of
+from pruner.service.journal import Entry, Journal, outcome_of
 from pruner.service.messages import decode_request, encode
 from pruner.service.metrics import CONTENT_TYPE, Metrics
 from pruner.service.openapi import description
 from pruner.service.overview import overview_of
 from pruner.service.page import PAGE_HEADERS, page
 from pruner.service.planning import UnknownTableError
+from pruner.service.remembered import Made, Remembered
 from pruner.service.reports import Reports
 from pruner.service.work import Work
 
@@ -75,14 +76,6 @@ async def _no_route(request: Request, error: Exception) -> Response:
     return answer
 
 
-class _Made(NamedTuple):
-    """A plan with its id and its answer."""
-
-    planned: Planned
-    plan_id: str
-    answer: bytes
-
-
 class _Service:
     """The routes and what they share."""
 
@@ -92,6 +85,7 @@ class _Service:
         self._metrics = Metrics()
         self._reports = Reports()
         self._keys = KeyCache()
+        self._remembered = Remembered()
         self._journal = Journal()
         self._work = Work(settings.limits)
 
@@ -118,28 +112,42 @@ class _Service:
         started = time.perf_counter()
         body = await body_of(request, self._limits)
         asked = _decoded(body)
-        made = await self._work.run(lambda: self._answer(asked, body))
+        made, again = await self._work.run(lambda: self._answer(asked, body))
         seconds = time.perf_counter() - started
-        self._metrics.planned(made.planned.table, made.planned.plan, seconds)
-        self._journal.record(
-            entry_of(made.planned, asked.session.engine, made.plan_id, time.time() - seconds, seconds)
-        )
+        self._metrics.planned(made.outcome, seconds)
+        self._journal.record(Entry(made.outcome, time.time() - seconds, seconds, again))
         return Response(made.answer, media_type="application/json")
 
-    def _answer(self, asked: PlanRequest, body: bytes) -> _Made:
-        planned = self._served.planning.plan(asked)
+    def _answer(self, asked: PlanRequest, body: bytes) -> tuple[Made, bool]:
+        """The answer to a request, and whether it was made before; the table is looked at in any case."""
+        planning = self._served.planning
+        looked = planning.look(asked)
+        known = self._remembered.made(looked.table, looked.snapshot, body)
+        if known is not None:
+            # The client may ask for the keys and the report next, as it may after a new plan.
+            self._keys.of(looked.snapshot.data)
+            self._reports.remember(body, looked.snapshot.id)
+            return known, True
+        planned = planning.plan(asked, looked)
         plan_id = self._reports.remember(body, planned.plan.snapshot_id)
-        return _Made(planned, plan_id, encode(answer_of(asked, planned, plan_id, self._keys)))
+        answer = encode(answer_of(asked, planned, plan_id, self._keys))
+        made = Made(outcome_of(planned, asked.session.engine, plan_id), answer)
+        self._remembered.remember(looked.table, looked.snapshot, body, made)
+        return made, False
 
     async def report(self, request: Request) -> Response:
         """The report of a past plan, made again from what was asked."""
         asked = self._reports.asked(request.path_params["id"])
         if asked is None:
             raise RefusedError(404, "no such plan: it is unknown here, or was forgotten since")
-        planned = await self._work.run(lambda: self._served.planning.plan(_decoded(asked.body)))
+        planned = await self._work.run(lambda: self._plan_again(_decoded(asked.body)))
         if planned.plan.snapshot_id != asked.snapshot_id:
             raise RefusedError(410, "the table has changed since that plan: plan again")
         return Response(planned.plan.to_json("summary"), media_type="application/json")
+
+    def _plan_again(self, asked: PlanRequest) -> Planned:
+        planning = self._served.planning
+        return planning.plan(asked, planning.look(asked))
 
     async def keys(self, request: Request) -> Response:
         """The keys of all slices of a snapshot that was planned on, as bytes."""

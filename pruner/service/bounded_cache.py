@@ -22,12 +22,12 @@ class BoundedCache(Generic[Value]):
         self._lock = Lock()
 
     def put(self, key: str, value: Value, size: int) -> None:
-        """Remember a value of `size` bytes, unless it is there already; the oldest others make room."""
+        """Remember a value of `size` bytes in place of an earlier one; the oldest others make room."""
         with self._lock:
-            if key not in self._values:
-                self._values[key] = value, size + ENTRY_BYTES
-                self._held += size + ENTRY_BYTES
-            self._values.move_to_end(key)
+            if key in self._values:
+                self._held -= self._values.pop(key)[1]
+            self._values[key] = value, size + ENTRY_BYTES
+            self._held += size + ENTRY_BYTES
             while self._held > self._limit and len(self._values) > 1:
                 self._held -= self._values.popitem(last=False)[1][1]
 

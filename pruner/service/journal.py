@@ -21,47 +21,53 @@ _log = logging.getLogger("pruner")
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
-    """One plan: when it was made (seconds since 1970), for whom, of what form its predicate was, and what came of it.
+class Outcome:
+    """What came of one plan: for whom it was made, of what form its predicate was, and how many slices it keeps.
 
     `indexes` are those by which slices were left out, with how many.
     """
 
-    made_at: float
     plan_id: str
     table: str
     engine: str
     shape: str
     kept: int
     total: int
-    seconds: float
     indexes: tuple[tuple[str, int], ...]
     fallbacks: tuple[str, ...]
 
-    def line(self) -> str:
-        """The plan in one line."""
-        by = "".join(f"; {count} by {index}" for index, count in self.indexes)
-        fallbacks = "".join(f"; {reason}" for reason in self.fallbacks)
-        kept = f"{self.kept} of {self.total} slices kept in {self.seconds * 1000:.1f} ms"
-        return _BREAKS.sub(" ", f"table {self.table}: {kept} for {self.engine}: {self.shape}{by}{fallbacks}")
 
-
-def entry_of(planned: Planned, engine: str, plan_id: str, made_at: float, seconds: float) -> Entry:
-    """The entry of a plan."""
+def outcome_of(planned: Planned, engine: str, plan_id: str) -> Outcome:
+    """What came of a plan."""
     plan = planned.plan
     indexes = tuple((step.index, step.dropped) for step in plan.steps if step.dropped)
-    return Entry(
-        made_at,
-        plan_id,
-        planned.table,
-        engine,
-        planned.shape,
-        plan.kept,
-        plan.total,
-        seconds,
-        indexes,
-        plan.fallbacks,
+    return Outcome(
+        plan_id, planned.table, engine, planned.shape, plan.kept, plan.total, indexes, plan.fallbacks
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One answer: what came of its plan, when it was given (seconds since 1970), and how long it took.
+
+    `again` if the plan was made for the same request before.
+    """
+
+    outcome: Outcome
+    made_at: float
+    seconds: float
+    again: bool = False
+
+    def line(self) -> str:
+        """The plan in one line."""
+        found = self.outcome
+        by = "".join(f"; {count} by {index}" for index, count in found.indexes)
+        fallbacks = "".join(f"; {reason}" for reason in found.fallbacks)
+        kept = f"{found.kept} of {found.total} slices kept in {self.seconds * 1000:.1f} ms"
+        again = " again" if self.again else ""
+        return _BREAKS.sub(
+            " ", f"table {found.table}: {kept} for {found.engine}{again}: {found.shape}{by}{fallbacks}"
+        )
 
 
 class Journal:

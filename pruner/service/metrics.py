@@ -8,7 +8,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
 if TYPE_CHECKING:
-    from pruner.planning.plan import Plan
+    from pruner.service.journal import Outcome
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
 
@@ -48,11 +48,11 @@ class Metrics:
         """Count a request; `route` is the route's pattern, never the path that a client sent."""
         self._requests.labels(route, str(status)).inc()
 
-    def planned(self, table: str, plan: Plan, seconds: float) -> None:
-        """Count a plan of one of the configuration's tables."""
-        self._considered.labels(table).inc(plan.total)
-        self._dropped.labels(table).inc(plan.total - plan.kept)
-        self._fallbacks.labels(table).inc(len(plan.fallbacks))
+    def planned(self, outcome: Outcome, seconds: float) -> None:
+        """Count an answer about one of the configuration's tables."""
+        self._considered.labels(outcome.table).inc(outcome.total)
+        self._dropped.labels(outcome.table).inc(outcome.total - outcome.kept)
+        self._fallbacks.labels(outcome.table).inc(len(outcome.fallbacks))
         self._seconds.observe(seconds)
 
     def text(self) -> bytes:

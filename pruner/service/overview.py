@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from pruner.maintenance.status import IndexStatus, TableStatus
-    from pruner.service.journal import Entry, Journal
+    from pruner.service.journal import Entry, Journal, Outcome
     from pruner.service.served import Served
 
 FEW_PLANS = 5
@@ -46,13 +46,18 @@ def overview_of(served: Served, journal: Journal) -> Overview:
     """Look at all tables now."""
     plans = tuple(journal.latest())
     tables = tuple(
-        _table(served, table.name, tuple(table.aliases), [plan for plan in plans if plan.table == table.name])
+        _table(
+            served,
+            table.name,
+            tuple(table.aliases),
+            [plan.outcome for plan in plans if plan.outcome.table == table.name],
+        )
         for table in served.planning.tables
     )
     return Overview(tables, plans, journal.count, served.problem)
 
 
-def _table(served: Served, name: str, aliases: tuple[str, ...], plans: Sequence[Entry]) -> TableOverview:
+def _table(served: Served, name: str, aliases: tuple[str, ...], plans: Sequence[Outcome]) -> TableOverview:
     if served.standing(name) is None:
         return TableOverview(name, aliases, None, ("It is being opened: load this page again in a moment.",))
     try:
@@ -66,7 +71,7 @@ def _table(served: Served, name: str, aliases: tuple[str, ...], plans: Sequence[
     return TableOverview(name, aliases, status, tuple(advice(name, status, plans)))
 
 
-def advice(name: str, status: TableStatus, plans: Sequence[Entry]) -> Iterator[str]:
+def advice(name: str, status: TableStatus, plans: Sequence[Outcome]) -> Iterator[str]:
     """Say what would let plans of a table leave out more; nothing where all is well."""
     yield from (f"{reason[:1].upper()}{reason[1:]}." for reason in status.fallbacks)
     if status.problems:
@@ -93,7 +98,7 @@ def _index_advice(name: str, index: IndexStatus) -> Iterator[str]:
         yield f"{count:,} slices cannot be indexed by {index.name}: {reason}."
 
 
-def _plan_advice(name: str, plans: Sequence[Entry]) -> Iterator[str]:
+def _plan_advice(name: str, plans: Sequence[Outcome]) -> Iterator[str]:
     """The form of predicate that most often left out nothing, where most of the last plans did."""
     idle = Counter(plan.shape for plan in plans if plan.kept == plan.total > 1)
     if len(plans) >= FEW_PLANS and sum(idle.values()) * 2 > len(plans):

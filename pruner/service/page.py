@@ -104,13 +104,15 @@ def _plans(plans: Iterable[Entry]) -> str:
 
 
 def _plan(plan: Entry) -> str:
+    found = plan.outcome
     made = datetime.fromtimestamp(plan.made_at, UTC).strftime("%Y-%m-%d %H:%M:%S")
-    by = ", ".join(f"{index} ({count:,})" for index, count in plan.indexes)
-    reasons = "".join(f"<br>{_text(reason)}" for reason in plan.fallbacks)
+    by = ", ".join(f"{index} ({count:,})" for index, count in found.indexes)
+    reasons = "".join(f"<br>{_text(reason)}" for reason in found.fallbacks)
     return (
-        f'<tr><td><a href="/v1/plans/{_text(plan.plan_id)}">{made}</a></td><td>{_text(plan.table)}</td>'
-        f"<td>{_text(plan.engine)}</td><td><code>{_text(plan.shape)}</code>{reasons}</td><td>{_text(by)}</td>"
-        f'<td class="number">{plan.kept:,} of {plan.total:,}</td><td class="number">{plan.seconds * 1000:.1f}</td></tr>'
+        f'<tr><td><a href="/v1/plans/{_text(found.plan_id)}">{made}</a></td><td>{_text(found.table)}</td>'
+        f"<td>{_text(found.engine)}</td><td><code>{_text(found.shape)}</code>{reasons}</td><td>{_text(by)}</td>"
+        f'<td class="number">{found.kept:,} of {found.total:,}</td>'
+        f'<td class="number">{plan.seconds * 1000:.1f}</td></tr>'
     )
 
 

@@ -33,6 +33,13 @@ class UnknownTableError(TableError):
     """The service does not plan for such a table."""
 
 
+class Looked(NamedTuple):
+    """The name of a table in the configuration, and a snapshot of it."""
+
+    table: str
+    snapshot: PinnedSnapshot
+
+
 class Planned(NamedTuple):
     """A plan, the name of its table in the configuration, the snapshot that it was made on, how many seconds before
     the request the table may have been looked at, and the predicate without its constants.
@@ -71,21 +78,28 @@ class Planning:
             for place in places:
                 self._names[_place(place)] = table.name
 
-    def plan(self, request: PlanRequest) -> Planned:
-        """Plan a request on the table as it stands now.
+    def look(self, request: PlanRequest) -> Looked:
+        """Look at the table that a request names, as it stands now.
 
         Raises:
             UnknownTableError: the configuration has no such table.
-            PredicateError, SchemaError: the predicate cannot be understood.
             UnreadableError: the table cannot be opened or listed.
+        """
+        name = self._name(request.table)
+        try:
+            return Looked(name, self._catalog.open(name).snapshot())
+        except PrunerError as error:
+            raise UnreadableError(f"table {name}: {error}") from error
+
+    def plan(self, request: PlanRequest, looked: Looked) -> Planned:
+        """Plan a request over what a look found.
+
+        Raises:
+            PredicateError, SchemaError: the predicate cannot be understood.
         """
         semantics = semantics_of(request.session)
         predicate = _predicate(request.predicate, semantics)
-        name = self._name(request.table)
-        try:
-            snapshot = self._catalog.open(name).snapshot()
-        except PrunerError as error:
-            raise UnreadableError(f"table {name}: {error}") from error
+        name, snapshot = looked
         plan = snapshot.plan(predicate, semantics=semantics)
         return Planned(name, plan, snapshot, self._staleness[name], _shape(predicate, semantics))
 
