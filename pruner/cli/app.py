@@ -15,7 +15,6 @@ from pruner.cli.failures import PrunerGroup
 app = typer.Typer(
     name="pruner",
     cls=PrunerGroup,
-    add_completion=False,
     no_args_is_help=True,
     # Plain help starts faster than a formatted one and needs no terminal to be readable.
     rich_markup_mode=None,

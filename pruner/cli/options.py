@@ -35,6 +35,15 @@ class Output(StrEnum):
     JSON = "json"
 
 
+class Answer(StrEnum):
+    """Form of the rows of a query on standard output."""
+
+    TEXT = "text"
+    JSON = "json"
+    CSV = "csv"
+    PARQUET = "parquet"
+
+
 class Files(StrEnum):
     """Which slices a plan lists one by one."""
 

@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pruner.cli.options import (
+    Answer,
     IndexUriOption,
     NamedTables,
-    Output,
-    OutputOption,
     StorageOption,
     catalog,
     given_text,
     pairs,
 )
 from pruner.cli.output import megabytes, print_columns, print_json, printable, write_line
+from pruner.cli.rows import write_csv, write_parquet
 from pruner.errors import PredicateError, PrunerError
 from pruner.expr.derived.in_queries import with_expressions
 from pruner.maintenance.expressions import fields_by_name
@@ -69,12 +69,17 @@ QueryArgument = Annotated[
 ]
 
 
+AnswerOption = Annotated[
+    Answer, typer.Option("--output", help="text for people; json, csv or parquet for programs.")
+]
+
+
 def query(
     select: QueryArgument,
     table: NamedTables = None,
     index_uri: IndexUriOption = None,
     option: StorageOption = None,
-    output: OutputOption = Output.TEXT,
+    output: AnswerOption = Answer.TEXT,
 ) -> None:
     """Run a query in DuckDB, pruned."""
     select = given_text(select, "query", "SELECT")
@@ -88,13 +93,10 @@ def query(
         _require_questions(connection, select)
         _run(connection, select, known.values())
         columns = [(entry[0], str(entry[1])) for entry in connection.description or ()]
-        if output is Output.JSON:
+        if output is Answer.JSON:
             print_json(_answer(columns, list(_rows(connection)), connection.last_plans))
             return
-        if [name for name, _ in columns] == _EXPLANATION:
-            _print_explanation(_rows(connection))
-        else:
-            print_columns([name for name, _ in columns], _rows(connection))
+        _write_rows(connection, output, [name for name, _ in columns])
         _report_scans(connection.last_plans)
     except Exception as error:
         refused = _refused_by_duckdb(error, tables.names(aliases=True))
@@ -119,6 +121,18 @@ def _indexes(tables: Iterable[Table]) -> dict[str, Field]:
     named = [each for table in tables for each in fields_by_name(table.indexes(), table.schema)]
     times = Counter(name for name, _ in named)
     return {name: field for name, field in named if times[name] == 1}
+
+
+def _write_rows(connection: QueryConnection, output: Answer, names: list[str]) -> None:
+    match output:
+        case Answer.CSV:
+            write_csv(names, _rows(connection))
+        case Answer.PARQUET:
+            write_parquet(connection)
+        case _ if names == _EXPLANATION:
+            _print_explanation(_rows(connection))
+        case _:
+            print_columns(names, _rows(connection))
 
 
 def _require_questions(connection: Any, text: str) -> None:

@@ -213,3 +213,11 @@ def test_a_service_without_tables_or_beyond_this_machine_is_refused(
     (tmp_path / "pruner.toml").write_text(f'[tables.t]\nuri = "{flights}"\n')
     refused = run_process("serve", "--host", "0.0.0.0")
     assert (refused.code, "PRUNER_SERVICE_TOKEN" in refused.err) == (1, True)
+
+
+def test_the_shell_completes_commands_and_options(run_process: Run) -> None:
+    """As Bash asks for it once `--install-completion` has been run."""
+    asked = {"_PRUNER_COMPLETE": "complete_bash", "COMP_WORDS": "pruner co", "COMP_CWORD": "1"}
+    assert run_process(env=asked).out.split() == ["compact"]
+    asked = {"_PRUNER_COMPLETE": "complete_bash", "COMP_WORDS": "pruner advise --s", "COMP_CWORD": "2"}
+    assert run_process(env=asked).out.split() == ["--sql"]

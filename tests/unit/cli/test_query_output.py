@@ -1,0 +1,58 @@
+"""The rows of `pruner query` as CSV and as Parquet."""
+
+from __future__ import annotations
+
+import csv
+import io
+import subprocess
+from datetime import date
+from decimal import Decimal
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from tests.unit.cli.conftest import Run, command_line
+
+VALUES = """SELECT 1 AS "a,b", 'x "y"' || chr(10) || 'z' AS text, NULL AS nothing, 1.50::DECIMAL(5,2) AS d,
+    DATE '2024-02-29' AS day, '\\x00\\xFF'::BLOB AS bytes, [1, 2] AS list"""
+
+
+def test_csv_is_read_as_it_was(run: Run) -> None:
+    ran = run("query", VALUES, "--output", "csv")
+    assert ran.code == 0, ran.err
+    assert list(csv.reader(io.StringIO(ran.out))) == [
+        ["a,b", "text", "nothing", "d", "day", "bytes", "list"],
+        ["1", 'x "y"\nz', "", "1.50", "2024-02-29", "00ff", "[1, 2]"],
+    ]
+
+
+def test_csv_of_a_pruned_table(run: Run, flights: Path) -> None:
+    run("sql", f"CREATE INDEX stats ON '{flights}' (delay)")
+    select = "SELECT delay, carrier FROM flights WHERE delay > 37"
+    ran = run("query", select, "--table", f"flights={flights}", "--output", "csv")
+    assert ran.out == "delay,carrier\n38,AD\n39,AD\n"
+    assert ran.err.startswith("flights: 1 of 4 slices read, ")
+
+
+@pytest.mark.processes
+def test_parquet_has_the_types_of_the_engine(flights: Path, tmp_path: Path) -> None:
+    with (tmp_path / "rows.parquet").open("wb") as file:
+        subprocess.run(command_line("query", VALUES, "--output", "parquet"), stdout=file, check=True)
+    found = pq.read_table(tmp_path / "rows.parquet")
+    assert found.to_pylist() == [
+        {
+            "a,b": 1,
+            "text": 'x "y"\nz',
+            "nothing": None,
+            "d": Decimal("1.50"),
+            "day": date(2024, 2, 29),
+            "bytes": b"\x00\xff",
+            "list": [1, 2],
+        }
+    ]
+    select = "SELECT delay FROM flights WHERE delay < 0"
+    with (tmp_path / "none.parquet").open("wb") as file:
+        command = command_line("query", select, "--table", f"flights={flights}", "--output", "parquet")
+        subprocess.run(command, stdout=file, check=True, stderr=subprocess.DEVNULL)
+    assert pq.read_table(tmp_path / "none.parquet").schema.names == ["delay"]
