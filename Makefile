@@ -27,7 +27,7 @@ COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --gen
 	--no-emit-index-url --no-emit-find-links --no-annotate --no-header
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-trino quick check check-matrix test faults fuzz soak bench api trino-plugin lock clean
+.PHONY: help setup demo demo-trino quick check check-matrix test faults fuzz soak bench api docs trino-plugin lock clean
 
 help: ## Show the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1|/p' $(MAKEFILE_LIST) | while IFS='|' read -r name text; do \
@@ -74,6 +74,9 @@ api: $(READY) ## Write docs/api.md, functions.md, expressions.md and the picture
 	@$(BIN)/python -m tools.expressions_page
 	@$(BIN)/python -m tools.pictures
 
+docs: $(READY) ## Build the documentation as a site in build/site
+	@$(BIN)/python -m tools.docs_site
+
 bench: $(READY) ## Measure planning and scanning
 	@$(BIN)/python -m benchmarks
 
@@ -85,6 +88,7 @@ lock: $(READY) ## Renew the lock files from pyproject.toml, keeping versions tha
 	@$(COMPILE) --group java --output-file requirements-java.lock
 	@$(COMPILE) --group duckdb-1-5 --output-file requirements-duckdb-1.5.lock
 	@$(COMPILE) --group tpc --output-file requirements-tpc.lock
+	@$(COMPILE) --group docs --output-file requirements-docs.lock
 	@$(COMPILE) --group spark-4 --output-file requirements-spark-4.lock
 	@$(COMPILE) --all-extras --group dev --output-file requirements.lock pyproject.toml
 

@@ -13,13 +13,15 @@ from contextlib import contextmanager
 from threading import Lock
 from typing import TYPE_CHECKING
 
-import hudi
 import pyarrow as pa
 
 from pruner.errors import TableError
+from pruner.tables.hudi_rs import hudi_rs
 from pruner.tables.hudi_unconverted import LoneReader, NotAlone, has_wall_clock
 
 if TYPE_CHECKING:
+    import hudi
+
     from pruner.tables.snapshot import FileSlice, SliceSequence, Snapshot
 
 BATCH_ROWS = 8192
@@ -72,7 +74,7 @@ class SliceMerger:
         self._name = name
         self._prefix = snapshot.root.rstrip("/") + "/"
         with self._told("cannot be opened to merge log files"):
-            table = hudi.HudiTable(snapshot.root, dict(storage_options))
+            table = hudi_rs().HudiTable(snapshot.root, dict(storage_options))
             properties = table.hudi_options()
             until = as_of or self._pinned_at(snapshot, table.get_timeline())
             version = properties.get("hoodie.table.version", "")
@@ -145,7 +147,7 @@ class SliceMerger:
             yield from self._stream(entry, columns)
 
     def _stream(self, entry: FileSlice, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        options = hudi.HudiReadOptions(projection=list(columns)).with_batch_size(BATCH_ROWS)
+        options = hudi_rs().HudiReadOptions(projection=list(columns)).with_batch_size(BATCH_ROWS)
         if self._lone is not None:
             return self._lone.stream(entry, options)
         base = self._relative(entry.base_file) if entry.base_file else ""
@@ -164,7 +166,7 @@ class SliceMerger:
         base = entry.base_file
         if not self._must_be_unique or base is None or not entry.log_files or base in self._unique:
             return
-        options = hudi.HudiReadOptions(projection=list(self._keys)).with_batch_size(1 << 16)
+        options = hudi_rs().HudiReadOptions(projection=list(self._keys)).with_batch_size(1 << 16)
         stream = self._reader.read_file_slice_from_paths_stream(self._relative(base), [], options)
         keys = pa.Table.from_batches(list(stream))
         if keys.group_by(list(self._keys), use_threads=False).aggregate([]).num_rows != keys.num_rows:
@@ -207,7 +209,7 @@ class SliceMerger:
 
 
 def _reader_of(table: hudi.HudiTable, until: str | None) -> hudi.HudiFileGroupReader:
-    options = hudi.HudiReadOptions()
+    options = hudi_rs().HudiReadOptions()
     return table.create_file_group_reader_with_options(
         options.with_as_of_timestamp(until) if until else options
     )

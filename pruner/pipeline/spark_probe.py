@@ -24,7 +24,7 @@ MapInArrow: TypeAlias = "Callable[[Iterator[pa.RecordBatch]], Iterator[pa.Record
 
 DISTRIBUTION = "lake-pruner"
 
-KERNEL_NEEDS = ("fastavro", "hudi", "msgspec", "numpy", "obstore", "pyarrow", "pyroaring", "xxhash")
+KERNEL_NEEDS = ("fastavro", "msgspec", "numpy", "obstore", "pyarrow", "pyroaring", "xxhash")
 """Distributions that the kernel imports."""
 
 _REQUIREMENT = re.compile(r"([A-Za-z0-9._-]+)[^;]*?>=\s*([0-9.]+)[^;]*")

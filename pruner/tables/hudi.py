@@ -15,8 +15,6 @@ from dataclasses import dataclass
 from threading import RLock
 from typing import TYPE_CHECKING, Any
 
-import hudi
-
 from pruner.errors import StorageError, TableError, first_line
 from pruner.storage.opening import open_store
 from pruner.tables.hudi_avro import arrow_schema, converted_by_hudi_rs
@@ -27,6 +25,7 @@ from pruner.tables.hudi_metadata.indexes import HudiIndexes, StatCache, partitio
 from pruner.tables.hudi_metadata.listing import FILES, METADATA_PATH, lists_all_files
 from pruner.tables.hudi_partitions import hudi_partitions
 from pruner.tables.hudi_properties import read_properties
+from pruner.tables.hudi_rs import hudi_rs
 from pruner.tables.hudi_saving import load, save
 from pruner.tables.hudi_schema import as_it_was, table_schema
 from pruner.tables.hudi_slices import list_slices
@@ -35,6 +34,8 @@ from pruner.tables.snapshot import Snapshot
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    import hudi
 
     from pruner.schema import TableSchema
     from pruner.tables.hudi_properties import HudiProperties
@@ -173,7 +174,9 @@ class HudiSource:
 
     def _look(self, timeline: Timeline, as_of: str | None) -> _Look:
         with _hudi_rs(self.root):
-            table = hudi.HudiTable(self.root, {**self.storage_options, **_unchecked(timeline.properties)})
+            table = hudi_rs().HudiTable(
+                self.root, {**self.storage_options, **_unchecked(timeline.properties)}
+            )
             avro = table.get_schema_in_avro_str()
             converted = converted_by_hudi_rs(avro)
             arrow = table.get_schema_with_meta_fields() if converted else arrow_schema(avro, self.root)
@@ -220,7 +223,7 @@ class HudiSource:
         """The slices by hudi-rs; by their names where a task that ran twice left base files that it refuses."""
         try:
             with _hudi_rs(self.root):
-                options = hudi.HudiReadOptions()
+                options = hudi_rs().HudiReadOptions()
                 found = table.get_file_slices(options.with_as_of_timestamp(as_of) if as_of else options)
                 return [_slice(entry) for entry in found]
         except TableError as error:

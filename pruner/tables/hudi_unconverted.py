@@ -12,7 +12,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, cast
 
-import hudi
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -21,8 +20,11 @@ from pruner.tables.hudi_avro import arrow_schema
 from pruner.tables.hudi_files import instant_of
 from pruner.tables.hudi_log_format import Block, BlockType, blocks, log_bytes
 from pruner.tables.hudi_properties import PROPERTIES_PATH
+from pruner.tables.hudi_rs import hudi_rs
 
 if TYPE_CHECKING:
+    import hudi
+
     from pruner.schema import Field
     from pruner.tables.snapshot import FileSlice, Snapshot
 
@@ -69,7 +71,7 @@ class LoneReader:
         self._until = until and until.ljust(_INSTANT_DIGITS, "9")
         self._oldest, *committed = (snapshot.log_instants or "").split(" ")
         self._committed = frozenset(committed)
-        self.base_files = hudi.HudiFileGroupReader(snapshot.root, self._options)
+        self.base_files = hudi_rs().HudiFileGroupReader(snapshot.root, self._options)
 
     def require_readable(self, entry: FileSlice) -> None:
         """Look whether the reader merges a slice as one of this table.
@@ -80,7 +82,7 @@ class LoneReader:
         """
         if entry.base_file is not None:
             first = next(
-                iter(self._stream(entry.base_file, [], hudi.HudiReadOptions().with_batch_size(1))), None
+                iter(self._stream(entry.base_file, [], hudi_rs().HudiReadOptions().with_batch_size(1))), None
             )
             if first is None:
                 raise NotAlone("its base file is empty")
@@ -128,7 +130,7 @@ class LoneReader:
             names = [uri.rpartition("/")[2] for uri in logs]
             for uri, name in zip(logs, names, strict=True):
                 (root / name).write_bytes(self._checked(uri))
-            reader = hudi.HudiFileGroupReader(folder, {})
+            reader = hudi_rs().HudiFileGroupReader(folder, {})
             yield from reader.read_file_slice_from_paths_stream(_EMPTY_BASE, names, options)
 
     def _logs(self, entry: FileSlice) -> list[str]:

@@ -1,0 +1,64 @@
+"""Every block of the tutorials runs, one after the other, in an empty folder."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from pruner.cli.app import app
+
+ROOT = Path(__file__).resolve().parents[2]
+FOLDER = ROOT / "docs" / "tutorials"
+BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+SPARK = {"spark.md"}
+
+
+def run_blocks(path: Path) -> int:
+    """Run the blocks of a page; returns how many there are."""
+    names: dict[str, Any] = {}
+    blocks = BLOCK.findall(path.read_text(encoding="utf-8"))
+    for language, text in blocks:
+        if language == "python":
+            exec(compile(text, path.name, "exec"), names)
+        else:
+            assert language == "sh", language
+            for line in text.splitlines():
+                words = shlex.split(line)
+                start = words.index("pruner")
+                variables = dict(word.split("=") for word in words[:start])
+                ran = CliRunner(env=variables).invoke(app, words[start + 1 :])
+                assert ran.exit_code == 0, (line, ran.output)
+    return len(blocks)
+
+
+@pytest.mark.load
+@pytest.mark.parametrize("name", sorted({path.name for path in FOLDER.glob("*.md")} - SPARK))
+def test_every_block_runs(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert run_blocks(FOLDER / name) > 5
+
+
+@pytest.mark.load
+@pytest.mark.parametrize("name", ["operations.md", "troubleshooting.md"])
+def test_every_command_for_the_tutorials_table_runs(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    tutorial = (FOLDER / "duckdb.md").read_text(encoding="utf-8").partition("## 4.")[0]
+    (tmp_path / "begun.md").write_text(tutorial, encoding="utf-8")
+    run_blocks(tmp_path / "begun.md")
+    assert run_blocks(FOLDER.parent / name) > 1
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("name", sorted(SPARK))
+def test_every_block_runs_on_spark(
+    name: str, spark: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert run_blocks(FOLDER / name) > 4
