@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import os
+import time
 import zlib
 from collections.abc import Callable
 from pathlib import Path
@@ -15,7 +16,7 @@ from trino.exceptions import TrinoQueryError
 
 from tests.support import hudi_wall_clocks
 from tests.support.gate import Behaviour
-from tests.support.trino import STATIC, Result, Trino
+from tests.support.trino import PAUSE, STATIC, Result, Trino
 from tests.support.trino_tables import Registered, TrinoTables, write_plain
 
 if TYPE_CHECKING:
@@ -79,6 +80,23 @@ def test_a_service_that_fails_costs_no_row(numbers: Registered, behaviour: Behav
     assert reason in logged
     again = numbers.run("n BETWEEN 42 AND 44")
     assert (again.rows, numbers.splits(again)) == ([(3,)], 1)
+
+
+def test_a_frozen_service_is_waited_for_once(numbers: Registered) -> None:
+    """Later scans do not ask for a while; then one asks again, and pruning goes on."""
+    numbers.run("n = 1", "pruned_pausing")
+    gate = numbers.trino.gate
+    gate.forget()
+    started, before = time.monotonic(), len(numbers.trino.server.log)
+    with gate.behaving(Behaviour(seconds=2)):
+        for value in (42, 43, 44):
+            found = numbers.run(f"n = {value}", "pruned_pausing")
+            assert (found.rows, numbers.splits(found)) == ([(1,)], FILES)
+    assert len(gate.requests) <= 1 + (time.monotonic() - started) // PAUSE
+    assert "the service took too long lately" in numbers.trino.server.log[before:]
+    deadline = time.monotonic() + 60
+    while numbers.splits(numbers.run("n = 45", "pruned_pausing")) != 1:
+        assert time.monotonic() < deadline
 
 
 def test_keys_of_other_files_drop_nothing(numbers: Registered) -> None:

@@ -98,17 +98,25 @@ def start_oldest(folder: Path) -> Trino:
     return Trino(server, metastore, gate)
 
 
+PAUSE = 6
+"""Seconds for which the catalog `pruned_pausing` does not ask a service that took too long."""
+
+
 def start(folder: Path, *, others: Mapping[str, Mapping[str, str]] | None = None) -> Trino:
     """Start a server with both pairs of catalogs in an empty folder."""
     metastore = Metastore(folder / "metastore")
     metastore.folder.mkdir(parents=True)
     gate = Gate()
     asking = {"pruner.url": gate.url, "pruner.timeout": PATIENCE}
+    hasty = {**asking, "pruner.timeout": "400ms"}
     catalogs = {
         "hive": local_catalog("hive", metastore.folder, **HIVE_SETTINGS),
         "pruned_hive": local_catalog("pruned_hive", metastore.folder, **HIVE_SETTINGS, **asking),
         "pruned_hasty": local_catalog(
-            "pruned_hive", metastore.folder, **HIVE_SETTINGS, **{**asking, "pruner.timeout": "400ms"}
+            "pruned_hive", metastore.folder, **HIVE_SETTINGS, **hasty, **{"pruner.pause": "0s"}
+        ),
+        "pruned_pausing": local_catalog(
+            "pruned_hive", metastore.folder, **HIVE_SETTINGS, **hasty, **{"pruner.pause": f"{PAUSE}s"}
         ),
         "pruned_alone": local_catalog(
             "pruned_hive", metastore.folder, **HIVE_SETTINGS, **{"pruner.url": "http://127.0.0.1:1"}

@@ -21,6 +21,7 @@ import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionException;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.TimeoutException;
 import java.util.function.Function;
 import java.util.zip.DataFormatException;
 import java.util.zip.Inflater;
@@ -42,6 +43,7 @@ final class PlannerClient implements AutoCloseable {
     private final Settings settings;
     private final HttpClient http;
     private final KeyCache keys = new KeyCache();
+    private final Pause pause;
     private final Map<String, Known> known = new ConcurrentHashMap<>();
 
     /** The name by which the service knew a table, and the snapshot that it was planned on last. */
@@ -56,6 +58,7 @@ final class PlannerClient implements AutoCloseable {
 
     PlannerClient(Settings settings) {
         this.settings = settings;
+        this.pause = new Pause(settings.pause());
         this.http = HttpClient.newBuilder()
                 .version(HttpClient.Version.HTTP_1_1)
                 .connectTimeout(settings.timeout())
@@ -64,6 +67,10 @@ final class PlannerClient implements AutoCloseable {
 
     /** Plans a scan of a table that the service knows by one of the names; fails when there is no plan in time. */
     CompletableFuture<Answer> plan(List<String> names, ObjectNode session, ObjectNode content) {
+        if (!pause.allows()) {
+            return CompletableFuture.failedFuture(
+                    new PlannerError("the service took too long lately", "it is not asked for a while"));
+        }
         long asked = System.currentTimeMillis();
         Known last = known.get(names.getFirst());
         int at = last == null ? 0 : names.indexOf(last.name());
@@ -72,7 +79,24 @@ final class PlannerClient implements AutoCloseable {
                 .thenCompose(from -> answer(names, from, session, content))
                 .thenCompose(answer ->
                         dropped(names.getFirst(), answer, asked, Placement.of(content.get("columns"))))
-                .orTimeout(settings.timeout().toMillis(), TimeUnit.MILLISECONDS);
+                .orTimeout(settings.timeout().toMillis(), TimeUnit.MILLISECONDS)
+                .whenComplete((answer, error) -> heeded(error));
+    }
+
+    private void heeded(Throwable error) {
+        if (error != null && tookTooLong(cause(error))) {
+            pause.begin();
+        } else {
+            pause.over();
+        }
+    }
+
+    private static boolean tookTooLong(Throwable cause) {
+        return cause instanceof TimeoutException || cause instanceof HttpTimeoutException;
+    }
+
+    private static Throwable cause(Throwable error) {
+        return error instanceof CompletionException && error.getCause() != null ? error.getCause() : error;
     }
 
     private record Named(String name, JsonNode answer) {}
@@ -228,7 +252,7 @@ final class PlannerClient implements AutoCloseable {
     }
 
     private static boolean lostConnection(Throwable error) {
-        Throwable cause = error instanceof CompletionException && error.getCause() != null ? error.getCause() : error;
+        Throwable cause = cause(error);
         return cause instanceof IOException
                 && !(cause instanceof HttpTimeoutException)
                 && !(cause instanceof ConnectException);

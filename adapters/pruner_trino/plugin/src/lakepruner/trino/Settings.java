@@ -18,12 +18,19 @@ import java.util.regex.Pattern;
  * @param url where the service listens
  * @param token sent as bearer; from a file or the environment, never from the catalog file
  * @param timeout for everything that a scan waits for from the service
+ * @param pause how long no scan asks after one that waited in vain
  * @param dynamicFilterWait how long a scan waits for dynamic filters before its splits are listed
  * @param enabled default of the session property
  * @param catalog first part of the names that tables have in the service's configuration
  */
 record Settings(
-        URI url, Optional<String> token, Duration timeout, Duration dynamicFilterWait, boolean enabled, String catalog) {
+        URI url,
+        Optional<String> token,
+        Duration timeout,
+        Duration pause,
+        Duration dynamicFilterWait,
+        boolean enabled,
+        String catalog) {
     static final String PREFIX = "pruner.";
     static final String TOKEN_VARIABLE = "PRUNER_SERVICE_TOKEN";
 
@@ -31,6 +38,7 @@ record Settings(
             "pruner.url",
             "pruner.token-file",
             "pruner.timeout",
+            "pruner.pause",
             "pruner.dynamic-filter-wait",
             "pruner.enabled",
             "pruner.catalog");
@@ -51,6 +59,7 @@ record Settings(
                 url(properties.get("pruner.url")),
                 token(properties.get("pruner.token-file")),
                 timeout,
+                duration(properties, "pruner.pause", "10s"),
                 duration(properties, "pruner.dynamic-filter-wait", "0s"),
                 enabled(properties.getOrDefault("pruner.enabled", "true")),
                 properties.getOrDefault("pruner.catalog", catalogName));
