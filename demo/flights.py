@@ -52,7 +52,7 @@ OPTIONS = {
     "hoodie.index.bloom.num_entries": "3000",  # the default would make each small file five times as large
     "hoodie.clean.automatic": "false",  # old slices shall lie about
     "hoodie.embed.timeline.server": "false",
-    "hoodie.metadata.index.column.stats.enable": "false",
+    "hoodie.metadata.index.column.stats.enable": "true",  # what Hudi's own indexes prune is shown, too
 }
 
 

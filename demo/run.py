@@ -80,9 +80,13 @@ QUERIES = (
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What one query took with all files and with those that were left; times are medians in seconds."""
+    """What one query took with all files and with those that were left; times are medians in seconds.
+
+    `by_hudi` is how many files Hudi's own indexes leave, with none of pruner's.
+    """
 
     query: Query
+    by_hudi: int
     kept: int
     total: int
     bytes_kept: int
@@ -103,7 +107,10 @@ def main() -> None:
     _show_small_tables(connection, plain, tables)
     files = list(table.plan("true").files)
     plain.execute("CREATE VIEW flights AS SELECT * FROM read_parquet(" + _quoted_list(files) + ")")
-    outcomes = [_measure(query, connection, plain) for query in QUERIES]
+    by_hudi = _kept_by_hudis_indexes(tables)
+    outcomes = [
+        _measure(query, kept, connection, plain) for query, kept in zip(QUERIES, by_hudi, strict=True)
+    ]
     console.print(_grid(outcomes))
     console.print(f"\n[bold]pruner explain[/bold] {QUERIES[0].shows}\n")
     console.print(_explain(connection), highlight=False)
@@ -155,7 +162,19 @@ def _show_small_tables(connection: Any, plain: duckdb.DuckDBPyConnection, tables
     plain.execute(statement)
 
 
-def _measure(query: Query, connection: Any, plain: duckdb.DuckDBPyConnection) -> Outcome:
+def _kept_by_hudis_indexes(tables: DemoTables) -> list[int]:
+    """How many files each query reads by the indexes that Hudi keeps itself, as if pruner had built none."""
+    with tempfile.TemporaryDirectory() as nowhere:
+        connection = pruner_duckdb.connect({"flights": {"uri": str(tables.flights), "index_uri": nowhere}})
+        _show_small_tables(connection, duckdb.connect(), tables)
+        found: list[int] = []
+        for query in QUERIES:
+            connection.sql(query.sql).fetchall()
+            found.append(connection.last_plans[-1].kept)
+        return found
+
+
+def _measure(query: Query, by_hudi: int, connection: Any, plain: duckdb.DuckDBPyConnection) -> Outcome:
     """Run a query both ways in turn, so that a machine that slows down slows both."""
     unpruned: list[float] = []
     pruned: list[float] = []
@@ -167,6 +186,7 @@ def _measure(query: Query, connection: Any, plain: duckdb.DuckDBPyConnection) ->
     plan = connection.last_plans[-1]
     return Outcome(
         query=query,
+        by_hudi=by_hudi,
         kept=plan.kept,
         total=plan.total,
         bytes_kept=plan.plan.bytes_kept,
@@ -186,11 +206,21 @@ def _timed(run: Callable[[], list[tuple[Any, ...]]], times: list[float]) -> list
 def _grid(outcomes: list[Outcome]) -> Grid:
     grid = Grid(title=f"DuckDB {duckdb.__version__}, median of {RUNS} runs each, taken in turn")
     grid.add_column("query")
-    for heading in ("files kept", "of", "MB read", "all files, ms", "pruned, ms", "ratio", "answers"):
+    for heading in (
+        "by Hudi's indexes",
+        "files kept",
+        "of",
+        "MB read",
+        "all files, ms",
+        "pruned, ms",
+        "ratio",
+        "answers",
+    ):
         grid.add_column(heading, justify="right")
     for outcome in outcomes:
         grid.add_row(
             outcome.query.shows,
+            f"{outcome.by_hudi:,}",
             f"{outcome.kept:,}",
             f"{outcome.total:,}",
             f"{outcome.bytes_kept / 1e6:.2f}",

@@ -268,7 +268,7 @@ class Table:
             ),
             problems=dict(snapshot.problems),
             fallbacks=view.unusable,
-            hudi_indexes=view.own_indexes,
+            hudi_indexes=view.own_indexes(),
         )
 
     def inspect(self, index: str, prefix: str = "", *, positions: int = 10) -> Iterator[IndexEntry]:

@@ -114,6 +114,13 @@ class RecordIndexSource(KeySource):
             self._notes[str(error)] = None
             return False
 
+    @property
+    def use(self) -> str:
+        """What plans make of it, in a few words. This reads it."""
+        if self.is_believed:
+            return f"used for record keys: {self._indexes.locations.count():,} keys, as many as rows"
+        return f"not used: {'; '.join(self._notes)}"
+
     def _holding(self, keys: list[str], at: NDArray[np.intp] | None) -> Mask | None:
         locations = self._believed
         if locations is None:

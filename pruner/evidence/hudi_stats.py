@@ -53,6 +53,12 @@ class FilesOfSlices:
         names = compute.replace_substring_regex(uris, pattern="^.*/", replacement="")
         self.names = compute.binary_join_element_wise(partitions.take(pa.array(self.slices)), names, "")
 
+    def covered_by(self, stats: pa.Table) -> int:
+        """The number of slices of which every file has statistics."""
+        found = compute.index_in(self.names, value_set=stats.column("file").combine_chunks()).is_valid()
+        lacking = np.unique(self.slices[~np.asarray(found)])
+        return int(np.count_nonzero(self.of_each)) - len(lacking)
+
 
 def stat_records(
     indexes: HudiIndexes, files: FilesOfSlices, snapshot: Snapshot, about: Field, schema: pa.Schema

@@ -31,11 +31,10 @@ NAME = "hudi.column_stats"
 """How reports call Hudi's own column statistics."""
 
 _USING = "column_stats"
-_ONE_PLACE = "not used: it knows one place of a key, and writers may have inserted the key twice"
-_BY_KEY = "used for record keys, where as many keys stand in it as rows in the files"
+_BY_RECORD_KEY = "not used: it leads to record keys, which may stand twice"
+_BY_SPARK = "not used: it is over an expression as Spark computes it"
 _NOT_READ = "not used: this version does not ask it"
 _UNUSED = {
-    RECORD_INDEX: _BY_KEY,
     BLOOM_FILTERS: "used for record keys, where the record index is not",
     FILES: "used to list tables of version 8 and 9, where it is in step with the timeline",
     "partition_stats": "not used: a record does not say which files it is about, so it cannot be joined to a snapshot",
@@ -61,6 +60,23 @@ class OwnStatistics:
         if not self._over_keys:
             return None
         return implied_keys(predicate, self._indexes, self._snapshot, semantics)
+
+    def use_of(self, name: str) -> str:
+        """What plans make of one of the indexes."""
+        if name == COLUMN_STATS:
+            return self._use_of_statistics()
+        for source in self._over_keys:
+            if name == RECORD_INDEX and isinstance(source, RecordIndexSource):
+                return source.use
+        return _use(name)
+
+    def _use_of_statistics(self) -> str:
+        try:
+            covered = self._files.covered_by(self._indexes.column_stats(RECORD_KEY))
+        except (FormatError, StorageError) as error:
+            return f"not used: {error}"
+        # Old releases have none of the record key, which tells nothing of other columns.
+        return f"used: {covered:,} of {len(self._snapshot):,} slices" if covered else "used"
 
     @cached_property
     def _over_keys(self) -> list[Source]:
@@ -116,15 +132,22 @@ def own_statistics(indexes: HudiIndexes | None, snapshot: Snapshot) -> OwnStatis
     return None if indexes is None else OwnStatistics(indexes, snapshot)
 
 
-def described(indexes: HudiIndexes | None, *, used: bool) -> dict[str, str]:
-    """What a table itself keeps as indexes, by name, and what plans make of each."""
-    names = () if indexes is None else indexes.names
-    if not used:
-        return dict.fromkeys(names, "switched off (hudi_indexes)")
-    return {name: _use(name) for name in names}
+def described(indexes: HudiIndexes | None, own: OwnStatistics | None) -> dict[str, str]:
+    """What a table itself keeps as indexes, by name, and what plans make of each. The record index is read for it.
+
+    Args:
+        indexes: of the table; None where it has none.
+        own: what plans use of them; None where they are switched off.
+    """
+    if indexes is None:
+        return {}
+    if own is None:
+        return dict.fromkeys(indexes.names, "switched off (hudi_indexes)")
+    running = dict.fromkeys(indexes.in_flight, "not used: Hudi is building it")
+    return {name: own.use_of(name) for name in indexes.names} | running
 
 
 def _use(name: str) -> str:
     if name.startswith("secondary_index_"):
-        return _ONE_PLACE
-    return "used" if name == COLUMN_STATS else _UNUSED.get(name, _NOT_READ)
+        return _BY_RECORD_KEY
+    return _BY_SPARK if name.startswith("expr_index_") else _UNUSED.get(name, _NOT_READ)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pruner.errors import PredicateError
@@ -18,7 +18,7 @@ from pruner.expr.show import describe, show
 from pruner.expr.sql import parse_predicate
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Callable, Collection
 
     from pruner.indexes.optional import LocatingEvidence
     from pruner.metadata.state import State
@@ -45,8 +45,8 @@ class View:
     """Why indexes are not used, where `state` is None for a reason."""
     indexed: ExpressionIndexes = NO_EXPRESSION_INDEXES
     """Expressions that some index is over."""
-    own_indexes: dict[str, str] = field(default_factory=dict[str, str])
-    """What the table itself keeps as indexes by name, and whether it is used."""
+    own_indexes: Callable[[], dict[str, str]] = dict
+    """Says what the table itself keeps as indexes by name, and whether it is used."""
 
     def shows(self, snapshot: Snapshot, state: State | None, unusable: tuple[str, ...]) -> bool:
         """Tell whether it is of this very snapshot and index state, so that the same plans come of it."""

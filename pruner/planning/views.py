@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from functools import partial
 from threading import RLock
 from typing import TYPE_CHECKING
 
@@ -130,8 +131,8 @@ class Views:
         planner = Planner(snapshot, evidence, options, self.usage, evidence.cost, **implied)
         definitions = () if state is None else state.definitions
         over = ((each.name, each.form) for each in definitions if each.form is not None)
-        own_names = described(indexes, used=self._own_indexes)
-        return View(snapshot, state, planner, unusable, ExpressionIndexes(over, snapshot.schema), own_names)
+        expressions = ExpressionIndexes(over, snapshot.schema)
+        return View(snapshot, state, planner, unusable, expressions, partial(described, indexes, own))
 
     def _read_state(self, read: State | None = None) -> tuple[State | None, tuple[str, ...]]:
         """The state of the metadata table; None where there is none, or with the reason why it is not used.

@@ -134,9 +134,8 @@ class HudiSource:
         """Return the indexes of Hudi's metadata table as of the last look: see `TableSource`."""
         with self._lock:
             timeline = self._last.timeline if self._last is not None else read_timeline(self._store)
-        if not partitions_of(timeline):
-            return None
-        return HudiIndexes(self.root, self.storage_options, timeline, self._statistics)
+        found = HudiIndexes(self.root, self.storage_options, timeline, self._statistics)
+        return found if found.names or found.in_flight else None
 
     def snapshot_at(self, instant: str) -> Snapshot:
         """List the table as of an instant of the timeline: see `TableSource`.

@@ -29,19 +29,18 @@ if TYPE_CHECKING:
 BLOOM_FILTERS = "bloom_filters"
 COLUMN_STATS = "column_stats"
 RECORD_INDEX = "record_index"
+_COMPLETE, _RUNNING = "hoodie.table.metadata.partitions", "hoodie.table.metadata.partitions.inflight"
 _CACHE_BYTES = 1 << 27
 """Bytes of decoded statistics that are kept of one table at most."""
 
 
 def partitions_of(timeline: Timeline) -> tuple[str, ...]:
     """The partitions of the metadata table that are complete, by name; those in flight are none of them."""
-    values = timeline.properties.values
+    return tuple(sorted(_listed(timeline, _COMPLETE) - _listed(timeline, _RUNNING)))
 
-    def listed(name: str) -> set[str]:
-        return {part.strip() for part in values.get(name, "").split(",") if part.strip()}
 
-    complete, running = "hoodie.table.metadata.partitions", "hoodie.table.metadata.partitions.inflight"
-    return tuple(sorted(listed(complete) - listed(running)))
+def _listed(timeline: Timeline, name: str) -> set[str]:
+    return {part.strip() for part in timeline.properties.values.get(name, "").split(",") if part.strip()}
 
 
 class StatCache:
@@ -72,10 +71,16 @@ class StatCache:
 
 
 class HudiIndexes:
-    """Hudi's indexes of a table at the moment of one look at it. Nothing is read before it is asked for."""
+    """Hudi's indexes of a table at the moment of one look at it. Nothing is read before it is asked for.
+
+    Attributes:
+        names: those that are complete.
+        in_flight: those that a writer is building, which do not count.
+    """
 
     def __init__(self, root: str, options: Mapping[str, str], timeline: Timeline, cache: StatCache) -> None:
         self.names = partitions_of(timeline)
+        self.in_flight = tuple(sorted(_listed(timeline, _RUNNING)))
         self._root = root
         self._options = dict(options)
         self._timeline = timeline

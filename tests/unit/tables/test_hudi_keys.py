@@ -365,3 +365,19 @@ def test_no_damage_loses_a_key(
     targets = sorted(keyed.metadata.root.glob("[rb]*/*.hfile"))
     targets[place].write_bytes(mutated(targets[place].read_bytes(), mutations))
     assert 1 in keyed.kept("id = 15")
+
+
+def test_status_says_what_is_made_of_the_indexes(keyed: Keyed) -> None:
+    def uses() -> dict[str, str]:
+        return keyed.open().status().hudi_indexes
+
+    assert uses()["record_index"] == "used for record keys: 40 keys, as many as rows"
+    assert uses()["column_stats"] == "used: 4 of 4 slices"
+    keyed.table.insert(["city=a"])
+    assert uses()["column_stats"] == "used: 4 of 5 slices"
+    assert uses()["record_index"].startswith("not used: files without statistics")
+    properties = keyed.table.root / ".hoodie" / "hoodie.properties"
+    with properties.open("a") as file:
+        file.write("hoodie.table.metadata.partitions.inflight=secondary_index_city,record_index\n")
+    assert uses()["record_index"] == uses()["secondary_index_city"] == "not used: Hudi is building it"
+    assert keyed.open().plan("id = 15").kept == 5
