@@ -40,7 +40,10 @@ def inspect(
         entries = [asdict(entry) for entry in shown]
         print_json({"table": table.uri, "index": index, "entries": entries, "more": more})
         return
-    print_columns(("key", "rows", "positions"), ((e.key, e.cardinality, _positions(e)) for e in shown))
+    if shown and shown[0].file is not None:
+        print_columns(("key", shown[0].counts, "file"), ((e.key, e.cardinality, e.file or "") for e in shown))
+    else:
+        print_columns(("key", "rows", "positions"), ((e.key, e.cardinality, _positions(e)) for e in shown))
     if more:
         write_line(f"more than {limit:,} entries: give a longer --prefix, or a higher --limit")
 

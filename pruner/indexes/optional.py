@@ -178,8 +178,13 @@ class CountingEvidence(Evidence, Protocol):
     """Evidence that knows how many values each slice holds, and not which."""
 
     @property
+    def counts(self) -> str:
+        """What is counted, in the plural, for people: "distinct values"."""
+        ...
+
+    @property
     def distinct(self) -> NDArray[np.int64]:
-        """Number of distinct values of each slice, NULL aside; -1 where it is not covered."""
+        """What is counted of each slice, NULL aside; -1 where it is not covered."""
         ...
 
 

@@ -28,13 +28,16 @@ if TYPE_CHECKING:
 class IndexEntry:
     """One value in one slice: the key by RFC-92, the number of rows, and the first positions of those rows (0-based).
 
-    Of a bloom filter one slice: the key by RFC-37, and the number of distinct values. `positions` is None where they
-    cannot be read or mean nothing (a slice with log files, a filter).
+    Of an index over hashes one slice: the key by RFC-37, its partition and file, and the number of what `counts`
+    names: `distinct values` of a bloom filter, `keys` of a record index, `rows` of any other. `positions` is None where
+    they cannot be read or mean nothing (a slice with log files, a filter).
     """
 
     key: str
     cardinality: int
     positions: tuple[int, ...] | None
+    counts: str = "rows"
+    file: str | None = None
 
 
 def entries(
@@ -82,9 +85,11 @@ def _of_slices(evidence: CountingEvidence, snapshot: Snapshot, prefix: str) -> I
         path: Any = snapshot.partitions.paths[columns.column("partition")[ordinal].as_py()]
         base_file: str | None = columns.column("base_file")[ordinal].as_py()
         name = columns.column("file_id")[ordinal].as_py() if base_file is None else base_file
-        key = file_key(path.as_py(), name.rpartition("/")[2])
+        file = name.rpartition("/")[2]
+        key = file_key(path.as_py(), file)
         if key.startswith(prefix):
-            yield IndexEntry(key, int(evidence.distinct[ordinal]), None)
+            place = "/".join(part for part in (path.as_py(), file) if part)
+            yield IndexEntry(key, int(evidence.distinct[ordinal]), None, evidence.counts, place)
 
 
 def _of_field(

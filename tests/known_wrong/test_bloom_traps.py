@@ -270,6 +270,9 @@ def test_filters_are_listed_by_the_keys_of_rfc_37(tmp_path: Path) -> None:
     key = base64.b64encode(partition).decode() + base64.b64encode(file).decode()
     assert len(key) == 12 + 24
     assert found[key] == (2, None)
+    assert [(entry.counts, entry.file) for entry in table.inspect("values", key)] == [
+        ("distinct values", "p=1/a.parquet")
+    ]
     assert sorted(found.values()) == [(1, None), (2, None)]
     assert [entry.key for entry in table.inspect("values", key[:12])] == [key]
     flat = _table(tmp_path / "flat", {"a.parquet": {"x": [1]}}, ["x"])

@@ -33,6 +33,8 @@ MOST_LOOK_UPS = 1 << 25
 class BloomEvidence:
     """Evidence of the filters of one field: see `pruner.indexes.base.Evidence`. Threads may share it."""
 
+    counts = "distinct values"
+
     def __init__(self, filters: Filters, field: Field) -> None:
         self._filters = filters
         self._sought = SoughtValues(field.type)

@@ -45,6 +45,8 @@ MOST_BYTES = 1 << 27
 class KeyEvidence:
     """Evidence of the keys of one field: see `FocusingEvidence`. Threads may share it."""
 
+    counts = "keys"
+
     def __init__(self, keys: Keys, field: Field) -> None:
         self.keys = keys
         self.sought = SoughtValues(field.type)

@@ -387,3 +387,4 @@ def test_null_keys_stand_in_no_entry(tmp_path: Path) -> None:
     assert table.plan("id IS NULL").kept == 3
     assert table.plan("id IS NOT DISTINCT FROM NULL OR id = 2").kept == 3
     assert sorted(entry.cardinality for entry in table.inspect("keys")) == [0, 1, 2]
+    assert {entry.counts for entry in table.inspect("keys")} == {"keys"}
