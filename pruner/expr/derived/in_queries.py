@@ -13,6 +13,7 @@ from sqlglot.errors import SqlglotError
 from sqlglot.tokenizer_core import TokenType
 
 from pruner.expr.derived.canonical import parsed
+from pruner.expr.derived.function import DUCKDB
 from pruner.expr.derived.rows import FUNCTIONS
 from pruner.expr.nodes import Call, Column, Expr, Literal
 from pruner.expr.types import is_instant
@@ -50,7 +51,7 @@ def with_expressions(query: str, indexes: Mapping[str, Field]) -> str:
         indexes: the fields of indexes over expressions (`derived_field`), by their names in small letters.
     """
     try:
-        tokens = Dialect.get_or_raise("duckdb").tokenize(query)
+        tokens = Dialect.get_or_raise(str(DUCKDB)).tokenize(query)
     except SqlglotError:
         return query
     found = list(_named(tokens, indexes))
