@@ -11,6 +11,7 @@ from pruner.expr.nodes import TRUE, And, Expr
 from pruner_duckdb.any_of_list import AnyOfList
 from pruner_duckdb.calls import MOMENTS, unfolded
 from pruner_duckdb.decode import all_of
+from pruner_duckdb.engine_faults import fault
 from pruner_duckdb.functions import FOLDABLE, VALUE_BLIND
 from pruner_duckdb.gets import UnknownPlanFormat, scan_predicates
 from pruner_duckdb.literals import NoLiteral, sql_literal
@@ -192,10 +193,11 @@ class Predicates:
     def _plan(
         self, draft: Draft, text: str, zone: str, names: Mapping[Reference, str], forms: Sequence[bool]
     ) -> list[Expr]:
-        passes = [
-            scan_predicates(self._shadow.optimized_plans(text, zone, keep_form=keep_form))
-            for keep_form in forms
-        ]
+        plans = [self._shadow.optimized_plans(text, zone, keep_form=keep_form) for keep_form in forms]
+        reason = fault(plans[-1], zone)
+        if reason is not None:
+            raise Unpruned(reason)
+        passes = [scan_predicates(each) for each in plans]
         return [_both(each.get(names[reference], TRUE) for each in passes) for reference in draft.pruned]
 
 

@@ -14,6 +14,9 @@ from tests.support import plain_duckdb
 
 Rows = list[tuple[Any, ...]]
 
+BEFORE_2 = duckdb.__version__.startswith("1.")
+"""Whether this is the older of the two versions of DuckDB that are tested (`make check-matrix`)."""
+
 FLIGHTS_PER_FILE = 50
 FLIGHTS_FILES = 12
 REGIONS = ("de", "fr x", "us")

@@ -9,7 +9,15 @@ import duckdb
 import pytest
 
 import pruner_duckdb
-from tests.engines.duckdb_tables import FLIGHTS_FILES, Compared, indexed, oracle, write_flights, write_tree
+from tests.engines.duckdb_tables import (
+    BEFORE_2,
+    FLIGHTS_FILES,
+    Compared,
+    indexed,
+    oracle,
+    write_flights,
+    write_tree,
+)
 
 ALL = (FLIGHTS_FILES,)
 OWN_MEANING = "the session gives a function, an operator or a type of the statement a meaning of its own"
@@ -134,7 +142,15 @@ def test_the_zone_of_the_session_is_the_zone_of_the_shadow(compared: Compared, z
     assert compared.kept(wanted) == ({"America/New_York": 9}.get(zone, 10),)
     assert compared.reasons() == [None]
     compared.kept("SELECT count(*) FROM flights WHERE ts > TIMESTAMPTZ '2024-01-03 12:00:00+00'")
-    compared.kept("SELECT count(*) FROM flights WHERE day = TIMESTAMPTZ '2024-01-03'")
+    found = compared.kept("SELECT count(*) FROM flights WHERE day = TIMESTAMPTZ '2024-01-03'")
+    if BEFORE_2 and zone != "UTC":
+        # Where it reads one day alone, DuckDB 1.5 compares it by UTC and finds nothing.
+        assert found == ALL
+        assert compared.reasons() == [
+            "this version of DuckDB compares dates with instants by UTC where it reads few days"
+        ]
+    else:
+        assert found == (1,)
     compared.kept("SELECT count(*) FROM flights WHERE seen::DATE = '2024-01-02'")
     compared.kept("SELECT count(*) FROM flights WHERE hour(seen) = 19 AND seen < '2024-01-03'")
 
@@ -149,7 +165,9 @@ def test_a_default_collation_runs_unpruned(compared: Compared) -> None:
 
 
 def test_a_collation_in_the_statement(compared: Compared) -> None:
-    assert compared.kept("SELECT count(*) FROM flights WHERE carrier COLLATE nocase = 'c03a'") == ALL
+    # DuckDB 1.5 writes lower(carrier) for it, which the function registry knows.
+    found = compared.kept("SELECT count(*) FROM flights WHERE carrier COLLATE nocase = 'c03a'")
+    assert found == ((2,) if BEFORE_2 else ALL)
     assert compared.kept(
         "SELECT count(*) FROM flights WHERE carrier COLLATE nocase < 'c03a' AND id < 60"
     ) == (2,)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import decimal
+import re
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import pytest
 
 import pruner_duckdb
 from pruner_duckdb.casts import may_fail
-from tests.engines.duckdb_tables import indexed
+from tests.engines.duckdb_tables import BEFORE_2, indexed
 
 UNCASTABLE: dict[str, tuple[Any, Any]] = {
     "BIGINT, DATE": (pa.array([5, None]), pa.array([1], pa.date32())),
@@ -48,14 +49,15 @@ def test_what_plain_duckdb_answers_of_a_column_that_cannot_be_cast(tmp_path: Pat
     ):
         try:
             expected = sorted(plain.execute(sql.format(files)).fetchall(), key=repr)
-        except duckdb.ConversionException:
-            with pytest.raises(duckdb.ConversionException, match="while reading file.*failed to cast column"):
+        except duckdb.ConversionException as error:
+            with pytest.raises(duckdb.ConversionException, match=re.escape(str(error).splitlines()[0])):
                 pruned.execute(sql.format("t")).fetchall()
             continue
         assert sorted(pruned.execute(sql.format("t")).fetchall(), key=repr) == expected, sql
         assert pruned.last_plans[-1].kept == kept, sql
         answered += 1
-    assert answered == 6
+    # DuckDB 1.5 casts for IS NULL, too.
+    assert answered == (3 if BEFORE_2 else 6)
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from pruner.expr.show import show
 from pruner_trino.expressions import Expressions
 from pruner_trino.filter_text import read_filter
 from pruner_trino.messages import ScanColumn
+from tests.engines.duckdb_tables import BEFORE_2
 from tests.support.losses import indexed, write_files
 
 TEXTS = (["xabc", "xbcd"], ["abc", "abd"], ["zzz"])
@@ -43,7 +44,8 @@ def test_found_substr_of_two_arguments_is_no_beginning(condition: str, kept: int
     with pruner_duckdb.connect({"t": indexed(root)}) as con:
         rows = con.execute(f"SELECT s FROM t WHERE {condition}").fetchall()
         assert sorted(rows) == sorted(expected)
-        assert con.last_plans[-1].kept == kept
+        # DuckDB 1.5 hands over `substr(s, 1)` as a call of two arguments, of which no rule says anything.
+        assert con.last_plans[-1].kept == (3 if BEFORE_2 and condition == "substr(s, 1) = 'abc'" else kept)
 
 
 def test_found_an_index_over_a_beginning_is_not_over_the_rest(tmp_path: Path) -> None:

@@ -1,0 +1,38 @@
+"""Faults of DuckDB that reading fewer files would bring to light, and the statements that are left alone for them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import duckdb
+
+from pruner_duckdb.trees import Node, nodes_below
+
+_CASTS_BY_UTC: Final = duckdb.__version__.startswith(("0.", "1."))
+_ZONED: Final = "TIMESTAMP WITH TIME ZONE"
+
+
+def fault(plans: Sequence[Node], zone: str) -> str | None:
+    """Return why a statement must read all files, as DuckDB alone does; None where nothing is known against it.
+
+    DuckDB 1.5 takes the statistics of a DATE that becomes a TIMESTAMPTZ by UTC, whatever the session's zone. Where all
+    rows that it reads have the same day, `day = TIMESTAMPTZ '2024-01-03'` is false of them before any row is read
+    (measured, 1.5.6; 2.0 compares rightly). Files that are left out make such statistics likely.
+
+    Args:
+        plans: DuckDB's optimized plan of the statement.
+        zone: the session's time zone.
+    """
+    if _CASTS_BY_UTC and zone != "UTC" and any(map(_casts_date, plans)):
+        return "this version of DuckDB compares dates with instants by UTC where it reads few days"
+    return None
+
+
+def _casts_date(plan: Node) -> bool:
+    return any(
+        node.get("expression_class") == "BOUND_CAST"
+        and node["return_type"]["id"] == _ZONED
+        and node["child"].get("return_type", {}).get("id") == "DATE"
+        for node in nodes_below(plan)
+    )
