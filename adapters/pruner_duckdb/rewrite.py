@@ -306,6 +306,7 @@ class Rewriter:
                 Wanted(
                     select.may_read,
                     narrow=surely,
+                    every=select.every_column,
                     bare=surely and form.names_nothing_added,
                     whole_structs=select.may_list_null(),
                     ranges=select.uses_ranges,

@@ -53,7 +53,8 @@ class Wanted:
     """What a statement wants of a table.
 
     `may_read` tells of a column whether it may be read; a wrong answer costs time alone, unless `narrow` tells that it
-    can be relied on: then other columns need not be shown, and DuckDB takes a while to read the text of each. `bare`
+    can be relied on: then other columns need not be shown, and DuckDB takes a while to read the text of each. `every`
+    tells that all columns may be shown, so that their order matters. `bare`
     tells that no name in the statement means one of the columns that DuckDB adds to a scan. `whole_structs` tells
     whether structs must not be read field by field. `ranges` tells that DuckDB does better where it knows the least and
     greatest values of columns and how many are NULL, which it does of several files by `union_by_name` alone.
@@ -61,6 +62,7 @@ class Wanted:
 
     may_read: Callable[[str], bool]
     narrow: bool = False
+    every: bool = True
     bare: bool = False
     whole_structs: bool = False
     ranges: bool = False
@@ -169,7 +171,9 @@ def _alike(snapshot: Snapshot, ordinals: NDArray[np.intp], shape: ScanShape, rea
         return _Parts([], ordinals)
     numbers = kinds.ordinals[ordinals]
     alike: dict[object, dict[int, FileColumns]] = {}
-    different: list[int] = np.unique(numbers).tolist()
+    # In the order of the files, in which `union_by_name` has their columns.
+    distinct, first = np.unique(numbers, return_index=True)
+    different: list[int] = distinct[np.argsort(first)].tolist()
     if len(different) > 1 and reading.wanted.ranges and not by_position and not reading.wanted.whole_structs:
         one = united_plainly([kinds.columns[number] if number >= 0 else None for number in different])
         if one is not None and not _may_fail(one, shape, reading):
@@ -219,9 +223,7 @@ def _shows(group: _Group, shape: ScanShape, wanted: Wanted) -> bool:
         return False
     if wanted.whole_structs and any(data_type.startswith("STRUCT(") for _, data_type in own):
         return False
-    if not wanted.narrow:
-        if group.by_name:
-            return False  # columns stand in the order in which files have them
+    if wanted.every or not wanted.narrow:
         last = list(shape.columns[len(own) :])
         in_order = len(last) == len(keys) and all(path is not None for _, _, path in last)
         same = all(kind.columns == own for kind in group.kinds)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import duckdb
 import pytest
@@ -144,3 +144,56 @@ def test_a_scan_of_what_is_left_has_the_columns_of_the_table(
     pruned = pruner_duckdb.connect({"t": indexed(write_tree(tmp_path / "t", files))})
     assert pruned.execute(f"SELECT {columns} FROM t WHERE n = 1").fetchall() == [row]
     assert pruned.last_plans[-1].kept == 1
+
+
+WHOLE_ROWS = (
+    "SELECT * FROM t WHERE {}",
+    "FROM t WHERE {}",
+    "SELECT t.* FROM t, one WHERE {}",
+    "SELECT COLUMNS('a|b') FROM t WHERE {}",
+    "SELECT x.* FROM t AS x(p, q, r) JOIN (SELECT a FROM t WHERE {}) USING (a)",
+    "WITH w AS (SELECT * FROM t WHERE {}) SELECT * FROM w",
+    "SELECT 1, 'one', 2 UNION ALL SELECT * FROM t WHERE {} ORDER BY ALL",
+    "SELECT #1, #3 FROM (SELECT * FROM t WHERE {})",
+    "SELECT t FROM t WHERE {}",
+    "SELECT DISTINCT * FROM t WHERE {} ORDER BY 1, 3 LIMIT 2",
+)
+
+
+def unordered(connection: Any, sql: str) -> tuple[object, ...]:
+    """Names, types and rows in any order."""
+    found = answer(connection, sql)
+    return found if len(found) == 1 else (found[0], sorted(map(repr, cast("list[object]", found[1]))))
+
+
+@pytest.fixture(scope="module")
+def reordered(tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, Any]:
+    """Files that have the same columns in orders of their own, and one that lacks a column."""
+    files = {
+        "a.parquet": "SELECT 1 AS a, 'x' AS s, 2 AS b",
+        "b.parquet": "SELECT 3 AS b, 'y' AS s, 5 AS a",
+        "c.parquet": "SELECT 3 AS b, 7 AS a",
+        "d.parquet": "SELECT 8 AS a, 'z' AS s, 4 AS b",
+    }
+    root = write_tree(tmp_path_factory.mktemp("reordered") / "t", files)
+    pruned, alone = pruner_duckdb.connect({"t": indexed(root)}), duckdb.connect()
+    alone.execute(f"CREATE VIEW t AS FROM read_parquet('{root}/*.parquet', union_by_name = true)")
+    for connection in (pruned, alone):
+        connection.execute("CREATE TABLE one AS SELECT 1 AS k")
+    return pruned, alone
+
+
+@pytest.mark.parametrize(
+    "condition", ["a = 5", "a IN (5, 7)", "a > 5", "b = 3 AND a < 7", "s = 'y'", "a < 9"]
+)
+def test_columns_stand_in_the_order_of_the_table_whichever_files_are_left(
+    reordered: tuple[Any, Any], condition: str
+) -> None:
+    for sql in WHOLE_ROWS:
+        found, wanted = (unordered(connection, sql.format(condition)) for connection in reordered)
+        assert found == wanted, sql
+    for connection in reordered:
+        connection.execute("CREATE OR REPLACE TABLE copied (a INTEGER, s VARCHAR, b INTEGER)")
+        connection.execute(f"INSERT INTO copied SELECT * FROM t WHERE {condition}")
+    found, wanted = (unordered(connection, "FROM copied") for connection in reordered)
+    assert found == wanted
