@@ -308,7 +308,9 @@ class _Binder:
 
     def _matched(self, target: Subject, node: Like) -> BoundExpr:
         """A text that is compared with a pattern."""
-        if not is_string(target.field.type) or not is_string(target.type):
+        if not is_string(target.type) or (
+            isinstance(target, ColumnValue) and not is_string(target.field.type)
+        ):
             return unknown(node, "LIKE on a column that is no text")
         if self._semantics.collation != BINARY_COLLATION:
             return unknown(node, f"text is compared by the collation {self._semantics.collation}")

@@ -105,8 +105,6 @@ class _Extended:
                 return IsNullLeaf(rising.field)
             case NotNullLeaf(_, value):
                 return NotNullLeaf(rising.field, value)
-            case RecurringLeaf():
-                return None
             case PrefixLeaf(_, prefix, whole):
                 found, is_same = rising.prefix(prefix)
                 if is_same:

@@ -267,8 +267,8 @@ def _cast_name(source: pa.DataType, target: pa.DataType) -> str | None:
             return "cast to wall clock"
     if is_instant(source) and pa.types.is_int64(target):
         return "epoch_s"
-    if is_string(target) and pa.types.is_integer(source):
-        return "cast to text"
+    if is_string(target) and (pa.types.is_integer(source) or pa.types.is_date(source)):
+        return "cast to text" if pa.types.is_integer(source) else "cast date to text"
     if pa.types.is_integer(target) and pa.types.is_integer(source):
         return "cast to an integer"
     return None

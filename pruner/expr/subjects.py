@@ -16,6 +16,7 @@ from pruner.expr.combine import all_of, any_of, guarded
 from pruner.expr.functions.inverse import Cycle, Cycles, NotInvertible, Periods, Piece, Pieces, Texts
 from pruner.expr.leaves import compare_leaf, in_leaf, recurring_leaf
 from pruner.expr.nodes import TRUE, Operator
+from pruner.expr.patterns import successor
 from pruner.expr.semantics import BINARY_COLLATION
 from pruner.expr.types import is_string
 
@@ -158,9 +159,17 @@ class FunctionValue:
         Raises:
             NotInvertible: the condition says nothing about the column.
         """
-        if not isinstance(self.inverse, Texts):
+        if isinstance(self.inverse, Texts):
+            return self.inverse.begins(self.inner, prefix)
+        behind = successor(prefix)
+        if behind is None or not isinstance(self.inverse, Pieces):
             raise NotInvertible("how the text begins that a function makes")
-        return self.inverse.begins(self.inner, prefix)
+        # Texts in the order of the values: those that begin so stand together.
+        ends = [
+            self.compare(Operator.GE, Point(prefix, prefix)),
+            self.compare(Operator.LT, Point(behind, behind)),
+        ]
+        return all_of(ends)
 
     def recurs(self, period: int, points: Sequence[Point]) -> BoundExpr:
         """`value % period` is in one of the points.

@@ -47,6 +47,8 @@ KEPT = {
     "epoch_ms(seen) <= 1704067200000": 1,
     "day + 3 > DATE '2024-01-14'": 1,
     "id % 600 = 3": 1,
+    "strftime(ts, '%Y-%m-%d') = '2024-01-05'": 1,
+    "day::VARCHAR LIKE '2024-01-0%'": 9,
     "mod(id, 300) BETWEEN 101 AND 102": 2,
     "price * 1.19 > 850": 1,
     "price * 2 < 10 + 5": 1,

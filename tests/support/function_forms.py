@@ -97,6 +97,11 @@ FORMS: tuple[Form, ...] = (
     _same("CAST(c AT TIME ZONE 'Pacific/Apia' AS DATE)", ("instant",), "date", "duckdb"),
     _same("hour(c AT TIME ZONE 'Europe/Berlin')", ("instant",), "number", "duckdb"),
     _same("isodow(c AT TIME ZONE 'UTC')", ("instant",), "number", "duckdb"),
+    _same("strftime(c, '%Y-%m-%d')", _MOMENTS, "text", "duckdb"),
+    _same("strftime(c, '%Y-%m')", _MOMENTS, "text", "duckdb"),
+    _same("strftime(c, '%Y%m%d%H')", ("wall",), "text", "duckdb"),
+    _same("strftime(c, '%Y/%m/%d %H:%M:%S')", ("wall", "instant"), "text", "duckdb"),
+    _same("CAST(c AS VARCHAR)", ("date",), "text", "duckdb"),
     _same("year(c)", _MOMENTS, "number"),
     _same("quarter(c)", _MOMENTS, "number"),
     _same("month(c)", _MOMENTS, "number"),
@@ -273,6 +278,8 @@ def _functions(node: Any, kind: str, engine: str) -> set[str]:
     match node:
         case IsNull(operand):
             return _functions(operand, kind, engine)
+        case Call("strftime", (operand, _)):
+            return {"strftime"} | _functions(operand, kind, engine)
         case Call("cast", (operand,), target):
             return _casts(target, kind) | _functions(operand, kind, engine)
         case Call(name, arguments):
@@ -289,7 +296,8 @@ def _casts(target: Any, kind: str) -> set[str]:
     types = pa.types
     names = {
         "cast to date": types.is_date(target),
-        "cast to text": types.is_string(target),
+        "cast to text": types.is_string(target) and kind.startswith("int"),
+        "cast date to text": types.is_string(target) and kind == "date",
         "cast to an integer": types.is_integer(target) and kind.startswith("int"),
         "epoch_s": types.is_integer(target) and kind == "instant",
         "cast to instant": types.is_timestamp(target) and target.tz is not None and kind != "instant",

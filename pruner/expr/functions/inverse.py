@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from pruner.expr.bound import Point
 from pruner.expr.floats import first_where
@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from pruner.expr.bound import BoundExpr, StorageValue
     from pruner.expr.nodes import Literal
     from pruner.expr.semantics import Semantics
+
+Result: TypeAlias = "int | float | bytes"
+"""What a reference comes to, in the domain of results."""
 
 Undo: TypeAlias = Callable[[Point], Point]
 """Turns a point in the domain of results into one in the domain of arguments."""
@@ -131,13 +134,12 @@ class Texts:
 Inverse: TypeAlias = Pieces | Periods | Cycles | Texts
 
 
-def searched(evaluate: Callable[[int], int | float], low: int, high: int) -> Undo:
+def searched(evaluate: Callable[[int], Result], low: int, high: int) -> Undo:
     """The way back from a function that never falls from `low` to `high`, found by halving that range."""
 
     def undo(point: Point) -> Point:
-        wanted, most = point.low, point.high
-        assert not isinstance(wanted, bytes)  # the results are numbers
-        assert not isinstance(most, bytes)
+        wanted: Any = point.low
+        most: Any = point.high
         first = None if wanted is None else first_where(low, high, lambda value: evaluate(value) >= wanted)
         last = None if most is None else first_where(low, high, lambda value: evaluate(value) > most) - 1
         empty = first is not None and last is not None and first > last
@@ -151,7 +153,7 @@ def whole(result: pa.DataType, undo: Undo) -> Pieces:
     return Pieces(result, (Piece(None, None, undo),))
 
 
-def rising(result: pa.DataType, evaluate: Callable[[int], int | float], low: int, high: int) -> Pieces:
+def rising(result: pa.DataType, evaluate: Callable[[int], Result], low: int, high: int) -> Pieces:
     """A function that never falls from `low` to `high`, by its reference."""
     return Pieces(result, (Piece(low, high, searched(evaluate, low, high)),))
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from pruner.expr.engines import SqlEngine
-from pruner.expr.functions import cycles, decimals, moments, numbers, periods, texts
+from pruner.expr.functions import cycles, decimals, moments, numbers, periods, texts, written
 
 if TYPE_CHECKING:
     from pruner.expr.functions.inverse import Inverse, Use
@@ -107,6 +107,20 @@ _ALL: Final = (
         domain="integers",
         operators="=, <>, IN",
         written={DUCKDB: "x::VARCHAR", SPARK: "CAST(x AS STRING)", TRINO: "CAST(x AS varchar)"},
+    ),
+    Function(
+        name="cast date to text",
+        rule=written.date_as_text,
+        domain="dates; years 1000 to 9999",
+        written={DUCKDB: "x::VARCHAR"},
+        missing={SPARK: _NOT_YET, TRINO: _NOT_YET},
+    ),
+    Function(
+        name="strftime",
+        rule=written.by_pattern,
+        domain="dates, timestamps, instants by the session's zone; years 1000 to 9999",
+        written={DUCKDB: "strftime(x, '%Y-%m-%d'), and so on in that order"},
+        missing={SPARK: _NOT_YET, TRINO: _NOT_YET},
     ),
     Function(
         name="cast to an integer",

@@ -21,7 +21,7 @@ from pruner.expr.types import is_instant, unit_of
 if TYPE_CHECKING:
     from pruner.expr.functions.inverse import Undo, Use
 
-Reference = Callable[[int], "int | float"]
+Reference = Callable[[int], "int | float | bytes"]
 """A function of microseconds of the wall clock."""
 
 
