@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import xxhash
 
-from pruner.errors import TableError
+from pruner.errors import StorageError, TableError
 from pruner.schema import Field, TableSchema
 from pruner.tables.file_schemas import (
     BrokenFileError,
@@ -28,8 +28,8 @@ from pruner.tables.file_schemas import (
 from pruner.tables.folders import FolderLister
 from pruner.tables.listing import Fact, Lister, open_lister, settle
 from pruner.tables.parquet_saving import load, load_prints, save
-from pruner.tables.partitions import HivePartitions, hive_partitions
-from pruner.tables.snapshot import SLICE_COLUMNS, SLICE_KEY_BYTES, FileSchemas, Partitions, Snapshot
+from pruner.tables.partitions import HivePartitions, hive_partitions, settled_trust
+from pruner.tables.snapshot import SLICE_COLUMNS, SLICE_KEY_BYTES, FileSchemas, Snapshot
 from pruner.tables.touched import Seen, TouchedFiles
 from pruner.tables.unify import unify
 
@@ -186,6 +186,7 @@ class ParquetSource:
         files = [file for file in files if not isinstance(schemas[file.key], _NotDataError)]
         if not files:
             raise self._empty()
+        self._check_readable(files, schemas)
         unsettled = [file.path in young[file.root] for file in files]
         snapshot = _Builder(self._listers, files, schemas, unsettled).build()
         unreadable = any(isinstance(schema, UnreadableFileError) for schema in schemas.values())
@@ -220,6 +221,13 @@ class ParquetSource:
             for position, lister in enumerate(self._listers)
             for file in _files(position, lister, sorted(facts[position]), believed)
         ]
+
+    def _check_readable(self, files: list[_File], schemas: dict[bytes, pa.Schema | BrokenFileError]) -> None:
+        """Refuse where the store gives not one file: without a column every predicate would seem misspelt."""
+        first = schemas[files[0].key]
+        if all(isinstance(schemas[file.key], UnreadableFileError) for file in files):
+            uri = self._listers[files[0].root].uri(files[0].path)
+            raise StorageError(f"none of the {len(files):,} files of {self.root} can be read: {uri} {first}")
 
     def _empty(self) -> TableError:
         places = ", ".join(self.roots)
@@ -314,7 +322,7 @@ class _Builder:
             schema=_table_schema(schemas, hive),
             columns=self._columns(uris, names, partition),
             keys=_key_array(keys),
-            partitions=_settle_trust(hive, schemas),
+            partitions=settled_trust(hive, schemas),
             root=self._listers[0].root,
             problems=problems,
             file_schemas=self._file_schemas(schemas),
@@ -383,13 +391,3 @@ def _table_schema(schemas: list[pa.Schema], hive: HivePartitions) -> TableSchema
             conflict = conflict or f"folders spell it {name!r}, files {held.path[0]!r}"
         fields[position] = replace(held, partition=True, conflict=held.conflict or conflict)
     return TableSchema(tuple(fields))
-
-
-def _settle_trust(hive: HivePartitions, schemas: list[pa.Schema]) -> Partitions:
-    """Take the trust from partition columns that files hold too (N6): which one is read is the engine's."""
-    in_files = {name.lower() for schema in schemas for name in schema.names}
-    found = hive.partitions
-    trusted = frozenset(path for path in found.trusted if path[0].lower() not in in_files)
-    padded = frozenset(path for path in found.padded if path[0].lower() not in in_files)
-    escaped = frozenset(path for path in found.escaped if path[0].lower() not in in_files)
-    return replace(found, trusted=trusted, padded=padded, escaped=escaped, shared=found.trusted - trusted)

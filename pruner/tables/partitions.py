@@ -14,15 +14,18 @@ writer may have put NULL and the empty string there, but what a scan returns is 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date
 from enum import Enum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote_to_bytes
 
 import pyarrow as pa
 
 from pruner.tables.snapshot import Partitions
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 DEFAULT_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 
@@ -242,3 +245,13 @@ def is_canonical_date(text: str) -> bool:
 def _is_surely_text(text: str) -> bool:
     """Tell whether no engine can read `text` as a number, boolean, date or time."""
     return text[:1].isalpha() and text.lower() not in _SPECIAL_WORDS
+
+
+def settled_trust(hive: HivePartitions, schemas: Iterable[pa.Schema]) -> Partitions:
+    """Take the trust from partition columns that files hold too (N6): which one is read is the engine's."""
+    in_files = {name.lower() for schema in schemas for name in schema.names}
+    found = hive.partitions
+    trusted = frozenset(path for path in found.trusted if path[0].lower() not in in_files)
+    padded = frozenset(path for path in found.padded if path[0].lower() not in in_files)
+    escaped = frozenset(path for path in found.escaped if path[0].lower() not in in_files)
+    return replace(found, trusted=trusted, padded=padded, escaped=escaped, shared=found.trusted - trusted)
