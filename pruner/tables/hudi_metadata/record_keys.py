@@ -17,6 +17,9 @@ RECORD_KEY = "_hoodie_record_key"
 _GENERATORS = frozenset({"SIMPLE", "COMPLEX", "NON_PARTITION", "TIMESTAMP", "CUSTOM"})
 """Generators that differ in how they make partitions; their keys are alike."""
 
+_OF_ONE_COLUMN = frozenset({"SIMPLE", "TIMESTAMP"})
+"""Generators whose keys have one column alone, and never its name."""
+
 _KEYS_STAY_FROM = 9
 """The table version whose writers all refuse what has made a key stand with the columns of another row.
 
@@ -30,26 +33,30 @@ _EMPTY = "__empty__"
 
 @dataclass(frozen=True, slots=True)
 class KeyForm:
-    """The columns of a record key, in their order in its text."""
+    """The columns of a record key, in their order in its text.
+
+    With `may_be_named` a key of one column is its value, or has its name before: releases differ (hudi#12234).
+    """
 
     columns: tuple[str, ...]
+    may_be_named: bool = False
 
     def texts(self, values: Mapping[str, Sequence[int | bytes]]) -> list[str]:
         """Every text that the key of a row can have whose columns have some of these values each.
-
-        A key of one column is its value, or with its name before as some releases wrote it (hudi#12234).
 
         Args:
             values: for each column integers, or texts in UTF-8.
         """
         parts = [[_text(value) for value in values[column]] for column in self.columns]
+        if len(parts) == 1 and not self.may_be_named:
+            return parts[0]
         named = [
             ",".join(
                 f"{column}:{value or _EMPTY}" for column, value in zip(self.columns, combination, strict=True)
             )
             for combination in product(*parts)
         ]
-        return [*parts[0], *named] if len(self.columns) == 1 else named
+        return [*parts[0], *named] if len(parts) == 1 else named
 
 
 def key_form(properties: HudiProperties) -> KeyForm | None:
@@ -61,7 +68,9 @@ def key_form(properties: HudiProperties) -> KeyForm | None:
         return None
     generator = properties.key_generator.removesuffix("_AVRO")
     nested = any("." in column for column in columns)
-    return None if generator not in _GENERATORS or nested else KeyForm(columns)
+    return (
+        None if generator not in _GENERATORS or nested else KeyForm(columns, generator not in _OF_ONE_COLUMN)
+    )
 
 
 def _text(value: int | bytes) -> str:

@@ -105,10 +105,16 @@ def test_keys_are_looked_up(keyed: Keyed, predicate: str, expected: list[int]) -
 
 
 def test_the_report_names_the_index(keyed: Keyed) -> None:
-    assert (
-        "hudi.record_index: _hoodie_record_key IN ('15', 'id:15')" in keyed.open().plan("id = 15").explain()
-    )
+    assert "hudi.record_index: _hoodie_record_key IN ('15')" in keyed.open().plan("id = 15").explain()
     assert keyed.kept("id = 15", hudi_indexes=False) == EVERYTHING
+
+
+@pytest.mark.parametrize("named", [False, True])
+def test_complex_keys_of_one_column_may_have_its_name(tmp_path: Path, named: bool) -> None:
+    """Releases differ in how `ComplexKeyGenerator` writes them (hudi#12234)."""
+    keyed = Keyed(tmp_path / "table", properties={**BORN_NOW, "hoodie.table.keygenerator.type": "COMPLEX"})
+    keyed.keys.locate({f"id:{key}" if named else key: group for key, group in keyed.places().items()})
+    assert [keyed.kept(f"id = {id_}") for id_ in (3, 15, 77)] == [[0], [1], []]
 
 
 def test_file_ids_may_stand_as_text(tmp_path: Path) -> None:
