@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from demo.tables import DemoTables
 
 INDEX = "flights_stats"
+HOURS = "departure_hour"
+"""An index over an expression: no range of `departure` has an hour of the day."""
 RUNS = 7
 WIDTH = 132
 
@@ -74,6 +76,10 @@ QUERIES = (
         "SELECT a.name, count(*), max(f.dep_delay) FROM flights f JOIN airlines a ON f.carrier = a.carrier "
         "WHERE a.carrier = 'VX' AND f.departure >= TIMESTAMPTZ '2013-12-24 00:00:00-05' GROUP BY a.name",
     ),
+    Query(
+        "hour of day",
+        "SELECT dest, count(*) FROM flights WHERE hour(departure AT TIME ZONE 'UTC') = 4 GROUP BY dest ORDER BY dest",
+    ),
     Query("not prunable", "SELECT count(*), avg(air_time) FROM flights WHERE (distance + air_time) % 7 = 3"),
 )
 
@@ -101,6 +107,7 @@ def main() -> None:
     console = Console(width=WIDTH)
     table = pruner.open_table(str(tables.flights))
     _index(table, console)
+    _index_hours(table, console)
     console.print(_introduction(table))
     connection = pruner_duckdb.connect({"flights": table})
     plain = duckdb.connect()
@@ -133,6 +140,19 @@ def _index(table: pruner.Table, console: Console) -> None:
     console.print(
         f"column_stats over every column, built by Spark {spark.version}: {result.indexed} slices indexed now, "
         f"{result.already} covered before, {seconds:.2f} s"
+    )
+
+
+def _index_hours(table: pruner.Table, console: Console) -> None:
+    """Create the index over the hour of the day in this process."""
+    if any(index.name == HOURS for index in table.indexes()):
+        return
+    started = time.perf_counter()
+    result = table.create_index(HOURS, on="hour(departure)", using="bitmap")
+    assert result is not None
+    seconds = time.perf_counter() - started
+    console.print(
+        f"bitmap over hour(departure), built here: {result.indexed} slices indexed, {seconds:.2f} s"
     )
 
 
