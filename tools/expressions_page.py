@@ -66,6 +66,26 @@ integers with a constant that is a decimal or a float of 32 bits, `a * 0.1`: eng
 Under merge-on-read an expression over **one** column covers base and log files. Over several columns slices with log
 files are left open: which values stand in one row, the merge decides.
 
+## Writing for pruning
+
+An index leaves out many files only where few files hold a value. Rows that are written in the order of its expression
+lie so (RFC-63's appendix):
+
+```python
+# An index of the table, or "date_format(ts, 'HH')".
+in_order = pruner_spark.sort_for(df, "hour_idx", table="s3://lake/events", files=200)
+in_order.write.parquet("s3://lake/events_by_hour")
+
+query = pruner_duckdb.sort_for("SELECT * FROM events", "hour_idx", table="events")
+con.execute("SET threads = 1")
+con.execute(f"COPY ({{query}}) TO 'events_by_hour' (FORMAT parquet, FILE_SIZE_BYTES '256MB')")
+```
+
+Of 16 files with every hour in each, a condition on one hour reads 16; of the same rows in this order at most 2. Where
+`table` is left out, `pruner_spark.sort_for` asks the tables that the DataFrame reads. Spark orders instants by the
+session's clock. DuckDB mixes the rows of several threads in several files, hence the one thread. Hudi's `bulk_insert`
+keeps the order with `hoodie.bulkinsert.sort.mode=NONE`.
+
 ## Otherwise than Hudi
 
 Hudi's expression indexes take `date_format` for a function that keeps the order of its column, whatever its pattern,

@@ -17,10 +17,11 @@ from pruner_spark.catalyst_source import (
     JavaObject,
     JsonNode,
     Source,
+    Told,
     UndecodableError,
     column_metadata,
-    expression_json,
     names_collation,
+    told_of,
 )
 
 if TYPE_CHECKING:
@@ -34,7 +35,12 @@ _TEXT = 200
 _EXPRESSION_ID = re.compile(r"#\d+L?")
 
 
-def decode(expression: JavaObject, session: SessionState, schema: TableSchema | None = None) -> Expr:
+def decode(
+    expression: JavaObject,
+    session: SessionState,
+    schema: TableSchema | None = None,
+    told: Told | None = None,
+) -> Expr:
     """Decode one Catalyst expression of type boolean.
 
     Args:
@@ -42,18 +48,21 @@ def decode(expression: JavaObject, session: SessionState, schema: TableSchema | 
         session: the rules of the session that runs the query.
         schema: the table's columns. A column that Spark reads as another type is a cast of what files hold; without
             a schema every column is one, and IS NULL, which a cast can bring about, is not decided.
+        told: what Java told of the expression already.
 
     Returns:
         The same predicate; each part that is not understood is an `Opaque` with the reason. Never raises.
     """
     try:
-        return _decode(expression, session, schema)
+        return _decode(expression, session, schema, told)
     except Exception as error:  # whatever it is, the query runs on without pruning by this predicate
         reason = f"{type(error).__name__} while decoding it: {error}"
         return Opaque((), "the predicate", reason[:_TEXT])
 
 
-def _decode(expression: JavaObject, session: SessionState, schema: TableSchema | None) -> Expr:
+def _decode(
+    expression: JavaObject, session: SessionState, schema: TableSchema | None, told: Told | None
+) -> Expr:
     """Decode the whole at once, or its conjuncts where one of them is better left alone."""
     pending = [expression]
     decoded: list[Expr] = []
@@ -61,7 +70,8 @@ def _decode(expression: JavaObject, session: SessionState, schema: TableSchema |
     while pending:
         part = pending.pop()
         try:
-            decoded.append(_decoded(part, session, schema))
+            whole = told if part is expression else None
+            decoded.append(_decoded(part, session, schema, whole or told_of(part, session.list_threshold)))
         except UndecodableError as reason:
             if splits > 0 and part.getClass().getName() == _AND:
                 splits -= 1
@@ -71,10 +81,10 @@ def _decode(expression: JavaObject, session: SessionState, schema: TableSchema |
     return conjunction(tuple(decoded))
 
 
-def _decoded(expression: JavaObject, session: SessionState, schema: TableSchema | None) -> Expr:
-    nodes = json.loads(expression_json(expression, session.list_threshold))
+def _decoded(expression: JavaObject, session: SessionState, schema: TableSchema | None, told: Told) -> Expr:
+    nodes = json.loads(told.expression)
     collated = session.collates and names_collation(expression)
-    metadata = column_metadata(expression)
+    metadata = column_metadata(told.columns)
     builder = Nodes(Source(expression), session, schema, metadata, collated=collated)
     return builder.build(cast("list[JsonNode]", nodes))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import secrets
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 from weakref import WeakKeyDictionary
 
@@ -133,11 +134,29 @@ def names_collation(expression: JavaObject) -> bool:
     return "collat" in str(expression.sql()).lower()
 
 
-def column_metadata(expression: JavaObject) -> dict[str, dict[str, Any]]:
-    """Return the metadata of the columns in an expression by name; `toJSON` writes `{}` for it."""
+@dataclass(frozen=True, slots=True)
+class Told:
+    """An expression as Java told of it together with its scan: its JSON, and the schema of its columns as JSON."""
+
+    expression: str
+    columns: str
+
+
+def told_of(expression: JavaObject, list_threshold: int) -> Told:
+    """Ask an expression for itself.
+
+    Raises:
+        UndecodableError: its JSON would be out of proportion.
+    """
+    told = expression_json(expression, list_threshold)
     struct = _java(expression)["fromAttributes"](expression.references().toSeq())
+    return Told(told, str(struct.json()))
+
+
+def column_metadata(columns: str) -> dict[str, dict[str, Any]]:
+    """Return the metadata of the columns of an expression by name, from their schema; `toJSON` writes `{}` for it."""
     found: dict[str, dict[str, Any]] = {}
-    for field in json.loads(str(struct.json()))["fields"]:
+    for field in json.loads(columns)["fields"]:
         found.setdefault(str(field["name"]), {}).update(field["metadata"])
     return found
 

@@ -7,6 +7,7 @@ against is the very Spark and Hudi that run.
 
 from __future__ import annotations
 
+import json
 from importlib.resources import files
 from threading import Lock
 from typing import TYPE_CHECKING, Any
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from pruner.errors import PrunerError
 from pruner_spark.planner import Planner, sentence
 from pruner_spark.scans import ScanLog
+from pruner_spark.session import SessionState
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -133,6 +135,11 @@ class JavaSide:
 def java_session(spark: SparkSession) -> Any:
     """Return Java's session."""
     return spark._jsparkSession  # pyright: ignore[reportPrivateUsage]
+
+
+def session_state(spark: SparkSession) -> SessionState:
+    """Return the rules of a session as they are now."""
+    return SessionState.told(json.loads(str(java_side(spark).factory.settings(java_session(spark)))))
 
 
 def session_id(spark: SparkSession) -> str:

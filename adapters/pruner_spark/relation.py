@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import OrderedDict
 from dataclasses import dataclass
 from functools import partial
@@ -15,6 +16,7 @@ from pruner.errors import PrunerError
 from pruner.expr.nodes import TRUE, Expr
 from pruner_spark.agreement import SparkColumn, differing, schema_as_read, without
 from pruner_spark.catalyst import decode
+from pruner_spark.catalyst_source import Told
 from pruner_spark.keys import slice_lines
 from pruner_spark.scans import Scan
 from pruner_spark.session import SessionState
@@ -79,7 +81,9 @@ class PrunedRelation:
         Raises:
             PrunerError, Py4JError: planning is not possible; nothing was dropped.
         """
-        plan = partial(self.plan, java_scan.predicate(), SessionState.of_java(java_scan.reader()))
+        asked = json.loads(str(java_scan.asked()))
+        told = Told(asked["expression"], asked["columns"]) if "expression" in asked else None
+        plan = partial(self.plan, java_scan.predicate(), SessionState.told(asked), told=told)
         first = plan(self.table.snapshot(self.shape.as_of))
         scan = self._apply(first, java_scan)
         if scan.files_unknown and self.shape.as_of is None and self.table.format == "hudi":
@@ -87,14 +91,16 @@ class PrunedRelation:
             return self._apply_past(plan, java_scan, scan)
         return scan
 
-    def plan(self, predicate: Any, state: SessionState, pinned: PinnedSnapshot) -> Plan:
+    def plan(
+        self, predicate: Any, state: SessionState, pinned: PinnedSnapshot, told: Told | None = None
+    ) -> Plan:
         """Plan a Catalyst predicate, None for none, by the rules of the session that reads the files."""
         rules = state.semantics(self.shape.mode)
         snapshot = pinned.with_filled_in(
             frozenset(column.name.lower() for column in self.shape.columns if column.filled_in)
         )
         schema = schema_as_read(snapshot.schema, rules)
-        expression = TRUE if predicate is None else decode(predicate, state, schema)
+        expression = TRUE if predicate is None else decode(predicate, state, schema, told)
         return snapshot.plan(self._trusted(expression, schema), semantics=rules)
 
     def _apply(self, plan: Plan, java_scan: Any) -> Scan:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from pruner.expr.semantics import BINARY_COLLATION, ScanMode, Semantics
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from collections.abc import Mapping
 
 _BINARY_COLLATION = "UTF8_BINARY"
 
@@ -31,28 +31,17 @@ class SessionState:
     list_threshold: int = 10
 
     @classmethod
-    def of(cls, spark: SparkSession) -> SessionState:
-        """Ask the session that runs a query for its rules."""
-        return cls.of_java(spark._jsparkSession)  # pyright: ignore[reportPrivateUsage, reportUnknownMemberType]
-
-    @classmethod
-    def of_java(cls, session: Any) -> SessionState:
-        """Ask a session of Java's for its rules."""
-        settings: Any = session.sessionState().conf()
-
-        def setting(key: str, default: str) -> str:
-            return str(settings.getConfString(key, default))
-
-        version = str(session.version())
-        collation = setting("spark.sql.session.collation.default", _BINARY_COLLATION)
+    def told(cls, settings: Mapping[str, Any]) -> SessionState:
+        """The rules that java/Asked.java tells of."""
+        collation = str(settings["collation"])
         return cls(
-            version=version,
-            zone=str(settings.sessionLocalTimeZone()),
-            ansi=bool(settings.ansiEnabled()),
-            case_sensitive=bool(settings.caseSensitiveAnalysis()),
+            version=str(settings["version"]),
+            zone=str(settings["zone"]),
+            ansi=bool(settings["ansi"]),
+            case_sensitive=bool(settings["case_sensitive"]),
             collation=BINARY_COLLATION if collation == _BINARY_COLLATION else collation,
-            by_field_id=bool(settings.parquetFieldIdReadEnabled()),
-            list_threshold=int(setting("spark.sql.optimizer.inSetConversionThreshold", "10")),
+            by_field_id=bool(settings["by_field_id"]),
+            list_threshold=int(settings["list_threshold"]),
         )
 
     @property

@@ -21,7 +21,7 @@ from pruner.expr.functions.rows import FUNCTIONS
 from pruner.expr.show import show
 from pruner.expr.sql import parse_predicate
 from pruner_spark.catalyst import decode
-from pruner_spark.session import SessionState
+from pruner_spark.jvm import session_state
 from tests.support.catalyst import parquet_schema, settings
 from tests.support.function_conditions import Claim, conditions, constants, guarded
 from tests.support.function_forms import FORMS, Form, column, functions_in, values_of
@@ -59,7 +59,7 @@ class Judge:
     def __init__(self, spark: SparkSession, file: Path, kind: str, values: Sequence[Any]) -> None:
         self.kind, self.values, self._file = kind, values, file
         pq.write_table(pa.table({"n": range(len(values)), "c": column(list(values), kind)}), file)
-        self.state = SessionState.of(spark)
+        self.state = session_state(spark)
         self._frame: DataFrame = spark.read.parquet(str(file))
 
     def ask(self, asked: Mapping[str, set[int]]) -> dict[str, dict[int, Any]]:

@@ -22,7 +22,7 @@ from pruner.expr.bind import bind
 from pruner.expr.nodes import And, Call, Compare, Expr, In, IsNull, Like, Not, Opaque, Or
 from pruner.expr.show import show
 from pruner_spark.catalyst import decode
-from pruner_spark.session import SessionState
+from pruner_spark.jvm import session_state
 from tests.support.catalyst import condition, counted_calls, parquet_schema, settings
 from tests.support.losses import indexed, write_files
 from tests.support.spec import Case, cases
@@ -77,7 +77,7 @@ def t(spark: SparkSession, file: Path) -> str:
 
 def decoded(spark: SparkSession, view: str, predicate: str, file: Path) -> Expr | None:
     left = condition(spark.sql(f"SELECT 1 FROM {view} AS t WHERE {predicate}"))
-    return None if left is None else decode(left, SessionState.of(spark), parquet_schema(file))
+    return None if left is None else decode(left, session_state(spark), parquet_schema(file))
 
 
 def marked(node: Expr) -> Expr:
@@ -109,7 +109,7 @@ def marked(node: Expr) -> Expr:
 def test_decoding(spark: SparkSession, t: str, file: Path, case: Case) -> None:
     with settings(spark, dict(rule.split("=", 1) for rule in case.part.split())):
         expression = decoded(spark, t, case.text, file)
-        semantics = SessionState.of(spark).semantics()
+        semantics = session_state(spark).semantics()
     assert ("no filter" if expression is None else show(marked(expression))) == case.behind("=>")
     if expression is not None:
         bind(expression, parquet_schema(file), semantics, strict=False)
@@ -122,7 +122,7 @@ def test_the_table_is_read() -> None:
 def test_round_trips_are_few(
     spark: SparkSession, t: str, file: Path, record_property: Callable[[str, object], None]
 ) -> None:
-    state, schema = SessionState.of(spark), parquet_schema(file)
+    state, schema = session_state(spark), parquet_schema(file)
     values = ", ".join(str(value) for value in range(100_000))
     predicates = {
         "no value to fetch": ("s = 'a' AND (i32 > 5 OR dec < 1.5) AND st.y.z LIKE 'q%'", 6),
@@ -144,7 +144,7 @@ def test_round_trips_are_few(
         assert len(sent) <= most, (name, sent)
         assert not isinstance(expression, Opaque)
     with counted_calls(spark) as sent:
-        SessionState.of(spark)
+        session_state(spark)
     figures.append(f"the session's rules {len(sent)} calls")
     assert len(sent) <= 12
     record_property("figure", "py4j round trips of decoding: " + ", ".join(figures))
@@ -165,7 +165,7 @@ def test_texts_of_a_set_are_told_apart(spark: SparkSession, t: str, file: Path, 
     from pyspark.sql import functions
 
     frame = spark.table(t).where(functions.col("s").isin(texts))
-    expression = decode(condition(frame), SessionState.of(spark), parquet_schema(file))
+    expression = decode(condition(frame), session_state(spark), parquet_schema(file))
     assert isinstance(expression, In)
     assert {option.value for option in expression.options} == set(texts)
 
@@ -183,7 +183,7 @@ def test_2_000_alternatives(spark: SparkSession, t: str, file: Path) -> None:
     assert (
         sum(isinstance(each, Compare) and isinstance(each.right, Opaque) for each in beyond.operands) == 1_000
     )
-    bind(beyond, parquet_schema(file), SessionState.of(spark).semantics(), strict=False)
+    bind(beyond, parquet_schema(file), session_state(spark).semantics(), strict=False)
 
 
 def test_deep_nesting_is_opaque_below_a_level(spark: SparkSession, t: str, file: Path) -> None:
@@ -193,10 +193,10 @@ def test_deep_nesting_is_opaque_below_a_level(spark: SparkSession, t: str, file:
     nested = i32 == 0
     for k in range(130):
         nested = (nested | (d > k)) if k % 2 else (nested & (d > k))
-    expression = decode(condition(spark.table(t).where(nested)), SessionState.of(spark), parquet_schema(file))
+    expression = decode(condition(spark.table(t).where(nested)), session_state(spark), parquet_schema(file))
     assert "nested too deeply" in show(marked(expression), 100_000)
     assert "d > 129.0" in show(expression, 100_000)
-    bind(expression, parquet_schema(file), SessionState.of(spark).semantics(), strict=False)
+    bind(expression, parquet_schema(file), session_state(spark).semantics(), strict=False)
 
 
 def test_nested_cases_do_not_multiply(spark: SparkSession, t: str, file: Path) -> None:
@@ -223,10 +223,10 @@ def test_an_unknown_function_is_opaque_with_its_columns(spark: SparkSession, t: 
 
 def test_without_a_schema_every_column_is_a_cast(spark: SparkSession, t: str, file: Path) -> None:
     left = condition(spark.sql(f"SELECT 1 FROM {t} WHERE i32 = 5"))
-    expression = decode(left, SessionState.of(spark))
+    expression = decode(left, session_state(spark))
     assert show(expression) == "NOT (CAST(i32 AS int32) IS NULL) AND CAST(i32 AS int32) = 5"
-    semantics = SessionState.of(spark).semantics()
-    plain = bind(decode(left, SessionState.of(spark), parquet_schema(file)), parquet_schema(file), semantics)
+    semantics = session_state(spark).semantics()
+    plain = bind(decode(left, session_state(spark), parquet_schema(file)), parquet_schema(file), semantics)
     bound = bind(expression, parquet_schema(file), semantics)
     assert bound == plain, "a cast to the type that the file has anyway changes nothing"
 
@@ -237,13 +237,13 @@ def test_a_column_read_as_another_type_is_a_cast(spark: SparkSession, file: Path
         .parquet(str(file))
         .where("i32 = 5 OR i32 IS NULL")
     )
-    expression = decode(condition(frame), SessionState.of(spark), parquet_schema(file))
+    expression = decode(condition(frame), session_state(spark), parquet_schema(file))
     assert show(expression) == "CAST(i32 AS int64) = 5 OR CAST(i32 AS int64) IS NULL"
 
 
 def test_columns_of_files_are_no_columns_of_the_table(spark: SparkSession, file: Path) -> None:
     frame = spark.read.parquet(str(file)).where("_metadata.file_size > 5 AND i32 = 5")
-    expression = decode(condition(frame), SessionState.of(spark), parquet_schema(file))
+    expression = decode(condition(frame), session_state(spark), parquet_schema(file))
     assert "?(GetStructField(_metadata): a field of something that is no column) > 5" in show(
         marked(expression)
     )
@@ -265,12 +265,12 @@ def test_columns_by_field_id_are_opaque(spark: SparkSession, tmp_path: Path) -> 
     frame = spark.read.schema(schema).parquet(str(path)).where("x = 5")
     for enabled, understood in (("false", True), ("true", False)):
         with settings(spark, {"spark.sql.parquet.fieldId.read.enabled": enabled}):
-            expression = decode(condition(frame), SessionState.of(spark), parquet_schema(path))
+            expression = decode(condition(frame), session_state(spark), parquet_schema(path))
         assert (show(marked(expression)) == "NOT (x IS NULL) AND x = 5") is understood
 
 
 def test_whatever_goes_wrong_is_an_opaque_predicate(spark: SparkSession) -> None:
-    expression = decode(object(), SessionState.of(spark))
+    expression = decode(object(), session_state(spark))
     assert isinstance(expression, Opaque)
     assert "while decoding it" in expression.reason
 
@@ -296,9 +296,9 @@ def test_char_is_read_through_padding(
     spark.sql(f"CREATE TABLE chars (c CHAR(5), v VARCHAR(5)) USING parquet LOCATION '{folder}'")
     try:
         left = condition(spark.sql(f"SELECT 1 FROM chars WHERE {predicate}"))
-        expression = decode(left, SessionState.of(spark), parquet_schema(folder / "0.parquet"))
+        expression = decode(left, session_state(spark), parquet_schema(folder / "0.parquet"))
         assert {row[0] for row in spark.sql(f"SELECT c FROM chars WHERE {predicate}").collect()} == found
     finally:
         spark.sql("DROP TABLE chars")
-    plan = indexed(folder).plan(expression, semantics=SessionState.of(spark).semantics())
+    plan = indexed(folder).plan(expression, semantics=session_state(spark).semantics())
     assert plan.kept == kept

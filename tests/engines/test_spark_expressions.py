@@ -13,7 +13,11 @@ import pytest
 
 import pruner
 import pruner_spark
+from pruner.metadata import MetadataTable
+from pruner.storage.opening import open_store
 from tests.support.catalyst import settings
+from tests.support.hudi_writer import HudiWriter
+from tests.support.spark import spark_snapshot
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -40,6 +44,7 @@ INDEXES = (
     ("rests", "n % 8", "duckdb", "bitmap"),
     ("sums", "n + x * x", "duckdb", "column_stats"),
     ("texts", "n::VARCHAR", "duckdb", "bloom_filter"),
+    ("dates", "date(w)", "trino", "bitmap"),
 )
 
 KEPT = {
@@ -55,6 +60,9 @@ KEPT = {
     "dayofyear(ts) IN (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12)": 12,
     "weekofyear(ts) > 3": 3,
     "date_format(d, 'dd') = '05'": 1,
+    # Of these Catalyst makes ranges of the column, which an index over its date answers.
+    "CAST(w AS DATE) = DATE'2024-01-05'": 1,
+    "w >= TIMESTAMP_NTZ'2024-01-23 00:00:00'": 2,
     "upper(s) IN ('K1A', 'K2A')": 2,
     "upper(s) <=> 'K1A'": 1,
     "upper(s) IS NULL": 0,
@@ -155,3 +163,92 @@ def test_statements_over_a_pruned_table(spark: SparkSession, hours: pruner.Table
             assert sorted(tuple(row) for row in pruner_spark.sql(spark, statement).collect()) == plain
             assert pruner_spark.last_plans(spark)[-1].kept == kept, statement
         spark.catalog.dropTempView("hourly")
+
+
+def test_executors_write_the_same_bytes_as_a_local_build(
+    spark: SparkSession, hours: pruner.Table, tmp_path: Path
+) -> None:
+    with settings(spark, {ZONE: "America/New_York"}):
+        built = pruner.open_table(hours.uri, index_uri=str(tmp_path / "index"))
+        for name, expression, dialect, using in INDEXES:
+            built.create_index(name, on=expression, using=using, dialect=dialect, build=False)
+        done = built.refresh(run=spark)
+    assert (done.indexed, done.failures) == (FILES, ())
+    here = segments(hours)
+    assert {name: content == here[name] for name, content in segments(built).items()} == dict.fromkeys(
+        here, True
+    )
+    assert all(len(content) > 1000 for content in here.values())
+
+
+def segments(table: pruner.Table) -> dict[str, bytes]:
+    """The one segment of each index but for its footer, where the ids of definition and batch stand."""
+    state = MetadataTable(open_store(table.index_uri)).state()
+    names = {definition.uuid: definition.name for definition in state.definitions}
+    found: dict[str, bytes] = {}
+    for entry in state.segments:
+        if entry.definition is not None:
+            content = (Path(table.index_uri) / entry.path).read_bytes()
+            footer = int.from_bytes(content[-8:-4], "little")
+            found[names[entry.definition]] = content[: -8 - footer]
+    assert set(found) == {name for name, *_ in INDEXES}
+    return found
+
+
+def test_hour_of_day_of_a_hudi_table(spark: SparkSession, tmp_path: Path) -> None:
+    """RFC-63: a file for each hour of each day, of which time of day reads two of 24, on every day."""
+    root, days, noon = tmp_path / "events", 3, "date_format(ts, 'HH') BETWEEN '12' AND '13'"
+    with settings(spark, {ZONE: "UTC"}):
+        moment = "timestamp_seconds(1704067200 + id * 900) AS ts"
+        events = (
+            spark.range(days * 96)
+            .selectExpr("id", moment)
+            .selectExpr("*", "date_format(ts, 'yyyyMMdd') AS day")
+        )
+        writer = HudiWriter(spark, root, partition_by="day")
+        in_order = pruner_spark.sort_for(events, "date_format(ts, 'HH')", files=24)
+        writer.bulk_insert(in_order, {"hoodie.bulkinsert.sort.mode": "NONE"})
+        table = pruner.open_table(root)
+        table.create_index("hour_idx", on="date_format(ts, '%H')", using="bitmap", dialect="trino")
+        frame, plain = pruner_spark.read(spark, root), spark_snapshot(spark, root)
+        for condition, rows, most in ((noon, days * 8, 4 * days), (f"{noon} AND day = '20240102'", 8, 4)):
+            found = [
+                sorted(row[0] for row in each.where(condition).select("id").collect())
+                for each in (frame, plain)
+            ]
+            assert found[0] == found[1]
+            assert len(found[0]) == rows
+            scan = pruner_spark.last_plans(spark)[-1]
+            assert (scan.total or 0) >= 20 * days
+            assert (scan.files_left or 0) <= most
+
+
+def test_writing_in_the_order_of_an_index_leaves_more_files_out(spark: SparkSession, tmp_path: Path) -> None:
+    """RFC-63's appendix: the same rows, written as they come and by the hour of the day."""
+    moment = "timestamp_micros(hash(id) % 100000 * 60000000L + 1704067200000000L) AS ts"
+    nine, index = "date_format(ts, 'HH') = '09'", "hour_idx"
+    with settings(spark, {ZONE: "UTC"}):
+        spark.range(20_000).selectExpr("id", moment).repartition(16).write.parquet(str(tmp_path / "before"))
+        before = _indexed_by_hour(tmp_path / "before")
+        frame = pruner_spark.read(spark, before.uri)
+        pruner_spark.sort_for(frame, index, files=16).write.parquet(str(tmp_path / "after"))
+        after = _indexed_by_hour(tmp_path / "after")
+        kept: list[tuple[int, int]] = []
+        counts: set[int] = set()
+        for table in (before, after):
+            counts.add(pruner_spark.read(spark, table.uri).where(nine).count())
+            scan = pruner_spark.last_plans(spark)[-1]
+            kept.append((scan.kept or 0, scan.total or 0))
+        assert kept[0] == (16, 16)
+        assert kept[1][0] <= 2
+        assert kept[1][1] >= 12
+        assert len(counts) == 1
+        by_name = pruner_spark.sort_for(spark.read.parquet(before.uri), index, table=before.uri)
+        assert {row[0] for row in by_name.selectExpr("date_format(ts, 'HH')").take(100)} == {"00"}
+        assert pruner_spark.sort_for(frame, "-id").select("id").take(2) == [(19_999,), (19_998,)]
+
+
+def _indexed_by_hour(root: Path) -> pruner.Table:
+    table = pruner.open_table(root)
+    table.create_index("hour_idx", on="strftime(ts, '%H')", using="bitmap")
+    return table

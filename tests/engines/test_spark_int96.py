@@ -15,7 +15,7 @@ import pruner
 import pruner_spark
 from pruner_spark.agreement import schema_as_read
 from pruner_spark.catalyst import decode
-from pruner_spark.session import SessionState
+from pruner_spark.jvm import session_state
 from tests.engines.spark_tables import everything_read, new_scans, rows_of, unordered
 from tests.soundness.kinds import KINDS
 from tests.soundness.spark_predicates import draw
@@ -202,7 +202,7 @@ def _kept(spark: SparkSession, pinned: pruner.PinnedSnapshot, text: str) -> set[
     left = condition(spark.sql(f"SELECT 1 FROM int96_plain WHERE {text}"))
     if left is None:
         return None
-    state = SessionState.of(spark)
+    state = session_state(spark)
     schema = schema_as_read(pinned.schema, state.semantics())
     plan = pinned.plan(decode(left, state, schema), semantics=state.semantics())
     return {Path(file).name for file in plan.files}

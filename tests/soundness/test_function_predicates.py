@@ -97,7 +97,7 @@ def test_spark(
     spark: SparkSession, tmp_path: Path, ansi: str, zone: str, record_property: Callable[[str, object], None]
 ):
     from pruner_spark.catalyst import decode
-    from pruner_spark.session import SessionState
+    from pruner_spark.jvm import session_state
     from tests.engines.test_functions_spark import quoted
     from tests.support.catalyst import settings
 
@@ -105,7 +105,7 @@ def test_spark(
     pinned = indexed(tmp_path / "lake", columns)
     rng = random.Random(f"{seed()} {ansi}")
     with settings(spark, {"spark.sql.ansi.enabled": ansi, "spark.sql.session.timeZone": zone}):
-        state, frame = SessionState.of(spark), spark.read.parquet(str(tmp_path / "lake"))
+        state, frame = session_state(spark), spark.read.parquet(str(tmp_path / "lake"))
         functions = functions_of("spark", columns)
         texts = [f"CAST({each.text} AS STRING)" for each in functions]
         results = list(zip(*frame.selectExpr(*texts).collect(), strict=True))

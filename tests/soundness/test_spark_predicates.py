@@ -20,7 +20,7 @@ import pruner
 from pruner.errors import PredicateError
 from pruner.expr.sql import parse_predicate
 from pruner_spark.catalyst import decode
-from pruner_spark.session import SessionState
+from pruner_spark.jvm import session_state
 from tests.soundness.spark_predicates import draw
 from tests.soundness.tables import RandomTable, write_table
 from tests.support import profiles
@@ -28,6 +28,8 @@ from tests.support.catalyst import condition, settings
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+    from pruner_spark.session import SessionState
 
 pytestmark = pytest.mark.spark
 
@@ -89,7 +91,7 @@ def _check(
     opened = pruner.open_table(str(table.root))
     opened.create_index("stats", on="*")
     pinned = opened.snapshot()
-    state = SessionState.of(spark)
+    state = session_state(spark)
     everything = {Path(file).name for file in table.files}
     for text, matching in zip(predicates, _matching(frame, predicates), strict=True):
         tally["pairs"] += 1

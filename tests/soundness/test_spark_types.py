@@ -22,8 +22,8 @@ import pytest
 import pruner
 import pruner_spark
 from pruner_spark.agreement import spark_columns
+from pruner_spark.jvm import session_state
 from pruner_spark.relation import PrunedRelation, Shape
-from pruner_spark.session import SessionState
 from tests.soundness.mixed_tables import (
     FILES,
     UNINDEXED,
@@ -146,7 +146,7 @@ class SparkTypes:
             )
 
     def _plan(self, asked: Asked, left: Mapping[str, Any], found: Mapping[str, Counter[str]]) -> None:
-        relation, pinned, state = asked.relation, asked.opened.snapshot(), SessionState.of(self.spark)
+        relation, pinned, state = asked.relation, asked.opened.snapshot(), session_state(self.spark)
         for text, condition in left.items():
             if condition is None:
                 continue  # Spark decided it by itself

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pruner
 from pruner.schema import Field, TableSchema, flatten
 from pruner_spark.catalyst import decode
-from pruner_spark.session import SessionState
+from pruner_spark.jvm import session_state
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -82,6 +82,6 @@ def matching_and_kept(spark: SparkSession, folder: Path, predicate: str) -> tupl
     table = pruner.open_table(str(folder))
     if not table.indexes():
         table.create_index("stats", on="*")
-    pinned, state = table.snapshot(), SessionState.of(spark)
+    pinned, state = table.snapshot(), session_state(spark)
     plan = pinned.plan(decode(left, state, pinned.schema), semantics=state.semantics())
     return {row[0] for row in rows if row[1]}, {Path(file).name for file in plan.files}

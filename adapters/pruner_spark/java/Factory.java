@@ -1,5 +1,6 @@
 package pruner.spark;
 
+import java.io.IOException;
 import java.util.HashMap;
 import java.util.Map;
 import java.util.WeakHashMap;
@@ -72,6 +73,11 @@ public final class Factory {
   /** See Slices. */
   public Slices slices(String lines, int count) {
     return new Slices(lines, count);
+  }
+
+  /** See Asked. */
+  public String settings(SparkSession session) throws IOException {
+    return Asked.of(session, null);
   }
 
   /** See Sources. */

@@ -1,5 +1,6 @@
 package pruner.spark;
 
+import java.io.IOException;
 import java.util.ArrayList;
 import java.util.List;
 import org.apache.spark.api.python.PythonUtils;
@@ -50,9 +51,9 @@ public final class Scan {
     return index;
   }
 
-  /** The session by whose settings files are read. */
-  public SparkSession reader() {
-    return reader;
+  /** See Asked. */
+  public String asked() throws IOException {
+    return Asked.of(reader, predicate);
   }
 
   /** All filters of the scan as one expression, or null. */

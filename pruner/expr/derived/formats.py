@@ -56,3 +56,9 @@ def with_letters(pattern: str) -> str | None:
         else:
             return None
     return found or None
+
+
+def in_letters(pattern: str) -> str:
+    """A pattern of `with_letters` as Spark's `date_format` has it."""
+    letters = {percent: run for run, percent in _LETTERS.items()}
+    return re.sub("%.|T", lambda sign: letters.get(sign.group(), "'T'"), pattern)

@@ -1,0 +1,71 @@
+"""Expressions of indexes in Spark's SQL, to order rows by: where an index has no value, the order has none.
+
+Instants are read by the session's clock. The index is in UTC, so that the order is another one than that of its
+values; but rows of one value lie together here, too, but for the hours at which a clock changes.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from pruner.expr.derived.canonical import parsed, shown
+from pruner.expr.derived.formats import in_letters
+from pruner.expr.nodes import Call, Column, Expr, Literal
+
+if TYPE_CHECKING:
+    from pruner.schema import Field
+
+_SAME: Final = ("year", "quarter", "month", "day", "hour", "minute", "second")
+SPELLED: Final = {
+    **{name: f"{name}({{0}})" for name in (*_SAME, "date", "upper", "lower", "length", "abs", "double")},
+    "format": "date_format({0}, {1})",
+    "day of year": "dayofyear({0})",
+    "day of week, Sunday 0": "(dayofweek({0}) - 1)",
+    "day of week, Sunday 1": "dayofweek({0})",
+    "day of week, Monday 0": "weekday({0})",
+    "day of week, Monday 1": "(weekday({0}) + 1)",
+    "week": "weekofyear({0})",
+    "date_trunc": "date_trunc({0}, {1})",
+    "substring": "substring({0}, {1}, {2})",
+    "join": "({0} || {1})",
+    "text": "string({0})",
+    # In ANSI mode the others fail where a result does not fit.
+    "add": "try_add({0}, {1})",
+    "subtract": "try_subtract({0}, {1})",
+    "multiply": "try_multiply({0}, {1})",
+    "modulo": "({0} % {1})",
+    "negate": "try_subtract(0, {0})",
+}
+
+
+class NotInSpark(Exception):  # noqa: N818 - callers make a sentence of it
+    """A function that Spark has no spelling for here; `str()` says which."""
+
+
+def in_spark(field: Field) -> str:
+    """The expression of an index.
+
+    Raises:
+        NotInSpark: it has a function that is not known there.
+    """
+    return _written(parsed(field.expression or ""))
+
+
+def _written(node: Expr) -> str:
+    match node:
+        case Column(path):
+            return ".".join("`" + part.replace("`", "``") + "`" for part in path)
+        case Literal(str() as value):
+            return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
+        case Literal(float() as value):
+            return f"double('{value!r}')"
+        case Literal(value):
+            return f"({value})"
+        case Call("format", (moment, Literal(str() as pattern))):
+            letters = in_letters(pattern)
+            quote = '"' if "'" in letters else "'"
+            return SPELLED["format"].format(_written(moment), f"{quote}{letters}{quote}")
+        case Call(name, arguments) if name in SPELLED:
+            return SPELLED[name].format(*map(_written, arguments))
+        case _:
+            raise NotInSpark(f"{shown(node)} has no spelling in Spark here")
