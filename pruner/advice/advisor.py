@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
@@ -9,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from pruner.advice.forecast import Estimator, SampleLimits, sampled
-from pruner.advice.found import Advice, Forecast
+from pruner.advice.found import Advice, Forecast, LayoutProposal
 from pruner.advice.layouts import layouts
 from pruner.advice.proposals import chosen, cost_of, described, possible, useless
 from pruner.advice.questions import asked, suggested
@@ -77,7 +78,7 @@ class Advisor:
         )
         picked = chosen(estimator, questions, existing, candidates, cost)
         now, then = (estimator.total(questions, each).bytes for each in (existing, [*existing, *picked]))
-        found = () if rows is None else layouts(rows, questions, self._snapshot, self._segments, now)
+        found = () if rows is None else self._layouts(rows, questions, now)
         return Advice(
             uri=self._uri,
             files=len(self._snapshot),
@@ -91,6 +92,12 @@ class Advisor:
             useless=useless(estimator, questions, existing) if questions else {},
             notes=tuple(self._notes),
         )
+
+    def _layouts(self, rows: pa.Table, questions: Sequence[Question], now: float) -> list[LayoutProposal]:
+        if self._snapshot.any_logs:
+            self._notes.append("no layout is judged: base files alone are not the table's content")
+            return []
+        return list(layouts(rows, questions, self._snapshot, self._segments, now))
 
     def _existing(self) -> Iterator[Candidate]:
         for definition in self._state.definitions if self._state else ():
@@ -108,18 +115,25 @@ class Advisor:
             yield Candidate(kind.name, tuple(fields), definition.name, existing=True)
 
     def _rows(self) -> pa.Table | None:
-        """A sample of the rows; None, with a note, where base files alone are not the table's content."""
-        chosen = subset(self._snapshot, sampled(self._snapshot, self._limits))
+        """A sample of the rows in base files; None, with a note, where they cannot be read."""
+        among = sampled(self._snapshot, self._limits)
+        chosen = subset(self._snapshot, among[self._snapshot.coverable[among]])
         planner = Planner(chosen, _Nothing(), self._storage_options)
-        plan = planner.plan(Constant(True), "true", Semantics.of(REFERENCE_ENGINE))
-        names = [each.name for each in self._snapshot.schema.columns]
+        semantics = replace(Semantics.of(REFERENCE_ENGINE), scan_mode="read_optimized")
+        plan = planner.plan(Constant(True), "true", semantics)
+        names = [each.name for each in self._snapshot.schema.columns if _is_asked_about(each)]
         try:
             return _thinned(plan.scan_pyarrow(names[:SUGGESTED_COLUMNS]))
         except (PrunerError, OSError, pa.ArrowException) as error:
             self._notes.append(
-                f"layouts are not judged, for the rows of a sample cannot be read: {first_line(error)}"
+                f"the rows of a sample cannot be read, so no layout is judged: {first_line(error)}"
             )
             return None
+
+
+def _is_asked_about(field: Field) -> bool:
+    """Leave out columns that files disagree about, and those that Hudi adds."""
+    return field.conflict is None and not field.name.startswith("_hoodie_")
 
 
 class _Nothing:

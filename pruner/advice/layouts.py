@@ -56,6 +56,8 @@ def layouts(
     """Layouts by each column that a question is about and that would save something, from a sample of the rows."""
     fields = {path: field for question in questions for path, field in question.fields.items()}
     tried = [field for path, field in fields.items() if len(path) == 1 and _serves(field, rows)]
+    if not rows.num_rows:
+        return
     files = min(max(len(snapshot), 1), FILES, max(rows.num_rows // 10, 1))
     for field in tried:
         ordered: pa.Table = cast("Any", rows).sort_by(field.path[0])

@@ -33,6 +33,9 @@ WORTH = 0.01
 AS_GOOD = 0.98
 """Share of the greatest saving from which on the smaller index is taken."""
 
+NEGLIGIBLE = 1_000_000
+"""Bytes of an index up to which it is proposed however small its table is."""
+
 _REASONS = {
     RANGES: "ranges alone leave out most of what can be left out, and come from footers",
     "bitmap": "ranges overlap, and the column has few enough values to know the files of each",
@@ -76,7 +79,7 @@ def cost_of(candidate: Candidate, snapshot: Snapshot, storage_options: Mapping[s
     found: IndexEstimate | None = estimate(snapshot, snapshot.coverable, [request], storage_options)
     if found is None:
         return Cost(0, 0.0, "the files of the sample cannot be read")
-    return Cost(found.bytes, found.seconds, found.refused)
+    return Cost(found.bytes, found.seconds, found.refused if found.bytes > NEGLIGIBLE else None)
 
 
 def chosen(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from itertools import combinations
 from pathlib import Path
 
@@ -126,3 +127,25 @@ def test_without_statements_the_data_ask(tmp_path: Path) -> None:
     advice = pruner.open_table(lake.root).advise(limits=FEWER)
     assert {each.column for each in advice.proposals} >= {"day", "session"}
     assert "no statement was given" in advice.notes[0]
+
+
+def test_tables_that_are_hard_to_read_get_what_advice_there_is(tmp_path: Path) -> None:
+    """A file without rows, one that is broken, and a column about which files disagree, beside one that all have."""
+    for number in range(6):
+        columns = {"day": [number] * 5, "x": pa.array([str(number)] * 5) if number == 1 else [number] * 5}
+        pq.write_table(pa.table(columns), tmp_path / f"{number}.parquet")
+    pq.write_table(pa.table({"day": pa.array([], pa.int64())}), tmp_path / "none.parquet")
+    (tmp_path / "broken.parquet").write_bytes(b"PAR1junkPAR1")
+    for path in tmp_path.glob("*.parquet"):
+        os.utime(path, (1_600_000_000, 1_600_000_000))
+    table = pruner.open_table(tmp_path, index_uri=str(tmp_path.parent / "elsewhere"))
+    for plans in ([], [table.plan("day = 3")]):
+        advice = table.advise(plans)
+        assert [each.column for each in advice.proposals] == ["day"]
+        assert all(each.files_then <= 2 for each in advice.questions)  # the broken one is always read
+
+
+def test_a_table_without_rows_is_advised_nothing(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"day": pa.array([], pa.int64())}), tmp_path / "none.parquet")
+    advice = pruner.open_table(tmp_path).advise()
+    assert (advice.proposals, advice.layouts, advice.questions) == ((), (), ())
