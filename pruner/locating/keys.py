@@ -85,6 +85,12 @@ def as_type(column: Any, field: Field, what: str) -> Any:
 def distinct(keys: pa.Table) -> tuple[pa.Table, NDArray[np.int64]]:
     """The different keys without NULL, with their numbers as `NUMBER`, and the number of each key, -1 with NULL."""
     names = keys.column_names
+    if len(names) == 1 and not isinstance(keys.schema.types[0], pa.BaseExtensionType):
+        encoded = cast("Any", keys.column(0).combine_chunks()).dictionary_encode()
+        order = arrow.array(np.arange(len(encoded.dictionary)))
+        return arrow.table([encoded.dictionary, order], names=[*names, NUMBER]), encoded.indices.fill_null(
+            -1
+        ).to_numpy().astype(np.int64)
     rows: Any = keys.append_column(NUMBER, pa.array(np.arange(keys.num_rows)))
     known = rows.drop_null()
     firsts: Any = known.group_by(names).aggregate([(NUMBER, "min")]).sort_by(f"{NUMBER}_min")

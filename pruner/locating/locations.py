@@ -44,8 +44,10 @@ def locate(pinned: PinnedSnapshot, keys: pa.Table, storage_options: Mapping[str,
 
 def _told(keys: pa.Table, numbers: NDArray[np.int64], pairs: Pairs, snapshot: Snapshot) -> pa.Table:
     """The keys with their places: a row for each place, and one without for a key that has none."""
-    starts = np.searchsorted(pairs.keys, numbers, side="left")
-    counts = np.searchsorted(pairs.keys, numbers, side="right") - starts
+    places = np.bincount(
+        pairs.keys + 1, minlength=int(numbers.max(initial=-1)) + 2
+    )  # the first is for NULL: none
+    starts, counts = (np.cumsum(places) - places)[numbers + 1], places[numbers + 1]
     times = np.maximum(counts, 1)
     rows = np.repeat(np.arange(len(numbers)), times)
     within = np.arange(len(rows)) - np.repeat(np.cumsum(times) - times, times)

@@ -29,6 +29,8 @@ ROWS_AT_ONCE = 1 << 22
 """Rows in which keys are looked for together."""
 
 _SLICE = "__slice"
+_SLICE_BITS = 31
+"""Bits of an ordinal, which is an int32 wherever it is stored."""
 
 
 class Pairs(NamedTuple):
@@ -175,5 +177,7 @@ def joined(parts: Sequence[Pairs]) -> Pairs:
     keys, slices = (np.concatenate(each) for each in zip(*parts, strict=True))
     if not len(keys):
         return NO_PAIRS
-    both = np.unique(np.stack([keys, slices], axis=1), axis=0)
-    return Pairs(both[:, 0], both[:, 1])
+    # One number for each pair, sorted: `np.unique` takes ten times as long for these, and twenty for rows of two.
+    both = np.sort(keys << _SLICE_BITS | slices)
+    both = both[np.diff(both, prepend=-1) > 0]
+    return Pairs(both >> _SLICE_BITS, both & ((1 << _SLICE_BITS) - 1))

