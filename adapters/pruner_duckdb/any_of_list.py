@@ -69,17 +69,23 @@ def _any_of_list(node: Node, text: bytes) -> AnyOfList | None:
         return None
     if child.get("type") != "COLUMN_REF" or len(child["column_names"]) > _MOST_NAMES:
         return None
-    start, length = node.get("query_location", 0), node.get("query_location_length", 0)
+    start = child.get("query_location", 0)
     end = start + child.get("query_location_length", 0)
-    if child.get("query_location") != start or not length:
-        return None
-    found = _LISTED.fullmatch(text, end, start + length)
-    if found is None:
+    found = _LISTED.match(text, end)
+    if found is None or not _is_said_of(node, text, start, found.end()):
         return None
     identifier = _parameter(node) if found["parameter"] else None
     if found["parameter"] and identifier is None:
         return None
-    return AnyOfList(start, start + length, end, found.span("listed"), identifier)
+    return AnyOfList(start, found.end(), end, found.span("listed"), identifier)
+
+
+def _is_said_of(node: Node, text: bytes, start: int, stop: int) -> bool:
+    """Tell whether a part of the text is what a node says: DuckDB 2.0 tells its place, 1.5 that of its operator."""
+    place, length = node.get("query_location", 0), node.get("query_location_length")
+    if length is not None:
+        return place == start and place + length == stop
+    return start < place < stop and text[place : place + 1] == b"="
 
 
 def _list_inside(node: Node) -> Node:

@@ -15,6 +15,7 @@ from pruner.expr.nodes import (
     Column,
     Compare,
     Expr,
+    In,
     IsNull,
     Like,
     Literal,
@@ -173,6 +174,22 @@ def row_values(node: Node) -> list[Literal] | None:
     return [
         constant({**child, "type": type_["second"]}) for child, type_ in zip(children, types, strict=True)
     ]
+
+
+def contained(operands: Sequence[Expr], listed: Node) -> Expr:
+    """`list_contains(list, value)`: IN, where no NULL is in the list.
+
+    Raises:
+        UndecodablePart: the list is no constant, or NULL is in it.
+    """
+    value: Any = listed.get("value") if listed.get("expression_class") == "BOUND_CONSTANT" else None
+    if len(operands) != 1 or value is None or value.get("is_null") or value["type"].get("id") != "LIST":
+        raise UndecodablePart("a list that is no constant")
+    child_type: Any = value["type"]["type_info"]["child_type"]
+    options = tuple(constant({**child, "type": child_type}) for child in value["value"]["children"])
+    if not options or any(option.value is None for option in options):
+        raise UndecodablePart("an empty list, or one with NULL in it")
+    return In(operands[0], options)
 
 
 def prefix_range(operands: tuple[Expr, ...]) -> tuple[Expr, ...]:

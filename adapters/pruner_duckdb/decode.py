@@ -242,6 +242,8 @@ class _Decoder:
                 return self._like(name, children)
             case "~~*":
                 return self._ilike(node, children)
+            case "list_contains" | "list_has" | "array_contains" | "array_has":
+                return calls.contained([self.decode(child) for child in children[1:]], children[0])
             case "prefix" | "starts_with" | "^@":
                 return self._affix(children, lambda text: f"{text}%")
             case "suffix" | "ends_with":
