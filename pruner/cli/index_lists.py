@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pruner.cli.output import print_columns, printable, write_line
-from pruner.maintenance.uncovered import REASONS
 
 if TYPE_CHECKING:
     from pruner.maintenance.status import IndexStatus, TableStatus
@@ -13,6 +12,8 @@ if TYPE_CHECKING:
 
 def print_indexes(found: TableStatus) -> None:
     """Write a table of the indexes, and a line for whatever is to be said of one."""
+    from pruner.maintenance.uncovered import REASONS  # with what works on arrays, which --help does without
+
     header = ("index", "type", "columns", "covered", "of", "segments", "bytes", "refreshed")
     if found.indexes:
         print_columns(header, (_index_row(index) for index in found.indexes))
