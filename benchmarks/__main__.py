@@ -22,6 +22,7 @@ from benchmarks import (
     lookup,
     merged,
     overhead,
+    peers,
     plan,
     scan,
     service,
@@ -34,6 +35,7 @@ from benchmarks import (
 
 PARTS = {
     "plan": plan.run,
+    "peers": peers.run,
     "evidence": evidence.run,
     "expressions": expressions.run,
     "scan": scan.run,

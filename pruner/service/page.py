@@ -47,7 +47,7 @@ def page(overview: Overview) -> bytes:
         '<!doctype html><html lang="en"><head><meta charset="utf-8"><title>pruner</title>',
         f'<meta name="viewport" content="width=device-width"><style>{_STYLE}</style></head><body>',
         f"<h1>pruner {escape(__version__)}</h1>",
-        f"<p>{len(overview.tables):,} tables, {overview.planned:,} plans since this process began.</p>",
+        f"<p>Tables: {len(overview.tables):,}. Plans since this process began: {overview.planned:,}.</p>",
     ]
     if overview.problem is not None:
         parts.append(

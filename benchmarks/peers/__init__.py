@@ -1,0 +1,219 @@
+"""`python -m benchmarks peers`: planning beside other libraries over the same statistics, as ratios, with a plot.
+
+Each peer runs in a process and an environment of its own, made from PyPI at the versions below. The processes take
+turns, question by question. Whoever has the statistics must keep as many files as we do.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import subprocess
+import tempfile
+import time
+import venv
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from rich.console import Console
+from rich.table import Table as Grid
+
+import pruner
+from benchmarks.lake import Bounds, index_with, link_tree, made_up_bounds
+from benchmarks.peers.harness import CARRIER, NOT_TOLD
+from benchmarks.peers.plot import plot
+from benchmarks.records import ROWS_PER_FILE
+from pruner.planning.pinned import PinnedSnapshot
+from tests.support.hudi_synthetic import SyntheticTable
+from tools.cache import appearing, cache_dir, fingerprint, say
+
+HERE = Path(__file__).resolve().parent
+PLOT = HERE.parents[1] / "docs" / "peers.svg"
+FILE_COUNTS = (10_000, 100_000)
+RUNS = 5
+PARTITIONS = 100
+OURS = "pruner"
+
+
+@dataclass(frozen=True, slots=True)
+class Peer:
+    """A library by the script that plans with it, and what is installed for it.
+
+    `alike` if it has our statistics. Those that open files to plan are asked about the smaller number of files alone.
+    """
+
+    script: str
+    packages: tuple[str, ...]
+    alike: bool = True
+
+
+PEERS = {
+    "polars": Peer("with_polars.py", ("polars==2.1.0",)),
+    "DuckDB": Peer("with_duckdb.py", ("duckdb==2.0.0",)),
+    "delta-rs": Peer("with_deltalake.py", ("deltalake==1.6.6", "pyarrow==26.0.1")),
+    "pyiceberg": Peer("with_pyiceberg.py", ("pyiceberg[pyarrow,sql-sqlite]==0.12.0",)),
+    "hudi-rs": Peer("with_hudi.py", ("hudi==0.5.0",), alike=False),
+    "DataFusion": Peer("with_datafusion.py", ("datafusion==55.0.0",), alike=False),
+}
+
+Question = tuple[str, list[int]]
+Times = dict[str, dict[str, float]]
+"""Median seconds by kind of question and by library."""
+
+
+def run(console: Console) -> None:
+    """Measure both kinds of predicates at each number of files; BENCH_MAX=10000 leaves out the larger one."""
+    largest = int(os.environ.get("BENCH_MAX", str(FILE_COUNTS[-1])))
+    measured = {count: _measure(count) for count in FILE_COUNTS if count <= largest}
+    for count, times in measured.items():
+        console.print(_grid(count, times))
+    PLOT.write_text(plot(measured, OURS), encoding="utf-8")
+    console.print(f"the plot is in {PLOT}")
+
+
+def _grid(count: int, times: Times) -> Grid:
+    grid = Grid(title=f"{count:,} files: times as long as a plan of ours")
+    grid.add_column("")
+    for kind in times:
+        grid.add_column(kind, justify="right")
+    for name in next(iter(times.values())):
+        ours = [f"{times[kind][OURS] * 1e3:.2f} ms" for kind in times]
+        grid.add_row(name, *(ours if name == OURS else _ratios(name, times)))
+    return grid
+
+
+def _ratios(name: str, times: Times) -> list[str]:
+    return [f"{found[name] / found[OURS]:,.1f}" for found in times.values()]
+
+
+def _measure(count: int) -> Times:
+    with tempfile.TemporaryDirectory() as scratch, ExitStack() as running:
+        folder = Path(scratch)
+        pinned = _write_tables(folder, count)
+        peers = {
+            name: running.enter_context(_asking(peer, folder, name))
+            for name, peer in PEERS.items()
+            if peer.alike or count == FILE_COUNTS[0]
+        }
+        return {kind: _compare(pinned, peers, kind, count) for kind in ("conjunction", "range")}
+
+
+def _write_tables(folder: Path, count: int) -> PinnedSnapshot:
+    """Make the statistics as a Parquet file, our table with an index of them, and a Hudi table."""
+    bounds = made_up_bounds(count)
+    pq.write_table(_statistics(bounds, count), folder / "statistics.parquet")
+    link_tree(folder / "events", count)
+    hudi = SyntheticTable(folder / "hudi")
+    hudi.insert(f"city=c{number % PARTITIONS:03}" for number in range(count))
+    return index_with(pruner.open_table(folder / "events"), bounds)
+
+
+def _statistics(bounds: Bounds, count: int) -> pa.Table:
+    return pa.table(
+        {
+            "path": pa.array([f"part-{number:07}.parquet" for number in range(count)]),
+            "event_min": pa.array(bounds.event_min),
+            "event_max": pa.array(bounds.event_max),
+            "carrier_min": pa.array(bounds.carrier_min.astype(str)),
+            "carrier_max": pa.array(bounds.carrier_max.astype(str)),
+        }
+    )
+
+
+def _questions(kind: str, count: int) -> Iterator[Question]:
+    """Each run has a constant of its own, as queries do; all keep the same files."""
+    first = count // 2 * ROWS_PER_FILE
+    for number in range(RUNS + 1):
+        yield kind, [first + number] if kind == "conjunction" else [first + number, first + 2 * ROWS_PER_FILE]
+
+
+def _compare(pinned: PinnedSnapshot, peers: dict[str, Asked], kind: str, count: int) -> dict[str, float]:
+    taken: dict[str, list[float]] = {name: [] for name in (OURS, *peers)}
+    for kept_by_us, seconds, question in _ours(pinned, kind, count):
+        taken[OURS].append(seconds)
+        for name, peer in peers.items():
+            waited, kept = peer.plan(question)
+            assert kept in (kept_by_us, NOT_TOLD) or not PEERS[name].alike, (name, kept, kept_by_us)
+            taken[name].append(waited)
+    # The first of each loads what the others find loaded.
+    return {name: statistics.median(seconds[1:]) for name, seconds in taken.items()}
+
+
+def _ours(pinned: PinnedSnapshot, kind: str, count: int) -> Iterator[tuple[int, float, Question]]:
+    for question in _questions(kind, count):
+        values = question[1]
+        text = (
+            f"carrier = '{CARRIER}' AND event > {values[0]}"
+            if kind == "conjunction"
+            else f"event BETWEEN {values[0]} AND {values[1]}"
+        )
+        started = time.perf_counter()
+        files = list(pinned.plan(text).files)
+        yield len(files), time.perf_counter() - started, question
+
+
+class Asked:
+    """A peer that runs."""
+
+    def __init__(self, process: subprocess.Popen[str], questions: IO[str], answers: IO[str]) -> None:
+        self._process = process
+        self._questions = questions
+        self._answers = answers
+
+    def wait(self) -> None:
+        """Wait until it is ready."""
+        self._answer()
+
+    def plan(self, question: Question) -> tuple[float, int]:
+        """Seconds of a plan, and the number of files that it keeps."""
+        self._questions.write(json.dumps(question) + "\n")
+        self._questions.flush()
+        answer = self._answer()
+        return answer["seconds"], answer["kept"]
+
+    def _answer(self) -> dict[str, Any]:
+        line = self._answers.readline()
+        if not line:
+            raise SystemExit(f"a peer ended with {self._process.wait()}: its error stands above")
+        return json.loads(line)
+
+
+@contextmanager
+def _asking(peer: Peer, folder: Path, name: str) -> Iterator[Asked]:
+    command = [_python(peer), HERE / peer.script, folder / "statistics.parquet", _own_folder(folder, name)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        asked = Asked(process, process.stdin, process.stdout)
+        asked.wait()
+        yield asked
+
+
+def _own_folder(folder: Path, name: str) -> Path:
+    """Where a peer may write; those that read what the benchmark wrote find it there."""
+    return folder if name in ("hudi-rs", "DataFusion") else folder / name
+
+
+def _python(peer: Peer) -> Path:
+    """The Python of an environment with the peer's packages, made on first use in the cache folder."""
+    target = cache_dir() / f"peer-{Path(peer.script).stem}-{fingerprint(*peer.packages)}"
+    if not target.is_dir():
+        say(f"Installing {', '.join(peer.packages)} into {target}")
+        with appearing(target) as scratch:
+            venv.create(scratch, with_pip=True, symlinks=True)
+            pip = [
+                scratch / "bin" / "python",
+                "-m",
+                "pip",
+                "--quiet",
+                "--disable-pip-version-check",
+                "install",
+            ]
+            subprocess.run([*pip, *peer.packages], check=True, stdin=subprocess.DEVNULL)
+    return target / "bin" / "python"
