@@ -53,6 +53,14 @@ def test_every_page_stands_in_the_index() -> None:
     assert [page for page in sorted(pages) if f"]({page})" not in index] == []
 
 
+def test_the_site_has_every_page() -> None:
+    """`make docs` builds what mkdocs.yml names; a page that it does not name cannot be found there."""
+    named = re.findall(r": ([\w/-]+\.md)$", text_of(ROOT / "mkdocs.yml"), re.MULTILINE)
+    pages = [*(ROOT / "docs").glob("*.md"), *(ROOT / "docs" / "tutorials").glob("*.md")]
+    found = {str(page.relative_to(ROOT / "docs")) for page in pages}
+    assert sorted(named) == sorted(found)
+
+
 def test_records_of_decisions_are_numbered() -> None:
     records = sorted((ROOT / "docs" / "adr").glob("*.md"))
     assert [int(record.name[:4]) for record in records] == [*range(1, len(records) + 1)]
