@@ -68,6 +68,7 @@ _UNITS: Final = {
     "millisecond": Interval(nanoseconds=1_000_000),
     "microsecond": Interval(nanoseconds=1_000),
 }
+_TRIMMED: Final = {None: "trim", "BOTH": "trim", "LEADING": "ltrim", "TRAILING": "rtrim"}
 _INTEGER_LIMIT: Final = 2**31
 
 
@@ -90,7 +91,7 @@ class Calls:
         own = duckdb_form(node, self.value) if self._is_duckdb else None
         if own is not None:
             return own
-        return self._of_moments(node) or self._shifted(node) or self._of_values(node)
+        return self._of_moments(node) or self._shifted(node) or self._sided(node) or self._of_values(node)
 
     def _of_moments(self, node: Node) -> Expr | None:
         match node:
@@ -151,6 +152,20 @@ class Calls:
             return None
         interval = Literal(Interval(months=months.value), pa.month_day_nano_interval())
         return Call("add", (Call("cast", (self.value(node.this),), pa.date32()), interval))
+
+    def _sided(self, node: Node) -> Expr | None:
+        """Text that is cut or filled on one side or on both: sqlglot has one class for all of them."""
+        match node:
+            case exp.Trim() if _given(node) <= {"this", "position"} and node.args.get("position") in _TRIMMED:
+                return Call(_TRIMMED[node.args.get("position")], (self.value(node.this),))
+            case exp.Pad() if node.args.get("fill_pattern") is not None:
+                name = "lpad" if node.args.get("is_left") else "rpad"
+                padding = (node.this, node.expression, node.args["fill_pattern"])
+                return Call(name, tuple(self.value(each) for each in padding))
+            case exp.Trim() | exp.Pad():
+                return self.opaque(node, "which side of a text is cut or filled is not certain")
+            case _:
+                return None
 
     def _of_values(self, node: Node) -> Expr | None:
         match node:

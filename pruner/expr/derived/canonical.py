@@ -32,6 +32,8 @@ MOST_DEPTH: Final = 12
 _PARTS_OF_DATES: Final = frozenset(
     {
         "year",
+        "year of week",
+        "last day",
         "quarter",
         "month",
         "day",
@@ -215,16 +217,26 @@ class _Builder:
             if unit_of(source) == unit_of(target):
                 self.clocks = True
                 return _Built(value.expression, target)
-        elif pa.types.is_date(target) and pa.types.is_timestamp(source):
-            return self._applied("date", [value])
         elif pa.types.is_timestamp(target) and pa.types.is_date(source):
             self.clocks = self.clocks or is_instant(target)
             return _Built(value.expression, target)
-        elif is_string(target) and pa.types.is_signed_integer(source):
+        found = self._converted(value, target)
+        if found is None:
+            raise NotCanonical(f"the cast from {source} to {target} is not in the registry")
+        return found
+
+    def _converted(self, value: _Built, target: pa.DataType) -> _Built | None:
+        """A cast that is a function of the registry."""
+        source, types = value.type, pa.types
+        if types.is_date(target) and types.is_timestamp(source):
+            return self._applied("date", [value])
+        if is_string(target) and types.is_signed_integer(source):
             return self._applied("text", [value])
-        elif pa.types.is_float64(target) and pa.types.is_signed_integer(source):
+        if types.is_int64(target) and is_string(source):
+            return self._applied("integer", [value])
+        if types.is_float64(target) and types.is_signed_integer(source):
             return self._as_double(value)
-        raise NotCanonical(f"the cast from {source} to {target} is not in the registry")
+        return None
 
 
 def _require_doubles(arguments: Iterable[_Built], written: Iterable[Expr]) -> None:

@@ -44,6 +44,9 @@ MOMENTS: Final = "{0} BETWEEN {first} AND {last}"
 """From 1900, where all calendars agree (trap S17), to 9999. `{first}` and `{last}` are of the argument's type."""
 SECOND_ARGUMENT_MOMENTS: Final = "{1} BETWEEN {first} AND {last}"
 ASCII: Final = "strlen({0}) = length({0})"
+PRINTABLE: Final = f"{ASCII} AND NOT regexp_matches({{0}}, '[\\x00-\\x1f\\x7f]')"
+"""Engines differ about which control characters are space, and about the two that end a line."""
+BOTH_KNOWN: Final = "{0} IS NOT NULL AND {1} IS NOT NULL"
 FITTING: Final = "{wide} BETWEEN {least} AND {greatest}"
 """The result fits the narrowest type that an engine may give it."""
 
@@ -134,6 +137,27 @@ def is_column_integer(argument: Argument) -> bool:
 def is_double(argument: Argument) -> bool:
     """A double, a constant or not."""
     return pa.types.is_float64(argument.type)
+
+
+def is_full_text(argument: Argument) -> bool:
+    """Text that is a constant and not empty."""
+    return isinstance(argument.constant, str) and argument.constant != ""
+
+
+def is_set_of_letters(argument: Argument) -> bool:
+    """Text that is a constant, of ASCII and without a letter twice."""
+    value = argument.constant
+    return isinstance(value, str) and value.isascii() and 0 < len(value) == len(set(value))
+
+
+def is_constant_integer(argument: Argument) -> bool:
+    """An integer that is a constant."""
+    return argument.is_constant and is_integer(argument)
+
+
+def is_column_double(argument: Argument) -> bool:
+    """A double that is no constant."""
+    return not argument.is_constant and is_double(argument)
 
 
 def is_count(argument: Argument) -> bool:

@@ -8,6 +8,7 @@ from pruner.expr.derived import rising
 from pruner.expr.derived.function import (
     ANYWHERE,
     BIGINT,
+    BOTH_KNOWN,
     DOUBLE,
     DUCKDB,
     FITS,
@@ -17,7 +18,9 @@ from pruner.expr.derived.function import (
     Function,
     Rises,
     everywhere,
+    is_column_double,
     is_column_integer,
+    is_constant_integer,
     is_count,
     is_double,
     is_integer,
@@ -50,6 +53,46 @@ def _arithmetic(name: str, sign: str, rises: Rises, in_order: str) -> tuple[Func
             values="double",
             compared=compared,
         ),
+    )
+
+
+def _of_double(name: str, domain: str, values: str, **compared: str) -> Function:
+    """A function of a double that comes to one."""
+    return Function(
+        name=name,
+        accepts=(is_column_double,),
+        result=DOUBLE,
+        sql=f"{name}({{0}})",
+        domain=domain,
+        values=values,
+        compared=compared,
+    )
+
+
+def _of_two(name: str) -> Function:
+    """The greater or smaller of two integers; some engines leave NULL out, some come to NULL."""
+    return Function(
+        name=name,
+        accepts=(is_column_integer, is_integer),
+        result=BIGINT,
+        sql=f"{name}({{0}}::BIGINT, {{1}}::BIGINT)",
+        written=f"{name}({{0}}, {{1}})",
+        domain=BOTH_KNOWN,
+        values="integers, none of them NULL",
+        compared={DUCKDB: f"{name}(a, b)"},
+    )
+
+
+def _about_null(name: str) -> Function:
+    return Function(
+        name=name,
+        accepts=(is_column_integer, is_constant_integer),
+        result=BIGINT,
+        sql=f"{name}({{0}}::BIGINT, {{1}}::BIGINT)",
+        written=f"{name}({{0}}, {{1}})",
+        domain=ANYWHERE,
+        values="integers and a constant",
+        compared={DUCKDB: f"{name}(a, 0)"},
     )
 
 
@@ -98,4 +141,22 @@ NUMBER_ROWS: Final = (
         values=f"integers; {FITS}",
         compared=everywhere("abs(a)"),
     ),
+    Function(
+        name="sign",
+        accepts=(is_column_integer,),
+        result=BIGINT,
+        sql="sign({0})::BIGINT",
+        written="sign({0})",
+        domain=ANYWHERE,
+        values="integers",
+        compared={DUCKDB: "sign(a)"},
+    ),
+    _of_two("greatest"),
+    _of_two("least"),
+    _about_null("coalesce"),
+    _about_null("nullif"),
+    _of_double("floor", ANYWHERE, "double", duckdb="floor(x)"),
+    _of_double("ceil", ANYWHERE, "double", duckdb="ceil(x)"),
+    _of_double("trunc", ANYWHERE, "double", duckdb="trunc(x)"),
+    _of_double("sqrt", "{0} >= 0", "double from 0 on", duckdb="sqrt(x)"),
 )

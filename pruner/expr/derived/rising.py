@@ -10,6 +10,7 @@ Values are those of the reference: days, microseconds of the wall clock in UTC, 
 
 from __future__ import annotations
 
+from calendar import monthrange
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -150,6 +151,23 @@ def year(arguments: Sequence[Argument]) -> Evaluate:
     """The year of a moment."""
     to_moment = _to_moment(arguments[0].type)
     return lambda value: date_at(to_moment(value)).year
+
+
+def year_of_week(arguments: Sequence[Argument]) -> Evaluate:
+    """The year of the week of a moment."""
+    to_moment = _to_moment(arguments[0].type)
+    return lambda value: date_at(to_moment(value)).isocalendar().year
+
+
+def last_day(arguments: Sequence[Argument]) -> Evaluate:
+    """The last day of the month of a moment."""
+    to_moment = _to_moment(arguments[0].type)
+
+    def evaluate(value: int) -> int:
+        found = date_at(to_moment(value))
+        return to_moment(value) // DAY + monthrange(found.year, found.month)[1] - found.day
+
+    return evaluate
 
 
 def date(arguments: Sequence[Argument]) -> Evaluate:

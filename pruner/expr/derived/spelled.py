@@ -43,6 +43,33 @@ _ALIKE: Final[Mapping[str, str]] = {
     "modulo": "modulo",
     "join": "join",
     "date_trunc": "date_trunc",
+    "trim": "trim",
+    "ltrim": "ltrim",
+    "rtrim": "rtrim",
+    "reverse": "reverse",
+    "replace": "replace",
+    "translate": "translate",
+    "split_part": "split_part",
+    "lpad": "lpad",
+    "rpad": "rpad",
+    "md5": "md5",
+    "str_position": "position",
+    "strpos": "position",
+    "instr": "position",
+    "coalesce": "coalesce",
+    "nullif": "nullif",
+    "greatest": "greatest",
+    "least": "least",
+    "sign": "sign",
+    "floor": "floor",
+    "ceil": "ceil",
+    "ceiling": "ceil",
+    "trunc": "trunc",
+    "sqrt": "sqrt",
+    "last_day": "last day",
+    "ascii": "ascii",
+    "bit_length": "bits",
+    "right": "right",
 }
 """Names that mean the same in the decoders of every engine."""
 
@@ -58,8 +85,13 @@ _OWN: Final[Mapping[str, Mapping[str, str]]] = {
         "||": "join",
         "%": "modulo",
         "mod": "modulo",
+        "isoyear": "year of week",
+        "strlen": "bytes",
+        "hex": "hex",
     },
     SPARK: {
+        "octet_length": "bytes",
+        "hex": "hex",
         "day_of_week": "day of week, Sunday 1",
         "dayofweek": "day of week, Sunday 1",
         "weekday": "day of week, Monday 0",
@@ -68,6 +100,10 @@ _OWN: Final[Mapping[str, Mapping[str, str]]] = {
         "dayofweek_iso": "day of week, Monday 1",
         "day_of_week": "day of week, Monday 1",
         "dow": "day of week, Monday 1",
+        "year_of_week": "year of week",
+        "yow": "year of week",
+        "last_day_of_month": "last day",
+        "truncate": "trunc",
     },
 }
 
@@ -92,6 +128,7 @@ _PARTS: Final = frozenset(
         "week",
         "isodow",
         "dow",
+        "yearofweek",
     }
 )
 """Parts of `date_part` that are whole numbers in DuckDB and Trino; in Spark a second has its fraction."""
@@ -111,6 +148,8 @@ def named(call: Call, dialect: str | None) -> Call | str:
         return _pattern(call, dialect)
     if name in ("date_part", "datepart", "extract"):
         return _part(call, dialect)
+    if name in ("sha2", "sha256"):
+        return _sha(call, dialect)
     if name == "left":
         return _left(call)
     if name in ("substring", "substr"):
@@ -137,11 +176,26 @@ def _pattern(call: Call, dialect: str) -> Call | str:
 def _part(call: Call, dialect: str) -> Call | str:
     match call.arguments:
         case (Literal(value=str(part)), operand) if part.lower() in _PARTS:
+            if part.lower() == "yearofweek":
+                return (
+                    Call("year of week", (operand,)) if dialect == SPARK else f"the part {part} of a moment"
+                )
             if dialect == SPARK and part.lower() in ("second", "dow"):
                 return f"the part {part} of a moment"
             return named(Call(part.lower(), (operand,)), dialect)
         case _:
             return "a part of a moment that is not in the registry of functions that indexes may be over"
+
+
+def _sha(call: Call, dialect: str) -> Call | str:
+    """The digest of 256 bits, which Spark's function makes of a constant 256 or 0."""
+    match call.function, call.arguments:
+        case "sha2", (operand, Literal(value=256)) if dialect in (DUCKDB, SPARK):
+            return Call("sha256", (operand,))
+        case "sha256", (operand,) if dialect == DUCKDB:
+            return Call("sha256", (operand,))
+        case _:
+            return "a digest of another length, or of bytes"
 
 
 def _joined(arguments: tuple[Expr, ...]) -> Call | str:

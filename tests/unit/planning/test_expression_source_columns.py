@@ -143,10 +143,10 @@ def test_files_outside_the_domain_stay(daily: pruner.Table, tmp_path: Path) -> N
 EXPRESSIONS = {
     "s": ("ts_s::DATE", "strftime(ts_s, '%Y-%m-%d %H')"),
     "ms": ("date_trunc('month', ts_ms)", "strftime(ts_ms, '%Y/%m')"),
-    "us": ("ts_us::DATE", "year(ts_us)", "date_trunc('hour', ts_us)"),
+    "us": ("ts_us::DATE", "year(ts_us)", "date_trunc('hour', ts_us)", "last_day(ts_us)"),
     "ns": ("ts_ns::DATE", "date_trunc('minute', ts_ns)"),
     "instant": ("inst::DATE", "date_trunc('quarter', inst)"),
-    "date": ("year(d)", "strftime(d, '%Y-%m')"),
+    "date": ("year(d)", "strftime(d, '%Y-%m')", "isoyear(d)"),
     "integer": ("n * 3 - 7", "m + 5"),
     "text": ("left(s, 2)", "left(left(s, 3), 1)"),
 }
