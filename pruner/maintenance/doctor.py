@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from pruner.errors import PrunerError, first_line
+from pruner.maintenance.uncovered import REASONS, REFUSED
 from pruner.planning.pinned import DISABLED_VARIABLE
 from pruner.storage.files import open_for_arrow
 
@@ -188,12 +189,13 @@ def _index(index: IndexStatus) -> Finding:
         return Finding(probe, Level.FAILURE, index.note or "plans cannot use it: drop it and create it anew")
     covered = f"{index.using} covers {index.covered:,} of {_slices(index.coverable)}"
     refused = sum(index.refused.values())
+    others = {why: count for why, count in index.uncovered.items() if why != REFUSED}
+    if others:
+        why = ", ".join(f"{count:,} {REASONS[each]}" for each, count in others.items())
+        found = f"{covered}; the others stay in every plan: {why}"
+        return Finding(probe, Level.WARNING, found, "run pruner refresh")
     if index.where is not None:
         return Finding(probe, Level.OK, f"{covered}, in partitions with {index.where} alone")
-    if index.covered + refused < index.coverable:
-        return Finding(
-            probe, Level.WARNING, f"{covered}; the others stay in every plan", "run pruner refresh"
-        )
     if refused:
         why = "; ".join(index.refused)
         return Finding(

@@ -68,7 +68,7 @@ _BY_WORDS = (
 _BY_STATUS = {
     "400": "the store does not understand the request: check the region and the credentials",
     "401": "the store does not accept these credentials: check them",
-    "403": "the store refuses: check the credentials, and what they may do",
+    "403": "check the credentials, and what they may do",
     "429": _BUSY,
     "503": _BUSY,
 }

@@ -44,7 +44,7 @@ def test_an_answer_without_a_body_is_told_by_its_status() -> None:
     with serve() as (options, server):
         server.failure = 403, "AccessDenied"
         with pytest.raises(
-            StorageError, match="the store refuses: check the credentials, and what they may do"
+            StorageError, match="the store refuses to look up .*: check the credentials, and what they may do"
         ):
             open_store("s3://bucket/x", options).info("a")
 
