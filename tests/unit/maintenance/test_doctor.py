@@ -56,7 +56,9 @@ def test_slices_that_came_since_the_build(table: Table, tmp_path: Path) -> None:
     os.utime(tmp_path / "t" / "new.parquet", (1_600_000_000, 1_600_000_000))
     (finding,) = found(table.diagnose(), "index stats")
     assert (finding.level, finding.remedy) == (Level.WARNING, "run pruner refresh")
-    assert finding.found == "column_stats covers 3 of 4 slices; the others stay in every plan: 1 not indexed yet"
+    assert (
+        finding.found == "column_stats covers 3 of 4 slices; the others stay in every plan: 1 not indexed yet"
+    )
 
 
 def test_a_file_that_is_no_parquet(table: Table, tmp_path: Path) -> None:
