@@ -9,7 +9,7 @@ import numpy as np
 
 from pruner.arrow import first_value
 from pruner.errors import FormatError
-from pruner.indexes.record_index.packing import hashes_of, layout_of, numbers
+from pruner.indexes.record_index.packing import hashes_of, layout_of, numbers, stored_numbers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -118,14 +118,15 @@ class SegmentKeys:
         start = held.searchsorted(hashes)
         if not (held.take(start, mode="clip") == hashes).any():
             return None
-        rows = numbers(data[len(pages) :], layout.row_bytes)
-        if len(rows) and rows.max() >= len(self._slice_of):
-            raise FormatError("a record index names slices that it is not about: create it anew")
+        rows = stored_numbers(data[len(pages) :], layout.row_bytes)
         counts = held.searchsorted(hashes, side="right") - start
         which = np.repeat(np.arange(len(hashes)), counts)
         before = np.cumsum(counts) - counts
         at = np.repeat(start - before, counts) + np.arange(len(which))
-        slices = self._slice_of[rows[at]]
+        found = rows[at].astype(np.int64)
+        if found.max(initial=0) >= len(self._slice_of):
+            raise FormatError("a record index names slices that it is not about: create it anew")
+        slices = self._slice_of[found]
         places = np.array(pages)[at // layout.page_keys] * layout.page_keys + at % layout.page_keys
         counted = slices >= 0
         return Hits(which[counted], slices[counted], places[counted])

@@ -86,8 +86,13 @@ def layout_of(fences: bytes) -> Layout:
 
 def numbers(data: Sequence[Any], width: int) -> Integers:
     """The numbers of some parts of a section, one part behind the other."""
-    parts = [np.frombuffer(part, _UNSIGNED[width]) for part in data]
-    return np.concatenate([np.empty(0, np.int64), *parts]).astype(np.int64)
+    return stored_numbers(data, width).astype(np.int64)
+
+
+def stored_numbers(data: Sequence[Any], width: int) -> NDArray[Any]:
+    """The same as unsigned numbers of their width, which takes an eighth of the memory of many parts."""
+    kind = _UNSIGNED[width]
+    return np.concatenate([np.empty(0, kind), *(np.frombuffer(part, kind) for part in data)])
 
 
 def hashes_of(data: Sequence[Any]) -> Hashes:
