@@ -30,7 +30,7 @@ from pruner.expr.types import is_instant, timestamp
 
 
 def _is_unit(argument: Argument) -> bool:
-    return argument.constant in ("year", "quarter", "month", "day", "hour", "minute", "second")
+    return argument.constant in ("year", "quarter", "month", "week", "day", "hour", "minute", "second")
 
 
 def _same_clock(arguments: Sequence[Argument]) -> pa.DataType:
@@ -93,6 +93,7 @@ MOMENT_ROWS: Final = (
         "year of week",
         "isoyear({0})",
         duckdb="isoyear(ts)",
+        spark="extract(YEAROFWEEK FROM ts)",
         rises=rising.year_of_week,
     ),
     Function(
@@ -102,7 +103,7 @@ MOMENT_ROWS: Final = (
         sql="last_day({0})",
         domain=MOMENTS,
         values=YEARS,
-        compared={DUCKDB: "last_day(ts)"},
+        compared={DUCKDB: "last_day(ts)", SPARK: "last_day(ts)"},
         reads_clock=True,
         rises=rising.last_day,
         in_order="always",

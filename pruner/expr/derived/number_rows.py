@@ -79,7 +79,7 @@ def _of_two(name: str) -> Function:
         written=f"{name}({{0}}, {{1}})",
         domain=BOTH_KNOWN,
         values="integers, none of them NULL",
-        compared={DUCKDB: f"{name}(a, b)"},
+        compared={DUCKDB: f"{name}(a, b)", SPARK: f"{name}(a, b)"},
     )
 
 
@@ -92,7 +92,7 @@ def _about_null(name: str) -> Function:
         written=f"{name}({{0}}, {{1}})",
         domain=ANYWHERE,
         values="integers and a constant",
-        compared={DUCKDB: f"{name}(a, 0)"},
+        compared={DUCKDB: f"{name}(a, 0)", SPARK: f"{name}(a, 0)"},
     )
 
 
@@ -158,5 +158,5 @@ NUMBER_ROWS: Final = (
     _of_double("floor", ANYWHERE, "double", duckdb="floor(x)"),
     _of_double("ceil", ANYWHERE, "double", duckdb="ceil(x)"),
     _of_double("trunc", ANYWHERE, "double", duckdb="trunc(x)"),
-    _of_double("sqrt", "{0} >= 0", "double from 0 on", duckdb="sqrt(x)"),
+    _of_double("sqrt", "{0} >= 0", "double from 0 on", duckdb="sqrt(x)", spark="sqrt(x)"),
 )

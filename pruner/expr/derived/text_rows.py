@@ -59,10 +59,12 @@ _PLAIN: Final = "ASCII without control characters"
 _PADDED: Final = "ASCII; a length from 1 on"
 
 _SHAPED: Final = (
-    _of_text("trim", "trim({0})", domain=PRINTABLE, values=_PLAIN, duckdb="trim(s)"),
-    _of_text("ltrim", "ltrim({0})", domain=PRINTABLE, values=_PLAIN, duckdb="ltrim(s)"),
-    _of_text("rtrim", "rtrim({0})", domain=PRINTABLE, values=_PLAIN, duckdb="rtrim(s)"),
-    _of_text("reverse", "reverse({0})", domain=PRINTABLE, values=_PLAIN, duckdb="reverse(s)"),
+    _of_text("trim", "trim({0})", domain=PRINTABLE, values=_PLAIN, duckdb="trim(s)", spark="trim(s)"),
+    _of_text("ltrim", "ltrim({0})", domain=PRINTABLE, values=_PLAIN, duckdb="ltrim(s)", spark="ltrim(s)"),
+    _of_text("rtrim", "rtrim({0})", domain=PRINTABLE, values=_PLAIN, duckdb="rtrim(s)", spark="rtrim(s)"),
+    _of_text(
+        "reverse", "reverse({0})", domain=PRINTABLE, values=_PLAIN, duckdb="reverse(s)", spark="reverse(s)"
+    ),
     _of_text(
         "replace",
         "replace({0}, {1}, {2})",
@@ -71,6 +73,7 @@ _SHAPED: Final = (
         domain=ANYWHERE,
         values="text; what is replaced is not empty",
         duckdb="replace(s, 'a', 'b')",
+        spark="replace(s, 'a', 'b')",
     ),
     _of_text(
         "translate",
@@ -79,6 +82,7 @@ _SHAPED: Final = (
         is_constant_text,
         values="ASCII; no letter is replaced twice",
         duckdb="translate(s, 'ab', 'cd')",
+        spark="translate(s, 'ab', 'cd')",
     ),
     _of_text(
         "split_part",
@@ -88,13 +92,32 @@ _SHAPED: Final = (
         domain=f"{ASCII} AND len(string_split({{0}}, {{1}})) >= {{2}}",
         values="ASCII with as many parts",
         duckdb="split_part(s, ',', 2)",
+        spark="split_part(s, ',', 2)",
     ),
-    _of_text("right", "right({0}, {1})", is_count, values=_PADDED, duckdb="right(s, 3)"),
-    _of_text("lpad", "lpad({0}, {1}, {2})", is_count, is_full_text, values=_PADDED, duckdb="lpad(s, 9, '0')"),
-    _of_text("rpad", "rpad({0}, {1}, {2})", is_count, is_full_text, values=_PADDED, duckdb="rpad(s, 9, '0')"),
-    _of_text("md5", "md5({0})", domain=ANYWHERE, values="text", duckdb="md5(s)"),
-    _of_text("sha256", "sha256({0})", domain=ANYWHERE, values="text", duckdb="sha256(s)"),
-    _of_text("hex", "hex({0})", domain=ANYWHERE, values="text", duckdb="hex(s)"),
+    _of_text("right", "right({0}, {1})", is_count, values=_PADDED, duckdb="right(s, 3)", spark="right(s, 3)"),
+    _of_text(
+        "lpad",
+        "lpad({0}, {1}, {2})",
+        is_count,
+        is_full_text,
+        values=_PADDED,
+        duckdb="lpad(s, 9, '0')",
+        spark="lpad(s, 9, '0')",
+    ),
+    _of_text(
+        "rpad",
+        "rpad({0}, {1}, {2})",
+        is_count,
+        is_full_text,
+        values=_PADDED,
+        duckdb="rpad(s, 9, '0')",
+        spark="rpad(s, 9, '0')",
+    ),
+    _of_text("md5", "md5({0})", domain=ANYWHERE, values="text", duckdb="md5(s)", spark="md5(s)"),
+    _of_text(
+        "sha256", "sha256({0})", domain=ANYWHERE, values="text", duckdb="sha256(s)", spark="sha2(s, 256)"
+    ),
+    _of_text("hex", "hex({0})", domain=ANYWHERE, values="text", duckdb="hex(s)", spark="hex(s)"),
     _counted(
         "position",
         "instr({0}, {1})",
@@ -102,15 +125,19 @@ _SHAPED: Final = (
         domain=ASCII,
         values="ASCII",
         duckdb="instr(s, 'a')",
+        spark="instr(s, 'a')",
     ),
-    _counted("ascii", "ascii({0})", domain=ASCII, values="ASCII", duckdb="ascii(s)"),
-    _counted("bytes", "strlen({0})", domain=ANYWHERE, values="text", duckdb="strlen(s)"),
+    _counted("ascii", "ascii({0})", domain=ASCII, values="ASCII", duckdb="ascii(s)", spark="ascii(s)"),
+    _counted(
+        "bytes", "strlen({0})", domain=ANYWHERE, values="text", duckdb="strlen(s)", spark="octet_length(s)"
+    ),
     _counted(
         "bits",
         "bit_length({0})",
         domain=ANYWHERE,
         values="text",
         duckdb="bit_length(s)",
+        spark="bit_length(s)",
     ),
     _counted(
         "integer",
@@ -118,6 +145,7 @@ _SHAPED: Final = (
         domain="regexp_full_match({0}, '0|-?[1-9][0-9]{{0,17}}')",
         values="text of digits, without zeros or signs that are not needed",
         duckdb="s::BIGINT",
+        spark="bigint(s)",
     ),
     _of_text(
         "coalesce",
@@ -126,6 +154,7 @@ _SHAPED: Final = (
         domain=ANYWHERE,
         values="text and a constant",
         duckdb="coalesce(s, 'x')",
+        spark="coalesce(s, 'x')",
     ),
     _of_text(
         "nullif",
@@ -134,6 +163,7 @@ _SHAPED: Final = (
         domain=ANYWHERE,
         values="text and a constant",
         duckdb="nullif(s, '')",
+        spark="nullif(s, '')",
     ),
 )
 
