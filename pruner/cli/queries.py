@@ -21,7 +21,6 @@ from pruner.cli.options import (
 from pruner.cli.output import megabytes, print_columns, print_json, printable, write_line
 from pruner.cli.rows import write_csv, write_parquet
 from pruner.errors import PredicateError, PrunerError
-from pruner.expr.derived.in_queries import with_expressions
 from pruner.maintenance.expressions import fields_by_name
 
 if TYPE_CHECKING:
@@ -107,6 +106,8 @@ def query(
 
 def _run(connection: QueryConnection, select: str, tables: Iterable[Table]) -> None:
     """Run a query; where DuckDB misses a column, the names of indexes are taken for their expressions."""
+    from pruner.expr.derived.in_queries import with_expressions  # slow, and --help does without
+
     try:
         eval(_RUN, {"__connection": connection, "__statement": select})
     except Exception as error:
