@@ -21,7 +21,6 @@ from pruner.cli.options import (
 from pruner.cli.output import megabytes, print_columns, print_json, printable, write_line
 from pruner.cli.rows import write_csv, write_parquet
 from pruner.errors import PredicateError, PrunerError
-from pruner.maintenance.expressions import fields_by_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -119,6 +118,8 @@ def _run(connection: QueryConnection, select: str, tables: Iterable[Table]) -> N
 
 def _indexes(tables: Iterable[Table]) -> dict[str, Field]:
     """The indexes over expressions that one of the tables alone has by their name."""
+    from pruner.maintenance.expressions import fields_by_name  # slow, too
+
     named = [each for table in tables for each in fields_by_name(table.indexes(), table.schema)]
     times = Counter(name for name, _ in named)
     return {name: field for name, field in named if times[name] == 1}
