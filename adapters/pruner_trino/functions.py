@@ -38,6 +38,9 @@ _PARTS: Final = {
     "day_of_year": "day_of_year",
     "doy": "day_of_year",
     "week_of_year": "week",
+    "year_of_week": "year_of_week",
+    "yow": "year_of_week",
+    "last_day_of_month": "last_day_of_month",
 }
 _TEXTS: Final = {
     "lower": "lower",
@@ -45,6 +48,8 @@ _TEXTS: Final = {
     "substring": "left",
     "substr": "left",
     "length": "length",
+    **{name: name for name in ("trim", "ltrim", "rtrim", "reverse", "replace", "translate", "split_part")},
+    **{name: name for name in ("lpad", "rpad", "strpos")},
 }
 _STEPS: Final = {
     "second": Interval(nanoseconds=1_000_000_000),
@@ -56,6 +61,8 @@ _STEPS: Final = {
     "quarter": Interval(months=3),
     "year": Interval(months=12),
 }
+_NUMBERS: Final = frozenset({"sign", "greatest", "least"})
+_DOUBLES: Final = frozenset({"floor", "ceil", "ceiling", "truncate", "sqrt"})
 _KEPT: Final = frozenset({"$coalesce", "$nullif"})
 """Functions that keep their names in the expression form."""
 
@@ -65,6 +72,8 @@ NAMES: Final = frozenset(
         *_PARTS,
         *_TEXTS,
         *_KEPT,
+        *_NUMBERS,
+        *_DOUBLES,
         "concat",
         "date_format",
         "date_trunc",
@@ -93,6 +102,10 @@ def function(name: str, parts: Sequence[Part], kind: TrinoType | None) -> Part:
             whole = kinds <= _INTEGERS or (kinds == {"double"} and name in _OF_DOUBLES)
             _require(whole, "arithmetic on something else than integers and doubles")
             return _made(_ARITHMETIC[name], arguments, kind)
+        case _ if name in _NUMBERS or name in _DOUBLES:
+            wanted = _INTEGERS if name in _NUMBERS else frozenset({"double"})
+            _require({part.known.name for part in parts} <= wanted, "numbers of another kind")
+            return _made(name, arguments, kind)
         case _ if name in _PARTS:
             _require(types <= _MOMENTS, "a part of something that is no date or timestamp")
             return _made(_PARTS[name], arguments, kind)

@@ -232,6 +232,8 @@ class _Builder:
             return self._applied("date", [value])
         if is_string(target) and types.is_signed_integer(source):
             return self._applied("text", [value])
+        if is_string(target) and types.is_date(source):
+            return self._applied("format", [value, _constant(Literal("%Y-%m-%d", pa.string()))])
         if types.is_int64(target) and is_string(source):
             return self._applied("integer", [value])
         if types.is_float64(target) and types.is_signed_integer(source):

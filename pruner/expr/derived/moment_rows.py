@@ -94,6 +94,7 @@ MOMENT_ROWS: Final = (
         "isoyear({0})",
         duckdb="isoyear(ts)",
         spark="extract(YEAROFWEEK FROM ts)",
+        trino="year_of_week(ts)",
         rises=rising.year_of_week,
     ),
     Function(
@@ -103,7 +104,7 @@ MOMENT_ROWS: Final = (
         sql="last_day({0})",
         domain=MOMENTS,
         values=YEARS,
-        compared={DUCKDB: "last_day(ts)", SPARK: "last_day(ts)"},
+        compared={DUCKDB: "last_day(ts)", SPARK: "last_day(ts)", TRINO: "last_day_of_month(ts)"},
         reads_clock=True,
         rises=rising.last_day,
         in_order="always",

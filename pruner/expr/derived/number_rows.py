@@ -79,7 +79,7 @@ def _of_two(name: str) -> Function:
         written=f"{name}({{0}}, {{1}})",
         domain=BOTH_KNOWN,
         values="integers, none of them NULL",
-        compared={DUCKDB: f"{name}(a, b)", SPARK: f"{name}(a, b)"},
+        compared=everywhere(f"{name}(a, b)"),
     )
 
 
@@ -92,7 +92,7 @@ def _about_null(name: str) -> Function:
         written=f"{name}({{0}}, {{1}})",
         domain=ANYWHERE,
         values="integers and a constant",
-        compared={DUCKDB: f"{name}(a, 0)", SPARK: f"{name}(a, 0)"},
+        compared=everywhere(f"{name}(a, 0)"),
     )
 
 
@@ -149,14 +149,14 @@ NUMBER_ROWS: Final = (
         written="sign({0})",
         domain=ANYWHERE,
         values="integers",
-        compared={DUCKDB: "sign(a)"},
+        compared={DUCKDB: "sign(a)", TRINO: "sign(a)"},
     ),
     _of_two("greatest"),
     _of_two("least"),
     _about_null("coalesce"),
     _about_null("nullif"),
-    _of_double("floor", ANYWHERE, "double", duckdb="floor(x)"),
-    _of_double("ceil", ANYWHERE, "double", duckdb="ceil(x)"),
-    _of_double("trunc", ANYWHERE, "double", duckdb="trunc(x)"),
-    _of_double("sqrt", "{0} >= 0", "double from 0 on", duckdb="sqrt(x)", spark="sqrt(x)"),
+    _of_double("floor", ANYWHERE, "double", duckdb="floor(x)", trino="floor(x)"),
+    _of_double("ceil", ANYWHERE, "double", duckdb="ceil(x)", trino="ceil(x)"),
+    _of_double("trunc", ANYWHERE, "double", duckdb="trunc(x)", trino="truncate(x)"),
+    _of_double("sqrt", "{0} >= 0", "double from 0 on", **everywhere("sqrt(x)")),
 )

@@ -59,12 +59,10 @@ _PLAIN: Final = "ASCII without control characters"
 _PADDED: Final = "ASCII; a length from 1 on"
 
 _SHAPED: Final = (
-    _of_text("trim", "trim({0})", domain=PRINTABLE, values=_PLAIN, duckdb="trim(s)", spark="trim(s)"),
-    _of_text("ltrim", "ltrim({0})", domain=PRINTABLE, values=_PLAIN, duckdb="ltrim(s)", spark="ltrim(s)"),
-    _of_text("rtrim", "rtrim({0})", domain=PRINTABLE, values=_PLAIN, duckdb="rtrim(s)", spark="rtrim(s)"),
-    _of_text(
-        "reverse", "reverse({0})", domain=PRINTABLE, values=_PLAIN, duckdb="reverse(s)", spark="reverse(s)"
-    ),
+    _of_text("trim", "trim({0})", domain=PRINTABLE, values=_PLAIN, **everywhere("trim(s)")),
+    _of_text("ltrim", "ltrim({0})", domain=PRINTABLE, values=_PLAIN, **everywhere("ltrim(s)")),
+    _of_text("rtrim", "rtrim({0})", domain=PRINTABLE, values=_PLAIN, **everywhere("rtrim(s)")),
+    _of_text("reverse", "reverse({0})", domain=PRINTABLE, values=_PLAIN, **everywhere("reverse(s)")),
     _of_text(
         "replace",
         "replace({0}, {1}, {2})",
@@ -72,8 +70,7 @@ _SHAPED: Final = (
         is_constant_text,
         domain=ANYWHERE,
         values="text; what is replaced is not empty",
-        duckdb="replace(s, 'a', 'b')",
-        spark="replace(s, 'a', 'b')",
+        **everywhere("replace(s, 'a', 'b')"),
     ),
     _of_text(
         "translate",
@@ -81,8 +78,7 @@ _SHAPED: Final = (
         is_set_of_letters,
         is_constant_text,
         values="ASCII; no letter is replaced twice",
-        duckdb="translate(s, 'ab', 'cd')",
-        spark="translate(s, 'ab', 'cd')",
+        **everywhere("translate(s, 'ab', 'cd')"),
     ),
     _of_text(
         "split_part",
@@ -91,27 +87,14 @@ _SHAPED: Final = (
         is_count,
         domain=f"{ASCII} AND len(string_split({{0}}, {{1}})) >= {{2}}",
         values="ASCII with as many parts",
-        duckdb="split_part(s, ',', 2)",
-        spark="split_part(s, ',', 2)",
+        **everywhere("split_part(s, ',', 2)"),
     ),
     _of_text("right", "right({0}, {1})", is_count, values=_PADDED, duckdb="right(s, 3)", spark="right(s, 3)"),
     _of_text(
-        "lpad",
-        "lpad({0}, {1}, {2})",
-        is_count,
-        is_full_text,
-        values=_PADDED,
-        duckdb="lpad(s, 9, '0')",
-        spark="lpad(s, 9, '0')",
+        "lpad", "lpad({0}, {1}, {2})", is_count, is_full_text, values=_PADDED, **everywhere("lpad(s, 9, '0')")
     ),
     _of_text(
-        "rpad",
-        "rpad({0}, {1}, {2})",
-        is_count,
-        is_full_text,
-        values=_PADDED,
-        duckdb="rpad(s, 9, '0')",
-        spark="rpad(s, 9, '0')",
+        "rpad", "rpad({0}, {1}, {2})", is_count, is_full_text, values=_PADDED, **everywhere("rpad(s, 9, '0')")
     ),
     _of_text("md5", "md5({0})", domain=ANYWHERE, values="text", duckdb="md5(s)", spark="md5(s)"),
     _of_text(
@@ -126,6 +109,7 @@ _SHAPED: Final = (
         values="ASCII",
         duckdb="instr(s, 'a')",
         spark="instr(s, 'a')",
+        trino="strpos(s, 'a')",
     ),
     _counted("ascii", "ascii({0})", domain=ASCII, values="ASCII", duckdb="ascii(s)", spark="ascii(s)"),
     _counted(
@@ -146,6 +130,7 @@ _SHAPED: Final = (
         values="text of digits, without zeros or signs that are not needed",
         duckdb="s::BIGINT",
         spark="bigint(s)",
+        trino="CAST(s AS bigint)",
     ),
     _of_text(
         "coalesce",
@@ -153,8 +138,7 @@ _SHAPED: Final = (
         is_constant_text,
         domain=ANYWHERE,
         values="text and a constant",
-        duckdb="coalesce(s, 'x')",
-        spark="coalesce(s, 'x')",
+        **everywhere("coalesce(s, 'x')"),
     ),
     _of_text(
         "nullif",
@@ -162,8 +146,7 @@ _SHAPED: Final = (
         is_constant_text,
         domain=ANYWHERE,
         values="text and a constant",
-        duckdb="nullif(s, '')",
-        spark="nullif(s, '')",
+        **everywhere("nullif(s, '')"),
     ),
 )
 

@@ -27,6 +27,10 @@ INDEXES = {
     "loud": "upper(s)",
     "both": "s || '-x'",
     "start": "left(s, 2)",
+    "other": "replace(s, 'x', 'y')",
+    "least": "least(n, 20)",
+    "ceil": "ceil(x)",
+    "month_end": "last_day(ts)",
 }
 
 
@@ -76,6 +80,10 @@ ANSWERED = {
     '$equal(substr(s, bigint:1, bigint:2)->varchar, varchar:"07")': [7],
     '$or($equal(upper(s)->varchar, varchar:"07X"), $equal(hour(seen)->bigint, bigint:5))': [5, 7],
     "$is_null(upper(s)->varchar)": [],
+    '$equal(replace(s, varchar:"x", varchar:"y")->varchar, varchar:"07y")': [7],
+    "$equal(least(n, integer:20)->integer, integer:19)": [19],
+    '$equal(ceil(x)->double, double:"3.0")': [5, 6],
+    "$equal(last_day_of_month(ts)->date, date:19875)": [],
 }
 
 
