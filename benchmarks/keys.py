@@ -21,8 +21,8 @@ import pruner
 from pruner.expr.bound import CompareLeaf, Point
 from pruner.expr.nodes import Operator
 from pruner.expr.semantics import Semantics
-from pruner.indexes.bloom_filter.filters import blocks_for, filter_of
 from pruner.indexes.columns.canonical import hash_values
+from pruner.indexes.columns.split_blocks import blocks_for, filter_of
 from pruner.indexes.optional import ArrangingIndexType, RecordPart, SelectiveIndexType
 from pruner.indexes.registry import index_type
 from pruner.maintenance.compaction import MERGED_SLICES

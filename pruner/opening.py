@@ -27,6 +27,7 @@ def open_places(
     files: str | None = None,
     index_memory: int = INDEX_MEMORY,
     hudi_indexes: bool = True,
+    file_filters: bool = True,
 ) -> Table:
     """Open a table of Hudi or Parquet files by its place alone, whatever `pruner.toml` says of it.
 
@@ -38,6 +39,7 @@ def open_places(
         files: "immutable" where no file ever changes in place.
         index_memory: bytes of index records that are held at most, and read for one predicate from one index.
         hudi_indexes: whether the indexes of Hudi's own metadata table are used.
+        file_filters: whether the Bloom filters that writers put into Parquet files are asked.
 
     Raises:
         TableError: there is no such path, it is not a table, or its format is not supported.
@@ -48,4 +50,5 @@ def open_places(
     source = open_table_source(roots, options, immutable=files is not None)
     place = index_uri or source.root.rstrip("/") + METADATA_SUFFIX
     metadata = MetadataTable(open_store(place, options))
-    return Table(source, metadata, place, max_staleness, index_memory, hudi_indexes=hudi_indexes)
+    used = {"hudi_indexes": hudi_indexes, "file_filters": file_filters}
+    return Table(source, metadata, place, max_staleness, index_memory, **used)

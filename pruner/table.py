@@ -54,11 +54,13 @@ class Table:
         index_memory: int = INDEX_MEMORY,
         *,
         hudi_indexes: bool = True,
+        file_filters: bool = True,
     ) -> None:
         self._source = source
         self._metadata = metadata
         self._segments = SegmentCache(lambda: metadata, index_memory)
-        self._views = Views(source, metadata, self._segments, max_staleness, own_indexes=hudi_indexes)
+        used = {"own_indexes": hudi_indexes, "file_filters": file_filters}
+        self._views = Views(source, metadata, self._segments, max_staleness, **used)
         self.index_uri = index_uri
 
     def __repr__(self) -> str:

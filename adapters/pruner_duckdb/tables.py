@@ -34,6 +34,7 @@ _OPTIONS = frozenset(
         "files",
         "index_memory",
         "hudi_indexes",
+        "file_filters",
         "as_of",
         "read_optimized",
     ]

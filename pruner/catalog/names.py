@@ -35,6 +35,7 @@ def settings_given(
     files: str | None = None,
     index_memory: int | None = None,
     hudi_indexes: bool | None = None,
+    file_filters: bool | None = None,
 ) -> TableSettings:
     """Return how to open a table that a program names by its name, place or places; see `open_table`.
 
@@ -54,6 +55,8 @@ def settings_given(
         settings = replace(settings, max_staleness=checked_seconds(max_staleness, "max_staleness"))
     if hudi_indexes is not None:
         settings = replace(settings, hudi_indexes=hudi_indexes)
+    if file_filters is not None:
+        settings = replace(settings, file_filters=file_filters)
     return settings if index_memory is None else replace(settings, index_memory=index_memory)
 
 
@@ -75,6 +78,7 @@ def open_table(
     files: str | None = None,
     index_memory: int | None = None,
     hudi_indexes: bool | None = None,
+    file_filters: bool | None = None,
 ) -> Table:
     """Open a table of Hudi or Parquet files; the format is detected.
 
@@ -91,6 +95,7 @@ def open_table(
         index_memory: bytes of index records that are held at most, and that are read of one index for one
             predicate; 256 MiB unless given (docs/bitmap.md).
         hudi_indexes: False leaves the indexes of Hudi's own metadata table alone (docs/hudi-indexes.md).
+        file_filters: False leaves the Bloom filters in Parquet files alone (docs/bloom_filter.md).
 
     Raises:
         TableError: there is no such name or path, it is not a table, or its format is not supported.
@@ -105,6 +110,7 @@ def open_table(
         files=files,
         index_memory=index_memory,
         hudi_indexes=hudi_indexes,
+        file_filters=file_filters,
     ).open()
 
 
@@ -133,6 +139,7 @@ def open_given(value: TableLike, where: str) -> Table:
                 files=options.files,
                 index_memory=options.index_memory if "index_memory" in value else None,
                 hudi_indexes=options.hudi_indexes if "hudi_indexes" in value else None,
+                file_filters=options.file_filters if "file_filters" in value else None,
             )
         case Sequence():
             return open_table(value)

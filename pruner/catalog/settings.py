@@ -22,6 +22,7 @@ TABLE_KEYS = (
     "files",
     "index_memory",
     "hudi_indexes",
+    "file_filters",
 )
 """Keys of a `[tables.<name>]` section."""
 
@@ -39,8 +40,8 @@ class TableSettings:
 
     `name` is None for a table that was given by its place. `max_staleness` is in seconds, `index_memory` in bytes.
     `files` is `IMMUTABLE` where somebody promises that, else None. `hudi_indexes` says whether those that Hudi keeps
-    itself are used. Storage options are left out of the repr because
-    they can hold secrets.
+    itself are used, `file_filters` whether the Bloom filters in Parquet files are. Storage options are left out of the
+    repr because they can hold secrets.
     """
 
     uris: tuple[str, ...]
@@ -52,6 +53,7 @@ class TableSettings:
     files: str | None = None
     index_memory: int = INDEX_MEMORY
     hudi_indexes: bool = True
+    file_filters: bool = True
 
     def open(self) -> Table:
         """Open the table: see `pruner.open_table`."""
@@ -65,6 +67,7 @@ class TableSettings:
             files=self.files,
             index_memory=self.index_memory,
             hudi_indexes=self.hudi_indexes,
+            file_filters=self.file_filters,
         )
 
 
@@ -110,6 +113,7 @@ def settings_of(entry: Mapping[str, Any], where: str) -> TableSettings:
         files=checked_files(entry.get("files"), f"{where}.files"),
         index_memory=_bytes(entry.get("index_memory", INDEX_MEMORY), f"{where}.index_memory"),
         hudi_indexes=_flag(entry.get("hudi_indexes", True), f"{where}.hudi_indexes"),
+        file_filters=_flag(entry.get("file_filters", True), f"{where}.file_filters"),
     )
 
 

@@ -125,6 +125,11 @@ class Footer:
         """What the footer says of a leaf column, one entry for each row group."""
         return [_chunk(group, leaf) for group in self._groups]
 
+    def filter_offsets(self, leaf: LeafColumn) -> Sequence[int | None]:
+        """Where the Bloom filter of a leaf column begins in the file, for each row group; None where it has none."""
+        columns: Any = (group.column(leaf.position) for group in self._groups)
+        return [column.bloom_filter_offset for column in columns]
+
 
 def _chunk(group: Any, leaf: LeafColumn) -> ChunkStatistics:
     column = group.column(leaf.position)

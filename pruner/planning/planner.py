@@ -14,6 +14,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from pruner.evidence.file_filters import NAME as FILE_FILTERS
+from pruner.evidence.file_filters import USING as FILE_FILTERS_USING
+from pruner.evidence.file_filters import conjunct_leaves
 from pruner.evidence.focus import Focus
 from pruner.expr.bind import conjuncts
 from pruner.expr.bound import BoundAnd, BoundIsNull, BoundNot, BoundOr, Unknown
@@ -36,6 +39,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from pruner.evidence.file_filters import FileFilters
     from pruner.evidence.focus import KnowsFields
     from pruner.evidence.snapshot import IndexCost
     from pruner.expr.bound import BoundExpr, Leaf
@@ -105,6 +109,7 @@ class Planner:
         usage: Usage | None = None,
         cost: Callable[[str], IndexCost | None] = lambda _: None,
         implied: Callable[[BoundExpr, Semantics], Leaf | None] = lambda _, __: None,
+        filters: FileFilters | None = None,
     ) -> None:
         """Plan over a snapshot.
 
@@ -115,8 +120,10 @@ class Planner:
             usage: counts what indexes save.
             cost: says what an index costs, for reports.
             implied: says what else holds wherever a predicate is true, for which there is an index.
+            filters: the Bloom filters in the files; None where they are not to be asked.
         """
         self._implied = implied
+        self._filters = filters
         self._usage = usage or Usage()
         self.cost = cost
         self._snapshot = snapshot
@@ -151,6 +158,7 @@ class Planner:
         rows = RowLevel(self._snapshot, evidence, semantics, predicate)
         if answered and rows.can_narrow and progress.survivors.left:
             self._apply_rows(predicate, rows, progress)
+        self._apply_file_filters(predicate, evidence, semantics, progress)
         self._usage.add(progress.dropped)
         facts = PlanFacts(
             snapshot=self._snapshot,
@@ -249,13 +257,23 @@ class Planner:
     def _apply_rows(self, predicate: BoundExpr, rows: RowLevel, progress: _Progress) -> None:
         """Drop the slices in which no single row meets the whole predicate."""
         left = progress.survivors.ordinals()
-        keep = rows.narrow(left)
-        if progress.survivors.at is None:
-            keep, narrowed = np.ones(len(self._snapshot), np.bool_), keep
-            keep[left] = narrowed
+        keep = progress.survivors.spread(rows.narrow(left))
         answered = {source.index: f"{source.using} (rows)" for source in rows.sources.values()}
         progress.apply(predicate, keep, answered, int(np.count_nonzero(~rows.known(left))))
         progress.fallbacks.update(rows.notes)
+
+    def _apply_file_filters(
+        self, predicate: BoundExpr, evidence: Focus, semantics: Semantics, progress: _Progress
+    ) -> None:
+        """Ask the filters in the files that are left, where no index has told their values apart."""
+        for leaf in conjunct_leaves(predicate) if self._filters is not None else ():
+            known = (source for source in evidence.sources(leaf.field).usable if source.uncovered is None)
+            if any(each.counted is not None or each.rows(semantics) is not None for each in known):
+                continue
+            assert self._filters is not None
+            keep = self._filters.possible(leaf, semantics, progress.survivors.ordinals())
+            if keep is not None:
+                progress.apply(leaf, progress.survivors.spread(keep), {FILE_FILTERS: FILE_FILTERS_USING}, 0)
 
     def _every_row_matches(self, predicate: BoundExpr, evidence: Focus, semantics: Semantics) -> Mask:
         """Slices on which the predicate is proven neither false nor null; an empty slice counts as one."""

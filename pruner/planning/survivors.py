@@ -81,6 +81,14 @@ class Survivors:
             return self.at
         return np.arange(self.total) if self._mask is None else np.flatnonzero(self._mask)
 
+    def spread(self, wanted: Mask) -> Mask:
+        """What is wanted of those that are left, in the form that `keep` takes."""
+        if self.at is not None:
+            return wanted
+        spread = np.ones(self.total, np.bool_)
+        spread[self.ordinals()] = wanted
+        return spread
+
     def mask(self) -> Mask:
         """True for each slice that is left; the caller's to keep."""
         if self.at is None:

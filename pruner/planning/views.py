@@ -8,6 +8,7 @@ from threading import RLock
 from typing import TYPE_CHECKING
 
 from pruner.errors import FormatError, StorageError
+from pruner.evidence.file_filters import FileFilters
 from pruner.evidence.own import described, own_statistics
 from pruner.evidence.snapshot import SnapshotEvidence
 from pruner.expr.derived.indexed import ExpressionIndexes
@@ -41,6 +42,7 @@ class Views:
         max_staleness: float,
         *,
         own_indexes: bool = True,
+        file_filters: bool = True,
     ) -> None:
         """Take no view yet.
 
@@ -50,7 +52,9 @@ class Views:
             segments: its segments.
             max_staleness: age in seconds up to which a view may be used again without a look.
             own_indexes: whether the indexes that the table itself keeps are used.
+            file_filters: whether the Bloom filters in the files are asked.
         """
+        self._file_filters = file_filters
         self._own_indexes = own_indexes
         self._source = source
         self._metadata = metadata
@@ -128,7 +132,8 @@ class Views:
         evidence = SnapshotEvidence(snapshot, state, self._segments, own)
         implied = {} if own is None else {"implied": own.implied}
         options = self._source.storage_options
-        planner = Planner(snapshot, evidence, options, self.usage, evidence.cost, **implied)
+        filters = FileFilters(snapshot, options) if self._file_filters else None
+        planner = Planner(snapshot, evidence, options, self.usage, evidence.cost, filters=filters, **implied)
         definitions = () if state is None else state.definitions
         over = ((each.name, each.form) for each in definitions if each.form is not None)
         expressions = ExpressionIndexes(over, snapshot.schema)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -11,7 +12,7 @@ import pyarrow as pa
 from pruner.storage.opening import normalize_uri, open_store
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from _typeshed import WriteableBuffer
 
@@ -35,13 +36,37 @@ def open_for_arrow(uri: str, size: int | None, storage_options: Mapping[str, str
     place = normalize_uri(uri)
     if place.startswith("/"):
         return place
-    scheme, _, rest = place.partition("://")
-    bucket, _, path = rest.partition("/")
-    store = _store(f"{scheme}://{bucket}", tuple(sorted(storage_options.items())))
+    store, path = _store_of(place, storage_options)
     if size is None:
         info = store.info(path)
         size = info.size if info else 0
     return pa.PythonFile(_StoreFile(store, path, size), mode="r")
+
+
+def read_ranges(
+    uri: str, ranges: Sequence[tuple[int, int]], storage_options: Mapping[str, str]
+) -> list[bytes]:
+    """Read ranges (start, length) of a base file; what lies behind its end is missing from them.
+
+    Raises:
+        StorageError, OSError: it cannot be read.
+    """
+    place = normalize_uri(uri)
+    if not place.startswith("/"):
+        store, path = _store_of(place, storage_options)
+        return list(store.get_ranges(path, ranges))
+    descriptor = os.open(place, os.O_RDONLY)
+    try:
+        return [os.pread(descriptor, length, start) for start, length in ranges]
+    finally:
+        os.close(descriptor)
+
+
+def _store_of(place: str, storage_options: Mapping[str, str]) -> tuple[Store, str]:
+    """The store of an object, and the object's path there."""
+    scheme, _, rest = place.partition("://")
+    bucket, _, path = rest.partition("/")
+    return _store(f"{scheme}://{bucket}", tuple(sorted(storage_options.items()))), path
 
 
 @lru_cache(maxsize=64)

@@ -60,6 +60,18 @@ def read_schema(footer: bytes) -> SchemaBytes:
     return SchemaBytes(elements, end)
 
 
+def read_struct(data: bytes) -> tuple[Struct, int]:
+    """Return the struct with which some bytes begin, and where it ends.
+
+    Raises:
+        ThriftError: they do not begin with one.
+    """
+    try:
+        return _struct(data, 0, 0)
+    except IndexError:
+        raise ThriftError("the bytes end within a struct") from None
+
+
 def schema_only(footer: bytes, end: int) -> bytes:
     """Return a footer with the same version and schema and with nothing else; `end` is from `read_schema`."""
     return footer[:end] + _NO_ROWS

@@ -16,8 +16,8 @@ import pytest
 from numpy.typing import NDArray
 
 from pruner.arrow import arrow
-from pruner.indexes.bloom_filter.filters import WORDS, block_of, blocks_for, filter_of, masks_of
 from pruner.indexes.columns.canonical import hash_of, hash_values
+from pruner.indexes.columns.split_blocks import WORDS, block_of, blocks_for, filter_of, masks_of
 from pruner.indexes.optional import RecordPart
 from pruner.indexes.record_index.keys import SegmentKeys
 from pruner.indexes.record_index.packing import order_of, packed

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from pruner.indexes.bloom_filter.filters import BLOCK_BITS, BLOCK_BYTES, WORD_BITS, WORDS, bits_of, block_of
+from pruner.indexes.columns.split_blocks import BLOCK_BITS, BLOCK_BYTES, WORD_BITS, WORDS, bits_of, block_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

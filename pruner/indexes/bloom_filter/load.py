@@ -12,11 +12,11 @@ import numpy as np
 import pyarrow as pa
 
 from pruner.indexes.bloom_filter.bit_rows import BitRows
-from pruner.indexes.bloom_filter.filters import BLOCK_BYTES, WORDS
 from pruner.indexes.bloom_filter.look_up import StripedFilters, WholeFilters
 from pruner.indexes.bloom_filter.record import RECORD_SCHEMA
 from pruner.indexes.bloom_filter.stripes import MOST_STRIPES, blocks_of
 from pruner.indexes.columns.hashed import as_recorded, ints, placing, readable
+from pruner.indexes.columns.split_blocks import BLOCK_BYTES, WORDS
 from pruner.metadata.segments import SLICE_COLUMN
 
 if TYPE_CHECKING:

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pruner.indexes.bloom_filter.filters import WORDS, block_of, masks_of
 from pruner.indexes.bloom_filter.stripes import blocks_of, stripe_name, stripe_of, stripe_start
+from pruner.indexes.columns.split_blocks import WORDS, block_of, masks_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from pruner.indexes.bloom_filter.filters import blocks_for, filter_of
 from pruner.indexes.columns.canonical import hash_values
 from pruner.indexes.columns.hashed import COMMON_COLUMNS, one_row, record_values
+from pruner.indexes.columns.split_blocks import blocks_for, filter_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

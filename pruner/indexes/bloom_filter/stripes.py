@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import numpy as np
 import pyarrow as pa
 
-from pruner.indexes.bloom_filter.filters import BLOCK_BYTES
+from pruner.indexes.columns.split_blocks import BLOCK_BYTES
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -35,7 +35,17 @@ class SoughtValues:
         self._kind = kind_of(type_)
 
     def hashes(self, leaf: Leaf, outcome: Outcome, semantics: Semantics, most: int) -> Hashes | None:
-        """The hashes of all values with which a leaf can come to an outcome.
+        """The hashes of all values with which a leaf can come to an outcome; None as `values` does."""
+        values = self.values(leaf, outcome, semantics, most)
+        if values is None:
+            return None
+        found = dict.fromkeys(hash_of(value, self._type) for value in values)
+        return np.fromiter(found, np.uint64, len(found))
+
+    def values(
+        self, leaf: Leaf, outcome: Outcome, semantics: Semantics, most: int
+    ) -> list[StorageValue] | None:
+        """All values with which a leaf can come to an outcome, some perhaps twice.
 
         None where that is not known: the leaf asks something else, or for more than `most` values.
         """
@@ -44,15 +54,13 @@ class SoughtValues:
             return None
         if not is_answerable(leaf, self._type, self._serves, semantics):
             return None
-        found: dict[int, None] = {}
+        found: list[StorageValue] = []
         for point in points:
             values = self._values(point, semantics)
-            if values is None:
+            if values is None or len(found) + len(values) > most:
                 return None
-            found.update((hash_of(value, self._type), None) for value in values)
-            if len(found) > most:
-                return None
-        return np.fromiter(found, np.uint64, len(found))
+            found += values
+        return found
 
     def all_hashes(self, leaves: Sequence[Leaf], most: int) -> Hashes:
         """The hashes that some leaves can look for under any semantics, ascending; of leaves with too many none."""

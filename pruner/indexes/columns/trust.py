@@ -35,6 +35,15 @@ _TRUSTED: dict[str, tuple[int, int, int]] = {
 }
 """The first version of each writer whose minima, maxima and null counts are believed, floating point aside."""
 
+_TRUSTED_FILTERS: dict[str, tuple[int, int, int]] = {
+    "parquet-mr": (1, 12, 0),
+    "parquet-cpp-arrow": (26, 0, 0),
+    "parquet-rs": (53, 0, 0),
+    "duckdb": (1, 2, 0),
+}
+"""The first version of each writer whose Bloom filters are believed: what `tests/engines/test_file_filters.py` reads,
+back to the first release that writes them. Columns of 8 and 16 bits never are (datafusion#9779)."""
+
 _NEVER_SHORTENS = {"parquet-cpp-arrow"}
 """Writers that leave out a long string bound instead of cutting it."""
 
@@ -67,6 +76,12 @@ def footer_is_believed(created_by: str, leaf: LeafColumn) -> bool:
 
 _DOUBTED_UUIDS = {"duckdb"}
 """Writers that keep UUIDs as signed numbers in memory, some version of which may have ordered bounds so (trap S15)."""
+
+
+def filters_are_believed(created_by: str) -> bool:
+    """Tell whether the Bloom filters of a file may be asked."""
+    found = writer(created_by)
+    return found is not None and found[0] in _TRUSTED_FILTERS and found[1] >= _TRUSTED_FILTERS[found[0]]
 
 
 def never_shortens(created_by: str) -> bool:

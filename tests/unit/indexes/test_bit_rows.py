@@ -13,12 +13,12 @@ from pruner.expr.nodes import Operator
 from pruner.expr.semantics import Semantics
 from pruner.indexes.bloom_filter import BLOOM_FILTER
 from pruner.indexes.bloom_filter.bit_rows import BitRows, turned
-from pruner.indexes.bloom_filter.filters import filter_of
 from pruner.indexes.bloom_filter.load import MANY_ALIKE, load_parts
 from pruner.indexes.bloom_filter.look_up import StripedFilters, WholeFilters
 from pruner.indexes.bloom_filter.record import RECORD_SCHEMA
 from pruner.indexes.bloom_filter.stripes import striped
 from pruner.indexes.columns.canonical import hash_values
+from pruner.indexes.columns.split_blocks import filter_of
 from pruner.indexes.optional import RecordPart
 from pruner.schema import Field
 from pruner.verdict import Outcome

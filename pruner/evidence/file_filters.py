@@ -1,0 +1,266 @@
+"""Evidence from the Bloom filters that writers put into Parquet files, without an index being built.
+
+They are asked last, about the few slices that are left, because each costs a look into a file. What they say is
+believed where the writer is known to write them well and the engine reads the column's values as they were hashed. A
+slice is left out when each of its row groups has a filter, and none of these has a value that is looked for.
+"""
+
+from __future__ import annotations
+
+import struct
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from threading import Lock
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import xxhash
+
+from pruner.errors import StorageError
+from pruner.expr.bound import BoundAnd, CompareLeaf, InLeaf
+from pruner.indexes.columns.reading import Recorded, is_read
+from pruner.indexes.columns.sought import SoughtValues
+from pruner.indexes.columns.split_blocks import BLOCK_BYTES, WORDS, masks_of
+from pruner.indexes.columns.trust import filters_are_believed
+from pruner.indexes.columns.unknown import why_unknown
+from pruner.pipeline.footers import FileReader
+from pruner.storage.files import read_ranges
+from pruner.tables.parquet_filters import HEADER_BYTES, FilterPlace, filter_place
+from pruner.verdict import Outcome
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from pruner.expr.bound import BoundExpr, Leaf, StorageValue
+    from pruner.expr.semantics import Semantics
+    from pruner.parquet_type import ParquetType
+    from pruner.schema import Field
+    from pruner.tables.snapshot import Snapshot
+
+    Mask = NDArray[np.bool_]
+    Ordinals = NDArray[np.intp]
+
+NAME: Final = "parquet.bloom_filter"
+"""How reports call them."""
+
+USING: Final = "bloom_filter"
+
+MOST_FILES: Final = 256
+"""Files that are looked into for one predicate; where more are left, none is."""
+
+LEAST_BYTES: Final = 1 << 20
+"""Files below this size are not looked into: reading them costs little more."""
+
+MOST_VALUES: Final = 64
+"""Values of one leaf that are looked up."""
+
+SAMPLE: Final = 2
+"""Files that are looked into first: where none of them can be asked, the others are left alone."""
+
+FUTILE: Final = 512
+"""Answers of files without one that left a file out, after which a column is not asked any more."""
+
+_THREADS = 16
+_REPLACEMENT = "\N{REPLACEMENT CHARACTER}".encode()
+
+_HASHED: Final = {
+    ("INT32", ""): "<i",
+    ("INT32", "Integer(32,signed)"): "<i",
+    ("INT64", ""): "<q",
+    ("INT64", "Integer(64,signed)"): "<q",
+    ("BYTE_ARRAY", "String"): "",
+    ("BYTE_ARRAY", ""): "",
+}
+"""Parquet types whose filters are asked, and how their values are hashed: as numbers, or as the bytes that they are.
+
+Others have several ways to write one value (floating point, decimals), several readings (dates, timestamps, text of
+fixed length), or a known bug of a writer (8 and 16 bits).
+"""
+
+
+class FileFilter(NamedTuple):
+    """The filters of one column of a file, one for each row group, and the type of the hashed values."""
+
+    uri: str
+    parquet: ParquetType
+    places: tuple[FilterPlace, ...]
+
+
+@dataclass
+class _Column:
+    """What is known of the filters of one column: by snapshot ordinal, None of a file that cannot be asked."""
+
+    files: dict[int, FileFilter | None]
+    futile: int = 0
+    silent: bool = False
+
+
+class FileFilters:
+    """The filters in the files of one snapshot. Threads may share it."""
+
+    def __init__(self, snapshot: Snapshot, storage_options: Mapping[str, str]) -> None:
+        self._snapshot = snapshot
+        self._options = storage_options
+        self._columns: dict[Field, _Column] = {}
+        self._lock = Lock()
+
+    def possible(self, leaf: Leaf, semantics: Semantics, at: Ordinals) -> Mask | None:
+        """Tell for each of some slices whether a row of it can make `leaf` true; None where nothing is asked."""
+        field = leaf.field
+        column = self._columns.get(field)
+        if not 0 < len(at) <= MOST_FILES or (column is not None and column.silent):
+            return None
+        values = self._sought(leaf, semantics)
+        if values is None:
+            return None
+        with self._lock:
+            column = self._columns.setdefault(field, _Column({}))
+            asked = self._worth_asking(at)
+            self._look_into(asked, field, column)
+        known = [(ordinal, file) for ordinal in asked.tolist() if (file := column.files[ordinal]) is not None]
+        wanted = {
+            parquet: _Wanted(values, parquet)
+            for parquet in {file.parquet for _, file in known}
+            if _is_read(parquet, field, semantics)
+        }
+        usable = [(ordinal, file) for ordinal, file in known if file.parquet in wanted]
+        if not usable:
+            return None
+        absent = np.array(self._each(partial(self._is_absent, wanted), [file for _, file in usable]))
+        keep = np.ones(len(at), np.bool_)
+        keep[np.searchsorted(at, np.array([ordinal for ordinal, _ in usable])[absent])] = False
+        with self._lock:
+            column.futile = 0 if absent.any() else column.futile + len(usable)
+            column.silent |= column.futile >= FUTILE
+        return keep
+
+    def _sought(self, leaf: Leaf, semantics: Semantics) -> list[StorageValue] | None:
+        """The values that a leaf looks for, where files can be asked for them."""
+        field = leaf.field
+        plain = not field.partition and field.in_file and field.conflict is None and field.expression is None
+        if not plain or not isinstance(leaf, CompareLeaf | InLeaf):
+            return None
+        if not (pa.types.is_int32(field.type) or pa.types.is_int64(field.type) or _is_bytes(field.type)):
+            return None
+        values = SoughtValues(field.type).values(leaf, Outcome.TRUE, semantics, MOST_VALUES)
+        if values is None or any(isinstance(each, bytes) and _REPLACEMENT in each for each in values):
+            return None  # what stands for bytes that are no UTF-8 may be read of others
+        return values
+
+    def _worth_asking(self, at: Ordinals) -> Ordinals:
+        snapshot = self._snapshot
+        base = snapshot.columns.column("base_file").is_valid().to_numpy()[at]
+        sizes = snapshot.sizes[at]
+        return at[base & snapshot.coverable[at] & ~snapshot.has_logs[at] & (sizes >= LEAST_BYTES)]
+
+    def _look_into(self, asked: Ordinals, field: Field, column: _Column) -> None:
+        """Find the filters of files that were not looked into before."""
+        new = [ordinal for ordinal in asked.tolist() if ordinal not in column.files]
+        if not column.files:
+            sample, new = new[:SAMPLE], new[SAMPLE:]
+            column.files.update(zip(sample, self._each(partial(self._filter_of, field), sample), strict=True))
+            if sample and all(column.files[ordinal] is None for ordinal in sample):
+                column.silent = True
+                column.files.update(dict.fromkeys(new))
+                return
+        column.files.update(zip(new, self._each(partial(self._filter_of, field), new), strict=True))
+
+    def _each(self, ask: Any, files: Sequence[Any]) -> list[Any]:
+        """Ask about files: one after another on this machine, several at once of a store."""
+        local = self._snapshot.columns.column("base_file")[0].as_py() or "/"
+        if len(files) < 2 or local.startswith(("/", "file:")):
+            return list(map(ask, files))
+        with ThreadPoolExecutor(min(_THREADS, len(files))) as pool:
+            return list(pool.map(ask, files))
+
+    def _filter_of(self, field: Field, ordinal: int) -> FileFilter | None:
+        """The filters of a column of one file; None where one is missing or not believed, or the file unreadable."""
+        uri, size = self._file(ordinal)
+        try:
+            with FileReader(uri, size, self._options) as reader:
+                footer = reader.footer
+                leaf = footer.leaf(field.path)
+                if leaf is None or why_unknown(footer, leaf, field) is not None or leaf.type != field.type:
+                    return None
+                if leaf.parquet is None or _format(leaf.parquet) is None or leaf.repeated:
+                    return None
+                offsets = footer.filter_offsets(leaf)
+                if not filters_are_believed(footer.created_by) or None in offsets or not offsets:
+                    return None
+            headers = read_ranges(uri, [(offset or 0, HEADER_BYTES) for offset in offsets], self._options)
+        except (StorageError, OSError, ValueError, pa.ArrowException):
+            return None
+        places = [
+            filter_place(offset or 0, header, size) for offset, header in zip(offsets, headers, strict=True)
+        ]
+        found = tuple(place for place in places if place is not None)
+        return FileFilter(uri, leaf.parquet, found) if len(found) == len(places) else None
+
+    def _is_absent(self, wanted: Mapping[ParquetType, _Wanted], file: FileFilter) -> bool:
+        """Tell whether a file holds none of the values that are looked for."""
+        sought = wanted[file.parquet]
+        ranges = [
+            (place.start + BLOCK_BYTES * ((upper * place.blocks) >> 32), BLOCK_BYTES)
+            for place in file.places
+            for upper in sought.uppers
+        ]
+        try:
+            data = b"".join(read_ranges(file.uri, ranges, self._options))
+        except (StorageError, OSError):
+            return False
+        if len(data) != BLOCK_BYTES * len(ranges):
+            return False
+        blocks = np.frombuffer(data, "<u4").reshape(len(file.places), len(sought.uppers), WORDS)
+        return not (blocks & sought.masks == sought.masks).all(axis=2).any()
+
+    def _file(self, ordinal: int) -> tuple[str, int]:
+        columns = self._snapshot.columns
+        return columns.column("base_file")[ordinal].as_py(), columns.column("base_size")[ordinal].as_py()
+
+
+class _Wanted:
+    """Values as files of one type have them hashed: the upper half of each hash, and the bits that the lower sets."""
+
+    def __init__(self, values: Sequence[StorageValue], parquet: ParquetType) -> None:
+        form = _format(parquet) or ""
+        plain = _packed(values, form) if form else [each for each in values if isinstance(each, bytes)]
+        hashes = [xxhash.xxh64_intdigest(each) for each in plain]
+        self.uppers = [each >> 32 for each in hashes]
+        self.masks = masks_of(np.array(hashes, np.uint64))
+
+
+def conjunct_leaves(predicate: BoundExpr) -> Iterator[Leaf]:
+    """The comparisons all of which must be true of a row that is looked for."""
+    parts = predicate.operands if isinstance(predicate, BoundAnd) else (predicate,)
+    for part in parts:
+        if isinstance(part, BoundAnd):
+            yield from conjunct_leaves(part)
+        elif isinstance(part, CompareLeaf | InLeaf):
+            yield part
+
+
+def _is_bytes(type_: pa.DataType) -> bool:
+    return pa.types.is_string(type_) or pa.types.is_binary(type_)
+
+
+def _is_read(parquet: ParquetType, field: Field, semantics: Semantics) -> bool:
+    """Tell whether an engine reads the values that were hashed as values of the field."""
+    return is_read(Recorded(str(field.type), parquet, in_range=True), field, semantics.traits)
+
+
+def _format(parquet: ParquetType) -> str | None:
+    return _HASHED.get((parquet.physical, parquet.meaning))
+
+
+def _packed(values: Sequence[StorageValue], form: str) -> list[bytes]:
+    """Numbers as a file has them; those beyond its type are in no file."""
+    bound = 1 << (8 * struct.calcsize(form) - 1)
+    return [
+        struct.pack(form, int(each))
+        for each in values
+        if not isinstance(each, bytes) and -bound <= each < bound
+    ]
