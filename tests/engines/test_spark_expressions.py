@@ -130,7 +130,6 @@ def test_another_zone_keeps_what_follows_the_clock(spark: SparkSession, hours: p
     """S13: hours of an instant are others in New York. Those of a timestamp without a zone, or of a date, are not."""
     asked = {
         "date_format(ts, 'HH') = '09'": FILES,
-        "hour(ts) = 9": FILES,
         "dayofweek(ts) = 1": FILES,
         "hour(w) = 9": 1,
         # Spark formats instants alone: it reads the clock of New York into the other two first.
