@@ -23,7 +23,7 @@ from pruner.expr.clock import nanoseconds
 from pruner.expr.functions.calendar import DAY, FIRST, LAST, date_at, start_of
 from pruner.expr.functions.inverse import NotInvertible
 from pruner.expr.nodes import Operator
-from pruner.expr.types import is_string, unit_of
+from pruner.expr.types import integer_range, is_string, unit_of
 
 if TYPE_CHECKING:
     from pruner.expr.bound import StorageValue
@@ -75,9 +75,19 @@ class Rising:
 
     def _result(self, value: StorageValue | None) -> StorageValue | None:
         try:
-            return None if value is None else self.evaluate(value)
+            found = None if value is None else self.evaluate(value)
         except (ValueError, OverflowError):
             raise NotInvertible("a value outside the calendar, or of text that is no UTF-8") from None
+        if isinstance(found, int) and not self._fits(found):
+            # That recorded values lie all on one side of it is no proof: files with values like it have no record.
+            raise NotInvertible("a result that cannot be recorded")
+        return found
+
+    def _fits(self, result: int) -> bool:
+        if not pa.types.is_integer(self.field.type):
+            return True
+        least, greatest = integer_range(self.field.type)
+        return least <= result <= greatest
 
     def _begins(self, value: StorageValue | None) -> bool:
         """Whether no smaller value has the same result. Of text the results are beginnings."""
