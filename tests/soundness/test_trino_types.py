@@ -62,12 +62,23 @@ LEAST = {
     "texts": 0.2,
     "narrow integers": 0.2,
     "days": 0.5,
-    "sixteen bytes": 0.2,
+    "sixteen bytes": 0.1,
     "fractions": 0.6,
     "old days": 0.2,
     "mixed old days": 0.2,
 }
-"""Of the files that hold no matching row, the least share that plans drop, by what the column holds.
+LEAST_OF_MANY = {
+    **LEAST,
+    "moments": 0.35,
+    "texts": 0.4,
+    "days": 0.6,
+    "decimals": 0.5,
+    "fractions": 0.7,
+    "mixed old days": 0.35,
+}
+MANY = 5_000
+"""Of the files that hold no matching row, the least share that plans drop, by what the column holds; from so many
+predicates on, two thirds of what 25,187 of them measured (docs/guarantee.md has the figures).
 
 INT96, unsigned integers, bytes declared as text, and types of which the table's declared one makes something else
 prune nothing, as do most mixtures (docs/guarantee.md). They are among these tables.
@@ -268,5 +279,5 @@ def test_no_row_is_lost_whatever_types_the_files_have(
             checked.check(each)
     record_property("figure", f"Trino: {tally}")
     if "PRUNER_SEED" not in os.environ:
-        assert not tally.blunt(LEAST), str(tally)
+        assert not tally.blunt(LEAST if tally.pairs < MANY else LEAST_OF_MANY), str(tally)
         assert tally.pairs >= PAIRS // 4, "most predicates were not tried"
