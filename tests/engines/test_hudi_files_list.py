@@ -12,7 +12,8 @@ from hudi import HudiTable
 
 from pruner.storage.opening import open_store
 from pruner.tables.detect import open_table_source
-from pruner.tables.hudi_metadata.listing import METADATA_PATH, lists_all_files
+from pruner.tables.hudi_metadata.files_list import lists_all_files
+from pruner.tables.hudi_metadata.listing import METADATA_PATH
 from pruner.tables.hudi_slices import list_slices
 from pruner.tables.hudi_timeline import read_timeline
 from tests.support.hudi_indexed import BUILDERS, tables
@@ -45,6 +46,14 @@ def _listed(path: Path) -> Listed:
     }
 
 
+def _lost(path: Path, slices: int) -> bool:
+    """Tell whether hudi-rs, left alone, has fewer slices."""
+    try:
+        return len(HudiTable(str(path)).get_file_slices()) < slices
+    except Exception:
+        return False
+
+
 def test_a_list_of_files_that_is_behind_the_timeline_is_not_believed(
     indexed: HudiTables, tmp_path: Path
 ) -> None:
@@ -62,6 +71,45 @@ def test_a_list_of_files_that_is_gone_is_not_believed(indexed: HudiTables, tmp_p
     expected = _listed(path)
     shutil.rmtree(path / ".hoodie/metadata/files")
     assert not HudiTable(str(path)).get_file_slices()
+    assert _listed(path) == expected
+
+
+@pytest.mark.parametrize("name", ["cow_v9", "mor_v8"])
+def test_a_list_of_files_that_lacks_bytes_is_not_believed(
+    name: str, indexed: HudiTables, tmp_path: Path
+) -> None:
+    """hudi-rs passes over log files that are gone, torn, or wrong in the head of a block, and loses slices."""
+    path = indexed.copy(name, tmp_path)
+    expected = _listed(path)
+    lost = 0
+    for file in sorted((path / ".hoodie/metadata/files").iterdir()):
+        if file.suffix == ".crc" or file.name == ".hoodie_partition_metadata":
+            continue
+        whole = file.read_bytes()
+        # hudi-rs refuses a base file with a wrong byte.
+        wrong = whole[:7] + b"\xff" + whole[8:] if file.suffix != ".hfile" else None
+        for left in (None, b"", whole[: len(whole) // 2], whole[:-7], wrong):
+            file.unlink()
+            if left is not None:
+                file.write_bytes(left)
+            assert _listed(path) == expected
+            lost += _lost(path, len(expected))
+            file.write_bytes(whole)
+    assert lost >= 4, "or nothing here is worth a check"
+
+
+def test_a_list_of_files_whose_base_file_has_no_commit_is_not_believed(
+    indexed: HudiTables, tmp_path: Path
+) -> None:
+    """hudi-rs passes over a base file that no commit in the timeline names."""
+    path = indexed.copy("cow_v9", tmp_path)
+    expected = _listed(path)
+    timeline = path / ".hoodie/metadata/.hoodie/timeline"
+    instant = max(
+        base.stem.rpartition("_")[2] for base in (path / ".hoodie/metadata/files").glob("files-*.hfile")
+    )
+    (commit,) = timeline.glob(f"{instant}_*")
+    commit.unlink()
     assert _listed(path) == expected
 
 

@@ -19,7 +19,7 @@ from pruner.tables.hudi_properties import (
     parse_properties,
 )
 from pruner.tables.hudi_slices import list_slices
-from pruner.tables.hudi_timeline import WRITES, Timeline, folder_names
+from pruner.tables.hudi_timeline import Timeline, folder_names
 
 if TYPE_CHECKING:
     from pruner.storage.store import Store
@@ -68,27 +68,6 @@ def read_metadata_timeline(store: Store, table: Timeline) -> MetadataTimeline:
         raise FormatError(f"the metadata table {store.uri} is of a version or layout that is not read")
     names = tuple(folder_names(store, properties.timeline_path))
     return MetadataTimeline(Timeline(properties, names, (), ()), table)
-
-
-def lists_all_files(store: Store, table: Timeline) -> bool:
-    """Tell whether the metadata table's list of files has those of all writes that have completed.
-
-    It has them where each write has completed in the metadata table, too, which is written first, or had completed when
-    the metadata table was made. A copy of a table that was made while it was written may have an older one.
-
-    Raises:
-        StorageError: the store refuses.
-    """
-    try:
-        timeline = read_metadata_timeline(store, table)
-        made = min((each.completed for each in timeline.own.finished.values()), default="")
-        return bool(metadata_slices(store, timeline, FILES)) and all(
-            timeline.own.committed(each.requested) or each.completed < made
-            for each in table.finished.values()
-            if each.action in WRITES
-        )
-    except FormatError:
-        return False
 
 
 def metadata_slices(store: Store, timeline: MetadataTimeline, partition: str) -> list[HudiSlice]:

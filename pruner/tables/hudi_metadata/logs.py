@@ -102,12 +102,18 @@ def _place(head: memoryview, position: int, file_size: int) -> tuple[_Place, int
         raise ValueError("a block is cut short")
     if version != 1 or ordinal not in tuple(BlockType):
         raise ValueError(f"a block has version {version} and type {ordinal}, which are not read")
+    if end - position <= len(head) and _number_at(head, len(MAGIC) + size) != len(MAGIC) + size:
+        raise ValueError("the length of a block differs at its end")
     header, behind = entries_of(head, start + 16)
     (content,) = struct.unpack_from(">q", head, behind)
     behind += 8
     if not 0 <= content <= end - position - behind:
         raise ValueError("a block names a content that cannot be")
     return _Place(BlockType(ordinal), header, position + behind, content), end
+
+
+def _number_at(data: memoryview, position: int) -> int:
+    return int(struct.unpack_from(">q", data, position)[0])
 
 
 def _block(source: Source, place: _Place) -> LogBlock:
