@@ -61,11 +61,13 @@ class Config:
             ConfigError: a value of it that is not overridden names an environment variable that is not set.
 
         """
-        wanted = name.casefold()
-        for table in self.tables:
-            if wanted in {known.casefold() for known in (table.name or "", *table.aliases)}:
-                return self._filled_in(table, overrides)
-        return None
+        table = self._named(name)
+        return None if table is None else self._filled_in(table, overrides)
+
+    def own_name(self, name: str) -> str:
+        """Return the name of the table with this name or alias, or what was given where there is none."""
+        table = self._named(name)
+        return name if table is None or table.name is None else table.name
 
     def find_at(self, uris: Sequence[str], overrides: Overrides = NO_OVERRIDES) -> TableSettings | None:
         """Return the table at these places, in whatever order and spelling; None without one.
@@ -109,6 +111,13 @@ class Config:
         known = self.names(aliases=True)
         close = difflib.get_close_matches(wanted, known, n=3) or known[:10]
         return f"{self.path} names {', '.join(close) if close else 'no table'}"
+
+    def _named(self, name: str) -> TableSettings | None:
+        wanted = name.casefold()
+        for table in self.tables:
+            if wanted in {known.casefold() for known in (table.name or "", *table.aliases)}:
+                return table
+        return None
 
     @property
     def _folder(self) -> Path:

@@ -200,6 +200,10 @@ class Catalog:
         configured = self._config.names(aliases=aliases)
         return given + tuple(name for name in configured if name.casefold() not in self._given)
 
+    def own_name(self, name: str) -> str:
+        """The name of a table that is known by this name or alias, one for all of its aliases."""
+        return name if name.casefold() in self._given else self._config.own_name(name)
+
     def open(self, name: str) -> Table:
         """Open the table of that name, or at that place.
 

@@ -89,13 +89,17 @@ def query(
     try:
         connection = adapter.connect(known, config={})
         _require_questions(connection, select)
-        _run(connection, select, known.values())
+        # A table whose alias the query may name as well is one table.
+        failed = _run(
+            connection, select, {tables.own_name(name): each for name, each in known.items()}.values()
+        )
         columns = [(entry[0], str(entry[1])) for entry in connection.description or ()]
         if output is Answer.JSON:
-            print_json(_answer(columns, list(_rows(connection)), connection.last_plans))
+            rows = list(_rows(connection))
+            print_json(_answer(columns, rows, _without(failed, connection.last_plans)))
             return
-        _write_rows(connection, output, [name for name, _ in columns])
-        _report_scans(connection.last_plans)
+        _write_rows(connection, output, columns)
+        _report_scans(_without(failed, connection.last_plans))
     except Exception as error:
         refused = _refused_by_duckdb(error, tables.names(aliases=True))
         if refused is None:
@@ -103,17 +107,29 @@ def query(
         raise refused from error
 
 
-def _run(connection: QueryConnection, select: str, tables: Iterable[Table]) -> None:
-    """Run a query; where DuckDB misses a column, the names of indexes are taken for their expressions."""
+def _run(connection: QueryConnection, select: str, tables: Iterable[Table]) -> tuple[ScanRecord, ...]:
+    """Run a query; where DuckDB misses a column, the names of indexes are taken for their expressions.
+
+    Returns:
+        the scans of the attempt that missed the column: they read nothing.
+    """
     from pruner.expr.derived.in_queries import with_expressions  # slow, and --help does without
 
     try:
         eval(_RUN, {"__connection": connection, "__statement": select})
+        return ()
     except Exception as error:
         written = with_expressions(select, _indexes(tables)) if _MISSING_COLUMN.search(str(error)) else select
         if written == select:
             raise
+        failed = tuple(connection.last_plans)
         eval(_RUN, {"__connection": connection, "__statement": written})
+        return failed
+
+
+def _without(left_out: Iterable[ScanRecord], scans: Iterable[ScanRecord]) -> list[ScanRecord]:
+    known = {id(scan) for scan in left_out}
+    return [scan for scan in scans if id(scan) not in known]
 
 
 def _indexes(tables: Iterable[Table]) -> dict[str, Field]:
@@ -125,12 +141,13 @@ def _indexes(tables: Iterable[Table]) -> dict[str, Field]:
     return {name: field for name, field in named if times[name] == 1}
 
 
-def _write_rows(connection: QueryConnection, output: Answer, names: list[str]) -> None:
+def _write_rows(connection: QueryConnection, output: Answer, columns: list[tuple[str, str]]) -> None:
+    names = [name for name, _ in columns]
     match output:
         case Answer.CSV:
             write_csv(names, _rows(connection))
         case Answer.PARQUET:
-            write_parquet(connection)
+            write_parquet(connection, [type_name == "UUID" for _, type_name in columns])
         case _ if names == _EXPLANATION:
             _print_explanation(_rows(connection))
         case _:

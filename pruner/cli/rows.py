@@ -6,8 +6,11 @@ import csv
 import sys
 import warnings
 from typing import TYPE_CHECKING, Any
+from uuid import UUID
 
 import typer
+
+from pruner.errors import PrunerError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -24,11 +27,16 @@ def write_csv(header: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
         writer.writerow([value.hex() if isinstance(value, bytes) else value for value in row])
 
 
-def write_parquet(connection: Any) -> None:
+def write_parquet(connection: Any, are_uuids: Sequence[bool]) -> None:
     """Write the result of a DuckDB connection as a Parquet file, with DuckDB's types.
+
+    Args:
+        connection: has run the query.
+        are_uuids: of each column whether it holds UUIDs, which DuckDB hands over as text.
 
     Raises:
         BadParameter: standard output is a terminal.
+        PrunerError: a column has a type that Parquet files do not hold.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -41,7 +49,28 @@ def write_parquet(connection: Any) -> None:
         # It advises a relation, which would let the query see variables of this program.
         warnings.simplefilter("ignore", UserWarning)
         batches: pa.RecordBatchReader = reading(BATCH_ROWS)
-    writer: Any = pq.ParquetWriter(sys.stdout.buffer, batches.schema)
+    schema: Any = batches.schema
+    for at, is_uuid in enumerate(are_uuids):
+        if is_uuid:
+            schema = schema.set(at, schema.field(at).with_type(pa.uuid()))
+    try:
+        writer: Any = pq.ParquetWriter(sys.stdout.buffer, schema)
+    except pa.ArrowNotImplementedError as error:
+        raise PrunerError(f"no Parquet file can hold these columns; cast them to VARCHAR: {error}") from error
     with writer:
+        batch: Any
         for batch in batches:
-            writer.write_batch(batch)
+            columns: list[Any] = [
+                _uuids(column) if is_uuid else column
+                for column, is_uuid in zip(batch.columns, are_uuids, strict=True)
+            ]
+            writer.write_batch(pa.record_batch(columns, schema=schema))
+
+
+def _uuids(texts: Any) -> Any:
+    """UUIDs of their texts."""
+    import pyarrow as pa
+
+    extension: Any = pa.ExtensionArray
+    values = [None if text is None else UUID(text).bytes for text in texts.to_pylist()]
+    return extension.from_storage(pa.uuid(), pa.array(values, pa.binary(16)))

@@ -25,6 +25,8 @@ from pruner.storage.files import open_for_arrow
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
+    from packaging.markers import Marker
+
     from pruner.maintenance.status import IndexStatus, TableStatus
     from pruner.metadata.table import MetadataTable
     from pruner.storage.store import Store
@@ -224,10 +226,12 @@ def probe_installation(variables: Iterable[str] = ()) -> Iterator[Finding]:
 
 
 def _package(text: str) -> Finding | None:
-    """Compare one requirement with what is installed; None where it is optional and not installed."""
+    """Compare one requirement with what is installed; None where it is of no use or optional and not installed."""
     from packaging.requirements import Requirement  # nothing but this probe needs it
 
     requirement = Requirement(text)
+    if requirement.marker is not None and not _applies(requirement.marker):
+        return None
     optional = requirement.marker is not None and "extra" in str(requirement.marker)
     advice = f"pip install '{requirement.name}{requirement.specifier}'"
     try:
@@ -239,6 +243,12 @@ def _package(text: str) -> Finding | None:
         return Finding("packages", Level.OK, f"{requirement.name} {version}")
     found = f"{requirement.name} {version} is installed, and {requirement.specifier} was tested"
     return Finding("packages", Level.WARNING, found, advice)
+
+
+def _applies(marker: Marker) -> bool:
+    """Whether a requirement is one of this Python and system, with some extra or none."""
+    extras = distributions.metadata(DISTRIBUTION).get_all("Provides-Extra") or []
+    return any(marker.evaluate({"extra": extra}) for extra in ("", *extras))
 
 
 def _slices(count: int) -> str:

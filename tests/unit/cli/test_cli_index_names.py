@@ -94,3 +94,16 @@ def test_of_two_tables_with_one_name_none_is_meant(run: Run, events: Path, tmp_p
 def test_plan_names_an_index(run: Run, events: Path) -> None:
     assert run("plan", events, "--where", "hour_idx = '02'").out.startswith("2 of 30 slices to read")
     assert run("explain", events, "--where", "Following BETWEEN 31 AND 40").code == 0
+
+
+def test_a_table_with_an_alias_is_one_table(
+    run: Run, events: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "pruner.toml").write_text(
+        f"[tables.events]\nuri = '{events}'\naliases = ['hive.web.events']\n"
+    )
+    monkeypatch.setenv("PRUNER_CONFIG", str(tmp_path / "pruner.toml"))
+    ran = run("query", "SELECT count(*) AS n FROM events WHERE hour_idx = '02'")
+    assert ran.out.split() == ["n", "4"], ran.err
+    assert ran.err.count("\n") == 1, "the attempt without the index is not told"
+    assert "events: 2 of 30 slices read" in ran.err

@@ -8,7 +8,9 @@ import subprocess
 from datetime import date
 from decimal import Decimal
 from pathlib import Path
+from uuid import UUID
 
+import duckdb
 import pyarrow.parquet as pq
 import pytest
 
@@ -56,3 +58,21 @@ def test_parquet_has_the_types_of_the_engine(flights: Path, tmp_path: Path) -> N
         command = command_line("query", select, "--table", f"flights={flights}", "--output", "parquet")
         subprocess.run(command, stdout=file, check=True, stderr=subprocess.DEVNULL)
     assert pq.read_table(tmp_path / "none.parquet").schema.names == ["delay"]
+
+
+@pytest.mark.processes
+def test_uuids_stay_uuids_in_parquet(tmp_path: Path) -> None:
+    known = "8ef2a9d0-3f1c-4e0b-9d5f-0123456789ab"
+    select = f"SELECT u, 1 AS n FROM (VALUES (UUID '{known}'), (NULL)) AS t(u)"
+    with (tmp_path / "rows.parquet").open("wb") as file:
+        subprocess.run(command_line("query", select, "--output", "parquet"), stdout=file, check=True)
+    found = duckdb.sql(f"FROM '{tmp_path}/rows.parquet'")
+    assert [str(each) for each in found.types] == ["UUID", "INTEGER"]
+    assert found.fetchall() == [(UUID(known), 1), (None, 1)]
+
+
+@pytest.mark.processes
+def test_what_parquet_cannot_hold_is_told() -> None:
+    command = command_line("query", "SELECT INTERVAL 1 DAY AS i", "--output", "parquet")
+    ran = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (ran.returncode, ran.stderr.startswith("error: no Parquet file can hold")) == (1, True), ran.stderr

@@ -115,7 +115,9 @@ def test_stores_that_are_not_as_they_should_be(
 
 
 def test_versions_and_variables(monkeypatch: pytest.MonkeyPatch) -> None:
-    wanted = ["pyarrow>=1000", "no-such-thing>=1", "not-there>=1; extra == 'x'", "numpy>=1"]
+    wanted = ["pyarrow>=1000", "no-such-thing>=1", "not-there>=1; extra == 'spark'", "numpy>=1"]
+    # One of another Python is no finding, whatever its version.
+    wanted += ["pytest>=1000; python_version < '3' and extra == 'spark'"]
     monkeypatch.setattr(distributions, "requires", lambda _: wanted)
     monkeypatch.setenv("PRUNER_DISABLED", "1")
     environment, fitting, pyarrow, missing = probe_installation(("PRUNER_DISABLED",))
