@@ -13,8 +13,8 @@ from pruner.advice.forecast import Estimator, SampleLimits, sampled
 from pruner.advice.found import Advice, Forecast, LayoutProposal
 from pruner.advice.layouts import layouts
 from pruner.advice.proposals import chosen, cost_of, described, possible, useless
-from pruner.advice.questions import asked, suggested
-from pruner.advice.trials import Candidate, subset
+from pruner.advice.questions import asked, suggested, unanswerable
+from pruner.advice.trials import RANGES, Candidate, subset
 from pruner.errors import PrunerError, first_line
 from pruner.evidence.sources import Sources
 from pruner.expr.engines import REFERENCE_ENGINE
@@ -36,6 +36,9 @@ if TYPE_CHECKING:
 
 SAMPLED_ROWS = 500_000
 """Rows at most by which layouts are judged."""
+
+NOTED = 80
+"""Characters of a predicate in a note."""
 
 SUGGESTED_COLUMNS = 40
 """Columns that are asked about where no statement says what is."""
@@ -65,6 +68,10 @@ class Advisor:
         """Say what would help the questions that plans asked; such as the data suggest where there are none."""
         rows = self._rows()
         questions = asked(plans)
+        self._notes += [
+            f"not judged, no index over a column answers it, one over an expression may: {text[:NOTED]}"
+            for text in unanswerable(plans)
+        ]
         if not plans and rows is not None:
             questions = suggested(rows.slice(0, 20_000), self._snapshot.schema)
             self._notes.append("no statement was given: the questions are made of values of each column")
@@ -78,7 +85,9 @@ class Advisor:
         )
         picked = chosen(estimator, questions, existing, candidates, cost)
         now, then = (estimator.total(questions, each).bytes for each in (existing, [*existing, *picked]))
-        found = () if rows is None else self._layouts(rows, questions, now)
+        ranges = [each for each in candidates if each.using == RANGES]
+        as_it_lies = estimator.total(questions, [*existing, *ranges]).bytes
+        found = () if rows is None else self._layouts(rows, questions, as_it_lies)
         return Advice(
             uri=self._uri,
             files=len(self._snapshot),
@@ -93,11 +102,13 @@ class Advisor:
             notes=tuple(self._notes),
         )
 
-    def _layouts(self, rows: pa.Table, questions: Sequence[Question], now: float) -> list[LayoutProposal]:
+    def _layouts(
+        self, rows: pa.Table, questions: Sequence[Question], as_it_lies: float
+    ) -> list[LayoutProposal]:
         if self._snapshot.any_logs:
             self._notes.append("no layout is judged: base files alone are not the table's content")
             return []
-        return list(layouts(rows, questions, self._snapshot, self._segments, now))
+        return list(layouts(rows, questions, self._snapshot, self._segments, as_it_lies))
 
     def _existing(self) -> Iterator[Candidate]:
         for definition in self._state.definitions if self._state else ():

@@ -31,7 +31,7 @@ class LayoutProposal:
     """Another order of the rows: files sorted by a column, or a partition for each value of it (`kind`).
 
     `files` and `bytes` are read then for all questions, with ranges of every column that they name and no other index;
-    `saved_bytes` is what is read less than today.
+    `saved_bytes` is what is read less than with the same ranges, beside the indexes of today, of the files as they lie.
     """
 
     column: str

@@ -40,7 +40,7 @@ PARTITIONS = 64
 """Values of a column from which on it is none to partition by."""
 
 WORTH = 0.1
-"""Share of what is read today that a layout has to save: rewriting a table costs more than indexing it."""
+"""Share of what ranges leave today that a layout has to save: rewriting a table costs more than indexing it."""
 
 _WRITTEN = 1_600_000_000
 """A time long past: files that were just written count as unsettled."""
@@ -51,9 +51,13 @@ def layouts(
     questions: Sequence[Question],
     snapshot: Snapshot,
     segments: SegmentCache,
-    bytes_now: float,
+    as_it_lies: float,
 ) -> Iterator[LayoutProposal]:
-    """Layouts by each column that a question is about and that would save something, from a sample of the rows."""
+    """Layouts by each column that a question is about and that would save something, from a sample of the rows.
+
+    `as_it_lies` are the bytes that the questions read of the files as they are, with ranges of the same columns: what
+    ranges save without another order is no merit of a layout.
+    """
     fields = {path: field for question in questions for path, field in question.fields.items()}
     tried = [field for path, field in fields.items() if len(path) == 1 and _serves(field, rows)]
     if not rows.num_rows:
@@ -63,9 +67,9 @@ def layouts(
         ordered: pa.Table = cast("Any", rows).sort_by(field.path[0])
         share_files, share_bytes, kind = _read(ordered, field, tried, questions, segments, files)
         read = share_bytes * int(snapshot.sizes.sum())
-        if bytes_now - read >= WORTH * bytes_now:
+        if as_it_lies - read >= WORTH * as_it_lies:
             yield LayoutProposal(
-                render_column_path(field.path), kind, share_files * len(snapshot), read, bytes_now - read
+                render_column_path(field.path), kind, share_files * len(snapshot), read, as_it_lies - read
             )
 
 

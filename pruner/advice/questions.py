@@ -63,6 +63,17 @@ def asked(plans: Iterable[Plan]) -> list[Question]:
     return list(found.values())
 
 
+def unanswerable(plans: Iterable[Plan]) -> list[str]:
+    """The predicates of plans that no index over a column answers, each once."""
+    return list(
+        dict.fromkeys(
+            plan.predicate
+            for plan in plans
+            if plan.bound is not None and plan.fallbacks and not any(leaves(plan.bound))
+        )
+    )
+
+
 def suggested(rows: pa.Table, schema: TableSchema) -> list[Question]:
     """Equality with some values of each column, and for ordered types a narrow range, from a sample of the rows."""
     semantics = Semantics.of(REFERENCE_ENGINE)

@@ -130,9 +130,10 @@ def _print(found: Advice) -> None:
     _print_proposals(found)
     for layout in found.layouts:
         how = "files sorted by" if layout.kind == "sort" else "a partition for each value of"
+        share = layout.saved_bytes / max(layout.bytes + layout.saved_bytes, 1)
         write_line(
             f"layout: {how} {printable(layout.column)} would leave {megabytes(int(layout.bytes))} to read "
-            f"({layout.saved_bytes / max(found.bytes_now, 1):.0%} less than now), with ranges alone"
+            f"with ranges alone, {share:.0%} less than as the files lie"
         )
     for name, reason in found.useless.items():
         write_line(f"index {printable(name)}: {reason}; DROP INDEX {printable(name)} would lose nothing")

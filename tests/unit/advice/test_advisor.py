@@ -105,6 +105,29 @@ def test_a_layout_saves_what_it_was_said_to(tmp_path: Path) -> None:
     assert best.bytes == pytest.approx(read * advice.bytes, rel=0.2)
 
 
+def test_the_order_that_files_have_is_no_layout(tmp_path: Path) -> None:
+    root = tmp_path / "ordered"
+    root.mkdir()
+    for day in range(20):
+        pq.write_table(
+            pa.table({"day": [day] * 50, "id": range(day * 50, day * 50 + 50)}), root / f"{day:02}.parquet"
+        )
+    table = pruner.open_table(root)
+    advice = table.advise([table.plan("day = 3"), table.plan("id = 700")])
+    assert advice.bytes_then < advice.bytes_now / 5
+    assert advice.layouts == (), "ranges of the files as they lie leave as little"
+
+
+def test_what_no_column_answers_is_named(tmp_path: Path) -> None:
+    lake = LAKES["skewed"](tmp_path / "skewed")
+    table = pruner.open_table(lake.root)
+    advice = table.advise([table.plan("reverse(level) = 'x'")] * 2)
+    assert advice.questions == ()
+    [note] = advice.notes
+    assert "reverse" in note
+    assert "expression" in note
+
+
 def test_what_saved_nothing_is_named(tmp_path: Path) -> None:
     lake = LAKES["skewed"](tmp_path / "skewed")
     table = pruner.open_table(lake.root)
