@@ -21,9 +21,9 @@ from pruner.tables.hudi_avro import arrow_schema, converted_by_hudi_rs
 from pruner.tables.hudi_columns import HudiColumns
 from pruner.tables.hudi_files import HudiSlice, attach_logs, mark_unsettled, misread_by_hudi_rs
 from pruner.tables.hudi_following import NotFollowedError, follow
-from pruner.tables.hudi_metadata.files_list import lists_all_files
 from pruner.tables.hudi_metadata.indexes import HudiIndexes, StatCache, partitions_of
 from pruner.tables.hudi_metadata.listing import FILES, METADATA_PATH
+from pruner.tables.hudi_metadata.whole import lists_all_files
 from pruner.tables.hudi_partitions import hudi_partitions
 from pruner.tables.hudi_properties import read_properties
 from pruner.tables.hudi_rs import hudi_rs

@@ -17,6 +17,7 @@ from pruner.tables.hudi_metadata.locations import RecordLocations
 from pruner.tables.hudi_metadata.partition import FileGroup, file_groups
 from pruner.tables.hudi_metadata.record_keys import KeyForm, key_form
 from pruner.tables.hudi_metadata.stats import STAT_SCHEMA, newest, stat_rows, stats_of
+from pruner.tables.hudi_metadata.whole import refuse_lost_logs
 from pruner.tables.hudi_timeline import read_timeline
 
 if TYPE_CHECKING:
@@ -158,6 +159,8 @@ class HudiIndexes:
                 if partition not in self.names:
                     raise FormatError(f"the metadata table {self._store.uri} has no partition {partition}")
                 timeline = read_metadata_timeline(self._store, self._timeline)
+                if partition == RECORD_INDEX:
+                    refuse_lost_logs(self._store, timeline, partition)
                 self._groups[partition] = file_groups(self._store, timeline, partition)
             return self._groups[partition]
 

@@ -164,6 +164,29 @@ def test_log_files_of_the_index_are_counted(keyed: Keyed) -> None:
     assert "it has 41 keys and the files have 40 rows" in keyed.notes("id = 7")
 
 
+@pytest.mark.parametrize("deleted", [[], ["7"]])
+def test_an_index_that_lost_a_log_file_is_not_believed(keyed: Keyed, deleted: list[str]) -> None:
+    """The numbers agree without it: a key moved, or one came and one went."""
+    came = {"15": keyed.groups[2]} if not deleted else {"88": keyed.groups[2]}
+    (key,) = came
+    keyed.keys.log(LATER, came, deleted)
+    logs = sorted((keyed.metadata.root / "record_index").glob(".*.log.*"))
+    stats = [
+        {
+            "fileId": f"record-index-{number:04}-0",
+            "logFiles": [log.name for log in logs if f"x-{number:04}-" in log.name],
+        }
+        for number in range(keyed.keys.groups)
+    ]
+    commit = keyed.metadata.root / ".hoodie" / f"{LATER}.deltacommit"
+    commit.write_text(json.dumps({"partitionToWriteStats": {"record_index": stats}}))
+    assert keyed.kept(f"id = {key}") == [2]
+    for log in logs:
+        log.unlink()
+    assert keyed.kept(f"id = {key}") == EVERYTHING
+    assert "has lost the log file" in keyed.notes(f"id = {key}")
+
+
 def test_a_place_outside_the_snapshot_is_not_believed(tmp_path: Path) -> None:
     keyed = Keyed(tmp_path / "table")
     gone = Group("city=a", "00000000-0000-4000-8000-000000000000-0", "1", "")

@@ -1,4 +1,8 @@
-"""Whether the metadata table's list of files may be listed by: hudi-rs does, without asking whether it is whole."""
+"""Whether a partition of the metadata table is whole, by what the commits of the metadata table say they wrote.
+
+hudi-rs lists by the partition `files` without asking that. Of the record index a log file may say that one key came
+and another went, so that without it the number of keys is still that of the rows.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +11,17 @@ from typing import TYPE_CHECKING
 from pruner.errors import FormatError
 from pruner.storage.store import LargerError, NotFoundError
 from pruner.tables.hudi_commits import COMMIT_BYTES, UnreadCommitError, read_commit
+from pruner.tables.hudi_files import instant_of
 from pruner.tables.hudi_metadata.listing import FILES, metadata_slices, read_metadata_timeline
 from pruner.tables.hudi_metadata.partition import file_groups
 from pruner.tables.hudi_timeline import WRITES
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from pruner.storage.store import Store
     from pruner.tables.hudi_commits import WriteStat
+    from pruner.tables.hudi_files import HudiSlice
     from pruner.tables.hudi_metadata.listing import MetadataTimeline
     from pruner.tables.hudi_timeline import Finished, Timeline
 
@@ -63,7 +71,7 @@ def _is_complete(store: Store, timeline: MetadataTimeline) -> bool:
         (commit.requested, stat)
         for commit in timeline.own.finished.values()
         if commit.action in WRITES and commit.completed >= started
-        for stat in _written(store, timeline.own, commit)
+        for stat in _written(store, timeline.own, commit, FILES)
     ]
     compacted = max((requested for requested, stat in written if not stat.log_files), default="")
     counted = [stat for requested, stat in written if stat.log_files or requested == compacted]
@@ -72,7 +80,46 @@ def _is_complete(store: Store, timeline: MetadataTimeline) -> bool:
     return named == {(f"{FILES}/{name}", size) for name, size in stored if name}
 
 
-def _written(store: Store, timeline: Timeline, commit: Finished) -> list[WriteStat]:
-    """What a commit says that it wrote into the list of files."""
+def refuse_lost_logs(store: Store, timeline: MetadataTimeline, partition: str) -> None:
+    """Refuse a partition of the metadata table whose newest slices lack log files that commits name.
+
+    Raises:
+        FormatError: they do, or no commit can tell.
+        StorageError: the store refuses.
+    """
+    newest = {entry.file_id: entry for entry in metadata_slices(store, timeline, partition)}
+    oldest = min((entry.instant if entry.base else "" for entry in newest.values()), default="")
+    for commit in timeline.own.finished.values():
+        if commit.action not in WRITES or (commit.completed or commit.requested) < oldest:
+            continue
+        try:
+            written = _written(store, timeline.own, commit, partition)
+        except UnreadCommitError as error:
+            raise FormatError(f"the commit {commit.name} of {store.uri} {error}") from None
+        for stat in written:
+            lost = _logs_of_newest(stat, commit, newest) - _logs_in(newest, stat)
+            if lost:
+                raise FormatError(f"{store.uri}/{partition} has lost the log file {min(lost)}")
+
+
+def _logs_of_newest(stat: WriteStat, commit: Finished, newest: Mapping[str, HudiSlice]) -> set[str]:
+    """The log files that a commit says its slice has, where that slice is the newest one."""
+    named = {name.rpartition("/")[2] for name in stat.log_files or ()}
+    entry = newest.get(stat.file_id or "")
+    if entry is None:
+        return named
+    if commit.completed:
+        return named if not entry.base or commit.completed >= entry.instant else set()
+    # Up to version 6 the name of a log file has the instant of its slice.
+    return {name for name in named if instant_of(name) == entry.instant}
+
+
+def _logs_in(newest: Mapping[str, HudiSlice], stat: WriteStat) -> set[str]:
+    entry = newest.get(stat.file_id or "")
+    return set(entry.logs) if entry is not None else set()
+
+
+def _written(store: Store, timeline: Timeline, commit: Finished, partition: str) -> list[WriteStat]:
+    """What a commit says that it wrote into one partition."""
     data = store.get(f"{timeline.properties.timeline_path}/{commit.name}", COMMIT_BYTES)
-    return (read_commit(data).partition_to_write_stats or {}).get(FILES, [])
+    return (read_commit(data).partition_to_write_stats or {}).get(partition, [])
