@@ -66,6 +66,13 @@ def test_a_list_of_files_that_is_behind_the_timeline_is_not_believed(
     assert _listed(path) == expected
 
 
+def test_a_list_of_files_that_was_never_compacted_is_believed(hudi_tables: HudiTables) -> None:
+    """It begins with an empty log file that no commit names."""
+    path = hudi_tables.path("cow_v9")
+    timeline = read_timeline(open_store(str(path), {}))
+    assert lists_all_files(open_store(f"{path}/{METADATA_PATH}", {}), timeline)
+
+
 def test_a_list_of_files_that_is_gone_is_not_believed(indexed: HudiTables, tmp_path: Path) -> None:
     path = indexed.copy("cow_v9", tmp_path)
     expected = _listed(path)
@@ -95,18 +102,20 @@ def test_a_list_of_files_that_lacks_bytes_is_not_believed(indexed: HudiTables, t
     assert lost >= 4, "or nothing here is worth a check"
 
 
+@pytest.mark.parametrize("left", [1, 3])
 def test_a_list_of_files_whose_base_file_has_no_commit_is_not_believed(
-    indexed: HudiTables, tmp_path: Path
+    left: int, indexed: HudiTables, tmp_path: Path
 ) -> None:
-    """hudi-rs passes over a base file that no commit in the timeline names."""
+    """hudi-rs passes over a base file that no commit in the timeline names; one, or all of three, have none here."""
     path = indexed.copy("cow_v9", tmp_path)
     expected = _listed(path)
     timeline = path / ".hoodie/metadata/.hoodie/timeline"
-    instant = max(
+    bases = sorted(
         base.stem.rpartition("_")[2] for base in (path / ".hoodie/metadata/files").glob("files-*.hfile")
     )
-    (commit,) = timeline.glob(f"{instant}_*")
-    commit.unlink()
+    for instant in bases[-left:]:
+        (commit,) = timeline.glob(f"{instant}_*")
+        commit.unlink()
     assert _listed(path) == expected
 
 

@@ -66,6 +66,8 @@ def key_form(properties: HudiProperties) -> KeyForm | None:
     columns = tuple(part.strip() for part in values.get("hoodie.table.recordkey.fields", "").split(","))
     if not (born.isdecimal() and int(born) >= _KEYS_STAY_FROM and all(columns)):
         return None
+    if values.get("hoodie.populate.meta.fields", "true").strip().lower() != "true":
+        return None  # no row has a key in its file
     generator = properties.key_generator.removesuffix("_AVRO")
     nested = any("." in column for column in columns)
     return (

@@ -62,22 +62,27 @@ def _in_step(timeline: MetadataTimeline) -> bool:
 def _is_complete(store: Store, timeline: MetadataTimeline) -> bool:
     """Tell whether the list's files are those that commits of the metadata table name, with their sizes."""
     slices = metadata_slices(store, timeline, FILES)
-    if len(slices) != 1:
+    # Hudi begins the list with a base file: where none counts, its commit is gone.
+    if len(slices) != 1 or not slices[0].base:
         return False
     (newest,) = slices
-    started = newest.instant if newest.base else ""
     # By completion: what a compaction passed over may have been requested before it.
     written = [
         (commit.requested, stat)
         for commit in timeline.own.finished.values()
-        if commit.action in WRITES and commit.completed >= started
+        if commit.action in WRITES and commit.completed >= newest.instant
         for stat in _written(store, timeline.own, commit, FILES)
     ]
     compacted = max((requested for requested, stat in written if not stat.log_files), default="")
     counted = [stat for requested, stat in written if stat.log_files or requested == compacted]
-    stored = zip((newest.base, *newest.logs), (newest.base_size, *newest.log_sizes), strict=True)
     named = {(stat.path, stat.file_size_in_bytes) for stat in counted}
-    return named == {(f"{FILES}/{name}", size) for name, size in stored if name}
+    # Of the base file's own instant there is an empty log file that holds the place, which no commit names.
+    logs = [
+        (name, size)
+        for name, size in zip(newest.logs, newest.log_sizes, strict=True)
+        if instant_of(name) != newest.instant
+    ]
+    return named == {(f"{FILES}/{name}", size) for name, size in ((newest.base, newest.base_size), *logs)}
 
 
 def refuse_lost_logs(store: Store, timeline: MetadataTimeline, partition: str) -> None:

@@ -226,6 +226,7 @@ def test_rows_in_log_files_are_not_counted(tmp_path: Path) -> None:
         {},
         {"hoodie.table.initial.version": "8"},
         {**BORN_NOW, "hoodie.table.keygenerator.type": "USER_PROVIDED"},
+        {**BORN_NOW, "hoodie.populate.meta.fields": "false"},
         {**BORN_NOW, "hoodie.table.recordkey.fields": "city"},
         {**BORN_NOW, "hoodie.table.recordkey.fields": "a.id"},
         {**BORN_NOW, "hoodie.table.recordkey.fields": ""},
