@@ -76,7 +76,7 @@ class Advisor:
             questions = suggested(rows.slice(0, 20_000), self._snapshot.schema)
             self._notes.append("no statement was given: the questions are made of values of each column")
         existing = list(self._existing())
-        candidates = list(possible(questions, existing))
+        candidates = [self._as_stored(each) for each in possible(questions, existing)]
         estimator = Estimator(
             self._snapshot, self._segments, [*existing, *candidates], self._storage_options, self._limits
         )
@@ -109,6 +109,12 @@ class Advisor:
             self._notes.append("no layout is judged: base files alone are not the table's content")
             return []
         return list(layouts(rows, questions, self._snapshot, self._segments, as_it_lies))
+
+    def _as_stored(self, candidate: Candidate) -> Candidate:
+        """The candidate over the table's own columns: engines read some as another type, such as UUID for 16 bytes."""
+        schema = self._snapshot.schema
+        fields = tuple(schema.find(each.path, case_sensitive=True) for each in candidate.fields)
+        return replace(candidate, fields=fields)
 
     def _existing(self) -> Iterator[Candidate]:
         for definition in self._state.definitions if self._state else ():

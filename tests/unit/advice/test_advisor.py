@@ -6,6 +6,7 @@ import os
 from itertools import combinations
 from pathlib import Path
 
+import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -116,6 +117,20 @@ def test_the_order_that_files_have_is_no_layout(tmp_path: Path) -> None:
     advice = table.advise([table.plan("day = 3"), table.plan("id = 700")])
     assert advice.bytes_then < advice.bytes_now / 5
     assert advice.layouts == (), "ranges of the files as they lie leave as little"
+
+
+def test_uuids_are_looked_up(tmp_path: Path) -> None:
+    """DuckDB reads as UUIDs what the table holds as 16 bytes."""
+    root = tmp_path / "keys"
+    root.mkdir()
+    for number in range(20):
+        keys = f"SELECT md5({number} || '-' || i)::UUID AS key FROM range(500) AS r(i)"
+        duckdb.execute(f"COPY ({keys}) TO '{root}/{number:02}.parquet'")
+    table = pruner.open_table(root)
+    advice = table.advise([table.plan("key = '8ef2a9d0-3f1c-4e0b-9d5f-0123456789ab'", dialect="duckdb")])
+    [proposal] = advice.proposals
+    assert proposal.using == "bloom_filter"
+    assert advice.questions[0].files_then < 3
 
 
 def test_what_no_column_answers_is_named(tmp_path: Path) -> None:
