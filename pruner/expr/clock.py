@@ -28,6 +28,14 @@ _EPOCH = datetime.date(1970, 1, 1)
 SETTLED_FROM = (datetime.date(1970, 1, 4) - _EPOCH).days * DAY
 SETTLED_TO = (datetime.date(2037, 12, 1) - _EPOCH).days * DAY
 
+_ALIKE_FROM: Final = (datetime.date(1997, 1, 1) - _EPOCH).days * DAY
+"""Before, copies of the zone database are up to an hour apart (WET to 1996, America/Tijuana to 1975)."""
+_OLDEST_COPY: Final = (datetime.date(2022, 1, 1) - _EPOCH).days * DAY
+"""Every copy knows the rules up to here. Of what governments changed since, each knows what it is young enough for."""
+_NEWEST_COPY: Final = (datetime.date(2026, 1, 1) - _EPOCH).days * DAY
+"""Of changes from here on, the copy of this machine need not know what an engine's knows."""
+_YEAR: Final = 365 * DAY + 6 * HOUR
+
 
 def nanoseconds(unit: str) -> int:
     """Nanoseconds in one `unit` of an Arrow timestamp."""
@@ -134,8 +142,8 @@ def offsets_near(zone: str | None, moment: int) -> tuple[int, int]:
     `moment`.
 
     They are the same when the conversion between wall clock and UTC is certain and one-to-one around
-    `moment`: no clock change near, and in the years for which every copy of the zone database agrees. An
-    unknown zone may have any offset.
+    `moment`: no clock change near, and none by which copies of the zone database may differ. An unknown
+    zone may have any offset.
     """
     if zone is None:
         return -WIDEST_OFFSET, WIDEST_OFFSET
@@ -145,8 +153,25 @@ def offsets_near(zone: str | None, moment: int) -> tuple[int, int]:
     rules = _rules(zone)
     if rules is None or not SETTLED_FROM <= moment <= SETTLED_TO:
         return -WIDEST_OFFSET, WIDEST_OFFSET
-    offsets = [_offset(rules, moment + step * 6 * HOUR) for step in range(-8, 9)]
+    near = range(moment - 2 * DAY, moment + 2 * DAY + 1, 6 * HOUR)
+    offsets = [_offset(rules, each) for each in near]
+    if moment < _ALIKE_FROM:
+        return min(offsets) - HOUR, max(offsets) + HOUR
+    if moment >= _NEWEST_COPY:
+        offsets += _recent_offsets(zone)
+    else:
+        # A copy that does not know a change yet goes on as in the years before it.
+        for past in range(moment - _YEAR, _OLDEST_COPY, -_YEAR):
+            offsets += [_offset(rules, each - moment + past) for each in near]
     return min(offsets), max(offsets)
+
+
+@lru_cache(maxsize=64)
+def _recent_offsets(zone: str) -> tuple[int, ...]:
+    """What clocks of a zone with rules showed in the last years: of these offsets new rules choose."""
+    rules = _rules(zone)
+    assert rules is not None
+    return tuple({_offset(rules, each) for each in range(_OLDEST_COPY, _NEWEST_COPY, 10 * DAY)})
 
 
 def _offset(rules: ZoneInfo, moment: int) -> int:

@@ -152,6 +152,9 @@ def _offsets(use: Use, period: int) -> tuple[tuple[int, ...], int, int]:
     fixed = fixed_offset(zone)
     if fixed is not None:
         return (fixed // 1000 % period,), FIRST + 2 * DAY, LAST - 2 * DAY
+    if "/" not in zone:
+        # WET, EET and their like are names of other zones in some copies of the database, and zones in others.
+        raise NotInvertible("a zone by an old name, which copies of the zone database read differently")
     found = tuple(sorted({offset % period for offset in _offsets_of(zone)}))
     if len(found) > _MOST_OFFSETS:
         raise NotInvertible("a zone whose clocks changed very often")
