@@ -23,10 +23,10 @@ _INTEGERS: Final = "signed integers; results that fit the column's type"
 _DECIMALS: Final = "decimals, and integers with a decimal; results that fit the type of the result"
 _WALL: Final = "dates, timestamps, instants by the session's zone; years 1 to 9999"
 _MOMENT: Final = "dates, timestamps, instants; years 1 to 9999"
-_CLOCK: Final = "timestamps; instants by the session's zone, which is fixed or the years are 1970 to 2037"
-_WEEK: Final = (
-    "dates, timestamps; instants by the session's zone, which is fixed or the years are 1970 to 2037"
+_CLOCK: Final = (
+    "timestamps; instants by the session's zone, which is fixed, or Area/City and the years 1970 to 2037"
 )
+_WEEK: Final = "dates, timestamps; instants by the session's zone, which is fixed, or Area/City and the years 1970 to 2037"
 _NOT_YET: Final = "not compared yet"
 _PERIOD: Final = "dates, timestamps, instants by the session's zone; years 1900 to 2199"
 
