@@ -26,7 +26,7 @@ _MOMENT: Final = "dates, timestamps, instants; years 1 to 9999"
 _CLOCK: Final = (
     "timestamps; instants by the session's zone, which is fixed, or Area/City and the years 1970 to 2037"
 )
-_WEEK: Final = "dates, timestamps; instants by the session's zone, which is fixed, or Area/City and the years 1970 to 2037"
+_WEEK: Final = f"dates, {_CLOCK}"
 _NOT_YET: Final = "not compared yet"
 _PERIOD: Final = "dates, timestamps, instants by the session's zone; years 1900 to 2199"
 
