@@ -15,9 +15,26 @@ from pruner.expr.nodes import Call, Column, Expr, Literal
 if TYPE_CHECKING:
     from pruner.schema import Field
 
-_SAME: Final = ("year", "quarter", "month", "day", "hour", "minute", "second")
+_SAME: Final = (
+    "year",
+    "quarter",
+    "month",
+    "day",
+    "hour",
+    "minute",
+    "second",
+    "date",
+    "upper",
+    "lower",
+    "length",
+)
+_SAME_OF_TEXT: Final = ("trim", "ltrim", "rtrim", "reverse", "md5", "hex", "ascii")
+_SAME_OF_TWO: Final = ("coalesce", "nullif", "greatest", "least", "right")
+_SAME_OF_THREE: Final = ("substring", "replace", "translate", "split_part", "lpad", "rpad")
 SPELLED: Final = {
-    **{name: f"{name}({{0}})" for name in (*_SAME, "date", "upper", "lower", "length", "abs", "double")},
+    **{name: f"{name}({{0}})" for name in (*_SAME, *_SAME_OF_TEXT, "abs", "double", "sqrt")},
+    **{name: f"{name}({{0}}, {{1}})" for name in _SAME_OF_TWO},
+    **{name: f"{name}({{0}}, {{1}}, {{2}})" for name in _SAME_OF_THREE},
     "format": "date_format({0}, {1})",
     "day of year": "dayofyear({0})",
     "day of week, Sunday 0": "(dayofweek({0}) - 1)",
@@ -26,7 +43,13 @@ SPELLED: Final = {
     "day of week, Monday 1": "(weekday({0}) + 1)",
     "week": "weekofyear({0})",
     "date_trunc": "date_trunc({0}, {1})",
-    "substring": "substring({0}, {1}, {2})",
+    "last day": "last_day({0})",
+    "year of week": "extract(YEAROFWEEK FROM {0})",
+    "position": "instr({0}, {1})",
+    "sha256": "sha2({0}, 256)",
+    "bytes": "octet_length({0})",
+    "bits": "bit_length({0})",
+    "integer": "try_cast({0} AS BIGINT)",
     "join": "({0} || {1})",
     "text": "string({0})",
     # In ANSI mode the others fail where a result does not fit.
