@@ -96,7 +96,10 @@ def test_spark_reads_no_more_than_with_hudis_own_skipping(
             pruner_spark.read(spark, path).where(predicate),
             _with_skipping(spark, path).where(predicate),
         )
-        assert unordered(rows_of(ours)) == unordered(rows_of(spark_snapshot(spark, path).where(predicate)))
+        # As text: NaN is in them, which equals nothing.
+        assert repr(unordered(rows_of(ours))) == repr(
+            unordered(rows_of(spark_snapshot(spark, path).where(predicate)))
+        )
         rows_of(hudis)
         assert files_scanned(ours) == [1]
         assert files_scanned(hudis) >= [1]

@@ -309,7 +309,7 @@ def test_executors_that_lack_something_are_described_in_one_sentence(
         table.refresh(run=spark)
     sentence = str(no_pruner.value)
     assert sentence.startswith("the Spark executors lack ")
-    for missing in ("hudi 0.5", "msgspec 0.", "obstore 0.", "xxhash 3.5", f"pruner {pruner.__version__}"):
+    for missing in ("fastavro 1.", "msgspec 0.", "obstore 0.", "xxhash 3.5", f"pruner {pruner.__version__}"):
         assert missing in sentence
     for present in ("numpy", "pyarrow"):
         assert present not in sentence.split(": ", maxsplit=1)[0]
