@@ -130,7 +130,7 @@ def _condition(tape: random.Random, depth: int = 2) -> str:
 
 def test_no_row_is_lost(partial: pruner.Table) -> None:
     tape = random.Random(f"{seed()} partial")
-    conditions = [_condition(tape) for _ in range(examples(200))]
+    conditions = [_condition(tape) for _ in range(max(100, examples(200)))]
     asked = ", ".join(f"bool_or(coalesce({each}, false))" for each in conditions)
     scan = f"read_parquet('{partial.uri}/*/*.parquet', filename = true, hive_partitioning = true)"
     rows = judge("UTC").execute(f"SELECT filename, {asked} FROM {scan} GROUP BY filename").fetchall()
