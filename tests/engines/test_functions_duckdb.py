@@ -133,6 +133,7 @@ def check(form: Form, kind: str, zone: str, rng: random.Random, count: int) -> i
     return claims
 
 
+@pytest.mark.load
 @pytest.mark.parametrize(("form", "kind"), CASES, ids=str)
 def test_no_rule_rules_out_what_duckdb_answers(form: Form, kind: str):
     rng = random.Random(f"{seed()} {form} {kind}")

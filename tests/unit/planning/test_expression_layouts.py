@@ -66,6 +66,7 @@ def test_hour_of_day_over_a_month_reads_two_files_of_24(month: pruner.Table) -> 
     assert _hours(plan) == list(range(48))
 
 
+@pytest.mark.load
 def test_queries_of_duckdb_count_the_same_rows(month: pruner.Table) -> None:
     con = pruner_duckdb.connect({"events": month})
     query = f"SELECT count(*), min(hour) FROM events WHERE {TIME_OF_DAY}"
