@@ -40,7 +40,7 @@ _REASONS = {
     RANGES: "ranges alone leave out most of what can be left out, and come from footers",
     "bitmap": "ranges overlap, and the column has few enough values to know the files of each",
     "bloom_filter": "ranges overlap, and single values are searched for: a filter for each file is small",
-    "record_index": "its values hardly repeat, and single ones are searched for: their files are known exactly",
+    "record_index": "single values are searched for: it knows the files of each, and no smaller one saves as much",
 }
 _LOOK_UPS = frozenset(["bloom_filter", "record_index"])
 """Index types that answer for single values alone."""
