@@ -7,6 +7,8 @@ export PRUNER_CACHE
 
 BIN := .venv/bin
 WORKERS ?= 2
+# Quick tests wait for the file system's clock now and then (rule R4): one more worker has something to do meanwhile.
+QUICK_WORKERS ?= $(shell expr $(WORKERS) + 1)
 # One worker owns every test that needs Spark, one every test that needs Trino (tests/conftest.py): one Java machine each.
 # Compiled modules are kept, whatever the environment says: each process compiled 356 modules of tests anew (6 s).
 COMPILED := PYTHONDONTWRITEBYTECODE= PYTHONPYCACHEPREFIX=$(CURDIR)/.venv/bytecode
@@ -27,7 +29,7 @@ COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --gen
 	--no-emit-index-url --no-emit-find-links --no-annotate --no-header
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-trino quick check check-matrix test faults fuzz soak bench api docs trino-plugin lock clean
+.PHONY: help setup demo demo-trino quick check check-matrix check-stores test faults fuzz soak bench api docs trino-plugin lock clean
 
 help: ## Show the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1|/p' $(MAKEFILE_LIST) | while IFS='|' read -r name text; do \
@@ -42,7 +44,7 @@ demo-trino: $(READY) ## The same on a real Trino, plain and pruned catalogs; nee
 	@$(BIN)/python -m demo.trino
 
 quick: $(READY) ## Tests without a Java machine and killed processes, with fewer random examples, under two minutes
-	@PRUNER_TEST_PROFILE=quick $(PYTEST) -m "not spark and not trino and not faults and not load and not processes"
+	@PRUNER_TEST_PROFILE=quick $(PYTEST) -n $(QUICK_WORKERS) -m "not spark and not trino and not faults and not load and not processes"
 
 check: $(READY) ## Lint, formatting, types and the import contracts
 	@$(BIN)/ruff check
@@ -53,6 +55,11 @@ check: $(READY) ## Lint, formatting, types and the import contracts
 check-matrix: $(READY) ## The adapters' tests over the other versions of DuckDB and Spark that they serve
 	@$(BIN)/python -m tools.matrix -n $(WORKERS) --dist loadfile
 
+check-stores: $(READY) ## The tests of stores over MinIO, which is built with Go the first time
+	@$(BIN)/python -m tools.minio
+	@PRUNER_TEST_STORE=minio $(PYTEST) tests/unit/storage tests/unit/metadata tests/crash/test_faults_on_the_way.py \
+		tests/engines/test_store_duckdb.py tests/engines/test_store_spark.py tests/engines/test_store_trino.py
+
 test: $(READY) ## All tests
 	@$(PYTEST)
 
@@ -62,16 +69,19 @@ faults: $(READY) ## Put each fault of tests/faults/faults.txt into the code: the
 fuzz: $(READY) ## Property tests at N=2000 examples each
 	@PRUNER_TEST_PROFILE=fuzz PRUNER_FUZZ_N=$(N) $(PYTEST) $(FUZZED)
 
-soak: $(READY) ## The plugin on the oldest Trino, then fuzz with new seeds again and again, for MINUTES=60
-	@PRUNER_TEST_PROFILE=soak $(BIN)/python -m pytest -n0 tests/engines/test_trino_oldest.py
+soak: $(READY) ## A million schedules of writers, the oldest Trino, 100,000 requests, 16 writers, then fuzz with new seeds for MINUTES=60
+	@$(BIN)/python -m tests.protocol.soak --schedules 1000000 --minutes $(MINUTES)
+	@PRUNER_TEST_PROFILE=soak $(BIN)/python -m pytest -n0 tests/engines/test_trino_oldest.py \
+		tests/unit/service/test_load.py tests/crash/test_many_writers.py
 	@end=$$(( $$(date +%s) + 60 * $(MINUTES) )); \
 	while [ "$$(date +%s)" -lt "$$end" ]; do \
 		PRUNER_TEST_PROFILE=soak PRUNER_FUZZ_N=$(N) $(PYTEST) $(FUZZED) || exit 1; done
 
-api: $(READY) ## Write docs/api.md, functions.md, expressions.md and the pictures anew from the code
+api: $(READY) ## Write docs/api.md, errors.md, functions.md, expressions.md and the pictures anew from the code
 	@$(BIN)/python -m tools.api_page
 	@$(BIN)/python -m tools.functions_page
 	@$(BIN)/python -m tools.expressions_page
+	@$(BIN)/python -m tools.errors_page
 	@$(BIN)/python -m tools.pictures
 
 docs: $(READY) ## Build the documentation as a site in build/site
@@ -87,6 +97,8 @@ lock: $(READY) ## Renew the lock files from pyproject.toml, keeping versions tha
 	@$(COMPILE) --group build --output-file requirements-build.lock
 	@$(COMPILE) --group java --output-file requirements-java.lock
 	@$(COMPILE) --group duckdb-1-5 --output-file requirements-duckdb-1.5.lock
+	@$(COMPILE) --group dbt --output-file requirements-dbt.lock
+	@$(COMPILE) --group store --output-file requirements-store.lock
 	@$(COMPILE) --group tpc --output-file requirements-tpc.lock
 	@$(COMPILE) --group docs --output-file requirements-docs.lock
 	@$(COMPILE) --group spark-4 --output-file requirements-spark-4.lock

@@ -35,12 +35,12 @@ _MEASURE = """
 import resource, subprocess, sys
 code = subprocess.run(sys.argv[1:], stdout=subprocess.DEVNULL).returncode
 used = resource.getrusage(resource.RUSAGE_CHILDREN)
-print(code, used.ru_maxrss)
+print(code, used.ru_maxrss, used.ru_utime + used.ru_stime)
 """
 
 
 class Cold(NamedTuple):
-    """One command in processes of its own: median of seconds, greatest peak of memory in MB."""
+    """One command in processes of its own: median of processor seconds, greatest peak of memory in MB."""
 
     seconds: float
     megabytes: float
@@ -92,10 +92,14 @@ def _measure(console: Console, root: Path, wanted: str) -> None:
     table.create_index("times", on="ts")
     nothing = _cold(_plan(root, "amount = 1"))
     grid = Grid(title=f"one plan in a process of its own; medians of {RUNS} runs, greatest peaks")
-    for heading in ("process", "s", "over the plan without an index", "MB at the peak"):
+    for heading in ("process", "processor s", "over the plan without an index", "MB at the peak"):
         grid.add_column(heading, justify="left" if heading == "process" else "right")
     grid.add_row("import pruner", f"{plain.seconds:.2f}", "", f"{plain.megabytes:.0f}")
     grid.add_row("pruner plan, no index asked", f"{nothing.seconds:.2f}", "", f"{nothing.megabytes:.0f}")
+    for using in keys.USING:
+        found = _cold(_plan(root, f"uuid = '{wanted}'"), PRUNER_CONFIG=_config(root, using))
+        over = f"{found.seconds - nothing.seconds:+.2f}"
+        grid.add_row(f"{using} on uuid", f"{found.seconds:.2f}", over, f"{found.megabytes:.0f}")
     for column, predicates in _predicates(wanted).items():
         started = time.perf_counter()
         table.create_index(column, on=column, using="bitmap", force=True)
@@ -133,19 +137,26 @@ def _plan(root: Path, predicate: str) -> list[str]:
     return ["-m", "pruner", "plan", str(root), "--where", predicate]
 
 
-def _cold(arguments: list[str]) -> Cold:
+def _config(root: Path, using: str) -> str:
+    """A configuration file by which the table has the index that `keys.measure` built; returns its path."""
+    path = root.with_name(f"{using}.toml")
+    path.write_text(f'[tables.events]\nuri = "{root}"\nindex_uri = "{root}.{using}"\n', encoding="utf-8")
+    return str(path)
+
+
+def _cold(arguments: list[str], **environment: str) -> Cold:
     times: list[float] = []
     peaks: list[int] = []
     for _ in range(RUNS):
-        started = time.perf_counter()
         done = subprocess.run(
             [sys.executable, "-c", _MEASURE, sys.executable, *arguments],
             capture_output=True,
             text=True,
             check=True,
+            env={**os.environ, **environment},
         )
-        times.append(time.perf_counter() - started)
-        code, peak = map(int, done.stdout.split())
-        assert code == 0, done.stderr
-        peaks.append(peak)
+        code, peak, seconds = done.stdout.split()
+        assert code == "0", done.stderr
+        times.append(float(seconds))
+        peaks.append(int(peak))
     return Cold(median(times), max(peaks) / 1e3)

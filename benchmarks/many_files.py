@@ -34,7 +34,7 @@ def run(console: Console) -> None:
     count = int(os.environ.get("BENCH_FILES", str(FILES)))
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder) / "events"
-        ids = _write(root, count)
+        ids = write(root, count)
         grid = Grid(title=f"keys among {count:,} files, medians of {RUNS} statements in one process")
         for heading in ("index", "keys", "files kept", "by name", "through pruner", "times"):
             grid.add_column(heading, justify="left" if heading == "index" else "right")
@@ -49,10 +49,10 @@ def run(console: Console) -> None:
         console.print(grid)
 
 
-def _write(root: Path, count: int) -> Any:
-    """Write files with keys in no order; returns the keys, a row for each file."""
+def write(root: Path, count: int, keys: int = KEYS_A_FILE) -> Any:
+    """Write files of so many keys each, in no order; returns the keys, a row for each file."""
     root.mkdir()
-    ids = np.random.default_rng(17).permutation(count * KEYS_A_FILE).reshape(count, KEYS_A_FILE)
+    ids = np.random.default_rng(17).permutation(count * keys).reshape(count, keys)
     for number, own in enumerate(ids):
         columns: dict[str, Any] = {"id": own, "x": own * 2.0}
         pq.write_table(pa.table(columns), root / f"{number:05}.parquet")

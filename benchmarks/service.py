@@ -1,7 +1,8 @@
 """`pruner serve` under load over 10,000 slices: plans a second, how long they wait, and what they take of processors.
 
 The clients are threads of one other process on the same machine. They speak plain sockets, so that they take little
-of the processors themselves; what they take is shown. BENCH_SECONDS is how long each round goes on (5 unless given).
+of the processors themselves; what they take is shown. BENCH_SECONDS is how long each round goes on (5 unless given),
+BENCH_WORKERS how many workers share the port (2).
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ from tools.planner_service import planner_process
 SLICES = 10_000
 CLIENTS = (1, 8)
 SECONDS = 5.0
+WORKERS = 2
 Asks: TypeAlias = Callable[[bytes], dict[str, Any]]
 
 TICKS = os.sysconf("SC_CLK_TCK")
@@ -66,7 +68,10 @@ def run(console: Console) -> None:
     with tempfile.TemporaryDirectory() as scratch, multiprocessing.get_context("spawn").Pool(1) as clients:
         folder = Path(scratch)
         columns = _write_tables(folder)
-        with planner_process(folder) as (url, pid):
+        with planner_process(folder, "--workers", os.environ.get("BENCH_WORKERS", f"{WORKERS}")) as (
+            url,
+            pid,
+        ):
             _wait_until_ready(url)
             for table, column in columns.items():
                 for questions in ("new", "known"):

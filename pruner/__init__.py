@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from pruner.advice.forecast import SampleLimits
     from pruner.advice.found import Advice
     from pruner.catalog.names import open_table
+    from pruner.catalog.notify import notify
     from pruner.ddl import sql
     from pruner.errors import (
         ConflictError,
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
         TableError,
     )
     from pruner.expr.semantics import NanOrder, Semantics
+    from pruner.lineage import open_lineage
     from pruner.maintenance.build import RefreshResult
     from pruner.maintenance.compaction import CompactResult
     from pruner.maintenance.estimate import IndexEstimate
@@ -72,6 +74,8 @@ __all__ = [
     "TableMap",
     "TableStatus",
     "__version__",
+    "notify",
+    "open_lineage",
     "open_table",
     "read_rows",
     "row_groups",
@@ -82,6 +86,7 @@ _HOMES = {
     "pruner.advice.forecast": ("SampleLimits",),
     "pruner.advice.found": ("Advice",),
     "pruner.catalog.names": ("open_table",),
+    "pruner.catalog.notify": ("notify",),
     "pruner.maintenance.compaction": ("CompactResult",),
     "pruner.ddl": ("sql",),
     "pruner.errors": (
@@ -95,6 +100,7 @@ _HOMES = {
         "TableError",
     ),
     "pruner.expr.semantics": ("NanOrder", "Semantics"),
+    "pruner.lineage": ("open_lineage",),
     "pruner.maintenance.build": ("RefreshResult",),
     "pruner.maintenance.estimate": ("IndexEstimate",),
     "pruner.maintenance.inspection": ("IndexEntry",),

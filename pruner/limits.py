@@ -29,3 +29,18 @@ CONFIG_BYTES = 1024 * 1024
 
 INDEX_MEMORY = 256 * 1024 * 1024
 """Bytes of index records that a table holds at most, unless it was opened with another `index_memory`."""
+
+FEED_FILES = 10_000
+"""Event files that a change feed may hold; listing more of them costs as much as what it is to save."""
+
+FEED_FILE_BYTES = 1024 * 1024
+"""Largest event file of a change feed."""
+
+FEED_NEW_BYTES = 16 * 1024 * 1024
+"""Bytes of new events that one look reads at most."""
+
+FEED_NAMES = 4096
+"""Places named by a change feed that a look asks for one by one; of more, everything is listed."""
+
+FEED_CONFIRM_SECONDS = 600.0
+"""Seconds after which a whole listing confirms what a change feed said, unless something else is set."""

@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from pruner.limits import INDEX_MEMORY
+from pruner.limits import FEED_CONFIRM_SECONDS, INDEX_MEMORY
 from pruner.metadata.table import MetadataTable
 from pruner.storage.opening import open_store
 from pruner.table import Table
 from pruner.tables.detect import open_table_source
+from pruner.tables.feed.place import FeedSettings
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -18,13 +19,15 @@ METADATA_SUFFIX = ".pruner"
 """What is appended to the first root to get the place of the metadata table: beside the table, never inside it."""
 
 
-def open_places(
+def open_places(  # noqa: PLR0913 - one parameter for each key of a table
     uri: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
     *,
     storage_options: Mapping[str, str] | None = None,
     index_uri: str | None = None,
     max_staleness: float = 0.0,
     files: str | None = None,
+    feed: str | None = None,
+    confirm_after: float = FEED_CONFIRM_SECONDS,
     index_memory: int = INDEX_MEMORY,
     hudi_indexes: bool = True,
     file_filters: bool = True,
@@ -37,6 +40,8 @@ def open_places(
         index_uri: place of the metadata table; `<first root>.pruner` unless given.
         max_staleness: age in seconds up to which a look at the table may be reused; 0 looks before every plan.
         files: "immutable" where no file ever changes in place.
+        feed: place of a change feed that names whatever comes, goes or changes.
+        confirm_after: seconds after which a whole listing confirms what the feed said.
         index_memory: bytes of index records that are held at most, and read for one predicate from one index.
         hudi_indexes: whether the indexes of Hudi's own metadata table are used.
         file_filters: whether the Bloom filters that writers put into Parquet files are asked.
@@ -47,7 +52,8 @@ def open_places(
     """
     roots = [os.fspath(root) for root in ([uri] if isinstance(uri, (str, os.PathLike)) else uri)]
     options = dict(storage_options or {})
-    source = open_table_source(roots, options, immutable=files is not None)
+    followed = None if feed is None else FeedSettings(feed, confirm_after)
+    source = open_table_source(roots, options, immutable=files is not None, feed=followed)
     place = index_uri or source.root.rstrip("/") + METADATA_SUFFIX
     metadata = MetadataTable(open_store(place, options))
     used = {"hudi_indexes": hudi_indexes, "file_filters": file_filters}

@@ -58,7 +58,7 @@ class ParquetType:
     @property
     def text(self) -> str:
         """Three words from which `parse_parquet_type` makes the type again."""
-        return " ".join(word or _NONE for word in (self.physical, self.converted, self.logical))
+        return f"{self.physical or _NONE} {self.converted or _NONE} {self.logical or _NONE}"
 
     @property
     def meaning(self) -> str:

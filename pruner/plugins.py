@@ -10,6 +10,7 @@ from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 
 from pruner.errors import PrunerError
+from pruner.extras import installing
 
 
 class Group(Enum):
@@ -90,7 +91,7 @@ def _advice(entry: EntryPoint, error: Exception) -> str:
     if not isinstance(error, ModuleNotFoundError) or entry.dist is None:
         return ""
     extras = entry.dist.metadata.get_all("Provides-Extra") or []
-    return f" (pip install '{entry.dist.name}[{entry.name}]')" if entry.name in extras else ""
+    return f"; {installing(entry.name, entry.dist.name)}" if entry.name in extras else ""
 
 
 def _problem(group: Group, entry: EntryPoint, found: object) -> str | None:

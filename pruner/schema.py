@@ -13,6 +13,22 @@ from pruner.errors import SchemaError
 from pruner.parquet_type import ParquetType
 
 
+def type_name(data_type: pa.DataType) -> str:
+    """A type for people: Arrow's own name of the type, but for UUIDs, which have a long one."""
+    return "UUID" if isinstance(data_type, pa.UuidType) else str(data_type)
+
+
+@dataclass(frozen=True, slots=True)
+class Since:
+    """The change of a schema that gave a column its name or type, for the `reason` that it is one.
+
+    Files of writes up to its `instant` hold another column under that name, or this one under another.
+    """
+
+    instant: str
+    reason: str
+
+
 @dataclass(frozen=True, slots=True)
 class Field:
     """One leaf or struct of the schema.
@@ -20,7 +36,8 @@ class Field:
     `type` is the type in the table (after promotion over files). `field_id` is the Parquet field id where files have
     them. A `partition` field takes its value from the path; `in_file` tells whether files hold it as well (both can be
     true). With `conflict` set, files disagree about the field in a way that no promotion mends, and it says how:
-    such a field never serves pruning. `absent_is_null` tells whether an engine reads NULL from a file without it.
+    such a field never serves pruning. With `since` set, it serves pruning in the files of later writes alone.
+    `absent_is_null` tells whether an engine reads NULL from a file without it.
     `parquet` are the Parquet types by which files hold it, None where no footer was looked at; what an engine makes of
     them is for `pruner.expr.parquet_reading` to say.
 
@@ -35,6 +52,7 @@ class Field:
     in_file: bool = True
     absent_is_null: bool = True
     conflict: str | None = None
+    since: Since | None = None
     parquet: frozenset[ParquetType] | None = None
     expression: str | None = None
     sources: tuple[Field, ...] = ()
@@ -46,6 +64,17 @@ class Field:
     def name(self) -> str:
         """The path with dots, or the expression; for people, not unique when names hold dots."""
         return ".".join(self.path) if self.expression is None else self.path[-1]
+
+    @property
+    def dispute(self) -> str | None:
+        """Why some file may hold another column under the name; None where each holds this one or none."""
+        return self.conflict or (None if self.since is None else self.since.reason)
+
+    @property
+    def type_name(self) -> str:
+        """The type for people. A UUID, which Arrow has as 16 bytes, is one by its files' word."""
+        of_uuids = bool(self.parquet) and all(each.meaning == "UUID" for each in self.parquet)
+        return "UUID" if of_uuids else type_name(self.type)
 
 
 @dataclass(frozen=True)

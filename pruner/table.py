@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pruner.errors import IndexDefinitionError
@@ -11,10 +12,11 @@ from pruner.locating.spark import Place, located
 from pruner.maintenance.build import Indexing, RefreshResult, is_forced
 from pruner.maintenance.compaction import Compaction, CompactResult
 from pruner.maintenance.doctor import examine
+from pruner.maintenance.history import coverage_over_time
 from pruner.maintenance.inspection import entries
 from pruner.maintenance.mapping import Cartographer
 from pruner.maintenance.standing import what_stands
-from pruner.maintenance.status import TableStatus, index_status, measured
+from pruner.maintenance.status import TableStatus, table_status
 from pruner.maintenance.verification import changed_files, partition_stats_problems
 from pruner.metadata.grace import checked_grace
 from pruner.metadata.last_snapshot import LastSnapshot
@@ -22,6 +24,7 @@ from pruner.metadata.segment_cache import SegmentCache
 from pruner.pipeline.runners import LOCAL, runner_for
 from pruner.planning.pinned import PinnedSnapshot
 from pruner.planning.views import Views
+from pruner.showing.progress import telling
 from pruner.tables.detect import open_table_source
 
 if TYPE_CHECKING:
@@ -140,7 +143,7 @@ class Table:
         force: bool = False,
         dry_run: bool = False,
         run: Run = LOCAL,
-        progress: Progress | None = None,
+        progress: Progress | bool | None = None,
     ) -> RefreshResult | None:
         """Define an index and build it.
 
@@ -157,7 +160,7 @@ class Table:
             force: create it even where a sample of the files says that it is too large (docs/bitmap.md).
             dry_run: create nothing, and only say what it would cost (`estimate` in the result).
             run: where it is built: see `refresh`.
-            progress: called with what was done while building.
+            progress: called with what was done; False shows no bar in a terminal or notebook.
 
         Returns:
             What was built, or None when nothing was.
@@ -199,7 +202,7 @@ class Table:
         partition: str | Sequence[str] = (),
         run: Run = LOCAL,
         dry_run: bool = False,
-        progress: Progress | None = None,
+        progress: Progress | bool | None = None,
     ) -> RefreshResult:
         """Index every slice that is not covered yet.
 
@@ -208,7 +211,7 @@ class Table:
             partition: only these partitions and those below them, by their paths (`year=2024`); all unless given.
             run: "local" for this machine, or a SparkSession, whose executors then do the work.
             dry_run: only count what would be read.
-            progress: called with what was done; with a SparkSession from another thread.
+            progress: as of `create_index`; with a SparkSession it is called from another thread.
 
         Returns:
             Counts, and each slice that failed with one sentence (it stays uncovered; the others are committed).
@@ -221,9 +224,9 @@ class Table:
             PrunerError: Spark's executors lack something, or the Spark job failed.
         """
         partitions = [partition] if isinstance(partition, str) else list(partition)
-        with what_stands(self._metadata):
+        with what_stands(self._metadata), telling(progress, "indexing") as told:
             result = self._indexing().refresh(
-                index, partitions, runner_for(run), dry_run=dry_run, progress=progress
+                index, partitions, runner_for(run), dry_run=dry_run, progress=told
             )
         if not dry_run:
             self._views.keep()
@@ -244,7 +247,7 @@ class Table:
 
         Raises:
             SchemaError: the table has no such column, or has it with another type.
-            TableError: file groups that may hold the keys have log files.
+            TableError: file groups that may hold the keys have log files that cannot be merged as Hudi merges them.
             StorageError: a file cannot be read.
         """
         pinned, limit = self.snapshot(), self._segments.limit_bytes
@@ -253,25 +256,7 @@ class Table:
 
     def status(self) -> TableStatus:
         """Coverage, age and size of each index over the table as it stands now."""
-        view = self._views.current()
-        snapshot, state = view.snapshot, view.state
-        return TableStatus(
-            uri=self.uri,
-            format=self.format,
-            snapshot_id=snapshot.id,
-            slices=len(snapshot),
-            coverable=int(snapshot.coverable.sum()),
-            uncoverable=dict(snapshot.uncoverable_because),
-            indexes=()
-            if state is None
-            else tuple(
-                measured(index_status(each, state, snapshot, self._segments), view, self._views.usage)
-                for each in state.definitions
-            ),
-            problems=dict(snapshot.problems),
-            fallbacks=view.unusable,
-            hudi_indexes=view.own_indexes(),
-        )
+        return table_status(self.uri, self.format, self._views.current(), self._segments, self._views.usage)
 
     def inspect(self, index: str, prefix: str = "", *, positions: int = 10) -> Iterator[IndexEntry]:
         """Look into an index that keeps values: its entries of the table as it stands now, by key.
@@ -293,12 +278,13 @@ class Table:
         definition = view.state.required(index, self.uri)
         return entries(definition, view.state, view.snapshot, self._segments, prefix, positions)
 
-    def map(self, columns: str | Sequence[str] = ()) -> TableMap:
+    def map(self, columns: str | Sequence[str] = (), *, history: bool = False) -> TableMap:
         """Tell which slices each index covers, and how far the ranges of columns overlap over the slices.
 
         Args:
             columns: column paths; those that have an index of ranges unless given. Ranges that no index knows come from
                 the footers of at most 2,000 files.
+            history: tell as well how many slices each index covered after each of the newest commits to its records.
 
         Raises:
             SchemaError: no such column.
@@ -306,7 +292,11 @@ class Table:
         """
         view = self._views.current()
         drawn = Cartographer(view.snapshot, view.state, self._segments, self.storage_options)
-        return drawn.table(self.uri, [columns] if isinstance(columns, str) else list(columns))
+        found = drawn.table(self.uri, [columns] if isinstance(columns, str) else list(columns))
+        if not history or view.state is None:
+            return found
+        told = coverage_over_time(self._metadata, view.snapshot, view.state, self._segments)
+        return replace(found, history=told)
 
     def advise(self, plans: Sequence[Plan] = (), *, limits: SampleLimits | None = None) -> Advice:
         """Tell which indexes would help, what each costs and saves, which never helped, and what a layout would do.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack
@@ -37,6 +38,25 @@ def pytest_configure(config: pytest.Config) -> None:
     """Set the seed of this run before Hypothesis and the worker processes read it."""
     if config.option.hypothesis_seed is None:
         config.option.hypothesis_seed = str(profiles.seed())
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Look for garbage neither while tests are collected nor among what was: it lives to the end.
+
+    The search took almost a quarter of the time of collecting, in each worker.
+    """
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
+
+
+def pytest_unconfigure() -> None:
+    """Let what was kept out of the search go, as libraries expect it at the end of a process."""
+    gc.unfreeze()
 
 
 def pytest_report_header(config: pytest.Config) -> str:

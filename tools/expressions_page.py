@@ -51,7 +51,7 @@ range of the column: the hour of the day, `id % 8`, and expressions over several
   Casts that change nothing do not matter.
 - The asking engine was compared with the evaluation for each function in it: the table below.
 - Every value of the file that goes in, or comes up between nested functions, lies where they were compared. That is
-  recorded for each file and engine.
+  recorded for each file and engine. Text that is no UTF-8 is nowhere compared.
 - The session's clock is that of the evaluation. An instant (TIMESTAMP WITH TIME ZONE in DuckDB, TIMESTAMP in Spark)
   has its hour in UTC there. A session in another zone, or of one that is not known, is not answered. For timestamps
   without a zone it does not matter, nor for `timezone('UTC', ts)` in DuckDB. Engines that round timestamps when they
@@ -98,6 +98,17 @@ index over it answers ranges of `ts`, too: on the day of the constant itself onl
 A definition names the version of the table of functions and of DuckDB by which it was made, and each record does.
 Where a later version of pruner finds that a function means something else, its row counts up: older records of it are
 not used, and `refresh` asks to create the index anew.
+
+## What no index is over
+
+- `xxhash64`, `hash`: each engine begins with another seed, or hashes otherwise. `md5` and `sha256` are equal.
+- The size of an array and its elements: no index reads columns of lists.
+- Regular expressions beyond their literal beginning, `initcap`, `soundex`, logarithms and powers: engines differ in
+  some values, and no domain was found that is worth a row.
+- Decimals: their result has another type, and other digits, in each engine. Conditions on arithmetic of decimals are
+  answered from [statistics of the column](functions.md) where that is certain.
+- In Trino a JSON path reaches the plugin without its text, so `json_extract_scalar` prunes in `plan` and `preview`
+  alone. A `CASE` does not reach it either; Spark's optimizer makes conditions on columns of most of them.
 
 ## The functions
 

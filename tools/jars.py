@@ -55,6 +55,33 @@ HUDI_BUNDLE = Jar(
 )
 
 
+S3A_JARS = (
+    Jar(
+        "org.apache.hadoop",
+        "hadoop-aws",
+        "3.3.4",
+        "53f9ae03c681a30a50aa17524bd9790ab596b28481858e54efd989a826ed3a4a",
+    ),
+    *(
+        Jar("com.amazonaws", artifact, "1.12.262", sha256)
+        for artifact, sha256 in (
+            ("aws-java-sdk-core", "06fed99f929c389e168278c1b111aaf1afb270d07202fbbce92e73d1e4279678"),
+            ("aws-java-sdk-dynamodb", "7af4ba06d0d9b3c2ab435089caecd0567810d203aa285f7aa72861f1964d442e"),
+            ("aws-java-sdk-s3", "a0cb7580178bc0d4d3558295a5bb890008478da8a6b3241989c71238b0ed3be5"),
+            ("aws-java-sdk-sts", "659f48d8ebc02025c5042cc4b925f62610e81f334498f1b9e7a271ce20ecbcae"),
+            ("jmespath-java", "9001ea993a45d82a2d3086edcbda8a40b4e012d049a70fbf071fd329c0fbd777"),
+        )
+    ),
+)
+"""What Spark 3.5 reads `s3a://` with: its Hadoop's file system, and of the AWS SDK the parts that it links to. The
+bundle of the whole SDK is 280 MB."""
+
+
+def s3a_jars() -> list[Path]:
+    """Return the paths of the jars with which Spark reads `s3a://`, fetching them the first time (5 MB)."""
+    return [fetched_jar(jar) for jar in S3A_JARS]
+
+
 def hudi_bundle() -> Path:
     """Return the path of the Hudi bundle, fetching it the first time."""
     return fetched_jar(HUDI_BUNDLE)

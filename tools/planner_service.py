@@ -18,9 +18,9 @@ def planner_service(folder: Path) -> Iterator[str]:
 
 
 @contextmanager
-def planner_process(folder: Path) -> Iterator[tuple[str, int]]:
-    """The same; gives the id of the process, too. Its log goes to `service.log` in the folder."""
-    command = [sys.executable, "-m", "pruner", "serve", "--port", "0"]
+def planner_process(folder: Path, *options: str) -> Iterator[tuple[str, int]]:
+    """The same with options; gives the id of the process, too. Its log goes to `service.log` in the folder."""
+    command = [sys.executable, "-m", "pruner", "serve", "--port", "0", *options]
     log = folder / "service.log"
     with log.open("w", encoding="utf-8") as written:
         process = subprocess.Popen(

@@ -14,7 +14,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tools.jars import hudi_bundle
+from tools.jars import hudi_bundle, s3a_jars
 from tools.java import spark_java
 
 if TYPE_CHECKING:
@@ -40,8 +40,12 @@ JVM_OPTIONS = (
 )
 
 
-def hudi_session(scratch: Path, *, memory: str = "2g", extra: dict[str, str] | None = None) -> SparkSession:
+def hudi_session(
+    scratch: Path, *, memory: str = "2g", extra: dict[str, str] | None = None, s3a: bool = False
+) -> SparkSession:
     """Start Spark with Hudi on two local cores; `scratch` takes everything that it writes beside tables.
+
+    With `s3a` Spark 3.5 reads `s3a://` as well.
 
     What the Java machine prints goes to `spark.log` there: errors that matter come back as exceptions.
     """
@@ -59,7 +63,7 @@ def hudi_session(scratch: Path, *, memory: str = "2g", extra: dict[str, str] | N
     jvm_options += f" -Dderby.system.home={scratch / 'derby'} -Djava.io.tmpdir={scratch}"
 
     builder = SparkSession.Builder().appName("pruner").master("local[2]")
-    for key, value in {**_settings(scratch, memory, jvm_options), **(extra or {})}.items():
+    for key, value in {**_settings(scratch, memory, jvm_options, s3a=s3a), **(extra or {})}.items():
         builder = builder.config(key, value)
     with _output_to(scratch / "spark.log"):
         return builder.getOrCreate()
@@ -85,11 +89,11 @@ def _output_to(file: Path) -> Iterator[None]:
             os.close(original)
 
 
-def _settings(scratch: Path, memory: str, jvm_options: str) -> dict[str, str]:
+def _settings(scratch: Path, memory: str, jvm_options: str, *, s3a: bool) -> dict[str, str]:
     """Return the configuration: a fixed session zone, and no work that a tiny table does not need; Hudi's,
     where there is a bundle for the installed Spark.
     """
-    hudi = _hudi_settings() if version("pyspark").startswith("3.5.") else {}
+    hudi = _hudi_settings(s3a=s3a) if version("pyspark").startswith("3.5.") else {}
     return hudi | {
         "spark.driver.memory": memory,
         "spark.driver.host": "127.0.0.1",
@@ -109,9 +113,10 @@ def _settings(scratch: Path, memory: str, jvm_options: str) -> dict[str, str]:
     }
 
 
-def _hudi_settings() -> dict[str, str]:
+def _hudi_settings(*, s3a: bool) -> dict[str, str]:
+    jars = [hudi_bundle(), *(s3a_jars() if s3a else ())]
     return {
-        "spark.jars": str(hudi_bundle()),
+        "spark.jars": ",".join(map(str, jars)),
         "spark.serializer": "org.apache.spark.serializer.KryoSerializer",
         "spark.kryo.registrator": "org.apache.spark.HoodieSparkKryoRegistrar",
         "spark.sql.extensions": "org.apache.spark.sql.hudi.HoodieSparkSessionExtension",

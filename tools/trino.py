@@ -26,6 +26,7 @@ LOCK_FILES = {
     VERSION: Path(__file__).with_name("trino.lock"),
     OLDEST: Path(__file__).with_name(f"trino-{OLDEST}.lock"),
 }
+STORE_LOCK = Path(__file__).with_name("trino-s3.lock")
 LAUNCHER = Path(__file__).with_name("TrinoLauncher.java")
 
 PLUGINS = {
@@ -87,8 +88,12 @@ class TrinoHome:
 
 def locked_jars(version: str = VERSION) -> list[LockedJar]:
     """Return the jars of a version's lock file, in its order."""
+    return _read_lock(LOCK_FILES[version])
+
+
+def _read_lock(file: Path) -> list[LockedJar]:
     jars: list[LockedJar] = []
-    for line in LOCK_FILES[version].read_text(encoding="utf-8").splitlines():
+    for line in file.read_text(encoding="utf-8").splitlines():
         if line.startswith("#"):
             continue
         folder, coordinates, sha256 = line.split()
@@ -106,6 +111,18 @@ def trino_home(version: str = VERSION) -> TrinoHome:
         with appearing(target) as scratch:
             _assemble(TrinoHome(scratch, version), java)
     return TrinoHome(target, version)
+
+
+def store_jars() -> list[Path]:
+    """Return the jars with which the plugins of `VERSION` read s3://, fetching them the first time (about 11 MB)."""
+    target = cache_dir() / f"trino-s3-{VERSION}-{fingerprint(STORE_LOCK)}"
+    if not target.is_dir():
+        java, jars = trino_java(), _read_lock(STORE_LOCK)
+        say(f"Fetching what Trino {VERSION} needs for s3:// into {target}")
+        with appearing(target) as scratch:
+            _retrieve(jars, scratch, java)
+            _check(jars, scratch)
+    return sorted(target.iterdir())
 
 
 def _assemble(home: TrinoHome, java: Java) -> None:

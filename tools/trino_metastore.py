@@ -61,14 +61,17 @@ class Metastore:
         self,
         schema: str,
         name: str,
-        root: Path,
+        root: Path | str,
         columns: Mapping[str, str],
         *,
         partition_by: str = "",
         hudi: bool = False,
     ) -> None:
-        """Register a table with all partitions that its folder has; a partition that is not registered has no rows."""
-        location = f"local://{root}"
+        """Register a table with all partitions that its folder has; a partition that is not registered has no rows.
+
+        `root` is the URI of a table in a store, which has no partitions here, or a folder of this machine.
+        """
+        location = root if isinstance(root, str) else f"local://{root}"
         folder = self.folder / schema / name
         folder.mkdir()
         data = [_column(key, kind) for key, kind in columns.items() if key != partition_by]
@@ -84,7 +87,7 @@ class Metastore:
             **common,
         }
         _write_json(folder / ".trinoSchema", table)
-        for place in sorted(root.glob(f"{partition_by}=*")) if partition_by else ():
+        for place in sorted(Path(root).glob(f"{partition_by}=*")) if partition_by else ():
             partition = folder / place.name
             partition.mkdir()
             content = {"columns": data, "externalLocation": f"{location}/{place.name}", **common}

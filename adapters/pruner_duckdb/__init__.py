@@ -2,11 +2,21 @@
 
 from pruner_duckdb.connection import Connection, ask_unknown_version, attach, connect
 from pruner_duckdb.decode import decode_expression as decode_predicate
+from pruner_duckdb.recording import record
 from pruner_duckdb.relation import LazyRelation
 from pruner_duckdb.scans import Scan
 from pruner_duckdb.sorting import sort_for
 
-__all__ = ["Connection", "LazyRelation", "Scan", "attach", "connect", "decode_predicate", "sort_for"]
+__all__ = [
+    "Connection",
+    "LazyRelation",
+    "Scan",
+    "attach",
+    "connect",
+    "decode_predicate",
+    "record",
+    "sort_for",
+]
 
 engine = "duckdb"
 

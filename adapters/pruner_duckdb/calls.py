@@ -11,14 +11,17 @@ import pyarrow as pa
 
 from pruner.expr.functions.texts import BECOME_LOWER
 from pruner.expr.nodes import (
+    And,
     Call,
     Column,
     Compare,
+    Constant,
     Expr,
     In,
     IsNull,
     Like,
     Literal,
+    Not,
     Opaque,
     Operator,
     conjunction,
@@ -27,6 +30,7 @@ from pruner.expr.nodes import (
 from pruner.expr.now import CURRENT_DATE, CURRENT_WALL, NOW
 from pruner.expr.patterns import literal_beginning, literal_pattern
 from pruner.expr.types import is_instant
+from pruner.expr.walk import nodes_of
 from pruner_duckdb.constants import UndecodablePart, constant
 from pruner_duckdb.trees import Node
 
@@ -57,6 +61,8 @@ _NAMES: Final[Mapping[str, str]] = {
 """Names of the registry (`pruner.expr.functions.rows`) by those of DuckDB. Others keep their own."""
 
 _PARTS: Final = frozenset({"year", "quarter", "month", "epoch"})
+
+_PART_OR_EMPTY: Final = "split_part, or empty"
 
 NEVER_FOLDED: Final = 2 + random.random()
 """What `random()` is compared with to keep the shadow from folding a moment. No statement of a user's has this number,
@@ -123,6 +129,54 @@ def _is_never_folded(condition: Node) -> bool:
         child["value"].get("value") for child in children if child.get("expression_class") == "BOUND_CONSTANT"
     ]
     return values == [NEVER_FOLDED]
+
+
+def coalesced(parts: tuple[Expr, ...], result: pa.DataType | None) -> Expr:
+    """`coalesce`; of an element of a split text and '' it is part of what the macro `split_part` is made of.
+
+    Alone it comes to '' where the text is NULL, and so is a function of its own, which `choice` takes up.
+    """
+    match parts:
+        case (Call("array_extract", (Call("string_split", (text, by)), number)), Literal(value="")):
+            return Call(_PART_OR_EMPTY, (text, by, number), result)
+        case _:
+            return Call("coalesce", parts, result)
+
+
+def choice(pairs: Sequence[tuple[Expr, Expr]], otherwise: Expr, result: pa.DataType | None) -> Expr:
+    """A CASE of conditions and values; `nullif` is one.
+
+    Raises:
+        UndecodablePart: a condition or value is not understood, as one that must not be evaluated while planning.
+    """
+    parts = [*(part for pair in pairs for part in pair), otherwise]
+    if any(isinstance(node, Opaque) for each in parts for node in nodes_of(each)):
+        raise UndecodablePart("CASE, or a function that must not be evaluated while planning")
+    match parts:
+        case [present, Call(name, (text, *others)), Literal(value=None)] if (
+            name == _PART_OR_EMPTY and _asks_for(present, text)
+        ):
+            return Call("split_part", (text, *others), result)
+        case [Compare(Operator.EQ, left, right), Literal(value=None), other] if other == left:
+            return Call("nullif", (left, right), result)
+        case [*_, Literal(value=None)]:
+            parts.pop()
+        case _:
+            pass
+    return Call("choose", tuple(parts), result)
+
+
+def _asks_for(condition: Expr, text: Expr) -> bool:
+    """Whether a condition says no more than that a text is not NULL."""
+    match condition:
+        case And(operands):
+            return all(_asks_for(each, text) for each in operands)
+        case Constant(value):
+            return value is True
+        case Not(IsNull(operand)):
+            return operand == text
+        case _:
+            return False
 
 
 def beginning(operand: Expr, pattern: str, *, anchored: bool, shown: str) -> Expr:

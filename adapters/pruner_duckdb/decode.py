@@ -141,18 +141,23 @@ class _Decoder:
             case "COMPARE_NOT_IN":
                 return Not(self._in(children))
             case "OPERATOR_COALESCE":
-                return Call("coalesce", tuple(self.decode(child) for child in children), _result_type(node))
+                return calls.coalesced(tuple(self.decode(child) for child in children), _result_type(node))
             case _:
                 raise UndecodablePart(f"{kind} is not understood")
 
     def _case(self, node: Node) -> Expr:
-        """A moment that the shadow does not know, or a CASE of truth values by its logic."""
+        """A moment that the shadow does not know, a CASE of truth values by its logic, or one of other values."""
         moment = calls.moment(node)
         if moment is not None:
             return moment
         checks: list[Node] = node["case_checks"]
-        if _result_type(node) != pa.bool_() or len(checks) > _MOST_CASES:
-            raise UndecodablePart("CASE, or a function that must not be evaluated while planning")
+        if len(checks) > _MOST_CASES:
+            raise UndecodablePart(f"a CASE of more than {_MOST_CASES} branches")
+        if _result_type(node) != pa.bool_():
+            pairs = [
+                (predicate(self.decode(each["when_expr"])), self.decode(each["then_expr"])) for each in checks
+            ]
+            return calls.choice(pairs, self.decode(node["else_expr"]), _result_type(node))
         result = predicate(self.decode(node["else_expr"]))
         for check in reversed(checks):
             condition = predicate(self.decode(check["when_expr"]))

@@ -23,6 +23,7 @@ _TEXT = _names(
     "starts_with prefix suffix ends_with contains like_escape not_like_escape ilike_escape",
     "not_ilike_escape regexp_matches regexp_full_match regexp_replace regexp_extract position instr",
     "strpos ascii chr unicode ord md5 hash split split_part string_split strip_accents translate format",
+    "json_extract_string json_extract_path_text ->>",
     "printf bar to_base hex unhex encode decode base64 from_base64 to_base64 levenshtein nfc_normalize",
 )
 

@@ -17,8 +17,8 @@ import pyarrow.dataset as ds
 from pruner.errors import PrunerError
 
 if TYPE_CHECKING:
+    from pruner.tables.hudi_merging import SliceMerger
     from pruner.tables.snapshot import SliceSequence
-    from pruner_duckdb.merging import SliceMerger
 
 ALWAYS = "pruner_row"
 """A column that is true in every row."""

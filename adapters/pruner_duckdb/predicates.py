@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from pruner.expr.nodes import TRUE, And, Expr
+from pruner.expr.nodes import And, Expr
 from pruner_duckdb.any_of_list import AnyOfList
 from pruner_duckdb.calls import MOMENTS, unfolded
 from pruner_duckdb.decode import all_of
@@ -160,8 +160,8 @@ class Predicates:
             self._shadow.aggregates,
         )
 
-    def of(self, draft: Draft, zone: str, *, as_written: bool = True) -> list[Expr]:
-        """Return the predicate of each pruned reference of a statement, TRUE for one that is not scanned.
+    def of(self, draft: Draft, zone: str, *, as_written: bool = True) -> list[Expr | None]:
+        """Return the predicate of each pruned reference of a statement, None for one that is not scanned.
 
         Args:
             draft: the statement.
@@ -192,19 +192,22 @@ class Predicates:
 
     def _plan(
         self, draft: Draft, text: str, zone: str, names: Mapping[Reference, str], forms: Sequence[bool]
-    ) -> list[Expr]:
+    ) -> list[Expr | None]:
         plans = [self._shadow.optimized_plans(text, zone, keep_form=keep_form) for keep_form in forms]
         reason = fault(plans[-1], zone)
         if reason is not None:
             raise Unpruned(reason)
         passes = [scan_predicates(each) for each in plans]
-        return [_both(each.get(names[reference], TRUE) for each in passes) for reference in draft.pruned]
+        return [_both(each.get(names[reference]) for each in passes) for reference in draft.pruned]
 
 
-def _both(expressions: Iterable[Expr]) -> Expr:
-    """AND of what the passes found, each conjunct once."""
+def _both(expressions: Iterable[Expr | None]) -> Expr | None:
+    """AND of what the passes found, each conjunct once; None where no pass found a scan."""
     conjuncts: list[Expr] = []
-    for expression in expressions:
+    found = [expression for expression in expressions if expression is not None]
+    if not found:
+        return None
+    for expression in found:
         for part in expression.operands if isinstance(expression, And) else (expression,):
             if part not in conjuncts:
                 conjuncts.append(part)

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from pruner.tables.hudi_merging import SliceMerger
 from pruner.tables.snapshot import SliceSequence
 from pruner_duckdb.merged_rows import MergedRows
-from pruner_duckdb.merging import SliceMerger
 from pruner_duckdb.native import Describe, FileKinds
 from pruner_duckdb.positions import positions_to_read
 from pruner_duckdb.scan import Bind, Reading, Wanted, merged_sql, scan_sql, source_sql
@@ -99,8 +99,7 @@ class PlanReader:
             return np.zeros(len(ordinals), dtype=bool)
         read_optimized = plan.semantics.scan_mode == "read_optimized"
         to_merge = np.zeros(len(ordinals), dtype=bool) if read_optimized else snapshot.has_logs[ordinals]
-        has_base = snapshot.columns.column("base_file").is_valid().to_numpy()[ordinals]
-        unmerged = np.flatnonzero(has_base & ~to_merge)
+        unmerged = np.flatnonzero(snapshot.has_base[ordinals] & ~to_merge)
         to_merge[unmerged] = self._file_types().widened(snapshot, ordinals[unmerged], may_read)
         return to_merge
 
@@ -112,8 +111,7 @@ class PlanReader:
             return FileKinds(shape.files, snapshot.file_schemas.ordinals)
         if "://" in self._root and not self._root.startswith("file://"):
             return None  # a request for each file, which DuckDB makes again
-        has_base = snapshot.columns.column("base_file").is_valid().to_numpy()
-        return self._file_types().kinds(snapshot, ordinals[has_base[ordinals]], describe)
+        return self._file_types().kinds(snapshot, ordinals[snapshot.has_base[ordinals]], describe)
 
     def _file_types(self) -> FileTypes:
         with self._lock:

@@ -1,8 +1,8 @@
 """The result of `sql()`: a relation that plans again whenever it runs.
 
-DuckDB's own relation is lazy. One that held a list of files would lose every file that is committed between
-`sql()` and the moment it runs, so this one holds the statement, makes DuckDB's relation anew for each run,
-and applies the same methods to it.
+DuckDB's own relation is lazy. One that held a list of files would lose every file that is committed between `sql()`
+and the moment it runs. So this one holds the statement, makes DuckDB's relation anew for each run, and applies the
+same methods to it.
 """
 
 from __future__ import annotations

@@ -34,9 +34,11 @@ if TYPE_CHECKING:
     from pruner_duckdb.tables import KnownTable
 
 REMEMBERED_REWRITINGS = 128
-MOST_FILES = 1_024
+MOST_FILES = 1 << 17
 LONGEST_TEXT = 1 << 15
-"""What is remembered is bounded: so many rewritings, of so many files and of texts of so many characters each."""
+"""What is remembered is bounded: so many rewritings, with so many files in all, and texts of so many characters each.
+A file takes some 150 bytes of memory, the more the longer its path.
+"""
 
 SECONDS_WITH_FALLBACKS = 5.0
 """How long a plan serves that could not use something: an index that could not be read may be readable again."""
@@ -130,6 +132,7 @@ class _Entry:
     rewritten: Rewritten
     seen: Observations
     until: float
+    files: int
     parsed: Rewritten | None = None
     """The same as DuckDB's parser leaves it, which takes a third of the time of a short query."""
 
@@ -171,10 +174,12 @@ class RememberedRewritings:
             seconds = min(seconds, SECONDS_WITH_FALLBACKS)
         with self._lock:
             self._forget_older(seen)
-            self._entries[key] = _Entry(rewritten, seen, time.monotonic() + seconds)
+            self._entries[key] = _Entry(rewritten, seen, time.monotonic() + seconds, files)
             self._entries.move_to_end(key)
-            while len(self._entries) > REMEMBERED_REWRITINGS:
-                self._entries.popitem(last=False)
+            total = sum(entry.files for entry in self._entries.values())
+            while len(self._entries) > REMEMBERED_REWRITINGS or total > MOST_FILES:
+                _, oldest = self._entries.popitem(last=False)
+                total -= oldest.files
 
     def _forget_older(self, seen: Observations) -> None:
         """Forget what was made for tables as they are no more: it holds on to their old snapshots."""

@@ -4,23 +4,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
-
-import duckdb
 
 from pruner.adapters import switched_off
 from pruner.errors import PrunerError
 from pruner.expr.nodes import TRUE, Expr
-from pruner.expr.semantics import NanOrder, Semantics
+from pruner.expr.semantics import Semantics
 from pruner_duckdb.answers import Ask
 from pruner_duckdb.calls import MOMENTS
 from pruner_duckdb.forms import Form
 from pruner_duckdb.functions import FOLDABLE
-from pruner_duckdb.hidden import without
 from pruner_duckdb.markers import Markers
 from pruner_duckdb.native import FileColumns, described
+from pruner_duckdb.pinned import SEMANTICS, Pinned, failure, of_references
 from pruner_duckdb.predicates import (
     KEPT_TABLE_FUNCTIONS,
     Draft,
@@ -34,7 +32,7 @@ from pruner_duckdb.refusals import read_only
 from pruner_duckdb.remembered import Observations, RelationOf, RememberedRewritings, parameters_key
 from pruner_duckdb.rewritten import Rewritten
 from pruner_duckdb.scan import Wanted
-from pruner_duckdb.scans import Scan
+from pruner_duckdb.scans import LEFT_OUT, Scan
 from pruner_duckdb.select import Reference, Select, Span
 from pruner_duckdb.selftest import plan_format_problem
 from pruner_duckdb.session import (
@@ -44,31 +42,18 @@ from pruner_duckdb.session import (
     session_state,
 )
 from pruner_duckdb.shadow import NotPlanned, Relation, Shadow, readable_plans
-from pruner_duckdb.shape import ScanShape
 from pruner_duckdb.stores import grant
 from pruner_duckdb.types import quote
 
 if TYPE_CHECKING:
-    from pruner import PinnedSnapshot
     from pruner_duckdb.names import TableNames
     from pruner_duckdb.statement import Statement
-    from pruner_duckdb.tables import KnownTable
 
 _PLACES = re.compile(r"\b(by|distinct|tablesample|sample)\b", re.IGNORECASE)
 """Words behind which an integer can be a mistake by its value."""
 
 _NAMED_BY_VALUE = re.compile(r"(?<!\w)\d")
 """What the name of a column has in it that DuckDB made of an expression with an integer."""
-
-
-@dataclass
-class _Pinned:
-    """One table of a statement with the snapshot that all of its references read (R8)."""
-
-    known: KnownTable
-    snapshot: PinnedSnapshot
-    shape: ScanShape
-    references: list[Reference] = field(default_factory=list[Reference])
 
 
 class Rewriter:
@@ -106,6 +91,8 @@ class Rewriter:
             again, seen = found
             self._zone = seen.zone
             _grant(statement.answer, seen)
+            for scan in again.scans:
+                scan.plan.count_again()
             return again
         form = statement.form
         if form is None:
@@ -116,7 +103,7 @@ class Rewriter:
             known is None or known.last_relation for known in map(self.tables.of, form.select.references)
         )
         rewritten = self._rewritten(form, statement.parameters, seen)
-        if key and settled and rewritten and self._serves_again(form.select, rewritten):
+        if key and settled and rewritten and rewritten.lasting:
             self._remembered.put(key, rewritten, seen)
         return rewritten
 
@@ -134,14 +121,21 @@ class Rewriter:
                 raise read_only(".".join(each.path))
         pinned = self._pin(chosen, seen)
         _grant(seen.ask_session, seen)
+        select = select.with_columns(
+            {
+                reference: each.shape.relation.columns
+                for each in pinned.values()
+                for reference in each.references
+            }
+        )
         expressions, reason = self._expressions(select, parameters, pinned, state, seen)
         now = seen.transaction_start() if any(use.name in MOMENTS for use in select.functions) else None
         rewritten = self._splice(
-            form, parameters, pinned, expressions, reason, replace(_SEMANTICS, zone=state.zone, now=now)
+            form, parameters, pinned, expressions, reason, replace(SEMANTICS, zone=state.zone, now=now)
         )
         named = all(not each.function or _stays(each) for each in select.references)
-        harmless = named and form.asks and self._serves_again(select, rewritten)
-        return replace(rewritten, harmless=harmless)
+        lasting = self._serves_again(select, rewritten)
+        return replace(rewritten, harmless=named and form.asks and lasting, lasting=lasting)
 
     def _serves_again(self, select: Select, rewritten: Rewritten) -> bool:
         """Tell whether the same answers make the same rewriting: nothing in it depends on more than was asked, and
@@ -150,20 +144,21 @@ class Rewriter:
         known = FOLDABLE | MOMENTS | self._shadow.aggregates
         return (
             not rewritten.sources
-            and all(scan.reason is None for scan in rewritten.scans)
+            and all(scan.reason in (None, LEFT_OUT) for scan in rewritten.scans)
             and all(use.name in known for use in select.functions)
         )
 
     def binds(self, select: Select, parameters: Parameters, relation_of: RelationOf) -> bool:
         """Tell whether a statement surely makes sense, judged by the tables' shapes as last read."""
         try:
-            text = self._as_last_read(
+            draft = self._as_last_read(
                 select, parameters, lambda each: describe_relation(relation_of, _text_of(select, each))
             )
-            if text is None:
+            if draft is None:
                 return False
+            text = self._predicates.comparison_text(draft)
             if not _PLACES.search(text) and not any(map(_NAMED_BY_VALUE.search, select.columns)):
-                text = comparison_texts(select, text)[0]
+                text = comparison_texts(draft.select, text)[0]
             readable_plans(self._shadow.bound_plan(text, self._zone))
         except (Unpruned, NotPlanned):
             return False
@@ -174,21 +169,23 @@ class Rewriter:
         try:
             if select.plain:
                 return None
-            text = self._as_last_read(select, parameters, lambda _: None)
-            return None if text is None else comparison_texts(select, text)[0]
+            draft = self._as_last_read(select, parameters, lambda _: None)
+            if draft is None:
+                return None
+            return comparison_texts(draft.select, self._predicates.comparison_text(draft))[0]
         except Exception:  # `_expressions` meets it again and reports it
             return None
 
     def _as_last_read(
         self, select: Select, parameters: Parameters, describe: Callable[[Reference], Relation | None]
-    ) -> str | None:
-        """The statement without tables, by the shapes of pruned tables as last read and of others by `describe`.
+    ) -> Draft | None:
+        """The statement with the shapes of pruned tables as last read and of others by `describe`.
 
         Returns:
             None where a shape is not known.
 
         Raises:
-            Unpruned: some part cannot be carried over.
+            Unpruned: a shape cannot be had.
         """
         relations: dict[Reference, Relation] = {}
         ours: list[Reference] = []
@@ -202,7 +199,7 @@ class Rewriter:
             relations[reference] = relation
             if known is not None:
                 ours.append(reference)
-        return self._predicates.comparison_text(self._drafted(select, relations, ours, parameters))
+        return self._drafted(select, relations, ours, parameters)
 
     def _drafted(
         self,
@@ -212,10 +209,11 @@ class Rewriter:
         parameters: Parameters,
     ) -> Draft:
         shortened = self.tables.shortened(select, pruned)
-        return Draft(select, relations, tuple(pruned), parameters, tuple(shortened))
+        known = select.with_columns({each: relation.columns for each, relation in relations.items()})
+        return Draft(known, relations, tuple(pruned), parameters, tuple(shortened))
 
-    def _pin(self, chosen: Sequence[Reference], seen: Observations) -> dict[tuple[str, ...], _Pinned]:
-        pinned: dict[tuple[str, ...], _Pinned] = {}
+    def _pin(self, chosen: Sequence[Reference], seen: Observations) -> dict[tuple[str, ...], Pinned]:
+        pinned: dict[tuple[str, ...], Pinned] = {}
         for reference in chosen:
             known = self.tables.of(reference)
             if known is None:
@@ -223,7 +221,7 @@ class Rewriter:
             if known.path not in pinned:
                 snapshot = seen.snapshot(known)
                 shape = self._shadow.with_connection(partial(known.shape, snapshot))
-                pinned[known.path] = _Pinned(known, snapshot, shape)
+                pinned[known.path] = Pinned(known, snapshot, shape)
             pinned[known.path].references.append(reference)
         return pinned
 
@@ -231,11 +229,13 @@ class Rewriter:
         self,
         select: Select,
         parameters: Parameters,
-        pinned: Mapping[tuple[str, ...], _Pinned],
+        pinned: Mapping[tuple[str, ...], Pinned],
         state: SessionState,
         seen: Observations,
-    ) -> tuple[dict[Reference, Expr], str | None]:
-        """The predicate of each reference, or the reason why there is none for the whole statement."""
+    ) -> tuple[dict[Reference, Expr | None], str | None]:
+        """The predicate of each reference, None where DuckDB scans nothing for it, or the reason why nothing is known
+        of the whole statement.
+        """
         problem = switched_off() or plan_format_problem(self._shadow)
         if problem is not None:
             return {}, problem
@@ -251,18 +251,18 @@ class Rewriter:
         except Unpruned as reason:
             return {}, str(reason)
         except Exception as error:  # planning must never fail the query
-            return {}, _failure(error)
+            return {}, failure(error)
 
     def _draft(
         self,
         select: Select,
         parameters: Parameters,
-        pinned: Mapping[tuple[str, ...], _Pinned],
+        pinned: Mapping[tuple[str, ...], Pinned],
         seen: Observations,
     ) -> Draft:
         relations: dict[Reference, Relation] = {}
         pruned: list[Reference] = []
-        by_reference = _by_reference(pinned)
+        by_reference = of_references(pinned)
         for reference in select.references:
             table = by_reference.get(reference)
             if table is not None:
@@ -276,14 +276,14 @@ class Rewriter:
         self,
         form: Form,
         parameters: Parameters,
-        pinned: Mapping[tuple[str, ...], _Pinned],
-        expressions: Mapping[Reference, Expr],
+        pinned: Mapping[tuple[str, ...], Pinned],
+        expressions: Mapping[Reference, Expr | None],
         reason: str | None,
         semantics: Semantics,
     ) -> Rewritten:
         select = form.select
         markers = Markers(select, parameters, literal=form.literal)
-        by_reference = _by_reference(pinned)
+        by_reference = of_references(pinned)
         chosen = sorted(by_reference, key=_name_start)
         edits = [*markers.edits(), *self.tables.shortened(select, chosen)]
         if select.named_by_text and form.is_select:
@@ -294,7 +294,7 @@ class Rewriter:
         surely = reason is None and form.is_select
         for reference in chosen:
             table = by_reference[reference]
-            scan = _plan(table, expressions.get(reference, TRUE), reason, semantics)
+            scan = table.plan(expressions.get(reference, TRUE), reason, semantics)
             scans.append(scan)
             alias = "" if reference.alias is not None else f" AS {quote(reference.path[-1])}"
             source = table.known.reader.sql(
@@ -318,25 +318,6 @@ class Rewriter:
     def _described(self, uri: str, names: list[str]) -> FileColumns | None:
         """What DuckDB reads of a file."""
         return self._shadow.with_connection(lambda run: described(run, uri, names))
-
-
-_SEMANTICS = Semantics(engine="duckdb", version=duckdb.__version__, nan_order=NanOrder.GREATEST)
-
-
-def _plan(table: _Pinned, expression: Expr, reason: str | None, semantics: Semantics) -> Scan:
-    if table.known.read_optimized:
-        semantics = replace(semantics, scan_mode="read_optimized")
-    try:
-        expression = without(table.shape.hidden, expression)
-        return Scan(table.known.name, table.snapshot.plan(expression, semantics=semantics), reason)
-    except Exception as error:  # planning must never fail the query
-        plan = table.snapshot.plan(TRUE, semantics=semantics)
-        return Scan(table.known.name, plan, _failure(error))
-
-
-def _failure(error: Exception) -> str:
-    first_line = str(error).strip().split("\n", 1)[0]
-    return f"planning failed ({type(error).__name__}: {first_line})"
 
 
 def _name_span(reference: Reference) -> Span:
@@ -379,7 +360,3 @@ def _key(statement: Statement) -> Hashable:
     """What tells a statement apart from all others; None where that is not known."""
     values = parameters_key(statement.parameters)
     return None if values is None else (statement.text, values, switched_off())
-
-
-def _by_reference(pinned: Mapping[tuple[str, ...], _Pinned]) -> dict[Reference, _Pinned]:
-    return {reference: table for table in pinned.values() for reference in table.references}

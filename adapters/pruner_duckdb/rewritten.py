@@ -23,6 +23,8 @@ class Rewritten:
     """What it reads besides files: DuckDB finds it under these names, as it finds data frames."""
     harmless: bool = False
     """Whether running it surely changes nothing in the session or the database."""
+    lasting: bool = False
+    """Whether the same answers of the session make the same rewriting."""
     parsed: duckdb.Statement | None = None
     """The same as DuckDB's parser leaves it; None where it was not parsed beforehand."""
 

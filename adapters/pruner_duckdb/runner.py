@@ -11,9 +11,9 @@ from typing import Any
 import duckdb
 
 from pruner.errors import PrunerError, TableError
+from pruner.tables.hudi_merging import TableChanged
 from pruner_duckdb.answers import Answers, Changes
 from pruner_duckdb.index_statements import shown_instead
-from pruner_duckdb.merging import TableChanged
 from pruner_duckdb.predicates import Parameters
 from pruner_duckdb.prepared import PreparedStatements, WrongArgumentsError
 from pruner_duckdb.reading import Sources

@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from pruner_duckdb.casts import may_fail
+from pruner_duckdb.engine_faults import nan_option
 from pruner_duckdb.listed import listed_sql, parameter_values
 from pruner_duckdb.merged_rows import ALWAYS, own_name
 from pruner_duckdb.native import folded, united_plainly
@@ -110,7 +111,7 @@ def source_sql(
 
     DuckDB 2.0 takes no condition that may fail (`x % 7 = 1`, a cast) from above a query into the scan below.
     """
-    ordinals = _with_base_files(snapshot, ordinals)
+    ordinals = ordinals[snapshot.has_base[ordinals]]
     wanted = reading.wanted
     shown = shape.narrowed(wanted.may_read) if wanted.narrow else shape
     if not len(ordinals):
@@ -135,7 +136,7 @@ def scan_sql(
         bind: takes lists of files, and partition values, as parameters.
         reading: what the statement wants of them.
     """
-    ordinals = _with_base_files(snapshot, ordinals)
+    ordinals = ordinals[snapshot.has_base[ordinals]]
     if not len(ordinals):
         return shape.relation.empty_select()
     return _query(snapshot, _alike(snapshot, ordinals, shape, reading), shape, bind, reading)
@@ -156,11 +157,6 @@ def _more_keys(snapshot: Snapshot, ordinals: NDArray[np.intp], shape: ScanShape)
         return False
     uri: str = snapshot.columns.column("base_file")[int(ordinals[0])].as_py()
     return sum("=" in folder for folder in uri.split("/")[:-1]) != len(keys)
-
-
-def _with_base_files(snapshot: Snapshot, ordinals: NDArray[np.intp]) -> NDArray[np.intp]:
-    base = snapshot.columns.column("base_file")
-    return ordinals[base.is_valid().to_numpy()[ordinals]] if base.null_count else ordinals
 
 
 def _alike(snapshot: Snapshot, ordinals: NDArray[np.intp], shape: ScanShape, reading: Reading) -> _Parts:
@@ -277,7 +273,9 @@ def _read_parquet(snapshot: Snapshot, group: _Group, shape: ScanShape, bind: Bin
         folders += f", hive_types_autocast = false, hive_types = {{{', '.join(keys)}}}"
     by_name = ", union_by_name = true" if group.by_name else ""
     files = bind([file_name(uri) for uri in uris])
-    return f"{READ_PARQUET}({files}, {folders}, binary_as_string = false{by_name})"
+    narrowed = len(uris) < len(snapshot) and (len(uris) == 1 or group.by_name)
+    nan = nan_option(shape.columns) if narrowed else ""
+    return f"{READ_PARQUET}({files}, {folders}, binary_as_string = false{by_name}{nan})"
 
 
 def _column(held: tuple[str, str | None] | None, name: str, data_type: str, *, whole: bool) -> str:

@@ -9,30 +9,17 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias, cast
 
 from pruner_duckdb.any_of_list import AnyOfList, take_any_lists
 from pruner_duckdb.extents import add_lengths, has_lengths
 from pruner_duckdb.functions import SESSION_VALUES
-from pruner_duckdb.trees import nodes_below
+from pruner_duckdb.queries import is_of_any_row, scope_of_child, shows_table, tables_in_scope
+from pruner_duckdb.trees import Node, nodes_below
 
-Node: TypeAlias = dict[str, Any]
-
-_Part: TypeAlias = "tuple[Any, frozenset[str], bool]"
-
-_MORE_OF_A_STAR = (
-    "exclude_list",
-    "replace_list",
-    "rename_list",
-    "qualified_exclude_list",
-    "columns",
-    "expr",
-    "alias",
-)
-_MORE_OF_A_SELECT = ("modifiers", "group_expressions", "group_sets", "having", "qualify", "sample")
-"""What makes the columns of `SELECT *` matter."""
+_Part: TypeAlias = "tuple[Any, frozenset[str], bool, Node | None]"
 
 NO_LOCATION = 1 << 62
 """Locations from here on mean that the parser kept none."""
@@ -88,6 +75,8 @@ class FunctionUse:
 
     name: str
     span: Span | None
+    instead_of: frozenset[Reference] = frozenset()
+    """The tables with a column of that name in which it would be that column: for a name alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +114,21 @@ class Select:
     """True without casts, functions and dotted names: nothing that a session's macros or types could
     redefine.
     """
+
+    def with_columns(self, columns: Mapping[Reference, Iterable[tuple[str, str]]]) -> Select:
+        """The same without the functions that are none, because they are columns of a table.
+
+        Args:
+            columns: names and types of those of the tables that are known by now.
+        """
+
+        def is_column(use: FunctionUse) -> bool:
+            known = (columns[each] for each in use.instead_of if each in columns)
+            return any(name.lower() == use.name for each in known for name, _ in each)
+
+        if not any(use.instead_of for use in self.functions):
+            return self
+        return replace(self, functions=tuple(use for use in self.functions if not is_column(use)))
 
     def may_read(self, column: str) -> bool:
         """Tell whether the statement may read a column of this name."""
@@ -187,6 +191,8 @@ class _Walk:
         self._functions: list[FunctionUse] = []
         self._parameters: list[Parameter] = []
         self._qualified: list[tuple[tuple[str, ...], Span]] = []
+        self._bare: list[tuple[str, Span | None, Node | None]] = []
+        self._tables: dict[int, Reference] = {}  # by the identity of their nodes
         self._columns: set[str] = set()
         self._last_names: set[str] = set()
         self._ctes: set[str] = set()
@@ -195,27 +201,28 @@ class _Walk:
         self._plain = True
 
     def select(self, root: Node, any_lists: tuple[AnyOfList, ...]) -> Select:
-        # With each part the CTEs that it sees, and whether `*` in it stands for columns of tables.
-        pending: list[_Part] = [(root, frozenset(), True)]
+        # With each part the CTEs that it sees, whether `*` in it stands for columns of tables, and the query whose
+        # columns a bare name in it means.
+        pending: list[_Part] = [(root, frozenset(), True, None)]
         while pending:
-            node, visible, stars = pending.pop()
+            node, visible, stars, scope = pending.pop()
             if isinstance(node, list):
-                pending.extend((child, visible, stars) for child in cast("list[Any]", node))
+                pending.extend((child, visible, stars, scope) for child in cast("list[Any]", node))
             elif isinstance(node, dict):
                 inner = cast("Node", node)
-                self._visit(inner, visible)
+                self._visit(inner, visible, scope)
                 self._every_column |= stars and inner.get("type") == "STAR"
                 if inner.get("cte_map"):
                     visible = self._enter_ctes(inner["cte_map"]["map"], visible, pending)
                 if inner.get("type") == "SELECT_NODE":
-                    stars = _shows_table(inner["from_table"], visible)
-                pending.extend((child, visible, stars) for child in _children(inner))
+                    stars = shows_table(inner["from_table"], visible)
+                pending.extend((part, visible, stars, within) for part, within in _parts(inner, scope))
         # The name of a table, as a column, means all of its columns.
         whole_row = any(each.shown_as.lower() in self._last_names for each in self._references)
         return Select(
             text=self._text,
             references=tuple(sorted(self._references, key=_position)),
-            functions=tuple(self._functions),
+            functions=(*self._functions, *self._session_values()),
             parameters=tuple(sorted(self._parameters, key=lambda each: each.span.start)),
             qualified=tuple(self._qualified),
             any_lists=any_lists,
@@ -232,11 +239,11 @@ class _Walk:
             self._ctes.add(name)
             query = cte["value"].get("query_node") or cte["value"].get("query", {}).get("node", {})
             recursive = query.get("type") == "RECURSIVE_CTE_NODE"
-            pending.append((cte["value"], visible | {name} if recursive else visible, True))
+            pending.append((cte["value"], visible | {name} if recursive else visible, True, None))
             visible |= {name}
         return visible
 
-    def _visit(self, node: Node, visible: frozenset[str]) -> None:
+    def _visit(self, node: Node, visible: frozenset[str], scope: Node | None) -> None:
         match node.get("type"):
             case "BASE_TABLE":
                 self._base_table(node, visible)
@@ -258,7 +265,7 @@ class _Walk:
                 self._plain = False
                 self._functions.append(FunctionUse(str(node["function_name"]).lower(), self._span(node)))
             case "COLUMN_REF":
-                self._column(node)
+                self._column(node, scope)
             case "VALUE_PARAMETER":
                 span = self._span(node)
                 if span is not None:
@@ -280,20 +287,27 @@ class _Walk:
         self._every_column |= bool(node.get("column_name_alias"))
         whole = self._span(node)
         name = None if whole is None else self._name_span(whole, path)
-        self._references.append(
-            Reference(
-                path, name, whole, node.get("alias") or None, time_travel=node.get("at_clause") is not None
-            )
+        reference = Reference(
+            path, name, whole, node.get("alias") or None, time_travel=node.get("at_clause") is not None
         )
+        self._references.append(reference)
+        self._tables[id(node)] = reference
 
-    def _column(self, node: Node) -> None:
+    def _session_values(self) -> Iterator[FunctionUse]:
+        for name, span, scope in self._bare:
+            tables = () if scope is None else map(id, tables_in_scope(scope))
+            yield FunctionUse(
+                name, span, frozenset(self._tables[each] for each in tables if each in self._tables)
+            )
+
+    def _column(self, node: Node, scope: Node | None) -> None:
         names: list[str] = node["column_names"]
         span = self._span(node)
         self._plain = self._plain and len(names) == 1
         self._columns.update(name.lower() for name in names)
         self._last_names.add(names[-1].lower())
         if len(names) == 1 and names[0].lower() in SESSION_VALUES:
-            self._functions.append(FunctionUse(names[0].lower(), span))
+            self._bare.append((names[0].lower(), span, scope))
         elif len(names) > 2 and span is not None:
             self._qualified.append((tuple(names), span))
 
@@ -320,55 +334,30 @@ class _Walk:
         return Span(start, start + len(found.group(2).encode()))
 
 
+def _parts(node: Node, scope: Node | None) -> Iterator[tuple[Any, Node | None]]:
+    """Yield what is below a node, and with each part the query whose columns a bare name in it means."""
+    kind = str(node.get("type"))
+    if kind == "SELECT_NODE":
+        for key, child in node.items():
+            if key != "cte_map":
+                yield child, scope_of_child(node, key, child)
+        return
+    outside = kind.endswith("_NODE") or kind.startswith("LIMIT")
+    for child in _children(node):
+        yield child, None if outside else scope
+
+
 def _children(node: Node) -> Iterable[Any]:
     """Lists and objects below a node, CTEs aside; a table function's own call is part of the reference, its
     arguments are not, and `*` of an EXISTS stands for nothing.
     """
     for key, child in node.items():
-        if key == "subquery" and _is_of_any_row(node):
+        if key == "subquery" and is_of_any_row(node):
             yield {**child, "node": {**child["node"], "select_list": []}}
         elif key == "function" and node.get("type") == "TABLE_FUNCTION":
             yield child.get("arguments") or child.get("children")
         elif key != "cte_map" and isinstance(child, dict | list):
             yield child
-
-
-def _is_of_any_row(node: Node) -> bool:
-    """Tell whether a node is `EXISTS (SELECT * FROM …)`, which is about rows, whatever their columns."""
-    if node.get("type") != "SUBQUERY" or node.get("subquery_type") not in ("EXISTS", "NOT_EXISTS"):
-        return False
-    query = node["subquery"].get("node", {})
-    return query.get("type") == "SELECT_NODE" and _is_of_whole_rows(query)
-
-
-def _is_of_whole_rows(query: Node) -> bool:
-    """Tell whether a query is `SELECT * FROM … WHERE …` and no more."""
-    items = query["select_list"]
-    return (
-        len(items) == 1
-        and items[0].get("type") == "STAR"
-        and not any(items[0].get(key) for key in _MORE_OF_A_STAR)
-        and not any(query.get(key) for key in _MORE_OF_A_SELECT)
-        and query.get("aggregate_handling") == "STANDARD_HANDLING"
-    )
-
-
-def _shows_table(from_table: Node | None, visible: frozenset[str]) -> bool:
-    """Tell whether `*` over a FROM may stand for columns of tables, and not only for what a subquery names."""
-    pending = [from_table]
-    while pending:
-        part = pending.pop()
-        match (part or {}).get("type"):
-            case "JOIN" if part is not None:
-                pending += [part["left"], part["right"]]
-            case "BASE_TABLE" if part is not None:
-                if part.get("schema_name") or str(part["table_name"]).lower() not in visible:
-                    return True
-            case "SUBQUERY" | "EMPTY" | "TABLE_FUNCTION" | "EXPRESSION_LIST":
-                pass
-            case _:
-                return True
-    return False
 
 
 def _position(reference: Reference) -> int:

@@ -1,8 +1,8 @@
 """How the columns of one snapshot are read: decided once for a snapshot, whatever files a plan leaves.
 
-A list of files that was pruned must not change what a statement means, so names and types are those of the whole
-table: for Parquet tables what DuckDB itself shows over all files by `union_by_name` (rule R12), for Hudi tables
-those of the table's own schema.
+A list of files that was pruned must not change what a statement means. So names and types are those of the whole
+table: for Parquet tables what DuckDB itself shows over all files by `union_by_name` (rule R12), for Hudi tables those
+of the table's own schema.
 """
 
 from __future__ import annotations
@@ -47,6 +47,11 @@ class ScanShape:
     def relation(self) -> Relation:
         """The columns as every scan of this snapshot shows them."""
         return Relation(tuple((name, data_type) for name, data_type, _ in self.columns))
+
+    def reads_paths_of(self, shared: Collection[tuple[str, ...]]) -> bool:
+        """Tell whether scans show the value of the path of columns that stand in the files as well."""
+        from_path = {path for _, _, path in self.columns if path is not None}
+        return all(path in from_path for path in shared)
 
     def narrowed(self, may_read: Callable[[str], bool]) -> ScanShape:
         """The same with the columns alone that a statement may read.

@@ -1,7 +1,8 @@
 """Lets DuckDB read the object store of a table with the options with which the table was opened.
 
 DuckDB reads S3 with its extension httpfs and by what its secrets say. The options become a temporary secret
-whose scope is the table's root, so that nothing else in the session is read with it.
+whose scope is the table's root, so that nothing else in the session is read with it. Where there is no httpfs, a file
+system that the session has registered (fsspec) serves.
 """
 
 from __future__ import annotations
@@ -51,11 +52,22 @@ def grant(ask: Ask, name: str, root: str, options: Mapping[str, str]) -> None:
     try:
         ask(secret_sql(root, options), [])
     except duckdb.Error as error:
+        if _reads(ask, root):
+            return
         reason = str(error).strip().split("\n", 1)[0].rstrip(": ")
         raise StorageError(
             f"table {name}: DuckDB cannot read {root} without its extension httpfs ({reason}): "
-            "INSTALL httpfs where there is a network, or read a local copy"
+            "INSTALL httpfs where there is a network, or register a file system for s3:// with this connection"
         ) from None
+
+
+def _reads(ask: Ask, root: str) -> bool:
+    """Tell whether the session reads a place all the same, by a file system of its own."""
+    try:
+        (found,) = ask("SELECT count(*) > 0 FROM glob(?)", [f"{root}/*"])
+    except duckdb.Error:
+        return False
+    return bool(found)
 
 
 def secret_sql(root: str, options: Mapping[str, str]) -> str:

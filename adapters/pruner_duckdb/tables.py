@@ -32,6 +32,8 @@ _OPTIONS = frozenset(
         "index_uri",
         "max_staleness",
         "files",
+        "feed",
+        "confirm_after",
         "index_memory",
         "hudi_indexes",
         "file_filters",

@@ -76,8 +76,8 @@ def content_of(plan: Plan, columns: Sequence[str] | None, storage_options: Mappi
 
 def _check_field(plan: Plan, field: Field) -> None:
     for part in plan.schema:
-        if part.path[0] == field.path[0] and part.conflict is not None:
-            raise refusal(part.name, part.conflict)
+        if part.path[0] == field.path[0] and part.dispute is not None:
+            raise refusal(part.name, part.dispute)
     if not field.absent_is_null:
         raise refusal(field.name, "files that lack it stand for a default value, which they do not hold")
     if not field.in_file and field.path not in plan.snapshot.partitions.values:

@@ -12,23 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pyarrow as pa
 
-from pruner.expr.nodes import (
-    And,
-    Call,
-    Column,
-    Compare,
-    Constant,
-    Expr,
-    In,
-    IsNull,
-    Like,
-    Literal,
-    Not,
-    Opaque,
-    Or,
-)
 from pruner.expr.parquet_reading import as_read
-from pruner.expr.show import show
 
 if TYPE_CHECKING:
     from pruner.expr.semantics import Semantics
@@ -169,42 +153,3 @@ def _same_struct(spark: Any, arrow: Any) -> bool:
 
 def _is_collection(arrow: Any) -> bool:
     return bool(pa.types.is_nested(arrow)) and not pa.types.is_struct(arrow)
-
-
-def without(expression: Expr, names: frozenset[str]) -> Expr:
-    """Return a predicate in which every condition on one of the columns is opaque; the logic around stays."""
-    if not names:
-        return expression
-    match expression:
-        case And(operands):
-            return And(tuple(without(operand, names) for operand in operands))
-        case Or(operands):
-            return Or(tuple(without(operand, names) for operand in operands))
-        case Not(operand):
-            return Not(without(operand, names))
-        case _:
-            columns = tuple(_columns(expression))
-            if not any(column.path[0].lower() in names for column in columns):
-                return expression
-            return Opaque(columns, show(expression), "Spark reads the column otherwise than the index did")
-
-
-def _columns(expression: Expr) -> Iterable[Column]:
-    match expression:
-        case Column():
-            yield expression
-        case Call(_, arguments):
-            for argument in arguments:
-                yield from _columns(argument)
-        case Compare(_, left, right):
-            yield from _columns(left)
-            yield from _columns(right)
-        case In(operand, _) | IsNull(operand) | Like(operand, _, _) | Not(operand):
-            yield from _columns(operand)
-        case And(operands) | Or(operands):
-            for operand in operands:
-                yield from _columns(operand)
-        case Opaque(columns):
-            yield from columns
-        case Literal() | Constant():
-            return

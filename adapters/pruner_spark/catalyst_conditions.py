@@ -24,6 +24,7 @@ from pruner.expr.patterns import literal_pattern
 from pruner.expr.types import is_string
 from pruner_spark.catalyst_part import BOOLEAN, LARGEST, Part, any_null, chosen, negated
 from pruner_spark.catalyst_source import UndecodableError
+from pruner_spark.catalyst_values import choice
 
 _BRANCHES = 32
 _FIRST_YEAR = 1900
@@ -154,16 +155,15 @@ def texts(children: list[Part]) -> tuple[Part, str]:
 
 
 def case(children: list[Part]) -> Part:
-    """IF and CASE WHEN of truth values, by their logic; of other values not understood."""
-    otherwise = children[-1].predicate if len(children) % 2 else Constant(None)
+    """IF and CASE WHEN: of truth values by their logic, of other values as what they are made of."""
     branches = list(zip(children[0:-1:2], children[1::2], strict=False))
     results = [result for _, result in branches] + ([children[-1]] if len(children) % 2 else [])
-    if any(result.type != BOOLEAN for result in results):
-        raise UndecodableError("a case that is no truth value")
     if len(branches) > _BRANCHES:
         raise UndecodableError(f"more than {_BRANCHES} cases")
+    if any(result.type != BOOLEAN for result in results):
+        return choice(children, [result.type for result in results]).over(children)
     _require_small(children)
-    result = otherwise
+    result = children[-1].predicate if len(children) % 2 else Constant(None)
     for condition, then in reversed(branches):
         result = chosen(condition, then.predicate, result)
     return Part(result, BOOLEAN).repeating(children)

@@ -15,6 +15,7 @@ import pyarrow as pa
 from pruner.expr.nodes import Call, Expr, Literal
 from pruner.expr.types import is_instant, is_string
 from pruner.expr.values import Interval
+from pruner_spark import catalyst_values
 from pruner_spark.catalyst_source import UndecodableError
 from pruner_spark.catalyst_types import INSTANT, NAIVE
 
@@ -90,13 +91,6 @@ def _truncated(unit: Part, moment: Part) -> tuple[Expr, pa.DataType]:
     return Call("date_trunc", (Literal(text.lower(), pa.string()), moment.expr), moment.type), moment.type
 
 
-def _beginning(children: list[Part]) -> tuple[Expr, pa.DataType]:
-    """`substring` of text; that of bytes counts bytes."""
-    if children[0].type is None or not is_string(children[0].type):
-        raise UndecodableError("a part of something that is no text")
-    return Call("left", _arguments(children), pa.string()), pa.string()
-
-
 def _seconds(children: list[Part]) -> tuple[Expr, pa.DataType]:
     """Seconds of an instant by floor; `unix_timestamp` cuts towards zero (trap S14) and is not among these."""
     if children[0].type != INSTANT:
@@ -109,6 +103,7 @@ def _arguments(children: list[Part]) -> tuple[Expr, ...]:
 
 
 MAKERS: Final[dict[str, Make]] = {
+    **catalyst_values.MAKERS,
     "Add": _arithmetic("add"),
     "Subtract": _arithmetic("subtract"),
     "Multiply": _arithmetic("multiply"),
@@ -127,7 +122,6 @@ MAKERS: Final[dict[str, Make]] = {
     "UnixSeconds": _seconds,
     "UnixMillis": _named("epoch_ms", pa.int64()),
     "UnixMicros": _named("epoch_us", pa.int64()),
-    "Substring": _beginning,
     "Upper": _named("upper", pa.string()),
     "Lower": _named("lower", pa.string()),
     "Concat": _named("concat", pa.string()),

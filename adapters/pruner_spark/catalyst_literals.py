@@ -29,7 +29,7 @@ LAST_DAY: Final = day_number(datetime.date.max)
 _NOT_FINITE: Final = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 _MONTHS: Final = ("interval year", "interval month")
 _DAY_TIME: Final = ("interval day", "interval hour", "interval minute", "interval second")
-_REPLACEMENT = "\ufffd"
+REPLACEMENT: Final = "\ufffd"
 _BYTES = re.compile(r"X'([0-9A-Fa-f]*)'", re.ASCII)
 _BYTES_LIST = re.compile(
     r".* IN \(((?:(?:X'[0-9A-Fa-f]*'|CAST\(NULL AS BINARY\))(?:, )?)+)\)\)", re.ASCII | re.DOTALL
@@ -55,12 +55,12 @@ def literal(node: JsonNode, place: int, data_type: pa.DataType, source: Source) 
         raise UndecodableError("a literal whose value is no text")
     value: LiteralValue
     if pa.types.is_date(data_type):
-        value = _day(_whole(source.literal_value(place)))
+        value = day_value(_whole(source.literal_value(place)))
     elif is_instant(data_type):
         value = _whole(source.literal_value(place))
     elif pa.types.is_binary(data_type):
         value = bytes(source.literal_value(place))
-    elif is_string(data_type) and _REPLACEMENT in text:
+    elif is_string(data_type) and REPLACEMENT in text:
         value = _decoded(source.text_bytes(place))
     else:
         value = _parsed(text, data_type)
@@ -95,7 +95,7 @@ def set_literals(place: int, data_type: pa.DataType, source: Source) -> tuple[Li
     texts, has_null = source.set_values(place)
     # A set holds what the literals held: days and microseconds, where `toString` would write dates.
     convert = _stored_moment(data_type) if is_temporal(data_type) else _of_text(data_type)
-    if is_string(data_type) and any(_REPLACEMENT in text for text in texts):
+    if is_string(data_type) and any(REPLACEMENT in text for text in texts):
         raise UndecodableError("a list with text that may not be UTF-8")
     try:
         # A set has no order of its own, and reports are to be alike.
@@ -141,7 +141,7 @@ def _of_text(data_type: pa.DataType) -> Callable[[str], LiteralValue]:
 
 
 def _stored_moment(data_type: pa.DataType) -> Callable[[str], LiteralValue]:
-    return (lambda text: _day(int(text))) if pa.types.is_date(data_type) else int
+    return (lambda text: day_value(int(text))) if pa.types.is_date(data_type) else int
 
 
 def _truth(text: str) -> bool:
@@ -161,7 +161,8 @@ def _whole(value: Any) -> int:
     return value
 
 
-def _day(day: int) -> datetime.date | int:
+def day_value(day: int) -> datetime.date | int:
+    """A day as a literal has it: one that Python's dates do not reach is a number."""
     return date_of(day) if FIRST_DAY <= day <= LAST_DAY else day
 
 

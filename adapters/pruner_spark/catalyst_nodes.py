@@ -41,6 +41,7 @@ from pruner_spark.catalyst_part import (
 )
 from pruner_spark.catalyst_source import JsonNode, Source, UndecodableError
 from pruner_spark.catalyst_types import INSTANT, arrow_type, is_read_as
+from pruner_spark.catalyst_values import cast_name
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -204,6 +205,9 @@ class Nodes:
             whole = not pa.types.is_integer(target)
             return Part(made, target, null=operand.is_null if whole else None).over(children)
         mode = self._source.cast_mode(place)
+        of_value = cast_name(operand.type, target, mode)
+        if of_value is not None:
+            return Part(Call(of_value, (operand.expr,), target), target).over(children)
         if mode == "TRY":
             made = Call("try_cast", (operand.expr,), target)
         elif mode != "ANSI":

@@ -14,15 +14,10 @@ from pruner.expr.nodes import (
     FALSE,
     TRUE,
     And,
-    Call,
     Column,
-    Compare,
     Constant,
     Expr,
-    In,
     IsNull,
-    Like,
-    Literal,
     Not,
     Opaque,
     Or,
@@ -30,6 +25,7 @@ from pruner.expr.nodes import (
     disjunction,
 )
 from pruner.expr.show import show
+from pruner.expr.walk import columns_of
 
 if TYPE_CHECKING:
     from pruner_spark.catalyst_source import JsonNode
@@ -186,25 +182,5 @@ def _shown(part: Part) -> str:
     return ".".join(part.path) if part.path else show(part.expr, _TEXT)
 
 
-def _columns(part: Part) -> list[Column]:
-    if part.path:
-        return [Column(part.path)]
-    found: list[Column] = []
-    pending: list[Expr] = [part.expr]
-    while pending:
-        match pending.pop():
-            case Column() as column:
-                found.append(column)
-            case Opaque(columns):
-                found.extend(columns)
-            case Call(_, arguments):
-                pending.extend(arguments)
-            case Compare(_, left, right):
-                pending += (left, right)
-            case In(operand) | IsNull(operand) | Like(operand) | Not(operand):
-                pending.append(operand)
-            case And(operands) | Or(operands):
-                pending.extend(operands)
-            case Literal() | Constant():
-                pass
-    return found
+def _columns(part: Part) -> tuple[Column, ...]:
+    return (Column(part.path),) if part.path else columns_of(part.expr)

@@ -103,6 +103,11 @@ class JavaSide:
             # Later versions of Spark 4 ask which entries count; their default is all of them.
             return cache.useCachedData(plan, getattr(cache, "useCachedData$default$2")())
 
+    def execution(self, session: Any, plan: Any) -> Any:
+        """Return what will run an analysed plan."""
+        execution = self.gateway.jvm.org.apache.spark.sql.execution
+        return session.sessionState().executePlan(plan, execution.CommandExecutionMode.ALL())
+
     def analyzed(self, session: Any, query: str) -> Any:
         """Return the analysed plan of a statement, which does not run.
 

@@ -9,11 +9,15 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from pruner.errors import PrunerError
+from pruner.expr.nodes import TRUE
 from pruner_spark.relation import TooLateError
 from pruner_spark.scans import LOGGER, Scan, ScanLog
 
 if TYPE_CHECKING:
     from pruner_spark.relation import PrunedRelation
+
+KNOWN_KEYS = 256
+"""Relations among them whose scans are given keys, which take memory."""
 
 KNOWN_RELATIONS = 4096
 """Relations that a Java machine may prune; the one that was used longest ago goes first and runs unpruned then."""
@@ -35,12 +39,19 @@ class Planner:
             name = self._names.get(key)
             if name is None:
                 if len(self._relations) >= KNOWN_RELATIONS:
-                    _, (forgotten, _) = self._relations.popitem(last=False)
-                    del self._names[forgotten]
+                    self._forget(next(iter(self._relations)))
+                if relation.keys != TRUE:
+                    keyed = [known for known, (_, each) in self._relations.items() if each.keys != TRUE]
+                    if len(keyed) >= KNOWN_KEYS:
+                        self._forget(keyed[0])
                 self._count += 1
                 name = self._names[key] = str(self._count)
                 self._relations[name] = (key, relation)
             return name
+
+    def _forget(self, name: str) -> None:
+        forgotten, _ = self._relations.pop(name)
+        del self._names[forgotten]
 
     def apply(self, message: Any) -> None:
         """Answer one message of Java's (java/Scan.java, java/Failure.java). Never raises: nothing is dropped then."""
@@ -55,7 +66,7 @@ class Planner:
         name, number, failure = str(message.head()).split("\t", 2)
         with self._lock:
             if name not in self._relations:
-                raise PrunerError(f"its relation was forgotten, as more than {KNOWN_RELATIONS:,} were read")
+                raise PrunerError("its relation was forgotten, as many others were read since")
             self._relations.move_to_end(name)
             relation = self._relations[name][1]
         if failure:

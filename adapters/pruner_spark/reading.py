@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from pruner.catalog.names import settings_given
 from pruner.errors import TableError
+from pruner.expr.nodes import TRUE, Expr
 from pruner_spark.jvm import java_side
+from pruner_spark.key_lists import require_alike, rows_with
 from pruner_spark.leaves import table_behind
 from pruner_spark.tables import opened
 from pruner_spark.wrapping import PLANNING_SECONDS, Chooser, Wrapper
@@ -61,24 +63,44 @@ def read(
     settings = settings_given(
         uri, index_uri=index_uri, storage_options=storage_options, max_staleness=max_staleness
     )
-    table = opened(settings)
-    reader = spark.read.format(table.format)
-    if read_optimized:
-        reader = reader.option("hoodie.datasource.query.type", "read_optimized")
-    reader = reader.options(**options)
-    if as_of is not None:
-        if table.format != "hudi":
-            raise TableError(
-                f"{table.uri} is a {table.format} table, which has no earlier snapshots: leave as_of out"
-            )
-        reader = reader.option("as.of.instant", as_of)
-    first, *others = settings.uris
-    try:
-        frame = reader.load([first, *others] if others else first)
-    except Exception:
-        table.snapshot()  # says in one sentence that nothing there is Parquet, where that is why
-        raise
+    frame = _resolved(spark, settings, as_of, read_optimized, options)
     return _wrapped(frame, partial(_always, settings), planning_seconds)
+
+
+def read_with_keys(
+    spark: SparkSession,
+    uri: Place,
+    keys: DataFrame,
+    *,
+    index_uri: str | None = None,
+    storage_options: Mapping[str, str] | None = None,
+    planning_seconds: float = PLANNING_SECONDS,
+    **options: Any,
+) -> DataFrame:
+    """Return the rows of the file groups that can hold one of some keys, other rows of them included.
+
+    It is what a MERGE has to look at (docs/record_index.md): no row with one of the keys is missing. The keys are
+    fetched now, and only the scan is made smaller by them: join the rows with the keys, or filter them.
+
+    Args:
+        spark: the session that is to run the queries.
+        uri: where the table is.
+        keys: the columns that make up the key, by their names and with their types in the table.
+        index_uri: place of the metadata table, for one that is not beside the table.
+        storage_options: options of the store as pruner opens it; Spark has its own settings.
+        planning_seconds: how long a scan waits for its plan before it runs unpruned.
+        options: further options of Spark's reader.
+
+    Raises:
+        SchemaError: the table has no such column, has it with another type, or keys of this type are not compared.
+        TableError: there is no such table, or its format is not supported.
+        ConfigError: `pruner.toml` or an option is wrong.
+        pyspark.errors.PySparkException: Spark cannot read it, or cannot make the keys.
+    """
+    settings = settings_given(uri, index_uri=index_uri, storage_options=storage_options)
+    frame = _resolved(spark, settings, None, False, options)
+    require_alike(keys, frame)
+    return _wrapped(frame, partial(_always, settings), planning_seconds, keys=rows_with(keys))
 
 
 def register(spark: SparkSession, name: str, uri: Place, **options: Any) -> None:
@@ -108,16 +130,53 @@ def last_plans(spark: SparkSession) -> list[Scan]:
     return java_side(spark).scans(spark)
 
 
+def _resolved(
+    spark: SparkSession,
+    settings: TableSettings,
+    as_of: str | None,
+    read_optimized: bool,
+    options: Mapping[str, Any],
+) -> DataFrame:
+    """The table as Spark or Hudi resolves it.
+
+    Raises:
+        TableError: there is no such table, or its format is not supported.
+        pyspark.errors.PySparkException: Spark cannot read it.
+    """
+    table = opened(settings)
+    reader = spark.read.format(table.format)
+    if read_optimized:
+        reader = reader.option("hoodie.datasource.query.type", "read_optimized")
+    reader = reader.options(**options)
+    if as_of is not None:
+        if table.format != "hudi":
+            raise TableError(
+                f"{table.uri} is a {table.format} table, which has no earlier snapshots: leave as_of out"
+            )
+        reader = reader.option("as.of.instant", as_of)
+    first, *others = settings.uris
+    try:
+        return reader.load([first, *others] if others else first)
+    except Exception:
+        table.snapshot()  # says in one sentence that nothing there is Parquet, where that is why
+        raise
+
+
 def _always(settings: TableSettings, _: Any) -> TableSettings:
     return settings
 
 
 def _wrapped(
-    frame: DataFrame, choose: Chooser, planning_seconds: float, *, uncached: bool = False
+    frame: DataFrame,
+    choose: Chooser,
+    planning_seconds: float,
+    *,
+    uncached: bool = False,
+    keys: Expr = TRUE,
 ) -> DataFrame:
     spark = frame.sparkSession
     wrapper = Wrapper(spark, java_side(spark), planning_seconds)
     java_frame: Any = frame._jdf  # pyright: ignore[reportPrivateUsage]
     plan = java_frame.queryExecution().analyzed()
-    wrapped = wrapper.wrap(plan, choose, uncached=uncached)
+    wrapped = wrapper.wrap(plan, choose, uncached=uncached, keys=keys)
     return frame if wrapped is plan else wrapper.frame(wrapped)

@@ -14,7 +14,8 @@ import numpy as np
 from pruner.adapters import switched_off
 from pruner.errors import PrunerError
 from pruner.expr.nodes import TRUE, Expr
-from pruner_spark.agreement import SparkColumn, differing, schema_as_read, without
+from pruner.expr.walk import without_columns
+from pruner_spark.agreement import SparkColumn, differing, schema_as_read
 from pruner_spark.catalyst import decode
 from pruner_spark.catalyst_source import Told
 from pruner_spark.keys import slice_lines
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 
 KEPT_SNAPSHOTS = 4
 """Snapshots of one relation whose slices are kept in the Java machine."""
+
+_READ_OTHERWISE = "Spark reads the column otherwise than the index did"
 
 SlicesInJava: TypeAlias = "Callable[[str, int], Any]"
 """Makes the slices of a snapshot known to the Java machine: their keys in lines, and how many there are."""
@@ -64,13 +67,20 @@ class PrunedRelation:
         session: str,
         slices_in_java: SlicesInJava,
         notes: tuple[str, ...] = (),
+        keys: Expr = TRUE,
     ) -> None:
-        """`session` is where scans are logged; each of them has the notes."""
+        """Know how a table is read.
+
+        `session` is where scans are logged; each of them has the notes. With `keys` each of them reads the slices that
+        can hold a row for which these are true, and all rows of them: with a predicate of the scan, too, as that may be
+        about other rows of these slices.
+        """
         self.name = name
         self.table = table
         self.shape = shape
         self.session = session
         self.notes = notes
+        self.keys = keys
         self._slices_in_java = slices_in_java
         self._lock = Lock()
         self._slices: OrderedDict[str, Any] = OrderedDict()
@@ -100,7 +110,9 @@ class PrunedRelation:
             frozenset(column.name.lower() for column in self.shape.columns if column.filled_in)
         )
         schema = schema_as_read(snapshot.schema, rules)
-        expression = TRUE if predicate is None else decode(predicate, state, schema, told)
+        expression = self.keys
+        if expression == TRUE and predicate is not None:
+            expression = decode(predicate, state, schema, told)
         return snapshot.plan(self._trusted(expression, schema), semantics=rules)
 
     def _apply(self, plan: Plan, java_scan: Any) -> Scan:
@@ -133,7 +145,8 @@ class PrunedRelation:
     def _trusted(self, expression: Expr, schema: TableSchema) -> Expr:
         """The predicate without conditions on columns that Spark reads otherwise than the index did."""
         paths_matter = self.table.format == "parquet"
-        return without(expression, differing(self.shape.columns, schema, paths_matter=paths_matter))
+        names = differing(self.shape.columns, schema, paths_matter=paths_matter)
+        return without_columns(expression, lambda column: column.path[0].lower() in names, _READ_OTHERWISE)
 
     def _java_slices(self, snapshot: Snapshot) -> Any:
         """The slices of a snapshot in the Java machine, sent there once."""

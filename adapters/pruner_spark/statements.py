@@ -11,6 +11,7 @@ from pruner.ddl import execute, parse_statement
 from pruner.errors import TableError
 from pruner_spark.jvm import java_session, java_side
 from pruner_spark.leaves import leaves_of, table_behind
+from pruner_spark.merging import Merger
 from pruner_spark.reading import prune
 from pruner_spark.tables import opened, settings_at
 from pruner_spark.wrapping import PLANNING_SECONDS, Wrapper
@@ -30,7 +31,6 @@ _INDEX_COLUMNS = (
     "name STRING, using STRING, columns ARRAY<STRING>, where STRING, covered LONG, coverable LONG, segments LONG, "
     "bytes LONG, created_at STRING, refreshed_at STRING, usable BOOLEAN, note STRING"
 )
-_MERGED_INTO = "MERGE INTO reads its target as it is: Hudi itself finds the rows that are there already"
 _DONE_COLUMNS = "statement STRING, table STRING, index STRING, changed BOOLEAN, indexed LONG, failed LONG"
 
 
@@ -43,10 +43,10 @@ def sql(
 ) -> DataFrame:
     """Run a statement; each scan of a table that has an index prunes itself.
 
-    Queries, what INSERT, CREATE TABLE AS and MERGE read from, and what Hudi's UPDATE and DELETE read are pruned
-    (see `prune` for how a table's index is found); other commands run as in `spark.sql`. CREATE INDEX, DROP
-    INDEX, REFRESH INDEX and SHOW INDEXES are pruner's own (docs/statements.md), over a name of the catalog or
-    of `pruner.toml`, or a place.
+    Queries, what INSERT, CREATE TABLE AS and MERGE read from, what MERGE joins with it, and what Hudi's UPDATE and
+    DELETE read are pruned (see `prune` for how a table's index is found); other commands run as in `spark.sql`.
+    CREATE INDEX, DROP INDEX, REFRESH INDEX and SHOW INDEXES are pruner's own (docs/statements.md), over a name of the
+    catalog or of `pruner.toml`, or a place.
 
     Args:
         spark: the session.
@@ -69,15 +69,12 @@ def sql(
     if source is None:
         return session.sql(query)
     wrapper = Wrapper(spark, side, planning_seconds)
-    merged_into = side.factory.mergedInto(plan)
-    if merged_into is not None:
-        wrapper.leave(merged_into, table_behind, _MERGED_INTO)
     wrapped = wrapper.wrap(source, table_behind, uncached=True)
-    return (
-        session.sql(query)
-        if wrapped is source
-        else wrapper.frame(side.factory.withSource(plan, source, wrapped))
-    )
+    pruned = plan if wrapped is source else side.factory.withSource(plan, source, wrapped)
+    merging = side.factory.merging(pruned)
+    if merging is not None:
+        pruned = Merger(spark, side, wrapper).pruned(pruned, merging)
+    return session.sql(query) if pruned is plan else wrapper.frame(pruned)
 
 
 class _SparkTables:

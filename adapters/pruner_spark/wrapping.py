@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from pruner.errors import PrunerError
+from pruner.expr.nodes import TRUE, Expr
 from pruner_spark.agreement import spark_columns
 from pruner_spark.jvm import java_session, session_id
 from pruner_spark.leaves import Leaf, leaves_of
@@ -64,11 +65,12 @@ class Wrapper:
         self._side = side
         self._patience = max(1, int(planning_seconds * 1000))
 
-    def wrap(self, plan: Any, choose: Chooser, *, uncached: bool = False) -> Any:
+    def wrap(self, plan: Any, choose: Chooser, *, uncached: bool = False, keys: Expr = TRUE) -> Any:
         """Return an analysed plan whose relations prune themselves, where `choose` gives a table.
 
         With `uncached` the parts of the plan that Spark has cached stay as they are: another relation in them would
-        have them read again, and what was cached may be gone, or other rows by now.
+        have them read again, and what was cached may be gone, or other rows by now. With `keys` the relations read the
+        file groups that can hold a row for which these are true, whatever Spark pushes to the scan.
 
         Raises:
             ConfigError: `pruner.toml` cannot be read.
@@ -77,8 +79,9 @@ class Wrapper:
         factory = self._side.factory
         relations = factory.relations(self._past_the_cache(plan) if uncached else plan)
         known = _remembering(choose)
-        numbers = {leaf.position: self._number(leaf, known) for leaf in leaves_of(relations)}
-        chosen = "\n".join(f"{place}\t{number}" for place, number in numbers.items() if number is not None)
+        numbers = {leaf.position: self._number(leaf, known, keys) for leaf in leaves_of(relations)}
+        mark = "" if keys == TRUE else "\tkeys"
+        chosen = "\n".join(f"{place}\t{name}{mark}" for place, name in numbers.items() if name is not None)
         if not chosen:
             return plan
         context = java_session(self._spark).sparkContext()
@@ -88,6 +91,14 @@ class Wrapper:
         """The plan with what Spark has cached in the place of how it was made."""
         cache = java_session(self._spark).sharedState().cacheManager()
         return plan if cache.isEmpty() else self._side.with_cached(cache, plan)
+
+    def knows(self, plan: Any, choose: Chooser) -> bool:
+        """Tell whether `choose` gives a table for any relation of a plan.
+
+        Raises:
+            ConfigError: `pruner.toml` cannot be read.
+        """
+        return any(choose(leaf) is not None for leaf in leaves_of(self._side.factory.relations(plan)))
 
     def leave(self, plan: Any, choose: Chooser, reason: str) -> None:
         """Record of each indexed relation in a plan why it is read as it is.
@@ -111,7 +122,7 @@ class Wrapper:
     def _session(self) -> str:
         return session_id(self._spark)
 
-    def _number(self, leaf: Leaf, choose: Chooser) -> str | None:
+    def _number(self, leaf: Leaf, choose: Chooser, keys: Expr) -> str | None:
         """Return the planner's name for what a leaf reads and how; None where it stays as it is."""
         if leaf.index.startswith(_OURS):
             return None
@@ -120,12 +131,12 @@ class Wrapper:
             return None
         try:
             _check(leaf)
-            return self._planned(leaf, settings)
+            return self._planned(leaf, settings, keys)
         except PrunerError as error:
             self._side.log.add(self._session, Scan(_name(settings), None, sentence(error)))
             return None
 
-    def _planned(self, leaf: Leaf, settings: TableSettings) -> str:
+    def _planned(self, leaf: Leaf, settings: TableSettings, keys: Expr) -> str:
         table = opened(settings)
         if (leaf.index == _HUDI_INDEX) != (table.format == "hudi"):
             raise NotPrunableError(
@@ -133,8 +144,8 @@ class Wrapper:
             )
         shape = self._shape(leaf)
         notes = _notes(leaf)
-        pruned = PrunedRelation(_name(settings), table, shape, self._session, self._side.slices, notes)
-        key = (self._session, leaf.reader, identity(settings), repr(shape), notes)
+        pruned = PrunedRelation(_name(settings), table, shape, self._session, self._side.slices, notes, keys)
+        key = (self._session, leaf.reader, identity(settings), repr(shape), notes, keys)
         return self._side.planner.name_of(key, pruned)
 
     def _shape(self, leaf: Leaf) -> Shape:

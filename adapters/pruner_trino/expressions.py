@@ -256,6 +256,8 @@ def _cast(function: str, operand: Part, target: TrinoType | None) -> Part:
         raise NotUnderstood("a cast to a type that is not supported")
     if isinstance(operand.expr, Literal):
         raise NotUnderstood("a cast of a constant")
+    if source.name == "varchar" and source.length is None and target.name in ("date", "bigint"):
+        return Part(Call(function, (operand.expr,), target.arrow), target)
     if source.name in _WHOLE_NUMBERS and target.name == "varchar" and target.length is None:
         return Part(Call(function, (operand.expr,), target.arrow), target)
     if source.is_text or target.is_text:

@@ -28,8 +28,9 @@ _ARITHMETIC: Final = {
     "$modulo": "modulo",
     "mod": "modulo",
     "abs": "abs",
+    "$divide": "quotient",
 }
-_OF_DOUBLES: Final = frozenset({"$add", "$subtract", "$multiply"})
+_OF_DOUBLES: Final = frozenset({"$add", "$subtract", "$multiply", "$divide"})
 _PARTS: Final = {
     **{name: name for name in ("year", "quarter", "month", "day", "hour", "minute", "second", "week")},
     "day_of_month": "day",
@@ -40,7 +41,7 @@ _PARTS: Final = {
     "week_of_year": "week",
     "year_of_week": "year_of_week",
     "yow": "year_of_week",
-    "last_day_of_month": "last_day_of_month",
+    **{name: name for name in ("last_day_of_month", "millisecond", "to_unixtime")},
 }
 _TEXTS: Final = {
     "lower": "lower",
@@ -49,7 +50,7 @@ _TEXTS: Final = {
     "substr": "left",
     "length": "length",
     **{name: name for name in ("trim", "ltrim", "rtrim", "reverse", "replace", "translate", "split_part")},
-    **{name: name for name in ("lpad", "rpad", "strpos")},
+    **{name: name for name in ("lpad", "rpad", "strpos", "levenshtein_distance", "to_utf8")},
 }
 _STEPS: Final = {
     "second": Interval(nanoseconds=1_000_000_000),
@@ -61,8 +62,13 @@ _STEPS: Final = {
     "quarter": Interval(months=3),
     "year": Interval(months=12),
 }
-_NUMBERS: Final = frozenset({"sign", "greatest", "least"})
-_DOUBLES: Final = frozenset({"floor", "ceil", "ceiling", "truncate", "sqrt"})
+_NUMBERS: Final = frozenset(
+    {"sign", "greatest", "least", "chr", "bit_count", "bitwise_and", "bitwise_or", "bitwise_xor"}
+)
+_DOUBLES: Final = frozenset({"floor", "ceil", "ceiling", "truncate", "sqrt", "round"})
+_DIGESTS: Final = frozenset({"md5", "sha256", "to_hex"})
+"""Functions of bytes, which are known as those of a text (`pruner.expr.derived.of_bytes`)."""
+_OF_MOMENTS: Final = frozenset({"date_format", "date_trunc", "date_diff", "date"})
 _KEPT: Final = frozenset({"$coalesce", "$nullif"})
 """Functions that keep their names in the expression form."""
 
@@ -74,10 +80,9 @@ NAMES: Final = frozenset(
         *_KEPT,
         *_NUMBERS,
         *_DOUBLES,
+        *_DIGESTS,
+        *_OF_MOMENTS,
         "concat",
-        "date_format",
-        "date_trunc",
-        "date",
         "date_add",
         "starts_with",
     }
@@ -91,54 +96,68 @@ def function(name: str, parts: Sequence[Part], kind: TrinoType | None) -> Part:
     Raises:
         NotUnderstood: it is none of which a row of the registry could speak.
     """
-    arguments = tuple(part.expr for part in parts)
-    types = {part.known.name for part in parts if not isinstance(part.expr, Literal)}
     match name:
         case "$add" | "$subtract" if any(_is_interval(part.expr) for part in parts):
-            _require(types <= _MOMENTS, "an interval beside something that is no date or timestamp")
-            return _made(_ARITHMETIC[name], arguments, kind)
-        case _ if name in _ARITHMETIC:
-            kinds = {part.known.name for part in parts}
-            whole = kinds <= _INTEGERS or (kinds == {"double"} and name in _OF_DOUBLES)
-            _require(whole, "arithmetic on something else than integers and doubles")
-            return _made(_ARITHMETIC[name], arguments, kind)
-        case _ if name in _NUMBERS or name in _DOUBLES:
-            wanted = _INTEGERS if name in _NUMBERS else frozenset({"double"})
-            _require({part.known.name for part in parts} <= wanted, "numbers of another kind")
-            return _made(name, arguments, kind)
-        case _ if name in _PARTS:
-            _require(types <= _MOMENTS, "a part of something that is no date or timestamp")
-            return _made(_PARTS[name], arguments, kind)
-        case _ if name in _TEXTS:
-            _require(all(_is_whole_text(part) for part in parts), "a function of text that is cut or padded")
-            _require(_TEXTS[name] != "left" or len(parts) == 3, "a part of a text up to its end")
-            return _made(_TEXTS[name], arguments, kind)
-        case "concat":
-            _require(all(_is_whole_text(part) for part in parts), "text that is cut or padded, or no text")
-            return _made(name, arguments, kind)
-        case "date_format":
-            _require(types <= _MOMENTS, "a pattern for something that is no date or timestamp")
-            return _made(name, arguments, kind)
+            _require(_types(parts) <= _MOMENTS, "an interval beside something that is no date or timestamp")
+            return _made(_ARITHMETIC[name], parts, kind)
+        case _ if name in _ARITHMETIC or name in _NUMBERS or name in _DOUBLES:
+            return _of_numbers(name, parts, kind)
+        case _ if name in _TEXTS or name in _DIGESTS or name == "concat":
+            return _of_texts(name, parts, kind)
+        case _ if name in _PARTS or name in _OF_MOMENTS:
+            return _of_moments(name, parts, kind)
         case "starts_with":
             return _starts_with(parts)
-        case "date_trunc":
-            _require(types <= _MOMENTS, "something else than a date or timestamp is cut")
-            return _made(name, arguments, kind)
-        case "date":
-            _require(types <= _MOMENTS and kind is not None, "the date of something else")
-            return Part(Call("cast", arguments, pa.date32()), kind)
         case "date_add":
             return _date_add(parts, kind)
         case _:
-            return _made(name.removeprefix("$"), arguments, kind)
+            cut = [part for part in parts if part.type is not None and part.type.is_text]
+            _require(all(map(_is_whole_text, cut)), "a function of text that is cut or padded")
+            return _made(name.removeprefix("$"), parts, kind)
+
+
+def _types(parts: Sequence[Part]) -> set[str]:
+    """The types of the arguments that are no constants."""
+    return {part.known.name for part in parts if not isinstance(part.expr, Literal)}
+
+
+def _of_numbers(name: str, parts: Sequence[Part], kind: TrinoType | None) -> Part:
+    # The digits of `round` are an integer.
+    kinds = {part.known.name for part in (parts[:1] if name == "round" else parts)}
+    if name in _ARITHMETIC:
+        whole = kinds <= _INTEGERS or (kinds == {"double"} and name in _OF_DOUBLES)
+        _require(whole, "arithmetic on something else than integers and doubles")
+        return _made(_ARITHMETIC[name], parts, kind)
+    wanted = _INTEGERS if name in _NUMBERS else frozenset({"double"})
+    _require(kinds <= wanted, "numbers of another kind")
+    return _made(name, parts, kind)
+
+
+def _of_texts(name: str, parts: Sequence[Part], kind: TrinoType | None) -> Part:
+    if name in _DIGESTS:
+        _require(all(isinstance(part.expr, Call) and not part.stored for part in parts), "bytes of a column")
+        return _made(name, parts, kind)
+    whole = all(_is_whole_text(part) or _is_bytes_of_text(name, part) for part in parts)
+    _require(whole, "a function of text that is cut or padded, or of no text")
+    _require(_TEXTS.get(name) != "left" or len(parts) == 3, "a part of a text up to its end")
+    return _made(_TEXTS.get(name, name), parts, kind)
+
+
+def _of_moments(name: str, parts: Sequence[Part], kind: TrinoType | None) -> Part:
+    wanted = frozenset({"date"}) if name == "date_diff" else _MOMENTS
+    _require(_types(parts) <= wanted, "a function of something that is no date or timestamp")
+    if name == "date":
+        _require(kind is not None, "a date of no type")
+        return Part(Call("cast", tuple(part.expr for part in parts), pa.date32()), kind)
+    return _made(_PARTS.get(name, name), parts, kind)
 
 
 def _is_interval(expression: Expr) -> bool:
     return isinstance(expression, Literal) and isinstance(expression.value, Interval)
 
 
-def _made(name: str, arguments: tuple[Expr, ...], kind: TrinoType | None) -> Part:
-    return Part(Call(name, arguments, kind and kind.arrow), kind)
+def _made(name: str, parts: Sequence[Part], kind: TrinoType | None) -> Part:
+    return Part(Call(name, tuple(part.expr for part in parts), kind and kind.arrow), kind)
 
 
 def _require(holds: bool, otherwise: str) -> None:
@@ -151,6 +170,11 @@ def _is_whole_text(part: Part) -> bool:
     if isinstance(part.expr, Literal):
         return True
     return part.known.name == "varchar" and (part.known.length is None or not part.stored)
+
+
+def _is_bytes_of_text(name: str, part: Part) -> bool:
+    """Tell whether a value is the bytes of a text, whose length may be asked for."""
+    return name == "length" and isinstance(part.expr, Call) and part.expr.function == "to_utf8"
 
 
 def _starts_with(parts: Sequence[Part]) -> Part:
@@ -172,6 +196,7 @@ def _date_add(parts: Sequence[Part], kind: TrinoType | None) -> Part:
             one = _STEPS[unit.lower()]
             step = Interval(one.months * count, one.days * count, one.nanoseconds * count)
             _require(parts[2].known.name != "date" or not step.nanoseconds, "a part of a day added to a date")
-            return _made("add", (moment, Literal(step, pa.month_day_nano_interval())), kind)
+            added = (moment, Literal(step, pa.month_day_nano_interval()))
+            return Part(Call("add", added, kind and kind.arrow), kind)
         case _:
             raise NotUnderstood("date_add of something else than constants and a moment")

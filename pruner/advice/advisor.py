@@ -12,7 +12,7 @@ import pyarrow as pa
 from pruner.advice.forecast import Estimator, SampleLimits, sampled
 from pruner.advice.found import Advice, Forecast, LayoutProposal
 from pruner.advice.layouts import layouts
-from pruner.advice.proposals import chosen, cost_of, described, possible, useless
+from pruner.advice.proposals import PROPOSED, chosen, columns_left, cost_of, described, possible, useless
 from pruner.advice.questions import asked, suggested, unanswerable
 from pruner.advice.trials import RANGES, Candidate, subset
 from pruner.errors import PrunerError, first_line
@@ -23,6 +23,7 @@ from pruner.expr.semantics import Semantics
 from pruner.indexes.registry import index_type
 from pruner.maintenance.columns import fields_of
 from pruner.planning.planner import Planner
+from pruner.showing.words import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -39,6 +40,9 @@ SAMPLED_ROWS = 500_000
 
 NOTED = 80
 """Characters of a predicate in a note."""
+
+SHOWN_COLUMNS = 10
+"""Columns that a note names."""
 
 SUGGESTED_COLUMNS = 40
 """Columns that are asked about where no statement says what is."""
@@ -85,6 +89,8 @@ class Advisor:
         )
         picked = chosen(estimator, questions, existing, candidates, cost)
         now, then = (estimator.total(questions, each).bytes for each in (existing, [*existing, *picked]))
+        if len(picked) == PROPOSED:
+            self._note_left(columns_left(estimator, questions, now, [*existing, *picked], candidates, cost))
         ranges = [each for each in candidates if each.using == RANGES]
         as_it_lies = estimator.total(questions, [*existing, *ranges]).bytes
         found = () if rows is None else self._layouts(rows, questions, as_it_lies)
@@ -101,6 +107,15 @@ class Advisor:
             useless=useless(estimator, questions, existing) if questions else {},
             notes=tuple(self._notes),
         )
+
+    def _note_left(self, columns: Sequence[str]) -> None:
+        """Say on which columns indexes would help that are not proposed, as there are enough."""
+        if columns:
+            named = ", ".join(columns[:SHOWN_COLUMNS]) + (", …" if len(columns) > SHOWN_COLUMNS else "")
+            self._notes.append(
+                f"these are the {PROPOSED} best; beside them an index would save a hundredth or more on "
+                f"{counted(len(columns), 'column')}: {named}; create these, and ask again"
+            )
 
     def _layouts(
         self, rows: pa.Table, questions: Sequence[Question], as_it_lies: float

@@ -99,19 +99,38 @@ class Estimator:
     def _forecast(self, question: Question, chosen: frozenset[Candidate]) -> Read:
         cheap = frozenset(each for each in chosen if each.using == RANGES)
         left = self._wide.kept(question, cheap)
-        files = float(np.count_nonzero(left))
-        size = float(self._wide.snapshot.sizes[left].sum())
-        if chosen == cheap:
-            return Read(files * self._times, size * self._times)
+        sizes = self._wide.snapshot.sizes
+        files, size = float(np.count_nonzero(left)), float(sizes[left].sum())
+        by_ranges = Read(files * self._times, size * self._times)
+        if len(sizes) < len(self.snapshot):
+            by_ranges = _one_at_least(by_ranges, float(sizes.mean()))
+        if chosen == cheap or not by_ranges.files:
+            return by_ranges
+        share = self._share_left(question, cheap, chosen)
+        found = Read(by_ranges.files * share.files, by_ranges.bytes * share.bytes)
+        if len(self.sampled) == len(self.snapshot):
+            return found
+        return _one_at_least(found, by_ranges.bytes / by_ranges.files)
+
+    def _share_left(
+        self, question: Question, cheap: frozenset[Candidate], chosen: frozenset[Candidate]
+    ) -> Read:
+        """The shares of files and bytes that all indexes leave of what ranges leave, in the smaller sample."""
         before = self._narrow.kept(question, cheap)
         after = self._narrow.kept(question, chosen) & before
         sizes = self._narrow.snapshot.sizes
         if len(self.sampled) < len(self.snapshot) and np.count_nonzero(before) < TELLING:
             before = np.ones(len(before), np.bool_)
             after = self._narrow.kept(question, chosen)
-        share_files = np.count_nonzero(after) / max(np.count_nonzero(before), 1)
-        share_bytes = float(sizes[after].sum()) / max(float(sizes[before].sum()), 1.0)
-        return Read(float(files * share_files * self._times), float(size * share_bytes * self._times))
+        return Read(
+            float(np.count_nonzero(after) / max(np.count_nonzero(before), 1)),
+            float(sizes[after].sum()) / max(float(sizes[before].sum()), 1.0),
+        )
+
+
+def _one_at_least(read: Read, size: float) -> Read:
+    """One file of that size where a sample saw less than one: it does not say that there is none."""
+    return read if read.files >= 1 else Read(1.0, size)
 
 
 def _spread(count: int, most: int) -> NDArray[np.intp]:

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 class Proposal:
     """An index that would help: what it costs and what it saves beside those proposed before it.
 
-    `bytes` and `seconds` are what is stored and what the build takes on one core. `saved_files` and `saved_bytes` are
-    not read any more, over all questions as often as each was asked; `helped` numbers (from 1) the questions that
-    it helps. `reason` says why this type, and `sql` makes it.
+    `bytes` are stored, and `seconds` are what the build takes of one core, without waiting for disks and stores.
+    `saved_files` and `saved_bytes` are not read any more, over all questions as often as each was asked; `helped`
+    numbers (from 1) the questions that it helps. `reason` says why this type, and `sql` makes it.
     """
 
     name: str

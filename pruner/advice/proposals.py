@@ -31,17 +31,23 @@ WORTH = 0.01
 """Share of what is read today that an index has to save."""
 
 AS_GOOD = 0.98
-"""Share of the greatest saving from which on the smaller index is taken."""
+"""Share of the greatest saving from which on an index saves as much: the simpler or smaller one is taken."""
 
 NEGLIGIBLE = 1_000_000
-"""Bytes of an index up to which it is proposed however small its table is."""
+"""Bytes of an index up to which it is proposed however small its table is, and does not have to be the smallest."""
+
+MUCH_LARGER = 2
+"""Ranges that take more than so many times the bytes of the smallest index, and are not negligible, are not taken."""
 
 _REASONS = {
     RANGES: "ranges alone leave out most of what can be left out, and come from footers",
-    "bitmap": "ranges overlap, and the column has few enough values to know the files of each",
-    "bloom_filter": "ranges overlap, and single values are searched for: a filter for each file is small",
+    "bitmap": "ranges leave more files, and the column has few enough values to know the files of each",
+    "bloom_filter": "ranges leave more files, and single values are searched for: a filter for each file is small",
     "record_index": "single values are searched for: it knows the files of each, and no smaller one saves as much",
 }
+_SMALLER = "it leaves out as much as ranges do, and is smaller"
+"""The reason of another type where ranges would leave no more files."""
+
 _LOOK_UPS = frozenset(["bloom_filter", "record_index"])
 """Index types that answer for single values alone."""
 
@@ -99,14 +105,47 @@ def chosen(
         if best < max(WORTH * first, 1):
             break
         as_good = [each for each, then in zip(left, with_each, strict=True) if now - then >= AS_GOOD * best]
-        affordable = [each for each in as_good if cost(each).refused is None]
+        affordable = [each for each in as_good if _pays(cost(each), best)]
         for each in as_good if not affordable else ():
             left.remove(each)
         if affordable:
-            picked.append(min(affordable, key=lambda each: (cost(each).bytes, each.name)))
+            picked.append(_simplest(affordable, cost))
             left.remove(picked[-1])
             now = estimator.total(questions, [*existing, *picked]).bytes
     return picked
+
+
+def _simplest(as_good: Sequence[Candidate], cost: Callable[[Candidate], Cost]) -> Candidate:
+    """Ranges, as they are built from footers alone; the smallest index where there are none, or much larger ones."""
+    by_size = sorted(as_good, key=lambda each: (cost(each).bytes, each.name))
+    most = max(MUCH_LARGER * cost(by_size[0]).bytes, NEGLIGIBLE)
+    ranges = [each for each in by_size if each.using == RANGES and cost(each).bytes <= most]
+    return (ranges or by_size)[0]
+
+
+def _pays(cost: Cost, saved: float) -> bool:
+    """Whether an index is not too large for its table, nor larger than what it saves over all questions."""
+    return cost.refused is None and cost.bytes <= max(saved, NEGLIGIBLE)
+
+
+def columns_left(
+    estimator: Estimator,
+    questions: Sequence[Question],
+    first: float,
+    chosen: Sequence[Candidate],
+    candidates: Sequence[Candidate],
+    cost: Callable[[Candidate], Cost],
+) -> list[str]:
+    """The columns on which one more index would be worth proposing, most useful first.
+
+    `first` are the bytes that the questions read today.
+    """
+    now = estimator.total(questions, chosen).bytes
+    left = [each for each in candidates if each not in chosen]
+    saved = {each: now - estimator.total(questions, [*chosen, each]).bytes for each in left}
+    worth = [each for each in left if saved[each] >= max(WORTH * first, 1) and _pays(cost(each), saved[each])]
+    worth.sort(key=lambda each: (-saved[each], each.name))
+    return list(dict.fromkeys(render_column_path(each.fields[0].path) for each in worth))
 
 
 def described(
@@ -132,10 +171,21 @@ def described(
             saved_files=sum((b.files - a.files) * times for b, a, times in reads),
             saved_bytes=sum((b.bytes - a.bytes) * times for b, a, times in reads),
             helped=tuple(n for n, (b, a, _) in enumerate(reads, 1) if a.bytes < b.bytes),
-            reason=_REASONS[each.using],
+            reason=_reason(each, estimator, questions, before),
             sql=f"CREATE INDEX {each.name} ON {_text(uri)} USING {each.using} ({column})",
         )
         before = after
+
+
+def _reason(
+    picked: Candidate, estimator: Estimator, questions: Sequence[Question], before: Sequence[Candidate]
+) -> str:
+    """Why an index of this type, and not ranges over the same column, beside those before it."""
+    now = estimator.total(questions, before).bytes
+    ranges = Candidate(RANGES, picked.fields, f"{picked.name}_{RANGES}")
+    saved, by_ranges = (now - estimator.total(questions, [*before, each]).bytes for each in (picked, ranges))
+    as_good = picked.using != RANGES and by_ranges >= AS_GOOD * saved
+    return _SMALLER if as_good else _REASONS[picked.using]
 
 
 def useless(

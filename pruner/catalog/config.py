@@ -133,6 +133,7 @@ class Config:
         index_uri = overrides.index_uri
         if index_uri is None and table.index_uri is not None:
             index_uri = _place(_fill_in(table.index_uri, f"{where}.index_uri"), self._folder)
+        feed = None if table.feed is None else _place(_fill_in(table.feed, f"{where}.feed"), self._folder)
         configured = {
             key: _fill_in(value, f"{where}.storage_options.{key}")
             for key, value in table.storage_options.items()
@@ -142,6 +143,7 @@ class Config:
             table,
             uris=uris,
             index_uri=index_uri,
+            feed=feed,
             storage_options={**configured, **overrides.storage_options},
         )
 

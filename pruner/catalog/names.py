@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias, Union
 
 from pruner.catalog.config import Config, load
+from pruner.catalog.globs import folder_of, require_all
 from pruner.catalog.settings import (
     NO_OVERRIDES,
     ConfigError,
@@ -20,19 +22,23 @@ from pruner.catalog.settings import (
 from pruner.errors import TableError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from pruner.table import Table
 
 TableLike: TypeAlias = Union["Table", str, "os.PathLike[str]", "Sequence[str]", "Mapping[str, Any]"]
 """An open table, its place, its places, or its options (the keys of docs/configuration.md)."""
 
 
-def settings_given(
+def settings_given(  # noqa: PLR0913 - one parameter for each key of a table
     uri: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
     *,
     storage_options: Mapping[str, str] | None = None,
     index_uri: str | None = None,
     max_staleness: float | None = None,
     files: str | None = None,
+    feed: str | None = None,
+    confirm_after: float | None = None,
     index_memory: int | None = None,
     hudi_indexes: bool | None = None,
     file_filters: bool | None = None,
@@ -51,6 +57,10 @@ def settings_given(
         settings = load().find_at(uris, overrides) or overrides.at(uris)
     if files is not None:
         settings = replace(settings, files=checked_files(files, "files"))
+    if feed is not None:
+        settings = replace(settings, feed=feed)
+    if confirm_after is not None:
+        settings = replace(settings, confirm_after=checked_seconds(confirm_after, "confirm_after"))
     if max_staleness is not None:
         settings = replace(settings, max_staleness=checked_seconds(max_staleness, "max_staleness"))
     if hudi_indexes is not None:
@@ -69,13 +79,15 @@ def _places(uris: Sequence[str | os.PathLike[str]]) -> tuple[str, ...]:
         ) from None
 
 
-def open_table(
+def open_table(  # noqa: PLR0913 - one parameter for each key of a table
     uri: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
     *,
     storage_options: Mapping[str, str] | None = None,
     index_uri: str | None = None,
     max_staleness: float | None = None,
     files: str | None = None,
+    feed: str | None = None,
+    confirm_after: float | None = None,
     index_memory: int | None = None,
     hudi_indexes: bool | None = None,
     file_filters: bool | None = None,
@@ -85,13 +97,17 @@ def open_table(
     What is not given is taken from `pruner.toml` (docs/configuration.md) where that knows the table.
 
     Args:
-        uri: path or URI of the table's root, several roots of one Parquet table, or a name in `pruner.toml`.
+        uri: path or URI of the table's root, a glob that takes all of its files, several roots of one Parquet table, or
+            a name in `pruner.toml`.
         storage_options: options of the store (keys as `obstore` knows them).
         index_uri: place of the metadata table; `<first root>.pruner` unless given.
         max_staleness: age in seconds up to which a look at the table may be reused; 0, the default, looks
             before every plan. Above 0, rows written since that look may be missing (docs/configuration.md).
         files: "immutable" promises that no file of the table ever changes in place: a look then asks for each
             folder alone (docs/guarantee.md). Hudi keeps that promise by itself.
+        feed: place of a change feed, which promises to name every file that comes, goes or changes: a look then asks
+            for those alone (docs/feed.md). What it does not name may be missing until the next whole listing.
+        confirm_after: seconds after which a whole listing confirms what the feed said; 600 unless given.
         index_memory: bytes of index records that are held at most, and that are read of one index for one
             predicate; 256 MiB unless given (docs/bitmap.md).
         hudi_indexes: False leaves the indexes of Hudi's own metadata table alone (docs/hudi-indexes.md).
@@ -102,16 +118,37 @@ def open_table(
         StorageError: the store refuses to be read.
         ConfigError: `pruner.toml` is wrong.
     """
-    return settings_given(
-        uri,
+    settings = partial(
+        settings_given,
         storage_options=storage_options,
         index_uri=index_uri,
         max_staleness=max_staleness,
         files=files,
+        feed=feed,
+        confirm_after=confirm_after,
         index_memory=index_memory,
         hudi_indexes=hudi_indexes,
         file_filters=file_filters,
-    ).open()
+    )
+    return _opened(os.fspath(uri), settings) if isinstance(uri, (str, os.PathLike)) else settings(uri).open()
+
+
+def _opened(place: str, settings: Callable[[str], TableSettings]) -> Table:
+    """Open what has a name or a place: a folder, or a glob that takes all files of one; see `pruner.catalog.globs`."""
+    given = settings(place)
+    try:
+        return given.open()
+    except TableError:
+        # Names of folders may hold signs of a glob, so a glob is what is no folder.
+        glob = given.uris[0] if given.name is not None and len(given.uris) == 1 else place
+        folder = folder_of(glob)
+        if folder is None:
+            raise
+    # What pruner.toml says of the folder goes for its glob, too.
+    of_folder = settings(folder) if given.name is None else replace(given, uris=(folder,))
+    table = of_folder.open()
+    require_all(table, folder, glob)
+    return table
 
 
 def open_given(value: TableLike, where: str) -> Table:
@@ -137,6 +174,8 @@ def open_given(value: TableLike, where: str) -> Table:
                 index_uri=options.index_uri,
                 max_staleness=options.max_staleness if "max_staleness" in value else None,
                 files=options.files,
+                feed=options.feed,
+                confirm_after=options.confirm_after if "confirm_after" in value else None,
                 index_memory=options.index_memory if "index_memory" in value else None,
                 hudi_indexes=options.hudi_indexes if "hudi_indexes" in value else None,
                 file_filters=options.file_filters if "file_filters" in value else None,
@@ -224,4 +263,14 @@ class Catalog:
     def _open(self, key: str, name: str) -> Table:
         if key in self._given:
             return open_given(self._given[key][1], f"tables[{name!r}]")
-        return self._config.resolve(name, self._overrides).open()
+        return self.at(name)
+
+    def at(self, name: str) -> Table:
+        """Open the table of that name in the configuration, or at that place: a folder, or a glob for all its files.
+
+        Raises:
+            TableError: there is no such table, or the glob leaves out files of its folder.
+            ConfigError: its configuration is wrong.
+
+        """
+        return _opened(name, lambda place: self._config.resolve(place, self._overrides))

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
 from pruner.errors import PrunerError
-from pruner.limits import INDEX_MEMORY
+from pruner.limits import FEED_CONFIRM_SECONDS, INDEX_MEMORY
 
 if TYPE_CHECKING:
     from pruner.table import Table
@@ -20,6 +20,8 @@ TABLE_KEYS = (
     "aliases",
     "max_staleness",
     "files",
+    "feed",
+    "confirm_after",
     "index_memory",
     "hudi_indexes",
     "file_filters",
@@ -39,7 +41,8 @@ class TableSettings:
     """Where a table is and how to open it.
 
     `name` is None for a table that was given by its place. `max_staleness` is in seconds, `index_memory` in bytes.
-    `files` is `IMMUTABLE` where somebody promises that, else None. `hudi_indexes` says whether those that Hudi keeps
+    `files` is `IMMUTABLE` where somebody promises that, else None. `feed` is the place of a change feed,
+    `confirm_after` how many seconds a look may go by it alone. `hudi_indexes` says whether those that Hudi keeps
     itself are used, `file_filters` whether the Bloom filters in Parquet files are. Storage options are left out of the
     repr because they can hold secrets.
     """
@@ -51,6 +54,8 @@ class TableSettings:
     aliases: tuple[str, ...] = ()
     max_staleness: float = 0.0
     files: str | None = None
+    feed: str | None = None
+    confirm_after: float = FEED_CONFIRM_SECONDS
     index_memory: int = INDEX_MEMORY
     hudi_indexes: bool = True
     file_filters: bool = True
@@ -65,6 +70,8 @@ class TableSettings:
             index_uri=self.index_uri,
             max_staleness=self.max_staleness,
             files=self.files,
+            feed=self.feed,
+            confirm_after=self.confirm_after,
             index_memory=self.index_memory,
             hudi_indexes=self.hudi_indexes,
             file_filters=self.file_filters,
@@ -103,7 +110,7 @@ def settings_of(entry: Mapping[str, Any], where: str) -> TableSettings:
     uris = _strings(entry.get("uri", ()), f"{where}.uri")
     if not uris:
         raise ConfigError(f'{where}: the key "uri" is missing: say where the table is')
-    index_uri = entry.get("index_uri")
+    index_uri, feed = entry.get("index_uri"), entry.get("feed")
     return TableSettings(
         uris=uris,
         index_uri=None if index_uri is None else _string(index_uri, f"{where}.index_uri"),
@@ -111,6 +118,10 @@ def settings_of(entry: Mapping[str, Any], where: str) -> TableSettings:
         aliases=_strings(entry.get("aliases", ()), f"{where}.aliases"),
         max_staleness=checked_seconds(entry.get("max_staleness", 0), f"{where}.max_staleness"),
         files=checked_files(entry.get("files"), f"{where}.files"),
+        feed=None if feed is None else _string(feed, f"{where}.feed"),
+        confirm_after=checked_seconds(
+            entry.get("confirm_after", FEED_CONFIRM_SECONDS), f"{where}.confirm_after"
+        ),
         index_memory=_bytes(entry.get("index_memory", INDEX_MEMORY), f"{where}.index_memory"),
         hudi_indexes=_flag(entry.get("hudi_indexes", True), f"{where}.hudi_indexes"),
         file_filters=_flag(entry.get("file_filters", True), f"{where}.file_filters"),

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import sys
+
 __all__ = ["main"]
 
 
 def main() -> None:
     """Run the command line and exit: 0, 1 for a failure, 2 for wrong usage."""
-    from pruner.cli.app import app
+    try:
+        from pruner.cli.app import app
 
-    app(prog_name="pruner")
+        app(prog_name="pruner")
+    except KeyboardInterrupt:
+        # Ctrl-C while modules are loaded or a command has not begun; later each command says what stands.
+        sys.stderr.write("error: stopped\n")
+        sys.exit(130)

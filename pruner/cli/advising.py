@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
+from contextlib import redirect_stdout
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pruner.cli.options import (
+    DialectOption,
     IndexUriOption,
     Output,
     OutputOption,
@@ -20,7 +22,10 @@ from pruner.cli.options import (
 )
 from pruner.cli.output import megabytes, print_columns, print_json, printable, write_line
 from pruner.cli.queries import duckdb_adapter, mentioned
+from pruner.cli.statement_logs import Asked, asked_in, with_name
 from pruner.errors import PrunerError, first_line
+from pruner.expr.engines import SqlEngine
+from pruner.showing.words import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -39,15 +44,23 @@ SHOWN = 20
 LogOption = Annotated[
     Path | None,
     typer.Option(
-        "--log", metavar="FILE", help="Statements in DuckDB's SQL, one on each line; - is standard input."
+        "--log",
+        metavar="FILE",
+        help="Statements (each on a line, or JSON), a profile of DuckDB, an event log of Spark; - is standard input.",
     ),
 ]
-SqlOption = Annotated[bool, typer.Option("--sql", help="Only print the statements that make the indexes.")]
+SqlOption = Annotated[
+    bool,
+    typer.Option(
+        "--sql", help="Print the statements that make the indexes; the rest goes to standard error."
+    ),
+]
 
 
 def advise(
     table: TableArgument,
     log: LogOption = None,
+    dialect: DialectOption = SqlEngine.DUCKDB,
     sql: SqlOption = False,
     index_uri: IndexUriOption = None,
     option: StorageOption = None,
@@ -57,7 +70,7 @@ def advise(
     tables = catalog({}, index_uri, option)
     opened = tables.open(table)
     notes: list[str] = []
-    plans = [] if log is None else _planned(_lines(log), table, opened, tables, notes)
+    plans = [] if log is None else _planned(log, dialect, table, opened, tables, notes)
     if log is not None and not plans:
         reasons = "".join(f"; {each}" for each in notes[:3])
         raise PrunerError(f"no statement of {log} asks anything of {table}{reasons}")
@@ -66,43 +79,82 @@ def advise(
     if output is Output.JSON:
         print_json(asdict(found))
     elif sql:
+        with redirect_stdout(sys.stderr):  # so that a file of statements needs no second run to be understood
+            _print(found)
         for proposal in found.proposals:
             write_line(f"{proposal.sql};")
     else:
         _print(found)
 
 
-def _lines(log: Path) -> list[str]:
+def _log_text(log: Path) -> str:
     if str(log) == "-":
-        return sys.stdin.read().splitlines()
+        return sys.stdin.read()
     try:
-        return log.read_text(encoding="utf-8").splitlines()
+        return log.read_text(encoding="utf-8")
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
         raise typer.BadParameter(f"cannot read {str(log)!r}: {reason}", param_hint="--log") from error
 
 
-def _planned(lines: list[str], name: str, table: Table, tables: Catalog, notes: list[str]) -> list[Plan]:
-    """The plans of scans of the table in the statements of a log, each as often as it comes."""
-    counted = Counter(text for line in lines if (text := line.strip().rstrip(";").strip()))
-    counted = Counter({text: times for text, times in counted.items() if not text.startswith("--")})
-    known = {other: tables.open(other) for other in mentioned(tables, "\n".join(counted))}
-    known |= {Path(table.uri).name: table} if Path(name).name == Path(table.uri).name else {name: table}
-    connection: Any = duckdb_adapter().connect(known, config={})
+def _planned(
+    log: Path, dialect: str, name: str, table: Table, tables: Catalog, notes: list[str]
+) -> list[Plan]:
+    """The plans of scans of the table in a log, each as often as it comes."""
+    short = Path(table.uri).name if Path(name).name == Path(table.uri).name else name
+    counted: Counter[Asked] = Counter()
+    for asked in asked_in(_log_text(log)):
+        if asked.place is None:
+            counted[Asked(with_name(asked.text.strip().rstrip(";").strip(), table.uri, short))] += 1
+        elif asked.place.rstrip("/") == table.uri.rstrip("/"):
+            counted[asked] += 1
+    ask = _Asking(short, table, tables, dialect, [each.text for each in counted if each.place is None])
     found: list[Plan] = []
-    for text, times in counted.most_common(STATEMENTS):
-        before = {id(scan) for scan in connection.last_plans}
+    for asked, times in counted.most_common(STATEMENTS):
         try:
-            _explain(connection, text)
-        except Exception as error:  # whatever DuckDB refuses is one statement of many
-            notes.append(f"not understood: {text[:80]}: {first_line(error)}")
+            plans = ask.plans(asked)
+        except Exception as error:  # whatever DuckDB or a parser refuses is one statement of many
+            notes.append(f"not understood: {asked.text[:80]}: {first_line(error)}")
             continue
-        for scan in connection.last_plans:
-            if id(scan) not in before and scan.plan is not None and scan.plan.snapshot.root == table.uri:
-                found += [scan.plan] * times
+        found += plans * times
     if len(counted) > STATEMENTS:
         notes.append(f"{len(counted) - STATEMENTS:,} statements that come less often were not looked at")
     return found
+
+
+class _Asking:
+    """Makes plans of what a log asks, statements by DuckDB's optimizer."""
+
+    def __init__(self, name: str, table: Table, tables: Catalog, dialect: str, statements: list[str]) -> None:
+        self._table = table
+        self._dialect = dialect
+        known = {other: tables.open(other) for other in mentioned(tables, "\n".join(statements))}
+        self._connection: Any = duckdb_adapter().connect({**known, name: table}, config={})
+
+    def plans(self, asked: Asked) -> list[Plan]:
+        """The plans of the table's scans.
+
+        Raises:
+            Exception: it is not understood.
+        """
+        if asked.place is not None:
+            return [self._table.plan(asked.text, dialect="spark")]
+        before = {id(scan) for scan in self._connection.last_plans}
+        _explain(self._connection, _in_duckdb(asked.text, self._dialect))
+        return [
+            scan.plan
+            for scan in self._connection.last_plans
+            if id(scan) not in before and scan.plan is not None and scan.plan.snapshot.root == self._table.uri
+        ]
+
+
+def _in_duckdb(statement: str, dialect: str) -> str:
+    """A statement of another engine as DuckDB would have it, for its optimizer to take apart."""
+    if dialect == SqlEngine.DUCKDB:
+        return statement
+    import sqlglot
+
+    return ";".join(sqlglot.transpile(statement, read=dialect, write="duckdb"))
 
 
 def _explain(connection: Any, text: str) -> None:
@@ -119,9 +171,10 @@ def _explain(connection: Any, text: str) -> None:
 
 def _print(found: Advice) -> None:
     reads = sum(each.times for each in found.questions)
-    write_line(f"table     {printable(found.uri)}: {found.files:,} files, {megabytes(found.bytes)}")
+    write_line(f"table     {printable(found.uri)}: {counted(found.files, 'file')}, {megabytes(found.bytes)}")
     write_line(
-        f"judged by {len(found.questions):,} questions, asked {reads:,} times, and {found.sampled:,} files"
+        f"judged by {counted(len(found.questions), 'question')}, asked {counted(reads, 'time')}, and "
+        f"{counted(found.sampled, 'file')}"
     )
     write_line(
         f"read now  {megabytes(int(found.bytes_now))}; with all proposals {megabytes(int(found.bytes_then))}"
@@ -150,7 +203,7 @@ def _print_proposals(found: Advice) -> None:
         write_line(f"{number}. {printable(each.sql)}")
         write_line(
             f"   saves {megabytes(int(each.saved_bytes))} ({each.saved_bytes / max(found.bytes_now, 1):.0%}) and "
-            f"{each.saved_files:,.0f} files; takes {megabytes(each.bytes)} and {each.seconds:.1f} s on one core"
+            f"{each.saved_files:,.0f} files; takes {megabytes(each.bytes)} and {each.seconds:.1f} s of one core"
         )
         helped = ", ".join(map(str, each.helped[:SHOWN]))
         write_line(f"   because {each.reason}; helps question {helped}")

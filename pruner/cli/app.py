@@ -9,7 +9,20 @@ from typing import Annotated
 import typer
 
 from pruner import __version__
-from pruner.cli import advising, doctor, indexes, inspecting, maps, plans, queries, serve, tables, upkeep
+from pruner.cli import (
+    advising,
+    doctor,
+    errors,
+    indexes,
+    inspecting,
+    maps,
+    notify,
+    plans,
+    queries,
+    serve,
+    tables,
+    upkeep,
+)
 from pruner.cli.failures import PrunerGroup
 
 app = typer.Typer(
@@ -35,6 +48,8 @@ for name, command in {
     "map": maps.map_,
     "inspect": inspecting.inspect,
     "doctor": doctor.doctor,
+    "errors": errors.errors,
+    "notify": notify.notify,
     "verify": upkeep.verify,
     "compact": upkeep.compact,
     "vacuum": upkeep.vacuum,

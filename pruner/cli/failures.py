@@ -76,10 +76,10 @@ def describe(error: BaseException) -> tuple[str, int]:
             return error.format_message().replace("Value error, ", "", 1), WRONG_USAGE
         case typer.Abort():
             return "stopped: nothing was done", FAILURE
-        case PredicateError() | StatementError():
-            return str(error), WRONG_USAGE
         case PrunerError():
-            return "; ".join([str(error), *getattr(error, "__notes__", ())]), FAILURE
+            is_usage = isinstance(error, (PredicateError, StatementError))
+            sentence = "; ".join([str(error), *getattr(error, "__notes__", ())])
+            return sentence, WRONG_USAGE if is_usage else FAILURE
         case _:
             what = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
             return f"unexpected {what} (pruner --traceback … shows where)", FAILURE

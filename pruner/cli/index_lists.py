@@ -5,8 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pruner.cli.output import print_columns, printable, write_line
+from pruner.showing.words import counted
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
     from pruner.maintenance.status import IndexStatus, TableStatus
 
 
@@ -19,22 +22,8 @@ def print_indexes(found: TableStatus) -> None:
         print_columns(header, (_index_row(index) for index in found.indexes))
     else:
         write_line("no indexes")
-    for index in found.indexes:
-        if index.note:
-            write_line(f"note: {printable(index.note)}")
-        if index.uncovered:
-            reasons = ", ".join(f"{count:,} {REASONS[why]}" for why, count in index.uncovered.items())
-            write_line(f"note: index {printable(index.name)} does not cover slices: {reasons}")
-        for reason, count in index.refused.items():
-            write_line(
-                f"note: index {printable(index.name)} cannot cover {count:,} slices: {printable(reason)}"
-            )
-        for sentence in index.left_out.values():
-            write_line(f"note: index {printable(index.name)} leaves a column out: {printable(sentence)}")
-        if index.where is not None:
-            write_line(
-                f"note: index {printable(index.name)} takes partitions with {printable(index.where)} alone"
-            )
+    for note in _notes(found.indexes, REASONS):
+        write_line(f"note: {printable(note)}")
     for name, use in found.hudi_indexes.items():
         write_line(f"Hudi's own index {printable(name)}: {use}")
     for reason in found.fallbacks:
@@ -57,6 +46,40 @@ def _index_row(index: IndexStatus) -> tuple[object, ...]:
         index.bytes,
         refreshed,
     )
+
+
+def _notes(indexes: Iterable[IndexStatus], reasons: Mapping[str, str]) -> Iterator[str]:
+    """What is to be said of indexes: each sentence once, with the names of all indexes of which it is true."""
+    told: dict[tuple[str, str], list[str]] = {}
+    for index in indexes:
+        if index.note:
+            yield index.note
+        for sentence in _about(index, reasons):
+            told.setdefault(sentence, []).append(index.name)
+    for (of_one, of_several), names in told.items():
+        if len(names) == 1:
+            yield f"index {names[0]} {of_one}"
+        else:
+            yield f"indexes {', '.join(names[:-1])} and {names[-1]} {of_several}"
+
+
+def _about(index: IndexStatus, reasons: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """The sentences about an index without their subject, as they read of one index and of several."""
+    if index.uncovered:
+        why = ", ".join(f"{count:,} {reasons[each]}" for each, count in index.uncovered.items())
+        yield f"does not cover slices: {why}", f"do not cover slices: {why}"
+    if index.idle:
+        idle = (
+            f"left out nothing in the last {index.idle:,} of {counted(index.plans, 'plan')} of this process"
+        )
+        yield idle, idle
+    for reason, count in index.refused.items():
+        refused = f"cannot cover {counted(count, 'slice')}: {reason}"
+        yield refused, refused
+    for sentence in index.left_out.values():
+        yield f"leaves a column out: {sentence}", f"leave a column out: {sentence}"
+    if index.where is not None:
+        yield f"takes partitions with {index.where} alone", f"take partitions with {index.where} alone"
 
 
 def problem_of(place: str, sentence: str) -> str:

@@ -22,9 +22,11 @@ from pruner.cli.options import (
     on_table,
     pairs,
 )
-from pruner.cli.output import megabytes, print_json, printable, progress_bar, write_line
+from pruner.cli.output import megabytes, print_json, printable, write_line
 from pruner.cli.watch import follow
+from pruner.errors import PrunerError
 from pruner.expr.engines import SqlEngine
+from pruner.showing.words import counted
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -44,7 +46,8 @@ _PAUSE_SECONDS = 10.0
 StatementArgument = Annotated[
     str,
     typer.Argument(
-        metavar="STATEMENT", help="CREATE INDEX, DROP INDEX, REFRESH INDEX or SHOW INDEXES; or @FILE, or -."
+        metavar="STATEMENT",
+        help="CREATE INDEX, DROP INDEX, REFRESH INDEX or SHOW INDEXES, several with ; between; or @FILE, or -.",
     ),
 ]
 IndexOption = Annotated[str | None, typer.Option("--index", metavar="NAME", help="Only this index.")]
@@ -87,24 +90,44 @@ def sql(
 ) -> None:
     """Create, drop, refresh or show indexes."""
     from pruner.ddl.execute import execute
-    from pruner.ddl.parser import parse_statement
+    from pruner.ddl.parser import parse_statements
     from pruner.ddl.statements import DropIndex, ShowIndexes
 
-    parsed = parse_statement(given_text(statement, "statement", "STATEMENT"))
-    if dry_run and isinstance(parsed, (DropIndex, ShowIndexes)):
+    parsed = parse_statements(given_text(statement, "statement", "STATEMENT"))
+    if dry_run and any(isinstance(each, (DropIndex, ShowIndexes)) for each in parsed):
         raise typer.BadParameter("only CREATE INDEX and REFRESH INDEX have a cost", param_hint="--dry-run")
-    if index_uri is not None and isinstance(parsed, DropIndex) and parsed.table is None:
+    if index_uri is not None and any(isinstance(each, DropIndex) and each.table is None for each in parsed):
         raise typer.BadParameter("say which table: DROP INDEX name ON table", param_hint="--index-uri")
     tables = catalog(pairs(table, "--table"), index_uri, option)
-    with progress_bar("indexing") as progress:
-        result = execute(parsed, tables, progress, dialect=dialect, force=force, dry_run=dry_run)
+    complaints: list[str] = []
+    for number, each in enumerate(parsed, 1):
+        with _counting(number, len(parsed)):
+            result = execute(each, tables, dialect=dialect, force=force, dry_run=dry_run)
+        _print_result(result, output)
+        complaints += _complaints(result.refresh) if result.refresh else []
+    fail_with(complaints)
+
+
+@contextmanager
+def _counting(number: int, count: int) -> Generator[None]:
+    """Have an error of one statement of several say what was done: statements take effect one by one."""
+    try:
+        yield
+    except PrunerError as error:
+        if count > 1:
+            done, left = counted(number - 1, "statement"), counted(count - number, "statement")
+            error.add_note(f"statement {number} of {count}: {done} before it done, {left} after it not run")
+        raise
+
+
+def _print_result(result: SqlResult, output: Output) -> None:
     if output is Output.JSON:
         print_json(_statement_json(result))
     elif result.status is not None:
         print_indexes(result.status)
     else:
         write_line(_done(result))
-    fail_with(_complaints(result.refresh) if result.refresh else [])
+    sys.stdout.flush()  # before the next statement builds, which may take long
 
 
 @on_table
@@ -134,10 +157,7 @@ def refresh(
     with _place_of(None if dry_run else spark) as run:
 
         def once() -> RefreshResult:
-            with progress_bar("indexing") as progress:
-                return table.refresh(
-                    index=index, partition=partition or (), run=run, dry_run=dry_run, progress=progress
-                )
+            return table.refresh(index=index, partition=partition or (), run=run, dry_run=dry_run)
 
         if watch:
             follow(lambda: _compacting(table, once()), say, _complaints, interval or _PAUSE_SECONDS)
@@ -225,6 +245,7 @@ def _refresh_json(result: RefreshResult) -> dict[str, Any]:
         "resumed": result.resumed,
         "refused": dict(result.refused),
         "estimate": None if result.estimate is None else asdict(result.estimate),
+        "declined": dict(result.declined),
     }
 
 
@@ -273,8 +294,10 @@ _NO_INDEX = "the table has no index, so there is nothing to refresh: make one wi
 
 def _counts(result: RefreshResult) -> str:
     what = "to be indexed" if result.dry_run else "indexed"
-    counts = f"{result.indexed:,} slices {what}, {result.already:,} were covered, {megabytes(result.bytes)} "
+    counts = f"{counted(result.indexed, 'slice')} {what}, {result.already:,} were covered, {megabytes(result.bytes)} "
     counts += "to read" if result.dry_run else "read"
+    for index, slices in result.declined.items():
+        counts += f"; index {printable(index)} cannot take {slices:,} of them (pruner status says why)"
     if result.resumed:
         counts += f"; {result.resumed:,} had been indexed by a build that was cut off"
     if result.estimate is not None:
@@ -290,7 +313,7 @@ def _cost(found: IndexEstimate) -> str:
     values = [f"{count:,} values of {name} a file" for name, count in found.values_per_file.items() if count]
     parts = [
         f"about {megabytes(found.bytes)} ({share:.0%} of the files)",
-        f"{found.seconds:.0f} s on one core",
+        f"{found.seconds:.1f} s of one core",
         *values,
     ]
     return "; ".join([", ".join(parts), *filter(None, (found.better, found.refused))])

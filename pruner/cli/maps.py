@@ -19,18 +19,23 @@ ColumnOption = Annotated[
     typer.Option("--column", metavar="COLUMN", help="A column to draw the ranges of; repeatable."),
 ]
 
+HistoryOption = Annotated[
+    bool, typer.Option("--history", help="Coverage of each index after the newest commits to it.")
+]
+
 
 @on_table
 def map_(
     table: Table,
     column: ColumnOption = None,
+    history: HistoryOption = False,
     html: HtmlOption = None,
     output: OutputOption = Output.TEXT,
 ) -> None:
     """Draw coverage, and the ranges of columns over the files."""
     from pruner.maintenance.map_page import map_lines, map_page
 
-    found = table.map(column or ())
+    found = table.map(column or (), history=history)
     if html is not None:
         write_page(html, map_page(found))
     elif output is Output.JSON:
@@ -52,4 +57,5 @@ def _map_json(found: TableMap) -> dict[str, Any]:
         "bytes": found.bytes,
         "indexes": indexes,
         "columns": columns,
+        "history": [asdict(each) for each in found.history],
     }

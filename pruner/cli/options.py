@@ -136,7 +136,8 @@ def catalog(tables: dict[str, str], index_uri: str | None, options: list[str] | 
 
     overrides = Overrides(index_uri, pairs(options, "--option"))
     config = load()
-    opened = {name: config.resolve(uri, overrides).open() for name, uri in tables.items()}
+    places = Catalog({}, config, overrides)
+    opened = {name: places.at(uri) for name, uri in tables.items()}
     return Catalog(opened, config, overrides)
 
 

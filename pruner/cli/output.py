@@ -1,9 +1,9 @@
-"""What commands print: JSON for programs, columns for people, a progress bar when a person watches."""
+"""What commands print: JSON for programs, columns for people."""
 
 from __future__ import annotations
 
 import sys
-from contextlib import contextmanager
+from datetime import timedelta
 from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,9 +11,7 @@ from typing import TYPE_CHECKING, Any
 from pruner.errors import StorageError
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterable, Sequence
-
-    from pruner.pipeline.requests import Progress
+    from collections.abc import Iterable, Sequence
 
 MEASURED_ROWS = 1000
 """Rows whose width decides how wide columns are; later ones may stand out."""
@@ -64,7 +62,22 @@ def _cell(value: object, width: int) -> str:
 def _shown(value: object) -> str:
     if value is None:
         return "NULL"
-    return printable(str(value))
+    return printable(value_text(value))
+
+
+def value_text(value: object) -> str:
+    """A value of a row as text: truth values small, bytes hexadecimal, what is nested as JSON."""
+    match value:
+        case bool():
+            return "true" if value else "false"
+        case bytes():
+            return value.hex()
+        case list() | tuple() | dict() | timedelta():
+            import msgspec
+
+            return msgspec.json.encode(value, enc_hook=str).decode().strip('"')
+        case _:
+            return str(value)
 
 
 def printable(text: str) -> str:
@@ -77,18 +90,3 @@ def printable(text: str) -> str:
 def megabytes(size: int) -> str:
     """A size in bytes as people read it."""
     return f"{size / 1e6:,.2f} MB"
-
-
-@contextmanager
-def progress_bar(what: str) -> Generator[Progress | None]:
-    """A callback that shows the progress of long work; None where standard error is not a terminal."""
-    if not sys.stderr.isatty():
-        yield None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(what, total=None)
-        yield lambda done, total: bar.update(task, completed=done, total=total)

@@ -22,6 +22,7 @@ from pruner.cli.options import (
 )
 from pruner.cli.output import megabytes, printable, write_line, write_page
 from pruner.expr.engines import REFERENCE_ENGINE, SqlEngine
+from pruner.showing.words import counted
 
 if TYPE_CHECKING:
     from pruner.planning.plan import Plan
@@ -48,7 +49,7 @@ def plan(
         write_line(made.to_json(files.value))
         return
     write_line(
-        f"{made.kept:,} of {made.total:,} slices to read, "
+        f"{made.kept:,} of {counted(made.total, 'slice')} to read, "
         f"{megabytes(made.bytes_kept)} of {megabytes(made.bytes_total)}"
     )
     for reason in made.fallbacks:

@@ -19,8 +19,9 @@ from pruner.cli.options import (
     pairs,
 )
 from pruner.cli.output import megabytes, print_columns, print_json, printable, write_line
-from pruner.cli.rows import write_csv, write_parquet
+from pruner.cli.rows import with_spelled_intervals, write_csv, write_parquet
 from pruner.errors import PredicateError, PrunerError
+from pruner.showing.words import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -52,6 +53,9 @@ _MISSING_TABLE = re.compile(
 _MISSING_COLUMN = re.compile(
     r"Binder Error: .*(?:column \"[^\"\n]+\" not found|does not have a column named)"
 )
+
+_BY_PLACE = re.compile(r"\b(?:from|join)\s+(?:read_parquet\s*\(\s*)?'([^']*)'", re.IGNORECASE)
+"""A place that DuckDB reads by itself: a file or a glob."""
 
 _PRAGMA = re.compile(r"\s*pragma\b", re.IGNORECASE)
 
@@ -94,12 +98,22 @@ def query(
             connection, select, {tables.own_name(name): each for name, each in known.items()}.values()
         )
         columns = [(entry[0], str(entry[1])) for entry in connection.description or ()]
+        spelled = with_spelled_intervals(connection, select, [kind for _, kind in columns])
+        if output is not Answer.PARQUET and spelled is not None:
+            failed = tuple(connection.last_plans)
+            _run(connection, spelled, ())
         if output is Answer.JSON:
             rows = list(_rows(connection))
             print_json(_answer(columns, rows, _without(failed, connection.last_plans)))
             return
         _write_rows(connection, output, columns)
-        _report_scans(_without(failed, connection.last_plans))
+        scans = _without(failed, connection.last_plans)
+        _report_scans(scans)
+        by_place = None if scans else _BY_PLACE.search(select)
+        if by_place is not None:
+            sys.stderr.write(
+                printable(f"{by_place[1]}: not pruned: name the table by --table NAME=URI") + "\n"
+            )
     except Exception as error:
         refused = _refused_by_duckdb(error, tables.names(aliases=True))
         if refused is None:
@@ -208,14 +222,21 @@ def _refused_by_duckdb(error: Exception, known: tuple[str, ...]) -> PrunerError 
     sentence, _, details = str(error).partition("\n\n")
     missing = _MISSING_TABLE.search(sentence)
     if missing is not None and missing["near"] not in known:
-        tables = f"known are {', '.join(known)}" if known else "none is known"
-        sentence = (
-            f"there is no table {missing['name']}, {tables}: name one by --table NAME=URI or in pruner.toml"
-        )
+        sentence = _without_table(missing["name"], known)
     line = _ERROR_LINE.search(details)
     if line:
         sentence += f" (line {line.group(1)} of the query)"
     return PredicateError(sentence) if type(error).__name__ == "ParserException" else PrunerError(sentence)
+
+
+def _without_table(name: str, known: tuple[str, ...]) -> str:
+    from pruner.catalog.config import is_place
+
+    if is_place(name):
+        short = re.sub(r"\W+", "_", name.rstrip("/").rpartition("/")[2]) or "t"
+        return f"{name} is a place and needs a name: add --table {short}={name}, and write FROM {short}"
+    tables = f"known are {', '.join(known)}" if known else "none is known"
+    return f"there is no table {name}, {tables}: name one by --table NAME=URI or in pruner.toml"
 
 
 def _rows(connection: QueryConnection) -> Iterator[tuple[Any, ...]]:
@@ -251,7 +272,7 @@ def _report_scans(scans: Iterable[ScanRecord]) -> None:
             ""
             if plan is None
             else (
-                f"{plan.kept:,} of {plan.total:,} slices read, "
+                f"{plan.kept:,} of {counted(plan.total, 'slice')} read, "
                 f"{megabytes(plan.bytes_kept)} of {megabytes(plan.bytes_total)}"
             )
         )

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import csv
+import re
 import sys
 import warnings
+from types import NoneType
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 import typer
 
+from pruner.cli.output import value_text
 from pruner.errors import PrunerError
 
 if TYPE_CHECKING:
@@ -18,13 +21,36 @@ if TYPE_CHECKING:
 BATCH_ROWS = 65_536
 """Rows of a batch that is written to a Parquet file at once."""
 
+_PLAIN = (str, float, NoneType)
+"""Types of values that the writer of CSV spells by itself as they should be."""
+
+
+_INTERVAL = re.compile(r"""("(?:[^"]|"")*"|'(?:[^']|'')*')|\bINTERVAL\b""")
+"""In a type of DuckDB; names of fields and values of enumerations are quoted."""
+
+
+def with_spelled_intervals(connection: Any, select: str, types: Sequence[str]) -> str | None:
+    """A query that gives intervals as DuckDB writes them; None where there is none, or the text is more than a SELECT.
+
+    DuckDB's client makes a time span of each, in which a month is 30 days. A query whose result has intervals is
+    therefore run once more: what it is can be told from its result alone.
+    """
+    as_text = [_INTERVAL.sub(lambda found: found[1] or "VARCHAR", each) for each in types]
+    if as_text == list(types):
+        return None
+    statements = connection.extract_statements(select)
+    if [each.type.name for each in statements] != ["SELECT"]:
+        return None
+    columns = ", ".join(f"CAST(#{place} AS {kind})" for place, kind in enumerate(as_text, 1))
+    return f"SELECT {columns} FROM (\n{statements[0].query.rstrip().rstrip(';')}\n)"
+
 
 def write_csv(header: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
-    """Write rows as RFC 4180 has it, with a line of names; NULL is an empty field, and bytes are hexadecimal."""
+    """Write rows as RFC 4180 has it, with a line of names; NULL is an empty field, and values are by `value_text`."""
     writer = csv.writer(sys.stdout, lineterminator="\n")
     writer.writerow(header)
     for row in rows:
-        writer.writerow([value.hex() if isinstance(value, bytes) else value for value in row])
+        writer.writerow([value if isinstance(value, _PLAIN) else value_text(value) for value in row])
 
 
 def write_parquet(connection: Any, are_uuids: Sequence[bool]) -> None:

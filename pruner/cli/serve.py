@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import logging
 import os
-import socket
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -13,6 +11,8 @@ import typer
 
 from pruner.cli.output import write_line
 from pruner.errors import PrunerError
+from pruner.extras import installing
+from pruner.showing.words import counted
 
 HostOption = Annotated[str, typer.Option("--host", help="Address to listen on.")]
 PortOption = Annotated[int, typer.Option("--port", min=0, max=65535, help="Port; 0 takes a free one.")]
@@ -26,6 +26,12 @@ InsecureOption = Annotated[
     bool,
     typer.Option("--insecure", help="Listen beyond this machine without TLS; the token is still asked for."),
 ]
+WorkersOption = Annotated[
+    int,
+    typer.Option(
+        "--workers", min=1, max=256, help="Processes that share the port, each with its own memory."
+    ),
+]
 
 
 def serve(
@@ -34,14 +40,15 @@ def serve(
     certificate: CertificateOption = None,
     private_key: PrivateKeyOption = None,
     insecure: InsecureOption = False,
+    workers: WorkersOption = 1,
 ) -> None:
     """Answer plan requests over HTTP for the tables of pruner.toml."""
     try:
-        from pruner.service import Served, Settings, create_app
-        from pruner.service.serving import server_of
-        from pruner.service.upkeep import Upkeep
+        from pruner.service import Settings, process
+        from pruner.service.serving import log_to_stderr
+        from pruner.service.workers import listening_sockets, run_workers
     except ImportError as error:
-        raise PrunerError("the service is not installed: pip install 'lake-pruner[service]'") from error
+        raise PrunerError(f"the service is not installed: {installing('service')}") from error
     from pruner.catalog.config import load
     from pruner.service.settings import TOKEN_VARIABLE
 
@@ -56,38 +63,22 @@ def serve(
     config = load()
     if not config.tables:
         raise PrunerError("there is no table to serve: name tables in a pruner.toml (docs/configuration.md)")
-    _log_to_stderr()
-    served = Served(config)
-    server = server_of(create_app(served, settings), settings)
-    # From the line below on, clients may connect and wait.
-    listening = _listening(host, port)
-    scheme = "http" if certificate is None else "https"
-    write_line(
-        f"serving {_counted(len(config.tables))} on {scheme}://{host}:{listening.getsockname()[1]}; stop with Ctrl-C"
-    )
-    sys.stdout.flush()
-    Upkeep(served).start()
-    server.run(sockets=[listening])
-
-
-def _counted(tables: int) -> str:
-    return "1 table" if tables == 1 else f"{tables:,} tables"
-
-
-def _log_to_stderr() -> None:
-    handler = logging.StreamHandler()
-    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
-    log = logging.getLogger("pruner")
-    log.addHandler(handler)
-    log.setLevel(logging.INFO)
-
-
-def _listening(host: str, port: int) -> socket.socket:
+    settings.check()
+    process.check_telemetry()
+    log_to_stderr()
     try:
-        return socket.create_server(
-            (host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET, backlog=2048
-        )
+        listening = listening_sockets(host, port, workers)
     except OSError as error:
         raise PrunerError(
             f"cannot listen on {host}:{port}: {error.strerror}; choose another --host or --port"
         ) from error
+    # From the line below on, clients may connect and wait.
+    scheme = "http" if certificate is None else "https"
+    place = f"{scheme}://{host}:{listening[0].getsockname()[1]}"
+    by = f" with {workers} workers" if workers > 1 else ""
+    write_line(f"serving {counted(len(config.tables), 'table')} on {place}{by}; stop with Ctrl-C")
+    sys.stdout.flush()
+    if workers > 1:
+        run_workers(config, settings, listening)
+    else:
+        process.serve(config, settings, listening[0])

@@ -12,6 +12,7 @@ import typer
 from pruner.cli.failures import fail_with
 from pruner.cli.options import Output, OutputOption, on_table
 from pruner.cli.output import megabytes, print_json, printable, write_line
+from pruner.showing.words import counted
 
 if TYPE_CHECKING:
     from pruner.table import Table
@@ -57,7 +58,9 @@ def compact(
     if output is Output.JSON:
         print_json({"table": table.uri, "index_uri": table.index_uri, **asdict(result)})
     else:
-        write_line(f"{printable(table.index_uri)}: {result.before:,} segments before, {result.after:,} now")
+        write_line(
+            f"{printable(table.index_uri)}: {counted(result.before, 'segment')} before, {result.after:,} now"
+        )
 
 
 @on_table
@@ -75,11 +78,12 @@ def vacuum(
         told = {"files": kept.files, "bytes": kept.bytes, "until": until}
         print_json({"table": table.uri, "index_uri": table.index_uri, "deleted": deleted, "kept": told})
         return
-    write_line(f"{printable(table.index_uri)}: {deleted:,} files deleted")
+    write_line(f"{printable(table.index_uri)}: {counted(deleted, 'file')} deleted")
     if kept.until is not None:
+        stay = "stays" if kept.files == 1 else "stay"
         write_line(
-            f"{kept.files:,} files out of use, {megabytes(kept.bytes)}, stay for running reads and builds until "
-            f"{kept.until:%Y-%m-%d %H:%M} UTC; --older-than 1h takes what is older than an hour now"
+            f"{counted(kept.files, 'file')} out of use, {megabytes(kept.bytes)}, {stay} for running reads and "
+            f"builds until {kept.until:%Y-%m-%d %H:%M} UTC; --older-than 1h takes what is older than an hour now"
         )
 
 

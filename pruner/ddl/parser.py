@@ -1,4 +1,4 @@
-"""Text of one statement -> `Statement`.
+"""Text of statements -> `Statement`.
 
     CREATE [FUNCTION] INDEX [IF NOT EXISTS] name ON table [USING type] (column | expression [, …])
         [WHERE predicate] [OPTIONS (key = value, …)]
@@ -7,8 +7,8 @@
     SHOW INDEXES ON table
 
 `USING type` may stand before `ON` as well, `*` in place of the columns, `FROM` or `IN` for the `ON` of SHOW
-(as in Hudi), `TABLE` in front of a table's name, and a semicolon at the end. A table is a name of up to
-three parts, or a URI or path, in quotes of any kind or bare. Expressions and predicates are taken as they
+(as in Hudi), `TABLE` in front of a table's name, and a semicolon at the end or between several. A table is a name
+of up to three parts, or a URI or path, in quotes of any kind or bare. Expressions and predicates are taken as they
 stand: only their brackets and quotes must match.
 """
 
@@ -39,14 +39,34 @@ def parse_statement(text: str) -> Statement:
         StatementError: it is none of the four statements, too long, or not closed; the sentence says where.
 
     """
-    return _Parser(text).statement()
+    (statement,) = _Parser(text).statements(1)
+    return statement
+
+
+def parse_statements(text: str) -> list[Statement]:
+    """Parse one statement or several with semicolons between them.
+
+    Raises:
+        StatementError: one of them cannot be read; the sentence says where.
+
+    """
+    return _Parser(text).statements()
 
 
 class _Parser:
     def __init__(self, text: str) -> None:
         self._tokens = Scanner(text)
 
-    def statement(self) -> Statement:
+    def statements(self, most: int | None = None) -> list[Statement]:
+        found = [self._statement()]
+        while self._after_semicolons() and (most is None or len(found) < most):
+            found.append(self._statement())
+        left = self._tokens.peek()
+        if left.kind is not Kind.END:
+            raise self._tokens.error(left, "expected the end of the statement")
+        return found
+
+    def _statement(self) -> Statement:
         first = self._tokens.take()
         if first.is_word("CREATE"):
             statement = self._create()
@@ -58,7 +78,6 @@ class _Parser:
             statement = self._show()
         else:
             raise self._tokens.error(first, "expected CREATE, DROP, REFRESH or SHOW")
-        self._end()
         return statement
 
     def _create(self) -> CreateIndex:
@@ -95,12 +114,13 @@ class _Parser:
         self._expect("ON", "FROM", "IN")
         return ShowIndexes(self._table())
 
-    def _end(self) -> None:
+    def _after_semicolons(self) -> bool:
+        """Go on to what stands behind semicolons; False where there is none, or nothing behind it."""
+        before = self._tokens.peek()
         while self._tokens.peek().is_symbol(";"):
             self._tokens.take()
-        left = self._tokens.peek()
-        if left.kind is not Kind.END:
-            raise self._tokens.error(left, "expected the end of the statement")
+        after = self._tokens.peek()
+        return after is not before and after.kind is not Kind.END
 
     def _accept(self, word: str) -> bool:
         if not self._tokens.peek().is_word(word):

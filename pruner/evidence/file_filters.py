@@ -10,7 +10,7 @@ from __future__ import annotations
 import struct
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -19,7 +19,7 @@ import pyarrow as pa
 import xxhash
 
 from pruner.errors import StorageError
-from pruner.expr.bound import BoundAnd, CompareLeaf, InLeaf
+from pruner.expr.bound import CompareLeaf, InLeaf
 from pruner.indexes.columns.reading import Recorded, is_read
 from pruner.indexes.columns.sought import SoughtValues
 from pruner.indexes.columns.split_blocks import BLOCK_BYTES, WORDS, masks_of
@@ -31,11 +31,11 @@ from pruner.tables.parquet_filters import HEADER_BYTES, FilterPlace, filter_plac
 from pruner.verdict import Outcome
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
-    from pruner.expr.bound import BoundExpr, Leaf, StorageValue
+    from pruner.expr.bound import Leaf, StorageValue
     from pruner.expr.semantics import Semantics
     from pruner.parquet_type import ParquetType
     from pruner.schema import Field
@@ -108,18 +108,25 @@ class FileFilters:
         self._columns: dict[Field, _Column] = {}
         self._lock = Lock()
 
+    @staticmethod
+    def ask_about(slices: int) -> bool:
+        """Tell whether files are looked into where so many slices are left."""
+        return 0 < slices <= MOST_FILES
+
     def possible(self, leaf: Leaf, semantics: Semantics, at: Ordinals) -> Mask | None:
         """Tell for each of some slices whether a row of it can make `leaf` true; None where nothing is asked."""
         field = leaf.field
         column = self._columns.get(field)
-        if not 0 < len(at) <= MOST_FILES or (column is not None and column.silent):
+        if not self.ask_about(len(at)) or (column is not None and column.silent):
+            return None
+        asked = at[self._worth_asking[at]]
+        if not len(asked):
             return None
         values = self._sought(leaf, semantics)
         if values is None:
             return None
         with self._lock:
             column = self._columns.setdefault(field, _Column({}))
-            asked = self._worth_asking(at)
             self._look_into(asked, field, column)
         known = [(ordinal, file) for ordinal in asked.tolist() if (file := column.files[ordinal]) is not None]
         wanted = {
@@ -141,7 +148,7 @@ class FileFilters:
     def _sought(self, leaf: Leaf, semantics: Semantics) -> list[StorageValue] | None:
         """The values that a leaf looks for, where files can be asked for them."""
         field = leaf.field
-        plain = not field.partition and field.in_file and field.conflict is None and field.expression is None
+        plain = not field.partition and field.in_file and field.dispute is None and field.expression is None
         if not plain or not isinstance(leaf, CompareLeaf | InLeaf):
             return None
         if not (pa.types.is_int32(field.type) or pa.types.is_int64(field.type) or _is_bytes(field.type)):
@@ -151,11 +158,11 @@ class FileFilters:
             return None  # what stands for bytes that are no UTF-8 may be read of others
         return values
 
-    def _worth_asking(self, at: Ordinals) -> Ordinals:
+    @cached_property
+    def _worth_asking(self) -> Mask:
+        """The slices that are one settled file, and not a small one."""
         snapshot = self._snapshot
-        base = snapshot.columns.column("base_file").is_valid().to_numpy()[at]
-        sizes = snapshot.sizes[at]
-        return at[base & snapshot.coverable[at] & ~snapshot.has_logs[at] & (sizes >= LEAST_BYTES)]
+        return snapshot.has_base & snapshot.coverable & ~snapshot.has_logs & (snapshot.sizes >= LEAST_BYTES)
 
     def _look_into(self, asked: Ordinals, field: Field, column: _Column) -> None:
         """Find the filters of files that were not looked into before."""
@@ -231,16 +238,6 @@ class _Wanted:
         hashes = [xxhash.xxh64_intdigest(each) for each in plain]
         self.uppers = [each >> 32 for each in hashes]
         self.masks = masks_of(np.array(hashes, np.uint64))
-
-
-def conjunct_leaves(predicate: BoundExpr) -> Iterator[Leaf]:
-    """The comparisons all of which must be true of a row that is looked for."""
-    parts = predicate.operands if isinstance(predicate, BoundAnd) else (predicate,)
-    for part in parts:
-        if isinstance(part, BoundAnd):
-            yield from conjunct_leaves(part)
-        elif isinstance(part, CompareLeaf | InLeaf):
-            yield part
 
 
 def _is_bytes(type_: pa.DataType) -> bool:

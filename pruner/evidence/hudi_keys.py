@@ -6,9 +6,10 @@ Both speak of `_hoodie_record_key`. A condition on the columns of which keys are
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from functools import cached_property
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -19,7 +20,7 @@ from pruner.evidence.sources import Source
 from pruner.expr.bound import InLeaf, Point
 from pruner.expr.equalities import required_values, values_of
 from pruner.tables.hudi_metadata.indexes import BLOOM_FILTERS, RECORD_INDEX
-from pruner.tables.hudi_metadata.record_keys import RECORD_KEY
+from pruner.tables.hudi_metadata.record_keys import RECORD_KEY, text_of
 from pruner.verdict import Outcome
 
 if TYPE_CHECKING:
@@ -48,11 +49,13 @@ WORTH_READING = 1 / 8
 FEW_BYTES = 1 << 20
 """Bytes of filters that are read in any case."""
 
-_OTHER_SNAPSHOT = "it is about the newest state of the table, which is another"
+OTHER_SNAPSHOT: Final = "it is about the newest state of the table, which is another"
 _LOGS = "rows in log files cannot be counted, so that a key may stand in two files"
+_MERGED = "Hudi keeps that of a merge-on-read table without merging, so that it may lack the key of a row"
 _UNCOUNTED = "files without statistics of record keys cannot be counted, so that a key may stand in two files"
 _TOO_MANY_LOGGED = "too many of its keys stand in log files to be counted"
 _ELSEWHERE = "it names a file group that the snapshot does not have"
+_UNKNOWN_KEYS = "it lacks keys that another index says are those of rows"
 
 
 class KeySource(Source):
@@ -81,16 +84,18 @@ class KeySource(Source):
         if values is None or len(values) > MOST_KEYS:
             return None
         try:
-            keys = [value.decode() for value in values if isinstance(value, bytes)]
-            found = self._holding(keys, at)
+            found = self._holding([text_of(value) for value in values], at)
         except (UnicodeDecodeError, FormatError, StorageError) as error:
             self._notes[str(error)] = None
             return None
         return found
 
+    @abstractmethod
     def _holding(self, keys: list[str], at: NDArray[np.intp] | None) -> Mask | None:
-        """Which slices, of some or of all, can hold a row with one of the keys; None where that is not known."""
-        raise NotImplementedError
+        """Which slices, of some or of all, can hold a row with one of the keys; None where that is not known.
+
+        A key is the text of a value that is looked for.
+        """
 
 
 class RecordIndexSource(KeySource):
@@ -122,10 +127,28 @@ class RecordIndexSource(KeySource):
         return f"not used: {'; '.join(self._notes)}"
 
     def _holding(self, keys: list[str], at: NDArray[np.intp] | None) -> Mask | None:
+        return self.holding(keys, at)
+
+    def holding(self, keys: list[str], at: NDArray[np.intp] | None, *, every: bool = False) -> Mask | None:
+        """Which slices hold the rows with some record keys; None where that is not known.
+
+        Args:
+            keys: the record keys.
+            at: the slices that are asked about; None for all.
+            every: whether each of the keys is said to be that of a row, so that one that is not makes all doubtful.
+
+        Raises:
+            FormatError: the index is damaged.
+            StorageError: it cannot be read.
+        """
         locations = self._believed
         if locations is None:
             return None
-        places = list(set(locations.find(keys).values()))
+        located = locations.find(keys)
+        if every and len(located) < len(set(keys)):
+            self._notes[_UNKNOWN_KEYS] = None
+            return None
+        places = list(set(located.values()))
         ids = self._snapshot.columns.column("file_id").combine_chunks()
         ordinals: list[int | None] = compute.index_in(
             pa.array([place.file_id for place in places], pa.string()), value_set=ids
@@ -153,9 +176,11 @@ class RecordIndexSource(KeySource):
     def _doubt(self) -> str | None:
         """Say why the index is not believed; None where it is."""
         if self._snapshot.id != self._indexes.snapshot_id:
-            return _OTHER_SNAPSHOT
+            return OTHER_SNAPSHOT
         if self._snapshot.any_logs or self._snapshot.uncoverable is not None:
             return _LOGS
+        if self._indexes.merge_on_read:
+            return _MERGED
         rows = self._rows()
         if rows is None:
             return _UNCOUNTED
@@ -167,7 +192,7 @@ class RecordIndexSource(KeySource):
                 f"it has {keys:,} keys and the files have {rows:,} rows, so that a key may stand in two files"
             )
         # The index was listed after the snapshot was taken, so it may be newer.
-        return None if self._indexes.is_current() else _OTHER_SNAPSHOT
+        return None if self._indexes.is_current() else OTHER_SNAPSHOT
 
     def _rows(self) -> int | None:
         """The number of rows in all files; None where some file has no statistics."""
@@ -230,7 +255,7 @@ def implied_keys(
     values: dict[str, Sequence[int | bytes]] = {}
     for field, found in required_values(predicate, semantics):
         known = values.get(field.name)
-        usable = len(field.path) == 1 and not field.partition and field.conflict is None
+        usable = len(field.path) == 1 and not field.partition and field.dispute is None
         if usable and (known is None or len(found) < len(known)):
             values[field.name] = found
     if not all(column in values for column in form.columns):

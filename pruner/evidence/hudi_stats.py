@@ -61,7 +61,12 @@ class FilesOfSlices:
 
 
 def stat_records(
-    indexes: HudiIndexes, files: FilesOfSlices, snapshot: Snapshot, about: Field, schema: pa.Schema
+    indexes: HudiIndexes,
+    files: FilesOfSlices,
+    snapshot: Snapshot,
+    about: Field,
+    schema: pa.Schema,
+    stats: pa.Table | None = None,
 ) -> tuple[pa.Table, tuple[str, ...]]:
     """The records of one column, and why slices with statistics have none.
 
@@ -71,6 +76,7 @@ def stat_records(
         snapshot: the table.
         about: the column.
         schema: that of the records of a `column_stats` index.
+        stats: what Hudi says of it; without them, its column statistics.
 
     Returns:
         Records with `__slice`, and for each reason one clause with the number of slices.
@@ -79,7 +85,7 @@ def stat_records(
         FormatError: the metadata table is damaged.
         StorageError: it cannot be read.
     """
-    stats = indexes.column_stats(".".join(about.path))
+    stats = indexes.column_stats(".".join(about.path)) if stats is None else stats
     at = compute.index_in(files.names, value_set=stats.column("file").combine_chunks())
     found = np.asarray(at.is_valid())
     if not found.any():

@@ -6,6 +6,7 @@ stood when it was recorded needs neither the slice batch nor a join.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
@@ -18,6 +19,7 @@ from pruner.indexes.optional import RowIndexType
 from pruner.indexes.partition_stats import Groups, groups_of
 from pruner.metadata.coverage import locate_all, locate_runs
 from pruner.metadata.segments import SLICE_COLUMN, slice_keys
+from pruner.tables.snapshot import SLICE_KEY_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -126,17 +128,43 @@ class Placement:
 
     def locate(self, entries: Iterable[SegmentEntry]) -> None:
         """Join the batches of some segments at once; those that cannot be read are left to `part` to report."""
+        batches = self._to_locate(entries)
+        self._located.update(self._standing(batches))
         keys: dict[str, pa.Array[Any]] = {}
-        for entry in entries:
-            if entry.batch is not None and entry.batch not in self._located and entry.batch not in keys:
+        for batch in batches:
+            if batch.id not in self._located:
                 try:
-                    batch = self._segments.read(self._segments.entry(self._state, entry.batch))
+                    keys[batch.id] = slice_keys(self._segments.read(batch))
                 except (FormatError, StorageError):
                     continue
-                keys[entry.batch] = slice_keys(batch)
         if keys:
             found = locate_all(self._snapshot.keys, list(keys.values()))
             self._located.update(zip(keys, found, strict=True))
+
+    def _to_locate(self, entries: Iterable[SegmentEntry]) -> list[SegmentEntry]:
+        """The batches of some segments that are not joined yet, each once."""
+        wanted = dict.fromkeys(entry.batch for entry in entries if entry.batch is not None)
+        batches: list[SegmentEntry] = []
+        for batch in wanted:
+            if batch not in self._located:
+                with suppress(FormatError):  # the state has none: `part` reports it
+                    batches.append(self._segments.entry(self._state, batch))
+        return batches
+
+    def _standing(self, batches: list[SegmentEntry]) -> dict[str, NDArray[np.int64]]:
+        """Of the batches whose slices stand in the snapshot as they were recorded, where: none of them is read."""
+        runs = [(batch, batch.run) for batch in batches if batch.run is not None]
+        if not runs:
+            return {}
+        counts = np.array([batch.rows for batch, _ in runs])
+        firsts = pa.array([bytes.fromhex(run.first) for _, run in runs], pa.binary(SLICE_KEY_BYTES))
+        digests = [bytes.fromhex(run.digest) for _, run in runs]
+        starts = locate_runs(self._snapshot.keys, firsts, counts, digests).tolist()
+        return {
+            batch.id: np.arange(start, start + batch.rows)
+            for (batch, _), start in zip(runs, starts, strict=True)
+            if start >= 0
+        }
 
     def _of_batch(self, entry: SegmentEntry) -> NDArray[np.int64]:
         if entry.batch is None:

@@ -6,20 +6,28 @@ add nothing, and would cost what pruner's were built to save.
 
 from __future__ import annotations
 
-from functools import cached_property
-from typing import TYPE_CHECKING
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, TypeAlias
 
 from pruner.errors import FormatError, IndexDefinitionError, StorageError
+from pruner.evidence.hudi_expressions import ExpressionStatistics
 from pruner.evidence.hudi_keys import KeyFilterSource, RecordIndexSource, implied_keys
+from pruner.evidence.hudi_secondary import SecondarySources
 from pruner.evidence.hudi_stats import FilesOfSlices, stat_records
 from pruner.evidence.sources import RecordsSource
 from pruner.indexes.optional import RowIndexType
 from pruner.indexes.registry import index_type
+from pruner.tables.hudi_metadata.definitions import EXPRESSION, SECONDARY
 from pruner.tables.hudi_metadata.indexes import BLOOM_FILTERS, COLUMN_STATS, RECORD_INDEX
 from pruner.tables.hudi_metadata.listing import FILES
 from pruner.tables.hudi_metadata.record_keys import RECORD_KEY
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    import pyarrow as pa
+
+    from pruner.evidence.focus import KnowsFields
     from pruner.evidence.sources import Source, Sources
     from pruner.expr.bound import BoundExpr, InLeaf
     from pruner.expr.semantics import Semantics
@@ -27,12 +35,12 @@ if TYPE_CHECKING:
     from pruner.tables.hudi_metadata.indexes import HudiIndexes
     from pruner.tables.snapshot import Snapshot
 
+    _Read: TypeAlias = Callable[[pa.Schema], tuple[pa.Table, tuple[str, ...]]]
+
 NAME = "hudi.column_stats"
 """How reports call Hudi's own column statistics."""
 
 _USING = "column_stats"
-_BY_RECORD_KEY = "not used: it leads to record keys, which may stand twice"
-_BY_SPARK = "not used: it is over an expression as Spark computes it"
 _NOT_READ = "not used: this version does not ask it"
 _UNUSED = {
     BLOOM_FILTERS: "used for record keys, where the record index is not",
@@ -52,23 +60,34 @@ class OwnStatistics:
     def add(self, about: Field, found: Sources) -> None:
         """Add what is known of a field to its sources, or why it cannot be used."""
         self._add_statistics(about, found)
+        self._add_expressions(about, found)
         if about.path == (RECORD_KEY,) and about.expression is None and about.conflict is None:
             found.usable += self._over_keys
 
-    def implied(self, predicate: BoundExpr, semantics: Semantics) -> InLeaf | None:
-        """A condition on record keys that follows from a predicate, where an index over record keys is there."""
-        if not self._over_keys:
-            return None
-        return implied_keys(predicate, self._indexes, self._snapshot, semantics)
+    @property
+    def expressions(self) -> list[tuple[str, str]]:
+        """Names and forms of the expressions that indexes are over and that plans can ask."""
+        return [(each.name, each.made_by.text) for each in self._expressions.used]
+
+    def implied(
+        self, predicate: BoundExpr, semantics: Semantics
+    ) -> Iterator[tuple[InLeaf, KnowsFields | None]]:
+        """Yield what follows from a predicate and can be looked up: see `Planner`."""
+        if self._over_keys:
+            about_keys = implied_keys(predicate, self._indexes, self._snapshot, semantics)
+            if about_keys is not None:
+                yield about_keys, None
+        yield from self._secondary.implied(predicate, semantics)
 
     def use_of(self, name: str) -> str:
         """What plans make of one of the indexes."""
         if name == COLUMN_STATS:
             return self._use_of_statistics()
-        for source in self._over_keys:
-            if name == RECORD_INDEX and isinstance(source, RecordIndexSource):
-                return source.use
-        return _use(name)
+        if name == RECORD_INDEX and self._record_index is not None:
+            return self._record_index.use
+        if name.startswith(EXPRESSION):
+            return self._expressions.use_of(name)
+        return self._secondary.use_of(name) if name.startswith(SECONDARY) else _UNUSED.get(name, _NOT_READ)
 
     def _use_of_statistics(self) -> str:
         try:
@@ -79,13 +98,24 @@ class OwnStatistics:
         return f"used: {covered:,} of {len(self._snapshot):,} slices" if covered else "used"
 
     @cached_property
+    def _record_index(self) -> RecordIndexSource | None:
+        if RECORD_INDEX not in self._indexes.names:
+            return None
+        return RecordIndexSource(self._indexes, self._files, self._snapshot)
+
+    @cached_property
+    def _expressions(self) -> ExpressionStatistics:
+        return ExpressionStatistics(self._indexes, self._snapshot, self._files)
+
+    @cached_property
+    def _secondary(self) -> SecondarySources:
+        return SecondarySources(self._indexes, self._snapshot, self._record_index)
+
+    @cached_property
     def _over_keys(self) -> list[Source]:
-        record_index = None
-        if RECORD_INDEX in self._indexes.names:
-            record_index = RecordIndexSource(self._indexes, self._files, self._snapshot)
-        found: list[Source] = [] if record_index is None else [record_index]
+        found: list[Source] = [] if self._record_index is None else [self._record_index]
         if BLOOM_FILTERS in self._indexes.names:
-            found.append(KeyFilterSource(self._indexes, self._snapshot, record_index))
+            found.append(KeyFilterSource(self._indexes, self._snapshot, self._record_index))
         return found
 
     def _add_statistics(self, about: Field, found: Sources) -> None:
@@ -93,6 +123,16 @@ class OwnStatistics:
             return
         if any(map(self._covers_all, found.usable)):
             return
+        read = partial(stat_records, self._indexes, self._files, self._snapshot, about)
+        self._add_records(NAME, about, found, read)
+
+    def _add_expressions(self, about: Field, found: Sources) -> None:
+        for derived in self._expressions.over(about) if about.expression is not None else ():
+            if not any(map(self._covers_all, found.usable)):
+                read = partial(self._expressions.records, derived, about)
+                self._add_records(derived.name, about, found, read)
+
+    def _add_records(self, name: str, about: Field, found: Sources, read: _Read) -> None:
         kind = index_type(_USING)
         assert isinstance(kind, RowIndexType)
         try:
@@ -100,16 +140,14 @@ class OwnStatistics:
         except IndexDefinitionError:
             return
         try:
-            records, notes = stat_records(
-                self._indexes, self._files, self._snapshot, about, kind.record_schema
-            )
+            records, notes = read(kind.record_schema)
         except (FormatError, StorageError) as error:
-            found.fallbacks.append(f"index {NAME}: {error}")
+            found.fallbacks.append(f"index {name}: {error}")
             return
-        found.fallbacks += [f"index {NAME}: column {about.name}: {note}" for note in notes]
+        found.fallbacks += [f"index {name}: column {about.name}: {note}" for note in notes]
         if records.num_rows:
             evidence = kind.load(records, len(self._snapshot), about)
-            found.usable.append(RecordsSource(NAME, _USING, evidence))
+            found.usable.append(RecordsSource(name, _USING, evidence))
 
     @cached_property
     def _files(self) -> FilesOfSlices:
@@ -145,9 +183,3 @@ def described(indexes: HudiIndexes | None, own: OwnStatistics | None) -> dict[st
         return dict.fromkeys(indexes.names, "switched off (hudi_indexes)")
     running = dict.fromkeys(indexes.in_flight, "not used: Hudi is building it")
     return {name: own.use_of(name) for name in indexes.names} | running
-
-
-def _use(name: str) -> str:
-    if name.startswith("secondary_index_"):
-        return _BY_RECORD_KEY
-    return _BY_SPARK if name.startswith("expr_index_") else _UNUSED.get(name, _NOT_READ)

@@ -21,10 +21,9 @@ from pruner.evidence.grouped import GroupedEvidence, grouped_evidence
 from pruner.evidence.join import Part, Placement, newest_of_each_slice
 from pruner.evidence.paged import paged_evidence
 from pruner.evidence.partitions import partition_evidence
+from pruner.evidence.restricted import EitherSource, LaterSource, LimitedSource, from_before
 from pruner.evidence.sources import (
-    EitherSource,
     GroupedSource,
-    LimitedSource,
     PagedSource,
     PathSource,
     RecordsSource,
@@ -46,6 +45,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from pruner.evidence.own import OwnStatistics
+    from pruner.evidence.sources import Source
     from pruner.indexes.base import Evidence, IndexType
     from pruner.metadata.definitions import IndexDefinition
     from pruner.metadata.segment_cache import SegmentCache
@@ -132,7 +132,16 @@ class SnapshotEvidence:
             self._own.add(about, found)
         if about.partition:
             self._add_partition(about, found)
+        self._leave_out_earlier(about, found)
         return found
+
+    def _leave_out_earlier(self, about: Field, found: Sources) -> None:
+        """Ask nothing about files from before a change of the schema that gave the column its name."""
+        earlier = from_before(self._snapshot, about)
+        if earlier is not None and about.since is not None:
+            count = int(np.count_nonzero(earlier))
+            found.fallbacks.append(f"column {about.name}: {count:,} slices kept: {about.since.reason}")
+            found.usable = [LaterSource(source, earlier) for source in found.usable]
 
     def _is_about(self, definition: IndexDefinition, about: Field) -> bool:
         """Tell whether an index is over a field: one on all columns takes in those that the table gains later."""
@@ -152,16 +161,17 @@ class SnapshotEvidence:
         path_decides = not about.in_file or about.path in partitions.trusted
         if evidence is None or not (path_decides or about.path in partitions.shared):
             # Some engines read the path instead of the file, and what they make of it is not known.
-            origin = Origin.FILE if partitions.origin_by_engine else None
-            found.usable = [LimitedSource(source, origin) for source in found.usable]
+            found.usable = [self._limited(source, Origin.FILE) for source in found.usable]
             return
         in_path = PathSource(PARTITION_SOURCE, "partition_values", evidence)
         if path_decides:
             found.usable = [in_path, *(found.usable if about.in_file else ())]
             return
-        found.usable = [EitherSource(source, in_path) for source in found.usable]
-        if partitions.origin_by_engine:
-            found.usable.insert(0, LimitedSource(in_path, Origin.PATH))
+        either = [EitherSource(source, in_path) for source in found.usable]
+        found.usable = [self._limited(in_path, Origin.PATH), *either]
+
+    def _limited(self, source: Source, origin: Origin) -> Source:
+        return LimitedSource(source, origin, by_engine=self._snapshot.partitions.origin_by_engine)
 
     def _load_index(self, definition: IndexDefinition, about: Field, found: Sources) -> None:
         kind = usable_type(definition)

@@ -1,4 +1,4 @@
-"""What evidence comes from: an index, partition values, or two places of which the engine reads one.
+"""What evidence comes from: an index or partition values.
 
 The planner asks every kind the same questions. What an index type gives (`pruner.indexes.base.Evidence`) knows nothing
 of engines that read a column from elsewhere, nor of records that are read when they are asked for; sources do.
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from pruner.evidence.grouped import GroupedEvidence
     from pruner.evidence.partitions import PartitionEvidence
     from pruner.expr.bound import Leaf
-    from pruner.expr.engines import Origin
     from pruner.expr.semantics import Semantics
     from pruner.indexes.base import Evidence
     from pruner.indexes.optional import FocusedEvidence, PagedEvidence
@@ -117,6 +116,7 @@ class RecordsSource(Source):
         self._by_row = evidence if isinstance(evidence, RowEvidence) else None
         self._noting = evidence if isinstance(evidence, NotingEvidence) else None
         self._focusing = evidence if isinstance(evidence, FocusingEvidence) else None
+        self._counting = evidence if isinstance(evidence, CountingEvidence) else None
 
     @property
     def uncovered(self) -> Mask | None:
@@ -161,7 +161,7 @@ class RecordsSource(Source):
     @property
     def counted(self) -> CountingEvidence | None:
         """See `Source.counted`."""
-        return self.evidence if isinstance(self.evidence, CountingEvidence) else None
+        return self._counting
 
 
 class PathSource(RecordsSource):
@@ -272,87 +272,6 @@ class WaitingSource(FocusedSource):
     def waiting(self, semantics: Semantics) -> FocusedEvidence | None:
         """See `Source.waiting`."""
         return self._waiting
-
-
-class _SourceOfIndex(Source):
-    """A source that says something else about the same records of an index."""
-
-    def __init__(self, source: Source) -> None:
-        super().__init__(source.index, source.using)
-        self._source = source
-
-    @property
-    def uncovered(self) -> Mask | None:
-        """See `Source.uncovered`."""
-        return self._source.uncovered
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """See `Source.notes`."""
-        return self._source.notes
-
-    @property
-    def listed(self) -> ListedEvidence | None:
-        """See `Source.listed`."""
-        return self._source.listed
-
-    @property
-    def counted(self) -> CountingEvidence | None:
-        """See `Source.counted`."""
-        return self._source.counted
-
-
-class EitherSource(_SourceOfIndex):
-    """Evidence of an index about a column that stands in the path as well, where the engine may read either (trap N6).
-
-    Only what both exclude is excluded (R2). Which rows have the value of the path is not recorded.
-    """
-
-    def __init__(self, in_file: Source, in_path: Source) -> None:
-        super().__init__(in_file)
-        self._in_path = in_path
-
-    def focused(self, leaves: Sequence[Leaf]) -> Source:
-        """See `Source.focused`."""
-        return EitherSource(self._source.focused(leaves), self._in_path.focused(leaves))
-
-    def possible(
-        self, leaf: Leaf, outcome: Outcome, semantics: Semantics, at: NDArray[np.intp] | None
-    ) -> Mask | None:
-        """See `Source.possible`."""
-        in_file = self._source.possible(leaf, outcome, semantics, at)
-        in_path = self._in_path.possible(leaf, outcome, semantics, at)
-        return None if in_file is None or in_path is None else in_file | in_path
-
-
-class LimitedSource(_SourceOfIndex):
-    """Evidence about a value that those engines alone read that take a shared partition column from its origin."""
-
-    def __init__(self, source: Source, origin: Origin | None) -> None:
-        """`origin` is None where it is not known of any engine that it reads the value."""
-        super().__init__(source)
-        self._origin = origin
-
-    def focused(self, leaves: Sequence[Leaf]) -> Source:
-        """See `Source.focused`."""
-        return LimitedSource(self._source.focused(leaves), self._origin)
-
-    def possible(
-        self, leaf: Leaf, outcome: Outcome, semantics: Semantics, at: NDArray[np.intp] | None
-    ) -> Mask | None:
-        """See `Source.possible`."""
-        return self._source.possible(leaf, outcome, semantics, at) if self._is_read(semantics) else None
-
-    def rows(self, semantics: Semantics) -> RowEvidence | None:
-        """See `Source.rows`."""
-        return self._source.rows(semantics) if self._is_read(semantics) else None
-
-    def waiting(self, semantics: Semantics) -> FocusedEvidence | None:
-        """See `Source.waiting`."""
-        return self._source.waiting(semantics) if self._is_read(semantics) else None
-
-    def _is_read(self, semantics: Semantics) -> bool:
-        return semantics.traits.shared_partition_columns is self._origin
 
 
 @dataclass

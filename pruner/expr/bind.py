@@ -348,7 +348,7 @@ class _Binder:
         if isinstance(point, NotComparable):
             if point.mismatch and self._strict and isinstance(target, ColumnValue):
                 raise PredicateError(
-                    f"column {target.field.name!r} of type {target.type} cannot be compared with "
+                    f"column {target.field.name!r} of type {target.field.type_name} cannot be compared with "
                     f"{show(constant)}: {point.reason}"
                 )
             return unknown(node, point.reason)

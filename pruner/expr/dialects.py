@@ -58,6 +58,10 @@ class SqlDialect:
         return _parser(self.name)
 
 
+_WRITTEN_NAME: Final = "written_name"
+"""Where the parser leaves the name by which a function was written."""
+
+
 @lru_cache
 def _parser(name: str) -> Dialect:
     """A dialect of sqlglot, loaded when it is first used."""
@@ -65,11 +69,29 @@ def _parser(name: str) -> Dialect:
     usual: Any = dialect.parser_class
     functions = {key: build for key, build in usual.FUNCTIONS.items() if key not in _AS_WRITTEN}
     dialect.parser_class = type(usual.__name__, (usual,), {"FUNCTIONS": functions})
+    dialect.ORIGINAL_NAME_META_KEY = _WRITTEN_NAME
     return dialect
 
 
-_AS_WRITTEN: Final = frozenset({"STRFTIME", "DATE_FORMAT"})
-"""Functions that stay as they are written: the parser takes Spark's pattern `YYYY` for `yyyy`, and adds to others."""
+def function_name(node: Any) -> str:
+    """The name of a function: the parser's, by which rules know it, but for lists, about which there are no rules."""
+    match node:
+        case exp.Anonymous():
+            return node.name
+        case exp.ArrayContains():
+            return str(node.meta.get(_WRITTEN_NAME, node.sql_name()))
+        case exp.Func():
+            return node.sql_name()
+        case _:
+            return node.key
+
+
+_AS_WRITTEN: Final = frozenset(
+    {"STRFTIME", "DATE_FORMAT", "GET_JSON_OBJECT", "JSON_EXTRACT_SCALAR", "JSON_EXTRACT_STRING"}
+)
+"""Functions that stay as they are written: the parser takes Spark's pattern `YYYY` for `yyyy`, and adds to others. It
+takes a path of JSON without `$` for one with it.
+"""
 
 
 _DIALECTS: Final = {

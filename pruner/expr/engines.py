@@ -159,6 +159,8 @@ class Traits:
     """`^` in a regular expression is the beginning of the text, never of a later line: RE2 and Java."""
     like_escape: str | None = None
     """Character that escapes in LIKE without ESCAPE: the backslash in Spark."""
+    like_takes_lists: bool = False
+    """`LIKE ANY ('a%', 'b%')` asks about each of several patterns: Spark."""
 
     # Comparisons of unlike types.
     has_unsigned_integers: bool = False
@@ -175,6 +177,8 @@ class Traits:
     """NULL makes IN null, before it and in the list: SQL. pyarrow's `isin` is false of NULL, and NULL equals NULL."""
     casts_constants_to_null: bool = True
     """A constant that does not fit the column becomes NULL beside `<=>`: Spark ('1e0' beside an integer)."""
+    null_in_lists_is_null: bool = False
+    """`x IN (1, 2, NULL)` is NULL where x is neither. Trino takes neighbouring numbers for a range, and is wrong."""
     counts_literal_digits: bool = False
     """An integer literal beside a decimal has just its own digits: Spark (DecimalType.fromLiteral)."""
     decides_misfits_by_literal: bool = True
@@ -227,6 +231,7 @@ _ALL: Final = (
         mixing=Mixing.BOOLEANS_WITH_INTEGERS,
         writes_columns_as_text_in_lists=False,
         lists_follow_sql=True,
+        null_in_lists_is_null=True,
         casts_constants_to_null=False,
         decides_misfits_by_literal=False,
         rounds_beyond_38_digits=True,
@@ -254,11 +259,13 @@ _ALL: Final = (
         text_bytes=TextBytes.ENCODED,
         caret_begins_text=True,
         like_escape="\\",
+        like_takes_lists=True,
         has_unsigned_integers=True,
         text_coercion=TextCoercion.DECIMALS_TO_DOUBLE,
         mixing=Mixing.TEXT_COLUMNS_AND_BOOLEANS,
         writes_columns_as_text_in_lists=True,
         lists_follow_sql=True,
+        null_in_lists_is_null=True,
         casts_constants_to_null=True,
         decides_misfits_by_literal=True,
         counts_literal_digits=True,
@@ -285,6 +292,7 @@ _ALL: Final = (
         mixing=Mixing.REFUSED,
         writes_columns_as_text_in_lists=False,
         lists_follow_sql=True,
+        null_in_lists_is_null=False,
         casts_constants_to_null=False,
         decides_misfits_by_literal=False,
         moment_functions_take_instants=False,

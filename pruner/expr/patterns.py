@@ -65,7 +65,8 @@ def successor(prefix: bytes) -> bytes | None:
 
 
 _REGEX_PREFIX = re.compile(r"[A-Za-z0-9 _/:,;=@&'\"<>!#~%-]*", re.ASCII)
-_REPEATS = frozenset("*+?{")
+_REPEATED = re.compile(r"[*+?{]|\\[QE]|\(\?")
+"""What may repeat the letter before it, be it from behind an empty quotation or flags: `ab\\Q\\E*`, `ab(?i)*`."""
 
 
 def literal_beginning(pattern: str, *, anchored: bool) -> str:
@@ -81,4 +82,4 @@ def literal_beginning(pattern: str, *, anchored: bool) -> str:
     found = _REGEX_PREFIX.match(rest)
     prefix = found.group() if found else ""
     # What is repeated may be there not once.
-    return prefix[:-1] if rest[len(prefix) : len(prefix) + 1] in _REPEATS else prefix
+    return prefix[:-1] if _REPEATED.match(rest, len(prefix)) else prefix

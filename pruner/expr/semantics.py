@@ -12,7 +12,7 @@ from functools import cached_property, lru_cache
 from typing import Literal as OneOf
 from typing import TypeAlias
 
-from pruner.expr.engines import REFERENCE_ENGINE, NanOrder, Traits, traits_of
+from pruner.expr.engines import REFERENCE_ENGINE, NanOrder, Origin, Traits, traits_of
 
 __all__ = ["BINARY_COLLATION", "Engine", "NanOrder", "ScanMode", "Semantics"]
 
@@ -33,6 +33,8 @@ class Semantics:
     known, and comparisons that depend on it are widened to hold in every zone. `ansi` is Spark's ANSI mode.
     `timestamp_unit` is the precision to which the engine rounds timestamps when it reads them. `now` is the earliest
     that `now()` can be in the statement, in nanoseconds since 1970 in UTC; None means when it is planned.
+    `shared_partition_columns` says where the value of a column comes from that stands in the path and in the files
+    (trap N6), where whoever writes the scan decides that; None means that the engine does.
     """
 
     engine: Engine = REFERENCE_ENGINE
@@ -45,6 +47,7 @@ class Semantics:
     timestamp_unit: OneOf["s", "ms", "us", "ns"] | None = None
     scan_mode: ScanMode = "snapshot"
     now: int | None = None
+    shared_partition_columns: Origin | None = None
 
     @staticmethod
     def of(dialect: str) -> Semantics:

@@ -17,7 +17,7 @@ from sqlglot.errors import SqlglotError
 
 from pruner.errors import PredicateError
 from pruner.expr.constants import compare_alike, of_one_type
-from pruner.expr.dialects import dialect_of
+from pruner.expr.dialects import dialect_of, function_name
 from pruner.expr.literals import NULL_LITERAL, STRING, fold_cast, in_one_type, negated, number
 from pruner.expr.nodes import (
     FALSE,
@@ -28,7 +28,6 @@ from pruner.expr.nodes import (
     Column,
     Compare,
     Expr,
-    In,
     IsNull,
     Like,
     Literal,
@@ -43,6 +42,7 @@ from pruner.expr.patterns import literal_pattern
 from pruner.expr.semantics import Semantics
 from pruner.expr.sqltypes import arrow_type, fraction_digits
 from pruner.expr.translate_calls import Calls
+from pruner.expr.translate_lists import like_each
 from pruner.expr.truth import as_predicate, is_false, is_predicate, is_true, same_truth
 from pruner.expr.types import timestamp
 from pruner.limits import PREDICATE_DEPTH
@@ -146,11 +146,11 @@ class Translator:
         operand = self._value(node.this)
         taken = self._taken_list(node.expressions)
         if taken is not None:
-            return In(operand, taken)
+            return self._calls.listed(operand, taken, node)
         options = [self._value(option) for option in node.expressions]
         literals = tuple([option for option in options if isinstance(option, Literal)])
         if len(literals) == len(options) and options:
-            return In(operand, literals)
+            return self._calls.listed(operand, literals, node)
         if options and of_one_type(options):
             return disjunction(tuple([Compare(Operator.EQ, operand, option) for option in options]))
         return self._opaque(node, "IN over something that is no list of constants")
@@ -201,7 +201,9 @@ class Translator:
         """LIKE; without ESCAPE the engine's own escape holds, where it has one."""
         pattern = node.expression
         if not isinstance(pattern, exp.Literal) or not pattern.is_string:
-            return self._opaque(node, "LIKE with something else than text")
+            listed = self._traits.like_takes_lists and escape is None
+            each = like_each(node, lambda one: self._like(one, None)) if listed else None
+            return each or self._opaque(node, "LIKE with something else than text")
         if isinstance(node, exp.StartsWith):
             text, escape = literal_pattern(str(pattern.this))
             return Like(self._value(node.this), f"{text}%", escape)
@@ -349,9 +351,7 @@ class Translator:
                     arguments.append(self._nested(each, node))
                 elif each is not None and not isinstance(each, bool | str):
                     return self._opaque(node)
-        known = isinstance(node, exp.Func) and not isinstance(node, exp.Anonymous)
-        name = node.sql_name() if known else node.name if isinstance(node, exp.Anonymous) else node.key
-        return Call(name.lower(), tuple(arguments))
+        return Call(function_name(node).lower(), tuple(arguments))
 
     def _opaque(self, node: Node, reason: str = "not understood") -> Opaque:
         columns: dict[tuple[str, ...], Column] = {}

@@ -34,8 +34,10 @@ from pruner.expr.nodes import (
 )
 from pruner.expr.now import CURRENT_DATE, CURRENT_WALL, NOW
 from pruner.expr.patterns import literal_beginning, literal_pattern
+from pruner.expr.precedence import binds_otherwise
 from pruner.expr.semantics import NanOrder, Semantics
 from pruner.expr.translate_duckdb import duckdb_form, moved
+from pruner.expr.translate_lists import contained
 from pruner.expr.truth import chosen, is_predicate
 from pruner.expr.types import timestamp
 from pruner.expr.values import Interval
@@ -45,6 +47,13 @@ Node: TypeAlias = Any
 
 _MOST_CASES: Final = 6
 _ARITHMETIC: Final[dict[type[Any], str]] = {exp.Add: "add", exp.Sub: "subtract", exp.Mul: "multiply"}
+_OPERATORS: Final[dict[type[Any], str]] = {
+    exp.Div: "quotient",
+    exp.IntDiv: "whole_quotient",
+    exp.BitwiseAnd: "bitwise_and",
+    exp.BitwiseOr: "bitwise_or",
+    exp.BitwiseXor: "bitwise_xor",
+}
 _MOMENTS: Final[dict[type[Any], str]] = {
     exp.CurrentTimestamp: NOW,
     exp.CurrentDate: CURRENT_DATE,
@@ -84,11 +93,17 @@ class Calls:
     def translate(self, node: Node) -> Expr | None:
         """A function or operator; None for one that is not known here."""
         kind = cast("type[Any]", type(node))
+        if binds_otherwise(node, self.semantics.traits.name):
+            return self.opaque(
+                node, "signs without parentheses, which the engine binds otherwise than the parser"
+            )
         if kind in _ARITHMETIC:
             return self._arithmetic(_ARITHMETIC[kind], node)
+        if kind in _OPERATORS:
+            return Call(_OPERATORS[kind], (self.value(node.this), self.value(node.expression)))
         if kind in _MOMENTS and not any(node.args.values()):
             return Call(_MOMENTS[kind], ())
-        own = duckdb_form(node, self.value) if self._is_duckdb else None
+        own = duckdb_form(node, self.value, self.opaque) if self._is_duckdb else None
         if own is not None:
             return own
         return self._of_moments(node) or self._shifted(node) or self._sided(node) or self._of_values(node)
@@ -128,6 +143,8 @@ class Calls:
                 return interval and Call("add", (self.value(node.this), interval))
             case exp.AddMonths():
                 return self._months_added(node)
+            case exp.DateDiff() if _is_days(node.args.get("unit")):
+                return Call("days_between", (self.value(node.this), self.value(node.expression)))
             case exp.TsOrDsAdd(unit=exp.Var() as unit) if unit.name.lower() == "day":
                 return Call("add", (self.value(node.this), self.value(node.expression)))
             case _:
@@ -176,8 +193,10 @@ class Calls:
                 return self._matches(node)
             case exp.IsNan() if self.semantics.nan_order is NanOrder.GREATEST:
                 return self._is_nan(node)
-            case exp.Case(this=None) | exp.If():
+            case exp.Case() | exp.If():
                 return self._case(node)
+            case exp.ArrayContains(this=exp.Array() as listed, expression=operand):
+                return contained(self.value(operand), [self.value(option) for option in listed.expressions])
             case exp.Mod():
                 return Call("modulo", (self.value(node.this), self.value(node.expression)))
             case exp.DPipe():
@@ -216,6 +235,15 @@ class Calls:
                 return conjunction((disjunction((Compare(outer, first, limit), IsNull(first))), rest))
             case _:
                 return rest
+
+    def listed(self, operand: Expr, options: tuple[Literal, ...], node: Node) -> Expr:
+        """IN over constants; with NULL among several, the engine may take it for true where the operand is NULL."""
+        known = tuple(option for option in options if option.value is not None)
+        if self.semantics.traits.null_in_lists_is_null or len(known) in (0, 1, len(options)):
+            return In(operand, options)
+        is_listed = In(operand, known)
+        rest = self.opaque(node, "NULL in a list, of which the engine makes a range")
+        return conjunction((disjunction((is_listed, IsNull(operand), NULL)), disjunction((is_listed, rest))))
 
     def row_in(self, node: Node) -> Expr | None:
         """IN over rows; None where no rows are listed."""
@@ -272,10 +300,15 @@ class Calls:
         return conjunction((nan, disjunction((Not(IsNull(operand)), self.opaque(node, "NaN of NULL")))))
 
     def _case(self, node: Node) -> Expr | None:
-        """CASE and IF of truth values, by their logic."""
+        """CASE and IF: of truth values by their logic, of others by their parts."""
         branches = [node] if isinstance(node, exp.If) else list(node.args.get("ifs") or ())
         last = node.args.get("false") if isinstance(node, exp.If) else node.args.get("default")
         if len(branches) > _MOST_CASES:
+            return None
+        values = [*(branch.args["true"] for branch in branches), *([] if last is None else [last])]
+        if any(_is_no_truth_value(each) for each in values):
+            return self._choice(node, branches, values)
+        if node.this is not None and not isinstance(node, exp.If):
             return None
         result: Expr = NULL if last is None else self.predicate(last)
         for branch in reversed(branches):
@@ -284,6 +317,18 @@ class Calls:
                 return None
             result = chosen(self.predicate(branch.this), then, result)
         return result
+
+    def _choice(self, node: Node, branches: list[Node], values: list[Node]) -> Expr:
+        """Conditions and values by turns, and the value of ELSE."""
+        parts: list[Expr] = []
+        compared = None if isinstance(node, exp.If) or node.this is None else self.value(node.this)
+        for branch, value in zip(branches, values, strict=False):
+            if compared is None:
+                parts.append(self.predicate(branch.this))
+            else:
+                parts.append(Compare(Operator.EQ, compared, self.value(branch.this)))
+            parts.append(self.value(value))
+        return Call("choose", (*parts, *map(self.value, values[len(branches) :])))
 
     def _anonymous(self, node: Node) -> Expr | None:
         name, arguments = node.name.lower(), list(node.expressions)
@@ -294,6 +339,25 @@ class Calls:
                 return Call(part.name.lower(), (self.value(operand),))
             case _:
                 return None
+
+
+def _is_no_truth_value(node: Node) -> bool:
+    """Whether a value of a CASE is a number or text, so that all of them are."""
+    match node:
+        case exp.Literal() | exp.Neg():
+            return True
+        case exp.Paren():
+            return _is_no_truth_value(node.this)
+        case exp.Cast(this=exp.Literal()):
+            return not node.to.is_type(exp.DataType.Type.BOOLEAN)
+        case exp.Case() | exp.If():
+            return any(_is_no_truth_value(each.args["true"]) for each in node.args.get("ifs") or [node])
+        case _:
+            return False
+
+
+def _is_days(unit: Node) -> bool:
+    return unit is None or unit.name.lower() == "day"
 
 
 def _given(node: Node) -> set[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import re
 from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeAlias
 
@@ -10,10 +11,9 @@ import pyarrow as pa
 from sqlglot import exp
 
 from pruner.expr.clock import PER_SECOND, day_number, instants_of_wall
-from pruner.expr.constants import of_one_type
 from pruner.expr.functions.calendar import DAY, FIRST, LAST, SECOND, shifted
-from pruner.expr.nodes import Call, Expr, In, Like, Literal
-from pruner.expr.patterns import literal_pattern
+from pruner.expr.nodes import Call, Expr, Like, Literal, conjunction
+from pruner.expr.patterns import literal_beginning, literal_pattern
 from pruner.expr.types import is_instant, is_naive_timestamp, timestamp, unit_of
 from pruner.expr.values import Interval
 
@@ -23,12 +23,15 @@ Node: TypeAlias = Any
 _PARTS: Final = ("year", "month", "day", "hour", "min", "sec")
 
 
-def duckdb_form(node: Node, value: Callable[[Node], Expr]) -> Expr | None:
+def duckdb_form(
+    node: Node, value: Callable[[Node], Expr], opaque: Callable[[Node, str], Expr]
+) -> Expr | None:
     """Translate a form of DuckDB's; None for any other.
 
     Args:
         node: of sqlglot's tree.
         value: translates what stands below.
+        opaque: makes an expression of a node of which nothing is known, for a reason.
     """
     match node:
         case exp.AtTimeZone():
@@ -40,10 +43,19 @@ def duckdb_form(node: Node, value: Callable[[Node], Expr]) -> Expr | None:
         ):
             pattern, escape = literal_pattern(str(text.this))
             return Like(value(operand), f"{pattern}%", escape)
+        case exp.JSONExtractScalar(expression=exp.JSONPath(expressions=[exp.JSONPathRoot(), key])) if (
+            isinstance(key, exp.JSONPathKey) and isinstance(key.this, str)
+        ):
+            return Call("->>", (value(node.this), Literal(key.this, pa.string())))
         case exp.DateFromParts() | exp.TimestampFromParts():
             return _moment([value(node.args[part]) for part in _PARTS if node.args.get(part) is not None])
-        case exp.ArrayContains(this=exp.Array() as listed, expression=operand):
-            return _listed(value(operand), [value(option) for option in listed.expressions])
+        case exp.SimilarTo() | exp.RegexpFullMatch() | exp.Glob():
+            beginning = _beginning(node)
+            if not beginning:
+                return None
+            pattern, escape = literal_pattern(beginning)
+            rest = opaque(node, "of a pattern the beginning alone is looked at")
+            return conjunction((Like(value(node.this), f"{pattern}%", escape), rest))
         case _:
             return None
 
@@ -97,9 +109,15 @@ def _moment(parts: Sequence[Expr]) -> Literal | None:
     return Literal(day_number(moment.date()) * DAY + seconds * SECOND, timestamp("us", instant=False))
 
 
-def _listed(operand: Expr, options: Sequence[Expr]) -> In | None:
-    """`list_contains([…], value)`: without NULL in the list it is IN."""
-    literals = tuple(each for each in options if isinstance(each, Literal) and each.value is not None)
-    if not literals or len(literals) < len(options) or not of_one_type(list(options)):
-        return None
-    return In(operand, literals)
+def _beginning(node: Node) -> str:
+    """The letters with which a text must begin to match as a whole; empty where that is not known."""
+    text = node.expression
+    if (
+        not isinstance(text, exp.Literal)
+        or not text.is_string
+        or any(node.args[key] for key in node.args.keys() - {"this", "expression"})
+    ):
+        return ""
+    if isinstance(node, exp.Glob):
+        return re.split(r"[*?\[\\]", str(text.this), maxsplit=1)[0]
+    return literal_beginning(str(text.this), anchored=True)

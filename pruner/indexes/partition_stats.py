@@ -2,8 +2,8 @@
 
 A segment of records may have a second one, in the partition `partition_stats`, each row of which is about a group: a
 run of neighbouring slices of the batch, of one partition path. The slices of a group are named by their own keys,
-through one digest of them all, and never by the path: what is added to a partition later, or replaced, belongs to no
-group, and a path need not be the partition of the rows below it (RFC-63's layouts).
+through one digest of them all, and never by the path. What is added to a partition later, or replaced, belongs to no
+group. And a path need not be the partition of the rows below it (RFC-63's layouts).
 """
 
 from __future__ import annotations

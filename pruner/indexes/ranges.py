@@ -12,6 +12,12 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+RANGED_TYPES = (
+    "boolean, integers, floating point, decimal up to 38 digits, string, binary, UUID, date, time, timestamp, and "
+    "fields of these types inside structs (a.b)"
+)
+"""The types that have ranges."""
+
 
 class Ranges(NamedTuple):
     """The ranges of some slices.

@@ -43,10 +43,10 @@ def fields_of(keys: pa.Schema, schema: TableSchema) -> list[Field]:
         raise SchemaError(f"keys have a column {taken[0]!r}, which the result needs: rename it")
     found = [schema.find((name,)) for name in keys.names]
     for field in found:
-        if field.conflict is not None:
-            raise SchemaError(f"column {field.name!r} cannot be a key: {field.conflict}")
+        if field.dispute is not None:
+            raise SchemaError(f"column {field.name!r} cannot be a key: {field.dispute}")
         if pa.types.is_nested(field.type) or pa.types.is_floating(field.type):
-            raise SchemaError(f"column {field.name!r} of type {field.type} cannot be a key")
+            raise SchemaError(f"column {field.name!r} of type {field.type_name} cannot be a key")
         if field.partition and field.in_file:
             raise SchemaError(f"column {field.name!r} stands in paths and in files: it cannot be a key")
     return found
@@ -77,8 +77,11 @@ def as_type(column: Any, field: Field, what: str) -> Any:
             raise pa.ArrowInvalid("one is an instant, the other a wall clock")
         return column.cast(field.type)
     except pa.ArrowException as error:
+        reason = first_line(error)
+        if types.is_string(column.type) and field.type == pa.binary(16):
+            reason = "give UUIDs as their 16 bytes, uuid.UUID(text).bytes"
         raise SchemaError(
-            f"{what} of type {column.type} is no {field.type} as in the table: {first_line(error)}"
+            f"{what} of type {column.type} is no {field.type_name} as in the table: {reason}"
         ) from None
 
 

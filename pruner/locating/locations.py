@@ -25,20 +25,22 @@ def locate(pinned: PinnedSnapshot, keys: pa.Table, storage_options: Mapping[str,
 
     Raises:
         SchemaError: the table has no such column, or values of another type.
-        TableError: slices that may hold the keys have log files.
+        TableError: slices that may hold the keys have log files that cannot be merged as Hudi merges them.
         StorageError: a file cannot be read.
     """
     fields = fields_of(keys.schema, pinned.schema)
     wanted, numbers = distinct(typed(keys, fields))
     asked = candidates(pinned, fields, wanted)
     reader = KeyReader(pinned.data, fields, storage_options)
-    parts = [reader.found(asked.to_read, wanted)]
-    if asked.located is not None:
-        with_logs = pinned.data.has_logs[asked.located.slices].any()
-        if asked.certain and not with_logs:
-            parts.append(Pairs(asked.located.which, asked.located.slices))
-        else:
-            parts.append(reader.confirmed(asked.located, wanted))
+    located, to_read = asked.located, asked.to_read
+    if located is not None and (merged := reader.to_merge[located.slices]).any():
+        # Of these the index knows which keys some version of a row had, and not what is left of them.
+        to_read = np.union1d(to_read, located.slices[merged]).astype(np.intp)
+        located = located.only(~merged)
+    parts = [reader.found(to_read, wanted)]
+    if located is not None:
+        found = Pairs(located.which, located.slices)
+        parts.append(found if asked.certain else reader.confirmed(located, wanted))
     return _told(keys, numbers, joined(parts), pinned.data)
 
 

@@ -1,4 +1,4 @@
-"""Reading the key columns of files, and finding keys among their rows."""
+"""Reading the key columns of slices, merged where they have log files, and finding keys among their rows."""
 
 from __future__ import annotations
 
@@ -11,9 +11,11 @@ import numpy as np
 import pyarrow as pa
 
 from pruner.arrow import arrow, compute
-from pruner.errors import SchemaError, TableError
+from pruner.errors import SchemaError
 from pruner.locating.keys import NUMBER, as_type
 from pruner.planning.row_reader import in_groups, opened
+from pruner.tables.hudi_merging import SliceMerger
+from pruner.tables.snapshot import SliceSequence
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
     from pruner.indexes.optional import Located
     from pruner.schema import Field
     from pruner.tables.snapshot import Snapshot
+    from pruner.verdict import Mask
 
     Integers = NDArray[np.int64]
 
@@ -50,12 +53,14 @@ class KeyReader:
         self._snapshot = snapshot
         self._fields = fields
         self._options = options
+        self._merger: SliceMerger | None = None
+        self.to_merge: Mask = snapshot.has_logs | ~snapshot.has_base
+        """The slices whose base file alone does not tell which keys they hold."""
 
     def confirmed(self, located: Located, keys: pa.Table) -> Pairs:
-        """The rows that have their key indeed: two keys may have one hash.
+        """The rows that have their key indeed: two keys may have one hash. None is of a slice that is `to_merge`.
 
         Raises:
-            TableError: one of the slices has log files.
             SchemaError, StorageError: a file cannot be read.
         """
         if not len(located.slices):
@@ -69,7 +74,6 @@ class KeyReader:
             (int(slices[start]), which[start:end], positions[start:end])
             for start, end in zip(starts.tolist(), behind.tolist(), strict=True)
         ]
-        self._require_whole(slices[starts])
         with ThreadPoolExecutor(FILES_AT_ONCE) as pool:
             found = pool.map(partial(self._confirmed, keys), *zip(*tasks, strict=True))
             return joined([NO_PAIRS, *found])
@@ -90,10 +94,10 @@ class KeyReader:
         """The keys that some slices hold; all of their rows are read.
 
         Raises:
-            TableError: one of the slices has log files.
+            TableError: a slice cannot be merged as Hudi merges it.
             SchemaError, StorageError: a file cannot be read.
         """
-        self._require_whole(ordinals)
+        self._prepare(ordinals[self.to_merge[ordinals]])
         parts, waiting, rows = [NO_PAIRS], list[pa.Table](), 0
         with ThreadPoolExecutor(FILES_AT_ONCE) as pool:
             for start in range(0, len(ordinals), FILES_AT_ONCE):
@@ -106,7 +110,8 @@ class KeyReader:
         return joined([*parts, _matching(waiting, keys)])
 
     def _whole(self, ordinal: int) -> pa.Table:
-        tables = [group.drop_null() for group in self._groups(ordinal, None)]
+        groups = self._merged(ordinal) if self.to_merge[ordinal] else self._groups(ordinal, None)
+        tables = [group.drop_null() for group in groups]
         if not tables:
             return self._empty(0).append_column(_SLICE, pa.array([], pa.int64()))
         table = pa.concat_tables(tables)
@@ -145,18 +150,28 @@ class KeyReader:
                 f"column {field.name!r} is not in {uri} by that name, and may not be NULL there"
             )
 
-    def _require_whole(self, ordinals: NDArray[np.intp]) -> None:
-        """Refuse slices whose base file alone does not tell which keys they hold.
+    def _prepare(self, ordinals: NDArray[np.intp]) -> None:
+        """Get ready to merge slices.
 
         Raises:
-            TableError: there is one.
+            TableError: one of them cannot be merged as Hudi merges it.
         """
-        base = self._snapshot.columns.column("base_file").is_valid().to_numpy()
-        if len(ordinals) and (self._snapshot.has_logs[ordinals] | ~base[ordinals]).any():
-            raise TableError(
-                "some slices that may hold these keys have log files, whose rows are to be merged first: "
-                "compact the table, or join the keys with a read of it"
-            )
+        if len(ordinals):
+            self._merger = SliceMerger(self._snapshot.root, self._snapshot, self._options, None)
+            self._merger.require_mergeable(SliceSequence(self._snapshot, ordinals))
+
+    def _merged(self, ordinal: int) -> Iterator[pa.Table]:
+        """The keys of a slice with log files, as a snapshot read has them: later rows and deletions count."""
+        assert self._merger is not None
+        entry, absent = self._snapshot.slices[ordinal], self._merger.absent
+        names = [field.name for field in self._fields if field.in_file and field.name not in absent]
+        for batch in self._merger.batches(entry, names):
+            group: Any = arrow.table(batch)
+            columns = [
+                self._column(field, group, batch.num_rows, ordinal, f"file group {entry.file_id}")
+                for field in self._fields
+            ]
+            yield arrow.table(columns, names=[str(each) for each in range(len(columns))])
 
     def _empty(self, rows: int) -> Any:
         columns = [arrow.nulls(rows, field.type) for field in self._fields]

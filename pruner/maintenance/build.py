@@ -7,6 +7,7 @@ committed by the next refresh.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -49,7 +50,8 @@ FORCE = "force"
 class RefreshResult:
     """What a refresh did, or with `dry_run` would do.
 
-    `indexed` slices got records, `already` were covered by every index that takes them (a WHERE leaves slices out),
+    `indexed` slices got records; `declined` says for each index, by its name, of how many of them it has only the
+    reason why it cannot take them. `already` were covered by every index that takes them (a WHERE leaves slices out),
     `uncoverable` are not settled or cannot be read; `problems` names the last by the URI of the file, with one
     sentence each. `files` and `bytes` say what was to be read. Each failure names a slice that stays uncovered.
     `resumed` slices had been recorded by a build that ended before its commit; they count as covered. `refused` has one
@@ -68,6 +70,7 @@ class RefreshResult:
     resumed: int = 0
     refused: Mapping[str, str] = field(default_factory=dict[str, str])
     estimate: IndexEstimate | None = None
+    declined: Mapping[str, int] = field(default_factory=dict[str, int])
 
 
 @dataclass(frozen=True, slots=True)
@@ -292,8 +295,7 @@ class Indexing:
         """Run the kernel once for each slice, over all targets that lack it; commit once."""
         identity, believed = self._source.identity(), self._source.believed()
         built: list[Receipt] = []
-        failures: list[Failure] = []
-        done = 0
+        failures, done = list[Failure](), 0
         for ordinals, lacking in _alike(targets):
             job = BuildJob(
                 self._metadata,
@@ -316,7 +318,8 @@ class Indexing:
                 f"index {', '.join(names)} was dropped while it was being built; the other indexes were refreshed"
             )
         indexed = sum(receipt.indexed for receipt in built)
-        return replace(counts, indexed=indexed, failures=tuple(failures))
+        declined = sum((Counter(receipt.declined) for receipt in built), Counter[str]())
+        return replace(counts, indexed=indexed, failures=tuple(failures), declined=declined)
 
 
 def is_forced(options: dict[str, str]) -> bool:

@@ -18,7 +18,7 @@ from pruner.indexes.optional import ArrangingIndexType, SpreadingIndexType
 from pruner.indexes.partition_stats import SliceBatch, write_records
 from pruner.indexes.registry import index_type
 from pruner.maintenance.columns import recorded_field
-from pruner.metadata.segments import SLICE_COLUMN, batch_table
+from pruner.metadata.segments import SLICE_COLUMN, SLICE_FIELD, batch_table
 from pruner.metadata.state import FILES, refuse_newer
 from pruner.pipeline.batches import BATCH_SLICES
 
@@ -143,7 +143,7 @@ class Compaction:
             kept = (ordinals >= 0) & ~seen[ordinals]
             position = records.column_names.index(SLICE_COLUMN)
             column = pa.array(ordinals[kept].astype(np.int32))
-            tables.append(records.filter(pa.array(kept)).set_column(position, SLICE_COLUMN, column))
+            tables.append(records.filter(pa.array(kept)).set_column(position, SLICE_FIELD, column))
             seen[ordinals[kept]] = True
         joined: Any = pa.concat_tables(tables, promote_options="permissive")
         return joined.sort_by(SLICE_COLUMN)

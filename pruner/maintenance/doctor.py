@@ -12,14 +12,17 @@ import uuid
 from dataclasses import dataclass
 from enum import StrEnum
 from importlib import metadata as distributions
+from itertools import islice
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from pruner.errors import PrunerError, first_line
+from pruner.extras import DISTRIBUTION
 from pruner.maintenance.uncovered import REASONS, REFUSED
 from pruner.planning.pinned import DISABLED_VARIABLE
+from pruner.showing.words import counted
 from pruner.storage.files import open_for_arrow
 
 if TYPE_CHECKING:
@@ -32,8 +35,6 @@ if TYPE_CHECKING:
     from pruner.storage.store import Store
     from pruner.tables.snapshot import Snapshot
     from pruner.tables.source import TableSource
-
-DISTRIBUTION = "lake-pruner"
 
 CLOCK_TOLERANCE_SECONDS = 5.0
 """Clocks further apart are told of: what was just written is then taken for older or younger than it is."""
@@ -83,7 +84,7 @@ def examine(
 def probe_listing(source: TableSource, snapshot: Snapshot, seconds: float) -> Iterator[Finding]:
     """Tell of the listing that a snapshot took, and of slices that no index may cover."""
     found = (
-        f"{source.format} table, {_slices(len(snapshot))}, {snapshot.sizes.sum() / 1e6:,.2f} MB, "
+        f"{source.format} table, {counted(len(snapshot), 'slice')}, {snapshot.sizes.sum() / 1e6:,.2f} MB, "
         f"listed in {seconds * 1e3:,.0f} ms"
     )
     if len(snapshot):
@@ -91,7 +92,18 @@ def probe_listing(source: TableSource, snapshot: Snapshot, seconds: float) -> It
     else:
         yield Finding("list", Level.WARNING, f"{found}: it is empty", "check that this is the table's root")
     for reason, count in snapshot.uncoverable_because.items():
-        yield Finding("list", Level.WARNING, f"{_slices(count)} in every plan: {reason}", "see pruner status")
+        found = f"every plan keeps {counted(count, 'slice')}, because of {reason}"
+        yield Finding("list", Level.WARNING, found, "see pruner status")
+    for place, sentence in islice(snapshot.problems.items(), 1):
+        more = (
+            f" ({len(snapshot.problems) - 1:,} more are in pruner status)"
+            if len(snapshot.problems) > 1
+            else ""
+        )
+        cause = sentence if place in sentence else f"{place}: {sentence}"
+        yield Finding(
+            "list", Level.WARNING, f"{cause}{more}", "mend the file or take it away, then pruner refresh"
+        )
 
 
 def probe_data(source: TableSource, snapshot: Snapshot) -> Finding:
@@ -189,7 +201,7 @@ def _index(index: IndexStatus) -> Finding:
     probe = f"index {index.name}"
     if not index.usable:
         return Finding(probe, Level.FAILURE, index.note or "plans cannot use it: drop it and create it anew")
-    covered = f"{index.using} covers {index.covered:,} of {_slices(index.coverable)}"
+    covered = f"{index.using} covers {index.covered:,} of {counted(index.coverable, 'slice')}"
     refused = sum(index.refused.values())
     others = {why: count for why, count in index.uncovered.items() if why != REFUSED}
     if others:
@@ -216,7 +228,9 @@ def probe_installation(variables: Iterable[str] = ()) -> Iterator[Finding]:
         wanted = distributions.requires(DISTRIBUTION) or []
     except distributions.PackageNotFoundError:
         found = f"the distribution {DISTRIBUTION} is not installed, so that versions cannot be compared"
-        yield Finding("packages", Level.WARNING, found, f"pip install {DISTRIBUTION}")
+        yield Finding(
+            "packages", Level.WARNING, found, f"install {DISTRIBUTION} (in a checkout: pip install .)"
+        )
         return
     findings = [found for text in wanted if (found := _package(text)) is not None]
     fitting = ", ".join(each.found for each in findings if each.level is Level.OK)
@@ -249,7 +263,3 @@ def _applies(marker: Marker) -> bool:
     """Whether a requirement is one of this Python and system, with some extra or none."""
     extras = distributions.metadata(DISTRIBUTION).get_all("Provides-Extra") or []
     return any(marker.evaluate({"extra": extra}) for extra in ("", *extras))
-
-
-def _slices(count: int) -> str:
-    return "1 slice" if count == 1 else f"{count:,} slices"

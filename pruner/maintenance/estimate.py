@@ -17,6 +17,7 @@ from pruner.errors import IndexDefinitionError
 from pruner.expr.identifier import render_column_path
 from pruner.indexes.optional import ArrangingIndexType, CountingIndexType
 from pruner.indexes.registry import index_type
+from pruner.maintenance.sampling import evenly
 from pruner.metadata.segments import SLICE_COLUMN, packed_size
 from pruner.pipeline.requests import BuildRequest, Chunk
 from pruner.pipeline.slices import run_chunk
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
+    from pruner.pipeline.requests import ChunkResult
     from pruner.tables.snapshot import Snapshot
 
 SAMPLED_SLICES = 4
@@ -34,6 +36,9 @@ SAMPLED_SLICES = 4
 
 SAMPLED_BYTES = 1024**3
 """Bytes of them at most, but for the first."""
+
+SHORT_SECONDS = 0.5
+"""Processor time of a sample up to which it is taken once more: what only the first reading takes would count."""
 
 SMALL_TABLE_BYTES = 128 * 1024**2
 """Tables up to this size are not looked at before an index is built: there is little to lose."""
@@ -49,10 +54,11 @@ NEARLY_UNIQUE = 0.5
 class IndexEstimate:
     """What an index is expected to cost, from a sample of `sampled` of its `files`.
 
-    `bytes` is what would be stored, beside `table_bytes` of files that it is about, and `seconds` what the build takes
-    on one core. `values_per_file` has the number of distinct values of each column in a file on average, None where
-    the type does not keep them; `rows_per_file` the rows. `better` says which type fits better and why, None where
-    none is known to. `refused` says why the index is not created unless it is forced.
+    `bytes` is what would be stored, beside `table_bytes` of files that it is about. `seconds` is the processor time of
+    the build, all of one core; waiting for disks and stores comes on top. `values_per_file` has the number of distinct
+    values of each column in a file on average, None where the type does not keep them; `rows_per_file` the rows.
+    `better` says which type fits better and why, None where none is known to. `refused` says why the index is not
+    created unless it is forced.
     """
 
     files: int
@@ -76,9 +82,7 @@ def estimate(
     ordinals = _sample(snapshot, np.flatnonzero(taken))
     if not len(ordinals):
         return None
-    started = time.perf_counter()
-    found = run_chunk(Chunk(0, snapshot.to_read(ordinals)), storage_options, requests)
-    seconds = time.perf_counter() - started
+    found, seconds = _timed(Chunk(0, snapshot.to_read(ordinals)), storage_options, requests)
     tables = [
         (request, table) for request, table in zip(requests, found.tables, strict=True) if table is not None
     ]
@@ -105,10 +109,23 @@ def estimate(
     )
 
 
+def _timed(
+    chunk: Chunk, storage_options: Mapping[str, str], requests: Sequence[BuildRequest]
+) -> tuple[ChunkResult, float]:
+    """The records of a chunk, and the processor time that they take: a machine may be busy, and a store slow."""
+    before = time.process_time()
+    found = run_chunk(chunk, storage_options, requests)
+    first = time.process_time() - before
+    if first > SHORT_SECONDS:
+        return found, first
+    before = time.process_time()
+    run_chunk(chunk, storage_options, requests)
+    return found, min(first, time.process_time() - before)
+
+
 def _sample(snapshot: Snapshot, taken: NDArray[np.intp]) -> NDArray[np.intp]:
     """Some slices from the beginning to the end, of a bounded size."""
-    at = np.unique(np.linspace(0, len(taken) - 1, min(SAMPLED_SLICES, len(taken))).round().astype(np.int64))
-    chosen = taken[at]
+    chosen = evenly(taken, SAMPLED_SLICES)
     fits = np.cumsum(snapshot.sizes[chosen]) <= SAMPLED_BYTES
     fits[:1] = True
     return chosen[fits]

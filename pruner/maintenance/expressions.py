@@ -49,7 +49,10 @@ def understood(text: str, dialect: str | None, schema: TableSchema) -> tuple[Fie
     engine, shown = dialect or REFERENCE_ENGINE, text.strip()
     try:
         semantics = Semantics(engine=engine, zone=_ZONE, nan_order=Semantics.of(engine).nan_order)
-        found = canonical(parse_predicate(text, semantics), _finder(schema, semantics), engine)
+        finder = _finder(schema, semantics)
+        found = canonical(parse_predicate(text, semantics), finder, engine)
+        # Plans know the index by this form alone, in which an instant is no clock of UTC any more.
+        canonical(found.expression, finder, None)
     except PredicateError as error:
         about = str(error).replace("the predicate", "the expression", 1)
         raise IndexDefinitionError(f"an index cannot be over {shown!r}: {about}") from error

@@ -6,10 +6,12 @@ from typing import TYPE_CHECKING
 
 from pruner.showing.html import Markup, described, document, element, section, table
 from pruner.showing.strips import drawn, letters, summary
+from pruner.showing.words import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from pruner.maintenance.history import CoverageAt
     from pruner.maintenance.mapping import ColumnMap, DrawnRange, TableMap
     from pruner.showing.html import Content
 
@@ -22,6 +24,14 @@ _LEGEND = (
 )
 
 
+_WITHOUT_INDEXES = (
+    "pruner advise says which would help; --column COLUMN draws the ranges of a column without one"
+)
+
+_WIDTH = 20
+"""Signs of a bar of coverage."""
+
+
 def map_page(found: TableMap) -> str:
     """A map as HTML that stands for itself."""
     facts = [
@@ -29,12 +39,13 @@ def map_page(found: TableMap) -> str:
         ("Slices", f"{found.slices:,}"),
         ("Bytes", f"{found.bytes:,}"),
     ]
-    return document("Map of a table", described(facts), _coverage(found), *map(_column, found.columns))
+    parts = (_coverage(found), *_over_time(found), *map(_column, found.columns))
+    return document("Map of a table", described(facts), *parts)
 
 
 def _coverage(found: TableMap) -> Markup:
     if not found.indexes:
-        return section("Indexes", element("p", "The table has no index."))
+        return section("Indexes", element("p", f"The table has no index: {_WITHOUT_INDEXES}."))
     parts: list[Content] = [element("p", _LEGEND)]
     for each in found.indexes:
         parts.append(element("h3", f"{each.name} ({each.using})"))
@@ -42,6 +53,45 @@ def _coverage(found: TableMap) -> Markup:
             element("p", each.problem) if each.problem else drawn(each.cells, f"Coverage of {each.name}")
         )
     return section("Indexes", *parts)
+
+
+def _over_time(found: TableMap) -> Iterator[Markup]:
+    """A table of the commits for each index, with a bar that says no more than its numbers."""
+    for name in dict.fromkeys(name for each in found.history for name in each.covered):
+        rows = [
+            (
+                _moment(each),
+                covered,
+                each.slices - covered,
+                element("span", _share(covered, each.slices), class_="bars", aria_hidden="true"),
+            )
+            for each, covered in _changes(found, name)
+        ]
+        header = ("Commit", "Covered", "Not covered", "Share")
+        title = f"Coverage of {name} over time"
+        yield section(title, table("Slices after each commit that changed these numbers", header, rows))
+
+
+def _changes(found: TableMap, name: str) -> list[tuple[CoverageAt, int]]:
+    """Where coverage of an index begins, each commit after which it is another one, and how it stands now."""
+    known = [(each, covered) for each in found.history if (covered := each.covered.get(name)) is not None]
+    return [
+        (each, covered)
+        for at, (each, covered) in enumerate(known)
+        if at == 0
+        or each.version is None
+        or (each.slices, covered) != (known[at - 1][0].slices, known[at - 1][1])
+    ]
+
+
+def _moment(each: CoverageAt) -> str:
+    return "now" if each.version is None else f"{each.version}, {(each.at or '')[:19]}"
+
+
+def _share(covered: int, slices: int) -> str:
+    """A bar; only what is whole is drawn whole, and only nothing as nothing."""
+    filled = min(max(covered * _WIDTH // slices, min(covered, 1)), _WIDTH) if slices else 0
+    return BAR * filled + NO_BAR * (_WIDTH - filled)
 
 
 def _column(column: ColumnMap) -> Markup:
@@ -80,13 +130,14 @@ def map_lines(found: TableMap) -> Iterator[str]:
     yield f"table    {found.uri}"
     yield f"slices   {found.slices:,}, {found.bytes / 1e6:,.2f} MB"
     if not found.indexes:
-        yield "indexes  none"
+        yield f"indexes  none: {_WITHOUT_INDEXES}"
     for each in found.indexes:
         yield ""
         yield f"index {each.name} ({each.using}): {each.problem or summary(each.cells)}"
         yield f"  {letters(each.cells)}"
     if found.indexes:
         yield _LEGEND
+    yield from _history_lines(found)
     for column in found.columns:
         yield ""
         yield f"column {column.column}: {column.verdict}"
@@ -94,6 +145,18 @@ def map_lines(found: TableMap) -> Iterator[str]:
         yield f"  {_profile(column.overlaps)}  files that reach into each part of the values"
         for each in column.drawn:
             yield f"  {_bar(each, len(column.overlaps))}  {each.low} to {each.high}  {each.file}"
+
+
+def _history_lines(found: TableMap) -> Iterator[str]:
+    for name in dict.fromkeys(name for each in found.history for name in each.covered):
+        yield ""
+        changes = _changes(found, name)
+        begin = changes[0][0].version
+        since = "" if begin is None else f" from {begin} on, the first that can be told"
+        yield f"coverage of {name} after each commit that changed these numbers{since}"
+        for each, covered in changes:
+            bar = _share(covered, each.slices)
+            yield f"  {_moment(each):<28}  {bar}  {covered:,} of {counted(each.slices, 'slice')} covered"
 
 
 def _profile(overlaps: tuple[int, ...]) -> str:

@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pruner.errors import PrunerError
+from pruner.errors import IndexDefinitionError, PrunerError
 from pruner.evidence.snapshot import SnapshotEvidence
 from pruner.expr.identifier import parse_column_path, render_column_path
-from pruner.indexes.ranges import RangingEvidence
-from pruner.indexes.registry import index_type
-from pruner.maintenance.status import covered_slices
+from pruner.indexes.ranges import RANGED_TYPES, RangingEvidence
+from pruner.indexes.registry import evidence_of_values, index_type
+from pruner.maintenance.history import CoverageAt
+from pruner.maintenance.sampling import evenly
+from pruner.maintenance.status import answering_slices
 from pruner.pipeline.requests import BuildRequest, Chunk
 from pruner.pipeline.slices import run_chunk
 from pruner.showing.strips import Cell, Fate, letters, strip
@@ -49,7 +51,7 @@ UNCLUSTERED = 0.5
 """Share of the files that a search for one value reads: up to the first it is clustered, from the second on not."""
 
 COVERED = Fate("C", "covered", "kept")
-UNCOVERED = Fate("U", "not covered: to be refreshed, or left out by the index", "uncovered")
+UNCOVERED = Fate("U", "not covered: to be refreshed, left out or refused by the index", "uncovered")
 UNSETTLED = Fate("X", "unsettled or unreadable, so no index may cover it", "dropped")
 
 
@@ -111,13 +113,14 @@ class ColumnMap:
 
 @dataclass(frozen=True, slots=True)
 class TableMap:
-    """A table with its indexes, slice by slice, and the ranges of some of its columns."""
+    """A table with its indexes, slice by slice, the ranges of some of its columns, and coverage at earlier commits."""
 
     uri: str
     slices: int
     bytes: int
     indexes: tuple[IndexMap, ...]
     columns: tuple[ColumnMap, ...]
+    history: tuple[CoverageAt, ...] = ()
 
 
 class Cartographer:
@@ -155,7 +158,7 @@ class Cartographer:
             assert self._state is not None
             codes = np.where(self._snapshot.coverable, 1, 2)
             try:
-                codes[covered_slices(definition, self._state, self._snapshot, self._segments)] = 0
+                codes[answering_slices(definition, self._state, self._snapshot, self._segments)] = 0
             except PrunerError as error:
                 yield IndexMap(definition.name, definition.using, (), str(error))
                 continue
@@ -168,20 +171,43 @@ class Cartographer:
         ranged = [each for each in definitions if each.using == RANGES and each.form is None]
         named = {binding.path for each in ranged for binding in each.fields}
         for field in self._snapshot.schema.fields:
-            if field.path in named:
+            if field.path in named and field.since is None:  # older files hold other values by that name
                 yield field
 
     def _column(self, field: Field) -> ColumnMap | None:
+        if not field.in_file:
+            return self._from_paths(field)
         for name, evidence in self._evidence.whole(field, RANGES):
             if isinstance(evidence, RangingEvidence):
                 return self._drawn(field, evidence.ranges(), f"index {name}")
         return self._from_footers(field)
 
+    def _from_paths(self, field: Field) -> ColumnMap | None:
+        """A partition column: the value of a slice is that of its folder."""
+        values = self._snapshot.partitions.values.get(field.path)
+        evidence = None if values is None else evidence_of_values(values, field)
+        if not isinstance(evidence, RangingEvidence):
+            return None
+        ranges = evidence.ranges()
+        places = np.full(len(self._snapshot.partitions), -1)
+        places[ranges.slices] = np.arange(len(ranges.slices))
+        of_slices = places[self._snapshot.partition_ordinals]
+        known = np.flatnonzero(of_slices >= 0)
+        low, high = (each[of_slices[known]] for each in (ranges.low, ranges.high))
+        return self._drawn(field, ranges._replace(slices=known, low=low, high=high), "the names of folders")
+
     def _from_footers(self, field: Field) -> ColumnMap | None:
         kind = index_type(RANGES)
-        kind.check(field, {})
-        at = np.flatnonzero(self._snapshot.coverable)
-        chosen = at[np.unique(np.linspace(0, len(at) - 1, min(FOOTERS, len(at))).round().astype(np.intp))]
+        try:
+            kind.check(field, {})
+        except IndexDefinitionError as error:
+            if RANGED_TYPES not in str(error):
+                raise
+            name = render_column_path(field.path)
+            raise IndexDefinitionError(
+                f"column {name} has type {field.type_name} and cannot be drawn, so leave it out: {RANGED_TYPES} can"
+            ) from error
+        chosen = evenly(np.flatnonzero(self._snapshot.coverable), FOOTERS)
         request = BuildRequest(kind, field, {}, field.name)
         chunk = Chunk(0, self._snapshot.to_read(chosen))
         records = run_chunk(chunk, self._storage_options, [request]).tables[0] if len(chosen) else None
@@ -201,9 +227,7 @@ class Cartographer:
         begins = np.searchsorted(places, ranges.low, side="right") - 1
         ends = np.searchsorted(places, ranges.high, side="right") - 1
         order = np.lexsort((ranges.high, ranges.low))
-        shown = order[
-            np.unique(np.linspace(0, len(order) - 1, min(DRAWN_SLICES, len(order))).round().astype(np.intp))
-        ]
+        shown = evenly(order, DRAWN_SLICES)
         return ColumnMap(
             column=render_column_path(field.path),
             source=source,
@@ -226,7 +250,8 @@ class Cartographer:
 
     def _file(self, ordinal: int) -> str:
         entry = self._snapshot.slices[ordinal]
-        return (entry.base_file or entry.file_id).rpartition("/")[2]
+        name = (entry.base_file or entry.file_id).rpartition("/")[2]
+        return f"{entry.partition_path}/{name}" if entry.partition_path else name
 
 
 def _holding(

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from pruner.indexes.base import IndexType
     from pruner.metadata.definitions import IndexDefinition
-    from pruner.metadata.segment_cache import SegmentCache
+    from pruner.metadata.segment_cache import Keyed, SegmentCache
     from pruner.metadata.state import SegmentEntry, State
     from pruner.planning.pinned import View
     from pruner.planning.usage import Usage
@@ -44,7 +44,8 @@ class IndexStatus:
     `where` is the predicate on partition columns outside of which nothing is recorded (None: everything is), `note`
     says why the index is not `usable`. `left_out` has one sentence for each column that an index on all columns ("*")
     cannot take. What this process did: `memory` bytes of records are held, what plans need was loaded in
-    `load_seconds` (None: nothing was), and `plans` asked the index, in which `dropped` slices were left out.
+    `load_seconds` (None: nothing was), and `plans` asked the index, in which `dropped` slices were left out; in the
+    newest `idle` of these plans none was.
     """
 
     name: str
@@ -66,6 +67,7 @@ class IndexStatus:
     load_seconds: float | None = None
     plans: int = 0
     dropped: int = 0
+    idle: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +89,29 @@ class TableStatus:
     hudi_indexes: dict[str, str] = field(default_factory=dict[str, str])
 
 
-def measured(status: IndexStatus, view: View, usage: Usage) -> IndexStatus:
+def table_status(uri: str, format_: str, view: View, segments: SegmentCache, usage: Usage) -> TableStatus:
+    """The status of a table and of all its indexes as one view has them."""
+    snapshot, state = view.snapshot, view.state
+    indexes = (
+        ()
+        if state is None
+        else (_index_status(each, state, snapshot, segments) for each in state.definitions)
+    )
+    return TableStatus(
+        uri=uri,
+        format=format_,
+        snapshot_id=snapshot.id,
+        slices=len(snapshot),
+        coverable=int(snapshot.coverable.sum()),
+        uncoverable=dict(snapshot.uncoverable_because),
+        indexes=tuple(_measured(each, view, usage) for each in indexes),
+        problems=dict(snapshot.problems),
+        fallbacks=view.unusable,
+        hudi_indexes=view.own_indexes(),
+    )
+
+
+def _measured(status: IndexStatus, view: View, usage: Usage) -> IndexStatus:
     """The status of an index with what the index costs this process, and what it saved here."""
     cost, saved = view.planner.cost(status.name), usage.of(status.name)
     return replace(
@@ -96,10 +120,11 @@ def measured(status: IndexStatus, view: View, usage: Usage) -> IndexStatus:
         load_seconds=cost.load_seconds if cost else None,
         plans=saved.plans,
         dropped=saved.dropped,
+        idle=saved.idle,
     )
 
 
-def index_status(
+def _index_status(
     definition: IndexDefinition, state: State, snapshot: Snapshot, segments: SegmentCache
 ) -> IndexStatus:
     """Measure one index against a snapshot."""
@@ -160,15 +185,38 @@ def covered_slices(
     Raises:
         FormatError, StorageError: records cannot be read.
     """
-    entries = state.segments_of(definition)
+    return recorded_slices(definition, state, snapshot, segments) & snapshot.coverable
+
+
+def recorded_slices(
+    definition: IndexDefinition, state: State, slices: Keyed, segments: SegmentCache
+) -> NDArray[np.bool_]:
+    """Of the slices with some keys those with a record for each of the index's columns: raises as `covered_slices`."""
+    count = len(slices.keys)
     by_field: dict[tuple[str, ...], NDArray[np.bool_]] = {}
-    for entry in entries:
-        mask = by_field.setdefault(entry.field or (), np.zeros(len(snapshot), np.bool_))
-        mask[segments.recorded(state, entry, snapshot)] = True
-    everywhere = np.ones(len(snapshot), np.bool_) if by_field else np.zeros(len(snapshot), np.bool_)
+    for entry in state.segments_of(definition):
+        mask = by_field.setdefault(entry.field or (), np.zeros(count, np.bool_))
+        mask[segments.recorded(state, entry, slices)] = True
+    everywhere = np.ones(count, np.bool_) if by_field else np.zeros(count, np.bool_)
     for mask in by_field.values():
         everywhere &= mask
-    return everywhere & snapshot.coverable
+    return everywhere
+
+
+def answering_slices(
+    definition: IndexDefinition, state: State, snapshot: Snapshot, segments: SegmentCache
+) -> NDArray[np.bool_]:
+    """Covered slices, less those of which a record says that they could not be indexed.
+
+    Raises:
+        FormatError, StorageError: records cannot be read.
+    """
+    found = covered_slices(definition, state, snapshot, segments)
+    kind = usable_type(definition)
+    if isinstance(kind, RefusingIndexType):
+        entries = state.segments_of(definition)
+        found &= ~_refused(kind, entries, state, snapshot, segments, Counter())
+    return found
 
 
 def _refused(

@@ -28,7 +28,7 @@ FAILED = "failed"
 
 REASONS = {
     NEW: "not indexed yet",
-    REWRITTEN: "written anew since",
+    REWRITTEN: "rewritten since",
     TOUCHED: "touched since, and not known again",
     LOGS: "with other log files since",
     REFUSED: "refused by the index",

@@ -14,7 +14,7 @@ from pruner.evidence.snapshot import usable_type
 from pruner.indexes.optional import AggregatingIndexType
 from pruner.indexes.partition_stats import groups_of
 from pruner.metadata.coverage import digest_runs
-from pruner.metadata.segments import SLICE_COLUMN, relative_files, slice_keys
+from pruner.metadata.segments import REMEDY, SLICE_COLUMN, relative_files, slice_keys
 
 if TYPE_CHECKING:
     from pruner.indexes.base import IndexType
@@ -25,6 +25,12 @@ if TYPE_CHECKING:
 
 
 _VERSION = ["slice_key", "base_file"]
+
+_CHANGED = (
+    "is not the file that was indexed under this name: run pruner refresh; where a program wrote into the file in "
+    "place, restart what plans over the table, too"
+)
+"""A refresh lists every file. A process that looked before may still believe what a file written in place held."""
 
 
 def partition_stats_problems(metadata: MetadataTable) -> list[str]:
@@ -44,7 +50,7 @@ def partition_stats_problems(metadata: MetadataTable) -> list[str]:
             continue
         problem = _problem(metadata, state, entry, entry.partition_stats, kind)
         if problem is not None:
-            problems.append(f"{metadata.store.uri}: {problem}")
+            problems.append(f"{state.about(entry)}: {problem}")
     return problems
 
 
@@ -63,22 +69,25 @@ def _problem(
     except FormatError as error:
         return str(error)
     if not _names_its_slices(groups, batch, recorded):
-        return (
-            f"the segment {of.path} names other slices than {entry.path}: drop the index and create it anew"
-        )
+        return f"the segment {of.path} names other slices than {entry.path}: {REMEDY}"
     found = kind.aggregate(records, _parts(groups)) if isinstance(kind, AggregatingIndexType) else None
     if found is None:
         return None
     starts = np.cumsum(groups.counts) - groups.counts
     same = np.array_equal(found.starts, starts) and summed.equals(found.records.select(summed.column_names))
-    return None if same else f"the segment {of.path} is not what the records of {entry.path} add up to"
+    if same:
+        return None
+    return f"the segment {of.path} is not what the records of {entry.path} add up to: {REMEDY}"
 
 
 def changed_files(metadata: MetadataTable, snapshot: Snapshot) -> list[str]:
     """Name the files that are not what was indexed under their name; one sentence each.
 
-    That is what a table whose files are declared immutable must not have: plans believe that such a file holds what
-    it held. Files of which an index has the present version are not among them, whatever they were before.
+    A file that was replaced by a rename is one of them until the next refresh, and plans keep it. One that was written
+    in place breaks the promise of a table whose files are declared immutable: plans of processes that looked before
+    believe that it holds what it held. The two cannot be told apart afterwards.
+
+    Files of which an index has the present version are not among them, whatever they were before.
 
     Args:
         metadata: whose slice batches say which versions were indexed.
@@ -96,7 +105,7 @@ def changed_files(metadata: MetadataTable, snapshot: Snapshot) -> list[str]:
     known = compute.is_in(snapshot.keys, value_set=recorded.column("slice_key").combine_chunks())
     changed = compute.and_(indexed.combine_chunks(), compute.invert(known))
     uris = snapshot.columns.column("base_file").filter(changed).to_pylist()
-    return [f"{uri} is not the file that was indexed under this name" for uri in uris]
+    return [f"{uri} {_CHANGED}" for uri in uris]
 
 
 def _names_its_slices(groups: Groups, batch: pa.Table, recorded: pa.Table) -> bool:

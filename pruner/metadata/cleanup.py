@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from itertools import pairwise, takewhile
 from typing import TYPE_CHECKING
 
@@ -14,11 +15,14 @@ from pruner.errors import FormatError, StorageError
 from pruner.metadata import log, segments
 from pruner.metadata.grace import GRACE_SECONDS, store_time_ns
 from pruner.metadata.state import FILES, refuse_newer
+from pruner.storage.store import NotFoundError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import pyarrow as pa
 
-    from pruner.metadata.state import State
+    from pruner.metadata.state import SegmentEntry, State
     from pruner.storage.store import ObjectInfo, Store
 
 KEPT_ENTRIES = 8
@@ -139,32 +143,47 @@ def _leftovers(store: Store, in_use: set[str]) -> list[ObjectInfo]:
 
 
 def _segment_problems(store: Store, state: State) -> list[str]:
+    """What is wrong with the segments of a state: every one is read, and each sentence begins with its index."""
     problems: list[str] = []
     batch_rows: dict[str, int] = {}
     if state.last_snapshot is not None:
-        try:
-            segments.read_saved(store, state.last_snapshot.segment)
-        except (FormatError, StorageError) as error:
-            problems.append(str(error))
+        look = partial(segments.read_saved, store, state.last_snapshot.segment)
+        problem = _problem(look, segments.SAVED_REMEDY)
+        problems += [f"the snapshot for the next look: {problem}"] if problem else []
     for entry in sorted(state.segments, key=lambda entry: entry.partition != FILES):
-        try:
-            records = segments.read_segment(store, entry)
-        except (FormatError, StorageError) as error:
-            problems.append(str(error))
-            continue
-        where = f"the segment {store.uri}/{entry.path}"
-        if entry.partition == FILES:
-            batch_rows[entry.id] = records.num_rows
-            if len(records.column("slice_key").unique()) != records.num_rows:
-                problems.append(f"{where} lists a slice twice")
-        elif entry.batch in batch_rows and not _ordinals_fit(records, batch_rows[entry.batch]):
-            problems.append(f"{where} refers to slices that its batch does not have")
-        for attached in entry.attached():
-            try:
-                segments.read_segment(store, attached)
-            except (FormatError, StorageError) as error:
-                problems.append(str(error))
+        looks = [partial(_check_segment, store, entry, batch_rows)]
+        looks += [partial(segments.read_segment, store, attached) for attached in entry.attached()]
+        found = (_problem(look, segments.REMEDY) for look in looks)
+        problems += [f"{state.about(entry)}: {problem}" for problem in found if problem]
     return problems
+
+
+def _problem(look: Callable[[], object], remedy: str) -> str | None:
+    """Why something stored cannot be read or does not fit, and what to do about it."""
+    try:
+        look()
+    except NotFoundError as error:
+        return f"{error}: {remedy}"
+    except (FormatError, StorageError) as error:
+        return str(error)
+    return None
+
+
+def _check_segment(store: Store, entry: SegmentEntry, batch_rows: dict[str, int]) -> None:
+    """Read a segment, and compare the slices of records with their batch, whose number of rows is kept.
+
+    Raises:
+        FormatError, StorageError: it cannot be read.
+        FormatError: it is no slice batch, or is about other slices than those of its batch.
+    """
+    records = segments.read_segment(store, entry)
+    where = f"the segment {store.uri}/{entry.path}"
+    if entry.partition == FILES:
+        batch_rows[entry.id] = records.num_rows
+        if len(records.column("slice_key").unique()) != records.num_rows:
+            raise FormatError(f"{where} lists a slice twice: {segments.REMEDY}")
+    elif entry.batch in batch_rows and not _ordinals_fit(records, batch_rows[entry.batch]):
+        raise FormatError(f"{where} refers to slices that its batch does not have: {segments.REMEDY}")
 
 
 def _ordinals_fit(records: pa.Table, count: int) -> bool:

@@ -60,8 +60,8 @@ class LastSnapshot:
         Raises:
             StorageError: it cannot be written.
         """
-        look = self._source.saved()
-        if look is None or (state.last_snapshot is not None and state.last_snapshot.id == look.id):
+        look = self._source.saved(state.last_snapshot.id if state.last_snapshot is not None else None)
+        if look is None:
             return None
         return SavedSnapshot(id=look.id, segment=self._metadata.write_segment(FILES, look.table))
 

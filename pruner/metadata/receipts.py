@@ -33,6 +33,7 @@ class Receipt(msgspec.Struct, frozen=True, kw_only=True):
     `batch` is the slice batch, `records` are the segments that refer to it, `indexed` is the number of slices with a
     record in one of them. `failures` has slice, index and reason of each slice that stays uncovered. `identity` is that
     of the table when the batch was read. `part` names the part of a build that the slices are, if it was in parts.
+    `declined` says for each index, by its name, how many of its records tell only why it cannot take a slice.
     """
 
     identity: str
@@ -41,6 +42,7 @@ class Receipt(msgspec.Struct, frozen=True, kw_only=True):
     indexed: int
     failures: tuple[tuple[str, str, str], ...] = ()
     part: str | None = None
+    declined: dict[str, int] = {}
 
 
 class _Signed(msgspec.Struct, frozen=True):

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from pruner.metadata.pages import PagedSegment
     from pruner.metadata.state import SegmentEntry, State
     from pruner.metadata.table import MetadataTable
-    from pruner.tables.snapshot import Snapshot
 
 
 class _Sized(Protocol):
@@ -32,6 +31,15 @@ class _Sized(Protocol):
 
 
 _SizedT = TypeVar("_SizedT", bound=_Sized)
+
+
+class Keyed(Protocol):
+    """Slices by their keys: a snapshot, or what is left of one."""
+
+    @property
+    def keys(self) -> pa.Array[Any]:
+        """The slice keys, 16 bytes each."""
+        ...
 
 
 class SegmentCache:
@@ -122,17 +130,17 @@ class SegmentCache:
         with self._lock:
             return sum(held.nbytes for key, held in self._held.items() if key[0] in ids)
 
-    def recorded(self, state: State, entry: SegmentEntry, snapshot: Snapshot) -> NDArray[np.int64]:
+    def recorded(self, state: State, entry: SegmentEntry, snapshot: Keyed) -> NDArray[np.int64]:
         """Snapshot ordinals of the slices that a segment has records of."""
         recorded = self.leading(entry, (SLICE_COLUMN,)).column(SLICE_COLUMN)
         ordinals = self.located(state, entry, snapshot)[np.unique(recorded.to_numpy())]
         return ordinals[ordinals >= 0]
 
-    def located(self, state: State, entry: SegmentEntry, snapshot: Snapshot) -> NDArray[np.int64]:
+    def located(self, state: State, entry: SegmentEntry, snapshot: Keyed) -> NDArray[np.int64]:
         """Snapshot ordinal of each slice of a segment's batch, -1 for those that are not in the snapshot."""
         return self.located_in(self.entry(state, entry.batch or ""), snapshot)
 
-    def located_in(self, batch: SegmentEntry, snapshot: Snapshot) -> NDArray[np.int64]:
+    def located_in(self, batch: SegmentEntry, snapshot: Keyed) -> NDArray[np.int64]:
         """Snapshot ordinal of each slice of a batch, -1 for those that are not in the snapshot."""
         return locate(snapshot.keys, slice_keys(self.read(batch)))
 

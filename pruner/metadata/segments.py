@@ -7,6 +7,7 @@ import uuid
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -14,17 +15,17 @@ from pruner.arrow import compute
 from pruner.errors import FormatError, StorageError
 from pruner.limits import SEGMENT_SLICES
 from pruner.metadata import ranged
+from pruner.metadata.coverage import digest_runs
 from pruner.metadata.definitions import now
 from pruner.metadata.log import checksum_of
 from pruner.metadata.pages import PAGES, write_pages
 from pruner.metadata.ranged import RANGED_FROM
-from pruner.metadata.state import FILES, FORMAT_VERSION, SegmentEntry, Tail
+from pruner.metadata.state import FILES, FORMAT_VERSION, Run, SegmentEntry, Tail
 from pruner.storage.store import LargerError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    import numpy as np
     from numpy.typing import NDArray
 
     from pruner.metadata.definitions import IndexDefinition
@@ -36,6 +37,8 @@ SUFFIX = ".pidx"
 """Suffix of a segment's file name."""
 SLICE_COLUMN = "__slice"
 """Column of every record outside `files`: the local ordinal of its slice in the batch (int32)."""
+SLICE_FIELD = pa.field(SLICE_COLUMN, pa.int32(), nullable=False)
+"""The same as a field of a schema."""
 SEGMENT_BYTES = 1 << 31
 """Largest segment that a reader accepts, as a file."""
 SEGMENT_UNPACKED_BYTES = 1 << 33
@@ -61,6 +64,11 @@ BATCH_SCHEMA = pa.schema(
     ]
 )
 """Columns of a slice batch: the key by which records are joined, and for people what it stands for."""
+
+
+REMEDY = "drop the index and create it again"
+SAVED_REMEDY = "no answer rests on it, and it is written anew when the table has changed"
+"""What to do about a damaged segment, and about a damaged snapshot that was saved for the next look."""
 
 
 def slice_keys(batch: pa.Table) -> pa.Array[Any]:
@@ -143,7 +151,17 @@ def write_segment(
         created_at=now(),
         tail=tail,
         pages=pages,
+        run=_run_of(table) if table.schema.names == BATCH_SCHEMA.names else None,
     )
+
+
+def _run_of(batch: pa.Table) -> Run | None:
+    """How a reader knows the slices of a batch again."""
+    keys = slice_keys(batch)
+    if not len(keys):
+        return None
+    (digest,) = digest_runs(keys, np.array([0]), np.array([len(keys)]))
+    return Run(first=keys[0].as_py().hex(), digest=digest.hex())
 
 
 def _described(
@@ -171,7 +189,7 @@ def _described(
 def _bits_as_they_are(table: pa.Table) -> dict[str, Any]:
     """How columns are written that are read one by one: bytes neither compressed nor summed up in the footer."""
     schema: Any = table.schema
-    raw = [field.name for field in schema if pa.types.is_large_binary(field.type)]
+    raw = _raw(table)
     return {
         "compression": {field.name: "none" if field.name in raw else "zstd" for field in schema},
         "use_dictionary": [field.name for field in schema if _repeats(field.type)],
@@ -180,6 +198,12 @@ def _bits_as_they_are(table: pa.Table) -> dict[str, Any]:
         "write_page_checksum": True,
         "data_page_size": 1 << 30,
     }
+
+
+def _raw(table: pa.Table) -> list[str]:
+    """The columns of bytes, of which nobody asks the least and the greatest: a footer would hold both once more."""
+    schema: Any = table.schema
+    return [field.name for field in schema if pa.types.is_large_binary(field.type)]
 
 
 def packed_size(table: pa.Table) -> int:
@@ -192,6 +216,7 @@ def _to_parquet(table: pa.Table) -> bytes:
     repeating: Any = [
         name for name, kind in zip(table.column_names, table.schema.types, strict=True) if _repeats(kind)
     ]
+    raw = _raw(table)
     sink = pa.BufferOutputStream()
     parquet: Any = pq  # whose stubs know fewer of its options
     parquet.write_table(
@@ -200,7 +225,7 @@ def _to_parquet(table: pa.Table) -> bytes:
         row_group_size=ROW_GROUP_ROWS,
         compression="zstd",
         use_dictionary=repeating,
-        write_statistics=True,
+        write_statistics=[name for name in table.column_names if name not in raw],
         write_page_checksum=True,
     )
     return sink.getvalue().to_pybytes()
@@ -225,7 +250,7 @@ def read_segment(
         NotFoundError: it is not there (any more).
         FormatError: its bytes are not those that were committed.
     """
-    table = _read(store, entry, only, but).replace_schema_metadata(None)
+    table = _read(store, entry, only, but, REMEDY).replace_schema_metadata(None)
     if entry.partition == FILES:
         _check_batch(table, f"{store.uri}/{entry.path}")
     return table
@@ -233,18 +258,20 @@ def read_segment(
 
 def read_saved(store: Store, entry: SegmentEntry) -> pa.Table:
     """Return a saved snapshot, verified, with the metadata of its schema: raises as `read_segment` does."""
-    return _read(store, entry, None, ())
+    return _read(store, entry, None, (), SAVED_REMEDY)
 
 
-def _read(store: Store, entry: SegmentEntry, only: Sequence[str] | None, but: Sequence[str]) -> pa.Table:
+def _read(
+    store: Store, entry: SegmentEntry, only: Sequence[str] | None, but: Sequence[str], remedy: str
+) -> pa.Table:
     where = f"{store.uri}/{entry.path}"
     if entry.size > SEGMENT_BYTES:
         raise FormatError(
             f"the segment {where} has {entry.size} bytes, more than the {SEGMENT_BYTES} allowed"
         )
-    data = _get(store, entry, where)
+    data = _get(store, entry, where, remedy)
     if checksum_of(data) != entry.checksum:
-        raise FormatError(f"the segment {where} fails its checksum: drop the index and create it again")
+        raise FormatError(f"the segment {where} fails its checksum: {remedy}")
     try:
         file: Any = pq.ParquetFile(pa.BufferReader(data))
         unpacked = sum(
@@ -252,19 +279,16 @@ def _read(store: Store, entry: SegmentEntry, only: Sequence[str] | None, but: Se
         )
         if file.metadata.num_rows != entry.rows or unpacked > SEGMENT_UNPACKED_BYTES:
             raise FormatError(
-                f"the segment {where} does not hold the {entry.rows} rows that were committed: "
-                "drop the index and create it again"
+                f"the segment {where} does not hold the {entry.rows} rows that were committed: {remedy}"
             )
         names = [name for name in only or file.schema_arrow.names if name not in but]
         table: pa.Table = file.read(columns=names, use_threads=False)
     except (pa.ArrowException, OSError):
-        raise FormatError(
-            f"the segment {where} is no Parquet file: drop the index and create it again"
-        ) from None
+        raise FormatError(f"the segment {where} is no Parquet file: {remedy}") from None
     return table
 
 
-def _get(store: Store, entry: SegmentEntry, where: str) -> bytes:
+def _get(store: Store, entry: SegmentEntry, where: str, remedy: str) -> bytes:
     try:
         data = store.get(entry.path, entry.size)
     except LargerError:
@@ -273,10 +297,7 @@ def _get(store: Store, entry: SegmentEntry, where: str) -> bytes:
         if len(data) == entry.size:
             return data
         found = str(len(data))
-    raise FormatError(
-        f"the segment {where} has {found} bytes where {entry.size} were written: "
-        "drop the index and create it again"
-    )
+    raise FormatError(f"the segment {where} has {found} bytes where {entry.size} were written: {remedy}")
 
 
 def _check_batch(table: pa.Table, where: str) -> None:

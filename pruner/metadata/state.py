@@ -39,6 +39,13 @@ class Tail(msgspec.Struct, frozen=True, kw_only=True):
     checksum: Checksum
 
 
+class Run(msgspec.Struct, frozen=True, kw_only=True):
+    """The slices of a batch in their order: the key of the first one, and `coverage.digest_runs` of all keys."""
+
+    first: Checksum
+    digest: Checksum
+
+
 class SegmentEntry(msgspec.Struct, frozen=True, kw_only=True):
     """One live segment: a Parquet file with the records of one field of one definition for one slice batch.
 
@@ -47,6 +54,7 @@ class SegmentEntry(msgspec.Struct, frozen=True, kw_only=True):
     `files` segment whose local ordinals the records use) are None in the partition `files` itself. `partition_stats` is
     the segment with the aggregates of these records, where there is one: it lives and goes with them. So does `pages`,
     the directory by which the records are read page by page. `tail` is there where the segment can be read in parts.
+    `run` is that of a slice batch, by which a reader knows its slices without reading it.
     """
 
     id: Uuid
@@ -63,6 +71,7 @@ class SegmentEntry(msgspec.Struct, frozen=True, kw_only=True):
     partition_stats: SegmentEntry | None = None
     tail: Tail | None = None
     pages: SegmentEntry | None = None
+    run: Run | None = None
 
     def attached(self) -> tuple[SegmentEntry, ...]:
         """The files that live and go with this entry: the aggregates, and the directory of its pages."""
@@ -138,6 +147,13 @@ class State(msgspec.Struct, frozen=True, kw_only=True):
     def segments_of(self, definition: IndexDefinition) -> tuple[SegmentEntry, ...]:
         """The segments with records of a definition, oldest first."""
         return tuple(entry for entry in self.segments if entry.definition == definition.uuid)
+
+    def about(self, entry: SegmentEntry) -> str:
+        """Whose records a segment holds: an index and its column, or for a slice batch the indexes that need it."""
+        served = {other.definition for other in self.segments if entry.id in (other.id, other.batch)}
+        names = [definition.name for definition in self.definitions if definition.uuid in served]
+        column = "" if entry.field is None else f", column {'.'.join(entry.field)}"
+        return f"{'index' if len(names) == 1 else 'indexes'} {', '.join(names)}{column}"
 
     def with_definition(self, definition: IndexDefinition) -> State:
         """Return the state with one more index.

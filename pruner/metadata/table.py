@@ -53,10 +53,9 @@ class MetadataTable:
     Readers see the state of one log entry, whole. A writer makes its change from the newest state and puts it
     as the next entry if nobody else has; otherwise it makes its change again from what is newest then.
 
-    A newest entry that is damaged is an error and never a reason to take the one before: that one may hold an
-    index that was dropped since, and a commit on top of it would undo what it cannot see. Readers then keep
-    every file with this reason (nothing is lost but speed), writers stop, and the message says what a person
-    can do.
+    A newest entry that is damaged is an error and never a reason to take the one before. That one may hold an index
+    that was dropped since. A commit on top of it would undo what it cannot see. Readers then keep every file with this
+    reason (nothing is lost but speed), writers stop, and the message says what a person can do.
     """
 
     def __init__(self, store: Store) -> None:
@@ -143,9 +142,7 @@ class MetadataTable:
         """
         known = {entry.id for entry in base.stored()}
         added = [entry for entry in following.stored() if entry.id not in known]
-        stored: dict[str, ObjectInfo] = {}
-        for partition in {entry.partition for entry in added}:
-            stored.update((info.path, info) for info in self.store.list(partition))
+        stored = self.store.infos(entry.path for entry in added)
         for entry in added:
             if entry.path not in stored or stored[entry.path].size != entry.size:
                 raise ConflictError(

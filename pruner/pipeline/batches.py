@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 import pyarrow as pa
 
-from pruner.indexes.optional import ArrangingIndexType
+from pruner.arrow import compute
+from pruner.indexes.optional import ArrangingIndexType, RefusingIndexType
 from pruner.indexes.partition_stats import SliceBatch, write_records
 from pruner.metadata import receipts
 from pruner.metadata.receipts import Receipt
@@ -175,12 +176,16 @@ class _Batch:
         about = SliceBatch(batch, slices, ordinals)
         records: list[SegmentEntry] = []
         indexed = np.zeros(self.slices, np.bool_)
+        declined: dict[str, NDArray[np.bool_]] = {}
         for number, target in enumerate(self._job.targets):
             table = self._records(number)
             if table is None:
                 continue
             indexed[table.column(SLICE_COLUMN).to_numpy()] = True
             kind, field = target.request.kind, target.request.field.path
+            if isinstance(kind, RefusingIndexType):
+                of_index = declined.setdefault(target.definition.name, np.zeros(self.slices, np.bool_))
+                of_index[_declined(table, kind)] = True
             records.append(write_records(metadata, kind, table, about, target.definition, field))
         failures = tuple(_plain(failure) for result in self._results for failure in result.failures)
         receipt = Receipt(
@@ -190,6 +195,7 @@ class _Batch:
             indexed=int(np.count_nonzero(indexed)),
             failures=failures,
             part=self._job.part,
+            declined={name: int(np.count_nonzero(mask)) for name, mask in declined.items() if mask.any()},
         )
         receipts.put(metadata.store, receipt)
         return receipt
@@ -215,6 +221,13 @@ class _Batch:
         joined = pa.concat_tables(tables).combine_chunks()
         kind = request.kind
         return kind.arrange(joined, request.field) if isinstance(kind, ArrangingIndexType) else joined
+
+
+def _declined(records: pa.Table, kind: RefusingIndexType) -> NDArray[np.int32]:
+    """The slices of which a record says only why they cannot be indexed."""
+    usable, _ = kind.refusal
+    refused: Any = records.filter(compute.equal(records.column(usable), False))
+    return refused.column(SLICE_COLUMN).to_numpy()
 
 
 def _shifted(table: pa.Table, by: int) -> pa.Table:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 import numpy as np
 import pyarrow as pa
@@ -20,11 +20,13 @@ from pruner.expr.derived.rows import row_for
 from pruner.expr.engines import SqlEngine
 from pruner.expr.nodes import Call, Column, Expr, Literal
 from pruner.expr.types import integer_range, is_string, unit_of
+from pruner.extras import DUCKDB_EXTRA, installing
 
 if TYPE_CHECKING:
     from pruner.expr.derived.function import Function
 
-_ROWS: Final = "pruner_rows"
+_MOST_QUERIES: Final = 100
+"""Statements that a thread keeps prepared."""
 _NARROWEST: Final = pa.int8()
 _ENDS: Final = {
     "date": ("DATE '1900-01-01'", "DATE '9999-12-31'"),
@@ -33,7 +35,15 @@ _ENDS: Final = {
 _TO_MICROSECONDS: Final = {"s": 1_000_000, "ms": 1_000, "us": 1}
 _NANOSECONDS: Final = 1_000
 
-_own = threading.local()
+
+class _Own(threading.local):
+    """What a thread keeps."""
+
+    connection: Any = None
+    queries: dict[tuple[Any, ...], _Query] | None = None
+
+
+_own = _Own()
 
 
 class Evaluated(NamedTuple):
@@ -57,19 +67,18 @@ def _duckdb() -> Any:
         import duckdb
     except ImportError as error:
         raise PrunerError(
-            "indexes over expressions are evaluated by DuckDB, which is not installed: "
-            "pip install 'lake-pruner[duckdb]'"
+            f"indexes over expressions are evaluated by DuckDB, which is not installed: {installing(DUCKDB_EXTRA)}"
         ) from error
     return duckdb
 
 
-def _connection() -> Any:
-    """A database of this thread's own, which holds nothing."""
-    if not hasattr(_own, "connection"):
-        connection = _duckdb().connect(":memory:", config={"threads": 1})
-        connection.execute("SET TimeZone = 'UTC'")
-        _own.connection = connection
-    return _own.connection
+def _prepared_queries(*, anew: bool = False) -> tuple[Any, dict[tuple[Any, ...], _Query]]:
+    """A database of this thread's own, which holds nothing, and the statements that are prepared there."""
+    if anew or _own.queries is None:
+        _own.connection = _duckdb().connect(":memory:", config={"threads": 1})
+        _own.connection.execute("SET TimeZone = 'UTC'")
+        _own.queries = {}
+    return _own.connection, _own.queries
 
 
 def evaluate(expression: Expr, columns: Mapping[tuple[str, ...], pa.ChunkedArray[Any]]) -> Evaluated:
@@ -84,23 +93,80 @@ def evaluate(expression: Expr, columns: Mapping[tuple[str, ...], pa.ChunkedArray
         PrunerError: DuckDB is not installed.
     """
     prepared = {path: _prepared(values) for path, values in columns.items()}
-    names = {path: f"c{number}" for number, path in enumerate(prepared)}
-    written = _Writer(names, {path: values.type for path, values in prepared.items()}).written(expression)
+    query = _query(expression, {path: values.type for path, values in prepared.items()})
     arrays: list[Any] = list(prepared.values())
-    conditions = _conditions(written)
-    asked = [f"{each} AS d{number}" for number, each in enumerate(dict.fromkeys(conditions.values()))]
-    connection = _connection()
-    connection.register(_ROWS, pa.table(arrays, names=list(names.values())))
     try:
-        # One query: in small files, to plan it costs more than to run it.
-        found = connection.sql(f"SELECT {', '.join([f'TRY({written.sql}) AS value', *asked])} FROM {_ROWS}")
-        table = found.to_arrow_table()
+        table = query.run(pa.table(arrays, names=[f"c{number}" for number in range(len(arrays))]))
     except _duckdb().Error as error:
+        if isinstance(error, _duckdb().InternalException | _duckdb().FatalException):
+            _own.queries = None  # the database answers nothing more
         raise ValueError(f"it could not be evaluated: {first_line(error)}") from error
-    finally:
-        connection.unregister(_ROWS)
-    agreed = _agreed(table, conditions)
+    agreed = _agreed(table, query.conditions)
     return Evaluated(table.column("value").combine_chunks() if agreed else None, agreed)
+
+
+class _Rows:
+    """The rows of the slice at hand, as DuckDB asks for them whenever the statement runs."""
+
+    def __init__(self, rows: pa.Table) -> None:
+        self.rows = rows
+
+    def forget(self) -> None:
+        """Keep no rows until the next slice."""
+        self.rows = self.rows.slice(0, 0)
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        return cast("Any", self.rows).__arrow_c_stream__(requested_schema)
+
+
+class _Query:
+    """A statement that evaluates an expression and its conditions over rows of some types.
+
+    It is prepared once. In small files to register rows and to plan a statement took two thirds of the time.
+    """
+
+    def __init__(self, connection: Any, number: int, written: _Written) -> None:
+        self.conditions = _conditions(written)
+        self._connection = connection
+        self._number = number
+        self._value = written.sql
+        self._source: _Rows | None = None
+
+    def run(self, rows: pa.Table) -> Any:
+        """Return the values, and for each condition whether it holds."""
+        try:
+            if self._source is None:
+                self._prepare(rows)
+            else:
+                self._source.rows = rows
+            return self._connection.sql(f"EXECUTE q{self._number}").to_arrow_table()
+        finally:
+            if self._source is not None:
+                self._source.forget()
+
+    def _prepare(self, rows: pa.Table) -> None:
+        source = _Rows(rows)
+        name = f"pruner_rows_{self._number}"
+        asked = [
+            f"{each} AS d{number}" for number, each in enumerate(dict.fromkeys(self.conditions.values()))
+        ]
+        self._connection.register(name, source)
+        selected = ", ".join([f"TRY({self._value}) AS value", *asked])
+        self._connection.execute(f"PREPARE q{self._number} AS SELECT {selected} FROM {name}")
+        self._source = source
+
+
+def _query(expression: Expr, types: Mapping[tuple[str, ...], pa.DataType]) -> _Query:
+    """The statement of this thread for an expression over columns of these types."""
+    connection, known = _prepared_queries()
+    key = (expression, tuple(types.items()))
+    if key not in known:
+        names = {path: f"c{number}" for number, path in enumerate(types)}
+        written = _Writer(names, types).written(expression)
+        if len(known) >= _MOST_QUERIES:
+            connection, known = _prepared_queries(anew=True)
+        known[key] = _Query(connection, len(known), written)
+    return known[key]
 
 
 def _conditions(written: _Written) -> dict[SqlEngine, str]:
@@ -121,11 +187,13 @@ def _agreed(table: Any, conditions: Mapping[SqlEngine, str]) -> tuple[str, ...]:
 
 
 def _prepared(values: pa.ChunkedArray[Any]) -> pa.ChunkedArray[Any]:
-    """Timestamps as microseconds of a wall clock.
+    """Timestamps as microseconds of a wall clock, text as it is.
 
     Raises:
-        ValueError: some have no place there.
+        ValueError: some have no place there, or text is no UTF-8.
     """
+    if is_string(values.type):
+        _require_utf8(values)
     if not pa.types.is_timestamp(values.type):
         return values
     unit = unit_of(values.type)
@@ -134,6 +202,13 @@ def _prepared(values: pa.ChunkedArray[Any]) -> pa.ChunkedArray[Any]:
         if np.any(np.asarray(numbers.fill_null(0)) % _NANOSECONDS):
             raise ValueError("timestamps of single nanoseconds, which engines round")
     return values.cast(pa.timestamp(unit)).cast(pa.timestamp("us"))
+
+
+def _require_utf8(texts: pa.ChunkedArray[Any]) -> None:
+    try:
+        texts.validate(full=True)
+    except pa.ArrowInvalid as error:
+        raise ValueError("text that is no UTF-8, whose characters each engine counts otherwise") from error
 
 
 class _Written(NamedTuple):
@@ -183,6 +258,8 @@ class _Writer:
             for asking in map(SqlEngine, row.compared)
             if all(asking in each.domains for each in arguments)
         }
+        for asking, parts in domains.items():
+            parts.extend(_rounding(row, asking, safe, judged))
         sql = row.sql.format(*(each.sql for each in arguments))
         return _Written(sql, Argument(row.result(judged)), domains, bits)
 
@@ -193,6 +270,16 @@ def _condition(row: Function, arguments: Sequence[str], judged: Sequence[Argumen
     first, last = _ENDS["date" if pa.types.is_date(moment) else "timestamp"]
     places = {"least": least, "greatest": greatest, "first": first, "last": last}
     return f"({row.domain.format(*arguments, wide=row.wide.format(*arguments), **places)})"
+
+
+def _rounding(
+    row: Function, asking: SqlEngine, arguments: Sequence[str], judged: Sequence[Argument]
+) -> list[str]:
+    """Trino's `date_format` rounds to milliseconds: 23:59:59.999999 is the next day there, and outside the domain."""
+    if asking is not SqlEngine.TRINO or not row.reads_clock:
+        return []
+    stamps = [text for text, each in zip(arguments, judged, strict=True) if pa.types.is_timestamp(each.type)]
+    return [f"((epoch_us({text}) % 1000000 + 1000000) % 1000000 < 999500)" for text in stamps]
 
 
 def _everywhere() -> dict[SqlEngine, list[str]]:

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from pruner.errors import first_line
-from pruner.metadata.segments import SLICE_COLUMN
+from pruner.metadata.segments import SLICE_FIELD
 from pruner.pipeline.derived import DerivedReader
 from pruner.pipeline.footers import FileReader
 from pruner.pipeline.hudi_logs import log_rows
@@ -138,5 +138,4 @@ def _table_of(schema: pa.Schema, rows: Sequence[tuple[Any, ...]]) -> pa.Table:
 
 
 def _numbered(records: pa.Table, positions: np.ndarray[Any, np.dtype[np.int32]]) -> pa.Table:
-    column = pa.field(SLICE_COLUMN, pa.int32(), nullable=False)
-    return records.append_column(column, pa.array(positions, pa.int32()))
+    return records.append_column(SLICE_FIELD, pa.array(positions, pa.int32()))

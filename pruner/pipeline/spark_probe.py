@@ -15,14 +15,13 @@ from importlib.metadata import PackageNotFoundError, requires
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pruner.errors import PrunerError
+from pruner.extras import DISTRIBUTION
 from pruner.version import __version__
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 MapInArrow: TypeAlias = "Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]"
-
-DISTRIBUTION = "lake-pruner"
 
 KERNEL_NEEDS = ("fastavro", "msgspec", "numpy", "obstore", "pyarrow", "pyroaring", "xxhash")
 """Distributions that the kernel imports."""

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from pruner.errors import PrunerError
+from pruner.extras import SPARK_EXTRA, installing
 from pruner.pipeline.spark_probe import reason_of
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ def spark_session(master: str) -> Generator[SparkSession]:
     try:
         from pyspark.sql import SparkSession
     except ImportError:
-        raise PrunerError("pyspark is not installed: pip install 'lake-pruner[spark]'") from None
+        raise PrunerError(f"pyspark is not installed: {installing(SPARK_EXTRA)}") from None
     # Executors on this machine must not take the system's Python, which lacks this package.
     if master.startswith("local"):
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)

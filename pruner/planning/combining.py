@@ -1,9 +1,8 @@
 """One round of questions to the evidence: the same slices, the same semantics, any leaf and outcome.
 
-Here the rules on combining sources stand (R1, R2): what no index may cover is kept, a value that may come
-from either of two places is excluded only where both exclude it, several sources about the same value are
-AND-ed, and where they together exclude everything about a slice that has rows, one of them must be wrong and
-the slice is kept.
+Here the rules on combining sources stand (R1, R2). What no index may cover is kept. A value that may come from either
+of two places is excluded only where both exclude it. Several sources about the same value are AND-ed. Where together
+they exclude everything about a slice that has rows, one of them must be wrong, and the slice is kept.
 """
 
 from __future__ import annotations

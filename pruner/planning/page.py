@@ -13,6 +13,7 @@ import numpy as np
 from pruner.planning.report import SHOWN_PREDICATE, megabytes, why
 from pruner.showing.html import Markup, described, document, element, fragment, listed, section, table
 from pruner.showing.strips import Fate, drawn, strip
+from pruner.showing.words import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -57,7 +58,7 @@ def _sections(facts: PlanFacts) -> Iterator[Content]:
             ("Table", facts.snapshot.root),
             ("Predicate", element("code", _cut(facts.predicate, SHOWN_PREDICATE))),
             ("Rules of", f"{facts.semantics.engine}, scan mode {facts.semantics.scan_mode}"),
-            ("To read", f"{left:,} of {total:,} slices{share}"),
+            ("To read", f"{left:,} of {counted(total, 'slice')}{share}"),
             ("Bytes to read", f"{megabytes(facts.bytes_kept)} of {megabytes(facts.bytes_total)}"),
             ("Planned in", f"{facts.planning_seconds * 1000:.2f} ms"),
         ]

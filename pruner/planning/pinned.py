@@ -47,6 +47,8 @@ class View:
     """Expressions that some index is over."""
     own_indexes: Callable[[], dict[str, str]] = dict
     """Says what the table itself keeps as indexes by name, and whether it is used."""
+    doubts: tuple[str, ...] = ()
+    """Why the look did not go by the table's change feed. Plans are the same for all that."""
 
     def shows(self, snapshot: Snapshot, state: State | None, unusable: tuple[str, ...]) -> bool:
         """Tell whether it is of this very snapshot and index state, so that the same plans come of it."""
@@ -132,7 +134,9 @@ class PinnedSnapshot:
         if disabled is not None:
             bound = Unknown(describe(bound), disabled)
         text = predicate if from_text else show(expression)
-        return self._view.planner.plan(bound, text, rules, (*self._view.unusable, *_about_zone(rules.zone)))
+        return self._view.planner.plan(
+            bound, text, rules, (*self._view.unusable, *self._view.doubts, *_about_zone(rules.zone))
+        )
 
 
 def _about_zone(zone: str | None) -> tuple[str, ...]:

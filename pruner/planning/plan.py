@@ -34,6 +34,9 @@ if TYPE_CHECKING:
     from pruner.tables.snapshot import Snapshot
 
 
+FEW_FILES = 32
+
+
 class Plan:
     """Which slices a scan has to read, and why the others can hold no matching row."""
 
@@ -79,6 +82,11 @@ class Plan:
     def fallbacks(self) -> tuple[str, ...]:
         """Each reason why something could not be used to prune, once."""
         return self._facts.fallbacks
+
+    @property
+    def count_again(self) -> Callable[[], None]:
+        """Counts the plan once more in `IndexStatus.plans`, where its answer serves again. Keeps no plan in memory."""
+        return self._facts.count_again
 
     @property
     def planning_seconds(self) -> float:
@@ -146,13 +154,14 @@ class Plan:
                 "some slices to read have log files, so their base files alone are not the table's content: "
                 'use plan.slices, or ask with Semantics(scan_mode="read_optimized")'
             )
-        files = self.snapshot.columns.column("base_file")
-        kept: Any = (
-            files.combine_chunks()
-            if self.kept == self.total
-            else files.take(pa.array(self.ordinals, pa.int64())).combine_chunks()
-        )
-        return kept.drop_null()
+        files: Any = self.snapshot.columns.column("base_file")
+        if self.kept <= FEW_FILES:
+            # One by one they are there before Arrow has looked up how to take them.
+            found = (files[ordinal].as_py() for ordinal in self.ordinals.tolist())
+            return pa.array([file for file in found if file is not None], pa.string())
+        if self.kept == self.total:
+            return files.combine_chunks().drop_null()
+        return files.take(pa.array(self.ordinals, pa.int64())).combine_chunks().drop_null()
 
     @property
     def files(self) -> FileSequence:

@@ -10,16 +10,15 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, field
 from functools import cached_property, partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
 from pruner.evidence.file_filters import NAME as FILE_FILTERS
 from pruner.evidence.file_filters import USING as FILE_FILTERS_USING
-from pruner.evidence.file_filters import conjunct_leaves
 from pruner.evidence.focus import Focus
 from pruner.expr.bind import conjuncts
-from pruner.expr.bound import BoundAnd, BoundIsNull, BoundNot, BoundOr, Unknown
+from pruner.expr.bound import BoundAnd, BoundIsNull, BoundNot, BoundOr, CompareLeaf, InLeaf, Unknown
 from pruner.expr.fields import leaves, unknowns
 from pruner.expr.nodes import Constant
 from pruner.expr.show import describe
@@ -49,6 +48,7 @@ if TYPE_CHECKING:
     from pruner.tables.snapshot import Snapshot
 
     Mask = NDArray[np.bool_]
+    Implied: TypeAlias = Callable[[BoundExpr, Semantics], Iterable[tuple[Leaf, KnowsFields | None]]]
 
 NO_INDEX = "none"
 """What the report shows as index where no index answered."""
@@ -108,7 +108,7 @@ class Planner:
         storage_options: Mapping[str, str] | None = None,
         usage: Usage | None = None,
         cost: Callable[[str], IndexCost | None] = lambda _: None,
-        implied: Callable[[BoundExpr, Semantics], Leaf | None] = lambda _, __: None,
+        implied: Implied = lambda _, __: (),
         filters: FileFilters | None = None,
     ) -> None:
         """Plan over a snapshot.
@@ -119,7 +119,8 @@ class Planner:
             storage_options: with which the files of the snapshot are opened; plans hand them on.
             usage: counts what indexes save.
             cost: says what an index costs, for reports.
-            implied: says what else holds wherever a predicate is true, for which there is an index.
+            implied: gives what else holds wherever a predicate is true, each with what knows of its field:
+                None stands for `evidence`.
             filters: the Bloom filters in the files; None where they are not to be asked.
         """
         self._implied = implied
@@ -159,7 +160,8 @@ class Planner:
         if answered and rows.can_narrow and progress.survivors.left:
             self._apply_rows(predicate, rows, progress)
         self._apply_file_filters(predicate, evidence, semantics, progress)
-        self._usage.add(progress.dropped)
+        count = partial(self._usage.add, progress.dropped)
+        count()
         facts = PlanFacts(
             snapshot=self._snapshot,
             predicate=text,
@@ -171,6 +173,7 @@ class Planner:
             costs=lambda: [each for name in progress.dropped if (each := self.cost(name)) is not None],
             bound=predicate,
             gaps=partial(_gaps, progress, evidence),
+            count_again=count,
         )
         return Plan(
             facts,
@@ -250,9 +253,11 @@ class Planner:
 
     def _apply_implied(self, predicate: BoundExpr, semantics: Semantics, progress: _Progress) -> None:
         """Drop of several slices those in which nothing can be that follows from the predicate."""
-        implied = self._implied(predicate, semantics) if progress.survivors.left > 1 else None
-        if implied is not None:
-            self._apply(implied, Focus(self._evidence, implied), semantics, progress)
+        if progress.survivors.left > 1:
+            for leaf, known in self._implied(predicate, semantics):
+                self._apply(leaf, Focus(known or self._evidence, leaf), semantics, progress)
+                if progress.survivors.left <= 1:
+                    break
 
     def _apply_rows(self, predicate: BoundExpr, rows: RowLevel, progress: _Progress) -> None:
         """Drop the slices in which no single row meets the whole predicate."""
@@ -266,11 +271,14 @@ class Planner:
         self, predicate: BoundExpr, evidence: Focus, semantics: Semantics, progress: _Progress
     ) -> None:
         """Ask the filters in the files that are left, where no index has told their values apart."""
-        for leaf in conjunct_leaves(predicate) if self._filters is not None else ():
+        if self._filters is None or not self._filters.ask_about(progress.survivors.left):
+            return
+        for leaf in conjuncts(predicate):
+            if not isinstance(leaf, CompareLeaf | InLeaf):
+                continue
             known = (source for source in evidence.sources(leaf.field).usable if source.uncovered is None)
             if any(each.counted is not None or each.rows(semantics) is not None for each in known):
                 continue
-            assert self._filters is not None
             keep = self._filters.possible(leaf, semantics, progress.survivors.ordinals())
             if keep is not None:
                 progress.apply(leaf, progress.survivors.spread(keep), {FILE_FILTERS: FILE_FILTERS_USING}, 0)

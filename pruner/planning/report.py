@@ -11,6 +11,8 @@ from typing import Literal as OneOf
 import msgspec
 import numpy as np
 
+from pruner.showing.words import counted
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -64,6 +66,8 @@ class PlanFacts:
     bound: BoundExpr | None = None
     gaps: Callable[[int], Mask | None] = lambda _: None
     """For the number of a step (from 1) the slices without a usable record in it; None where there is none."""
+    count_again: Callable[[], None] = lambda: None
+    """See `Plan.count_again`."""
 
     @cached_property
     def ordinals(self) -> NDArray[np.intp]:
@@ -199,7 +203,7 @@ def report_text(facts: PlanFacts) -> str:
         f"predicate  {_shortened(facts.predicate)}",
         f"semantics  {facts.semantics.engine}, scan mode {facts.semantics.scan_mode}, "
         f"zone {facts.semantics.zone or 'unknown'}",
-        f"kept       {facts.survivors.left:,} of {len(facts.snapshot):,} slices, "
+        f"kept       {facts.survivors.left:,} of {counted(len(facts.snapshot), 'slice')}, "
         f"{megabytes(facts.bytes_kept)} of {megabytes(facts.bytes_total)}, "
         f"planned in {facts.planning_seconds * 1000:.2f} ms",
     ]

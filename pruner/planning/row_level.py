@@ -1,8 +1,8 @@
 """Predicates over single rows, where indexes know them: which rows of which slices can match (R3).
 
-The algebra is the verdict's, over sets of rows. What stands about one column is settled by that column's entries,
-without a bitmap; rows are read only where columns have to be brought together, for the slices that are left, and a
-bounded number of slices at a time. Row positions mean something in a base file without logs alone (traps T8, T12).
+The algebra is the verdict's, over sets of rows. What a predicate says about one column is settled by that column's
+entries, without a bitmap. Rows are read only where columns have to be brought together: for the slices that are left,
+a bounded number of them at a time. Row positions mean something in a base file without logs alone (traps T8, T12).
 """
 
 from __future__ import annotations

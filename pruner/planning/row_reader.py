@@ -77,7 +77,7 @@ def _read(plan: Plan, wanted: list[Field] | None, options: Mapping[str, str]) ->
         file = opened(uri, options)
         absent = [field for field in wanted or () if field.name not in file.schema_arrow.names]
         for field in absent:
-            if field.conflict is not None or not field.absent_is_null:
+            if field.dispute is not None or not field.absent_is_null:
                 raise SchemaError(
                     f"column {field.name!r} is not in {uri} by that name, and may not be NULL there"
                 )

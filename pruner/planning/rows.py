@@ -45,8 +45,7 @@ class RowPositions(Mapping[str, "Positions | None"]):
     ) -> None:
         self._snapshot = snapshot
         self._most = most
-        has_file: NDArray[np.bool_] = snapshot.columns.column("base_file").is_valid().to_numpy()
-        self._ordinals = ordinals[has_file[ordinals]]
+        self._ordinals = ordinals[snapshot.has_base[ordinals]]
         self._blocks = blocks
         self._last: RowBlock | None = None
         self._whole: list[RowBlock] | None = None

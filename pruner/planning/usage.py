@@ -10,10 +10,14 @@ if TYPE_CHECKING:
 
 
 class Saved(NamedTuple):
-    """Plans that asked an index, and slices that it dropped in them, together with indexes that it was asked with."""
+    """Plans that asked an index, and slices that it dropped in them, together with indexes that it was asked with.
+
+    `idle` counts the newest of these plans, since the last one in which it dropped something.
+    """
 
     plans: int = 0
     dropped: int = 0
+    idle: int = 0
 
 
 class Usage:
@@ -28,7 +32,8 @@ class Usage:
         with self._lock:
             for name, count in dropped.items():
                 before = self.of(name)
-                self._saved[name] = Saved(before.plans + 1, before.dropped + count)
+                idle = 0 if count else before.idle + 1
+                self._saved[name] = Saved(before.plans + 1, before.dropped + count, idle)
 
     def of(self, name: str) -> Saved:
         """What one index saved."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from functools import partial
 from threading import RLock
 from typing import TYPE_CHECKING
@@ -86,6 +87,9 @@ class Views:
             snapshot, (state, unusable) = self._look(), self._read_state(read)
             if self._view is None or not self._view.shows(snapshot, state, unusable):
                 self._view = self._view_of(snapshot, state, unusable)
+            doubts = self._source.doubts()
+            if doubts != self._view.doubts:
+                self._view = replace(self._view, doubts=doubts)
             self._looked_at = started
             return self._view
 
@@ -98,17 +102,19 @@ class Views:
         return self._view_of(self._source.snapshot_at(instant), *self._read_state())
 
     def fresh_snapshot(self) -> Snapshot:
-        """Look at the table now, whatever `max_staleness` allows.
+        """Look at the table now and at all of it, whatever `max_staleness` and a change feed allow.
 
         Raises:
             TableError: the listing cannot be read completely.
         """
         with self._lock:
+            self._source.confirm()
             return self._look()
 
     def forget(self) -> None:
-        """Let the next view be a new look."""
+        """Let the next view be a new look, at everything."""
         with self._lock:
+            self._source.confirm()
             self._looked_at = _NEVER
 
     def keep(self) -> None:
@@ -135,7 +141,8 @@ class Views:
         filters = FileFilters(snapshot, options) if self._file_filters else None
         planner = Planner(snapshot, evidence, options, self.usage, evidence.cost, filters=filters, **implied)
         definitions = () if state is None else state.definitions
-        over = ((each.name, each.form) for each in definitions if each.form is not None)
+        over = [(each.name, each.form) for each in definitions if each.form is not None]
+        over += [] if own is None else own.expressions
         expressions = ExpressionIndexes(over, snapshot.schema)
         return View(snapshot, state, planner, unusable, expressions, partial(described, indexes, own))
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import base64
+import hashlib
+import weakref
 import zlib
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -24,35 +26,57 @@ CACHED_KEY_BYTES = 256 * 1024 * 1024
 """Keys of snapshots that are kept; the snapshots asked for last stay."""
 
 
+class SnapshotKeys(NamedTuple):
+    """The keys of all slices of a snapshot, in the order of their ordinals, and by what id clients know them.
+
+    The id begins with that of the snapshot and ends with a digest of the keys. Copies of a Hudi table have one
+    timeline, so the same snapshot id, and other files.
+    """
+
+    id: str
+    keys: bytes
+
+
+class _Known(NamedTuple):
+    snapshot: weakref.ref[Snapshot]
+    id: str
+
+
 class KeyCache:
-    """The keys of snapshots by snapshot id; they are made once, at about 2 µs a slice."""
+    """The keys of the snapshots that were planned on; they are made once, at about 2 µs a slice."""
 
     def __init__(self, limit_bytes: int = CACHED_KEY_BYTES) -> None:
         self._keys: BoundedCache[bytes] = BoundedCache(limit_bytes)
+        self._last: dict[str, _Known] = {}
 
-    def of(self, snapshot: Snapshot) -> bytes:
-        """Keys of all slices, in the order of their ordinals."""
-        keys = self.known(snapshot.id)
-        if keys is None:
-            keys = slice_keys(snapshot)
-            self._keys.put(snapshot.id, keys, len(keys))
-        return keys
+    def of(self, table: str, snapshot: Snapshot) -> SnapshotKeys:
+        """The keys of a table's snapshot; they are then known by their id."""
+        last = self._last.get(table)
+        if last is not None and last.snapshot() is snapshot:
+            keys = self._keys.get(last.id)
+            if keys is not None:
+                return SnapshotKeys(last.id, keys)
+        keys = slice_keys(snapshot)
+        keys_id = f"{snapshot.id}-{hashlib.sha256(keys).hexdigest()[:32]}"
+        self._keys.put(keys_id, keys, len(keys))
+        self._last[table] = _Known(weakref.ref(snapshot), keys_id)
+        return SnapshotKeys(keys_id, keys)
 
-    def known(self, snapshot_id: str) -> bytes | None:
+    def known(self, keys_id: str) -> bytes | None:
         """The keys of a snapshot that was planned on lately; None for others."""
-        return self._keys.get(snapshot_id)
+        return self._keys.get(keys_id)
 
 
 def answer_of(request: PlanRequest, planned: Planned, plan_id: str, cache: KeyCache) -> PlanAnswer:
     """Return the answer to a request; the keys are then in `cache`."""
     plan = planned.plan
-    keys = cache.of(planned.snapshot.data)
-    inline = request.known_snapshot != plan.snapshot_id and len(keys) <= INLINE_SLICES * KEY_BYTES
+    keys_id, keys = cache.of(planned.table, planned.snapshot.data)
+    inline = request.known_snapshot != keys_id and len(keys) <= INLINE_SLICES * KEY_BYTES
     bits = np.packbits(~plan.kept_mask, bitorder="little").tobytes()
     return PlanAnswer(
         plan_id=plan_id,
         table=planned.table,
-        snapshot_id=plan.snapshot_id,
+        snapshot_id=keys_id,
         total=plan.total,
         kept=plan.kept,
         drop=base64.b64encode(zlib.compress(bits, level=1)).decode(),

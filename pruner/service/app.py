@@ -17,7 +17,7 @@ from starlette.routing import Route
 from pruner.errors import PredicateError, PrunerError, SchemaError
 from pruner.service.answers import KeyCache, answer_of
 from pruner.service.guard import Guard, RefusedError, body_of, refusal
-from pruner.service.journal import Entry, Journal, outcome_of
+from pruner.service.journal import Entry, Journal, Lately, outcome_of
 from pruner.service.messages import decode_request, encode
 from pruner.service.metrics import CONTENT_TYPE, Metrics
 from pruner.service.openapi import description
@@ -25,7 +25,7 @@ from pruner.service.overview import overview_of
 from pruner.service.page import PAGE_HEADERS, page
 from pruner.service.planning import UnknownTableError
 from pruner.service.remembered import Made, Remembered
-from pruner.service.reports import Reports
+from pruner.service.reports import Asked, Reports
 from pruner.service.work import Work
 
 if TYPE_CHECKING:
@@ -37,20 +37,35 @@ if TYPE_CHECKING:
     from pruner.service.planning import Planned
     from pruner.service.served import Served
     from pruner.service.settings import Settings
+    from pruner.service.siblings import Siblings, Subject
+    from pruner.service.telemetry import Telemetry
 
     Handler = Callable[[Request], Awaitable[Response]]
 
 _log = logging.getLogger("pruner")
 
+_PACKED = msgspec.msgpack.Encoder()
 
-def create_app(served: Served, settings: Settings) -> Starlette:
+
+def create_app(
+    served: Served,
+    settings: Settings,
+    siblings: Siblings | None = None,
+    telemetry: Telemetry | None = None,
+) -> Starlette:
     """Return the ASGI application that plans over the tables that are served.
+
+    Args:
+        served: the tables.
+        settings: limits, and who may ask.
+        siblings: the other processes that serve the same; None where there are none.
+        telemetry: where spans and figures go besides; None for nowhere.
 
     Raises:
         ConfigError: the settings would let strangers in.
     """
     settings.check()
-    service = _Service(served, settings)
+    service = _Service(served, settings, siblings, telemetry)
     routes = [
         service.route("/v1/plan", service.plan, "POST"),
         service.route("/v1/plans/{id}", service.report, "GET"),
@@ -79,8 +94,11 @@ async def _no_route(request: Request, error: Exception) -> Response:
 class _Service:
     """The routes and what they share."""
 
-    def __init__(self, served: Served, settings: Settings) -> None:
+    def __init__(
+        self, served: Served, settings: Settings, siblings: Siblings | None, telemetry: Telemetry | None
+    ) -> None:
         self._served = served
+        self._telemetry = telemetry
         self._limits = settings.limits
         self._metrics = Metrics()
         self._reports = Reports()
@@ -88,11 +106,47 @@ class _Service:
         self._remembered = Remembered()
         self._journal = Journal()
         self._work = Work(settings.limits)
+        self._siblings = siblings
+        self._all_began = siblings is None
+        if siblings is not None:
+            siblings.listen(self._tell)
+
+    def _tell(self, subject: Subject, name: str) -> bytes | None:
+        """What this process knows that another one does not."""
+        match subject:
+            case "plan":
+                asked = self._reports.asked(name)
+                return None if asked is None else _PACKED.encode(asked)
+            case "keys":
+                return self._keys.known(name)
+            case "plans":
+                return _PACKED.encode(self._journal.lately())
+            case "ready":
+                return None if self._served.readiness() else b"ready"
+
+    def _asked_elsewhere(self, plan_id: str) -> Asked | None:
+        told = next(self._siblings.ask("plan", plan_id), None) if self._siblings is not None else None
+        return None if told is None else msgspec.msgpack.decode(told, type=Asked)
+
+    def _keys_elsewhere(self, keys_id: str) -> bytes | None:
+        return next(self._siblings.ask("keys", keys_id), None) if self._siblings is not None else None
+
+    def _have_all_begun(self) -> bool:
+        """Whether each of the workers was ready once; one that is started again later holds nobody up."""
+        if self._siblings is not None and not self._all_began:
+            self._all_began = sum(1 for _ in self._siblings.ask("ready")) == self._siblings.count - 1
+        return self._all_began
+
+    def _lately(self) -> Lately:
+        told = self._siblings.ask("plans") if self._siblings is not None else ()
+        return self._journal.lately().together(msgspec.msgpack.decode(each, type=Lately) for each in told)
 
     def route(self, path: str, handler: Handler, method: str) -> Route:
         """A route whose failures become one sentence with a status, counted under the route's pattern."""
 
         async def serve(request: Request) -> Response:
+            if self._telemetry is not None:
+                self._telemetry.began()
             with self._metrics.in_flight.track_inprogress():
                 try:
                     response = await handler(request)
@@ -103,20 +157,32 @@ class _Service:
                 except Exception as error:
                     response = _failed(error)
             self._metrics.served(path, response.status_code)
+            if self._telemetry is not None:
+                self._telemetry.served(path, response.status_code)
             return response
 
         return Route(path, serve, methods=[method])
 
     async def plan(self, request: Request) -> Response:
         """Plan one scan."""
+        if self._telemetry is None:
+            made, _ = await self._planned(request)
+        else:
+            with self._telemetry.plan(request.headers) as span:
+                made, entry = await self._planned(request)
+                self._telemetry.planned(span, entry)
+        return Response(made.answer, media_type="application/json")
+
+    async def _planned(self, request: Request) -> tuple[Made, Entry]:
         started = time.perf_counter()
         body = await body_of(request, self._limits)
         asked = _decoded(body)
         made, again = await self._work.run(lambda: self._answer(asked, body))
         seconds = time.perf_counter() - started
         self._metrics.planned(made.outcome, seconds)
-        self._journal.record(Entry(made.outcome, time.time() - seconds, seconds, again))
-        return Response(made.answer, media_type="application/json")
+        entry = Entry(made.outcome, time.time() - seconds, seconds, again)
+        self._journal.record(entry)
+        return made, entry
 
     def _answer(self, asked: PlanRequest, body: bytes) -> tuple[Made, bool]:
         """The answer to a request, and whether it was made before; the table is looked at in any case."""
@@ -125,19 +191,21 @@ class _Service:
         known = self._remembered.made(looked.table, looked.snapshot, body)
         if known is not None:
             # The client may ask for the keys and the report next, as it may after a new plan.
-            self._keys.of(looked.snapshot.data)
+            self._keys.of(looked.table, looked.snapshot.data)
             self._reports.remember(body, looked.snapshot.id)
+            known.count_again()
             return known, True
         planned = planning.plan(asked, looked)
         plan_id = self._reports.remember(body, planned.plan.snapshot_id)
         answer = encode(answer_of(asked, planned, plan_id, self._keys))
-        made = Made(outcome_of(planned, asked.session.engine, plan_id), answer)
+        made = Made(outcome_of(planned, asked.session.engine, plan_id), answer, planned.plan.count_again)
         self._remembered.remember(looked.table, looked.snapshot, body, made)
         return made, False
 
     async def report(self, request: Request) -> Response:
         """The report of a past plan, made again from what was asked."""
-        asked = self._reports.asked(request.path_params["id"])
+        plan_id: str = request.path_params["id"]
+        asked = self._reports.asked(plan_id) or await self._work.run(lambda: self._asked_elsewhere(plan_id))
         if asked is None:
             raise RefusedError(404, "no such plan: it is unknown here, or was forgotten since")
         planned = await self._work.run(lambda: self._plan_again(_decoded(asked.body)))
@@ -151,7 +219,8 @@ class _Service:
 
     async def keys(self, request: Request) -> Response:
         """The keys of all slices of a snapshot that was planned on, as bytes."""
-        found = self._keys.known(request.path_params["id"])
+        keys_id: str = request.path_params["id"]
+        found = self._keys.known(keys_id) or await self._work.run(lambda: self._keys_elsewhere(keys_id))
         if found is None:
             raise RefusedError(404, "no plan was made on that snapshot lately: plan again")
         return Response(found, media_type="application/octet-stream")
@@ -171,12 +240,14 @@ class _Service:
     async def ready(self, _: Request) -> Response:
         """Whether plans can be asked for; nothing is said about the tables, because no token is asked for."""
         hindrance = self._served.readiness()
+        if hindrance is None and not self._all_began and not await self._work.run(self._have_all_begun):
+            hindrance = "starting"
         state = encode({"status": hindrance or "ready"})
         return Response(state, 503 if hindrance else 200, media_type="application/json")
 
     async def page(self, _: Request) -> Response:
         """What is served, how far indexes cover it, what was asked lately and what to do, for people."""
-        content = await self._work.run(lambda: page(overview_of(self._served, self._journal)))
+        content = await self._work.run(lambda: page(overview_of(self._served, self._lately())))
         return Response(content, media_type="text/html; charset=utf-8", headers=PAGE_HEADERS)
 
     async def figures(self, _: Request) -> Response:

@@ -17,11 +17,11 @@ class BoundedCache(Generic[Value]):
 
     def __init__(self, limit_bytes: int) -> None:
         self._limit = limit_bytes
-        self._values: OrderedDict[str, tuple[Value, int]] = OrderedDict()
+        self._values: OrderedDict[str | bytes, tuple[Value, int]] = OrderedDict()
         self._held = 0
         self._lock = Lock()
 
-    def put(self, key: str, value: Value, size: int) -> None:
+    def put(self, key: str | bytes, value: Value, size: int) -> None:
         """Remember a value of `size` bytes in place of an earlier one; the oldest others make room."""
         with self._lock:
             if key in self._values:
@@ -31,7 +31,7 @@ class BoundedCache(Generic[Value]):
             while self._held > self._limit and len(self._values) > 1:
                 self._held -= self._values.popitem(last=False)[1][1]
 
-    def get(self, key: str) -> Value | None:
+    def get(self, key: str | bytes) -> Value | None:
         """The value, which now counts as used last; None where it was forgotten or never known."""
         with self._lock:
             if key not in self._values:

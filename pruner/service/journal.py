@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from pruner.service.planning import Planned
 
 KEPT_ENTRIES = 50
@@ -70,19 +72,35 @@ class Entry:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class Lately:
+    """The last plans, the newest first, and the number of all since the service began."""
+
+    entries: tuple[Entry, ...]
+    count: int
+
+    def together(self, others: Iterable[Lately]) -> Lately:
+        """These and those of other workers."""
+        every = (self, *others)
+        entries = sorted(
+            (entry for each in every for entry in each.entries), key=lambda entry: -entry.made_at
+        )
+        return Lately(tuple(entries[:KEPT_ENTRIES]), sum(each.count for each in every))
+
+
 class Journal:
     """The last plans. Threads may share it."""
 
     def __init__(self) -> None:
         self._entries: deque[Entry] = deque(maxlen=KEPT_ENTRIES)
-        self.count = 0
+        self._count = 0
 
     def record(self, entry: Entry) -> None:
         """Remember a plan, and log it."""
-        self.count += 1
+        self._count += 1
         self._entries.append(entry)
         _log.info("%s", entry.line())
 
-    def latest(self) -> list[Entry]:
-        """The last plans, the newest first."""
-        return list(self._entries)[::-1]
+    def lately(self) -> Lately:
+        """The last plans."""
+        return Lately(tuple(reversed(self._entries.copy())), self._count)

@@ -1,8 +1,8 @@
 """Which file an ordinal of a snapshot stands for, in a form that a client can compare without knowing our paths.
 
 A key is the first 16 bytes of SHA-256 over the base file's normal path, a zero byte and its size in decimal digits.
-Two files with one key are as good as impossible (2^-88 at a million files), and a file that was written anew under
-its old name has another size or is another snapshot's, so a drop never reaches a file that was not planned for.
+Two files with one key are as good as impossible (2^-88 at a million files). A file that was written anew under its old
+name has another size, or belongs to another snapshot. So a drop never reaches a file that was not planned for.
 """
 
 from __future__ import annotations

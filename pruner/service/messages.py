@@ -45,7 +45,7 @@ class PlanRequest(msgspec.Struct, forbid_unknown_fields=True):
     """A scan to plan.
 
     `table` is a name or an alias of the configuration, or the base path of a table that it names. `known_snapshot`
-    is the snapshot whose keys the client has already, so that they need not be sent again.
+    is the `snapshot_id` of an answer whose keys the client has already, so that they need not be sent again.
     """
 
     table: str
@@ -57,6 +57,7 @@ class PlanRequest(msgspec.Struct, forbid_unknown_fields=True):
 class PlanAnswer(msgspec.Struct):
     """The slices that the scan may leave out, bound to one snapshot.
 
+    `snapshot_id` is by what the keys of its slices are known (`pruner.service.answers.SnapshotKeys`).
     `drop` has a bit for each of `total` slices, set where the slice can hold no matching row: the bits of one byte
     from the lowest up, compressed by zlib, in base64. `keys` says which file each ordinal stands for: 16 bytes for
     each slice (`pruner.service.keys`), all in base64; null where the client knows the snapshot already or there are

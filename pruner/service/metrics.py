@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import os
+from typing import TYPE_CHECKING, Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
+from prometheus_client.multiprocess import MultiProcessCollector
 
 if TYPE_CHECKING:
     from pruner.service.journal import Outcome
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
 
-_SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+SHARED_FOLDER: Final = "PROMETHEUS_MULTIPROC_DIR"
+"""Variable of the environment that names the folder in which several workers count together."""
+
+SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+"""Bounds of the buckets in which plans are counted by the time that they took."""
 
 
 class Metrics:
@@ -24,7 +30,12 @@ class Metrics:
         self._requests = Counter(
             "pruner_requests", "Requests by route and status.", ("route", "status"), registry=registry
         )
-        self.in_flight = Gauge("pruner_requests_in_flight", "Requests being served.", registry=registry)
+        self.in_flight = Gauge(
+            "pruner_requests_in_flight",
+            "Requests being served.",
+            multiprocess_mode="livesum",
+            registry=registry,
+        )
         self._considered = Counter(
             "pruner_slices_considered",
             "Slices of the snapshots that were planned on.",
@@ -41,7 +52,7 @@ class Metrics:
             registry=registry,
         )
         self._seconds = Histogram(
-            "pruner_plan_seconds", "Seconds from request to answer.", buckets=_SECONDS, registry=registry
+            "pruner_plan_seconds", "Seconds from request to answer.", buckets=SECONDS, registry=registry
         )
 
     def served(self, route: str, status: int) -> None:
@@ -56,5 +67,9 @@ class Metrics:
         self._seconds.observe(seconds)
 
     def text(self) -> bytes:
-        """All figures in Prometheus' text format."""
-        return generate_latest(self._registry)
+        """All figures in Prometheus' text format, those of all workers."""
+        if SHARED_FOLDER not in os.environ:
+            return generate_latest(self._registry)
+        together = CollectorRegistry()
+        MultiProcessCollector(together)
+        return generate_latest(together)

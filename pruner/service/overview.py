@@ -13,8 +13,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from pruner.maintenance.status import IndexStatus, TableStatus
-    from pruner.service.journal import Entry, Journal, Outcome
+    from pruner.service.journal import Entry, Lately, Outcome
     from pruner.service.served import Served
+
+MANY_PLANS = 100
+"""Plans in a row that asked an index in vain before it is named."""
 
 FEW_PLANS = 5
 """Plans of a table among the last ones before they are judged."""
@@ -42,19 +45,18 @@ class Overview:
     problem: str | None
 
 
-def overview_of(served: Served, journal: Journal) -> Overview:
-    """Look at all tables now."""
-    plans = tuple(journal.latest())
+def overview_of(served: Served, lately: Lately) -> Overview:
+    """Look at all tables now; `lately` are the plans that were made."""
     tables = tuple(
         _table(
             served,
             table.name,
             tuple(table.aliases),
-            [plan.outcome for plan in plans if plan.outcome.table == table.name],
+            [plan.outcome for plan in lately.entries if plan.outcome.table == table.name],
         )
         for table in served.planning.tables
     )
-    return Overview(tables, plans, journal.count, served.problem)
+    return Overview(tables, lately.entries, lately.count, served.problem)
 
 
 def _table(served: Served, name: str, aliases: tuple[str, ...], plans: Sequence[Outcome]) -> TableOverview:
@@ -93,6 +95,11 @@ def _index_advice(name: str, index: IndexStatus) -> Iterator[str]:
         yield (
             f"{missing:,} of {index.coverable:,} slices are not in index {index.name} and stay in every plan. "
             f"Run: pruner refresh {name}"
+        )
+    if index.idle >= MANY_PLANS:
+        yield (
+            f"Index {index.name} left out nothing in the last {index.idle:,} of {index.plans:,} plans that asked it "
+            f"here. See whether it is worth its {index.bytes:,} bytes: pruner advise {name}"
         )
     for reason, count in index.refused.items():
         yield f"{count:,} slices cannot be indexed by {index.name}: {reason}."

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from html import escape
 from typing import TYPE_CHECKING
 
+from pruner.showing.words import counted
 from pruner.version import __version__
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ def page(overview: Overview) -> bytes:
         '<!doctype html><html lang="en"><head><meta charset="utf-8"><title>pruner</title>',
         f'<meta name="viewport" content="width=device-width"><style>{_STYLE}</style></head><body>',
         f"<h1>pruner {escape(__version__)}</h1>",
-        f"<p>Tables: {len(overview.tables):,}. Plans since this process began: {overview.planned:,}.</p>",
+        f"<p>Tables: {len(overview.tables):,}. Plans since the service began: {overview.planned:,}.</p>",
     ]
     if overview.problem is not None:
         parts.append(
@@ -64,7 +65,7 @@ def _table(table: TableOverview) -> str:
     parts = [f"<h2>{_text(table.name)}</h2>"]
     if table.status is not None:
         status = table.status
-        parts.append(f"<p>{_text(status.format)}, {status.slices:,} slices{also}</p>")
+        parts.append(f"<p>{_text(status.format)}, {counted(status.slices, 'slice')}{also}</p>")
         parts += [
             f"<p>Hudi's own index {_text(name)}: {_text(use)}</p>"
             for name, use in status.hudi_indexes.items()
@@ -79,7 +80,7 @@ def _table(table: TableOverview) -> str:
 
 
 def _indexes(indexes: Iterable[IndexStatus]) -> str:
-    head = ("Index", "Type", "Columns"), ("Covered", "Bytes", "Plans", "Slices left out")
+    head = ("Index", "Type", "Columns"), ("Covered", "Bytes", "Plans", "In vain", "Slices left out")
     rows = (
         _row(
             (index.name, index.using, ", ".join(index.columns)),
@@ -87,6 +88,7 @@ def _indexes(indexes: Iterable[IndexStatus]) -> str:
                 f"{index.covered:,} of {index.coverable:,}",
                 f"{index.bytes:,}",
                 f"{index.plans:,}",
+                f"{index.idle:,}",
                 f"{index.dropped:,}",
             ),
         )

@@ -16,15 +16,19 @@ if TYPE_CHECKING:
 TABLE_BYTES = 8 * 1024 * 1024
 """Memory for the answers about one table; those asked for last stay."""
 
+MADE_BYTES = 512
+"""What an answer takes besides its content and its place in the cache: what came of its plan, and its counters."""
+
 KEPT_SECONDS = 60.0
 """An answer stays right, but `ts > now() - INTERVAL 1 HOUR` leaves out more when it is planned again later."""
 
 
 class Made(NamedTuple):
-    """An answer, and what came of its plan."""
+    """An answer, what came of its plan, and what counts it once more among the plans that asked their indexes."""
 
     outcome: Outcome
     answer: bytes
+    count_again: Callable[[], None]
 
 
 class _Answers(NamedTuple):
@@ -44,7 +48,7 @@ class Remembered:
         answers = self._tables.get(table)
         if answers is None or not answers.snapshot.plans_as(snapshot):
             return None
-        found = answers.made.get(_key(body))
+        found = answers.made.get(body)
         return found[1] if found is not None and self._clock() - found[0] < KEPT_SECONDS else None
 
     def remember(self, table: str, snapshot: PinnedSnapshot, body: bytes, made: Made) -> None:
@@ -53,9 +57,5 @@ class Remembered:
         if answers is None or not answers.snapshot.plans_as(snapshot):
             answers = self._tables[table] = _Answers(snapshot, BoundedCache(TABLE_BYTES))
         told = len(made.outcome.shape) + sum(len(reason) for reason in made.outcome.fallbacks)
-        answers.made.put(_key(body), (self._clock(), made), len(body) + len(made.answer) + told)
-
-
-def _key(body: bytes) -> str:
-    """Requests are compared whole, so that no other one can be taken for it."""
-    return body.decode("latin-1")
+        # Requests are compared whole, so that no other one can be taken for it.
+        answers.made.put(body, (self._clock(), made), len(body) + len(made.answer) + told + MADE_BYTES)

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from pruner.service.bounded_cache import BoundedCache
 
-REMEMBERED_BYTES = 16 * 1024 * 1024
+REMEMBERED_BYTES = 8 * 1024 * 1024
 """Memory for past requests; those looked at last stay."""
 
 

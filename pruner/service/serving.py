@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import socket
 from typing import TYPE_CHECKING, Any, cast
 
@@ -11,6 +12,8 @@ import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from starlette.applications import Starlette
 
     from pruner.service.settings import Limits, Settings
@@ -19,8 +22,22 @@ HANDSHAKE_SECONDS = 5.0
 """How long a client may take for the handshake of TLS."""
 
 
-def server_of(app: Starlette, settings: Settings) -> uvicorn.Server:
-    """Return a server for the service; the caller brings the listening socket."""
+def log_to_stderr(prefix: str = "") -> None:
+    """Let the log of this process go to standard error, `prefix` in front of each message."""
+    handler = logging.StreamHandler()
+    handler.setFormatter(logging.Formatter(f"%(asctime)s %(levelname)s {prefix}%(message)s"))
+    log = logging.getLogger("pruner")
+    log.addHandler(handler)
+    log.setLevel(logging.INFO)
+
+
+def server_of(
+    app: Starlette, settings: Settings, at_end: Callable[[], None] = lambda: None
+) -> uvicorn.Server:
+    """Return a server for the service; the caller brings the listening socket.
+
+    `at_end` is called after the last answer: a process that a signal ends does nothing after the server.
+    """
     # The protocol is named, so that what else is installed changes nothing; nobody speaks WebSocket here.
     config = uvicorn.Config(
         app,
@@ -36,11 +53,20 @@ def server_of(app: Starlette, settings: Settings) -> uvicorn.Server:
         server_header=False,
         timeout_keep_alive=settings.limits.idle_seconds,
     )
-    return _Server(config)
+    return _Server(config, at_end)
 
 
 class _Server(uvicorn.Server):
     """A server on a loop that ends TLS handshakes in time too: they come before the connection's own deadline."""
+
+    def __init__(self, config: uvicorn.Config, at_end: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._at_end = at_end
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """End what was begun."""
+        await super().shutdown(sockets)
+        await asyncio.to_thread(self._at_end)
 
     def run(self, sockets: list[socket.socket] | None = None) -> None:
         """Serve until somebody stops it."""

@@ -6,7 +6,7 @@ import asyncio
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from pruner.service.guard import RefusedError
+from pruner.service.guard import RefusedError, acquired
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,8 +32,7 @@ class Work:
             RefusedError: every thread stays taken (429), or it takes too long (408).
         """
         try:
-            async with asyncio.timeout(self._limits.plan_seconds):
-                await self._free.acquire()
+            await acquired(self._free, self._limits.plan_seconds)
         except TimeoutError:
             raise RefusedError(429, f"{self._limits.concurrent} plans are being made: try again") from None
         running = asyncio.get_running_loop().run_in_executor(self._threads, work)

@@ -98,6 +98,11 @@ class LocalStore(Store):
         except OSError as error:
             raise StorageError(f"cannot look up {self.uri}/{path}: {error.strerror}") from None
 
+    def infos(self, paths: Iterable[str]) -> dict[str, ObjectInfo]:
+        """Look some objects up, each by itself, as no listing is faster: see `Store.infos`."""
+        found = [self.info(path) for path in paths]
+        return {info.path: info for info in found if info is not None}
+
     def list(self, prefix: str = "", *, after: str | None = None) -> list[ObjectInfo]:
         """List a folder: see `Store.list`."""
         folder = self._root / check_path(prefix) if prefix else self._root
@@ -221,9 +226,12 @@ def _sync_folder(folder: Path) -> None:
 
 def _walk(folder: Path, prefix: str, after: str, above: tuple[tuple[int, int], ...]) -> Iterator[ObjectInfo]:
     """Yield the files of a folder and below; `above` holds the folders on the way, against link cycles."""
+    start = after[len(prefix) :].partition("/")[0] if after.startswith(prefix) else ""
     try:
         status = folder.stat()
-        entries = list(os.scandir(folder))
+        # What comes before `after` costs no more: of a log of thousands of entries a commit lists the last two.
+        # "0" is the character behind "/", so nothing below a folder is behind its name with that.
+        entries = [entry for entry in os.scandir(folder) if entry.name + "0" > start]
     except FileNotFoundError:
         return  # never there, or removed since its parent was read
     identity = (status.st_dev, status.st_ino)

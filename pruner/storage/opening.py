@@ -63,6 +63,11 @@ def normalize_uri(uri_or_path: str) -> str:
     return _local_path(uri_or_path)
 
 
+def is_within(inner: str, outer: str) -> bool:
+    """Tell whether a place is another one or lies below it; both as `normalize_uri` gives them."""
+    return inner == outer or inner.startswith(outer.rstrip("/") + "/")
+
+
 def _strip_host(uri: str, match: re.Match[str]) -> str:
     rest = uri[match.end() :]
     if not match.group(2):

@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
 
+_LOOKED_UP = 2
+"""Objects of a folder that are looked up one by one. A folder of many objects is a listing of many pages."""
+
+
 class NotFoundError(StorageError):
     """There is no object of that name."""
 
@@ -108,6 +112,23 @@ class Store(ABC):
     @abstractmethod
     def info(self, path: str) -> ObjectInfo | None:
         """Return what a listing says of one object, or None when there is no such object."""
+
+    def infos(self, paths: Iterable[str]) -> dict[str, ObjectInfo]:
+        """Return what a listing says of some objects, by path; those that do not exist are left out.
+
+        Of a folder in which more than a few are asked for this is one listing, so that it costs few requests.
+        """
+        folders: dict[str, list[str]] = {}
+        for path in paths:
+            folders.setdefault(path.rpartition("/")[0], []).append(path)
+        found: list[ObjectInfo | None] = []
+        for folder, asked in folders.items():
+            if len(asked) > _LOOKED_UP:
+                wanted = set(asked)
+                found += [info for info in self.list(folder) if info.path in wanted]
+            else:
+                found += [self.info(path) for path in asked]
+        return {info.path: info for info in found if info is not None}
 
     def exists(self, path: str) -> bool:
         """Tell whether there is such an object."""

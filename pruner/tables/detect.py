@@ -9,7 +9,7 @@ from itertools import combinations
 from typing import TYPE_CHECKING
 
 from pruner.errors import StorageError, TableError
-from pruner.storage.opening import normalize_uri, open_store
+from pruner.storage.opening import is_within, normalize_uri, open_store
 from pruner.tables.hudi import HudiSource
 from pruner.tables.hudi_properties import PROPERTIES_PATH
 from pruner.tables.parquet import ParquetSource
@@ -17,6 +17,7 @@ from pruner.tables.parquet import ParquetSource
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from pruner.tables.feed.place import FeedSettings
     from pruner.tables.source import TableSource
 
 FORMATS = ("hudi", "parquet")
@@ -28,6 +29,7 @@ def open_table_source(
     format: str | None = None,  # noqa: A002 - the name that readers of every library know
     *,
     immutable: bool = False,
+    feed: FeedSettings | None = None,
 ) -> TableSource:
     """Open a table by its roots.
 
@@ -36,6 +38,7 @@ def open_table_source(
         storage_options: options of the object store.
         format: `hudi` or `parquet`; detected unless given.
         immutable: no file ever changes in place, so that a look need not ask for each. Hudi's never do.
+        feed: a change feed that names whatever comes, goes or changes. Hudi's timeline does so by itself.
 
     Raises:
         TableError: no such path, not a table, or a format that is not supported.
@@ -46,7 +49,7 @@ def open_table_source(
     if format is not None and format not in FORMATS:
         raise TableError(f"unknown format {format!r}: use one of {', '.join(FORMATS)}")
     roots = [normalize_uri(uri) for uri in uris]
-    _check_apart(roots)
+    _check_apart(roots, feed)
     hudi = [root for root, found in zip(roots, _are_hudi(roots, storage_options), strict=True) if found]
     if hudi and len(roots) > 1:
         raise TableError(f"{hudi[0]} is a Hudi table, which has one root: open it without the others")
@@ -58,17 +61,21 @@ def open_table_source(
         _check_root(root, storage_options)
     if format == "hudi":
         raise TableError(f"{roots[0]} is not a Hudi table: there is no {PROPERTIES_PATH} in it")
-    source = ParquetSource(roots, storage_options, immutable=immutable)
+    source = ParquetSource(roots, storage_options, immutable=immutable, feed=feed)
     source.check()
     return source
 
 
-def _check_apart(roots: list[str]) -> None:
-    """Refuse roots that hold one another: every row of the inner one would count twice."""
+def _check_apart(roots: list[str], feed: FeedSettings | None) -> None:
+    """Refuse roots that hold one another, as every row of the inner one would count twice, or hold the feed."""
     for left, right in combinations(roots, 2):
         for outer, inner in ((left, right), (right, left)):
-            if inner == outer or inner.startswith(outer.rstrip("/") + "/"):
+            if is_within(inner, outer):
                 raise TableError(f"the roots overlap: {inner} lies in {outer}; give each file one root")
+    place = None if feed is None else normalize_uri(feed.uri)
+    for root in roots:
+        if place is not None and (is_within(place, root) or is_within(root, place)):
+            raise TableError(f"the change feed {place} and the table {root} overlap: keep them apart")
 
 
 def _are_hudi(
@@ -92,7 +99,8 @@ def _is_hudi(root: str, storage_options: Mapping[str, str] | None) -> bool:
 def _check_root(root: str, storage_options: Mapping[str, str] | None) -> None:
     if root.startswith("/"):
         if not os.path.lexists(root):
-            raise TableError(f"no such path: {root}")
+            glob = ": a table is a folder, so give the one that the glob looks into" if "*" in root else ""
+            raise TableError(f"no such path: {root}{glob}")
         if not os.path.isdir(root):  # noqa: PTH112
             raise TableError(f"{root} is not a folder: give the folder that holds the table's files")
     parents = _parents(root)

@@ -1,7 +1,7 @@
 """Hudi tables, copy-on-write and merge-on-read, of table versions 6, 8 and 9: listed by hudi-rs.
 
-What hudi-rs is known to misread, and tables whose schema it cannot convert, are listed here instead (rule R6), and
-every slice with a file of an instant that has not completed is marked as unsettled (rule R4), whatever hudi-rs says.
+What hudi-rs is known to misread, and tables whose schema it cannot convert, are listed here instead (rule R6). Every
+slice with a file of an instant that has not completed is marked as unsettled (rule R4), whatever hudi-rs says.
 """
 
 from __future__ import annotations
@@ -21,11 +21,13 @@ from pruner.tables.hudi_avro import arrow_schema, converted_by_hudi_rs
 from pruner.tables.hudi_columns import HudiColumns
 from pruner.tables.hudi_files import HudiSlice, attach_logs, mark_unsettled, misread_by_hudi_rs
 from pruner.tables.hudi_following import NotFollowedError, follow
+from pruner.tables.hudi_history import SchemaHistory, checked_by_writes
 from pruner.tables.hudi_metadata.indexes import HudiIndexes, StatCache, partitions_of
 from pruner.tables.hudi_metadata.listing import FILES, METADATA_PATH
 from pruner.tables.hudi_metadata.whole import lists_all_files
 from pruner.tables.hudi_partitions import hudi_partitions
 from pruner.tables.hudi_properties import read_properties
+from pruner.tables.hudi_refusals import refusal
 from pruner.tables.hudi_rs import hudi_rs
 from pruner.tables.hudi_saving import load, save
 from pruner.tables.hudi_schema import as_it_was, table_schema
@@ -37,8 +39,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     import hudi
+    import pyarrow as pa
 
     from pruner.schema import TableSchema
+    from pruner.storage.store import Store
     from pruner.tables.hudi_properties import HudiProperties
     from pruner.tables.source import SavedLook
 
@@ -95,11 +99,13 @@ class HudiSource:
         """Return what a table of another name, type or key has not: see `HudiProperties.identity`."""
         return f"hudi-{read_properties(self._store).identity()}"
 
-    def saved(self) -> SavedLook | None:
+    def saved(self, stored: str | None = None) -> SavedLook | None:
         """Return the slices of the last look and its timeline: see `TableSource`."""
         with self._lock:
             known = self._known
-        return None if known is None else save(known.timeline, known.columns)
+        if known is None or known.timeline.id() == stored:
+            return None
+        return save(known.timeline, known.columns)
 
     def resume(self, saved: SavedLook) -> None:
         """Take up slices and timeline of another process: see `TableSource`."""
@@ -127,6 +133,13 @@ class HudiSource:
         """Return nothing: no time is part of a version."""
         return {}
 
+    def confirm(self) -> None:
+        """Nothing to do: every look asks the timeline."""
+
+    def doubts(self) -> tuple[str, ...]:
+        """Return nothing: a Hudi table has no change feed."""
+        return ()
+
     def look_again(self, previous: Snapshot, believed: Mapping[bytes, str]) -> Snapshot:
         """Return `previous`: Hudi never writes under a file name twice, so there nothing can change."""
         return previous
@@ -141,8 +154,8 @@ class HudiSource:
     def snapshot_at(self, instant: str) -> Snapshot:
         """List the table as of an instant of the timeline: see `TableSource`.
 
-        The schema is today's; columns that came later, had another type then, were renamed or made anew since are
-        in conflict and never serve pruning.
+        The schema is today's; columns that came later or had another type then are in conflict and never serve
+        pruning, those that were renamed or made anew since do in the files of later writes.
         """
         if _INSTANT.fullmatch(instant) is None:
             raise TableError(
@@ -173,17 +186,17 @@ class HudiSource:
         )
 
     def _look(self, timeline: Timeline, as_of: str | None) -> _Look:
-        with _hudi_rs(self.root):
+        with _hudi_rs(self._store, timeline):
             table = hudi_rs().HudiTable(
                 self.root, {**self.storage_options, **_unchecked(timeline.properties)}
             )
             avro = table.get_schema_in_avro_str()
             converted = converted_by_hudi_rs(avro)
-            arrow = table.get_schema_with_meta_fields() if converted else arrow_schema(avro, self.root)
+            arrow = _arrow_schema(table, avro, self.root) if converted else arrow_schema(avro, self.root)
             then = _schema_as_of(table, as_of) if as_of else avro
-        schema = table_schema(
-            arrow, avro, newest_schema_file(self._store, timeline), timeline.properties, self.root
-        )
+        record = newest_schema_file(self._store, timeline)
+        history = None if record is None else SchemaHistory(record, self.root)
+        schema = table_schema(arrow, avro, history, timeline.properties, self.root)
         if then != avro:
             schema = as_it_was(schema, avro, then, self.root)
         columns = self._followed(timeline) if as_of is None else None
@@ -194,6 +207,9 @@ class HudiSource:
                 else list_slices(self._store, timeline, as_of)
             )
             columns = HudiColumns.of(self.root, self._checked(slices, timeline))
+        if history is not None and history.changes:
+            written: Any = columns.columns.column("base_instant").unique().drop_null().to_pylist()
+            schema = checked_by_writes(schema, history, self._store, timeline, written)
         id_ = timeline.id() if as_of is None else f"{timeline.id()}@{as_of}"
         return _Look(timeline, _snapshot(id_, columns, schema, timeline), columns)
 
@@ -222,7 +238,7 @@ class HudiSource:
     def _listed(self, table: hudi.HudiTable, timeline: Timeline, as_of: str | None) -> list[HudiSlice]:
         """The slices by hudi-rs; by their names where a task that ran twice left base files that it refuses."""
         try:
-            with _hudi_rs(self.root):
+            with _hudi_rs(self._store, timeline):
                 options = hudi_rs().HudiReadOptions()
                 found = table.get_file_slices(options.with_as_of_timestamp(as_of) if as_of else options)
                 return [_slice(entry) for entry in found]
@@ -252,15 +268,23 @@ def _unchecked(properties: HudiProperties) -> dict[str, str]:
 
 
 @contextmanager
-def _hudi_rs(root: str) -> Generator[None]:
+def _hudi_rs(store: Store, timeline: Timeline) -> Generator[None]:
     """Turn whatever hudi-rs raises into a TableError; its panics are no `Exception`s."""
     try:
         yield
     except (KeyboardInterrupt, SystemExit, GeneratorExit, MemoryError, TableError):
         raise
     except BaseException as error:
-        text = first_line(error)
-        raise TableError(f"cannot list the Hudi table {root} completely: {text}") from None
+        raise refusal(store, timeline, first_line(error)) from None
+
+
+def _arrow_schema(table: hudi.HudiTable, avro: str, root: str) -> pa.Schema:
+    """The table's schema by hudi-rs."""
+    try:
+        return table.get_schema_with_meta_fields()
+    except Exception:
+        arrow_schema(avro, root)  # names the column where it cannot read it, either
+        raise
 
 
 def _schema_as_of(table: hudi.HudiTable, instant: str) -> str | None:

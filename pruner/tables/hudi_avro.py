@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from typing import Any, TypeAlias, cast
 
 import pyarrow as pa
@@ -48,6 +49,7 @@ MOMENT_TYPES: dict[tuple[str, str], pa.DataType] = {
 }
 """Logical types of dates and timestamps, by Avro's type and the logical one."""
 
+_COMPOSED = frozenset(["record", "array", "map", "fixed", "error"])
 _PLAIN = {"null": pa.null(), **PRIMITIVE_TYPES}
 _LOGICAL = {
     **MOMENT_TYPES,
@@ -58,7 +60,26 @@ _LOGICAL = {
 
 def converted_by_hudi_rs(avro: str) -> bool:
     """Tell whether hudi-rs converts an Avro schema; otherwise it ends the call with a panic."""
-    return '"local-timestamp-' not in avro
+    return '"local-timestamp-' not in avro and not _refers_to_names(avro)
+
+
+@lru_cache(maxsize=64)
+def _refers_to_names(avro: str) -> bool:
+    """Tell whether a type stands somewhere by its name alone, as Avro writes one that was given before."""
+    try:
+        pending: list[Any] = [json.loads(avro)]
+    except ValueError:
+        return False  # hudi-rs says what is wrong with it
+    while pending:
+        node: Any = pending.pop()
+        if isinstance(node, str) and node not in _PLAIN and node not in _COMPOSED:
+            return True
+        if isinstance(node, list):
+            pending.extend(cast("list[Any]", node))
+        elif isinstance(node, dict):
+            parts = cast("dict[str, Any]", node)
+            pending.extend(parts[key] for key in ("type", "items", "values", "fields") if key in parts)
+    return False
 
 
 def arrow_schema(avro: str, where: str) -> pa.Schema:
@@ -122,12 +143,18 @@ def _fields(
     for entry in _entries(record):
         type_: AvroType = entry["type"]
         nullable = isinstance(type_, list) and "null" in type_
-        yield pa.field(str(entry["name"]), _type(type_, named, depth + 1), nullable=nullable)
+        try:
+            own = _type(type_, named, depth + 1)
+        except _UnreadTypeError as error:
+            if depth:
+                raise
+            raise _UnreadTypeError(f"column {entry['name']!r}: {error}") from None
+        yield pa.field(str(entry["name"]), own, nullable=nullable)
 
 
 def _type(schema: AvroType, named: Mapping[str, dict[str, Any]], depth: int) -> pa.DataType:
     if depth > _MAX_DEPTH:
-        raise _UnreadTypeError("it is nested too deep")
+        raise _UnreadTypeError("it is nested too deep, or in itself")
     if isinstance(schema, list):
         options = [cast("AvroType", option) for option in schema if option != "null"]
         if len(options) != 1:

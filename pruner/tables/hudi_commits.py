@@ -41,6 +41,7 @@ class Commit(msgspec.Struct, frozen=True, rename="camel"):
     partition_to_write_stats: dict[str, list[WriteStat]] | None = None
     partition_to_replace_file_ids: dict[str, list[str]] | None = None
     operation_type: str | None = None
+    extra_metadata: dict[str, Any] | None = None
 
 
 class CleanedPartition(msgspec.Struct, frozen=True, rename="camel"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pruner.errors import TableError
+from pruner.extras import installing
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -19,7 +20,5 @@ def hudi_rs() -> ModuleType:
     try:
         import hudi
     except ImportError as error:
-        raise TableError(
-            f"Hudi tables need the extra hudi ({error}): pip install 'lake-pruner[hudi]'"
-        ) from error
+        raise TableError(f"Hudi tables need the module hudi ({error}): {installing('hudi')}") from error
     return hudi

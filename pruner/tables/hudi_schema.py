@@ -1,69 +1,51 @@
-"""The fields of a Hudi table: its Avro schema, what fills in for absent columns, the history of names."""
+"""The fields of a Hudi table: its Avro schema, what fills in for absent columns, since when names are theirs."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, cast
 
 import pyarrow as pa
 
-from pruner.errors import TableError
 from pruner.schema import Field, TableSchema, flatten
 from pruner.tables.file_schemas import plain_schema
+from pruner.tables.hudi_history import MAX_DEPTH, Path, SchemaHistory, entries_of, parsed, record_of
 from pruner.tables.hudi_properties import HudiProperties
-
-Path = tuple[str, ...]
-
-_WIDENED = {("int", "long")}
-"""Changes of a type that keep every stored value and its order, by Hudi's names (old, new)."""
-
-_MAX_DEPTH = 64
-
-
-@dataclass(frozen=True, slots=True)
-class _Version:
-    """One version of the schema in its history: id and type by path."""
-
-    fields: dict[Path, tuple[int, str]]
-
-    def path_of(self, id_: int) -> Path | None:
-        """Return the path that the id had."""
-        return next((path for path, (own, _) in self.fields.items() if own == id_), None)
 
 
 def table_schema(
-    arrow: pa.Schema, avro: str, history: bytes | None, properties: HudiProperties, where: str
+    arrow: pa.Schema, avro: str, history: SchemaHistory | None, properties: HudiProperties, where: str
 ) -> TableSchema:
     """Return the fields of a Hudi table, its meta columns included.
 
     Args:
         arrow: the table's schema with meta fields.
         avro: the same in Avro, for the defaults.
-        history: the newest record of schema-on-read evolution, if there is one.
+        history: that of schema-on-read evolution, if there is one.
         properties: which columns are partition columns and whether files hold them.
         where: the table, for error messages.
 
     Raises:
         TableError: a part of the schema cannot be understood.
     """
-    defaulted = set(_defaulted(_parse(avro, where), ()))
-    changed = _changed(history, where) if history else {}
+    defaulted = set(_defaulted(parsed(avro, where), ()))
     partition = {name.lower() for name in properties.partition_fields}
     fields: list[Field] = []
     for path, entry in flatten(plain_schema(arrow)):
         is_partition = len(path) == 1 and path[0].lower() in partition
+        since = None if history is None else history.change_of(path)
         fields.append(
             Field(
                 path,
                 entry.type,
                 partition=is_partition,
                 in_file=not (is_partition and properties.drops_partition_columns),
-                absent_is_null=path not in defaulted,
-                conflict=next(
-                    (changed[path[:n]] for n in range(1, len(path) + 1) if path[:n] in changed), None
-                ),
+                # A file without it may have it under another name.
+                absent_is_null=path not in defaulted and since is None,
+                conflict=None if since is None or not is_partition else since.reason,
+                since=since,
             )
         )
     return TableSchema(tuple(_without_collisions(fields)))
@@ -88,7 +70,7 @@ def as_it_was(schema: TableSchema, now: str, then: str | None, where: str) -> Ta
         return TableSchema(
             tuple(replace(field, conflict=field.conflict or reason) for field in schema.fields)
         )
-    today, before = dict(_typed(_parse(now, where), ())), dict(_typed(_parse(then, where), ()))
+    today, before = dict(_typed(parsed(now, where), ())), dict(_typed(parsed(then, where), ()))
     fields = [
         replace(field, conflict=field.conflict or _since(today[field.path], before.get(field.path)))
         if field.path in today
@@ -106,11 +88,11 @@ def _since(now: str, then: str | None) -> str | None:
 
 def _typed(record: Mapping[str, Any], parent: Path) -> Iterator[tuple[Path, str]]:
     """Yield path and type of the fields of an Avro record, in a spelling that names of types do not change."""
-    if len(parent) > _MAX_DEPTH:
+    if len(parent) > MAX_DEPTH:
         return
-    for entry in _entries(record):
+    for entry in entries_of(record):
         path = (*parent, str(entry.get("name")))
-        inner = _record_of(entry.get("type"))
+        inner = record_of(entry.get("type"))
         yield (
             path,
             "record" if inner is not None else json.dumps(_nameless(entry.get("type")), sort_keys=True),
@@ -145,97 +127,18 @@ def _without_collisions(fields: list[Field]) -> Iterator[Field]:
             yield field
 
 
-def _parse(text: str | bytes, where: str) -> Mapping[str, Any]:
-    try:
-        parsed = json.loads(text)
-    except (ValueError, RecursionError):
-        parsed = None
-    if not isinstance(parsed, dict):
-        raise TableError(f"the schema of the Hudi table {where} is not understood: it is no JSON object")
-    return cast("Mapping[str, Any]", parsed)
-
-
 def _defaulted(record: Mapping[str, Any], parent: Path, *, within: bool = False) -> Iterator[Path]:
     """Yield the fields of an Avro record with a default: a file without them does not read as NULL.
 
     The default of a record gives all fields inside it a value (`within`).
     """
-    if len(parent) > _MAX_DEPTH:
+    if len(parent) > MAX_DEPTH:
         return
-    for entry in _entries(record):
+    for entry in entries_of(record):
         path = (*parent, str(entry.get("name")))
         filled = within or entry.get("default") is not None
         if filled:
             yield path
-        inner = _record_of(entry.get("type"))
+        inner = record_of(entry.get("type"))
         if inner is not None:
             yield from _defaulted(inner, path, within=filled)
-
-
-def _record_of(type_: object) -> Mapping[str, Any] | None:
-    """Return the record that an Avro type or a union with one is, or None."""
-    options = cast("list[object]", type_) if isinstance(type_, list) else [type_]
-    for option in options:
-        if isinstance(option, dict):
-            record = cast("Mapping[str, Any]", option)
-            if record.get("type") == "record":
-                return record
-    return None
-
-
-def _entries(record: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    entries = record.get("fields")
-    found = cast("list[object]", entries) if isinstance(entries, list) else []
-    return [cast("Mapping[str, Any]", entry) for entry in found if isinstance(entry, dict)]
-
-
-def _changed(history: bytes, where: str) -> dict[Path, str]:
-    """Return why a field cannot serve pruning, for each whose name, id and type did not stay (trap T2)."""
-    schemas = _parse(history, where).get("schemas")
-    records = cast("list[object]", schemas) if isinstance(schemas, list) else []
-    versions = [
-        _Version(dict(_versioned(cast("Mapping[str, Any]", record), ())))
-        for record in sorted(records, key=_version_id, reverse=True)
-        if isinstance(record, dict)
-    ]
-    found: dict[Path, str] = {}
-    for path, (id_, type_) in versions[0].fields.items() if versions else ():
-        for older in versions[1:]:
-            reason = _difference(path, id_, type_, older)
-            if reason is not None:
-                found.setdefault(path, reason)
-    return found
-
-
-def _version_id(record: object) -> int:
-    value = cast("Mapping[str, Any]", record).get("version_id") if isinstance(record, dict) else None
-    return value if isinstance(value, int) else -1
-
-
-def _difference(path: Path, id_: int, type_: str, older: _Version) -> str | None:
-    name = ".".join(path)
-    before = older.path_of(id_)
-    if before is not None and before != path:
-        return f"it was renamed from {'.'.join(before)!r}, the name that older files have"
-    if path not in older.fields:
-        return None
-    old_id, old_type = older.fields[path]
-    if old_id != id_:
-        return f"an earlier column {name!r} was dropped, and older files hold that one"
-    if old_type != type_ and (old_type, type_) not in _WIDENED:
-        return f"its type was changed from {old_type} to {type_}"
-    return None
-
-
-def _versioned(record: Mapping[str, Any], parent: Path) -> Iterator[tuple[Path, tuple[int, str]]]:
-    """Yield path, id and type of the fields of one version, in Hudi's own form of a schema."""
-    if len(parent) > _MAX_DEPTH:
-        return
-    for entry in _entries(record):
-        path = (*parent, str(entry.get("name")))
-        type_ = entry.get("type")
-        inner = _record_of(type_)
-        kind = "record" if inner is not None else json.dumps(type_, sort_keys=True).strip('"')
-        yield path, (int(entry.get("id", -1)), kind)
-        if inner is not None:
-            yield from _versioned(inner, path)

@@ -1,9 +1,10 @@
 """The slices of a Hudi table by the names of its files and its timeline, for tables that hudi-rs cannot list.
 
-The rules are those of Hudi's own file system view (`AbstractTableFileSystemView` and `HoodieFileGroup` of 1.2): a slice
-begins with the base file of a completed instant, or with log files alone; up to table version 6 a log file's name gives
-the slice that it belongs to, from version 8 on it belongs to the newest slice that was begun when it was completed;
-file groups that a completed instant replaced are gone. Whatever does not add up is an error, never a shorter listing.
+The rules are those of Hudi's own file system view (`AbstractTableFileSystemView` and `HoodieFileGroup` of 1.2). A
+slice begins with the base file of a completed instant, or with log files alone. Up to table version 6 a log file's
+name gives the slice that it belongs to. From version 8 on it belongs to the newest slice that was begun when it was
+completed. File groups that a completed instant replaced are gone. Whatever does not add up is an error, never a
+shorter listing.
 """
 
 from __future__ import annotations

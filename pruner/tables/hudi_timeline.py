@@ -1,8 +1,8 @@
 """The timeline of a Hudi table, from the names of its files.
 
-A table's state is the **set** of its completed instants and of the services that are planned or running,
-never the newest instant: of two overlapping commits the one that was requested first may complete last, which
-leaves the newest instant as it was (trap T13).
+A table's state is the **set** of its completed instants and of the services that are planned or running, never the
+newest instant. Of two overlapping commits the one that was requested first may complete last, which leaves the newest
+instant as it was (trap T13).
 """
 
 from __future__ import annotations
@@ -76,8 +76,12 @@ class Timeline:
 
     @cached_property
     def oldest(self) -> str:
-        """The oldest instant of the active timeline; what is older was completed and archived."""
-        return min((*self.completed, *self.pending), default="")
+        """The oldest instant of the active timeline; what is older was completed and archived.
+
+        Those of indexers do not count: Hudi leaves them where it archives the writes after them.
+        """
+        found = {**self.completed, **self.pending}
+        return min((instant for instant, action in found.items() if action != "indexing"), default="")
 
     def settled(self, instant: str) -> bool:
         """Tell whether a file of that instant belongs to a completed write (rule R4)."""

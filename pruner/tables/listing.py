@@ -105,7 +105,7 @@ class Lister(Protocol):
         ...
 
 
-def open_lister(root: str, storage_options: Mapping[str, str] | None = None) -> Lister:
+def open_lister(root: str, storage_options: Mapping[str, str] | None = None) -> LocalLister | StoreLister:
     """Return the lister for a root in the spelling of `pruner.storage.opening.normalize_uri`.
 
     Raises:
@@ -138,8 +138,35 @@ class LocalLister:
 
     def facts(self) -> list[Fact]:
         """List all files: see `Lister.facts`."""
+        return self._walked("")
+
+    def fact_at(self, path: str) -> Fact | None:
+        """Return the fact of one file; None where there is no file.
+
+        Raises:
+            TableError: it cannot be asked for.
+        """
+        try:
+            stat = os.stat(f"{self.root}/{path}")  # noqa: PTH116 - as fast as the listing
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except (OSError, ValueError) as error:
+            raise TableError(f"cannot list {self.root}: {error}") from None
+        if stat.st_mode & _KIND != modes.S_IFREG:
+            return None
+        return (path, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns, stat.st_ino)
+
+    def facts_below(self, prefix: str) -> list[Fact]:
+        """List the files below a folder, whose path ends with a slash; none where there is no folder.
+
+        Raises:
+            TableError: as `facts` does.
+        """
+        return self._walked(prefix) if os.path.isdir(f"{self.root}/{prefix}") else []  # noqa: PTH112
+
+    def _walked(self, prefix: str) -> list[Fact]:
         found: list[Fact] = []
-        pending = [""]
+        pending = [prefix]
         while pending:
             self._read_folder(pending.pop(), found, pending)
         return found
@@ -240,6 +267,23 @@ class StoreLister:
     def some_facts(self) -> Iterator[Fact]:
         """Yield the objects page by page: see `Lister.some_facts`."""
         return self._facts(self._store.some())
+
+    def fact_at(self, path: str) -> Fact | None:
+        """Return the fact of one object; None where there is none.
+
+        Raises:
+            StorageError: the store refuses.
+        """
+        found = self._store.info(path)
+        return None if found is None else next(self._facts([found]), None)
+
+    def facts_below(self, prefix: str) -> list[Fact]:
+        """List the objects below a folder, whose path ends with a slash.
+
+        Raises:
+            TableError, StorageError: as `facts` does.
+        """
+        return list(self._facts(self._store.list(prefix.rstrip("/"))))
 
     def _facts(self, objects: Iterable[ObjectInfo]) -> Iterator[Fact]:
         for path, size, mtime_ns, etag in objects:

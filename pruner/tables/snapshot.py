@@ -135,6 +135,11 @@ class Snapshot:
         return self.columns.column("partition").combine_chunks().to_numpy()
 
     @cached_property
+    def has_base(self) -> NDArray[np.bool_]:
+        """True for each slice that has a base file."""
+        return self.columns.column("base_file").is_valid().to_numpy(zero_copy_only=False)
+
+    @cached_property
     def has_logs(self) -> NDArray[np.bool_]:
         """True for each slice that has log files."""
         return self.columns.column("log_files").is_valid().to_numpy(zero_copy_only=False)
@@ -148,8 +153,7 @@ class Snapshot:
     def coverable(self) -> NDArray[np.bool_]:
         """True for each slice that indexes may cover: settled, with a base file or log files (rule R5)."""
         unsettled = self.columns.column("unsettled").to_numpy(zero_copy_only=False)
-        has_base = self.columns.column("base_file").is_valid().to_numpy(zero_copy_only=False)
-        return (has_base | self.has_logs) & ~unsettled
+        return (self.has_base | self.has_logs) & ~unsettled
 
     @cached_property
     def uncoverable(self) -> NDArray[np.bool_] | None:

@@ -54,8 +54,15 @@ class TableSource(Protocol):
         """
         ...
 
-    def saved(self) -> SavedLook | None:
-        """Return the last look in a form from which `resume` can start; None where there was none."""
+    def saved(self, stored: str | None = None) -> SavedLook | None:
+        """Return the last look in a form from which `resume` can start.
+
+        Args:
+            stored: id of the look that is stored already.
+
+        Returns:
+            None where there was no look, or it is the stored one.
+        """
         ...
 
     def resume(self, saved: SavedLook) -> None:
@@ -76,6 +83,14 @@ class TableSource(Protocol):
             TableError: the table is gone or cannot be listed completely.
             StorageError: the store refuses to be read.
         """
+        ...
+
+    def confirm(self) -> None:
+        """Let the next look ask for everything, even where a change feed would say what to ask for."""
+        ...
+
+    def doubts(self) -> tuple[str, ...]:
+        """Say why the last look did not go by the table's change feed, where something is wrong with it."""
         ...
 
     def believed(self) -> Mapping[bytes, str]:

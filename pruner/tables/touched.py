@@ -22,6 +22,11 @@ from pruner.tables.snapshot import SLICE_KEY_BYTES
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from pruner.tables.snapshot import Snapshot
+
 WHOLE_BYTES = 64 * 1024
 """Of a file up to this size the fingerprint is of all bytes, of a larger one this much of its end."""
 
@@ -82,14 +87,19 @@ class TouchedFiles:
         if not self.believed.keys() <= keys:
             self.believed = {key: version for key, version in self.believed.items() if key in keys}
 
-    def remember(self, files: Iterable[Seen]) -> pa.Table:
-        """Take the fingerprints of files that have none; return what is remembered of these files."""
-        seen = list(files)
-        rows = self._rows("slice_key", [file.key for file in seen])
-        kept = self._prints.take(pa.array([row for row in rows if row is not None], pa.int64()))
+    def lacking(self, snapshot: Snapshot) -> NDArray[np.bool_]:
+        """Tell which files of a snapshot have no fingerprint yet, of those that are settled (R4)."""
+        known = compute.is_in(snapshot.keys, value_set=self._column("slice_key"))
+        return snapshot.coverable & ~known.to_numpy(zero_copy_only=False)
+
+    def remember(self, snapshot: Snapshot, lacking: Iterable[Seen]) -> pa.Table:
+        """Take the fingerprints of files that lack one; return what is remembered of the files of a snapshot."""
+        keys = snapshot.keys.filter(pa.array(snapshot.coverable))
+        rows = compute.index_in(keys, value_set=self._column("slice_key"))
+        kept = self._prints.take(rows.drop_null())
         new: dict[str, list[Any]] = {name: [] for name in PRINTS.names}
-        for file, row in zip(seen, rows, strict=True):
-            print_ = file.fingerprint() if row is None else None
+        for file in lacking:
+            print_ = file.fingerprint()
             if print_ is not None:
                 for name, value in zip(
                     PRINTS.names, (file.key, file.still, file.version, print_), strict=True
@@ -100,7 +110,10 @@ class TouchedFiles:
 
     def _rows(self, column: str, keys: list[bytes]) -> list[int | None]:
         wanted = pa.array(keys, pa.binary(SLICE_KEY_BYTES))
-        return compute.index_in(wanted, value_set=self._prints.column(column).combine_chunks()).to_pylist()
+        return compute.index_in(wanted, value_set=self._column(column)).to_pylist()
+
+    def _column(self, name: str) -> pa.Array[Any]:
+        return self._prints.column(name).combine_chunks()
 
     def _value(self, column: str, row: int) -> Any:
         return self._prints.column(column)[row].as_py()

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import os
-import signal
-from collections.abc import Callable
 from contextlib import suppress
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 import pruner
 from pruner.pipeline import batches, slices
-from tests.crash.writers import STEPS
+from tests.crash.dying import Fate
 
 
 def write_files(root: Path, numbers: range) -> None:
@@ -34,29 +31,11 @@ def small_batches() -> None:
 
 
 def refresh_and_die(place: str, step: int, tell: Connection) -> None:
-    """Refresh, but die by SIGKILL at the given call of `STEPS`; a write there is done by half."""
+    """Refresh, but die by SIGKILL before the change of the disk with the number `step`."""
     small_batches()
-    calls = 0
-
-    def dying(name: str, real: Callable[..., Any]) -> Callable[..., Any]:
-        def call(*args: Any, **options: Any) -> Any:
-            nonlocal calls
-            if calls == step:
-                if name == "write":
-                    real(args[0], bytes(args[1])[: len(args[1]) // 2])
-                os.kill(os.getpid(), signal.SIGKILL)
-            calls += 1
-            return real(*args, **options)
-
-        return call
-
     table = pruner.open_table(place)
-    real_calls = {name: getattr(os, name) for name in STEPS}
-    for name, real in real_calls.items():
-        setattr(os, name, dying(name, real))
-    table.refresh()
-    for name, real in real_calls.items():
-        setattr(os, name, real)
+    with Fate(step).meeting():
+        table.refresh()
     tell.send("done")
 
 

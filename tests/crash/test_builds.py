@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
 from multiprocessing.context import ForkServerContext
 from pathlib import Path
 
@@ -12,19 +11,10 @@ import pruner
 from pruner.metadata import MetadataTable, receipts
 from pruner.storage.opening import open_store
 from tests.crash.builders import keep_refreshing, refresh_and_die, write_files
-from tests.support.profiles import examples
 
 pytestmark = pytest.mark.processes
 
 COUNT = 6
-
-
-@pytest.fixture(scope="module")
-def processes() -> ForkServerContext:
-    """Processes that start in milliseconds, because the server that forks them has everything imported."""
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["tests.crash.builders", "pandas"])
-    return context
 
 
 def metadata_of(table: pruner.Table) -> MetadataTable:
@@ -53,12 +43,10 @@ USING: dict[str, dict[str, str]] = {
 }
 
 
+@pytest.mark.usefixtures("unsynced")
 @pytest.mark.parametrize("using", USING)
-def test_killed_between_any_two_system_calls(
-    processes: ForkServerContext, tmp_path: Path, using: str
-) -> None:
+def test_killed_before_every_change(processes: ForkServerContext, tmp_path: Path, using: str) -> None:
     """What had been finished is committed by the next refresh, which reads the other slices only."""
-    stride = max(1, 360 // examples(40))  # every call in a soak
     step = taken_up = 0
     while True:
         root = tmp_path / f"{step}"
@@ -90,9 +78,9 @@ def test_killed_between_any_two_system_calls(
         if process.exitcode == 0:
             break
         assert process.exitcode == -9
-        step += stride
-    print(f"killed at {step // stride} of {step} system calls")
-    assert step > 40
+        step += 1
+    print(f"killed before each of {step} changes")
+    assert step >= 40
     assert taken_up == COUNT
 
 

@@ -3,69 +3,32 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Callable
 
 import pytest
 
 import pruner
 from pruner.errors import PrunerError
-from pruner.metadata import MetadataTable, receipts
 from pruner.pipeline import batches, slices
 from pruner.storage.opening import open_store
-from tests.crash.builders import write_files
+from tests.crash.commands import (
+    COMMANDS,
+    COUNT,
+    Made,
+    assert_not_empty,
+    assert_right_after,
+    assert_sound,
+    make,
+)
 from tests.crash.failing_store import FailingStore, How, Killed
 from tests.support.profiles import examples
 
 pytestmark = pytest.mark.load
 
-COUNT = 6
-
-COMMANDS: Mapping[str, Callable[[pruner.Table], object]] = {
-    "create": lambda table: table.create_index("new", on=["x", "s"], using="bitmap", if_not_exists=True),
-    "refresh": lambda table: table.refresh(),
-    "compact": lambda table: table.compact(),
-    "vacuum": lambda table: table.vacuum(grace_seconds=0),
-    "drop": lambda table: table.drop_index("old", if_exists=True),
-}
-
-
-@dataclass(frozen=True)
-class Made:
-    """A table, and the objects of a metadata table that holds something for every command to do."""
-
-    root: Path
-    objects: Mapping[str, bytes]
-
-    def place(self) -> str:
-        """A copy of the metadata table."""
-        place = f"memory://{uuid.uuid4()}/t.pruner"
-        store = open_store(place)
-        for path, data in self.objects.items():
-            store.put_new(path, data)
-        return place
-
-    def open(self, place: str) -> pruner.Table:
-        """The table as a new process opens it."""
-        return pruner.open_table(self.root, index_uri=place)
-
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
-    """Two batches of an index, segments that nothing refers to, and files that are not indexed yet."""
-    root = tmp_path_factory.mktemp("lake") / "t"
-    place = f"memory://{uuid.uuid4()}/t.pruner"
-    write_files(root, range(2))
-    table = pruner.open_table(root, index_uri=place)
-    table.create_index("old", on=["x", "s"])
-    table.create_index("gone", on="x", using="bloom_filter")
-    write_files(root, range(2, 4))
-    table.refresh()
-    table.drop_index("gone")
-    write_files(root, range(4, COUNT))
-    store = open_store(place)
-    return Made(root, {info.path: store.get(info.path, 1 << 30) for info in store.list()})
+    return make(tmp_path_factory.mktemp("lake") / "t", f"memory://{uuid.uuid4()}/t.pruner")
 
 
 @pytest.fixture(autouse=True)
@@ -75,43 +38,6 @@ def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(batches, "BATCH_SLICES", COUNT // 2)
 
 
-def assert_sound(table: pruner.Table) -> None:
-    """Whatever is covered, the file that holds a value is kept, and what is stored is whole."""
-    for number in range(COUNT):
-        assert f"{number:04}.parquet" in [Path(uri).name for uri in table.plan(f"x = {2 * number}").files]
-    assert table.verify() == []
-
-
-def assert_not_empty(table: pruner.Table, name: str) -> None:
-    """An index that is defined has records, or records that the next refresh takes up."""
-    metadata = MetadataTable(open_store(table.index_uri))
-    definition = metadata.state().definition(name)
-    waiting = [entry for receipt in receipts.receipts(metadata.store) for entry in receipt.records]
-    found = {entry.definition for entry in (*metadata.state().segments, *waiting)}
-    assert definition is None or definition.uuid in found
-
-
-def assert_right_after(command: str, table: pruner.Table) -> None:
-    """The command and a refresh leave what they leave when nothing fails, and a vacuum frees the rest."""
-    COMMANDS[command](table)
-    result = table.refresh()
-    assert result.failures == ()
-    names = {"create": {"old", "new"}, "drop": set[str]()}.get(command, {"old"})
-    assert {index.name for index in table.indexes()} == names
-    assert all((index.covered, index.uncovered) == (COUNT, {}) for index in table.status().indexes)
-    if names:
-        assert [table.plan(f"x = {2 * number}").kept for number in range(COUNT)] == [1] * COUNT
-        assert table.plan("x = -1").kept == 0
-    table.vacuum(grace_seconds=0)
-    store = open_store(table.index_uri)
-    metadata = MetadataTable(store)
-    assert metadata.unreferenced() == []
-    assert receipts.receipts(store) == []
-    known = {entry.path for entry in metadata.state().stored()}
-    assert {info.path for info in store.list() if not info.path.startswith("log/")} == known
-    assert table.verify() == []
-
-
 @pytest.mark.parametrize("how", How, ids=lambda how: how.name.lower())
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_failure_at_every_storage_call(command: str, how: How, made: Made) -> None:
@@ -119,7 +45,7 @@ def test_a_failure_at_every_storage_call(command: str, how: How, made: Made) -> 
     stride = 1 if how is How.KILLED else max(1, 160 // examples(40))
     at = 0
     while True:
-        place = made.place()
+        place = made.put(f"memory://{uuid.uuid4()}/t.pruner")
         table = made.open(place)
         store = FailingStore(open_store(place), at, how)
         table._metadata.store = store

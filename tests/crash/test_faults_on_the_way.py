@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import io
 import random
+import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from datetime import timedelta
 
 import pyarrow as pa
@@ -16,6 +18,7 @@ from pruner.errors import PrunerError
 from pruner.metadata import MetadataTable, receipts
 from pruner.storage import objects
 from pruner.storage.opening import open_store
+from tests.support.object_store import ON_MINIO, SETTLED_SECONDS, store_server
 from tests.support.profiles import examples, seed
 from tests.support.store_proxy import Fault, Request, StoreProxy, proxied
 from tests.unit.metadata.s3_server import serve
@@ -40,22 +43,33 @@ COMMANDS: Mapping[str, Callable[[pruner.Table], object]] = {
 class Lake:
     """A table in a store behind a proxy."""
 
-    def __init__(self, options: dict[str, str], objects_: dict[str, bytes], proxy: StoreProxy) -> None:
+    def __init__(self, options: dict[str, str], proxy: StoreProxy) -> None:
         self.options = options
         self.proxy = proxy
-        self._objects = objects_
         self.files = 0
 
     def add_file(self) -> None:
         """Write one more file, whose only value is its number."""
         sink = io.BytesIO()
         pq.write_table(pa.table({"x": [self.files]}), sink)
-        self._objects[f"lake/t/{self.files:03}.parquet"] = sink.getvalue()
+        open_store(TABLE, self.options).put_new(f"{self.files:03}.parquet", sink.getvalue())
         self.files += 1
+        if ON_MINIO and self.files >= FILES:  # the other server gives every object an old date
+            time.sleep(SETTLED_SECONDS)
 
     def open(self) -> pruner.Table:
         """The table as a new process opens it."""
         return pruner.open_table(TABLE, storage_options=self.options)
+
+
+@contextmanager
+def _serving() -> Iterator[dict[str, str]]:
+    if ON_MINIO:
+        with store_server("bucket") as options:
+            yield options
+    else:
+        with serve(page=1000) as (options, _):
+            yield options
 
 
 @pytest.fixture
@@ -63,8 +77,8 @@ def lake(monkeypatch: pytest.MonkeyPatch) -> Iterator[Lake]:
     quick = {"init_backoff": timedelta(milliseconds=1), "max_backoff": timedelta(milliseconds=5), "base": 2}
     monkeypatch.setitem(objects._RETRY, "max_retries", 2)
     monkeypatch.setitem(objects._RETRY, "backoff", quick)
-    with serve(page=1000) as (options, server), proxied(options) as (options, proxy):
-        found = Lake(options, server.objects, proxy)
+    with _serving() as options, proxied(options) as (options, proxy):
+        found = Lake(options, proxy)
         for _ in range(FILES):
             found.add_file()
         found.open().create_index("old", on="x")

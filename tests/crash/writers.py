@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import os
-import signal
 from collections.abc import Callable
 from multiprocessing.connection import Connection
 from typing import Any
 
 from pruner.metadata import MetadataTable
 from pruner.storage.opening import open_store
+from tests.crash.dying import Fate
 from tests.unit.metadata.samples import AMOUNT, IDENTITY, an_index, batch_records, statistics
-
-STEPS = ("write", "fsync", "link", "unlink", "mkdir", "open")
-"""The calls of `os` between which a local commit can be cut off."""
 
 
 def add_pair(table: MetadataTable, name: str) -> int:
@@ -45,33 +41,13 @@ def keep_adding(place: str, writer: int, acknowledge: Connection, limit: int) ->
 
 
 def die_at(place: str, step: int, acknowledge: Connection) -> None:
-    """Make, change and clean a metadata table, but die by SIGKILL at the given call of `STEPS`.
-
-    The call itself does not happen, except that a write is done by half.
-    """
-    calls = 0
-
-    def dying(name: str, real: Callable[..., Any]) -> Callable[..., Any]:
-        def call(*args: Any, **options: Any) -> Any:
-            nonlocal calls
-            if calls == step:
-                if name == "write":
-                    real(args[0], bytes(args[1])[: len(args[1]) // 2])
-                os.kill(os.getpid(), signal.SIGKILL)
-            calls += 1
-            return real(*args, **options)
-
-        return call
-
-    real_calls = {name: getattr(os, name) for name in STEPS}
+    """Make, change and clean a metadata table, but die by SIGKILL before the change of the disk with this number."""
+    fate = Fate(step)
     table = MetadataTable.open(open_store(place))
 
     def survive(action: Callable[[], object], what: str) -> None:
-        for name, real in real_calls.items():
-            setattr(os, name, dying(name, real))
-        action()
-        for name, real in real_calls.items():
-            setattr(os, name, real)
+        with fate.meeting():
+            action()
         acknowledge.send(what)
 
     survive(lambda: add_pair(table, "1"), "1")

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import pruner
-from tests.engines.test_spark_scans import write_numbers
+from tests.engines.spark_tables import write_numbers
 from tools.java import spark_java
 
 pytestmark = pytest.mark.spark

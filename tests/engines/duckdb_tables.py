@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import duckdb
@@ -52,10 +54,22 @@ def flights_query(number: int) -> str:
 
 def write_flights(root: Path) -> Path:
     """Twelve files of fifty rows in three hive-style partitions, one file after the other."""
-    return write_tree(
-        root,
-        {f"region={REGIONS[n % 3]}/part-{n:02d}.parquet": flights_query(n) for n in range(FLIGHTS_FILES)},
-    )
+    for name, content in _flights().items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+    return root
+
+
+@cache
+def _flights() -> Mapping[str, bytes]:
+    """The files of flights by their paths, made once in a process: hundreds of tests begin with them."""
+    queries = {
+        f"region={REGIONS[n % 3]}/part-{n:02d}.parquet": flights_query(n) for n in range(FLIGHTS_FILES)
+    }
+    with TemporaryDirectory() as folder:
+        root = write_tree(Path(folder) / "flights", queries)
+        return {name: (root / name).read_bytes() for name in queries}
 
 
 def write_airports(root: Path) -> Path:

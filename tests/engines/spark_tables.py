@@ -9,6 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
+
 import pruner
 import pruner_spark
 from tests.support.spark import UNPRUNED
@@ -40,6 +43,28 @@ class Lake:
         for name in TABLES:
             reader = self.spark.read.format(self.format).options(**UNPRUNED)
             reader.load(str(self.root / name)).createOrReplaceTempView(name)
+
+
+def write_numbers(root: Path, files: int = 8) -> Path:
+    """File n holds id 10n to 10n+9, a text, and in its path n % 2."""
+    for number in range(files):
+        folder = root / f"half={number % 2}"
+        folder.mkdir(parents=True, exist_ok=True)
+        ids = range(10 * number, 10 * number + 10)
+        content = {"id": pa.array(ids, pa.int32()), "file_name": pa.array([f"f{i}" for i in ids])}
+        pq.write_table(pa.table(content), folder / f"{number:05}.parquet")
+    return root
+
+
+def indexed_numbers(root: Path) -> Path:
+    """The table of `write_numbers` with an index on all its columns."""
+    pruner.open_table(write_numbers(root)).create_index("stats", on="*")
+    return root
+
+
+def ids_of(frame: DataFrame, where: str) -> list[int]:
+    """The ids of the rows that a condition chooses."""
+    return sorted(row[0] for row in frame.where(where).select("id").collect())
 
 
 def index_all(root: Path) -> None:

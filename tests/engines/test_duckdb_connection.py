@@ -307,3 +307,27 @@ def test_pruning_can_be_switched_off(con: pruner_duckdb.Connection, monkeypatch:
 def test_tables_without_names_are_refused_in_one_sentence(tables: Any) -> None:
     with pytest.raises(TableError, match="tables are given by name, as in {'flights': 'lake/flights'}"):
         pruner_duckdb.connect(tables)
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT id FROM flights WHERE 5 + 5 = 11",
+        "SELECT count(*) FROM flights WHERE TRUE < FALSE",
+        "SELECT id FROM flights WHERE id = NULL",
+        "SELECT id FROM flights LIMIT 0",
+        "SELECT id FROM flights WHERE id < 60 AND id > 70",
+        "SELECT a.id FROM flights a LEFT JOIN (SELECT id FROM flights WHERE false) b USING (id) WHERE a.id < 60",
+        "SELECT count(*) FROM flights",
+        "SELECT id FROM flights WHERE id < 60 AND 5 + 5 = 10",
+    ],
+)
+def test_a_scan_that_duckdb_leaves_out_is_told(con: pruner_duckdb.Connection, sql: str) -> None:
+    """What `last_plans` says is what DuckDB's own plan of the statement shows."""
+    for _ in range(2):
+        con.last_plans.clear()
+        shown = con.execute(f"EXPLAIN {sql}").fetchall()[0][1].upper().replace("_", " ")
+        left_out = [scan.reason for scan in con.last_plans if scan.reason is not None]
+        assert all("leaves the scan out" in reason for reason in left_out)
+        assert bool(left_out) == ("EMPTY RESULT" in shown)
+        assert (len(left_out) < len(con.last_plans)) == ("PARQUET" in shown)

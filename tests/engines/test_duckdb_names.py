@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import pruner_duckdb
-from tests.engines.duckdb_tables import indexed
+from tests.engines.duckdb_tables import Compared, indexed, oracle, write_tree
 from tests.support.losses import write_files
 
 OURS = ["values", "sql", "con", "copy", "self", "duckdb", "parameters", "method", "named", "ask"]
@@ -70,3 +70,101 @@ def test_a_statement_of_the_parser_with_a_mistake_fails_as_its_text_does(
         con.execute(statement)
     with pytest.raises(duckdb.BinderException):
         con.sql(statement)
+
+
+_VISITS = 4
+
+
+@pytest.fixture(scope="module")
+def visits(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Compared]:
+    """Files whose columns bear names of functions of the session; `duckdb` is the user of every session."""
+    root = write_tree(
+        tmp_path_factory.mktemp("visits") / "visits",
+        {
+            f"{number}.parquet": f"""
+                SELECT {number} AS id, ['duckdb', 'eve', 'main', 'zoe'][{number + 1}] AS "user",
+                       DATE '2024-01-01' + {number} AS "current_date"
+                FROM range(3)"""
+            for number in range(_VISITS)
+        },
+    )
+    with pruner_duckdb.connect({"visits": indexed(root)}) as pruned:
+        compared = Compared(pruned, oracle({"visits": root}))
+        compared.both("SET TimeZone = 'UTC'")
+        compared.both("CREATE TABLE kinds AS SELECT range AS k FROM range(-1, 3)")
+        compared.both("CREATE VIEW seen AS SELECT * FROM visits")
+        compared.both("CREATE VIEW seen_by_eve AS SELECT id FROM visits WHERE user = 'eve'")
+        yield compared
+
+
+@pytest.mark.parametrize(
+    ("condition", "kept"),
+    [
+        ("user = 'eve'", 1),
+        ("USER IN ('eve', 'zoe') AND upper(user) <> 'ZOE'", 2),
+        ("\"user\" LIKE 'ev%'", 1),
+        ("current_date < '2024-01-03'", 2),
+        ("current_date::TIMESTAMP >= '2024-01-04' AND user > 'a'", 1),
+        # Calls stay what they are, and so do names that no column bears.
+        ("user() = 'eve'", _VISITS),
+        ("user = current_schema", _VISITS),
+        ("user = current_schema AND id = 2", 1),
+    ],
+)
+def test_a_column_with_the_name_of_a_function(visits: Compared, condition: str, kept: int) -> None:
+    for _ in range(2):
+        assert visits.kept(f"SELECT id FROM visits WHERE {condition}") == (kept,)
+        assert visits.reasons() == [None]
+
+
+@pytest.mark.parametrize(
+    ("sql", "kept"),
+    [
+        ("SELECT v.id FROM visits v JOIN kinds k ON v.id = k.k WHERE user = 'eve'", (1,)),
+        (
+            "SELECT count(*) FROM visits v LEFT JOIN kinds k ON v.id = k.k AND user = 'x' WHERE user < 'e'",
+            (1,),
+        ),
+        (
+            "SELECT v.id FROM kinds, visits v, kinds k2 WHERE kinds.k = v.id AND k2.k = 1 AND user = 'zoe'",
+            (1,),
+        ),
+        ("SELECT id FROM visits SEMI JOIN kinds ON id = k WHERE user = 'eve'", (1,)),
+        ("SELECT k FROM kinds WHERE k IN (SELECT id FROM visits WHERE user = 'eve')", (1,)),
+        ("WITH w AS (SELECT id FROM visits WHERE user = 'eve') SELECT * FROM w WHERE id >= 0", (1,)),
+        ("SELECT id FROM (SELECT * FROM visits) WHERE current_date < '2024-01-02'", (1,)),
+        ("SELECT id FROM visits WHERE user = 'eve' UNION ALL SELECT k FROM kinds ORDER BY 1", (1,)),
+        ("SELECT id FROM seen WHERE user = 'eve'", (1,)),
+        ("SELECT id FROM seen_by_eve", (1,)),
+    ],
+)
+def test_such_a_column_in_joins_subqueries_and_views(
+    visits: Compared, sql: str, kept: tuple[int, ...]
+) -> None:
+    for _ in range(2):
+        assert visits.kept(sql) == kept
+        assert visits.reasons() == [None] * len(kept)
+
+
+@pytest.mark.parametrize(
+    ("sql", "kept"),
+    [
+        # The name is no column of the tables that the condition sees.
+        ("SELECT k FROM kinds SEMI JOIN visits ON id = k WHERE user > 'eve'", (_VISITS,)),
+        (
+            "SELECT count(*) FROM kinds a JOIN kinds b ON a.k = b.k AND user = 'x' JOIN visits ON id = a.k",
+            (_VISITS,),
+        ),
+        ("SELECT v.id FROM visits v WHERE v.id IN (SELECT k FROM kinds WHERE user = 'duckdb')", (_VISITS,)),
+        ("SELECT user FROM (SELECT id FROM visits WHERE id = 1)", (1,)),
+        ("SELECT id FROM visits UNION SELECT k FROM kinds ORDER BY id LIMIT length(user)", (_VISITS,)),
+        ("SELECT user FROM visits v(id, u, c) WHERE u > user", (_VISITS,)),
+        ("SELECT id FROM visits WHERE user = (SELECT user)", (_VISITS,)),
+        ("SELECT v.id FROM visits v JOIN (VALUES (user)) w(u) ON v.user = w.u", (_VISITS,)),
+        ("SELECT v.id FROM visits v WHERE v.user = 'eve'", (1,)),
+        ("SELECT id FROM visits ORDER BY user, id LIMIT length(user)", (_VISITS,)),
+        ("SELECT max(id) AS user FROM visits WHERE user = 'zoe' GROUP BY user", (1,)),
+    ],
+)
+def test_where_such_a_name_is_the_function(visits: Compared, sql: str, kept: tuple[int, ...]) -> None:
+    assert visits.kept(sql) == kept

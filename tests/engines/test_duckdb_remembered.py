@@ -20,7 +20,7 @@ import pruner_duckdb
 from pruner_duckdb import remembered
 from pruner_duckdb.remembered import parameters_key
 from tests.engines.duckdb_tables import Rows, flights_query, indexed, write_flights, write_tree
-from tests.support.profiles import examples
+from tests.support.profiles import NAME, examples
 
 if TYPE_CHECKING:
     from pruner.planning.plan import Plan
@@ -172,9 +172,10 @@ def test_whatever_changed_between_two_equal_statements(
 @pytest.mark.parametrize("adapter", [False, True])
 def test_each_change_in_turn(written: Path, tmp_path: Path, adapter: bool) -> None:
     session = Session(written, tmp_path, adapter=adapter)
+    every = (2 if adapter else 1) * (2 if NAME == "quick" else 1)
     for change in ["", *CHANGES]:
         session.change(change)
-        for sql, values in STATEMENTS[:: 2 if adapter else 1]:
+        for sql, values in STATEMENTS[::every]:
             ours, plain = session.rows(sql, values, lazily=False)
             assert ours == plain, (sql, change)
 
@@ -278,8 +279,25 @@ def test_so_many_rewritings_are_remembered(session: Session, monkeypatch: pytest
     monkeypatch.setattr(remembered, "REMEMBERED_REWRITINGS", 3)
     for number in (0, 1, 2, 3, 1, 4):
         session.con.execute(f"SELECT {number} FROM flights WHERE id < 0").fetchall()
+    assert _remembered(session) == ["3", "1", "4"]
+
+
+def test_rewritings_with_so_many_files_are_remembered(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(remembered, "MOST_FILES", 25)
+    for number in (0, 1, 2, 1):
+        session.con.execute(f"SELECT {number} FROM flights").fetchall()
+    # Of twelve files each.
+    assert _remembered(session) == ["2", "1"]
+    session.con.execute("SELECT 3 FROM flights a JOIN flights b USING (id)").fetchall()
+    assert _remembered(session) == ["3"]
+
+
+def _remembered(session: Session) -> list[str]:
+    """The numbers that the remembered statements select, the newest last."""
     kept = session.con._runner.rewriter._remembered._entries  # pyright: ignore[reportPrivateUsage]
-    assert [str(key)[9] for key in kept] == ["3", "1", "4"]
+    return [str(key)[9] for key in kept]
 
 
 @pytest.mark.parametrize(

@@ -170,11 +170,18 @@ def test_a_column_both_in_the_path_and_in_the_file(tmp_path: Path) -> None:
         assert answer(pruned, f"SELECT n, k::VARCHAR FROM t WHERE k::VARCHAR = '{key}'") == expected
 
 
+@pytest.fixture(scope="module")
+def many_files(tmp_path_factory: pytest.TempPathFactory) -> Compared:
+    """Ninety files in five partitions, pruned and by the oracle."""
+    files = {f"k=v{n % 5}/f{n}.parquet": f"SELECT {n} AS n" for n in range(90)}
+    root = write_tree(tmp_path_factory.mktemp("many") / "many", files)
+    return Compared(pruner_duckdb.connect({"t": indexed(root)}), oracle({"t": root}))
+
+
 @pytest.mark.parametrize("columns", ["n, k", "count(*), max(k)", "*", "t.k", "sum(n)"])
-def test_partition_values_of_many_files(tmp_path: Path, columns: str) -> None:
+def test_partition_values_of_many_files(many_files: Compared, columns: str) -> None:
     """Above a number of files the values are read beside the scan instead of from a constant list."""
-    root = write_tree(tmp_path / "many", {f"k=v{n % 5}/f{n}.parquet": f"SELECT {n} AS n" for n in range(90)})
-    compared = Compared(pruner_duckdb.connect({"t": indexed(root)}), oracle({"t": root}))
+    compared = many_files
     assert compared.kept(f"SELECT {columns} FROM t WHERE n >= 5") == (85,)
     assert compared.kept(f"SELECT {columns} FROM t WHERE n < 70") == (70,)
     assert compared.kept(f"SELECT {columns} FROM t WHERE n < 80 AND k <> 'v3'") == (64,)

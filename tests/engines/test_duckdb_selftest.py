@@ -167,6 +167,7 @@ def imported(*arguments: str) -> str:
     return subprocess.run(run, check=True, capture_output=True, text=True).stdout.strip()
 
 
+@pytest.mark.processes
 def test_an_unknown_version_is_asked_when_the_package_is_imported() -> None:
     assert imported(UNKNOWN) == "[]"
     assert imported(duckdb.__version__, "doctored") == "[]"

@@ -10,7 +10,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import duckdb
 import numpy as np
 import polars as pl
 import pyarrow as pa
@@ -36,7 +35,7 @@ def by_pyarrow(table: pa.Table, path: Path) -> None:
 
 
 def by_duckdb(table: pa.Table, path: Path) -> None:
-    with duckdb.connect() as connection:
+    with plain_duckdb.session() as connection:
         connection.from_arrow(table.drop_columns(["half"])).write_parquet(str(path))
 
 
@@ -141,10 +140,11 @@ def test_files_that_may_hold_a_row_are_read_and_no_others(
             assert {path for (path,) in matching} <= {file.removeprefix("file://") for file in plan.files}, (
                 where
             )
+            # The scan of one file that a plan leaves is told of NaN; of more, both lose the same.
             with plain_duckdb.session() as plain:
-                assert found == plain.execute(f"SELECT count(*) FROM {source} WHERE {where}").fetchall(), (
-                    where
-                )
+                asked, rows = (judge, "t") if kept == 1 else (plain, source)
+                counted = asked.execute(f"SELECT count(*) FROM {rows} WHERE {where}")
+                assert found == counted.fetchall(), where
 
 
 @pytest.mark.parametrize("using", ["column_stats", "bitmap", "bloom_filter"])

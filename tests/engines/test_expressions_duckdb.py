@@ -10,7 +10,8 @@ from pruner.expr.derived.rows import FUNCTIONS
 from pruner.expr.semantics import Semantics
 from pruner.expr.sql import parse_predicate
 from pruner.schema import Field
-from tests.support.expression_forms import FORMS, Form, comparable, evaluated, rows
+from tests.support.expression_forms import FORMS, Form, comparable, evaluated
+from tests.support.expression_values import rows
 from tests.support.plain_duckdb import judge
 
 TYPES = {
@@ -22,6 +23,13 @@ TYPES = {
     "x": pa.float64(),
     "s": pa.string(),
     "at": pa.timestamp("us", "UTC"),
+    "since": pa.timestamp("us"),
+    "ms": pa.timestamp("us"),
+    **dict.fromkeys("hqw", pa.float64()),
+    **dict.fromkeys("def", pa.date32()),
+    **dict.fromkeys("jy", pa.string()),
+    "b": pa.int32(),
+    "t": pa.int64(),
 }
 
 
@@ -51,7 +59,7 @@ def form_of(text: str, dialect: str) -> str:
     return canonical(expression, lambda column: Field(column.path, TYPES[column.path[0]]), dialect).text
 
 
-@pytest.mark.parametrize("form", FORMS, ids=lambda form: form.duckdb or form.spark)
+@pytest.mark.parametrize("form", FORMS, ids=lambda form: form.duckdb or form.spark or form.trino)
 def test_spellings_of_all_engines_come_to_one_form(form: Form) -> None:
     spelled = {dialect: getattr(form, dialect) for dialect in ("duckdb", "spark", "trino")}
     forms = {form_of(text, dialect) for dialect, text in spelled.items() if text is not None}

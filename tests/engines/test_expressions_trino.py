@@ -10,19 +10,22 @@ import pytest
 
 from pruner.arrow import compute
 from pruner.expr.derived.rows import FUNCTIONS
-from tests.support.expression_forms import FORMS, comparable, evaluated, rows
+from tests.support.expression_forms import FORMS, comparable, evaluated
+from tests.support.expression_values import rows
 from tests.support.trino_tables import SCHEMA, TrinoTables
 
 pytestmark = pytest.mark.trino
 TYPES = {"k": "int", "ts": "timestamp", "n": "int", "m": "bigint", "x": "double", "r": "double"}
-TYPES |= dict.fromkeys("spugc", "string")
+TYPES |= {"since": "timestamp", "ms": "timestamp", "b": "int", "t": "bigint"}
+TYPES |= dict.fromkeys("spugcjy", "string") | dict.fromkeys("hqw", "double") | dict.fromkeys("def", "date")
 
 
 def test_trino_makes_what_is_recorded(trino_tables: TrinoTables, tmp_path: Path) -> None:
     table = rows(None)
     # Hive's default precision is a millisecond, to which Trino rounds (trap S18): such sessions are not answered.
-    floored = compute.floor_temporal(table.column("ts"), unit="millisecond")
-    table = table.set_column(table.column_names.index("ts"), "ts", floored)
+    for name in ("ts", "since", "ms"):
+        floored = compute.floor_temporal(table.column(name), unit="millisecond")
+        table = table.set_column(table.column_names.index(name), name, floored)
     root = tmp_path / "values"
     root.mkdir()
     pq.write_table(table, root / "values.parquet")
@@ -30,7 +33,9 @@ def test_trino_makes_what_is_recorded(trino_tables: TrinoTables, tmp_path: Path)
     trino_tables.trino.metastore.add_table(SCHEMA, "expression_values", root, TYPES)
     forms = {form.trino: form for form in FORMS if form.trino is not None}
     shown = [
-        f"date_format({form}, '%Y-%m-%dT%H:%i:%s.%f')" if form.startswith("date_trunc") else form
+        f"date_format({form}, '%Y-%m-%dT%H:%i:%s.%f')"
+        if form.startswith("date_trunc") and "ts" in form
+        else form
         for form in forms
     ]
     sql = f"SELECT k, {', '.join(shown)} FROM expression_values ORDER BY k"

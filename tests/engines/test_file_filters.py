@@ -21,6 +21,7 @@ import pruner_duckdb
 from pruner.evidence import file_filters
 from pruner.evidence.file_filters import NAME
 from pruner.tables.parquet_filters import HEADER_BYTES, filter_place
+from tests.support import plain_duckdb
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -50,7 +51,7 @@ def content(number: int, rows: int = ROWS) -> pa.Table:
 
 
 def by_duckdb(table: pa.Table, path: Path) -> None:
-    with duckdb.connect() as con:
+    with plain_duckdb.session() as con:
         con.register("rows", table)
         options = "FORMAT parquet, DICTIONARY_SIZE_LIMIT 100000, ROW_GROUP_SIZE 2048"
         con.execute(f"COPY (FROM rows) TO '{path}' ({options})")

@@ -16,7 +16,7 @@ from pruner.tables.hudi_metadata.blooms import bloom_filter
 from tests.engines.spark_tables import files_scanned, rows_of, unordered
 from tests.support.hudi_indexed import BUILDERS, tables
 from tests.support.hudi_tables import HudiTables
-from tests.support.hudi_writer import HudiWriter
+from tests.support.hudi_writer import COMPACT, HudiWriter
 from tests.support.hudi_writer import rows_of as written
 from tests.support.profiles import examples, seed
 from tests.support.spark import spark_snapshot
@@ -120,6 +120,19 @@ def test_a_key_that_was_inserted_twice_is_found_twice(spark: SparkSession, tmp_p
     assert (
         "it has 9 keys and the files have 12 rows" in pruner.open_table(writer.path).plan("id = 4").to_json()
     )
+
+
+def test_a_late_deletion_takes_a_key_out_of_hudis_index(spark: SparkSession, tmp_path: Path) -> None:
+    """The row is newer than its deletion and stays; Hudi's own look-up by its record index does not find it."""
+    writer = HudiWriter(spark, tmp_path / "t", table_type="MERGE_ON_READ", metadata=True, options=KEY_INDEXES)
+    schema = "id INT, city STRING, ts BIGINT, _hoodie_is_deleted BOOLEAN"
+    for ids in (range(0, 6, 2), range(1, 6, 2)):
+        writer.insert(written(spark, [(id_, "rome", 5, False) for id_ in ids], schema))
+    writer.upsert(written(spark, [(2, "rome", 3, True)], schema), also=COMPACT)
+    assert len(rows_of(spark_snapshot(spark, writer.path).where("id = 2"))) == 1
+    assert rows_of(_with_skipping(spark, writer.path).where("id = 2")) == []
+    assert len(rows_of(pruner_spark.read(spark, writer.path).where("id = 2"))) == 1
+    assert "it may lack the key of a row" in pruner.open_table(writer.path).plan("id = 2").to_json()
 
 
 def test_update_leaves_keys_alone(spark: SparkSession, tmp_path: Path) -> None:

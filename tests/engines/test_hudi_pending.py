@@ -99,17 +99,20 @@ def test_plans_while_a_service_is_pending(
     live = LiveTable(spark, tmp_path / "table", version, "MERGE_ON_READ")
     live.insert(6)
     live.upsert()
-    table = pruner.open_table(str(live.path), index_uri=str(tmp_path / "index"))
+    index_uri = str(tmp_path / "index")
+    table = pruner.open_table(str(live.path), index_uri=index_uri)
+    # Hudi's own statistics may be of slices that ours do not cover.
+    own = pruner.open_table(str(live.path), index_uri=index_uri, hudi_indexes=False)
     table.create_index("stats", on="*")
-    assert table.plan("id > 1000000", semantics=SPARK).kept == 0
+    assert own.plan("id > 1000000", semantics=SPARK).kept == 0
     bring_about(live)
     assert unfinished(live.path, actions), f"{service}: {[i.file.name for i in completed(live.path)]}"
-    before = table.plan("id > 1000000", semantics=SPARK)
+    before = own.plan("id > 1000000", semantics=SPARK)
     assert before.steps[0].uncovered == before.kept, "whatever no record covers is kept, and counted"
     no_row_is_lost(live, table)
     refreshed = table.refresh()
     no_row_is_lost(live, table)
-    after = table.plan("id > 1000000", semantics=SPARK)
+    after = own.plan("id > 1000000", semantics=SPARK)
     reasons = table.status().uncoverable
     assert after.kept == sum(reasons.values()) + len({failure.slice for failure in refreshed.failures})
     assert set(reasons) <= {RUNNING_WRITE, UNFINISHED}

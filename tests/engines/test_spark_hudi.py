@@ -10,8 +10,11 @@ import pytest
 from py4j.protocol import Py4JJavaError
 
 import pruner
+import pruner_duckdb
 import pruner_spark
 from tests.engines.spark_tables import files_scanned, new_scans, rows_of, unordered
+from tests.support.catalyst import settings
+from tests.support.hudi_catalog import SCHEMA_ON_READ
 from tests.support.hudi_timeline import completed
 from tests.support.hudi_writer import CLEAN, COMPACT, HudiWriter, trips
 from tests.support.spark import UNPRUNED, spark_snapshot
@@ -221,7 +224,7 @@ def test_incremental_and_change_reads_pass_through(
 
 @pytest.mark.parametrize("kind", ["COPY_ON_WRITE", "MERGE_ON_READ"])
 def test_update_and_delete_find_their_rows_pruned(spark: SparkSession, tmp_path: Path, kind: Any) -> None:
-    """The rows to change come from a query over the table; MERGE INTO leaves its target as it is, and says so."""
+    """The rows to change come from a query over the table; of a target with a record key MERGE INTO reads no rows."""
     writer = HudiWriter(spark, tmp_path / "t", 9, kind)
     writer.insert(trips(spark, range(12)))
     writer.upsert(trips(spark, range(3), ts=2, fare=1000))
@@ -242,7 +245,7 @@ def test_update_and_delete_find_their_rows_pruned(spark: SparkSession, tmp_path:
         )
         (merge,) = new_scans(spark, before)
         assert merge.plan is None
-        assert "MERGE INTO reads its target as it is" in str(merge.reason)
+        assert "MERGE INTO reads no rows of its target" in str(merge.reason)
     finally:
         spark.sql("DROP TABLE changed_t")
     rows = {row.id: row.seats for row in spark_snapshot(spark, writer.path).collect()}
@@ -277,3 +280,87 @@ def test_scans_say_that_hudi_s_own_skipping_is_off(spark: SparkSession, tmp_path
     option: Any = {"hoodie.enable.data.skipping": "false"}
     switched_off = pruner_spark.read(spark, tmp_path / "t", **option)
     assert _same(switched_off, spark_snapshot(spark, tmp_path / "t"), "id = 1").notes == ()
+
+
+def test_a_column_that_schema_on_read_widened_prunes(spark: SparkSession, tmp_path: Path) -> None:
+    """Files from before hold INT where the table says BIGINT now: every value and its order stayed."""
+    writer = HudiWriter(spark, tmp_path / "t", 9)
+    writer.insert(trips(spark, range(6)))
+    with settings(spark, SCHEMA_ON_READ):
+        spark.sql(f"CREATE TABLE widened USING hudi LOCATION '{writer.path.as_uri()}'")
+        try:
+            spark.sql("ALTER TABLE widened ALTER COLUMN seats TYPE BIGINT")
+            spark.sql(
+                "INSERT INTO widened (id, ts, fare, seats, city) VALUES (6, 1, 6.0, 3000000006, 'lisbon')"
+            )
+        finally:
+            spark.sql("DROP TABLE widened")
+        table = _index(writer.path)
+        frame, expected = pruner_spark.read(spark, writer.path), spark_snapshot(spark, writer.path)
+        # berlin 0 3, paris 1 4, rome 2 5, lisbon alone.
+        wanted = {"seats = 5": 1, "seats > 3000000000": 1, "seats < 2": 2, "seats = 2147483648": 0}
+        assert {each: _same(frame, expected, each).kept for each in wanted} == wanted
+        rows = {each: sorted(row.id for row in expected.where(each).collect()) for each in wanted}
+    with pruner_duckdb.connect({"t": table}) as con:
+        for each, kept in wanted.items():
+            found = con.sql(f"SELECT id FROM t WHERE {each} ORDER BY id").fetchall()
+            assert ([id_ for (id_,) in found], con.last_plans[-1].kept) == (rows[each], kept)
+
+
+RENAMED = {  # conditions, and the partitions whose file groups stay
+    "price = 9": {"berlin", "paris", "rome", "oslo"},
+    "price < 5": {"berlin", "paris", "rome"},
+    "price > 1000": {"berlin", "paris", "rome"},
+    "seats = 90": {"berlin", "paris", "rome", "oslo"},
+    "seats IS NULL": {"berlin", "paris", "rome"},
+    "seats = 60 AND id = 6": {"lisbon"},
+    "id = 4": {"paris", "rome"},
+}
+
+
+def test_columns_that_schema_on_read_renamed_prune_in_later_files(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """`fare` became `price`, `seats` was dropped and made anew: berlin, paris and rome are from before.
+
+    Spark with schema-on-read takes `price` there from `fare` and has no `seats`. Without it, and in DuckDB, both come
+    by name.
+    """
+    writer = HudiWriter(spark, tmp_path / "t", 9)
+    writer.insert(trips(spark, range(6)))
+    with settings(spark, SCHEMA_ON_READ):
+        spark.sql(f"CREATE TABLE renamed USING hudi LOCATION '{writer.path.as_uri()}'")
+        try:
+            spark.sql("ALTER TABLE renamed RENAME COLUMN fare TO price")
+            spark.sql("ALTER TABLE renamed DROP COLUMN seats")
+            spark.sql("ALTER TABLE renamed ADD COLUMNS (seats INT)")
+            values = "(6, 1, 6.0, 60, 'lisbon'), (9, 1, 9.0, 90, 'oslo')"
+            spark.sql(f"INSERT INTO renamed (id, ts, price, seats, city) VALUES {values}")
+        finally:
+            spark.sql("DROP TABLE renamed")
+        _index(writer.path)
+        evolved = {each: _renamed_rows(spark, writer.path, each) for each in RENAMED}
+    by_name = {each: _renamed_rows(spark, writer.path, each) for each in RENAMED}
+    # Rows 1 to 4 have a fare.
+    assert evolved["price < 5"] == [1, 2, 3, 4]
+    assert evolved["seats IS NULL"] == [0, 1, 2, 3, 4, 5]
+    assert by_name["price < 5"] == by_name["seats IS NULL"] == []
+    with pruner_duckdb.connect({"t": writer.path}) as con:
+        for each, partitions in RENAMED.items():
+            found = con.sql(f"SELECT id FROM t WHERE {each} ORDER BY id").fetchall()
+            assert ([id_ for (id_,) in found], con.last_plans[-1].kept) == (by_name[each], len(partitions))
+
+
+def _renamed_rows(spark: SparkSession, path: Path, predicate: str) -> list[int]:
+    """The ids that a condition finds, pruned and unpruned, with the file groups of `RENAMED` read."""
+    before = pruner_spark.last_plans(spark)
+    frame = pruner_spark.read(spark, path).where(predicate).select("id")
+    found = sorted(row.id for row in frame.collect())
+    assert found == sorted(row.id for row in spark_snapshot(spark, path).where(predicate).collect()), (
+        predicate
+    )
+    (scan,) = new_scans(spark, before)
+    assert (scan.reason, scan.kept) == (None, len(RENAMED[predicate])), predicate
+    plan = pruner.open_table(path).plan(predicate, dialect="spark")
+    assert {each.partition_path for each in plan.slices} == {f"city={city}" for city in RENAMED[predicate]}
+    return found

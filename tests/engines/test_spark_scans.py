@@ -1,14 +1,10 @@
-"""Scans of `pruner_spark` as such: what goes wrong in planning, threads, sessions, round trips, other readings."""
+"""Scans of `pruner_spark` as such: what goes wrong in planning, round trips, other readings."""
 
 from __future__ import annotations
 
 import logging
-import os
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Generator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,38 +18,28 @@ import pruner
 import pruner_spark
 from pruner.errors import TableError
 from pruner_spark.relation import PrunedRelation
-from tests.engines.spark_tables import files_scanned, new_scans, rows_of, unordered
+from tests.engines.spark_tables import (
+    files_scanned,
+    ids_of,
+    indexed_numbers,
+    new_scans,
+    rows_of,
+    unordered,
+    write_numbers,
+)
 from tests.support.catalyst import counted_calls, settings
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.spark
 
-FILES = 8
 TIME_OUT = "planning took longer than 300 ms"
-
-
-def write_numbers(root: Path, files: int = FILES) -> Path:
-    """File n holds id 10n to 10n+9, a text, and in its path n % 2."""
-    for number in range(files):
-        folder = root / f"half={number % 2}"
-        folder.mkdir(parents=True, exist_ok=True)
-        ids = range(10 * number, 10 * number + 10)
-        content = {"id": pa.array(ids, pa.int32()), "file_name": pa.array([f"f{i}" for i in ids])}
-        pq.write_table(pa.table(content), folder / f"{number:05}.parquet")
-    return root
 
 
 @pytest.fixture
 def numbers(tmp_path: Path) -> Path:
-    root = write_numbers(tmp_path / "numbers")
-    pruner.open_table(root).create_index("stats", on="*")
-    return root
-
-
-def _ids(frame: DataFrame, where: str) -> list[int]:
-    return sorted(row[0] for row in frame.where(where).select("id").collect())
+    return indexed_numbers(tmp_path / "numbers")
 
 
 def _last(spark: SparkSession) -> pruner_spark.Scan:
@@ -89,7 +75,7 @@ def test_spark_s_v2_file_source_is_named(spark: SparkSession, numbers: Path) -> 
     """Its scans list files by themselves: they run as they are, and `last_plans` says why."""
     with settings(spark, {"spark.sql.sources.useV1SourceList": ""}):
         before = pruner_spark.last_plans(spark)
-        assert _ids(pruner_spark.read(spark, numbers), "id = 5") == [5]
+        assert ids_of(pruner_spark.read(spark, numbers), "id = 5") == [5]
         spark.read.parquet(str(numbers)).createOrReplaceTempView("second_source")
         assert rows_of(pruner_spark.sql(spark, "SELECT id FROM second_source WHERE id = 5")) == [(5,)]
     spark.catalog.dropTempView("second_source")
@@ -118,7 +104,7 @@ def test_a_plan_costs_as_many_round_trips_with_one_relation_as_with_twenty(
 
 def test_a_scan_logs_one_record(spark: SparkSession, numbers: Path, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO, "pruner"):
-        _ids(pruner_spark.read(spark, numbers), "id = 5")
+        ids_of(pruner_spark.read(spark, numbers), "id = 5")
     (record,) = [each for each in caplog.records if each.name == "pruner"]
     values: Any = record
     assert (values.pruner_kept, values.pruner_total, values.pruner_reason) == (1, 8, None)
@@ -133,7 +119,7 @@ def test_a_failing_planner_leaves_the_query_running(
     frame = pruner_spark.read(spark, numbers)
     monkeypatch.setattr(PrunedRelation, "prune", fails)
     with caplog.at_level(logging.WARNING, "pruner"):
-        assert [_ids(frame, "id = 5") for _ in range(3)] == [[5]] * 3
+        assert [ids_of(frame, "id = 5") for _ in range(3)] == [[5]] * 3
     scans = pruner_spark.last_plans(spark)[-3:]
     assert {scan.reason for scan in scans} == {"planning failed: the store is down"}
     assert [record.getMessage() for record in caplog.records] == [
@@ -162,17 +148,17 @@ def test_a_planner_that_takes_too_long_is_not_waited_for(
 def test_without_an_index_everything_is_read(spark: SparkSession, tmp_path: Path) -> None:
     root = write_numbers(tmp_path / "bare")
     frame = pruner_spark.read(spark, root)
-    assert _ids(frame, "id = 5") == [5]
+    assert ids_of(frame, "id = 5") == [5]
     assert _last(spark).kept == 8
 
 
 def test_a_damaged_metadata_table_leaves_the_query_running(spark: SparkSession, numbers: Path) -> None:
     frame = pruner_spark.read(spark, numbers)
-    assert _ids(frame, "id = 5") == [5]
+    assert ids_of(frame, "id = 5") == [5]
     assert _last(spark).kept == 1
     for entry in (numbers.parent / "numbers.pruner" / "log").iterdir():
         entry.write_bytes(b"{")
-    assert _ids(frame, "id = 5") == [5]
+    assert ids_of(frame, "id = 5") == [5]
     assert _last(spark).kept == 8
     assert any("indexes are not used" in reason for reason in _last(spark).fallbacks)
 
@@ -181,21 +167,21 @@ def test_pruning_can_be_switched_off(
     spark: SparkSession, numbers: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PRUNER_DISABLED", "1")
-    assert _ids(pruner_spark.read(spark, numbers), "id = 5") == [5]
+    assert ids_of(pruner_spark.read(spark, numbers), "id = 5") == [5]
     assert (_last(spark).kept, _last(spark).reason) == (8, "switched off by PRUNER_DISABLED=1")
 
 
 def test_files_that_came_after_the_frame_or_the_index(spark: SparkSession, numbers: Path) -> None:
     """A later file is read by frames that list it; one that was rewritten in place is not taken for the old one."""
     old = pruner_spark.read(spark, numbers)
-    assert _ids(old, "id = 999") == []
+    assert ids_of(old, "id = 999") == []
     pq.write_table(
         pa.table({"id": pa.array([999], pa.int32()), "file_name": ["x"]}), numbers / "half=0/00100.parquet"
     )
     pq.write_table(
         pa.table({"id": pa.array([999], pa.int32()), "file_name": ["y"]}), numbers / "half=0/00002.parquet"
     )
-    assert _ids(pruner_spark.read(spark, numbers), "id = 999") == [999, 999]
+    assert ids_of(pruner_spark.read(spark, numbers), "id = 999") == [999, 999]
     assert _last(spark).kept == 2
 
 
@@ -223,7 +209,7 @@ def test_read_finds_what_spark_has_cached(spark: SparkSession, numbers: Path) ->
     cached = spark.read.parquet(str(numbers)).where("id < 20").cache()
     assert cached.count() == 20
     before = pruner_spark.last_plans(spark)
-    assert _ids(pruner_spark.read(spark, numbers).where("id < 20"), "half = 1") == list(range(10, 20))
+    assert ids_of(pruner_spark.read(spark, numbers).where("id < 20"), "half = 1") == list(range(10, 20))
     assert new_scans(spark, before) == []
     cached.unpersist()
 
@@ -231,9 +217,9 @@ def test_read_finds_what_spark_has_cached(spark: SparkSession, numbers: Path) ->
 def test_a_column_named_like_one_of_the_file(spark: SparkSession, numbers: Path) -> None:
     """`_metadata.file_name` arrives as a column `file_name`, which this table has as well."""
     frame = pruner_spark.read(spark, numbers)
-    assert _ids(frame, "_metadata.file_name = '00003.parquet' AND id > 35") == [36, 37, 38, 39]
-    assert _ids(frame, "_metadata.file_name = '00003.parquet'") == list(range(30, 40))
-    assert _ids(frame, "file_name = 'f33'") == [33]
+    assert ids_of(frame, "_metadata.file_name = '00003.parquet' AND id > 35") == [36, 37, 38, 39]
+    assert ids_of(frame, "_metadata.file_name = '00003.parquet'") == list(range(30, 40))
+    assert ids_of(frame, "file_name = 'f33'") == [33]
     assert _last(spark).kept == 2, "0 has f0 to f9"
 
 
@@ -242,18 +228,18 @@ def test_columns_that_spark_reads_otherwise_prove_nothing(spark: SparkSession, n
     frame = spark.read.schema("id INT, half INT").option("recursiveFileLookup", "true").parquet(str(numbers))
     pruned = pruner_spark.prune(frame)
     for where in ("half IS NULL", "half IS NULL AND id < 10", "NOT (half = 1) AND id < 20", "id = 12"):
-        assert _ids(pruned, where) == _ids(frame, where), where
+        assert ids_of(pruned, where) == ids_of(frame, where), where
     assert _last(spark).kept == 1
     text = spark.read.schema("id INT, half STRING").parquet(str(numbers))
-    assert _ids(pruner_spark.prune(text), "half = '01'") == _ids(text, "half = '01'")
-    assert _ids(pruner_spark.prune(text), "half = '1' AND id < 15") == [10, 11, 12, 13, 14]
+    assert ids_of(pruner_spark.prune(text), "half = '01'") == ids_of(text, "half = '01'")
+    assert ids_of(pruner_spark.prune(text), "half = '1' AND id < 15") == [10, 11, 12, 13, 14]
     assert _last(spark).kept == 2, "id alone proves it"
 
 
 def test_one_folder_of_a_table_is_no_table(spark: SparkSession, numbers: Path) -> None:
     frame = spark.read.parquet(str(numbers / "half=1"))
     before = pruner_spark.last_plans(spark)
-    assert _ids(pruner_spark.prune(frame), "id < 20") == list(range(10, 20))
+    assert ids_of(pruner_spark.prune(frame), "id < 20") == list(range(10, 20))
     assert new_scans(spark, before) == []
 
 
@@ -288,10 +274,10 @@ def test_options_of_the_reader_hold_as_without_pruner(spark: SparkSession, numbe
         ({"mergeSchema": "true"}, 19),
     ):
         plain = spark.read.options(**options).parquet(str(numbers))
-        expected = _ids(plain, "id > 35 AND id < 55")
+        expected = ids_of(plain, "id > 35 AND id < 55")
         assert len(expected) == rows
         before = pruner_spark.last_plans(spark)
-        assert _ids(pruner_spark.prune(plain), "id > 35 AND id < 55") == expected, options
+        assert ids_of(pruner_spark.prune(plain), "id > 35 AND id < 55") == expected, options
         assert [scan.kept for scan in new_scans(spark, before)] == [3], options
 
 
@@ -332,70 +318,3 @@ def test_round_trips_do_not_depend_on_the_number_of_files(
     record_property("figure", f"Spark: py4j commands of one query and its scan: {counts[400]}")
     assert counts[10] == counts[400]
     assert max(counts[400]) < 30
-
-
-def test_eight_queries_at_once(spark: SparkSession, numbers: Path) -> None:
-    frame = pruner_spark.read(spark, numbers)
-    before = pruner_spark.last_plans(spark)
-
-    def ask(number: int) -> list[int]:
-        return _ids(frame, f"id >= {10 * number} AND id < {10 * number + 3}")
-
-    with ThreadPoolExecutor(8) as threads:
-        answers = list(threads.map(ask, list(range(8)) * 2))
-    assert answers == [[10 * n, 10 * n + 1, 10 * n + 2] for n in list(range(8)) * 2]
-    scans = new_scans(spark, before)
-    assert [(scan.kept, scan.reason) for scan in scans] == [(1, None)] * 16
-
-
-def test_sessions_have_plans_of_their_own(spark: SparkSession, numbers: Path) -> None:
-    other = spark.newSession()
-    before = pruner_spark.last_plans(spark)
-    assert _ids(pruner_spark.read(other, numbers), "id = 5") == [5]
-    assert [scan.kept for scan in pruner_spark.last_plans(other)] == [1]
-    assert new_scans(spark, before) == []
-
-
-RESTARTED = """
-import sys
-from pathlib import Path
-from py4j.java_gateway import JavaObject
-from tools.spark import hudi_session
-import pruner_spark
-
-def ask(spark):
-    frame = pruner_spark.read(spark, sys.argv[1])
-    assert [row.id for row in frame.where("id = 5").collect()] == [5]
-    assert pruner_spark.last_plans(spark)[-1].kept == 1, pruner_spark.last_plans(spark)[-1]
-    return frame
-
-spark = hudi_session(Path(sys.argv[2]))
-gateway = spark.sparkContext._gateway
-assert getattr(gateway, "_callback_server", None) is None
-ask(spark)
-server = gateway._callback_server
-ask(spark)
-assert gateway._callback_server is server, "a server that is there stays"
-spark.stop()
-spark = hudi_session(Path(sys.argv[2]))
-assert pruner_spark.last_plans(spark) == []
-frame = ask(spark)
-assert spark.sparkContext._gateway._callback_server is server
-java = JavaObject("GATEWAY_SERVER", gateway._gateway_client)
-java.resetCallbackClient(java.getCallbackClient().getAddress(), 1)
-assert [row.id for row in frame.where("id = 6").collect()] == [6], "nobody answers, and the query runs"
-assert len(pruner_spark.last_plans(spark)) == 1
-spark.stop()
-print("done")
-"""
-
-
-def test_a_session_stopped_and_made_anew_and_the_callback_server(numbers: Path, tmp_path: Path) -> None:
-    """In a process of its own: stopping the session of all tests would end them."""
-    command = [sys.executable, "-c", RESTARTED, str(numbers), str(tmp_path / "scratch")]
-    root = Path(__file__).parents[2]
-    environment = {**os.environ, "PYTHONPATH": str(root)}
-    run = subprocess.run(
-        command, capture_output=True, text=True, check=False, cwd=root, env=environment, timeout=120
-    )
-    assert run.stdout.strip().endswith("done"), run.stdout[-2000:] + run.stderr[-4000:]

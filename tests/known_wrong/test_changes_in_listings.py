@@ -12,11 +12,14 @@ from pathlib import Path
 
 import pytest
 
+import pruner
 from pruner.tables.detect import open_table_source
+from pruner.tables.feed.place import FeedSettings, announce
 from pruner.tables.hudi import HudiSource
 from pruner.tables.hudi_files import RUNNING_WRITE
 from pruner.tables.parquet import ParquetSource
 from pruner.tables.snapshot import Snapshot
+from pruner.tables.source import TableSource
 from tests.support.hudi_tables import HudiTables
 from tests.support.hudi_timeline import complete_last, completed, make_inflight
 from tests.support.parquet_tables import base_files, names, slice_keys, write_file, write_tree
@@ -27,11 +30,20 @@ def keys(snapshot: Snapshot) -> set[bytes]:
 
 
 @pytest.mark.spark
-def test_t2_a_column_renamed_or_made_anew_never_prunes(hudi_tables: HudiTables):
+def test_t2_a_column_renamed_or_made_anew_never_prunes_older_files(hudi_tables: HudiTables, tmp_path: Path):
     """T2: RFC-37, trino#17303, hudi#19467: a rename, drop or re-add matches the old column's records."""
-    schema = open_table_source([str(hudi_tables.path("cow_renamed_v9"))]).snapshot().schema
-    assert {entry.name for entry in schema if entry.conflict} == {"price", "seats"}
-    assert schema.find(("id",)).conflict is None
+    table = pruner.open_table(hudi_tables.path("cow_renamed_v9"), index_uri=str(tmp_path), hudi_indexes=False)
+    schema = table.schema
+    assert {entry.name for entry in schema if entry.dispute} == {"price", "seats"}
+    for using in ("column_stats", "bloom_filter", "bitmap"):
+        table.create_index(using, on=["seats"], using=using)
+    # Seats 1 and 4 of the dropped column are in paris, 2 and 5 in rome; the new one has 60 and NULL, in berlin.
+    for condition in ("seats = 61", "seats > 61", "seats IS NOT NULL AND seats < 0", "seats IN (1, 2, 7)"):
+        plan = table.plan(condition)
+        assert {each.partition_path for each in plan.slices} == {"city=paris", "city=rome"}, condition
+        assert plan.rows is None
+        assert "2 slices kept: an earlier column 'seats' was dropped" in plan.explain()
+    assert table.plan("seats IS NULL").kept == table.plan("seats = 60").kept == 3
 
 
 @pytest.mark.spark
@@ -107,40 +119,58 @@ def test_t13_instants_that_finish_out_of_order(version: int, hudi_tables: HudiTa
     assert keys(before) < keys(after)
 
 
-@pytest.mark.parametrize("immutable", [False, True])
-def test_t16_a_file_rewritten_with_the_same_size_and_time(tmp_path: Path, immutable: bool):
+MODES = ["plain", "immutable", "feed"]
+
+
+def opened(root: Path, mode: str) -> TableSource:
+    """A source that looks at every file, at folders alone, or at what a change feed names."""
+    announced(root, mode)
+    feed = FeedSettings(f"{root}.feed") if mode == "feed" else None
+    return open_table_source([str(root)], immutable=mode == "immutable", feed=feed)
+
+
+def announced(root: Path, mode: str, *paths: str) -> None:
+    """What a writer's hook does after a write."""
+    if mode == "feed":
+        announce(f"{root}.feed", [str(root)], paths)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_t16_a_file_rewritten_with_the_same_size_and_time(tmp_path: Path, mode: str):
     """T16: measured: only the change time and the inode tell the two apart.
 
     Files that are declared immutable are not written in place, but others may come under their names.
     """
     root = write_tree(tmp_path / "t", "a.parquet", "b.parquet")
-    source = open_table_source([str(root)], immutable=immutable)
+    source = opened(root, mode)
     before = source.snapshot()
     file, old = root / "a.parquet", (root / "a.parquet").stat()
-    for how in ("by rename",) if immutable else ("in place", "by rename"):
+    for how in ("by rename",) if mode == "immutable" else ("in place", "by rename"):
         target = file if how == "in place" else tmp_path / "new.parquet"
         write_file(target, x=[7])
         os.utime(target, ns=(old.st_atime_ns, old.st_mtime_ns))
         if how == "by rename":
             target.rename(file)
         assert (file.stat().st_size, file.stat().st_mtime_ns) == (old.st_size, old.st_mtime_ns)
+        announced(root, mode, "a.parquet")
         after = source.snapshot(before)
         assert after.id != before.id, how
         assert len(keys(after) & keys(before)) == 1, "the other file keeps its key"
         before = after
 
 
-@pytest.mark.parametrize("immutable", [False, True])
-def test_t16_a_file_rewritten_right_after_it_was_listed(tmp_path: Path, immutable: bool):
+@pytest.mark.parametrize("mode", MODES)
+def test_t16_a_file_rewritten_right_after_it_was_listed(tmp_path: Path, mode: str):
     """T16, R4: within one tick of the kernel's clock all times are the same: the listing waits it out."""
     root = write_tree(tmp_path / "t", "a.parquet")
     file = root / "a.parquet"
-    source = open_table_source([str(root)], immutable=immutable)
+    source = opened(root, mode)
     snapshot = source.snapshot()
     for position in range(20):
-        write_file(tmp_path / "new.parquet" if immutable else file, x=[position])
-        if immutable:
+        write_file(tmp_path / "new.parquet" if mode == "immutable" else file, x=[position])
+        if mode == "immutable":
             (tmp_path / "new.parquet").rename(file)
+        announced(root, mode, "a.parquet")
         snapshot, before = source.snapshot(snapshot), snapshot
         assert snapshot.id != before.id
         assert snapshot.coverable.all()

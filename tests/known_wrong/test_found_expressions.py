@@ -8,8 +8,10 @@ import pyarrow as pa
 import pytest
 
 import pruner
+import pruner_duckdb
 from pruner.errors import IndexDefinitionError
 from tests.support.losses import kept, matching, write_files
+from tests.support.plain_duckdb import judge
 
 
 @pytest.mark.parametrize(
@@ -46,3 +48,71 @@ def test_found_a_decimal_constant_beside_doubles_still_prunes(tmp_path: Path) ->
     pruner.open_table(str(folder)).create_index("tenth", on="x * 0.1")
     predicate = "x * 0.1 > 0.55"
     assert kept(folder, predicate) == matching(folder, predicate) == {"6.parquet", "7.parquet"}
+
+
+def test_found_a_part_of_a_split_text_or_empty(tmp_path: Path) -> None:
+    """`coalesce(string_split(s, ',')[2], '')` was taken for `split_part(s, ',', 2)`, which is NULL where `s` is NULL.
+
+    Plans of DuckDB's statements left out the file with the NULL.
+    """
+    texts = ([None, "a,b"], ["c,d"], ["e,"])
+    folder = write_files(tmp_path / "t", *(pa.table({"s": pa.array(each, pa.string())}) for each in texts))
+    table = pruner.open_table(str(folder))
+    table.create_index("part", on="split_part(s, ',', 2)", using="bitmap")
+    with pruner_duckdb.connect({"t": table}) as connection:
+        for part in (
+            "coalesce(string_split(s, ',')[2], '')",
+            "CASE WHEN 1 = 1 THEN split_part(s, ',', 2) END",
+        ):
+            query = f"SELECT * FROM {{}} WHERE {part} = '' ORDER BY ALL"
+            expected = judge().execute(query.format(f"'{folder}/*.parquet'")).fetchall()
+            assert connection.execute(query.format("t")).fetchall() == expected, part
+        assert connection.execute("SELECT s FROM t WHERE split_part(s, ',', 2) = ''").fetchall() == [("e,",)]
+        assert connection.last_plans[-1].kept == 1
+
+
+@pytest.mark.parametrize(
+    ("index", "predicate", "row"),
+    [
+        # Spark takes `&` before `^` before `|`.
+        ("(n | 4) & 1", "n | 4 & 1 = 6", 6),
+        ("(n ^ 4) & 1", "n ^ 4 & 1 = 6", 6),
+        ("(n | 4) ^ 4", "n | 4 ^ 4 = 6", 6),
+        ("(n | 2) & 1 & 5", "n | 2 & 1 & 5 = 7", 7),
+    ],
+)
+def test_found_signs_that_spark_binds_otherwise(tmp_path: Path, index: str, predicate: str, row: int) -> None:
+    """The parser takes them from left to right, so that text for Spark found indexes over something else."""
+    folder = write_files(tmp_path / "t", *(pa.table({"n": [n]}) for n in range(10)))
+    table = pruner.open_table(str(folder))
+    table.create_index("other", on=index, dialect="spark")
+    semantics = pruner.Semantics(engine="spark")
+    files = {Path(file).name for file in table.plan(predicate, dialect="spark", semantics=semantics).files}
+    assert f"{row}.parquet" in files
+    expression, _, value = predicate.partition(" = ")
+    with pytest.raises(IndexDefinitionError):
+        table.create_index("none", on=expression, dialect="spark")
+    meant = table.plan(f"{index} = {value}", dialect="spark", semantics=semantics)
+    assert meant.kept == 0
+
+
+def test_found_seconds_of_instants(tmp_path: Path) -> None:
+    """DuckDB's `epoch` of an instant is not always the double that it is of the wall clock in UTC, which was recorded.
+
+    Of 1501 microseconds they are 0.0015010000000000002 and 0.001501. A quarter of all moments is so.
+    """
+    moments = [1501 + number * 1_000_000 for number in range(4)]
+    columns = [
+        {"i": pa.array([each], pa.timestamp("us", "UTC")), "ts": pa.array([each], pa.timestamp("us"))}
+        for each in moments
+    ]
+    folder = write_files(tmp_path / "t", *map(pa.table, columns))
+    table = pruner.open_table(str(folder))
+    for refused in ("epoch(i)", "epoch(timezone('UTC', i))", "epoch(i::TIMESTAMP)"):
+        with pytest.raises(IndexDefinitionError, match="the function epoch"):
+            table.create_index("instants", on=refused)
+    table.create_index("clocks", on="epoch(ts)")
+    predicate = "epoch(i) = 0.0015010000000000002::DOUBLE"
+    assert matching(folder, predicate) == {"0.parquet"} <= kept(folder, predicate)
+    predicate = "epoch(ts) = 1.001501::DOUBLE"
+    assert matching(folder, predicate) == kept(folder, predicate) == {"1.parquet"}

@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 import pruner
 import pruner_duckdb
+from tests.support import plain_duckdb
 
 
 def _tree(root: Path, folders: tuple[Any, Any], values: tuple[Any, Any]) -> Path:
@@ -46,7 +46,7 @@ def test_a_column_of_path_and_file_in_the_one_file_that_is_left(
     table.create_index("s", on="*")
     connection = pruner_duckdb.connect({"t": table})
     all_files = f"read_parquet('{root}/**/*.parquet', hive_partitioning = true)"
-    expected = duckdb.connect().execute(statement.format(all_files, all_files)).fetchall()
+    expected = plain_duckdb.session().execute(statement.format(all_files, all_files)).fetchall()
     assert connection.sql(statement.format("t", "t")).fetchall() == expected
     assert expected
     assert any(scan.kept == 1 for scan in connection.last_plans)

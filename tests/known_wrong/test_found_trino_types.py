@@ -12,7 +12,9 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+import pruner
 from tests.support.parquet_types import converted, plain
+from tests.support.trino import aged
 from tests.support.trino_tables import Registered, TrinoTables
 
 pytestmark = pytest.mark.trino
@@ -65,3 +67,24 @@ def test_whole_numbers_whose_bits_are_fractions(trino_tables: TrinoTables, tmp_p
         plain(root / f"{number}.parquet", pa.array([number], pa.int32()))
     table = trino_tables.register(root, {"x": "float"})
     check(table, {"x = REAL '1.0'": (1, 3), "x > REAL '0.5'": (1, 3), "x = REAL '1065353216.0'": (0, 3)})
+
+
+@pytest.mark.parametrize("declared", ["varchar(3)", "char(9)"])
+def test_found_text_that_is_cut_or_padded_below_coalesce(
+    trino_tables: TrinoTables, tmp_path: Path, declared: str
+) -> None:
+    """An index over `coalesce(x, '-')` answered for a column that Trino cuts where it reads it."""
+    root = tmp_path / "lake"
+    root.mkdir()
+    for text in ("abcdef", "abc   ", "xy"):
+        plain(root / f"{text.strip()}.parquet", pa.array([text]))
+    index = pruner.open_table(aged(root))
+    for number, expression in enumerate(("coalesce(x, '-')", "nullif(x, 'abc')")):
+        index.create_index(f"i{number}", on=expression, using="bitmap")
+    table = trino_tables.register(root, {"x": declared})
+    cut = declared == "varchar(3)"
+    wanted = {
+        "coalesce(x, '-') = 'abc'": (2 if cut else 1, 3),
+        "nullif(x, 'abc') IS NULL": (2 if cut else 1, 3),
+    }
+    check(table, wanted)

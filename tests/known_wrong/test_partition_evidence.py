@@ -64,6 +64,40 @@ def test_n6_a_column_in_the_path_and_in_the_file_is_excluded_only_by_both(
         assert _kept(table, "k > 2", dialect) == ({"k=2", "k=3"} if indexed else {"k=1", "k=2", "k=3"})
 
 
+@pytest.mark.parametrize("indexed", [False, True])
+def test_n6_duckdb_shows_the_path_and_is_pruned_by_it(tmp_path: Path, indexed: bool) -> None:
+    """N6: the scans that are written for DuckDB say which of the two values they show, so that one alone counts."""
+    for folder, columns in {
+        "k=1": {"x": [1, 2]},
+        "k=2": {"k": [2, 2], "x": [3, 4]},
+        "k=3": {"k": [1, 7], "x": [5, 6]},
+        "k=__HIVE_DEFAULT_PARTITION__": {"k": [3, None], "x": [7, 8]},
+    }.items():
+        _write(tmp_path / "t", folder, columns)
+    table = pruner.open_table(str(tmp_path / "t"))
+    if indexed:
+        table.create_index("stats", on="*")
+        table.create_index("bits", on="k", using="bitmap")
+    con, plain = pruner_duckdb.connect({"t": table}), plain_duckdb.session()
+    plain.execute(
+        f"CREATE TEMP TABLE t AS FROM read_parquet('{tmp_path}/t/**/*.parquet', hive_partitioning = true)"
+    )
+    for predicate, kept in (
+        ("k = 1", 1),
+        ("k = 3", 1),
+        ("k = 7", 0),
+        ("k IS NULL", 1),
+        ("k > 1", 2),
+        ("k IN (1, 3)", 2),
+        ("k <> 2", 2),
+        ("NOT (k > 1 AND k < 3)", 2),
+        ("k = 3 OR x = 1", 2 if indexed else 4),
+    ):
+        rows = con.execute(f"SELECT x, k FROM t WHERE {predicate} ORDER BY x").fetchall()
+        assert rows == plain.execute(f"SELECT x, k FROM t WHERE {predicate} ORDER BY x").fetchall(), predicate
+        assert con.last_plans[-1].kept == kept, predicate
+
+
 def test_n1_escaped_bytes_prune_where_they_are_taken_for_utf8(tmp_path: Path) -> None:
     """N1: `%C3%BC` is ü for DuckDB, and the two characters Ã¼ for Spark, which the plan then says."""
     for number, value in enumerate(("Z%C3%BCrich", "Bern", "a%20b", "K%C3%B6ln")):
@@ -71,7 +105,7 @@ def test_n1_escaped_bytes_prune_where_they_are_taken_for_utf8(tmp_path: Path) ->
     table = pruner.open_table(str(tmp_path / "t"))
     con, plain = pruner_duckdb.connect({"t": table}), plain_duckdb.session()
     files = f"read_parquet('{tmp_path}/t/**/*.parquet', hive_partitioning = true)"
-    plain.execute(f"CREATE TABLE t AS SELECT * FROM {files}")
+    plain.execute(f"CREATE TEMP TABLE t AS SELECT * FROM {files}")
     for predicate, kept in (
         ("city = 'Zürich'", 1),
         ("city = 'ZÃ¼rich'", 0),

@@ -32,7 +32,7 @@ class Operation:
 
     `outcome` is "done", "refused" (it says that it changed nothing), "unknown" (it says so), or None when the process
     was killed. `effect` is what it makes of a state, `commit` the commit that it was told to be done or that it read,
-    `lost_ns` how long after its state was read a reader missed a segment.
+    `lost_ns` how long after it began to look for its state a reader missed a segment.
     """
 
     kind: str
@@ -159,7 +159,7 @@ class History:
         position = {entry.state.commit: entry.state.version for entry in chain} | {"": 0}
         for reading in self.operations:
             if not self.held_up and reading.lost_ns is not None and reading.lost_ns < GRACE_SECONDS * SECOND:
-                yield f"a reader lost a segment of a state that it had read {reading.lost_ns} ns before"
+                yield f"a reader lost a segment of a state that it looked for {reading.lost_ns} ns before"
             if reading.kind != "read" or reading.outcome != "done":
                 continue
             seen = position.get(reading.commit or "")

@@ -50,14 +50,15 @@ def _do(history: History, process: Process, table: MetadataTable, kind: str) -> 
 
 
 def _read(history: History, table: MetadataTable, operation: Operation) -> None:
+    # What it reads was the newest when it looked, and may be an old one once it has it.
+    looked_at = history.world.clock_ns
     state = table.state()
     operation.commit = state.commit
-    read_at = history.world.clock_ns
     for entry in state.stored():
         try:
             table.store.get(entry.path, entry.size)
         except NotFoundError:
-            operation.lost_ns = history.world.clock_ns - read_at
+            operation.lost_ns = history.world.clock_ns - looked_at
             raise
 
 

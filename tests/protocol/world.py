@@ -123,7 +123,8 @@ class Process:
         self.failure: BaseException | None = None
         self.operation: Any = None
         self.listed_ns = 0
-        self.turn = threading.Semaphore(0)
+        self.turn = threading.Lock()
+        self.turn.acquire()
         self.thread = threading.Thread(target=self._run, args=(body,), daemon=True)
         self.store = SimulatedStore(world, self)
 
@@ -164,17 +165,17 @@ class SimulatedStore(Store):
 
     def put_if_absent(self, path: str, data: bytes) -> bool:
         """Create an object unless it exists: see `Store.put_if_absent`."""
-        operation = self._process.operation
-        return self._call(lambda: self._put(check_path(path), data, operation, absent=True))
+        return self._call(self._put(check_path(path), data, absent=True))
 
     def put_new(self, path: str, data: bytes) -> None:
         """Create an object under a name of its own: see `Store.put_new`."""
-        operation = self._process.operation
-        self._call(lambda: self._put(check_path(path), data, operation, absent=False))
+        self._call(self._put(check_path(path), data, absent=False))
 
     def info(self, path: str) -> ObjectInfo | None:
         """Look one object up: see `Store.info`."""
-        return self._call(lambda: self._info(path) if path in self._world.objects else None, reads=True)
+        found = self._call(lambda: self._info(path) if path in self._world.objects else None, reads=True)
+        self._process.listed_ns = self._world.clock_ns
+        return found
 
     def list(self, prefix: str = "", *, after: str | None = None) -> list[ObjectInfo]:
         """List a folder: see `Store.list`."""
@@ -236,14 +237,19 @@ class SimulatedStore(Store):
             raise NotFoundError(f"{path} does not exist")
         return stored
 
-    def _put(self, path: str, data: bytes, operation: object, *, absent: bool) -> bool:
-        world = self._world
-        if absent and path in world.objects:
-            return False
-        world.objects[path] = Stored(data, world.clock_ns, world.calls)
-        if world.written is not None:
-            world.written(operation, path, data, world.clock_ns - self._process.listed_ns)
-        return True
+    def _put(self, path: str, data: bytes, *, absent: bool) -> Callable[[], bool]:
+        """What a request to put an object does when it arrives, which may be long after the process sent it."""
+        world, operation, listed_ns = self._world, self._process.operation, self._process.listed_ns
+
+        def arrive() -> bool:
+            if absent and path in world.objects:
+                return False
+            world.objects[path] = Stored(data, world.clock_ns, world.calls)
+            if world.written is not None:
+                world.written(operation, path, data, world.clock_ns - listed_ns)
+            return True
+
+        return arrive
 
     def _remove(self, path: str) -> None:
         self._world.objects.pop(path, None)

@@ -11,11 +11,11 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any, TypeAlias
 
-import duckdb
 import numpy as np
 import pyarrow as pa
 
 from pruner.expr.types import Unit
+from tests.support import plain_duckdb
 from tests.support.parquet_types import converted, converted_only, int96, logical, logical_only, plain, times
 
 Writer: TypeAlias = "Callable[[Path, pa.Array[Any], str], Path]"
@@ -321,7 +321,7 @@ def _spread_text(number: int) -> str:
 
 def _uuids_of_duckdb(path: Path, values: pa.Array[Any], column: str) -> Path:
     """A file of DuckDB's, whose bounds are those of its own order."""
-    with duckdb.connect() as connection:
+    with plain_duckdb.session() as connection:
         connection.from_arrow(pa.table({"x": values})).write_parquet(str(path))
     return path
 

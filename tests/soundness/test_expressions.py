@@ -7,6 +7,7 @@ every domain ends somewhere. DuckDB answers hundreds of conditions with one scan
 from __future__ import annotations
 
 import datetime
+import hashlib
 import random
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -41,6 +42,16 @@ EDGES: Edges = {
     "n": [2**31 - 1, -(2**31), 0, -1, 1, 127, 128],
     "m": [2**63 - 1, -(2**63), 2**53, 2**53 + 1, 0, -1],
     "x": [0.0, -0.0, float("nan"), float("inf"), float("-inf"), 1e308, 5e-324],
+    "j": [
+        '{"a": 1, "a": 2}',
+        "{}",
+        '{"a": "\\u0041"}',
+        '{"a": {"b": 1}}',
+        '{"a": 1.50}',
+        '{"a": null}',
+        '{"a": true}',
+    ],
+    "s2": ["1969-12-31", "9999-12-31", "1500-01-01", "2023-1-4", " 2023-11-14"],
     "s": ["", "ß", "İ", "e\u0301", "😀", "a b", "A", "straße", "\u0130x", "zz"],
 }
 EXPRESSIONS = {
@@ -67,6 +78,32 @@ EXPRESSIONS = {
     "left(upper(s), 2)": "text",
     "n::VARCHAR": "text",
     "hour(timezone('UTC', inst))": "small",
+    "quarter(ts)": "small",
+    "last_day(d)": "date",
+    "isoyear(d)": "year",
+    "trim(s)": "text",
+    "reverse(s)": "text",
+    "replace(s, 'x', 'z')": "text",
+    "translate(s, 'kx', 'XK')": "text",
+    "split_part(s, 'x', 1)": "text",
+    "lpad(s, 2, '0')": "text",
+    "coalesce(s, 'K4x')": "text",
+    "nullif(n, 20)": "number",
+    "coalesce(n, 7)": "number",
+    "greatest(n, m)": "number",
+    "instr(s, 'x')": "small",
+    "md5(s)": "digest",
+    "CASE WHEN n > 20 THEN 'K4x' ELSE s END": "text",
+    "round(x)": "double",
+    "n // 8": "number",
+    "n & 12": "small",
+    "xor(n, m)": "number",
+    "date_diff('day', d, d2)": "small",
+    "d + 7": "date",
+    "j ->> '$.a'": "text",
+    "s2::DATE": "date",
+    "levenshtein(s, 'K4x')": "small",
+    "floor(x)::BIGINT": "small",
 }
 USING = ("column_stats", "bitmap", "bloom_filter", "column_stats")
 
@@ -83,6 +120,8 @@ def _column(name: str, number: int, tape: random.Random, known: Edges) -> list[A
             "m": lambda: at * 40 + tape.randrange(60),
             "x": lambda: at + tape.choice([0.25, 0.5, 0.75]),
             "s": lambda: f"{'kKab'[at % 4]}{at}{tape.choice('xyz')}",
+            "j": lambda: f'{{"a": "{"kKab"[at % 4]}{at}{tape.choice("xyz")}", "b": {at}}}',
+            "s2": lambda: f"2023-11-{14 + at:02}",
         }
         moment = 1_700_000_000_000_000 + number * 3_600_000_000 * 5
         make = narrow.get(name, lambda: moment + tape.randrange(3_600_000_000))
@@ -108,6 +147,9 @@ def write_files(root: Path, tape: random.Random, edges: Edges = EDGES) -> None:
                 "m": pa.array(_column("m", number, tape, edges), pa.int64()),
                 "x": pa.array(_column("x", number, tape, edges), pa.float64()),
                 "s": pa.array(_column("s", number, tape, edges), pa.string()),
+                "d2": pa.array([day and day.replace(day=1) for day in days], pa.date32()),
+                "j": pa.array(_column("j", number, tape, edges), pa.string()),
+                "s2": pa.array(_column("s2", number, tape, edges), pa.string()),
             }
         )
         pq.write_table(table, root / f"f{number:02}.parquet")
@@ -124,6 +166,12 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> pruner.Table:
     found.create_index("numbers", on=["n", "ts"], build=False)
     assert not found.refresh().failures
     return pruner.open_table(root, max_staleness=3600)
+
+
+def _stored(tape: random.Random) -> str:
+    """A text that a file may hold."""
+    at = tape.randrange(12)
+    return f"{'kKab'[at % 4]}{at}{tape.choice('xyz')}"
 
 
 def _constant(kind: str, tape: random.Random) -> str:
@@ -147,9 +195,12 @@ def _constant(kind: str, tape: random.Random) -> str:
         case "wall":
             moment = datetime.datetime(2023, 11, 14, 22) + datetime.timedelta(hours=5 * tape.randrange(45))
             return f"TIMESTAMP '{moment}'"
+        case "digest":
+            return f"'{hashlib.md5(_stored(tape).encode()).hexdigest()}'"
         case _:
-            at = tape.randrange(12)
-            return f"'{tape.choice(['', 'K0X', 'a2x-x', 'STRASSE', f'{at}', f'K{at}', f'{at}x', 'ZZ', f'B{at}Y'])}'"
+            at, stored = tape.randrange(12), _stored(tape)
+            upper = ["K0X", "STRASSE", f"K{at}", "ZZ", f"B{at}Y"]
+            return f"'{tape.choice(['', 'a2x-x', f'{at}', f'{at}x', stored, stored[::-1], *upper])}'"
 
 
 def _test(tape: random.Random) -> str:

@@ -41,6 +41,15 @@ IN_SPARK = {
     "isodow(inst)": "dayofweek(inst)",
     "inst::DATE": "CAST(inst AS DATE)",
     "n::VARCHAR": "CAST(n AS STRING)",
+    "n // 8": "n DIV 8",
+    "xor(n, m)": "(n ^ m)",
+    "n & 12": "(n & 12)",
+    "date_diff('day', d, d2)": "datediff(d2, d)",
+    "d + 7": "date_add(d, 7)",
+    "j ->> '$.a'": "get_json_object(j, '$.a')",
+    "s2::DATE": "CAST(s2 AS DATE)",
+    "floor(x)::BIGINT": "floor(x)",
+    "isoyear(d)": "extract(YEAROFWEEK FROM d)",
     "TIMESTAMP '": "TIMESTAMP_NTZ '",
 }
 NOT_IN_SPARK = ("timezone(",)

@@ -46,6 +46,8 @@ class Checked:
         self._scratch = scratch
         self._read: tuple[tuple[str, bool], list[Row]] | None = None
         self.table = pruner.open_table(str(live.path), index_uri=str(index_uri))
+        self.own = pruner.open_table(str(live.path), index_uri=str(index_uri), hudi_indexes=False)
+        """The same without Hudi's own statistics, which may be of slices that ours do not cover."""
 
     def create_index(self) -> None:
         """Index all columns, where that is not done yet."""
@@ -71,7 +73,7 @@ class Checked:
 
     def uncovered(self) -> set[bytes]:
         """The slices that could be covered and are not."""
-        pinned = self.table.snapshot()
+        pinned = self.own.snapshot()
         plan = pinned.plan("id > 1000000", semantics=SPARK)
         # Nothing holds such an id, so whatever is covered goes.
         coverable = pinned.data.coverable

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
 from pathlib import Path
 
-import duckdb
 import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -23,7 +22,7 @@ from pruner.indexes import partition_stats
 from pruner.metadata import MetadataTable
 from pruner.storage.opening import open_store
 from pruner.table import Table
-from tests.support import profiles
+from tests.support import plain_duckdb, profiles
 from tests.support.parquet_tables import write_file
 
 ROWS = 4
@@ -162,7 +161,7 @@ def write(layout: Layout, folder: Path, *, datestr: bool) -> dict[str, Path]:
 
 def matching(files: dict[str, Path], predicate: str) -> set[str]:
     """The files that hold a row for which a predicate is true, by DuckDB over each one with the values of its path."""
-    with duckdb.connect() as con:
+    with plain_duckdb.session() as con:
         found = set[str]()
         for uri, path in files.items():
             values = dict(part.split("=", 1) for part in path.parts if "=" in part)
@@ -259,7 +258,7 @@ def test_days_that_stand_in_files_and_in_some_paths(name: str, engine: Engine, t
     table.create_index("stats", on="*")
     semantics = pruner.Semantics(engine=engine, zone="UTC")
     for day in ("2022-10-01", "2022-10-10", "2022-11-07", "2023-01-02"):
-        with duckdb.connect() as con:
+        with plain_duckdb.session() as con:
             found = {
                 uri
                 for uri, path in files.items()

@@ -10,18 +10,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import duckdb
 import polars
 import pyarrow as pa
 
 from tests.soundness.parquet_type_kinds import FAMILIES, Family, Way, Writer
-from tests.support import fastparquet_files
+from tests.support import fastparquet_files, plain_duckdb
 from tests.support.footers import written_by
 from tests.support.parquet_types import plain
 
 
 def _by_duckdb(path: Path, values: pa.Array[Any], _: str) -> Path:
-    with duckdb.connect() as connection:
+    with plain_duckdb.session() as connection:
         connection.from_arrow(pa.table({"x": values})).write_parquet(str(path))
     return path
 

@@ -1,7 +1,4 @@
-"""Functions that indexes may be over, as each engine writes them, over values at the edges of their domains.
-
-`ts` is an instant for Spark and a wall clock for Trino, both read in UTC.
-"""
+"""Functions that indexes may be over, as each engine writes them: see `expression_values` for the columns."""
 
 from __future__ import annotations
 
@@ -18,114 +15,6 @@ from pruner.expr.semantics import Semantics
 from pruner.expr.sql import parse_predicate
 from pruner.pipeline.evaluation import evaluate
 from pruner.schema import Field
-
-_UTC = datetime.UTC
-
-
-def _moment(text: str) -> datetime.datetime:
-    return datetime.datetime.fromisoformat(text).replace(tzinfo=_UTC)
-
-
-MOMENTS = [
-    _moment(text)
-    for text in (
-        "1900-01-01",
-        "1900-02-28 23:59:59.999999",
-        "1969-12-31 23:59:59.999999",
-        "1970-01-01",
-        "1972-06-30 23:59:59",
-        "2000-02-29 12:00",
-        "2004-12-31 23:30",
-        "2005-01-01 00:00:01",
-        "2015-12-31",
-        "2016-01-03 05:06:07.000001",
-        "2020-12-31 11:11:11.999999",
-        "2021-01-01",
-        "2022-03-27 01:30",
-        "2022-10-30 02:30",
-        "2024-02-29 09:08:07",
-        "9999-12-31 23:59:59.999999",
-    )
-]
-NUMBERS = [0, 1, -1, 7, -7, 8, 127, -128, 255, 1000, -1000, 32767, 99_999, -99_999, 1_000_000, 5]
-DOUBLES = [
-    0.0,
-    -0.0,
-    1.5,
-    -1.5,
-    0.1,
-    1e300,
-    -1e300,
-    5e-324,
-    1e308,
-    3.0,
-    2.0**53,
-    0.2,
-    0.3,
-    -7.0,
-    math.inf,
-    math.nan,
-]
-TEXTS = [
-    "",
-    "a",
-    "A",
-    "aB",
-    " a ",
-    "a.b",
-    "z" * 40,
-    "0",
-    "~",
-    "\x7f",
-    "a'b",
-    'a"b',
-    "\t",
-    "tEXT",
-    "Mixed Case",
-    "%_",
-]
-
-
-PLAIN = [*TEXTS[:8], *TEXTS[10:12], "  a b  ", *TEXTS[13:], "abcba", "a,b"]
-"""Without control characters."""
-UNICODE = [
-    "",
-    "ß",
-    "İ",
-    "e\u0301",
-    "😀",
-    "straße",
-    "ǆ",
-    "ﬁ",
-    "Σς",
-    "\u200b",
-    "\u212a",
-    "ı",
-    "a",
-    "ab",
-    "日本語",
-]
-UNICODE += ["\ufeff"]
-DIGITS = ["0", "1", "-1", "7", "42", "-42", "100", "999999999999999999", "-999999999999999999", "2147483648"]
-DIGITS += ["-2147483649", "5", "6", "8", "9", "10"]
-LISTS = [
-    "a,b",
-    ",",
-    ",,",
-    "a,,c",
-    "a,b,c,d",
-    " , ",
-    "x,yz",
-    "1,2",
-    ",b",
-    "a,",
-    "a, b",
-    "--,--",
-    "a,b,",
-    "~,~",
-]
-LISTS += ["A,B", "0,1"]
-ROOTS = [abs(each) for each in DOUBLES]
 
 
 @dataclass(frozen=True)
@@ -144,6 +33,67 @@ def _same(row: str, text: str) -> Form:
     return Form(row, text, text, text)
 
 
+_CONDITIONS = (
+    ("is equal", "n = 7"),
+    ("is equal", "s = 'a'"),
+    ("is equal", "s <> 'A'"),
+    ("is less", "n < 7"),
+    ("is less", "s > 'a'"),
+    ("is at most", "m <= 0"),
+    ("is at most", "s <= 'Mixed'"),
+    ("is null", "n IS NULL"),
+    ("is null", "u IS NOT NULL"),
+    ("not", "NOT (n > 0)"),
+    ("both", "n > 0 AND s > 'a' AND m > -8"),
+    ("either", "n = 0 OR s = 'aB' OR u = 'ß'"),
+)
+NEWER = (
+    _same("round", "round(h)"),
+    _same("round", "round(q, 2)"),
+    Form("whole", "CAST(w AS BIGINT)", "CAST(w AS BIGINT)", "CAST(w AS BIGINT)"),
+    Form("floor", "CAST(floor(h) AS BIGINT)", "floor(h)", "CAST(floor(h) AS BIGINT)"),
+    Form("ceil", "CAST(ceil(h) AS BIGINT)", "ceil(h)", "CAST(ceil(h) AS BIGINT)"),
+    Form("quotient", "x / 3", "x / 3", "x / 3e0"),
+    Form("quotient", "m / 7", "m / 7", "CAST(m AS DOUBLE) / 7e0"),
+    Form("whole quotient", "n // 8", "n DIV 8", "n / 8"),
+    Form("bit and", "n & 12", "n & 12", "bitwise_and(n, 12)"),
+    Form("bit or", "n | m", "n | m", "bitwise_or(n, m)"),
+    Form("bit xor", "xor(m, 255)", "m ^ 255", "bitwise_xor(m, 255)"),
+    Form("bit count", "bit_count(b)", "bit_count(b)", "bit_count(b, 64)"),
+    _same("chr", "chr(b)"),
+    Form("moment of seconds", "to_timestamp(t)", "timestamp_seconds(t)"),
+    Form("json field", "j ->> '$.a'", "get_json_object(j, '$.a')", "json_extract_scalar(j, '$.a')"),
+    Form("date of text", "CAST(y AS DATE)", "CAST(y AS DATE)", "CAST(y AS DATE)"),
+    Form("levenshtein", "levenshtein(s, 'aBc')", "levenshtein(s, 'aBc')", "levenshtein_distance(s, 'aBc')"),
+    Form("levenshtein", "levenshtein(s, p)", "levenshtein(s, p)", "levenshtein_distance(s, p)"),
+    Form("repeat", "repeat(u, 3)", "repeat(u, 3)"),
+    Form("microsecond of minute", "microsecond(ts)"),
+    Form("millisecond of minute", "millisecond(ts)"),
+    Form("millisecond of second", None, None, "millisecond(ts)"),
+    Form("epoch", "epoch(since::TIMESTAMP)", None, "to_unixtime(since)"),
+    Form("epoch seconds", None, "unix_seconds(since)"),
+    Form("epoch milliseconds", "epoch_ms(ms)", "unix_millis(ms)"),
+    Form("epoch microseconds", "epoch_us(ts)", "unix_micros(ts)"),
+    Form("days between", "date_diff('day', d, e)", "datediff(e, d)", "date_diff('day', d, e)"),
+    Form("days between", "e - d", "date_diff(e, d)"),
+    Form("days later", "f + 7", "date_add(f, 7)", "date_add('day', 7, f)"),
+    Form("days later", "f - 1", "f - INTERVAL '1' DAY", "f - INTERVAL '1' DAY"),
+    Form("first day", None, "trunc(d, 'MM')", "date_trunc('month', d)"),
+    Form("first day", None, "trunc(d, 'week')", "date_trunc('week', d)"),
+    Form("md5", "md5(u)", "md5(u)", "lower(to_hex(md5(to_utf8(u))))"),
+    Form("md5", "upper(md5(u))", "upper(md5(u))", "to_hex(md5(to_utf8(u)))"),
+    Form("sha256", "sha256(u)", "sha2(u, 256)", "lower(to_hex(sha256(to_utf8(u))))"),
+    Form("hex", "hex(u)", "hex(u)", "to_hex(to_utf8(u))"),
+    Form("bytes", "strlen(u)", "octet_length(u)", "length(to_utf8(u))"),
+    *(_same(row, f"CASE WHEN {text} THEN 'x' ELSE 'y' END") for row, text in _CONDITIONS),
+    _same("if", "CASE WHEN n > 0 THEN s WHEN m > 0 THEN 'm' ELSE 'o' END"),
+    _same("if", "CASE WHEN n > 0 THEN s WHEN m > 0 THEN 'm' END"),
+    _same("if", "CASE n WHEN 1 THEN 10 WHEN 7 THEN 70 ELSE 0 END"),
+    _same("if", "if(n > 5, 1, 2)"),
+    _same("if", "CASE WHEN s = 'a' THEN 1 END"),
+    _same("if", "CASE WHEN n > 0 THEN x ELSE 0e0 END"),
+    _same("if", "CASE WHEN n > 0 THEN 1e0 END"),
+)
 FORMS = (
     Form(
         "format",
@@ -225,28 +175,8 @@ FORMS = (
     Form("ceil", "ceil(x)", None, "ceil(x)"),
     Form("trunc", "trunc(x)", None, "truncate(x)"),
     _same("sqrt", "sqrt(r)"),
+    *NEWER,
 )
-
-
-def rows(zone: str | None) -> pa.Table:
-    """The values, those of a row having nothing to do with each other; the last row is NULL but for its number."""
-    columns: dict[str, tuple[list[Any], pa.DataType]] = {
-        "ts": (MOMENTS, pa.timestamp("us", "UTC") if zone else pa.timestamp("us")),
-        "n": (NUMBERS, pa.int32()),
-        "m": (NUMBERS[::-1], pa.int64()),
-        "x": (DOUBLES, pa.float64()),
-        "s": (TEXTS, pa.string()),
-        "p": (PLAIN, pa.string()),
-        "u": (UNICODE, pa.string()),
-        "g": (DIGITS, pa.string()),
-        "c": (LISTS, pa.string()),
-        "r": (ROOTS, pa.float64()),
-    }
-    found: dict[str, Any] = {"k": pa.array(range(len(MOMENTS) + 1), pa.int32())}
-    for name, (values, type_) in columns.items():
-        plain = [each.replace(tzinfo=None) if name == "ts" and not zone else each for each in values]
-        found[name] = pa.array([*plain, None], type_)
-    return pa.table(found)
 
 
 def evaluated(form: Form, dialect: str, table: pa.Table) -> list[Any]:

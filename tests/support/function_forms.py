@@ -284,10 +284,10 @@ def _functions(node: Any, kind: str, engine: str) -> set[str]:
             return _casts(target, kind) | _functions(operand, kind, engine)
         case Call(name, arguments):
             spelled = named(Call(name, arguments), engine)
-            name = name if isinstance(spelled, str) or name == "left" else spelled.function
+            known = {name} if isinstance(spelled, str) or name == "left" else {name, spelled.function}
             moments = {"add": "later", "subtract": "earlier"} if kind in ("date", "wall", "instant") else {}
-            of_kind = f"{name} decimals" if kind == "decimal" else moments.get(name, name)
-            return {of_kind}.union(*(_functions(each, kind, engine) for each in arguments))
+            of_kind = {f"{each} decimals" if kind == "decimal" else moments.get(each, each) for each in known}
+            return of_kind.union(*(_functions(each, kind, engine) for each in arguments))
         case _:
             return set()
 

@@ -43,6 +43,14 @@ _FILTER = {
         {"name": "isDeleted", "type": "boolean"},
     ],
 }
+_SECONDARY = {
+    "type": "record",
+    "name": "HoodieSecondaryIndexInfo",
+    "fields": [
+        {"name": "recordKey", "type": ["null", "string"], "default": None},
+        {"name": "isDeleted", "type": "boolean"},
+    ],
+}
 SCHEMA_TEXT = json.dumps(
     {
         "type": "record",
@@ -52,6 +60,7 @@ SCHEMA_TEXT = json.dumps(
             {"name": "type", "type": "int"},
             {"name": "BloomFilterMetadata", "type": ["null", _FILTER]},
             {"name": "recordIndexMetadata", "type": ["null", _LOCATION]},
+            {"name": "SecondaryIndexMetadata", "type": ["null", _SECONDARY]},
         ],
     }
 )
@@ -92,9 +101,14 @@ def location(partition: str, id_: str, *, by_name: bool = False) -> bytes:
     return _record(5, recordIndexMetadata=place)
 
 
+def entry(key: str, *, deleted: bool = False) -> bytes:
+    """A record of a secondary index."""
+    return _record(7, SecondaryIndexMetadata={"recordKey": key, "isDeleted": deleted})
+
+
 def _record(type_: int, **parts: Any) -> bytes:
     out = io.BytesIO()
-    empty = {"BloomFilterMetadata": None, "recordIndexMetadata": None}
+    empty = dict.fromkeys(("BloomFilterMetadata", "recordIndexMetadata", "SecondaryIndexMetadata"))
     _encode(out, _SCHEMA, {"key": "", "type": type_, **empty, **parts})
     return out.getvalue()
 
@@ -152,6 +166,35 @@ class SyntheticKeys:
         }
         self._write("bloom_filters", "bloom-filters", cells)
 
+    def define(
+        self, name: str, *columns: str, function: str = "identity", using: str = "secondary_index"
+    ) -> None:
+        """Write the definition of an index, the only one."""
+        folder = self.metadata.table / ".hoodie" / ".index_defs"
+        folder.mkdir(exist_ok=True)
+        stored = {
+            "indexName": name,
+            "indexType": using,
+            "indexFunction": function,
+            "sourceFields": columns,
+            "indexOptions": {},
+        }
+        (folder / "index.json").write_text(json.dumps({"indexDefinitions": {name: stored}}))
+
+    def second(self, name: str, entries: Iterable[tuple[str, str]]) -> None:
+        """Write base files of a secondary index: pairs of a value as it stands in a key, and a record key."""
+        cells = {f"{value}${key}": entry(key) for value, key in entries}
+        self._write(name, name.replace("_", "-"), cells)
+
+    def second_log(self, name: str, instant: str, entries: Mapping[tuple[str, str], bool]) -> None:
+        """Write log files of a secondary index: pairs as above, and whether each is deleted."""
+        found = {f"{value}${key}": entry(key, deleted=gone) for (value, key), gone in entries.items()}
+        for number in range(self.groups):
+            cells = {key: cell for key, cell in found.items() if hashed_group(key, self.groups) == number}
+            if cells:
+                block = log_block(4, {0: instant, 2: SCHEMA_TEXT}, _hfile(cells))
+                self._append(name, f"{name.replace('_', '-')}-{number:04}-0", block)
+
     def log(self, instant: str, places: Mapping[str, Group], deleted: Sequence[str] = ()) -> None:
         """Write log files of the record index: keys with their places, then keys that are deleted."""
         for number in range(self.groups):
@@ -162,12 +205,15 @@ class SyntheticKeys:
             }
             gone = [key for key in deleted if hashed_group(key, self.groups) == number]
             blocks = [log_block(4, {0: instant, 2: SCHEMA_TEXT}, _hfile(cells))] if cells else []
-            blocks += [log_block(1, {0: instant}, _deletions(gone))] if gone else []
+            blocks += [log_block(1, {0: instant}, deletions(gone))] if gone else []
             for block in blocks:
-                folder = self.metadata.root / "record_index"
-                prefix = f".record-index-{number:04}-0_{INITIAL}.log."
-                version = sum(1 for path in folder.iterdir() if path.name.startswith(prefix)) + 1
-                (folder / f"{prefix}{version}_0-0-0").write_bytes(block)
+                self._append("record_index", f"record-index-{number:04}-0", block)
+
+    def _append(self, partition: str, group: str, block: bytes) -> None:
+        folder = self.metadata.root / partition
+        prefix = f".{group}_{INITIAL}.log."
+        version = sum(1 for path in folder.iterdir() if path.name.startswith(prefix)) + 1
+        (folder / f"{prefix}{version}_0-0-0").write_bytes(block)
 
     def _write(self, partition: str, prefix: str, cells: Mapping[str, bytes]) -> None:
         folder: Path = self.metadata.root / partition
@@ -184,7 +230,7 @@ def _hfile(cells: Mapping[str, bytes]) -> bytes:
     )
 
 
-def _deletions(keys: Sequence[str]) -> bytes:
+def deletions(keys: Sequence[str]) -> bytes:
     """The content of a block of deletions (`HoodieDeleteRecordList`), which have no ordering value."""
     out = io.BytesIO()
     _encode(out, _DELETIONS, {"deleteRecordList": [{"recordKey": key} for key in keys]})

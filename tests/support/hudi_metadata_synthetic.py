@@ -188,11 +188,15 @@ class SyntheticMetadata:
             "hoodie.table.version=6\nhoodie.table.type=MERGE_ON_READ\nhoodie.table.base.file.format=HFILE\n"
         )
         self.complete(INITIAL)
-        folder = self.root / "column_stats"
+        self.write("column_stats", "col-stats", stats)
+
+    def write(self, partition: str, prefix: str, stats: Sequence[Stat]) -> None:
+        """Write base files of statistics in a partition of its own."""
+        folder = self.root / partition
         folder.mkdir()
         (folder / ".hoodie_partition_metadata").write_text("commitTime=1\npartitionDepth=1\n")
         for number in range(self.groups):
-            name = f"col-stats-{number:04}-0_0-1-1_{INITIAL}.hfile"
+            name = f"{prefix}-{number:04}-0_0-1-1_{INITIAL}.hfile"
             (folder / name).write_bytes(hfile_of(stats[number :: self.groups], **self.how))
 
     def complete(self, instant: str) -> None:

@@ -58,6 +58,24 @@ class HudiTables:
         return target
 
 
+@dataclass(frozen=True)
+class AllTables:
+    """Tables of several modules; their names differ."""
+
+    parts: tuple[HudiTables, ...]
+
+    def path(self, name: str) -> Path:
+        """The kept table: see `HudiTables.path`."""
+        return self._part(name).path(name)
+
+    def copy(self, name: str, folder: Path) -> Path:
+        """A copy to write in: see `HudiTables.copy`."""
+        return self._part(name).copy(name, folder)
+
+    def _part(self, name: str) -> HudiTables:
+        return next(part for part in self.parts if name in part.known)
+
+
 def table_names(pattern: str = ".*") -> list[str]:
     """Return the names of the fixture tables that a regular expression matches, to parametrise tests."""
     return [name for name in builders() if re.fullmatch(pattern, name)]

@@ -19,6 +19,8 @@ LONGEST = (
     "tests/soundness/test_bitmaps.py",
     "tests/engines/test_duckdb_random.py",
     "tests/soundness/test_parquet_tables.py",
+    "tests/soundness/test_blooms.py",
+    "tests/soundness/test_expressions.py",
     "tests/engines/test_duckdb_sqlancer.py",
     "tests/crash/test_builds.py",
 )

@@ -12,19 +12,23 @@ from pathlib import Path
 from pruner.catalog.config import load
 from pruner.service import Served, Settings, create_app
 from pruner.service.serving import server_of
+from pruner.service.telemetry import Telemetry
 from pruner.service.upkeep import Upkeep
 
 
 @contextmanager
-def running_service(config: Path | None = None, settings: Settings | None = None) -> Iterator[str]:
+def running_service(
+    config: Path | None = None, settings: Settings | None = None, telemetry: Telemetry | None = None
+) -> Iterator[str]:
     """Run the service on a free port; gives its URL.
 
     Args:
         config: its `pruner.toml`; the one at hand unless given.
         settings: those of the service; the usual ones unless given.
+        telemetry: where its spans and figures go; nowhere unless given.
     """
     served, chosen = Served(load(config)), settings or Settings()
-    serving = server_of(create_app(served, chosen), chosen)
+    serving = server_of(create_app(served, chosen, telemetry=telemetry), chosen)
     upkeep = Upkeep(served, seconds=0.05)
     listening = socket.create_server(("127.0.0.1", 0), backlog=2048)
     thread = threading.Thread(target=serving.run, kwargs={"sockets": [listening]})

@@ -35,7 +35,7 @@ class SparkSlice:
 
 def start_spark(scratch: Path) -> SparkSession:
     """Start the session that all tests of one process share."""
-    return hudi_session(scratch)
+    return hudi_session(scratch, s3a=True)
 
 
 def spark_snapshot(

@@ -66,12 +66,14 @@ class StoreProxy:
         latency: seconds that each request waits before it is passed on.
         fault: says what happens to a request; None for nothing.
         requests: what came, in its order.
+        accepted: the only access key that is let through, as a store does that knows no other; None for any.
     """
 
     endpoint: str
     latency: float = 0.0
     fault: Callable[[Request], Fault | None] = lambda _: None
     requests: list[Request] = field(default_factory=list[Request])
+    accepted: str | None = None
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def counts(self) -> Counter[str]:
@@ -121,7 +123,10 @@ class _Handler(BaseHTTPRequestHandler):
         request = proxy.note(self.command, self.path)
         time.sleep(proxy.latency)
         fault = proxy.fault(request)
-        if fault is Fault.CUT:
+        signed = f"Credential={proxy.accepted}/" in self.headers.get("Authorization", "")
+        if proxy.accepted is not None and not signed:
+            self._answer(403, [], b"" if self.command == "HEAD" else _error("InvalidAccessKeyId"))
+        elif fault is Fault.CUT:
             self._cut()
         elif fault in _REFUSALS:
             status, code = _REFUSALS[fault]

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from pathlib import Path
+from typing import Protocol
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+
+from pruner.indexes import optional
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "tests").rglob("*.md")])
@@ -83,3 +87,29 @@ def test_the_example_of_the_readme_runs(tmp_path: Path, monkeypatch: pytest.Monk
     assert "b.parquet" in printed
     assert "carrier = 'AA'" in printed
     assert printed.rstrip().endswith("[(3,)]")
+
+
+def first_cells(text: str, header: str) -> str:
+    """The first cells of all rows of the tables that have a header."""
+    tables = re.findall(rf"^\| {header} \|.*\n\|-.*\n((?:\|.*\n)+)", text, re.MULTILINE)
+    return "\n".join(row.split("|")[1] for table in tables for row in table.splitlines())
+
+
+def test_the_page_about_adapters_lists_what_they_may_import() -> None:
+    contracts = tomllib.loads(text_of(ROOT / "pyproject.toml"))["tool"]["importlinter"]["contracts"]
+    (contract,) = [each for each in contracts if "docs/adapters.md" in each["name"]]
+    allowed = {entry.removeprefix("** -> ") for entry in contract["ignore_imports"]} - {"pruner.ddl.execute"}
+    listed: set[str] = set()
+    for name in re.findall(r"`([\w.]+)`", first_cells(text_of(ROOT / "docs" / "adapters.md"), "module")):
+        # `pruner.expr.nodes`, `.build`: the same package.
+        listed.add(f"pruner.expr{name}" if name.startswith(".") else name)
+    assert listed - {"pruner"} == allowed
+
+
+def test_the_page_about_index_types_lists_what_they_may_offer() -> None:
+    page = first_cells(text_of(ROOT / "docs" / "index-types.md"), "protocol")
+    protocols = {
+        name for name in optional.__all__ if Protocol in getattr(getattr(optional, name), "__bases__", ())
+    }
+    # Those two are what others of them return and are given.
+    assert set(re.findall(r"`(\w+)`", page)) == protocols - {"PagedEvidence", "RecordPages"}

@@ -108,7 +108,9 @@ def test_what_is_missing_is_one_sentence(tmp_path: Path, extra: str, arguments: 
     ran = ran_without({extra}, code, tmp_path)
     assert (ran.returncode, ran.stdout) == (1, ""), ran.stderr
     named = {"uvicorn": "service"}.get(extra, extra)
-    assert f"pip install 'lake-pruner[{named}]'" in ran.stderr
+    assert (
+        f"install the extra '{named}' of lake-pruner (in a checkout: pip install '.[{named}]')" in ran.stderr
+    )
     assert len(ran.stderr.splitlines()) == 1
 
 

@@ -18,9 +18,10 @@ import pruner
 from pruner.adapters import Adapter, load_adapter
 from pruner.plugins import load_plugin
 from tests.support.parquet_tables import write_file
+from tests.support.profiles import examples
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "filter_adapter"
-FILTERS = 120
+FILTERS = examples(120)
 NAN = float("nan")
 VALUES: dict[str, list[Any]] = {
     "n": [-(2**63), -1, 0, 1, 5, 2**53 + 1, 2**63 - 1, None],

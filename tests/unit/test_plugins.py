@@ -116,7 +116,8 @@ def test_an_adapter_that_nobody_installed_is_named_with_those_that_are() -> None
             "import no_such_engine",
             "",
             "quack",
-            r"cannot be loaded: No module named 'no_such_engine' \(pip install 'dist-of-quack\[quack\]'\)$",
+            r"cannot be loaded: No module named 'no_such_engine'; install the extra 'quack' of dist-of-quack "
+            r"\(in a checkout: pip install '\.\[quack\]'\)$",
         ),
         ("raise RuntimeError('needs\\n  quack 9')", "", "", r"cannot be loaded: needs quack 9$"),
         ("raise RuntimeError", "", "", r"cannot be loaded: RuntimeError$"),

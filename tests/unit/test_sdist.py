@@ -8,6 +8,7 @@ import tarfile
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
 from pathspec import GitIgnoreSpec
 
 from pruner.version import __version__
@@ -29,6 +30,7 @@ def project_files(folder: Path = ROOT) -> Iterator[str]:
             yield name
 
 
+@pytest.mark.processes
 def test_it_holds_every_file_of_the_project(tmp_path: Path) -> None:
     build = [sys.executable, "-m", "hatchling", "build", "--target", "sdist", "--directory", str(tmp_path)]
     subprocess.run(build, cwd=ROOT, check=True, capture_output=True)

@@ -29,12 +29,14 @@ public final class Factory {
 
   /**
    * A plan in which some relations prune themselves. A line of `chosen` has the position of one of them and, after a
-   * tab, the planner's name for what is read and how; `patience` is in milliseconds.
+   * tab, the planner's name for what is read and how. A third part, `keys`, tells that this is less than what the
+   * predicate of the scan says. `patience` is in milliseconds.
    */
   public LogicalPlan prune(
       LogicalPlan plan, Relations relations, String chosen, long patience, SparkContext context)
       throws ReflectiveOperationException {
     Map indexes = new HashMap();
+    Map apart = new HashMap();
     String[] lines = chosen.split("\n");
     for (int k = 0; k < lines.length; k++) {
       String[] parts = lines[k].split("\t");
@@ -45,8 +47,11 @@ public final class Factory {
       Pruning pruning =
           new Pruning(planner, parts[1], made.keys(), reader, patience, context, executions(context));
       indexes.put(Integer.valueOf(position), made.pruned(base, pruning));
+      if (parts.length > 2) {
+        apart.put(Integer.valueOf(position), parts[1]);
+      }
     }
-    return relations.replaced(plan, indexes);
+    return relations.replaced(plan, indexes, apart);
   }
 
   /** The class is named in a text, as it cannot be compiled where Hudi is not. */
@@ -91,7 +96,7 @@ public final class Factory {
   }
 
   /** See Sources. */
-  public LogicalPlan mergedInto(LogicalPlan plan) {
-    return Sources.mergedInto(plan);
+  public Merging merging(LogicalPlan plan) {
+    return Sources.merging(plan);
   }
 }

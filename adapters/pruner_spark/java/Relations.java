@@ -17,6 +17,8 @@ import scala.Tuple2;
 public final class Relations {
   private static final Tuple2 MARK = new Tuple2("pruner", "to be replaced");
 
+  private static final String APART = "pruner.keys";
+
   private final List leaves = new ArrayList();
 
   Relations(LogicalPlan plan) {
@@ -30,6 +32,10 @@ public final class Relations {
       descriptions.add(Description.of(leaves.get(k)));
     }
     return new ObjectMapper().writeValueAsString(descriptions);
+  }
+
+  int count() {
+    return leaves.size();
   }
 
   FileIndex index(int position) {
@@ -46,16 +52,22 @@ public final class Relations {
   }
 
   /**
-   * A plan with other file indexes (by position) in these relations. Spark keeps a node whose replacement is equal to
+   * A plan with other file indexes (by position) in these relations. Relations in `apart` (by position, with a name)
+   * have it as an option: what they read is less than what their predicate says, so they must not be taken for equal
+   * to others, whose exchanges or cached rows Spark would use in their place, or the other way round. Spark keeps a node whose replacement is equal to
    * it, and our indexes are equal to those that they are over: so each leaf is replaced by one with a mark first.
    */
-  LogicalPlan replaced(LogicalPlan plan, Map indexes) {
+  LogicalPlan replaced(LogicalPlan plan, Map indexes, Map apart) {
     Map marked = new IdentityHashMap();
     Map replaced = new IdentityHashMap();
     for (int k = 0; k < leaves.size(); k++) {
       FileIndex index = (FileIndex) indexes.get(Integer.valueOf(k));
       if (index != null) {
+        Object name = apart.get(Integer.valueOf(k));
         scala.collection.immutable.Map options = relation(k).options();
+        if (name != null) {
+          options = (scala.collection.immutable.Map) options.$plus(new Tuple2(APART, name));
+        }
         LogicalPlan mark = with(k, index(k), (scala.collection.immutable.Map) options.$plus(MARK));
         marked.put(leaves.get(k), mark);
         replaced.put(mark, with(k, index, options));

@@ -25,13 +25,15 @@ final class Sources {
     return query instanceof LogicalPlan ? (LogicalPlan) query : null;
   }
 
-  /** The table that a MERGE INTO changes; null for every other statement. */
-  static LogicalPlan mergedInto(LogicalPlan plan) {
+  /** What a MERGE INTO does; null for every other statement. */
+  static Merging merging(LogicalPlan plan) {
     Object merge = plan instanceof Command ? call(plan, "mergeInto") : null;
-    return merge instanceof MergeIntoTable ? ((MergeIntoTable) merge).targetTable() : null;
+    return merge instanceof MergeIntoTable
+        ? new Merging((MergeIntoTable) merge, ((MergeIntoTable) merge).sourceTable())
+        : null;
   }
 
-  /** The same statement that reads something else. */
+  /** The same statement that reads something else, in the place of its source or of what it merges into. */
   static LogicalPlan replace(LogicalPlan plan, LogicalPlan old, LogicalPlan source) {
     if (plan == old) {
       return source;
@@ -39,7 +41,9 @@ final class Sources {
     Object[] parts = new Object[plan.productArity()];
     for (int k = 0; k < parts.length; k++) {
       Object part = plan.productElement(k);
-      boolean merge = part instanceof MergeIntoTable && ((MergeIntoTable) part).sourceTable() == old;
+      boolean merge =
+          part instanceof MergeIntoTable
+              && (((MergeIntoTable) part).sourceTable() == old || ((MergeIntoTable) part).targetTable() == old);
       parts[k] = part == old ? source : merge ? replace((LogicalPlan) part, old, source) : part;
     }
     return (LogicalPlan) plan.makeCopy(parts);

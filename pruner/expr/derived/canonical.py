@@ -7,7 +7,7 @@ nothing taken out. Two expressions of one form have the same value wherever the 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import lru_cache
@@ -17,12 +17,14 @@ import msgspec
 import pyarrow as pa
 
 from pruner.expr.clock import nanoseconds
-from pruner.expr.derived.function import DUCKDB, Argument, Function
+from pruner.expr.derived.function import DUCKDB, SPARK, TRINO, Argument, Function
+from pruner.expr.derived.overloads import Built, as_calls, by_type
 from pruner.expr.derived.rows import FUNCTIONS, REGISTRY_VERSION, row_for
 from pruner.expr.derived.spelled import named
 from pruner.expr.identifier import render_column_path
-from pruner.expr.nodes import Call, Column, Expr, Literal, Opaque
+from pruner.expr.nodes import And, Call, Column, Compare, Expr, IsNull, Literal, Not, Opaque, Or
 from pruner.expr.types import integer_range, is_instant, is_string, is_temporal, timestamp, unit_of
+from pruner.expr.values import Interval
 from pruner.expr.wire import Node, expression_of, node_of
 from pruner.schema import Field
 
@@ -50,7 +52,10 @@ _PARTS_OF_DATES: Final = frozenset(
 _MOST_EXACT_POWER: Final = 22
 """Of ten, that a double holds exactly."""
 
-_NUMBERS: Final = frozenset({"add", "subtract", "multiply"})
+_NUMBERS: Final = frozenset({"add", "subtract", "multiply", "quotient"})
+_WHOLE: Final = frozenset({"floor", "ceil"})
+_STEPS_KEEP_DATES: Final = frozenset({SPARK, TRINO})
+"""Engines in which a date and an interval of days come to a date. In DuckDB they come to a timestamp."""
 
 
 class NotCanonical(Exception):  # noqa: N818 - callers make a sentence of it
@@ -98,15 +103,11 @@ def canonical(expression: Expr, find: FindColumn, engine: str | None) -> Canonic
     """
     builder = _Builder(find, engine)
     found = builder.build(expression, 0)
+    if pa.types.is_boolean(found.type):
+        raise NotCanonical("conditions are part of an expression in a CASE alone")
     if not isinstance(found.expression, Call) or not builder.columns:
         raise NotCanonical("it is no function of a column")
     return Canonical(found.expression, found.type, builder.columns, builder.functions, builder.clocks)
-
-
-@dataclass(frozen=True, slots=True)
-class _Built:
-    expression: Expr
-    type: pa.DataType
 
 
 class _Builder:
@@ -117,7 +118,7 @@ class _Builder:
         self.functions: list[Function] = []
         self.clocks = False
 
-    def build(self, node: Expr, depth: int) -> _Built:
+    def build(self, node: Expr, depth: int) -> Built:
         if depth > MOST_DEPTH:
             raise NotCanonical(f"it is nested more than {MOST_DEPTH} deep")
         match node:
@@ -125,9 +126,13 @@ class _Builder:
                 return self._column(node)
             case Call("read_as", (Column() as column,), pa.DataType() as read):
                 return self._as_read(self._column(column), read)
+            case Literal(Interval(months=0, nanoseconds=0) as step) if self._engine in _STEPS_KEEP_DATES:
+                return _constant(Literal(step.days, pa.int64()))
             case Literal():
                 return _constant(node)
-            case Call("cast" | "try_cast", (operand,), pa.DataType() as target):
+            case Call("choose", parts):
+                return self._choice(parts, depth)
+            case Call("cast" | "try_cast" | "lenient_cast", (operand,), pa.DataType() as target):
                 return self._cast(self.build(operand, depth + 1), target)
             case Call("timezone", (Literal(value="UTC"), operand)) if self._engine == DUCKDB:
                 return self._clock_of_utc(self.build(operand, depth + 1))
@@ -135,10 +140,12 @@ class _Builder:
                 return self._call(node, depth)
             case Opaque(_, text, reason):
                 raise NotCanonical(f"{text}: {reason}")
+            case Compare() | IsNull() | Not() | And() | Or():
+                return self._condition(node, depth)
             case _:
-                raise NotCanonical("conditions cannot be part of an indexed expression")
+                raise NotCanonical("conditions of this kind cannot be part of an indexed expression")
 
-    def _column(self, node: Column) -> _Built:
+    def _column(self, node: Column) -> Built:
         found = self._find(node)
         if isinstance(found, str):
             raise NotCanonical(found, node.path[-1])
@@ -147,9 +154,9 @@ class _Builder:
         if not _is_supported(found.type):
             raise NotCanonical(f"columns of type {found.type} cannot be part of it ({found.name!r})")
         self.columns[found.path] = found
-        return _Built(Column(found.path), found.type)
+        return Built(Column(found.path), found.type)
 
-    def _as_read(self, value: _Built, read: pa.DataType) -> _Built:
+    def _as_read(self, value: Built, read: pa.DataType) -> Built:
         """A column as an engine declares it (`pruner.expr.read_as`): where it reads other values, nothing is known.
 
         Trino shows an instant as UTC's clock, whatever the session's zone.
@@ -163,21 +170,47 @@ class _Builder:
             alike = not rounds and not is_instant(read)
         if not alike:
             raise NotCanonical(f"the engine reads {stored} as {read}")
-        return _Built(value.expression, read)
+        return Built(value.expression, read)
 
-    def _call(self, node: Call, depth: int) -> _Built:
+    def _call(self, node: Call, depth: int) -> Built:
         call = named(node, self._engine)
         if isinstance(call, str):
             raise NotCanonical(call, node.function)
         arguments = [self.build(each, depth + 1) for each in call.arguments]
         if call.function in _PARTS_OF_DATES:
             arguments = [_without_date(each) for each in arguments]
-        if call.function in _NUMBERS and any(pa.types.is_float64(each.type) for each in arguments):
+        divides = call.function == "quotient" and self._engine != TRINO
+        if call.function in _NUMBERS and (
+            divides or any(pa.types.is_float64(each.type) for each in arguments)
+        ):
             _require_doubles(arguments, call.arguments)
             arguments = [self._as_double(each) for each in arguments]
-        return self._applied(call.function, arguments)
+        name, arguments = by_type(call.function, arguments, self._engine)
+        found = self._applied(name, arguments)
+        # Spark's come to integers.
+        return self._applied("whole", [found]) if self._engine == SPARK and name in _WHOLE else found
 
-    def _applied(self, name: str, arguments: list[_Built]) -> _Built:
+    def _choice(self, parts: Sequence[Expr], depth: int) -> Built:
+        """CASE: conditions and values by turns, and the value of ELSE."""
+        built = [self.build(each, depth + 1) for each in parts]
+        found = built.pop() if len(built) % 2 else None
+        while built:
+            value, condition = built.pop(), built.pop()
+            found = self._applied("if", [condition, value] if found is None else [condition, value, found])
+        if found is None:
+            raise NotCanonical("a CASE without cases")
+        return found
+
+    def _condition(self, node: Compare | IsNull | Not | And | Or, depth: int) -> Built:
+        """A condition of a CASE."""
+        name, operands, negated = as_calls(node)
+        found, *others = (self.build(each, depth + 1) for each in operands)
+        found = self._applied(name, [found, *others[:1]])
+        for other in others[1:]:
+            found = self._applied(name, [found, other])
+        return self._applied("not", [found]) if negated else found
+
+    def _applied(self, name: str, arguments: list[Built]) -> Built:
         judged = [_argument(each) for each in arguments]
         if all(each.is_constant for each in judged):
             raise NotCanonical("a function of constants alone")
@@ -188,22 +221,22 @@ class _Builder:
         self.functions.append(row)
         if row.reads_clock and any(is_instant(each.type) for each in arguments):
             self.clocks = True
-        return _Built(Call(name, tuple(each.expression for each in arguments)), row.result(judged))
+        return Built(Call(name, tuple(each.expression for each in arguments)), row.result(judged))
 
-    def _clock_of_utc(self, value: _Built) -> _Built:
+    def _clock_of_utc(self, value: Built) -> Built:
         """What UTC's clock shows: what is evaluated anyhow, whatever the zone of the session."""
         if not is_instant(value.type):
             raise NotCanonical("a zone for a moment that has none")
-        return _Built(value.expression, timestamp(unit_of(value.type), instant=False))
+        return Built(value.expression, timestamp(unit_of(value.type), instant=False))
 
-    def _as_double(self, value: _Built) -> _Built:
+    def _as_double(self, value: Built) -> Built:
         if pa.types.is_float64(value.type):
             return value
         if isinstance(value.expression, Literal) and isinstance(value.expression.value, int):
             return _constant(Literal(float(value.expression.value), pa.float64()))
         return self._applied("double", [value])
 
-    def _cast(self, value: _Built, target: pa.DataType) -> _Built:
+    def _cast(self, value: Built, target: pa.DataType) -> Built:
         """A cast that changes no value is left out, one that has a row is that function."""
         source = value.type
         if isinstance(value.expression, Literal):
@@ -212,20 +245,20 @@ class _Builder:
             return value
         if pa.types.is_signed_integer(source) and pa.types.is_signed_integer(target):
             if integer_range(target)[1] >= integer_range(source)[1]:
-                return _Built(value.expression, target)
+                return Built(value.expression, target)
         elif pa.types.is_timestamp(source) and pa.types.is_timestamp(target):
             if unit_of(source) == unit_of(target):
                 self.clocks = True
-                return _Built(value.expression, target)
+                return Built(value.expression, target)
         elif pa.types.is_timestamp(target) and pa.types.is_date(source):
             self.clocks = self.clocks or is_instant(target)
-            return _Built(value.expression, target)
+            return Built(value.expression, target)
         found = self._converted(value, target)
         if found is None:
             raise NotCanonical(f"the cast from {source} to {target} is not in the registry")
         return found
 
-    def _converted(self, value: _Built, target: pa.DataType) -> _Built | None:
+    def _converted(self, value: Built, target: pa.DataType) -> Built | None:
         """A cast that is a function of the registry."""
         source, types = value.type, pa.types
         if types.is_date(target) and types.is_timestamp(source):
@@ -236,12 +269,16 @@ class _Builder:
             return self._applied("format", [value, _constant(Literal("%Y-%m-%d", pa.string()))])
         if types.is_int64(target) and is_string(source):
             return self._applied("integer", [value])
+        if types.is_date(target) and is_string(source):
+            return self._applied("date of text", [value])
+        if types.is_int64(target) and types.is_float64(source):
+            return self._applied("whole", [value])
         if types.is_float64(target) and types.is_signed_integer(source):
             return self._as_double(value)
         return None
 
 
-def _require_doubles(arguments: Iterable[_Built], written: Iterable[Expr]) -> None:
+def _require_doubles(arguments: Iterable[Built], written: Iterable[Expr]) -> None:
     """Refuse arithmetic that engines do in decimals or in floats of 32 bits.
 
     `a * 0.1` is 0.3 exactly where the integer `a` is 3. `a * 0.1::FLOAT` is a float.
@@ -254,11 +291,11 @@ def _require_doubles(arguments: Iterable[_Built], written: Iterable[Expr]) -> No
         )
 
 
-def _without_date(value: _Built) -> _Built:
+def _without_date(value: Built) -> Built:
     """The moment below a cast to its date."""
     match value.expression:
         case Call("date", (inner,)):
-            return _Built(inner, value.type)
+            return Built(inner, value.type)
         case _:
             return value
 
@@ -268,26 +305,26 @@ def _is_supported(type_: pa.DataType) -> bool:
     return types.is_signed_integer(type_) or types.is_float64(type_) or is_string(type_) or is_temporal(type_)
 
 
-def _argument(value: _Built) -> Argument:
+def _argument(value: Built) -> Argument:
     constant = value.expression.value if isinstance(value.expression, Literal) else None
     return Argument(value.type, constant)
 
 
-def _constant(node: Literal) -> _Built:
+def _constant(node: Literal) -> Built:
     """A constant in one of three types: engines write the same number in several."""
     match node.value:
         case bool() | None:
             raise NotCanonical("NULL, or a truth value, among its constants")
         case int(value) if pa.types.is_integer(node.type) and abs(value) < 2**63:
-            return _Built(Literal(value, pa.int64()), pa.int64())
+            return Built(Literal(value, pa.int64()), pa.int64())
         case float() | Decimal() as value if math.isfinite(value):
             if isinstance(value, Decimal) and not _becomes_nearest_double(value):
                 raise NotCanonical(
                     "a decimal constant of so many digits that engines may round it differently"
                 )
-            return _Built(Literal(float(value), pa.float64()), pa.float64())
+            return Built(Literal(float(value), pa.float64()), pa.float64())
         case str(value):
-            return _Built(Literal(value, pa.string()), pa.string())
+            return Built(Literal(value, pa.string()), pa.string())
         case _:
             raise NotCanonical(f"a constant of type {node.type}")
 

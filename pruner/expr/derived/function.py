@@ -97,6 +97,8 @@ def of_type(type_: pa.DataType) -> Result:
 BIGINT: Final = of_type(pa.int64())
 DOUBLE: Final = of_type(pa.float64())
 VARCHAR: Final = of_type(pa.string())
+BOOLEAN: Final = of_type(pa.bool_())
+DATE: Final = of_type(pa.date32())
 
 
 def is_moment(argument: Argument) -> bool:
@@ -144,6 +146,12 @@ def is_full_text(argument: Argument) -> bool:
     return isinstance(argument.constant, str) and argument.constant != ""
 
 
+def is_field_name(argument: Argument) -> bool:
+    """Text that is a constant and a name, so that it needs no quotes in a path."""
+    value = argument.constant
+    return isinstance(value, str) and value.isascii() and value.isidentifier()
+
+
 def is_set_of_letters(argument: Argument) -> bool:
     """Text that is a constant, of ASCII and without a letter twice."""
     value = argument.constant
@@ -158,6 +166,26 @@ def is_constant_integer(argument: Argument) -> bool:
 def is_column_double(argument: Argument) -> bool:
     """A double that is no constant."""
     return not argument.is_constant and is_double(argument)
+
+
+def is_divisor(argument: Argument) -> bool:
+    """A constant that is a double and not zero."""
+    return isinstance(argument.constant, float) and argument.constant != 0.0
+
+
+def is_few(argument: Argument) -> bool:
+    """A constant from 1 to 6."""
+    return is_count(argument) and argument.constant in range(1, 7)
+
+
+def is_date(argument: Argument) -> bool:
+    """A date that is no constant."""
+    return not argument.is_constant and pa.types.is_date(argument.type)
+
+
+def is_condition(argument: Argument) -> bool:
+    """A truth value."""
+    return not argument.is_constant and pa.types.is_boolean(argument.type)
 
 
 def is_count(argument: Argument) -> bool:

@@ -28,8 +28,8 @@ _SAME: Final = (
     "lower",
     "length",
 )
-_SAME_OF_TEXT: Final = ("trim", "ltrim", "rtrim", "reverse", "md5", "hex", "ascii")
-_SAME_OF_TWO: Final = ("coalesce", "nullif", "greatest", "least", "right")
+_SAME_OF_TEXT: Final = ("trim", "ltrim", "rtrim", "reverse", "md5", "hex", "ascii", "chr")
+_SAME_OF_TWO: Final = ("coalesce", "nullif", "greatest", "least", "right", "levenshtein", "repeat")
 _SAME_OF_THREE: Final = ("substring", "replace", "translate", "split_part", "lpad", "rpad")
 SPELLED: Final = {
     **{name: f"{name}({{0}})" for name in (*_SAME, *_SAME_OF_TEXT, "abs", "double", "sqrt")},
@@ -58,6 +58,28 @@ SPELLED: Final = {
     "multiply": "try_multiply({0}, {1})",
     "modulo": "({0} % {1})",
     "negate": "try_subtract(0, {0})",
+    "quotient": "({0} / {1})",
+    "whole quotient": "({0} div {1})",
+    "whole": "try_cast({0} AS BIGINT)",
+    "bit and": "({0} & {1})",
+    "bit or": "({0} | {1})",
+    "bit xor": "({0} ^ {1})",
+    "bit count": "bit_count({0})",
+    "moment of seconds": "timestamp_seconds({0})",
+    "date of text": "try_cast({0} AS DATE)",
+    "epoch seconds": "unix_seconds({0})",
+    "epoch milliseconds": "unix_millis({0})",
+    "epoch microseconds": "unix_micros({0})",
+    "days between": "datediff({0}, {1})",
+    "days later": "date_add({0}, {1})",
+    "first day": "trunc({1}, {0})",
+    "is equal": "({0} = {1})",
+    "is less": "({0} < {1})",
+    "is at most": "({0} <= {1})",
+    "is null": "({0} IS NULL)",
+    "not": "(NOT {0})",
+    "both": "({0} AND {1})",
+    "either": "({0} OR {1})",
 }
 
 
@@ -88,6 +110,15 @@ def _written(node: Expr) -> str:
             letters = in_letters(pattern)
             quote = '"' if "'" in letters else "'"
             return SPELLED["format"].format(_written(moment), f"{quote}{letters}{quote}")
+        case Call("whole", (Call("floor" | "ceil" as name, (operand,)),)):
+            return f"{name}({_written(operand)})"
+        case Call("json field", (operand, Literal(str() as field))):
+            return f"get_json_object({_written(operand)}, '$.{field}')"
+        case Call("round", arguments):
+            return f"round({', '.join(map(_written, arguments))})"
+        case Call("if", (condition, value, *others)):
+            last = "".join(f" ELSE {_written(each)}" for each in others)
+            return f"(CASE WHEN {_written(condition)} THEN {_written(value)}{last} END)"
         case Call(name, arguments) if name in SPELLED:
             return SPELLED[name].format(*map(_written, arguments))
         case _:

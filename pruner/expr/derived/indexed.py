@@ -50,11 +50,13 @@ class NotAnswered(Exception):  # noqa: N818 - binding makes an `Unknown` of it
 
 def derived_field(found: Canonical) -> Field:
     """The field that stands for the values of an expression."""
+    since = [each.since for each in found.columns.values() if each.since is not None]
     return Field(
         # No column of a file has an empty name above its own.
         path=("", shown(found.expression)),
         type=found.type,
         absent_is_null=all(each.absent_is_null for each in found.columns.values()),
+        since=max(since, key=lambda each: each.instant, default=None),
         expression=found.text,
         sources=tuple(found.columns.values()),
     )

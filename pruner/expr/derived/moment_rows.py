@@ -10,6 +10,8 @@ import pyarrow as pa
 from pruner.expr.derived import rising
 from pruner.expr.derived.function import (
     BIGINT,
+    DATE,
+    DOUBLE,
     DUCKDB,
     MOMENTS,
     SECOND_ARGUMENT_MOMENTS,
@@ -17,11 +19,14 @@ from pruner.expr.derived.function import (
     TRINO,
     VARCHAR,
     YEARS,
+    Accepts,
     Argument,
     Function,
+    Result,
     Rises,
     everywhere,
     is_constant_text,
+    is_date,
     is_moment,
     is_stamp,
     of_type,
@@ -33,8 +38,46 @@ def _is_unit(argument: Argument) -> bool:
     return argument.constant in ("year", "quarter", "month", "week", "day", "hour", "minute", "second")
 
 
+def _is_step(argument: Argument) -> bool:
+    return isinstance(argument.constant, int) and abs(argument.constant) <= 1_000_000
+
+
+def _is_wall_clock(argument: Argument) -> bool:
+    return is_stamp(argument) and not is_instant(argument.type)
+
+
 def _same_clock(arguments: Sequence[Argument]) -> pa.DataType:
     return timestamp("us", instant=is_instant(arguments[1].type))
+
+
+_FROM_1970: Final = "{0} BETWEEN TIMESTAMP '1970-01-01' AND {last}"
+_SINCE: Final = "years 1970 to 9999"
+
+
+def _since_1970(
+    name: str,
+    sql: str,
+    *,
+    of: Accepts = is_stamp,
+    result: Result = BIGINT,
+    domain: str = _FROM_1970,
+    values: str = _SINCE,
+    **compared: str,
+) -> Function:
+    """What passed since 1970, which no clock shows."""
+    return Function(
+        name=name,
+        accepts=(of,),
+        result=result,
+        sql=sql,
+        domain=domain,
+        values=values,
+        compared=compared,
+    )
+
+
+def _is_period(argument: Argument) -> bool:
+    return argument.constant in ("year", "quarter", "month", "week")
 
 
 def _part(name: str, sql: str, *, rises: Rises | None = None, **compared: str) -> Function:
@@ -120,6 +163,75 @@ MOMENT_ROWS: Final = (
         reads_clock=True,
         rises=rising.date,
         in_order="always",
+    ),
+    _part("microsecond of minute", "microsecond({0})", duckdb="microsecond(ts)"),
+    _part("millisecond of minute", "millisecond({0})", duckdb="millisecond(ts)"),
+    _part("millisecond of second", "millisecond({0}) % 1000", trino="millisecond(ts)"),
+    _since_1970(
+        "epoch",
+        "epoch({0})",
+        # Of an instant DuckDB adds up seconds and their fraction, which may be the next double.
+        of=_is_wall_clock,
+        result=DOUBLE,
+        values=f"timestamps without a zone, {_SINCE}",
+        duckdb="epoch(ts)",
+        trino="to_unixtime(ts)",
+    ),
+    _since_1970("epoch seconds", "epoch_us({0}) // 1000000", spark="unix_seconds(ts), bigint(ts)"),
+    _since_1970(
+        "epoch milliseconds",
+        "epoch_ms({0})",
+        # DuckDB rounds, Spark cuts.
+        domain=f"{_FROM_1970} AND epoch_us({{0}}) % 1000 = 0",
+        values=f"{_SINCE}, whole milliseconds",
+        duckdb="epoch_ms(ts)",
+        spark="unix_millis(ts)",
+    ),
+    _since_1970(
+        "epoch microseconds",
+        "epoch_us({0})",
+        domain=MOMENTS,
+        values=YEARS,
+        duckdb="epoch_us(ts)",
+        spark="unix_micros(ts)",
+    ),
+    Function(
+        name="days between",
+        accepts=(is_date, is_date),
+        result=BIGINT,
+        sql="date_diff('day', {1}, {0})",
+        domain=f"{MOMENTS} AND {SECOND_ARGUMENT_MOMENTS}",
+        values=YEARS,
+        compared={
+            DUCKDB: "date_diff('day', d, e), e - d",
+            SPARK: "datediff(e, d)",
+            TRINO: "date_diff('day', d, e)",
+        },
+    ),
+    Function(
+        name="days later",
+        accepts=(is_date, _is_step),
+        result=DATE,
+        sql="({0} + {1}::INTEGER)",
+        written="({0} + {1})",
+        domain=f"{MOMENTS} AND {{0}} + {{1}}::INTEGER BETWEEN {{first}} AND {{last}}",
+        values=f"{YEARS}, before and after",
+        compared={DUCKDB: "d + 7", SPARK: "date_add(d, 7)", TRINO: "date_add('day', 7, d)"},
+        rises=rising.later,
+        in_order="always",
+    ),
+    Function(
+        name="first day",
+        accepts=(_is_period, is_date),
+        result=DATE,
+        sql="date_trunc({0}, {1})::DATE",
+        written="date_trunc({0}, {1})",
+        domain=SECOND_ARGUMENT_MOMENTS,
+        values=f"dates, {YEARS}",
+        compared={
+            SPARK: "trunc(d, 'month')",
+            TRINO: "date_trunc('month', d)",
+        },
     ),
     Function(
         name="date_trunc",

@@ -15,6 +15,7 @@ from pruner.expr.derived.function import (
     FITTING,
     SPARK,
     TRINO,
+    VARCHAR,
     Function,
     Rises,
     everywhere,
@@ -22,9 +23,13 @@ from pruner.expr.derived.function import (
     is_column_integer,
     is_constant_integer,
     is_count,
+    is_divisor,
     is_double,
+    is_few,
     is_integer,
+    of_type,
 )
+from pruner.expr.types import timestamp
 
 
 def _arithmetic(name: str, sign: str, rises: Rises, in_order: str) -> tuple[Function, Function]:
@@ -96,6 +101,120 @@ def _about_null(name: str) -> Function:
     )
 
 
+_SCALE: Final = "power(10, {1})"
+_ROUNDED: Final = (
+    Function(
+        name="round",
+        accepts=(is_column_double,),
+        result=DOUBLE,
+        sql="round({0})",
+        # Trino adds 0.5, which makes 1 of the greatest double below it. Spark has no negative zero here.
+        domain="(abs({0}) BETWEEN 0.5 AND 1e15 OR {0} < 0.49 AND NOT signbit({0}))",
+        values="double from 0.5 to 1e15, or minus that, or from 0 to 0.49",
+        compared=everywhere("round(x)"),
+    ),
+    Function(
+        name="round",
+        accepts=(is_column_double, is_few),
+        result=DOUBLE,
+        sql="round({0}, {1})",
+        # Some round the double, some its shortest decimal.
+        domain=f"(abs({{0}}) * {_SCALE} < 1e11 AND abs(abs({{0}}) * {_SCALE} % 1 - 0.5) > 1e-3"
+        f" AND (NOT signbit({{0}}) OR abs({{0}}) * {_SCALE} > 0.5))",
+        values="double below 1e11 in its last digit, and not near the middle of two; 1 to 6 digits",
+        compared=everywhere("round(x, 2)"),
+    ),
+    Function(
+        name="whole",
+        accepts=(is_column_double,),
+        result=BIGINT,
+        sql="({0}::BIGINT)",
+        domain="abs({0}) <= 1e15 AND {0} = trunc({0})",
+        values="double that is whole, up to 1e15",
+        compared={
+            DUCKDB: "floor(x)::BIGINT",
+            SPARK: "floor(x), bigint(x)",
+            TRINO: "CAST(floor(x) AS bigint)",
+        },
+    ),
+)
+
+_QUOTIENTS: Final = (
+    Function(
+        name="quotient",
+        accepts=(is_column_double, is_divisor),
+        result=DOUBLE,
+        sql="({0} / {1})",
+        domain=ANYWHERE,
+        values="double by a constant that is not zero; in DuckDB and Spark integers as well",
+        compared=everywhere("x / 4e0"),
+    ),
+    Function(
+        name="whole quotient",
+        accepts=(is_column_integer, is_count),
+        result=BIGINT,
+        sql="({0} // {1})::BIGINT",
+        written="({0} // {1})",
+        domain=ANYWHERE,
+        values="integers; by a constant from 1 on",
+        compared={DUCKDB: "a // 8", SPARK: "a div 8", TRINO: "a / 8"},
+        rises=rising.divided,
+        in_order="always",
+    ),
+)
+
+
+def _of_bits(name: str, sql: str, **compared: str) -> Function:
+    """The bits of two integers, taken together."""
+    return Function(
+        name=name,
+        accepts=(is_column_integer, is_integer),
+        result=BIGINT,
+        sql=sql.format("{0}::BIGINT", "{1}::BIGINT"),
+        written=sql,
+        domain=ANYWHERE,
+        values="integers",
+        compared=compared,
+    )
+
+
+_OF_BITS: Final = (
+    _of_bits("bit and", "({0} & {1})", duckdb="a & 4", spark="a & 4", trino="bitwise_and(a, 4)"),
+    _of_bits("bit or", "({0} | {1})", duckdb="a | 4", spark="a | 4", trino="bitwise_or(a, 4)"),
+    _of_bits("bit xor", "xor({0}, {1})", duckdb="xor(a, 4)", spark="a ^ 4", trino="bitwise_xor(a, 4)"),
+    Function(
+        name="bit count",
+        accepts=(is_column_integer,),
+        result=BIGINT,
+        sql="bit_count({0}::BIGINT)::BIGINT",
+        written="bit_count({0})",
+        # The sign has as many bits as the engine's type of integers.
+        domain="{0} >= 0",
+        values="integers from 0 on",
+        compared={DUCKDB: "bit_count(a)", SPARK: "bit_count(a)", TRINO: "bit_count(a, 64)"},
+    ),
+    Function(
+        name="chr",
+        accepts=(is_column_integer,),
+        result=VARCHAR,
+        sql="chr({0}::INTEGER)",
+        written="chr({0})",
+        domain="{0} BETWEEN 32 AND 126",
+        values="integers from 32 to 126",
+        compared=everywhere("chr(a)"),
+    ),
+    Function(
+        name="moment of seconds",
+        accepts=(is_column_integer,),
+        result=of_type(timestamp("us", instant=True)),
+        sql="make_timestamp({0}::BIGINT * 1000000)",
+        written="to_timestamp({0})",
+        domain="{0} BETWEEN -2208988800 AND 253402300799",
+        values="integers, as seconds of the years 1900 to 9999",
+        compared={DUCKDB: "to_timestamp(a)", SPARK: "timestamp_seconds(a)"},
+    ),
+)
+
 NUMBER_ROWS: Final = (
     Function(
         name="double",
@@ -155,8 +274,15 @@ NUMBER_ROWS: Final = (
     _of_two("least"),
     _about_null("coalesce"),
     _about_null("nullif"),
-    _of_double("floor", ANYWHERE, "double", duckdb="floor(x)", trino="floor(x)"),
-    _of_double("ceil", ANYWHERE, "double", duckdb="ceil(x)", trino="ceil(x)"),
+    _of_double(
+        "floor", ANYWHERE, "double", duckdb="floor(x)", spark="double(floor(x)), up to 1e15", trino="floor(x)"
+    ),
+    _of_double(
+        "ceil", ANYWHERE, "double", duckdb="ceil(x)", spark="double(ceil(x)), up to 1e15", trino="ceil(x)"
+    ),
     _of_double("trunc", ANYWHERE, "double", duckdb="trunc(x)", trino="truncate(x)"),
+    *_ROUNDED,
+    *_QUOTIENTS,
+    *_OF_BITS,
     _of_double("sqrt", "{0} >= 0", "double from 0 on", **everywhere("sqrt(x)")),
 )

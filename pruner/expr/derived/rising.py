@@ -216,6 +216,18 @@ def multiplied(arguments: Sequence[Argument]) -> Evaluate | None:
     return None if not isinstance(constant, int) or constant <= 0 else lambda value: value * constant
 
 
+def divided(arguments: Sequence[Argument]) -> Evaluate | None:
+    """An integer by a constant from 1 on, its fraction cut off."""
+    by = arguments[1].constant
+    return None if not isinstance(by, int) else lambda value: value // by if value >= 0 else -(-value // by)
+
+
+def later(arguments: Sequence[Argument]) -> Evaluate | None:
+    """A date and a number of days."""
+    days = arguments[1].constant
+    return None if not isinstance(days, int) else lambda value: value + days
+
+
 def _to_moment(type_: pa.DataType) -> Callable[[int], int]:
     """Microseconds of a moment.
 

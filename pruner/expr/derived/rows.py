@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
+from pruner.expr.derived.condition_rows import CONDITION_ROWS
 from pruner.expr.derived.function import Argument, Function
 from pruner.expr.derived.moment_rows import MOMENT_ROWS
 from pruner.expr.derived.number_rows import NUMBER_ROWS
 from pruner.expr.derived.text_rows import TEXT_ROWS
 
-REGISTRY_VERSION: Final = 1
+REGISTRY_VERSION: Final = 2
 """Counted up when a row changes what it means or where it holds; the row then names the new version as `changed`."""
 
-_ALL: Final = (*MOMENT_ROWS, *TEXT_ROWS, *NUMBER_ROWS)
+_MOMENTS: Final = tuple(replace(row, changed=2) if row.reads_clock else row for row in MOMENT_ROWS)
+"""2: Trino rounds moments to milliseconds."""
+
+_TEXTS: Final = tuple(replace(row, changed=2) for row in TEXT_ROWS)
+"""2: text that is no UTF-8 lies in no domain."""
+
+_ALL: Final = (*_MOMENTS, *_TEXTS, *NUMBER_ROWS, *CONDITION_ROWS)
 
 FUNCTIONS: Final[Mapping[str, tuple[Function, ...]]] = {
     name: tuple(row for row in _ALL if row.name == name) for name in dict.fromkeys(row.name for row in _ALL)

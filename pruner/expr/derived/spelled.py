@@ -6,13 +6,14 @@ is not listed for a dialect is not known.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final
 
 import pyarrow as pa
 
 from pruner.expr.derived.formats import with_letters, with_percents
-from pruner.expr.derived.function import DUCKDB, SPARK, TRINO
+from pruner.expr.derived.function import DUCKDB, SPARK, TRINO, Argument, is_field_name
+from pruner.expr.derived.of_bytes import of_bytes
 from pruner.expr.derived.rows import FUNCTIONS
 from pruner.expr.nodes import Call, Expr, Literal
 
@@ -70,6 +71,19 @@ _ALIKE: Final[Mapping[str, str]] = {
     "ascii": "ascii",
     "bit_length": "bits",
     "right": "right",
+    "round": "round",
+    "quotient": "quotient",
+    "whole_quotient": "whole quotient",
+    "bitwise_and": "bit and",
+    "bitwise_or": "bit or",
+    "bitwise_xor": "bit xor",
+    "chr": "chr",
+    "levenshtein": "levenshtein",
+    "levenshtein_distance": "levenshtein",
+    "repeat": "repeat",
+    "days_between": "days between",
+    "epoch_ms": "epoch milliseconds",
+    "epoch_us": "epoch microseconds",
 }
 """Names that mean the same in the decoders of every engine."""
 
@@ -88,8 +102,23 @@ _OWN: Final[Mapping[str, Mapping[str, str]]] = {
         "isoyear": "year of week",
         "strlen": "bytes",
         "hex": "hex",
+        "/": "quotient",
+        "//": "whole quotient",
+        "&": "bit and",
+        "|": "bit or",
+        "xor": "bit xor",
+        "bit_count": "bit count",
+        "microsecond": "microsecond of minute",
+        "millisecond": "millisecond of minute",
+        "epoch": "epoch",
+        "to_timestamp": "moment of seconds",
+        "unix_to_time": "moment of seconds",
     },
     SPARK: {
+        "bitwise_count": "bit count",
+        "epoch_s": "epoch seconds",
+        "timestamp_seconds": "moment of seconds",
+        "year_of_week": "year of week",
         "octet_length": "bytes",
         "hex": "hex",
         "day_of_week": "day of week, Sunday 1",
@@ -100,10 +129,14 @@ _OWN: Final[Mapping[str, Mapping[str, str]]] = {
         "dayofweek_iso": "day of week, Monday 1",
         "day_of_week": "day of week, Monday 1",
         "dow": "day of week, Monday 1",
+        "bitwise_count": "bit count",
         "year_of_week": "year of week",
         "yow": "year of week",
         "last_day_of_month": "last day",
         "truncate": "trunc",
+        "millisecond": "millisecond of second",
+        "epoch": "epoch",
+        "to_unixtime": "epoch",
     },
 }
 
@@ -113,6 +146,16 @@ _PATTERNS: Final[Mapping[str, frozenset[str]]] = {
     TRINO: frozenset({"date_format"}),
 }
 """Functions that write a moment by a pattern."""
+
+_JSON_FIELDS: Final[Mapping[str, frozenset[str]]] = {
+    DUCKDB: frozenset({"json_extract_string", "json_extract_path_text", "->>"}),
+    SPARK: frozenset({"get_json_object"}),
+    TRINO: frozenset({"json_extract_scalar"}),
+}
+"""Functions that give a field of a JSON object as text."""
+
+_UNITS: Final = {"mm": "month", "mon": "month", "yyyy": "year", "yy": "year"}
+"""Short units of Spark's."""
 
 _PARTS: Final = frozenset(
     {
@@ -141,25 +184,53 @@ def named(call: Call, dialect: str | None) -> Call | str:
         call: as a decoder gave it.
         dialect: whose decoder; None for a call that is in the canonical form.
     """
-    name, arguments = call.function, call.arguments
     if dialect is None:
-        return call if name in FUNCTIONS else f"the function {name} is not in the registry"
-    if name in _PATTERNS.get(dialect, ()):
+        known = call.function in FUNCTIONS
+        return call if known else f"the function {call.function} is not in the registry"
+    if call.function in _PATTERNS.get(dialect, ()):
         return _pattern(call, dialect)
-    if name in ("date_part", "datepart", "extract"):
-        return _part(call, dialect)
-    if name in ("sha2", "sha256"):
-        return _sha(call, dialect)
-    if name == "left":
-        return _left(call)
-    if name in ("substring", "substr"):
-        return Call("substring", arguments)
-    if name == "concat" and dialect in (SPARK, TRINO):
-        return _joined(arguments)
-    own = _OWN.get(dialect, {}).get(name) or _ALIKE.get(name)
+    if call.function in _JSON_FIELDS.get(dialect, ()):
+        return _json_field(call, dialect)
+    bytes_ = of_bytes(call) if dialect == TRINO else None
+    if bytes_ is not None:
+        return bytes_
+    shape = _SHAPES.get(call.function)
+    if shape is not None:
+        return shape(call, dialect)
+    return _renamed(_without_unit(call, dialect), dialect)
+
+
+def _renamed(call: Call, dialect: str) -> Call | str:
+    own = _OWN.get(dialect, {}).get(call.function) or _ALIKE.get(call.function)
     if own is None:
-        return f"the function {name} is not in the registry of functions that indexes may be over"
-    return Call(own, arguments)
+        return f"the function {call.function} is not in the registry of functions that indexes may be over"
+    return Call(own, call.arguments)
+
+
+def _without_unit(call: Call, dialect: str) -> Call:
+    """A call whose first or last argument tells its unit, by the name of the function that it is with that."""
+    match call.function, call.arguments:
+        case "date_diff" | "datediff", (Literal(value="day"), first, last) if dialect != SPARK:
+            return Call("days_between", (last, first))
+        case "bit_count", (operand, Literal(value=64)) if dialect == TRINO:
+            return Call("bitwise_count", (operand,))
+        case "date_trunc", (Literal(value=str(unit)), operand):
+            unit = _UNITS.get(unit.lower(), unit.lower()) if dialect == SPARK else unit.lower()
+            return Call("date_trunc", (Literal(unit, pa.string()), operand))
+        case _:
+            return call
+
+
+def _json_field(call: Call, dialect: str) -> Call | str:
+    """A field of a JSON object, by its path or, in DuckDB, by its name alone."""
+    match call.arguments:
+        case (operand, Literal(value=str(path))):
+            field = path.removeprefix("$.")
+            if (field != path or dialect == DUCKDB) and is_field_name(Argument(pa.string(), field)):
+                return Call("json field", (operand, Literal(field, pa.string())))
+            return f"the JSON path {path!r}"
+        case _:
+            return "a JSON path that is no constant"
 
 
 def _pattern(call: Call, dialect: str) -> Call | str:
@@ -198,8 +269,11 @@ def _sha(call: Call, dialect: str) -> Call | str:
             return "a digest of another length, or of bytes"
 
 
-def _joined(arguments: tuple[Expr, ...]) -> Call | str:
+def _joined(call: Call, dialect: str) -> Call | str:
     """Texts one after the other, as `a || b || c` joins them; Spark and Trino make one call of both."""
+    arguments = call.arguments
+    if dialect == DUCKDB:
+        return "concat, which leaves NULL out"
     if len(arguments) < 2:
         return "a join of one text"
     first, second, *others = arguments
@@ -209,10 +283,20 @@ def _joined(arguments: tuple[Expr, ...]) -> Call | str:
     return joined
 
 
-def _left(call: Call) -> Call:
+def _left(call: Call, _: str) -> Call:
     """`left(s, n)`, and `substr(s, from, n)`, which decoders call the same; a `substr` of two arguments is none."""
     arguments = call.arguments
     if len(arguments) == 2:
         one: Expr = Literal(1, pa.int64())
         return Call("substring", (arguments[0], one, arguments[1]))
     return Call("substring", arguments)
+
+
+_SHAPES: Final[Mapping[str, Callable[[Call, str], Call | str]]] = {
+    **dict.fromkeys(("date_part", "datepart", "extract"), _part),
+    **dict.fromkeys(("sha2", "sha256"), _sha),
+    "left": _left,
+    **dict.fromkeys(("substring", "substr"), lambda call, _: Call("substring", call.arguments)),
+    "concat": _joined,
+}
+"""Functions whose meaning is in their arguments."""

@@ -1,7 +1,7 @@
 """Roaring bitmaps of row positions as bytes, one slice and value each.
 
 A blob is in Roaring's portable format, so Java and C read it as well. A changed byte may decode as another set, and
-bytes behind the end are accepted (trap I3), so a blob is looked at before it is decoded: its length, its number of rows
+bytes behind the end are accepted (trap I3). So a blob is checked before it is decoded: its length, its number of rows
 against that of the slice, its checksum. The blobs of many slices are decoded at once (`pruner.indexes.row_sets`).
 """
 

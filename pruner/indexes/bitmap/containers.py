@@ -117,6 +117,14 @@ def _pieces(holds: Mask, sizes: Integers) -> list[Units]:
     return found
 
 
+def _by_code(codes: Codes, count: int) -> NDArray[np.intp]:
+    """Positions of codes below `count` by code, those of one code ascending; numpy sorts 16 bits at a time by radix."""
+    order = np.argsort(codes.astype(np.uint16), kind="stable")
+    if count > _ROWS:
+        order = order[np.argsort((codes[order] >> _BITS).astype(np.uint16), kind="stable")]
+    return order
+
+
 def _bits(flags: Mask) -> Units:
     """A container as bits."""
     packed = np.packbits(flags, bitorder="little")
@@ -181,11 +189,8 @@ class _Sorter:
     """Sorts 65,536 rows at a time; `content` has what their containers hold, one behind the other."""
 
     def __init__(self, codes: Codes, count: int, others: Integers) -> None:
-        dtype: Any = np.uint32 if count <= _ROWS else np.uint64
         self._codes = codes
-        self._type = dtype
-        self._keys = np.empty(min(len(codes), _ROWS), dtype)
-        self._positions = np.arange(len(self._keys), dtype=dtype)
+        self._count = count
         self._chosen: Mask | None = None
         if len(others):
             self._chosen = np.ones(count, np.bool_)
@@ -196,20 +201,18 @@ class _Sorter:
     def part(self, start: int) -> _Part:
         """Sort the rows from a multiple of 65,536 on, and add what their containers hold."""
         codes = self._codes[start : start + _ROWS]
-        keys = self._keys[: len(codes)]
-        keys[:] = codes
-        keys <<= self._type(_BITS)
-        keys |= self._positions[: len(codes)]
-        if self._chosen is not None:
-            keys = keys[self._chosen[codes]]
-        keys.sort()
-        owners = keys >> self._type(_BITS)
-        starts = np.concatenate([np.zeros(min(len(keys), 1), np.int64), np.flatnonzero(np.diff(owners)) + 1])
-        ends = np.append(starts, len(keys))[1:]
-        followed = np.flatnonzero(np.diff(keys) == 1)
+        if self._chosen is None:
+            rows = _by_code(codes, self._count)
+        else:
+            among = np.flatnonzero(self._chosen[codes])
+            rows = among[_by_code(codes[among], self._count)]
+        owners = codes[rows]
+        starts = np.concatenate([np.zeros(min(len(rows), 1), np.int64), np.flatnonzero(np.diff(owners)) + 1])
+        ends = np.append(starts, len(rows))[1:]
+        followed = np.flatnonzero(np.diff(rows) == 1)
         joined = np.searchsorted(followed, ends - 1) - np.searchsorted(followed, starts)
         part = _Part(owners[starts].astype(np.int64), ends - starts, ends - starts - joined)
-        self._add(codes, keys.astype("<u2"), part)
+        self._add(codes, rows.astype("<u2"), part)
         return part
 
     def _add(self, codes: Codes, lower: Units, part: _Part) -> None:

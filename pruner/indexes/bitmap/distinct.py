@@ -159,7 +159,15 @@ def _ranked(
         ranks = np.empty(len(order), np.int64)
         ranks[order] = np.arange(len(order))
         return plain.take(pa.array(order, pa.int64())), ranks
-    return _ranked_integers([int(value) * factor for value in _integers(dictionary)], stored)
+    numbers = _integers(dictionary)
+    limit = np.iinfo(numbers.dtype).max // factor
+    if len(numbers) and (numbers.max() > limit or numbers.min() < -limit):
+        return _ranked_integers([int(value) * factor for value in numbers.tolist()], stored)
+    distinct, ranks = _ranks(numbers * numbers.dtype.type(factor))
+    try:
+        return pa.array(distinct).cast(stored), ranks
+    except pa.ArrowException as error:
+        raise ValueError(f"a value lies outside {stored}") from error
 
 
 def _ranked_integers(values: list[int], stored: pa.DataType) -> tuple[pa.Array[Any], NDArray[np.int64]]:
@@ -176,19 +184,31 @@ def _ranked_integers(values: list[int], stored: pa.DataType) -> tuple[pa.Array[A
 def _ranked_floats(dictionary: pa.Array[Any]) -> tuple[pa.Array[Any], NDArray[np.int64]]:
     plain: NDArray[np.float64] = dictionary.to_numpy(zero_copy_only=False).astype(np.float64)
     numbers = plain + 0.0  # -0.0 becomes 0.0
-    is_nan = np.isnan(numbers)
-    distinct = np.unique(numbers[~is_nan])
-    ranks: NDArray[np.int64] = np.asarray(np.searchsorted(distinct, numbers), np.int64)
-    ranks[is_nan] = len(distinct)
-    return pa.array(distinct, pa.float64()), ranks
+    distinct, ranks = _ranks(numbers)
+    # NaN is sorted behind all numbers, and none of them equals another.
+    known = len(distinct) - int(np.count_nonzero(np.isnan(distinct)))
+    return pa.array(distinct[:known], pa.float64()), np.minimum(ranks, known)
 
 
-def _integers(dictionary: pa.Array[Any]) -> list[Any]:
+def _ranks(numbers: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    """Different numbers, ascending, and the position of each number among them. One sort: `np.unique` takes three."""
+    order = np.argsort(numbers)
+    ascending = numbers[order]
+    first = np.ones(len(ascending), np.bool_)
+    first[1:] = ascending[1:] != ascending[:-1]
+    ranks = np.empty(len(ascending), np.int64)
+    ranks[order] = np.cumsum(first) - 1
+    return ascending[first], ranks
+
+
+def _integers(dictionary: pa.Array[Any]) -> NDArray[Any]:
     types, type_ = pa.types, dictionary.type
-    if types.is_boolean(type_) or types.is_integer(type_):
-        return dictionary.to_pylist()
+    if types.is_boolean(type_):
+        return dictionary.to_numpy(zero_copy_only=False).astype(np.int64)
+    if types.is_integer(type_):
+        return dictionary.cast(pa.uint64() if type_ == pa.uint64() else pa.int64()).to_numpy()
     narrow = types.is_date32(type_) or types.is_time32(type_)
-    return dictionary.view(pa.int32() if narrow else pa.int64()).to_pylist()
+    return dictionary.view(pa.int32() if narrow else pa.int64()).cast(pa.int64()).to_numpy()
 
 
 def _unscaled(dictionary: pa.Array[Any]) -> list[int]:

@@ -2,7 +2,7 @@
 
 Entries are the cells into which the predicate's literals cut the values (`pruner.indexes.bitmap.cells`), NaN and NULL.
 A set of entries is answered, segment by segment, from the pages with its records or from those with the records of all
-other entries, whichever are fewer bytes: every row of a slice stands in exactly one entry, so a slice whose rows are
+other entries, whichever are fewer bytes. Every row of a slice stands in exactly one entry. So a slice whose rows are
 not all in the others holds a row of the set. Where too many pages would have to be read they are not, and slices with
 rows on them stay possible.
 """

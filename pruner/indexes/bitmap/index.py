@@ -66,7 +66,7 @@ class Bitmap:
         _most(options)
         if kind_of(field.type) is None or is_binary(field.type):
             raise IndexDefinitionError(
-                f"column {field.name!r} has type {field.type}, which bitmap cannot index: {_SUPPORTED}"
+                f"column {field.name!r} has type {field.type_name}, which bitmap cannot index: {_SUPPORTED}"
             )
         require_in_files(field)
 

@@ -14,6 +14,7 @@ from pruner.indexes.column_stats.load import load_statistics
 from pruner.indexes.column_stats.record import RECORD_SCHEMA, record_column
 from pruner.indexes.columns.equality import require_in_files
 from pruner.indexes.columns.kinds import kind_of
+from pruner.indexes.ranges import RANGED_TYPES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -24,11 +25,6 @@ if TYPE_CHECKING:
     from pruner.indexes.base import Evidence, SliceReader
     from pruner.indexes.optional import Aggregates
     from pruner.schema import Field
-
-_SUPPORTED = (
-    "boolean, integers, floating point, decimal up to 38 digits, string, binary, UUID, date, time, timestamp, and "
-    "fields of these types inside structs (a.b) are supported"
-)
 
 
 class ColumnStats:
@@ -52,7 +48,8 @@ class ColumnStats:
             )
         if kind_of(field.type) is None:
             raise IndexDefinitionError(
-                f"column {field.name!r} has type {field.type}, which column_stats cannot index: {_SUPPORTED}"
+                f"column {field.name!r} has type {field.type_name}, which column_stats cannot index: "
+                f"{RANGED_TYPES} are supported"
             )
         require_in_files(field)
 

@@ -65,7 +65,7 @@ def require_hashable(field: Field, type_name: str) -> None:
     """
     if kind_of(field.type) is None:
         raise IndexDefinitionError(
-            f"column {field.name!r} has type {field.type}, which {type_name} cannot index: {_SUPPORTED}"
+            f"column {field.name!r} has type {field.type_name}, which {type_name} cannot index: {_SUPPORTED}"
         )
     require_in_files(field)
 

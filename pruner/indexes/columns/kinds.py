@@ -37,22 +37,38 @@ class Kind(Enum):
     BYTES = "bytes"
 
 
+_KINDS: dict[int, Kind] = {
+    each.id: kind
+    for kind, types in {
+        Kind.INTEGER: (
+            *(
+                pa.int8(),
+                pa.int16(),
+                pa.int32(),
+                pa.int64(),
+                pa.uint8(),
+                pa.uint16(),
+                pa.uint32(),
+                pa.bool_(),
+            ),
+            *(pa.date32(), pa.date64(), pa.timestamp("us"), pa.time32("ms"), pa.time64("us")),
+        ),
+        Kind.DECIMAL: (pa.uint64(), pa.decimal128(_LARGEST_DECIMAL)),
+        Kind.FLOAT: (pa.float16(), pa.float32(), pa.float64()),
+        Kind.BYTES: (
+            *(pa.string(), pa.large_string(), pa.string_view()),
+            *(pa.binary(), pa.large_binary(), pa.binary_view(), pa.binary(16)),
+        ),
+    }.items()
+    for each in types
+}
+"""By what Arrow numbers types, whatever their parameters: this is asked for each column of each file."""
+
+
 def kind_of(type_: pa.DataType) -> Kind | None:
     """Return the kind of a type; None where column statistics do not support it."""
-    types = pa.types
-    if types.is_uint64(type_) or (types.is_decimal128(type_) and type_.precision <= _LARGEST_DECIMAL):
-        return Kind.DECIMAL
-    if (
-        types.is_integer(type_)
-        or types.is_boolean(type_)
-        or types.is_date(type_)
-        or types.is_timestamp(type_)
-        or types.is_time(type_)
-    ):
-        return Kind.INTEGER
-    if types.is_floating(type_):
-        return Kind.FLOAT
-    return Kind.BYTES if is_text(type_) or is_binary(type_) else None
+    kind = _KINDS.get(type_.id)
+    return Kind.BYTES if kind is None and is_uuid(type_) else kind
 
 
 def is_text(type_: pa.DataType) -> bool:

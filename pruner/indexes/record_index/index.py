@@ -13,7 +13,7 @@ from pruner.indexes.optional import RecordPart
 from pruner.indexes.record_index.evidence import KeyEvidence
 from pruner.indexes.record_index.keys import PACKED
 from pruner.indexes.record_index.load import load_parts
-from pruner.indexes.record_index.packing import packed, spread
+from pruner.indexes.record_index.packing import distinct_keys, packed, spread
 from pruner.indexes.record_index.record import record_slice
 
 if TYPE_CHECKING:
@@ -64,9 +64,8 @@ class RecordIndex:
         return spread(records)
 
     def values_and_rows(self, records: pa.Table) -> tuple[int, int]:
-        """Keys and rows of some slices: see `CountingIndexType`."""
-        keys, rows = (compute.sum(records.column(name)).as_py() or 0 for name in ("keys", "row_count"))
-        return int(keys), int(rows)
+        """Different keys and rows of some slices: see `CountingIndexType`."""
+        return distinct_keys(records), int(compute.sum(records.column("row_count")).as_py() or 0)
 
     def is_resident(self, column: str) -> bool:
         """Tell whether a column is read before anything is asked."""

@@ -170,6 +170,15 @@ def spread(records: pa.Table) -> pa.Table:
     return _replaced(own, "positions", _strings(positions.view(np.uint8), counts * 4))
 
 
+def distinct_keys(records: pa.Table) -> int:
+    """The number of different keys, each row by itself, of records that are not packed yet."""
+    counts, hashes, _ = _spread_keys(records.combine_chunks())
+    again = hashes[1:] == hashes[:-1]
+    starts = np.cumsum(counts)[:-1]
+    again[starts[(starts > 0) & (starts < len(hashes))] - 1] = False
+    return len(hashes) - int(np.count_nonzero(again))
+
+
 def _spread_keys(records: pa.Table) -> tuple[Integers, Hashes, Integers]:
     """The number of keys of each row, and the hashes and positions of all of them, row by row."""
     counts = ints(records, "keys", 0)

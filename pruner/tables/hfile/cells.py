@@ -14,6 +14,9 @@ _ENTRY = struct.Struct(">qi")
 _KEY_AROUND_ROW = 12
 """Bytes of a key besides row, family and qualifier: lengths of row and family, time, type."""
 
+_BEHIND_ROOT = (0, 16)
+"""Bytes behind the entries of a root index: in one of several levels stands there where the middle key is."""
+
 
 class IndexEntry(NamedTuple):
     """Where a block stands, its header included, and a key that none in it is below."""
@@ -52,7 +55,7 @@ def root_entries(content: bytes, count: int) -> list[IndexEntry]:
     """Read the entries of a root index block.
 
     Raises:
-        ValueError: it has not that many.
+        ValueError: it has not exactly that many: the count stands in the trailer, which has no checksum.
     """
     found: list[IndexEntry] = []
     position = 0
@@ -65,6 +68,8 @@ def root_entries(content: bytes, count: int) -> list[IndexEntry]:
             raise ValueError("an index is cut short")
         found.append(IndexEntry(offset, size, _row(content[position : position + length])))
         position += length
+    if len(content) - position not in _BEHIND_ROOT:
+        raise ValueError("its index has more entries than its trailer says")
     return found
 
 

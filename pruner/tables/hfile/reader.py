@@ -77,6 +77,8 @@ class HFile:
         self._versioned = self.info.get(b"KEY_VALUE_VERSION", b"") == b"\0\0\0\1"
         if not 0 <= trailer.index_entries <= _MAX_INDEX_ENTRIES:
             raise ValueError("its trailer names an index that cannot be")
+        if trailer.entries and not trailer.index_entries:
+            raise ValueError("its index has no entries")
         root = content_of(opened, trailer.codec, ROOT_INDEX) if trailer.index_entries else b""
         self._root = self._ascending(root_entries(root, trailer.index_entries))
 

@@ -10,13 +10,15 @@ import pyarrow as pa
 
 from pruner.errors import FormatError, TableError
 from pruner.storage.opening import open_store
+from pruner.tables.hudi_metadata.definitions import SECONDARY, Definition, read_definitions
 from pruner.tables.hudi_metadata.key_filters import KeyFilters
 from pruner.tables.hudi_metadata.keys import column_id
 from pruner.tables.hudi_metadata.listing import METADATA_PATH, read_metadata_timeline
 from pruner.tables.hudi_metadata.locations import RecordLocations
 from pruner.tables.hudi_metadata.partition import FileGroup, file_groups
-from pruner.tables.hudi_metadata.record_keys import KeyForm, key_form
-from pruner.tables.hudi_metadata.stats import STAT_SCHEMA, newest, stat_rows, stats_of
+from pruner.tables.hudi_metadata.record_keys import KeyForm, is_born_now, key_form
+from pruner.tables.hudi_metadata.secondary import SecondaryIndex
+from pruner.tables.hudi_metadata.stats import STAT_SCHEMA, newest, rows_of, without
 from pruner.tables.hudi_metadata.whole import refuse_lost_logs
 from pruner.tables.hudi_timeline import read_timeline
 
@@ -54,14 +56,14 @@ class StatCache:
         self._lock = Lock()
 
     def rows(self, name: str, hfile: HFile, column: bytes) -> pa.Table:
-        """What an HFile of that name says of a column: see `stat_rows`."""
+        """What an HFile of that name says of a column: see `rows_of`."""
         key = (name, column)
         with self._lock:
             found = self._kept.pop(key, None)
             if found is not None:
                 self._kept[key] = found
                 return found
-        found = stat_rows(stats_of(hfile, column))
+        found = rows_of(hfile, column)
         with self._lock:
             if key not in self._kept:
                 self._kept[key] = found
@@ -99,6 +101,11 @@ class HudiIndexes:
         return self._timeline.properties.version
 
     @property
+    def merge_on_read(self) -> bool:
+        """Whether the table's slices can have log files."""
+        return self._timeline.properties.merge_on_read
+
+    @property
     def schema_changed_at(self) -> str:
         """The newest instant that changed the schema by schema-on-read evolution; "" where there is none."""
         return max((name.partition(".")[0] for name in self._timeline.schemas), default="")
@@ -115,6 +122,30 @@ class HudiIndexes:
         After a change by schema-on-read a column of that name may have been another one when the keys were made.
         """
         return None if self._timeline.schemas else key_form(self._timeline.properties)
+
+    @property
+    def born_now(self) -> bool:
+        """Whether no release before table version 9 has written to the table."""
+        return is_born_now(self._timeline.properties)
+
+    @cached_property
+    def definitions(self) -> dict[str, Definition]:
+        """The definitions of the indexes that statements made, by the names of their partitions.
+
+        Raises:
+            FormatError: they are damaged, or there are none.
+            StorageError: they cannot be read.
+        """
+        return read_definitions(open_store(self._root, self._options), self._timeline.properties)
+
+    def secondary(self, name: str) -> SecondaryIndex:
+        """One secondary index.
+
+        Raises:
+            FormatError: the metadata table is damaged, or has none of that name.
+            StorageError: it cannot be read.
+        """
+        return SecondaryIndex(self.groups(name))
 
     @cached_property
     def locations(self) -> RecordLocations:
@@ -156,18 +187,26 @@ class HudiIndexes:
         """
         with self._lock:
             if partition not in self._groups:
-                if partition not in self.names:
-                    raise FormatError(f"the metadata table {self._store.uri} has no partition {partition}")
-                timeline = read_metadata_timeline(self._store, self._timeline)
-                if partition == RECORD_INDEX:
-                    refuse_lost_logs(self._store, timeline, partition)
-                self._groups[partition] = file_groups(self._store, timeline, partition)
+                self._groups[partition] = self._opened(partition) if partition in self.names else []
+            if not self._groups[partition]:
+                raise FormatError(f"the metadata table {self._store.uri} has no partition {partition}")
             return self._groups[partition]
 
+    def _opened(self, partition: str) -> list[FileGroup]:
+        timeline = read_metadata_timeline(self._store, self._timeline)
+        if partition == RECORD_INDEX or partition.startswith(SECONDARY):
+            refuse_lost_logs(self._store, timeline, partition)
+        return file_groups(self._store, timeline, partition)
+
     def column_stats(self, column: str) -> pa.Table:
+        """The statistics of one column: see `statistics`."""
+        return self.statistics(COLUMN_STATS, column)
+
+    def statistics(self, partition: str, column: str) -> pa.Table:
         """The statistics of one column, a row for each file that has any: see `stats.STAT_SCHEMA`.
 
         Args:
+            partition: that of the metadata table in which they are.
             column: its path with dots.
 
         Raises:
@@ -176,12 +215,18 @@ class HudiIndexes:
         """
         key = column_id(column)
         tables: list[pa.Table] = []
-        for group in self.groups(COLUMN_STATS):
-            if any(block.deleted for block in group.blocks):
-                raise FormatError(f"{group.id} of {self._store.uri} has deletions that are not read")
-            hfiles = [(block.name, block.hfile) for block in group.blocks if block.hfile is not None]
-            if group.base is not None:
-                hfiles.insert(0, (group.base_name, group.base))
-            parts = [(self._cache.rows(name, hfile, key), hfile) for name, hfile in hfiles]
-            tables.append(newest(parts, key))
+        for group in self.groups(partition):
+            deleted = frozenset[bytes]().union(*(block.deleted for block in group.blocks))
+            tables.append(newest(self._parts(group, key), key, deleted))
         return pa.concat_tables(tables).unify_dictionaries() if tables else STAT_SCHEMA.empty_table()
+
+    def _parts(self, group: FileGroup, column: bytes) -> list[tuple[pa.Table, HFile]]:
+        """What each HFile of a file group says of a column, without what was deleted after it."""
+        parts: list[tuple[pa.Table, HFile]] = []
+        if group.base is not None:
+            parts.append((self._cache.rows(group.base_name, group.base, column), group.base))
+        for block in group.blocks:
+            parts = [(without(rows, column, block.deleted), hfile) for rows, hfile in parts]
+            if block.hfile is not None:
+                parts.append((self._cache.rows(block.name, block.hfile, column), block.hfile))
+        return parts

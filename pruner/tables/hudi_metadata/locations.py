@@ -8,32 +8,24 @@ from __future__ import annotations
 
 import re
 import uuid
-from itertools import dropwhile
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pruner.errors import FormatError
+from pruner.tables.hudi_metadata.counting import count_keys
 from pruner.tables.hudi_metadata.keys import hashed_group
 from pruner.tables.hudi_metadata.payloads import LOCATION, body
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from pruner.tables.hfile.reader import HFile
     from pruner.tables.hudi_metadata.partition import FileGroup
     from pruner.tables.hudi_metadata.payloads import Record
-
-MOST_LOGGED_KEYS = 200_000
-"""Keys in log files up to which the keys of the index are counted."""
 
 _GROUP_ID = re.compile(r"record-index-[0-9]{4}-[0-9]+")
 """Ids of the file groups of an index over the whole table; those of one for each partition name the partition."""
 
 _BY_UUID, _BY_NAME = 0, 1
 _NO_NUMBER = -1
-
-
-Layer: TypeAlias = "tuple[HFile | None, frozenset[bytes]]"
-"""An HFile, or keys that were deleted: see `FileGroup.layers`."""
 
 
 class Location(NamedTuple):
@@ -83,9 +75,7 @@ class RecordLocations:
             FormatError: the index is damaged.
             StorageError: it cannot be read.
         """
-        layers = [_layers(group) for group in self._groups]
-        logged = sum(_size(layer) for each in layers for layer in each[1:])
-        return None if logged > MOST_LOGGED_KEYS else sum(map(_count, layers))
+        return count_keys(self._groups)
 
 
 def _looked_up(group: FileGroup, keys: list[str]) -> dict[str, Location]:
@@ -112,29 +102,3 @@ def _file_id(found: dict[str, Any]) -> str:
     high, low, number = (int(found[name]) for name in ("fileIdHighBits", "fileIdLowBits", "fileIndex"))
     bits = (high & (1 << 64) - 1) << 64 | low & (1 << 64) - 1
     return str(uuid.UUID(int=bits)) + ("" if number == _NO_NUMBER else f"-{number}")
-
-
-def _layers(group: FileGroup) -> list[Layer]:
-    """The HFiles with entries and the deletions of a file group, from its oldest HFile on."""
-    layers = [layer for layer in group.layers() if _size(layer)]
-    return list(dropwhile(lambda layer: layer[0] is None, layers))
-
-
-def _size(layer: Layer) -> int:
-    hfile, deleted = layer
-    return len(deleted) if hfile is None else hfile.entries
-
-
-def _count(layers: list[Layer]) -> int:
-    """The keys of one file group: those of its oldest HFile, and what the layers above change."""
-    if not layers:
-        return 0
-    alive: dict[bytes, bool] = {}
-    for hfile, deleted in layers[1:]:
-        if hfile is not None:
-            alive.update((key, True) for key, _ in hfile.scan())
-        alive.update(dict.fromkeys(deleted, False))
-    oldest, _ = layers[0]
-    assert oldest is not None
-    below = oldest.look_up(alive)
-    return oldest.entries + sum(lives - (key in below) for key, lives in alive.items())

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 import fastavro
 
 from pruner.errors import FormatError
+from pruner.tables.avro_columns import NotColumnarError, decode_field
 from pruner.tables.avro_stored import decode as decode_stored
 from pruner.tables.avro_stored import without_logical_types
 
@@ -41,8 +42,7 @@ def decoder(hfile: HFile) -> Callable[[bytes], Record]:
     Raises:
         FormatError: it names no schema, or none that is understood.
     """
-    text = hfile.info.get(b"schema", b"")
-    schema = _schema(text)
+    schema = schema_of(hfile)
 
     def decode(value: bytes) -> Record:
         stream = io.BytesIO(value)
@@ -55,6 +55,11 @@ def decoder(hfile: HFile) -> Callable[[bytes], Record]:
         return found
 
     return decode
+
+
+def schema_of(hfile: HFile) -> Any:
+    """The schema that stands in an HFile, as fastavro has it: see `decoder`."""
+    return _schema(hfile.info.get(b"schema", b""))
 
 
 @lru_cache(maxsize=64)
@@ -94,14 +99,31 @@ def statistics(record: Record) -> Record | None:
     return None if found is None else {**_STATS_DEFAULTS, **found}
 
 
+def decoder_of_statistics(hfile: HFile) -> Callable[[Sequence[bytes]], list[Record | None]]:
+    """Return what decodes the statistics of many values of an HFile at once: see `decoder` and `statistics`."""
+    one_by_one = decoder(hfile)
+    schema = schema_of(hfile)
+
+    def decode(values: Sequence[bytes]) -> list[Record | None]:
+        try:
+            found = decode_field(values, schema, STATS)
+        except NotColumnarError:
+            return [statistics(one_by_one(value)) for value in values]
+        return [statistics({STATS: stats}) for stats in found]
+
+    return decode
+
+
 def merged(versions: Sequence[Record]) -> Record | None:
     """The record that several of one key come to, oldest first; None where it was deleted."""
     result = reduce(_merge, versions)
-    for name in (SECONDARY, BLOOM):
-        part = body(result, name)
-        if part is not None and part["isDeleted"]:
-            return None
-    return result
+    return None if is_deletion(result) else result
+
+
+def is_deletion(record: Record) -> bool:
+    """Tell whether a record says that its key is deleted."""
+    parts = (body(record, name) for name in (SECONDARY, BLOOM))
+    return any(part is not None and part["isDeleted"] for part in parts)
 
 
 def _merge(older: Record, newer: Record) -> Record:

@@ -47,7 +47,7 @@ class KeyForm:
         Args:
             values: for each column integers, or texts in UTF-8.
         """
-        parts = [[_text(value) for value in values[column]] for column in self.columns]
+        parts = [[text_of(value) for value in values[column]] for column in self.columns]
         if len(parts) == 1 and not self.may_be_named:
             return parts[0]
         named = [
@@ -62,9 +62,8 @@ class KeyForm:
 def key_form(properties: HudiProperties) -> KeyForm | None:
     """Return the form of a table's keys; None where nothing shows that each row has the key of its columns."""
     values = properties.values
-    born = values.get("hoodie.table.initial.version", "")
     columns = tuple(part.strip() for part in values.get("hoodie.table.recordkey.fields", "").split(","))
-    if not (born.isdecimal() and int(born) >= _KEYS_STAY_FROM and all(columns)):
+    if not (is_born_now(properties) and all(columns)):
         return None
     if values.get("hoodie.populate.meta.fields", "true").strip().lower() != "true":
         return None  # no row has a key in its file
@@ -75,5 +74,16 @@ def key_form(properties: HudiProperties) -> KeyForm | None:
     )
 
 
-def _text(value: int | bytes) -> str:
+def is_born_now(properties: HudiProperties) -> bool:
+    """Tell whether no release before 1.1 has written to a table: version 9 shuts them out."""
+    born = properties.values.get("hoodie.table.initial.version", "")
+    return born.isdecimal() and int(born) >= _KEYS_STAY_FROM
+
+
+def text_of(value: int | bytes) -> str:
+    """A value as Hudi writes it in a key.
+
+    Raises:
+        UnicodeDecodeError: it is no UTF-8.
+    """
     return value.decode() if isinstance(value, bytes) else str(value)

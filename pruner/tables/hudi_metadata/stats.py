@@ -6,7 +6,8 @@ log files that are new.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -14,7 +15,13 @@ import pyarrow as pa
 from pruner.arrow import arrow
 from pruner.errors import FormatError
 from pruner.tables.hudi_metadata.keys import file_id
-from pruner.tables.hudi_metadata.payloads import Record, decoder, merged_stats, statistics
+from pruner.tables.hudi_metadata.payloads import (
+    Record,
+    decoder,
+    decoder_of_statistics,
+    merged_stats,
+    statistics,
+)
 from pruner.tables.hudi_metadata.stat_trust import doubt
 from pruner.tables.hudi_metadata.stat_values import bounds_of
 
@@ -51,25 +58,30 @@ STAT_SCHEMA = pa.schema(
 _KEY_PART = 12
 """Length of the id of a column or partition in a key."""
 
+_AT_ONCE = 4096
+"""Records that are decoded together. Their Python objects go before Python's collector has looked at many of them."""
 
-def stats_of(hfile: HFile, column: bytes) -> list[tuple[bytes, Record]]:
-    """What an HFile says of a column (`keys.column_id`): keys and statistics.
+_DELETED_BETWEEN: Final = "some that would have to be merged were deleted between them"
+
+
+def rows_of(hfile: HFile, column: bytes) -> pa.Table:
+    """What an HFile says of a column (`keys.column_id`) as Arrow columns, in the order of its keys.
 
     Raises:
-        FormatError: it is damaged.
+        FormatError: it is damaged, or a field has a value of another type than Hudi gives it.
         StorageError: it cannot be read.
     """
-    decode = decoder(hfile)
-    found: list[tuple[bytes, Record]] = []
-    for key, value in hfile.scan(column):
-        stats = statistics(decode(value))
-        if stats is not None:
-            found.append((key, stats))
-    return found
+    cells = hfile.scan(column)
+    decode = decoder_of_statistics(hfile)
+    tables: list[pa.Table] = []
+    while some := list(islice(cells, _AT_ONCE)):
+        found = zip((key for key, _ in some), decode([value for _, value in some]), strict=True)
+        tables.append(stat_rows((key, stats) for key, stats in found if stats is not None))
+    return pa.concat_tables(tables).unify_dictionaries() if tables else STAT_SCHEMA.empty_table()
 
 
 def stat_rows(found: Iterable[tuple[bytes, Record]]) -> pa.Table:
-    """Return statistics as Arrow columns, one row for each in their order.
+    """Return statistics by their keys as Arrow columns, one row for each in their order.
 
     Raises:
         FormatError: a field has a value of another type than Hudi gives it.
@@ -122,15 +134,25 @@ def _kind(type_: str) -> int:
     return 2 if type_.startswith("decimal") else 0
 
 
-def newest(parts: list[tuple[pa.Table, HFile]], column: bytes) -> pa.Table:
+def without(rows: pa.Table, column: bytes, deleted: frozenset[bytes]) -> pa.Table:
+    """Return statistics of a column without those whose keys were deleted after them."""
+    gone = {key for key in deleted if key.startswith(column)}
+    if not gone:
+        return rows
+    names: list[Any] = rows.column("file").to_pylist()
+    return rows.filter(pa.array([_key(column, name) not in gone for name in names], pa.bool_()))
+
+
+def newest(parts: list[tuple[pa.Table, HFile]], column: bytes, deleted: frozenset[bytes]) -> pa.Table:
     """The statistics of each file as all HFiles of a file group together give them, without those deleted.
 
     Args:
-        parts: the HFiles, oldest first, each with its `stat_rows`.
+        parts: the HFiles, oldest first, each with its `rows_of`, `without` what was deleted after it.
         column: the column.
+        deleted: every key that was ever deleted.
 
     Raises:
-        FormatError: an HFile is damaged.
+        FormatError: an HFile is damaged, or records would have to be merged of which some were deleted.
         StorageError: one cannot be read.
     """
     tables = [table for table, _ in parts if table.num_rows]
@@ -144,7 +166,10 @@ def newest(parts: list[tuple[pa.Table, HFile]], column: bytes) -> pa.Table:
     open_names: list[Any] = together.column("file").filter(pa.array(final & repeated & ~settled)).to_pylist()
     if not open_names:
         return kept
-    merged = stat_rows(_merged([hfile for _, hfile in parts], [_key(column, name) for name in open_names]))
+    keys = [_key(column, name) for name in open_names]
+    if not deleted.isdisjoint(keys):
+        raise FormatError(f"statistics in the metadata table are not understood: {_DELETED_BETWEEN}")
+    merged = stat_rows(_merged([hfile for _, hfile in parts], keys))
     return pa.concat_tables([kept, merged]).unify_dictionaries()
 
 

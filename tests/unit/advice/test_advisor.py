@@ -5,16 +5,19 @@ from __future__ import annotations
 import os
 from itertools import combinations
 from pathlib import Path
+from typing import Any
 
 import duckdb
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 import pruner
 from pruner.advice.forecast import Estimator
-from pruner.advice.proposals import Cost, chosen, possible
+from pruner.advice.proposals import Cost, chosen, described, possible
 from pruner.advice.questions import asked
+from pruner.advice.trials import Candidate
 from pruner.metadata.segment_cache import SegmentCache
 from pruner.metadata.table import MetadataTable
 from pruner.storage.opening import open_store
@@ -187,3 +190,75 @@ def test_a_table_without_rows_is_advised_nothing(tmp_path: Path) -> None:
     pq.write_table(pa.table({"day": pa.array([], pa.int64())}), tmp_path / "none.parquet")
     advice = pruner.open_table(tmp_path).advise()
     assert (advice.proposals, advice.layouts, advice.questions) == ((), (), ())
+
+
+@pytest.fixture
+def clustered(tmp_path: Path) -> Path:
+    """Three hundred files of a day each, whose zip codes follow each other, too; guests are anywhere."""
+    rng = np.random.default_rng(44)
+    for number in range(300):
+        columns: dict[str, Any] = {
+            "day": np.full(20, number),
+            "addr": [{"zip": number * 10 + row % 3} for row in range(20)],
+            "guest": rng.integers(0, 2_000, 20),
+        }
+        pq.write_table(pa.table(columns), tmp_path / f"{number:03}.parquet")
+        os.utime(tmp_path / f"{number:03}.parquet", (1_600_000_000, 1_600_000_000))
+    return tmp_path
+
+
+@pytest.mark.parametrize("limits", [pruner.SampleLimits(), pruner.SampleLimits(data_files=20)])
+def test_ranges_are_proposed_where_they_leave_as_little(clustered: Path, limits: pruner.SampleLimits) -> None:
+    """A bitmap there may be some kilobytes smaller, but it has to read the data."""
+    table = pruner.open_table(clustered)
+    questions = ("day = 7", "addr.zip = 1501", "guest = 77")
+    advice = table.advise([table.plan(each) for each in questions], limits=limits)
+    proposed = {each.column: each for each in advice.proposals}
+    assert proposed["day"].using == proposed["addr.zip"].using == "column_stats"
+    assert proposed["guest"].using != "column_stats"
+    assert "ranges leave more files" in proposed["guest"].reason
+    assert len(proposed) == len(advice.proposals) == 3
+    assert [round(each.files_then) for each in advice.questions[:2]] == [1, 1]
+
+
+def test_a_much_smaller_index_is_taken_in_place_of_ranges(clustered: Path) -> None:
+    """Ranges are taken where they are small, or not much larger."""
+    table = pruner.open_table(clustered)
+    questions = asked([table.plan("day = 7")] * 100)
+    candidates = [each for each in possible(questions, []) if each.using in ("column_stats", "bitmap")]
+    metadata = MetadataTable(open_store(str(clustered / "none"), {}))
+    estimator = Estimator(
+        table.snapshot().data,
+        SegmentCache(lambda: metadata, 0),
+        candidates,
+        {},
+        pruner.SampleLimits(),
+    )
+
+    def picked(ranges: int, bitmap: int) -> list[tuple[str, str]]:
+        sizes = {"column_stats": ranges, "bitmap": bitmap}
+
+        def cost(each: Candidate) -> Cost:
+            return Cost(sizes[each.using], 1.0, None)
+
+        found = chosen(estimator, questions, [], candidates, cost)
+        told = described(found, estimator, questions, [], cost, "t")
+        return [(each.using, each.reason.partition(",")[0]) for each in told]
+
+    ranges = ("column_stats", "ranges alone leave out most of what can be left out")
+    assert picked(7_000, 5_000) == [ranges]
+    assert picked(900_000, 1) == [ranges]
+    assert picked(1_500_000, 1_000_000) == [ranges]
+    assert picked(5_000_000, 1_000_000) == [("bitmap", "it leaves out as much as ranges do")]
+
+
+def test_a_sample_that_saw_no_file_does_not_say_that_there_is_none(clustered: Path) -> None:
+    table = pruner.open_table(clustered)
+    question = table.plan("guest = 77")
+    advice = table.advise([question], limits=pruner.SampleLimits(data_files=1))
+    assert advice.sampled == 1
+    [found] = advice.questions
+    assert found.files_then == 1
+    assert found.bytes_then == pytest.approx(advice.bytes / advice.files)
+    [everything] = table.advise([table.plan("guest = 5000")]).questions
+    assert everything.files_then == 0, "every file was looked at"

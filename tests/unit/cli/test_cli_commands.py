@@ -62,6 +62,56 @@ def test_plan_lists_slices_with_the_reason(run: Run, flights: Path, files: str, 
         assert ("kept: " if "part-3" in line else "dropped by stats: ") in line
 
 
+def test_several_statements_run_one_after_the_other(run: Run, flights: Path, tmp_path: Path) -> None:
+    """What `advise --sql` prints is a script. A statement that fails says what was done before it."""
+    first = f"CREATE INDEX stats ON '{flights}' (delay);"
+    second = f"CREATE INDEX bits ON '{flights}' USING bitmap (carrier);"
+    (tmp_path / "indexes.sql").write_text(f"{first}\n-- and\n{second}\n", encoding="utf-8")
+    ran = run("sql", f"@{tmp_path}/indexes.sql")
+    assert ran.code == 0, ran.err
+    assert [line.split(":")[0] for line in ran.out.splitlines()] == [
+        "index stats created",
+        "index bits created",
+    ]
+    script = f"DROP INDEX stats ON '{flights}'; {second} SHOW INDEXES ON '{flights}'"
+    ran = run("sql", script)
+    assert (ran.code, ran.out) == (1, "index stats dropped\n")
+    assert ran.err.endswith("; statement 2 of 3: 1 statement before it done, 1 statement after it not run\n")
+
+
+def test_a_script_that_cannot_be_read_does_nothing(run: Run, flights: Path) -> None:
+    ran = run("sql", f"CREATE INDEX stats ON '{flights}' (delay);\nCREATE INDEX bits ON")
+    assert (ran.code, ran.out) == (2, "")
+    assert "line 2, column 21, where it ends" in ran.err
+    assert run("status", flights).out.endswith("no indexes\n")
+    dry = run("sql", f"CREATE INDEX i ON '{flights}' (delay); DROP INDEX i ON '{flights}'", "--dry-run")
+    assert (dry.code, "have a cost" in dry.err) == (2, True)
+
+
+def test_each_statement_of_several_is_a_line_of_json(run: Run, flights: Path) -> None:
+    script = f"CREATE INDEX stats ON '{flights}' (delay); SHOW INDEXES ON '{flights}'"
+    lines = run("sql", script, "--output", "json").out.splitlines()
+    assert [json.loads(line)["statement"] for line in lines] == ["create", "show"]
+
+
+def test_a_glob_names_the_table_of_its_folder(run: Run, flights: Path) -> None:
+    created(run, flights)
+    assert run("plan", f"{flights}/*.parquet", "--where", "delay > 33").out.startswith("1 of 4 slices")
+    some = run("plan", f"{flights}/part-[01].parquet", "--where", "delay > 33")
+    assert (some.code, "takes 2 of the 4 files" in some.err) == (1, True)
+    named = ("--table", f"f={flights}/**")
+    assert "f: 1 of 4 slices read" in run("query", "SELECT * FROM f WHERE delay > 33", *named).err
+
+
+def test_a_place_in_a_query_is_told_to_be_named(run: Run, flights: Path) -> None:
+    ran = run("query", f"SELECT count(*) FROM '{flights}'")
+    assert ran.code == 1
+    assert f"add --table flights={flights}, and write FROM flights" in ran.err
+    ran = run("query", f"SELECT count(*) FROM '{flights}/*.parquet'")
+    assert (ran.code, ran.out.split()[-1]) == (0, "40")
+    assert ran.err == f"{flights}/*.parquet: not pruned: name the table by --table NAME=URI\n"
+
+
 def test_explain_shows_the_funnel(run: Run, flights: Path) -> None:
     created(run, flights)
     ran = run("explain", flights, "--where", "delay > 33 AND carrier LIKE 'A%'")
@@ -313,7 +363,9 @@ def test_vacuum_says_what_stays_and_takes_it_at_a_given_age(run: Run, flights: P
     assert run("sql", f"DROP INDEX stats ON '{flights}'").code == 0
     ran = run("vacuum", flights)
     assert re.search(
-        r": 0 files deleted\n\d+ files out of use, .* stay for .* until 20\d\d-\d\d-\d\d ", ran.out
+        r": 0 files deleted\n(1 file out of use, .* stays|\d+ files out of use, .* stay) for .* "
+        r"until 20\d\d-\d\d-\d\d ",
+        ran.out,
     )
     for wrong in ("7", "-1d", "soon", "1w"):
         refused = run("vacuum", flights, f"--older-than={wrong}")

@@ -72,7 +72,7 @@ def test_query_without_duckdb_names_the_extra() -> None:
     done = subprocess.run(arguments, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 1
     assert done.stderr.startswith("error: adapter 'duckdb' (pruner_duckdb of lake-pruner ")
-    assert done.stderr.endswith(" (pip install 'lake-pruner[duckdb]')\n")
+    assert done.stderr.endswith("(in a checkout: pip install '.[duckdb]')\n")
     assert done.stderr.count("\n") == 1
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 import pruner
+from pruner.cli import main
 from pruner.pipeline import batches, slices
 from pruner.pipeline.local import LocalRunner
 from tests.unit.cli.conftest import Run
@@ -86,3 +87,15 @@ def test_a_full_disk_leaves_no_half_file_and_a_retry_works(
     table.refresh()
     assert table.plan("delay = 5").kept == 1
     assert table.verify() == []
+
+
+def test_ctrl_c_before_a_command_begins_shows_no_traceback(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def stopped(**_: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("pruner.cli.app.app", stopped)
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert (ended.value.code, capsys.readouterr().err) == (130, "error: stopped\n")

@@ -33,6 +33,9 @@ def test_map_as_text_json_and_page(run: Run, flights: Path, tmp_path: Path) -> N
     found = json.loads(run("map", flights, "--column", "carrier", "--output", "json").out)
     assert [each["strip"] for each in found["indexes"]] == ["CCCC"]
     assert [(each["column"], each["overlaps"]) for each in found["columns"]] == [("carrier", [1, 1, 1, 1])]
+    assert found["history"] == []
+    told = json.loads(run("map", flights, "--history", "--output", "json").out)["history"]
+    assert told[-1] == {"version": None, "at": None, "slices": 4, "covered": {"stats": 4}}
     run("map", flights, "--html", tmp_path / "map.html")
     assert_stands_for_itself(Page((tmp_path / "map.html").read_text(encoding="utf-8")))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 import subprocess
 from datetime import date
 from decimal import Decimal
@@ -25,8 +26,41 @@ def test_csv_is_read_as_it_was(run: Run) -> None:
     assert ran.code == 0, ran.err
     assert list(csv.reader(io.StringIO(ran.out))) == [
         ["a,b", "text", "nothing", "d", "day", "bytes", "list"],
-        ["1", 'x "y"\nz', "", "1.50", "2024-02-29", "00ff", "[1, 2]"],
+        ["1", 'x "y"\nz', "", "1.50", "2024-02-29", "00ff", "[1,2]"],
     ]
+
+
+def test_no_value_is_spelled_as_python_has_it(run: Run) -> None:
+    """Lists of moments came out as `[datetime.datetime(2024, …)]`, which no other program reads."""
+    select = """SELECT [TIMESTAMP '2024-02-29 01:02:03', NULL] AS moments, true AS yes, INTERVAL 36 HOUR AS span,
+        {'d': 1.50::DECIMAL(5,2), 'u': UUID '8ef2a9d0-3f1c-4e0b-9d5f-0123456789ab'} AS struct,
+        MAP {DATE '2024-02-29': [false]} AS map, '\\xAA'::BLOB AS bytes"""
+    values = [
+        '["2024-02-29T01:02:03",null]',
+        "true",
+        "36:00:00",
+        '{"d":"1.50","u":"8ef2a9d0-3f1c-4e0b-9d5f-0123456789ab"}',
+        '{"2024-02-29":[false]}',
+        "aa",
+    ]
+    ran = run("query", select, "--output", "csv")
+    assert list(csv.reader(io.StringIO(ran.out)))[1] == values, ran.err
+    assert run("query", select).out.splitlines()[1].split() == values
+
+
+def test_intervals_are_those_of_the_engine(run: Run, flights: Path) -> None:
+    """A month came out as `P30D`: DuckDB's client has no months."""
+    select = """SELECT INTERVAL 1 MONTH AS i, [INTERVAL '1 month 2 days 00:00:01.5'] AS l, delay AS "i",
+        {'interval': 1, 'x': INTERVAL 1 YEAR} AS s FROM flights WHERE delay > 38 -- only one"""
+    table = ("--table", f"flights={flights}")
+    ran = run("query", select, *table, "--output", "csv")
+    row = ["1 month", '["1 month 2 days 00:00:01.5"]', "39", '{"interval":1,"x":"1 year"}']
+    assert list(csv.reader(io.StringIO(ran.out))) == [["i", "l", "i", "s"], row]
+    answer = json.loads(run("query", select, *table, "--output", "json").out)
+    assert answer["rows"] == [["1 month", ["1 month 2 days 00:00:01.5"], 39, {"interval": 1, "x": "1 year"}]]
+    assert answer["columns"][0] == {"name": "i", "type": "INTERVAL"}
+    assert len(answer["scans"]) == 1
+    assert run("query", "SELECT INTERVAL 1 MONTH AS i").out == "i\n1 month\n"
 
 
 def test_csv_of_a_pruned_table(run: Run, flights: Path) -> None:

@@ -94,7 +94,7 @@ def test_a_round_that_fails_is_said_once_and_tried_again(table: pruner.Table, tm
         process.send_signal(signal.SIGTERM)
         out, err = process.communicate(timeout=30)
     assert (process.returncode, err) == (0, "")
-    assert "1 slices indexed" in out
+    assert "1 slice indexed" in out
 
 
 def test_watch_and_dry_run_exclude_each_other(table: pruner.Table, run: Run) -> None:

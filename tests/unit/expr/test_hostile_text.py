@@ -16,8 +16,8 @@ from pruner.errors import PredicateError
 from pruner.expr.bind import bind
 from pruner.expr.bound import BoundAnd, BoundOr, InLeaf
 from pruner.expr.dialects import dialect_of, unescape_spark
-from pruner.expr.nodes import And, Compare, In, Not, Opaque, Or
-from pruner.expr.scan import scan
+from pruner.expr.nodes import And, Compare, Expr, In, Not, Opaque, Or
+from pruner.expr.scan import PARSED_CHARACTERS, scan
 from pruner.expr.semantics import Engine, Semantics
 from pruner.expr.show import show
 from pruner.expr.sql import parse_predicate
@@ -68,11 +68,11 @@ def test_text_that_is_too_long_is_refused_before_anything_else() -> None:
 
 
 def test_long_text_besides_lists_is_refused() -> None:
-    assert "besides plain IN lists" in refused(" AND ".join(["a = 1"] * 200_000))
+    assert "besides plain IN lists" in refused(" AND ".join(["a = 1"] * (PARSED_CHARACTERS // 10 + 2)))
 
 
 def test_a_long_list_of_more_than_constants_is_refused() -> None:
-    assert "besides plain IN lists" in refused(f"a IN ({', '.join(['1 + 1'] * 300_000)})")
+    assert "besides plain IN lists" in refused(f"a IN ({', '.join(['1 + 1'] * (PARSED_CHARACTERS // 7))})")
 
 
 @pytest.mark.parametrize("word", ["AND", "OR"])
@@ -123,7 +123,7 @@ def test_the_place_of_an_error_behind_a_long_list_is_right() -> None:
 @pytest.mark.parametrize("engine", ENGINES)
 def test_long_lists_are_read_as_short_ones_are(engine: Engine) -> None:
     semantics = Semantics.of(engine)
-    short = "1, -2, 2.50, 'x', DATE '2020-01-01', NULL, 3000000000"
+    short = "1, -2, 2.50, 'x', DATE '2020-01-01', 3000000000"
     texts = (f"b IN ({short})", f"b IN ({', '.join([short] * 20)})")
     alone, many = (parse_predicate(text, semantics) for text in texts)
     assert isinstance(alone, In)
@@ -131,6 +131,25 @@ def test_long_lists_are_read_as_short_ones_are(engine: Engine) -> None:
     assert len(scan(texts[0], dialect_of(semantics).tokens).lists) == 0
     assert len(scan(texts[1], dialect_of(semantics).tokens).lists) == 1
     assert many.options == alone.options * 20
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_null_in_a_long_list_is_read_as_in_a_short_one(engine: Engine) -> None:
+    semantics = Semantics.of(engine)
+    texts = ("b IN (1, 2, NULL)", f"b IN (1, 2, NULL, {', '.join(['2'] * 200)})")
+    alone, many = (parse_predicate(text, semantics) for text in texts)
+    assert isinstance(alone, In) is isinstance(many, In) is (engine != "trino")
+    options = [found.options for found in map(_listed, (alone, many))]
+    assert options[1][: len(options[0])] == options[0]
+    assert len(options[1]) == len(options[0]) + 200
+
+
+def _listed(found: Expr) -> In:
+    """The first list of a predicate, as deep as it stands."""
+    while isinstance(found, And | Or):
+        found = found.operands[0]
+    assert isinstance(found, In)
+    return found
 
 
 @pytest.mark.parametrize(

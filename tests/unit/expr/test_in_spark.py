@@ -11,7 +11,8 @@ from pruner.expr.derived.indexed import derived_field
 from pruner.expr.semantics import Semantics
 from pruner.expr.sql import parse_predicate
 from pruner.schema import Field
-from tests.support.expression_forms import FORMS, Form, rows
+from tests.support.expression_forms import FORMS, Form
+from tests.support.expression_values import rows
 
 TYPES = {field.name: field.type for field in rows("UTC").schema} | {"a `b`": pa.string()}
 

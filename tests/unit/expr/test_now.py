@@ -18,6 +18,7 @@ from pruner.expr.now import CLOCKS_DIFFER
 from pruner.expr.semantics import Semantics
 from pruner.expr.sql import parse_predicate
 from pruner.schema import Field, TableSchema
+from tests.support import plain_duckdb
 from tests.support.profiles import seed
 
 SCHEMA = TableSchema(
@@ -56,7 +57,7 @@ def bound(text: str, now: datetime.datetime, zone: str | None = "UTC") -> object
 @pytest.mark.parametrize("moving", MOVING)
 def test_no_later_moment_comes_to_less(moving: str):
     rng = random.Random(f"{seed()} {moving}")
-    connection = duckdb.connect()
+    connection = plain_duckdb.session()
     for zone in ZONES:
         connection.execute(f"SET TimeZone = '{zone}'")
         for _ in range(6):

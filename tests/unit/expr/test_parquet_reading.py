@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -16,7 +15,7 @@ from pruner.expr.semantics import Semantics
 from pruner.parquet_type import ParquetType, parse_parquet_type
 from pruner.schema import Field
 from pruner.tables.parquet_schema import columns_of_footer
-from tests.support import parquet_types
+from tests.support import parquet_types, plain_duckdb
 from tests.support.footers import footer_bytes
 
 DUCKDB, SPARK, TRINO = map(Semantics.of, ("duckdb", "spark", "trino"))
@@ -101,7 +100,7 @@ _SQL_TIMESTAMPS = {
 def test_duckdb_reads_what_the_table_of_readings_says(tmp_path: Path) -> None:
     traits = DUCKDB.traits
     known = 0
-    with duckdb.connect() as connection:
+    with plain_duckdb.session() as connection:
         for path, parquet in files(tmp_path):
             (row,) = connection.execute("DESCRIBE FROM read_parquet(?)", [str(path)]).fetchall()
             read = type_read(parquet, traits)

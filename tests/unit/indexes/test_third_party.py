@@ -29,6 +29,7 @@ except pruner.IndexDefinitionError as error:
 """
 
 
+@pytest.mark.processes
 def test_an_index_type_of_another_distribution(tmp_path: Path) -> None:
     site = tmp_path / "site"
     install = [

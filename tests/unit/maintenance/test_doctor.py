@@ -68,6 +68,20 @@ def test_a_file_that_is_no_parquet(table: Table, tmp_path: Path) -> None:
     assert Level.OK not in {levels["list"], levels["read"]}
 
 
+def test_a_file_that_cannot_be_read_is_named_with_its_cause(table: Table, tmp_path: Path) -> None:
+    broken = tmp_path / "t" / "broken.parquet"
+    broken.write_bytes(b"not Parquet at all, whatever the name says")
+    os.utime(broken, (1_600_000_000, 1_600_000_000))
+    _, kept, named = found(pruner.open_table(tmp_path / "t").diagnose(), "list")
+    assert kept.found == "every plan keeps 1 slice, because of slices that are unsettled or unreadable"
+    assert "broken.parquet" in named.found
+    assert "does not end like a Parquet file" in named.found
+    assert (named.level, named.remedy) == (
+        Level.WARNING,
+        "mend the file or take it away, then pruner refresh",
+    )
+
+
 def test_a_damaged_metadata_table(table: Table, tmp_path: Path) -> None:
     table.create_index("stats", on="a")
     newest = max((tmp_path / "t.pruner" / "log").iterdir())

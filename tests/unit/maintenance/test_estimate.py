@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shutil
+import time
 import uuid
 from pathlib import Path
 from typing import Any
@@ -15,23 +17,32 @@ from typer.testing import CliRunner
 
 import pruner
 from pruner.cli.app import app
+from pruner.indexes.bloom_filter.index import BloomFilter
 from pruner.maintenance import build
+from pruner.maintenance.estimate import estimate
+from pruner.pipeline.requests import BuildRequest
 
 ROWS = 2_000
 
 
-@pytest.fixture
-def events(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> pruner.Table:
-    """Six files with a UUID in each row and one of three kinds; a table counts as large from the first byte."""
-    monkeypatch.setattr(build, "SMALL_TABLE_BYTES", 0)
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Six files with a UUID in each row and one of three kinds."""
+    root = tmp_path_factory.mktemp("events")
     rng = np.random.default_rng(5)
-    (tmp_path / "t").mkdir()
     for number in range(6):
         ids = [str(uuid.UUID(bytes=rng.bytes(16))) for _ in range(ROWS)]
         kinds, numbers = rng.choice(["a", "b", "c"], ROWS), rng.integers(0, 9, ROWS)
         columns: dict[str, Any] = {"id": ids, "kind": kinds, "n": numbers}
-        pq.write_table(pa.table(columns), tmp_path / "t" / f"part-{number}.parquet")
-    return pruner.open_table(str(tmp_path / "t"))
+        pq.write_table(pa.table(columns), root / f"part-{number}.parquet")
+    return root
+
+
+@pytest.fixture
+def events(written: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> pruner.Table:
+    """A copy of the files; a table counts as large from the first byte."""
+    monkeypatch.setattr(build, "SMALL_TABLE_BYTES", 0)
+    return pruner.open_table(str(shutil.copytree(written, tmp_path / "t")))
 
 
 def test_the_estimate_is_about_what_is_stored(events: pruner.Table) -> None:
@@ -46,6 +57,61 @@ def test_the_estimate_is_about_what_is_stored(events: pruner.Table) -> None:
     assert events.create_index("ids", on=["id", "kind"], using="bitmap", force=True) is not None
     (stored,) = events.status().indexes
     assert found.bytes == pytest.approx(stored.bytes, rel=0.1)
+
+
+@pytest.mark.parametrize("using", ["record_index", "bloom_filter", "bitmap"])
+def test_the_estimate_holds_for_many_small_files(using: str, tmp_path: Path) -> None:
+    """The keys of a few small files are below the size up to which Parquet repeats values in its footers."""
+    rng = np.random.default_rng(7)
+    for number in range(80):
+        columns: dict[str, Any] = {
+            "customer": rng.integers(0, 400_000, 200),
+            "state": rng.integers(0, 50, 200),
+        }
+        pq.write_table(pa.table(columns), tmp_path / f"part-{number}.parquet")
+    table = pruner.open_table(str(tmp_path))
+    for column in ("customer", "state"):
+        told = table.create_index(f"of_{column}", on=column, using=using, dry_run=True)
+        assert told is not None
+        assert told.estimate is not None
+        table.create_index(f"of_{column}", on=column, using=using, force=True)
+        stored = next(index.bytes for index in table.status().indexes if index.name == f"of_{column}")
+        assert stored / 2 < told.estimate.bytes < stored * 2
+        if using != "bloom_filter":
+            distinct = told.estimate.values_per_file[column]
+            assert distinct is not None
+            assert distinct > 195 if column == "customer" else 45 <= distinct <= 50
+
+
+class Waiting(BloomFilter):
+    """Waits at each file, as for a store or for a busy machine."""
+
+    def record(self, reader: Any, field: Any, options: Any) -> pa.Table:
+        time.sleep(0.2)
+        return super().record(reader, field, options)
+
+
+class Beginning(BloomFilter):
+    """Works at the first file alone, as what is imported then does."""
+
+    begun = False
+
+    def record(self, reader: Any, field: Any, options: Any) -> pa.Table:
+        if not self.begun:
+            self.begun, until = True, time.process_time() + 0.3
+            while time.process_time() < until:
+                pass
+        return super().record(reader, field, options)
+
+
+@pytest.mark.parametrize("kind", [Waiting, Beginning])
+def test_seconds_are_what_each_file_takes_of_a_processor(events: pruner.Table, kind: Any) -> None:
+    snapshot = events.snapshot().data
+    field = snapshot.schema.find(("n",), case_sensitive=True)
+    found = estimate(snapshot, snapshot.coverable, [BuildRequest(kind(), field, {}, "ns")], {})
+    assert found is not None
+    assert (found.files, found.sampled) == (6, 4)
+    assert 0 < found.seconds < 0.3
 
 
 def test_too_large_an_index_is_refused_with_the_reason(events: pruner.Table) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from datetime import date, timedelta
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -137,3 +138,42 @@ def test_overlaps_against_counting(ends: list[tuple[int, int]], at: int) -> None
     lows, highs = (np.sort(np.array(side)) for side in zip(*ranges, strict=True))
     point = np.array([at])
     assert _holding(point, point, lows, highs).tolist() == [sum(low <= at <= high for low, high in ranges)]
+
+
+def test_slices_that_an_index_refused_are_not_drawn_as_covered(tmp_path: Any) -> None:
+    """Of letters beyond ASCII engines disagree: such a file has a record that answers nothing. Files have folders."""
+    for folder, city in (("k=1", "ROME"), ("k=2", "KÖLN")):
+        path = write_file(tmp_path / "t" / folder / "0.parquet", city=[city], n=[1])
+        os.utime(path, (1_600_000_000, 1_600_000_000))
+    opened = pruner.open_table(tmp_path / "t")
+    opened.create_index("low", on="lower(city)", using="bitmap")
+    found = opened.map(["n"])
+    assert [each.strip for each in found.indexes] == ["CU"]
+    assert opened.status().indexes[0].covered == 1
+    assert [each.file for each in found.columns[0].drawn] == ["k=1/0.parquet", "k=2/0.parquet"]
+
+
+def test_a_partition_column_has_the_values_of_the_folders(tmp_path: Path) -> None:
+    for number in range(6):
+        write_file(tmp_path / "t" / f"year={2020 + number // 2}" / f"{number}.parquet", x=[number])
+    (found,) = pruner.open_table(tmp_path / "t").map("year").columns
+    assert (found.source, found.known, found.overlaps) == ("the names of folders", 6, (2, 2, 2))
+    assert found.starts == ("2020", "2021", "2022")
+    assert {(each.low, each.high) for each in found.drawn} == {
+        (str(year),) * 2 for year in (2020, 2021, 2022)
+    }
+
+
+def test_a_partition_column_about_which_folders_disagree_has_no_ranges(tmp_path: Path) -> None:
+    for folder in ("a=1", ""):
+        write_file(tmp_path / "t" / folder / "f.parquet", x=[1])
+    (found,) = pruner.open_table(tmp_path / "t").map("a").columns
+    assert found.known == 0
+
+
+def test_a_column_of_lists_cannot_be_drawn(tmp_path: Path) -> None:
+    write_file(tmp_path / "t" / "0.parquet", tags=[["a"], ["b"]], n=[1, 2])
+    with pytest.raises(
+        pruner.IndexDefinitionError, match=r"^column tags has type list.* cannot be drawn.*boolean.*can$"
+    ):
+        pruner.open_table(tmp_path / "t").map(["n", "tags"])

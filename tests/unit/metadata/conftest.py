@@ -1,4 +1,4 @@
-"""Stores of three kinds for the tests of commits."""
+"""Stores of three kinds for the tests of commits, and MinIO where it is asked for."""
 
 from __future__ import annotations
 
@@ -10,12 +10,15 @@ import pytest
 
 from pruner.storage.opening import open_store
 from pruner.storage.store import Store
+from tests.support.object_store import KINDS, shared_server
 from tests.unit.metadata.s3_server import serve
 
 
-@pytest.fixture(params=["local", "memory", "s3"])
+@pytest.fixture(params=KINDS)
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
-    if request.param == "s3":
+    if request.param == "minio":
+        yield open_store(f"s3://lake/{uuid.uuid4()}/t.pruner", shared_server())
+    elif request.param == "s3":
         with serve() as (options, _):
             yield open_store("s3://bucket/t.pruner", options)
     else:

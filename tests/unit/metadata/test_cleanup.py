@@ -17,7 +17,15 @@ from pruner.metadata import MetadataTable, log
 from pruner.metadata.cleanup import KEPT_ENTRIES, OutOfUse
 from pruner.storage.local import LocalStore
 from pruner.storage.opening import open_store
-from tests.unit.metadata.samples import AMOUNT, a_table, add_index, an_index, batch_records, write_records
+from tests.unit.metadata.samples import (
+    AMOUNT,
+    a_table,
+    add_index,
+    an_index,
+    batch_records,
+    statistics,
+    write_records,
+)
 
 DAY = 24 * 3600
 
@@ -163,14 +171,34 @@ def test_verify_names_each_fault(tmp_path: Path) -> None:
     table, definition = a_table(open_store(str(tmp_path / "t.pruner")))
     other = write_records(table, definition, range(5, 8))
     table.commit(lambda state: state.with_segments(other))
-    batch, records = table.state().segments[:2]
+    records = table.state().segments[1]
     Path(table.store.uri, records.path).write_bytes(b"x")
     Path(table.store.uri, other[0].path).unlink()
-    problems = table.verify()
-    assert len(problems) == 2
-    assert any(records.path in problem and "bytes where" in problem for problem in problems)
-    assert any(other[0].path in problem and "does not exist" in problem for problem in problems)
-    assert batch.path not in " ".join(problems)
+    index, place, remedy = definition.name, table.store.uri, "drop the index and create it again"
+    assert table.verify() == [
+        f"index {index}: {place}/{other[0].path} does not exist: {remedy}",
+        f"index {index}, column amount: the segment {place}/{records.path} has 1 bytes where {records.size} were "
+        f"written: {remedy}",
+    ]
+
+
+def test_verify_reads_on_behind_damage_and_names_every_index(tmp_path: Path) -> None:
+    table, first = a_table(open_store(str(tmp_path / "t.pruner")))
+    second = an_index("second")
+    add_index(table, second)
+    batch = next(entry for entry in table.state().segments if entry.partition == "files")
+    shared = table.write_segment(
+        "column_stats", statistics(batch.rows), definition=second, field=AMOUNT, batch=batch
+    )
+    table.commit(lambda state: state.with_segments([shared]))
+    for entry in table.state().stored():
+        Path(table.store.uri, entry.path).write_bytes(b"x")
+    about = [problem.partition(": ")[0] for problem in table.verify()]
+    assert about == [
+        f"indexes {first.name}, second",  # which share a slice batch
+        f"index {first.name}, column amount",
+        "index second, column amount",
+    ]
 
 
 def test_verify_checks_the_chain_of_the_log(tmp_path: Path) -> None:

@@ -5,17 +5,18 @@ from __future__ import annotations
 import os
 import threading
 import time
+from collections import Counter
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import pytest
 
-from pruner.errors import ConflictError, IndexDefinitionError, StorageError
+from pruner.errors import ConflictError, IndexDefinitionError
 from pruner.metadata import MetadataTable, State, log
 from pruner.storage.local import LocalStore
 from pruner.storage.opening import open_store
-from pruner.storage.store import ObjectInfo, RefusedError, Store
+from pruner.storage.store import Store
+from tests.support.store_proxy import proxied
 from tests.unit.metadata.s3_server import serve
 from tests.unit.metadata.samples import AMOUNT, IDENTITY, a_table, add_index, an_index, write_records
 
@@ -61,6 +62,26 @@ def test_a_commit_is_seen_by_others_and_costs_them_one_read(tmp_path: Path) -> N
     newest = add_index(table, an_index("second"))
     assert reader.state() == newest
     assert store.reads == reads + 1
+
+
+def test_a_commit_costs_the_same_whatever_was_committed_before() -> None:
+    """A writer among many asks about its own segments and the end of the log, not about all that the others wrote."""
+    with serve(page=1000) as (options, server), proxied(options) as (options, proxy):
+        table, definition = a_table(open_store("s3://bucket/t.pruner", options))
+        asked: list[Counter[str]] = []
+        for number in range(3):
+            written = write_records(table, definition, range(5 + number, 6 + number))
+            proxy.forget()
+            table.commit(lambda state, written=written: state.with_segments(written))
+            asked.append(Counter(f"{each.kind} {_folder(each.key)}" for each in proxy.requests))
+    assert asked == [asked[0]] * 3
+    assert (asked[0]["HEAD files"], asked[0]["HEAD column_stats"]) == (1, 1)
+    assert {what for what in asked[0] if what.startswith("LIST")} == {"LIST log"}
+    assert len(server.objects) == 5 * 2 + 3, "segments and log entries"
+
+
+def _folder(key: str) -> str:
+    return key.partition("t.pruner/")[2].partition("/")[0]
 
 
 def test_changing_nothing_writes_nothing(store: Store) -> None:
@@ -220,51 +241,6 @@ def test_segments_that_a_vacuum_may_be_taking_are_not_committed(tmp_path: Path) 
     assert len(table.state().segments) == 4
 
 
-def test_a_commit_stands_when_a_vacuum_took_the_entry_before_it(store: Store) -> None:
-    """The writer slept between its put and its look, while others went on."""
-
-    class Slow:
-        def __init__(self) -> None:
-            self.asleep = True
-
-        def __getattr__(self, name: str) -> object:
-            return getattr(store, name)
-
-        def put_if_absent(self, path: str, data: bytes) -> bool:
-            won = store.put_if_absent(path, data)
-            if won and self.asleep:
-                self.asleep = False
-                for number in range(10):
-                    add_index(MetadataTable.open(store), an_index(f"other {number}"))
-                store.delete(log.entry_path(version) for version in (1, 2))
-            return won
-
-    a_table(store)
-    slow: Any = Slow()
-    assert add_index(MetadataTable.open(slow), an_index("mine")).version == 3
-    assert MetadataTable.open(store).state().definition("mine") is not None
-
-
-def test_a_commit_of_which_nothing_is_left_to_see_is_unknown(store: Store) -> None:
-    class Slow:
-        def __getattr__(self, name: str) -> object:
-            return getattr(store, name)
-
-        def put_if_absent(self, path: str, data: bytes) -> bool:
-            won = store.put_if_absent(path, data)
-            for number in range(10):
-                add_index(MetadataTable.open(store), an_index(f"other {number}"))
-            store.delete(log.entry_path(version) for version in range(1, 6))
-            return won
-
-    a_table(store)
-    slow: Any = Slow()
-    with pytest.raises(
-        StorageError, match=r"went on to version 13 meanwhile; whether the change was committed"
-    ):
-        add_index(MetadataTable.open(slow), an_index("mine"))
-
-
 def test_a_writer_that_slept_does_not_commit_into_a_gap_of_the_log(store: Store) -> None:
     table, _ = a_table(store)
     woken: list[int] = []
@@ -303,90 +279,3 @@ def test_a_writer_does_not_bring_an_uninstalled_table_back(store: Store, made_an
         table.commit(change)
     assert table.exists() is made_anew
     assert table.state().definition("mine") is None
-
-
-def test_a_successor_proves_a_commit(store: Store) -> None:
-    """Between our put and our look somebody commits on top of us: that is success, not a conflict."""
-
-    class Busy:
-        def __init__(self) -> None:
-            self.done = False
-
-        def __getattr__(self, name: str) -> object:
-            return getattr(store, name)
-
-        def put_if_absent(self, path: str, data: bytes) -> bool:
-            won = store.put_if_absent(path, data)
-            if won and not self.done:
-                self.done = True
-                add_index(MetadataTable.open(store), an_index("on top"))
-            return won
-
-    _, definition = a_table(store)
-    table = MetadataTable.open(Busy())  # type: ignore[arg-type]
-    assert table.commit(lambda state: state.without_definition(definition)).version == 3
-    assert [entry.name for entry in table.state().definitions] == ["on top"]
-
-
-class _Unreliable(LocalStore):
-    """A store behind a network that loses requests and answers."""
-
-    fault = ""
-
-    def put_if_absent(self, path: str, data: bytes) -> bool:
-        if self.fault == "rival vanished":
-            self.fault = ""
-            return False
-        if self.fault == "request lost":
-            raise StorageError("the connection broke")
-        if self.fault == "refused":
-            raise RefusedError("the store refuses")
-        won = super().put_if_absent(path, data)
-        if self.fault in ("answer lost", "cut off"):
-            raise StorageError("the connection broke")
-        return won and not self.fault.endswith("repeated by the client")
-
-    def get(self, path: str, max_bytes: int) -> bytes:
-        if self.fault.startswith("cut off") and self.exists(log.entry_path(3)):
-            raise StorageError("no route")
-        return super().get(path, max_bytes)
-
-    def list(self, prefix: str = "", *, after: str | None = None) -> list[ObjectInfo]:
-        if self.fault == "cut off after the put" and self.exists(log.entry_path(3)):
-            raise StorageError("no route")
-        return super().list(prefix, after=after)
-
-
-@pytest.mark.parametrize(
-    ("fault", "stands", "says"),
-    [
-        ("answer lost", True, None),
-        ("answer lost, repeated by the client", True, None),
-        ("rival vanished", True, None),
-        ("request lost", False, "the connection broke; whether the change was committed is unknown"),
-        ("refused", False, "the store refuses$"),
-        ("cut off", True, "the connection broke; whether the change was committed is unknown"),
-        ("cut off, repeated by the client", True, "no route; whether the change was committed is unknown"),
-        ("cut off after the put", True, "no route; whether the change was committed is unknown"),
-    ],
-)
-def test_lost_answers(tmp_path: Path, fault: str, stands: bool, says: str | None) -> None:
-    store = _Unreliable(str(tmp_path))
-    table, _ = a_table(store)
-    store.fault = fault
-    if says:
-        with pytest.raises(StorageError, match=says):
-            add_index(table, an_index("new"))
-    else:
-        add_index(table, an_index("new"))
-    store.fault = ""
-    assert (table.state().definition("new") is not None) is stands
-    assert table.state().version == (3 if stands else 2)
-
-
-def test_a_store_that_overwrites_is_refused_at_once() -> None:
-    with serve(conditional=False) as (options, server):
-        table = MetadataTable.open(open_store("s3://bucket/t.pruner", options))
-        with pytest.raises(StorageError, match=r"overwrites where it must not.*index_uri"):
-            add_index(table, an_index())
-        assert server.objects == {}

@@ -138,6 +138,17 @@ def test_a_footer_that_counts_other_rows_than_its_row_groups(tmp_path: Path) -> 
         FileReader(str(path))
 
 
+def test_a_footer_longer_than_what_is_read_of_the_end_at_once(tmp_path: Path) -> None:
+    notes = {"note": "x" * 200_000}
+    pq.write_table(pa.table({"x": [3, 1, 2]}).replace_schema_metadata(notes), tmp_path / "a.parquet")
+    assert pq.read_metadata(tmp_path / "a.parquet").serialized_size > 200_000
+    with FileReader(str(tmp_path / "a.parquet")) as reader:
+        record = record_column(reader, Field(("x",), pa.int64()))
+        assert reader.footer.key_values[b"note"] == b"x" * 200_000
+    assert (record.min_integer, record.max_integer, record.row_count) == (1, 3, 3)
+    assert values(tmp_path / "a.parquet", "x") == [3, 1, 2]
+
+
 @pytest.mark.parametrize("keep", [0, 3, 8, 100, -20, -4])
 def test_files_cut_short_are_refused(tmp_path: Path, keep: int) -> None:
     path = write_column(tmp_path / "a.parquet", pa.array(list(range(1000))))

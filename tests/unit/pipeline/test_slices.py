@@ -96,7 +96,14 @@ def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("small_chunks")
-@pytest.mark.parametrize("place", ["workers by number", "workers by size", "threads"])
+@pytest.mark.parametrize(
+    "place",
+    [
+        pytest.param("workers by number", marks=pytest.mark.processes),
+        pytest.param("workers by size", marks=pytest.mark.processes),
+        "threads",
+    ],
+)
 def test_workers_and_threads_give_the_same_records(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str
 ) -> None:

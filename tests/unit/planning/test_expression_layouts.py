@@ -76,6 +76,7 @@ def test_queries_of_duckdb_count_the_same_rows(month: pruner.Table) -> None:
     assert con.execute(grouped).fetchall() == [("00", DAYS * 2)]
 
 
+@pytest.mark.load
 def test_groups_of_slices_know_expressions(month: pruner.Table) -> None:
     """`partition_stats` of an expression: neighbouring slices are asked first."""
     stored = {path.name for path in Path(month.index_uri).iterdir()}

@@ -215,6 +215,10 @@ def test_status_and_report_tell_what_an_index_costs_and_saves(numbers: pruner.Ta
     after = {each.name: each for each in numbers.status().indexes}
     assert (after["ids"].plans, after["ids"].dropped) == (1, FILES - 1)
     assert (after["days"].plans, after["days"].dropped) == (1, 0)
+    assert [(each.idle, each.name) for each in after.values()] == [(0, "ids"), (1, "days")]
+    plan.count_again()
+    counted = {each.name: (each.plans, each.dropped, each.idle) for each in numbers.status().indexes}
+    assert counted == {"ids": (2, 2 * (FILES - 1), 0), "days": (2, 0, 2)}
     assert after["ids"].load_seconds is not None
     assert after["ids"].memory > 0
     assert "index ids: " in plan.explain()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
@@ -60,14 +61,20 @@ class Client:
                 return Answer(refused.code, refused.read())
 
 
-@pytest.fixture
-def lake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A table of 20 files, `n` from 10 i to 10 i + 9 in file i, indexed, and a `pruner.toml` that names it."""
-    root = tmp_path / "lake" / "numbers"
-    root.mkdir(parents=True)
+@pytest.fixture(scope="module")
+def number_files(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """20 files, `n` from 10 i to 10 i + 9 in file i."""
+    root = tmp_path_factory.mktemp("numbers")
     for position in range(FILES):
         rows = range(position * ROWS, (position + 1) * ROWS)
         pq.write_table(pa.table({"n": list(rows)}), root / f"part-{position:02}.parquet")
+    return root
+
+
+@pytest.fixture
+def lake(number_files: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A table of copies of these files, indexed, and a `pruner.toml` that names it."""
+    root = shutil.copytree(number_files, tmp_path / "lake" / "numbers")
     pruner.open_table(root).create_index("stats", on="*")
     (tmp_path / "pruner.toml").write_text(
         '[tables.numbers]\nuri = "lake/numbers"\naliases = ["hive.web.numbers"]\n'

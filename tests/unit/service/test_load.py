@@ -8,22 +8,27 @@ import os
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from tests.support.profiles import IS_FIXED
 from tests.unit.service.conftest import FILES, ROWS
 from tools.planner_service import planner_process
 
 CLIENTS = 32
-REQUESTS = 1_000
+REQUESTS = 1_000 if IS_FIXED else 100_000
 GROWTH = 24 * 2**20
 """Bytes that 1,000 requests may leave: what is kept of past plans, and what allocators keep for later."""
+
+GROWTH_OF_MANY = 0.05
+"""The share of its memory by which a service may grow that has answered for long."""
 
 
 def _ask_for_some(address: str, client: int, requests: int) -> list[str]:
     """What is wrong with the answers to one client, who asks again when the service has too much to do."""
     wrong: list[str] = []
-    connection = http.client.HTTPConnection(address, timeout=30)
+    connection = http.client.HTTPConnection(address, timeout=120)
     for number in range(client, requests, CLIENTS):
         low = number % FILES
         text = f"n >= {low * ROWS} AND n < {(low + 1 + number % 3) * ROWS}"
@@ -31,17 +36,30 @@ def _ask_for_some(address: str, client: int, requests: int) -> list[str]:
         body = json.dumps(
             {"table": "numbers", "session": {"engine": "trino"}, "predicate": {"form": "sql", "text": text}}
         )
-        while True:
-            connection.request("POST", "/v1/plan", body)
-            response = connection.getresponse()
-            answer = json.loads(response.read())
-            if response.status != http.HTTPStatus.TOO_MANY_REQUESTS:
-                break
+        while (found := _answer(connection, body)) is None:
             time.sleep(0.01)
-        if (answer.get("kept"), answer.get("total")) != (kept, FILES):
-            wrong.append(f"{text}: {answer}")
+        if (found.get("kept"), found.get("total")) != (kept, FILES):
+            wrong.append(f"{text}: {found}")
     connection.close()
     return wrong
+
+
+def _answer(connection: http.client.HTTPConnection, body: str) -> dict[str, Any] | None:
+    """The answer to one request; None where it is to be asked again.
+
+    On a machine with much else to do a plan, or this client, can be slower than the service waits for (408, or a
+    connection that it closes). That refuses a plan, and says nothing untrue.
+    """
+    try:
+        connection.request("POST", "/v1/plan", body)
+        response = connection.getresponse()
+        content = response.read()
+    except (http.client.RemoteDisconnected, ConnectionError):
+        connection.close()  # the next request opens it again
+        return None
+    if response.status in (http.HTTPStatus.TOO_MANY_REQUESTS, http.HTTPStatus.REQUEST_TIMEOUT):
+        return None
+    return json.loads(content)
 
 
 def _all_ask(address: str, requests: int) -> list[str]:
@@ -58,16 +76,16 @@ def _held(pid: int) -> tuple[int, int]:
 
 @pytest.mark.load
 def test_a_thousand_requests_of_many_clients(lake: Path) -> None:
-    """No wrong plan among them; memory and descriptors are afterwards what they were after the first hundred."""
+    """No wrong plan among them; memory and descriptors are afterwards what they were after the first tenth."""
     with planner_process(lake.parents[1]) as (url, pid):
         address = url.removeprefix("http://")
-        assert _all_ask(address, 100) == []
+        assert _all_ask(address, REQUESTS // 10) == []
         memory, _ = _held(pid)
         assert _all_ask(address, REQUESTS) == []
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + 60
         while (held := _held(pid))[1] >= CLIENTS and time.monotonic() < deadline:
             time.sleep(0.05)
         record = f"{(held[0] - memory) / 2**20:.1f} MiB more, {held[1]} descriptors"
-        assert held[0] - memory < GROWTH, record
+        assert held[0] - memory < (GROWTH if IS_FIXED else GROWTH_OF_MANY * memory), record
         # Those of the process itself, without one for each client.
         assert held[1] < CLIENTS, record

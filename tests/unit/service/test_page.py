@@ -17,7 +17,7 @@ import pruner
 from pruner.expr.semantics import Semantics
 from pruner.expr.show import shape
 from pruner.expr.sql import parse_predicate
-from pruner.service import Settings
+from pruner.service import Settings, overview
 from pruner.service.journal import Entry, Outcome
 from tests.unit.service.conftest import FILES, Client
 
@@ -77,6 +77,19 @@ def test_it_shows_tables_indexes_and_plans_without_their_constants(client: Clien
     assert f"1 of {FILES}" in page.text
     assert "1234567" not in page.text
     assert ("href", f"/v1/plans/{made['plan_id']}") in page.attributes
+
+
+def test_an_index_that_saves_nothing_is_named(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Answers from memory count as well: all of these but the first are."""
+    monkeypatch.setattr(overview, "MANY_PLANS", 6)
+    named = "Index stats left out nothing in the last 6 of 7 plans that asked it here"
+    _plan(client, {"form": "sql", "text": "n = 42"})
+    for count in range(6):
+        assert named not in _page(client).text, count
+        _plan(client, {"form": "sql", "text": "n >= 0"})
+    assert named in _page(client).text
+    _plan(client, {"form": "sql", "text": "n = 42"})
+    assert named not in _page(client).text
 
 
 def test_it_says_what_to_do(client: Client, lake: Path) -> None:

@@ -22,7 +22,7 @@ import pytest
 
 from pruner.catalog.settings import ConfigError
 from pruner.service import Limits, Settings
-from pruner.service.answers import INLINE_SLICES, KeyCache
+from pruner.service.answers import INLINE_SLICES
 from pruner.service.bounded_cache import ENTRY_BYTES
 from pruner.service.keys import file_key, normal_path
 from pruner.service.reports import Reports
@@ -275,7 +275,6 @@ def test_memory_for_past_plans_is_bounded() -> None:
     ids = [reports.remember(b"x" * 100 + str(i).encode(), "s") for i in range(3)]
     assert [reports.asked(each) is not None for each in ids] == [False, True, True]
     assert reports.remember(b"x" * 100 + b"2", "s") == ids[2]
-    assert KeyCache(limit_bytes=1).known("nothing") is None
     assert INLINE_SLICES * 16 <= 65536
 
 

@@ -25,6 +25,7 @@ class Lake:
 
     options: dict[str, str]
     proxy: StoreProxy
+    objects: dict[str, bytes]
 
     def requests(self) -> list[str]:
         """What was asked for since the last time, by kind and folder."""
@@ -48,7 +49,7 @@ def lake() -> Iterator[Lake]:
         table = pruner.open_table(TABLE, storage_options=options)
         table.create_index("i", on=["x", "y"])
         proxy.forget()
-        yield Lake(options, proxy)
+        yield Lake(options, proxy, server.objects)
 
 
 def test_a_plan_of_a_new_process(lake: Lake) -> None:
@@ -65,8 +66,7 @@ def test_a_plan_of_a_new_process(lake: Lake) -> None:
         "GET lake/t.pruner/log",
         "GET lake/t.pruner/files",  # the schemas of the files, so that no footer is read
         "LIST lake/t/",
-        "GET lake/t.pruner/files",  # which slices the records are of
-        "GET lake/t.pruner/column_stats",
+        "GET lake/t.pruner/column_stats",  # of the slices that the log names by a digest
     ]
     assert table.plan("y = -3").kept == 1
     assert lake.requests() == ["LIST lake/t/", "LIST lake/t.pruner/log/", "GET lake/t.pruner/column_stats"]
@@ -74,6 +74,23 @@ def test_a_plan_of_a_new_process(lake: Lake) -> None:
     assert lake.requests() == ["LIST lake/t/", "LIST lake/t.pruner/log/"], (
         "has the table changed? Have the indexes?"
     )
+
+
+def test_a_file_more_costs_no_request_and_one_less_or_another_costs_one(lake: Lake) -> None:
+    """Records belong to slices by the digest of a run of them; where that is not found, by the keys of each."""
+    added = {f"lake/t/{FILES}.parquet": lake.objects["lake/t/5.parquet"]}
+    another = {"lake/t/2.parquet": lake.objects["lake/t/5.parquet"]}
+    for changed, batches_read in ((added, 0), (another, 1), ({"lake/t/2.parquet": None}, 1)):
+        for key, data in changed.items():
+            lake.objects.pop(key, None)
+            if data is not None:
+                lake.objects[key] = data
+        table = pruner.open_table(TABLE, storage_options=lake.options)
+        lake.requests()
+        kept = [uri.rpartition("/")[2] for uri in table.plan("x = 3").files]
+        unknown = [key.rpartition("/")[2] for key in changed if key in lake.objects]
+        assert sorted(kept) == sorted({"3.parquet", f"{FILES}.parquet", *unknown})
+        assert Counter(lake.requests())["GET lake/t.pruner/files"] == 1 + batches_read
 
 
 def test_a_plan_that_may_be_older_asks_nothing(lake: Lake) -> None:

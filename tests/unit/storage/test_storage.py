@@ -9,18 +9,21 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from pruner.errors import StorageError
 from pruner.storage.opening import normalize_uri, open_store
 from pruner.storage.store import NotFoundError, Store
+from tests.support.object_store import KINDS, shared_server
 from tests.unit.metadata.s3_server import serve
 
 
-@pytest.fixture(params=["local", "memory", "s3"])
+@pytest.fixture(params=KINDS)
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
-    if request.param == "s3":
+    if request.param == "minio":
+        yield open_store(f"s3://lake/{uuid.uuid4()}/some folder/t.pruner", shared_server())
+    elif request.param == "s3":
         with serve() as (options, _):
             yield open_store("s3://bucket/some folder/t.pruner", options)
     else:
@@ -97,6 +100,14 @@ def test_deleting(store: Store) -> None:
     assert store.exists("log/2")
 
 
+def test_looking_up_some_of_many(store: Store) -> None:
+    for name in ("a/1", "a/2", "a/3", "a/4", "b/1"):
+        store.put_new(name, name.encode())
+    for asked in ([], ["b/1"], ["a/2", "b/1", "a/9"], ["a/1", "a/2", "a/4", "a/9", "b/1", "c/1"]):
+        there = {name for name in asked if not name.endswith("9") and not name.startswith("c")}
+        assert store.infos(asked) == {name: store.info(name) for name in there}
+
+
 @pytest.mark.parametrize("path", ["", "/etc/passwd", "../x", "a/../../x", "a//b", "./a", "a/", "a\0b"])
 def test_no_path_leaves_the_root(store: Store, path: str) -> None:
     uses: list[Callable[[], object]] = [
@@ -112,14 +123,25 @@ def test_no_path_leaves_the_root(store: Store, path: str) -> None:
             use()
 
 
-_PARTS = st.lists(st.sampled_from(["a", "b", "a b", "log", "1", "z%", "#2"]), min_size=1, max_size=3)
+_PARTS = st.lists(
+    st.sampled_from(["a", "b", "a b", "a.b", "a0", "log", "1", "z%", "#2"]), min_size=1, max_size=3
+)
 
 
+@pytest.mark.parametrize("local", [False, True])
 @given(
     names=st.sets(_PARTS.map("/".join), max_size=8), folder=_PARTS.map("/".join), after=_PARTS.map("/".join)
 )
-def test_listing_is_that_of_a_sorted_set(names: set[str], folder: str, after: str) -> None:
-    store = open_store(f"memory://{uuid.uuid4()}/root")
+def test_listing_is_that_of_a_sorted_set(
+    tmp_path_factory: pytest.TempPathFactory, names: set[str], folder: str, after: str, local: bool
+) -> None:
+    place = f"memory://{uuid.uuid4()}/root"
+    if local:
+        # A file system has no file and folder of one name.
+        names = {name for name in names if not any(other.startswith(f"{name}/") for other in names)}
+        assume(not any(folder == name or folder.startswith(f"{name}/") for name in names))
+        place = str(tmp_path_factory.mktemp("store"))
+    store = open_store(place)
     for name in names:
         store.put_new(name, b"1")
     inside = sorted(name for name in names if name.startswith(folder + "/"))

@@ -139,6 +139,21 @@ def mutated(data: bytes, mutations: Sequence[tuple[str, int, int]]) -> bytes:
     return bytes(found)
 
 
+@pytest.mark.parametrize("levels", [1, 2])
+@pytest.mark.parametrize("fewer", [1, 2, "all"])
+def test_an_index_of_fewer_blocks_than_there_are_is_refused(levels: int, fewer: int | str) -> None:
+    """The trailer has no checksum: with another number of blocks keys are hidden, and the number of cells agrees."""
+    writer = HFileWriter(block_bytes=1, levels=levels, fanout=4)
+    data = writer.write([(b"key %02d" % number, b"") for number in range(16)])
+    blocks = 16 if levels == 1 else 4
+    place = data.rindex(b"\x28" + bytes([blocks]))  # field 5 of the trailer
+    named = blocks - fewer if isinstance(fewer, int) else 0
+    damaged = data[: place + 1] + bytes([named]) + data[place + 2 :]
+    assert HFile(Held("whole", data)).entries == 16
+    with pytest.raises(FormatError, match="its index has"):
+        HFile(Held("damaged", damaged))
+
+
 @given(CELLS, WRITERS, MUTATIONS)
 def test_damaged_files_end_in_an_error_of_ours(
     cells: list[tuple[bytes, bytes]], writer: HFileWriter, mutations: Sequence[tuple[str, int, int]]

@@ -15,6 +15,8 @@ from hypothesis import strategies as st
 
 import pruner
 from pruner.tables.hfile.sources import Stored
+from tests.support.hudi_groups import FourGroups
+from tests.support.hudi_keys_synthetic import deletions
 from tests.support.hudi_metadata_synthetic import (
     INITIAL,
     OLD_SCHEMA_TEXT,
@@ -31,13 +33,11 @@ LATER, PENDING = "20260101000000002", "20260101000000003"
 """The instants of a second commit, and of one that runs."""
 
 
-class Made:
-    """A table of four groups with the ids 0 to 9, 10 to 19 and so on, by its statistics."""
+class Made(FourGroups):
+    """Such a table by its statistics."""
 
     def __init__(self, root: Path, **how: Any) -> None:
-        self.table = SyntheticTable(root)
-        self.table.insert(["city=a", "city=a", "city=b", "city=b"])
-        self.groups = list(self.table.groups.values())
+        super().__init__(root)
         self.metadata = SyntheticMetadata(root, **how)
 
     def stat(self, number: int, low: Any = None, high: Any = None, **more: Any) -> Stat:
@@ -45,16 +45,6 @@ class Made:
         column = more.pop("column", "id")
         first, last = (number * 10, number * 10 + 9) if low is None else (low, high)
         return Stat(group.partition, group.base, column, first, last, **{"values": 10, **more})
-
-    def open(self, **options: Any) -> pruner.Table:
-        return pruner.open_table(str(self.table.root), **options)
-
-    def kept(self, predicate: str, **options: Any) -> list[int]:
-        order = {group.file_id: number for number, group in enumerate(self.groups)}
-        return sorted(order[entry.file_id] for entry in self.open(**options).plan(predicate).slices)
-
-    def notes(self, predicate: str) -> str:
-        return "\n".join(json.loads(self.open().plan(predicate).to_json())["fallbacks"])
 
 
 @pytest.fixture
@@ -128,6 +118,18 @@ def test_a_later_record_widens_replaces_or_deletes(made: Made) -> None:
     assert made.kept("id = 105") == [0, 2, 3]
     assert made.kept("id = 5") == [0, 3]
     assert made.kept("id = 25") == [0, 3]
+
+
+def test_statistics_that_were_deleted_do_not_count(made: Made) -> None:
+    """A cleaner takes those out of the files that it deletes. What was written of such a file later counts."""
+    gone = deletions([made.stat(2).key.decode(), made.stat(3).key.decode()])
+    made.metadata.append_block(log_block(1, {0: INITIAL}, gone))
+    assert made.kept("id = 15") == [1, 2], "those of the file 3 stand in the other file group"
+    made.metadata.append(INITIAL, [made.stat(2, 500, 509)])
+    assert [made.kept(f"id = {id_}") for id_ in (15, 25, 505)] == [[1], [], [2]]
+    made.metadata.append(INITIAL, [made.stat(2, 600, 609)])
+    assert made.kept("id = 15") == [0, 1, 2, 3], "two to be merged, and a third below that was deleted"
+    assert "were deleted between them" in made.notes("id = 15")
 
 
 @pytest.mark.parametrize(
@@ -216,6 +218,14 @@ def test_an_index_of_our_own_makes_them_needless(made: Made, monkeypatch: pytest
     assert table.plan("id = 15").kept == 0
 
 
+def test_refresh_builds_nothing_of_what_hudi_keeps(made: Made) -> None:
+    table = made.open()
+    table.refresh()
+    assert not table.indexes()
+    assert not list(Path(f"{made.table.root}.pruner").rglob("*.parquet"))
+    assert made.kept("id = 15") == [1]
+
+
 def test_a_contradiction_is_kept_and_said(made: Made) -> None:
     """Where our index covers a part, both are asked; the files hold 1 alone, which Hudi's statistics deny of three."""
     made.open().create_index("stats", on="id")
@@ -246,9 +256,9 @@ def test_a_file_is_decoded_once_for_all_snapshots(made: Made, monkeypatch: pytes
     scanned: list[str] = []
     from pruner.tables.hudi_metadata import indexes
 
-    plain = indexes.stats_of
+    plain = indexes.rows_of
     monkeypatch.setattr(
-        indexes, "stats_of", lambda hfile, column: scanned.append(str(hfile)) or plain(hfile, column)
+        indexes, "rows_of", lambda hfile, column: scanned.append(str(hfile)) or plain(hfile, column)
     )
     assert table.plan("id = 105").kept == 1
     assert table.plan("id = 15").kept == 1

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 from pruner.errors import TableError
+from pruner.tables.hudi_history import SchemaHistory
 from pruner.tables.hudi_partitions import hudi_partitions
 from pruner.tables.hudi_properties import HudiProperties
 from pruner.tables.hudi_schema import table_schema
@@ -60,8 +61,9 @@ def history(*versions: list[tuple[int, str, Any]]) -> bytes:
 
 
 def conflicts(*versions: list[tuple[int, str, Any]]) -> dict[str, str]:
-    schema = table_schema(ARROW, avro(), history(*versions), properties(), "t")
-    return {entry.name: entry.conflict for entry in schema if entry.conflict}
+    """Why a column may be another one in older files."""
+    schema = table_schema(ARROW, avro(), SchemaHistory(history(*versions), "t"), properties(), "t")
+    return {entry.name: entry.dispute for entry in schema if entry.dispute}
 
 
 def test_partition_columns_are_in_the_files_unless_dropped():
@@ -113,6 +115,46 @@ def test_types_that_changed_what_files_hold(old: str, new: str):
     assert "at" in conflicts([(0, "at", old)], [(0, "at", new)])
 
 
+FIRST = [(0, "id", "int"), (1, "city", "string"), (2, "day", "date")]
+SECOND = [(0, "id", "int"), (1, "at", "string"), (2, "day", "date")]
+THIRD = [*SECOND, (3, "city", "string")]
+
+
+def _since(*versions: list[tuple[int, str, Any]]) -> dict[str, str]:
+    read = SchemaHistory(history(*versions), "t")
+    return {".".join(path): since.instant.rstrip("9") for path, since in read.changes.items()}
+
+
+def test_a_column_is_itself_since_the_version_that_named_it():
+    assert _since(FIRST, SECOND, THIRD) == {"at": "1", "city": "2"}
+    assert _since(FIRST, THIRD, SECOND, THIRD) == {"at": "1", "city": "3"}
+    assert _since(FIRST, SECOND, FIRST) == {"city": "2"}
+    assert _since([(0, "at", "int")], [(0, "at", "string")], [(0, "at", "string")]) == {"at": "1"}
+
+
+@pytest.mark.parametrize(
+    ("written", "expected"),
+    [
+        ([*SECOND, (3, "city", "string"), (4, "more", "int")], {}),
+        (SECOND, {"city"}),
+        (FIRST, {"at", "city"}),
+        ([(1, "at", "int"), (3, "city", "string")], {"at"}),
+        (None, {"at", "city"}),
+    ],
+)
+def test_a_write_that_did_not_know_of_the_change_ends_all_trust(written: Any, expected: set[str]):
+    """A writer that began before the change and was requested after it: its commit holds the schema that it had."""
+    read = SchemaHistory(history(FIRST, SECOND, THIRD), "t")
+    arrow = pa.schema({"id": pa.int32(), "at": pa.string(), "city": pa.string(), "day": pa.date32()})
+    schema = table_schema(arrow, avro(), read, properties("day"), "t")
+    record = "{" if written is None else json.dumps(json.loads(history(written))["schemas"][0])
+    later = read.without(schema, "30000101000000000", record)
+    assert {field.name for field in later if field.conflict} == set(expected)
+    assert read.without(schema, "10000101000000000", record) == schema, (
+        "a write from before: its files are out"
+    )
+
+
 def test_a_struct_in_conflict_takes_its_fields_along():
     place = {"type": "record", "fields": [{"id": 5, "name": "name", "type": "string"}]}
     assert set(conflicts([(4, "where", place)], [(4, "place", place)])) == {
@@ -126,7 +168,7 @@ def test_a_schema_that_is_no_json_is_refused():
     with pytest.raises(TableError, match="is not understood"):
         table_schema(ARROW, "[]", None, properties(), "t")
     with pytest.raises(TableError, match="is not understood"):
-        table_schema(ARROW, avro(), b"\xff", properties(), "t")
+        SchemaHistory(b"\xff", "t")
 
 
 def values(paths: list[str], about: HudiProperties) -> dict[str, list[Any]]:

@@ -65,6 +65,16 @@ def test_settled_is_what_completed_or_was_archived():
     assert not timeline().settled(T1)
 
 
+@pytest.mark.parametrize("state", ["", ".requested"])
+def test_an_indexer_that_stays_leaves_what_was_archived_behind_it_settled(state: str):
+    """Hudi archives writes and leaves the instant of CREATE INDEX, which may be older than all of them."""
+    indexing = f"{T1}.indexing{state}" if state else f"{T1}_{T1}.indexing"
+    found = timeline(indexing, f"{T3}_{T3}.commit")
+    assert found.settled(T2)
+    assert found.oldest == T3
+    assert not timeline(indexing).settled(T2)
+
+
 @pytest.mark.parametrize(
     ("name", "instant"),
     [

@@ -11,7 +11,8 @@ import pytest
 
 from pruner.errors import TableError
 from pruner.tables.listing import LocalLister
-from pruner.tables.parquet import ParquetSource, slice_key
+from pruner.tables.parquet import ParquetSource
+from pruner.tables.parquet_building import slice_key
 from tests.support.parquet_tables import names, path_values, slice_keys, write_file, write_tree
 from tests.support.snapshots import assert_same
 

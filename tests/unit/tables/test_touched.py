@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pruner.tables import touched
+from pruner.tables import parquet, parquet_building, touched
 from pruner.tables.parquet import ParquetSource
 from pruner.tables.snapshot import Snapshot
 from tests.support.parquet_tables import names, slice_keys, write_file, write_tree
@@ -173,3 +173,33 @@ def test_a_long_footer_is_part_of_the_fingerprint(tmp_path: Path) -> None:
         )
     assert len(prints) == 2
     assert None not in prints
+
+
+def test_work_for_each_file_is_done_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A refresh looks twice and saves twice: identities are worked out for new files alone."""
+    asked: list[str] = []
+    whole = parquet.slice_key
+
+    def counted(root: int, path: str, size: int, version: str) -> bytes:
+        asked.append(path)
+        return whole(root, path, size, version)
+
+    root = write_tree(tmp_path / "t", "a.parquet", "b.parquet")
+    source = ParquetSource([str(root)])
+    first = source.snapshot()
+    assert source.saved() is not None
+    write_tree(root, "c.parquet")
+    snapshot = source.snapshot()
+    for module in (parquet, parquet_building):
+        monkeypatch.setattr(module, "slice_key", counted)
+    assert source.look_again(snapshot, {}) is snapshot
+    assert asked == []
+    saved = source.saved(first.id)
+    assert saved is not None
+    assert saved.table.num_rows == 3
+    assert saved.table.column("fingerprint").null_count == 0
+    assert set(asked) == {"c.parquet"}
+    assert source.saved(snapshot.id) is None
+    write_file(root / "b.parquet", x=[8])
+    before, after = keys_by_name(snapshot), keys_by_name(source.look_again(snapshot, {}))
+    assert {name for name in after if after[name] != before[name]} == {"b.parquet"}

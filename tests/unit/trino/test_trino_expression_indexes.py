@@ -31,6 +31,8 @@ INDEXES = {
     "least": "least(n, 20)",
     "ceil": "ceil(x)",
     "month_end": "last_day(ts)",
+    "known": "coalesce(s, '-')",
+    "unlike": "nullif(s, '03x')",
 }
 
 
@@ -84,6 +86,8 @@ ANSWERED = {
     "$equal(least(n, integer:20)->integer, integer:19)": [19],
     '$equal(ceil(x)->double, double:"3.0")': [5, 6],
     "$equal(last_day_of_month(ts)->date, date:19875)": [],
+    '$equal($coalesce(s, varchar:"-")->varchar, varchar:"07x")': [7],
+    '$is_null($nullif(s, varchar:"03x")->varchar)': [3],
 }
 
 
@@ -99,6 +103,9 @@ UNANSWERED = {
     "$equal($modulo(n, integer:8)->integer, integer:3)": {"n": "smallint"},
     '$equal(upper(s)->varchar, varchar:"07X")': {"s": "varchar(3)"},
     '$equal(concat(s, varchar:"-x")->varchar(5), varchar(5):"07x-x")': {"s": "varchar(3)"},
+    '$equal($coalesce(s, varchar(2):"-")->varchar(2), varchar(2):"07")': {"s": "varchar(2)"},
+    '$equal($coalesce(s, char(5):"-")->char(5), char(5):"07x")': {"s": "char(5)"},
+    '$is_null($nullif(s, varchar(2):"03")->varchar(2))': {"s": "varchar(2)"},
     '$equal(substr(s, bigint:1)->varchar, varchar:"07")': {},
     '$equal(date_format(ts, varchar:"%k")->varchar, varchar:"9")': {},
     '$equal(concat(x, x)->varchar, varchar:"1")': {},

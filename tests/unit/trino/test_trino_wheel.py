@@ -46,6 +46,7 @@ def _asked(site: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=site, env=environment, capture_output=True, text=True, check=False)
 
 
+@pytest.mark.processes
 def test_a_wheel_brings_the_jar_or_says_how_to_get_it(checkout: Path, tmp_path: Path) -> None:
     """`make trino-plugin` puts it where the wheel takes it from; without, the command says that it is missing."""
     without = _asked(_installed(checkout, tmp_path / "without"))

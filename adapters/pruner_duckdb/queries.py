@@ -1,0 +1,103 @@
+"""What a query is, told from its parse tree: which columns its `*` stands for, and whether names can mean more than
+columns in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import cast
+
+from pruner_duckdb.trees import Node
+
+_MORE_OF_A_STAR = (
+    "exclude_list",
+    "replace_list",
+    "rename_list",
+    "qualified_exclude_list",
+    "columns",
+    "expr",
+    "alias",
+)
+_MORE_OF_A_SELECT = ("modifiers", "group_expressions", "group_sets", "having", "qualify", "sample")
+"""What makes the columns of `SELECT *` matter."""
+
+
+def is_of_any_row(node: Node) -> bool:
+    """Tell whether a node is `EXISTS (SELECT * FROM …)`, which is about rows, whatever their columns."""
+    if node.get("type") != "SUBQUERY" or node.get("subquery_type") not in ("EXISTS", "NOT_EXISTS"):
+        return False
+    query = node["subquery"].get("node", {})
+    return query.get("type") == "SELECT_NODE" and _is_of_whole_rows(query)
+
+
+def _is_of_whole_rows(query: Node) -> bool:
+    """Tell whether a query is `SELECT * FROM … WHERE …` and no more."""
+    return (
+        _shows_whole_rows(query["select_list"])
+        and not any(query.get(key) for key in _MORE_OF_A_SELECT)
+        and query.get("aggregate_handling") == "STANDARD_HANDLING"
+    )
+
+
+def _shows_whole_rows(items: list[Node]) -> bool:
+    """Tell whether a select list is `*` and no more."""
+    return (
+        len(items) == 1
+        and items[0].get("type") == "STAR"
+        and not any(items[0].get(key) for key in (*_MORE_OF_A_STAR, "relation_name"))
+    )
+
+
+def shows_table(from_table: Node | None, visible: frozenset[str]) -> bool:
+    """Tell whether `*` over a FROM may stand for columns of tables, and not only for what a subquery names."""
+    pending = [from_table]
+    while pending:
+        part = pending.pop()
+        match (part or {}).get("type"):
+            case "JOIN" if part is not None:
+                pending += [part["left"], part["right"]]
+            case "BASE_TABLE" if part is not None:
+                if part.get("schema_name") or str(part["table_name"]).lower() not in visible:
+                    return True
+            case "SUBQUERY" | "EMPTY" | "TABLE_FUNCTION" | "EXPRESSION_LIST":
+                pass
+            case _:
+                return True
+    return False
+
+
+def scope_of_child(query: Node, key: str, child: object) -> Node | None:
+    """The query itself where a bare name in some part of it means a column of its tables first; None elsewhere.
+
+    In LIMIT `user` is the function whatever columns there are, and a condition of a join sees the tables that it joins.
+    """
+    if key == "from_table":
+        join = cast("Node", child) if isinstance(child, dict) else {}
+        two_tables = all(_is(join.get(side), "BASE_TABLE") for side in ("left", "right"))
+        return query if two_tables else None
+    return query
+
+
+def tables_in_scope(query: Node) -> Iterator[Node]:
+    """Yield tables of a query's FROM each column of which is one of the query's columns by its own name."""
+    pending: list[Node] = [query["from_table"]]
+    while pending:
+        part = pending.pop()
+        if part.get("column_name_alias"):
+            continue
+        match part.get("type"):
+            case "BASE_TABLE":
+                yield part
+            case "JOIN":
+                shows_right = part.get("join_type") not in ("SEMI", "ANTI")
+                pending += [part["left"], part["right"]] if shows_right else [part["left"]]
+            case "SUBQUERY":
+                inner: Node = part["subquery"].get("node", {})
+                if inner.get("type") == "SELECT_NODE" and _shows_whole_rows(inner["select_list"]):
+                    pending.append(inner["from_table"])
+            case _:
+                pass
+
+
+def _is(part: object, type_: str) -> bool:
+    return isinstance(part, dict) and cast("Node", part).get("type") == type_

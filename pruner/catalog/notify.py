@@ -1,0 +1,64 @@
+"""What writers call after they changed a table that has a change feed (docs/feed.md)."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from pruner.catalog.names import settings_given
+from pruner.catalog.settings import ConfigError
+from pruner.tables.feed.place import add_event, announce
+
+if TYPE_CHECKING:
+    from pruner.catalog.settings import TableSettings
+
+
+def notify(
+    table: str | os.PathLike[str],
+    paths: Sequence[str | os.PathLike[str]] = (),
+    *,
+    feed: str | None = None,
+    storage_options: Mapping[str, str] | None = None,
+) -> str:
+    """Say in a table's change feed that files came, went or were replaced; call it after they did.
+
+    The table itself is not opened. The event appears at once and whole.
+
+    Args:
+        table: its root or its name in `pruner.toml`.
+        paths: of files or folders: relative to the (first) root, or in full. "." is the whole table. None at all says
+            only that the feed works.
+        feed: place of the feed, where `pruner.toml` does not say it.
+        storage_options: options of the store.
+
+    Returns:
+        The name of the event.
+
+    Raises:
+        ConfigError: the table has no change feed.
+        TableError: there is no such name, or a path does not lie in the table.
+        StorageError: the event cannot be written.
+    """
+    if isinstance(paths, (str, os.PathLike)):
+        paths = [paths]
+    return notify_by(
+        settings_given(table, feed=feed, storage_options=storage_options), [os.fspath(path) for path in paths]
+    )
+
+
+def notify_by(settings: TableSettings, paths: Sequence[str], events: bytes | None = None) -> str:
+    """Add an event to the feed of a table: see `notify`.
+
+    Args:
+        settings: of the table.
+        paths: what changed.
+        events: instead of paths, a file of events as stores and queues give them.
+    """
+    if settings.feed is None:
+        raise ConfigError(
+            f"{settings.name or settings.uris[0]} has no change feed: say where it is with feed in pruner.toml"
+        )
+    if events is not None:
+        return add_event(settings.feed, events, settings.storage_options)
+    return announce(settings.feed, settings.uris, paths, settings.storage_options)

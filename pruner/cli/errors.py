@@ -1,0 +1,89 @@
+"""`pruner errors`: every message of an error, with its cause and what to do."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from dataclasses import asdict, dataclass
+from importlib.resources import files
+from typing import Annotated, Any
+
+import typer
+
+from pruner.cli.options import Output, OutputOption
+from pruner.cli.output import print_json, write_line
+
+HOLE = "…"
+"""Stands for what varies in a message."""
+
+_BEFORE = re.compile(r"^(.*?error: )?(Invalid value for [^ :]+: )?", re.IGNORECASE)
+"""What stands before a message where it is shown: by a shell, by Python, and for an option."""
+
+_BEHIND = r"( \(line \d+ of the query\))?(; .*)?"
+"""What may follow a message."""
+
+MessageArgument = Annotated[
+    str | None, typer.Argument(metavar="[MESSAGE]", help="An error as it was shown: only what it means.")
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Explained:
+    """Messages that have one cause and one remedy."""
+
+    area: str
+    cause: str
+    remedy: str
+    messages: tuple[str, ...]
+
+
+def errors(message: MessageArgument = None, output: OutputOption = Output.TEXT) -> None:
+    """List every error message with its cause and what to do."""
+    shown = explained()
+    if message is not None:
+        shown = meaning(message, shown)
+        if not shown:
+            raise typer.BadParameter(
+                "this text is not known here: quote one line, without what stands before 'error:'",
+                param_hint="MESSAGE",
+            )
+    if output is Output.JSON:
+        print_json([asdict(each) for each in shown])
+        return
+    area = ""
+    for each in shown:
+        if each.area != area:
+            area = each.area
+            write_line(f"{area}\n")
+        for text in each.messages:
+            write_line(f"  {text}")
+        write_line(f"    cause   {each.cause}")
+        write_line(f"    remedy  {each.remedy}\n")
+
+
+def explained() -> list[Explained]:
+    """What `errors.toml` has."""
+    stored: dict[str, Any] = tomllib.loads(files("pruner.cli").joinpath("errors.toml").read_text("utf-8"))
+    return [
+        Explained(each["area"], each["cause"], each["remedy"], (*each["messages"], *each.get("told", ())))
+        for each in stored["errors"]
+    ]
+
+
+def meaning(shown: str, among: list[Explained]) -> list[Explained]:
+    """What one error as it was shown means: of several messages that fit, the one with most words of its own."""
+    text = _BEFORE.sub("", " ".join(shown.split()))
+    fitting = [
+        (len(message.replace(HOLE, "")), each, message)
+        for each in among
+        for message in each.messages
+        if re.fullmatch(_pattern(message), text)
+    ]
+    if not fitting:
+        return []
+    _, each, message = max(fitting, key=lambda fit: fit[0])
+    return [Explained(each.area, each.cause, each.remedy, (message,))]
+
+
+def _pattern(message: str) -> str:
+    return ".*".join(re.escape(part) for part in message.split(HOLE)) + _BEHIND

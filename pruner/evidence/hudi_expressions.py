@@ -1,0 +1,161 @@
+"""Evidence from Hudi's expression indexes, as far as their functions mean the same to whoever asks.
+
+Hudi evaluates in Spark and records neither the session's time zone nor for which values engines agree. So an index is
+used where no zone matters and where the statistics of the column itself show that its values lie where engines were
+compared: parts of dates. Its records are statistics of a file as others are, and are trusted as those are.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from pruner.arrow import arrow, compute
+from pruner.errors import FormatError, SchemaError, StorageError
+from pruner.evidence.hudi_stats import stat_records
+from pruner.expr.derived.canonical import Canonical, NotCanonical, canonical
+from pruner.expr.derived.function import MOMENTS
+from pruner.expr.derived.made import Made, Source
+from pruner.expr.derived.rows import REGISTRY_VERSION
+from pruner.expr.engines import SqlEngine
+from pruner.expr.nodes import Call, Column
+from pruner.tables.hudi_metadata.definitions import EXPRESSION
+from pruner.tables.hudi_metadata.indexes import COLUMN_STATS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pruner.evidence.hudi_stats import FilesOfSlices
+    from pruner.schema import Field
+    from pruner.tables.hudi_metadata.definitions import Definition
+    from pruner.tables.hudi_metadata.indexes import HudiIndexes
+    from pruner.tables.snapshot import Snapshot
+
+_FIRST_DAY, _LAST_DAY = -25_567, 2_932_896
+"""1900-01-01 and 9999-12-31, between which engines were compared (`MOMENTS`)."""
+
+_NO_COLUMN = "its definition names no column of the table"
+_OPTIONS = frozenset({"expr"})
+"""What is said of an index over a function without further arguments."""
+
+
+class Derived(NamedTuple):
+    """An index that is used: the partition of the metadata table, its expression, and the column below."""
+
+    partition: str
+    made_by: Canonical
+    column: Field
+
+    @property
+    def name(self) -> str:
+        """How reports call it."""
+        return f"hudi.{self.partition}"
+
+
+class ExpressionStatistics:
+    """The expression indexes of a table. Definitions are read at once, records when they are asked for."""
+
+    def __init__(self, indexes: HudiIndexes, snapshot: Snapshot, files: FilesOfSlices) -> None:
+        self._indexes = indexes
+        self._snapshot = snapshot
+        self._files = files
+        self._unused: dict[str, str] = {}
+        self.used: tuple[Derived, ...] = tuple(self._read())
+
+    def use_of(self, name: str) -> str:
+        """What plans make of one of them."""
+        if name in self._unused:
+            return f"not used: {self._unused[name]}"
+        found = next(each for each in self.used if each.partition == name)
+        return f"used for {found.made_by.functions[0].name}({found.column.name})"
+
+    def over(self, about: Field) -> Iterator[Derived]:
+        """Those over an expression."""
+        return (each for each in self.used if each.made_by.text == about.expression)
+
+    def records(self, derived: Derived, about: Field, schema: pa.Schema) -> tuple[pa.Table, tuple[str, ...]]:
+        """The records of an expression, for the slices whose values of the column are those of the comparison.
+
+        Args:
+            derived: the index.
+            about: the expression.
+            schema: that of the records of a `column_stats` index.
+
+        Returns:
+            Records, and why slices with statistics have none: see `stat_records`.
+
+        Raises:
+            FormatError: the metadata table is damaged.
+            StorageError: it cannot be read.
+        """
+        common = (self._indexes, self._files, self._snapshot)
+        below, _ = stat_records(*common, derived.column, schema)
+        low, high = (
+            np.asarray(below.column(name).combine_chunks()) for name in ("min_integer", "max_integer")
+        )
+        inside = (
+            below.column("__slice")
+            .combine_chunks()
+            .filter(pa.array((low >= _FIRST_DAY) & (high <= _LAST_DAY), pa.bool_()))
+        )
+        column = ".".join(derived.column.path)
+        found, notes = stat_records(
+            *common, about, schema, self._indexes.statistics(derived.partition, column)
+        )
+        kept: Any = found.filter(compute.is_in(found.column("__slice"), value_set=inside))
+        if kept.num_rows < found.num_rows:
+            lost = found.num_rows - kept.num_rows
+            notes += (f"{lost:,} slices kept: nothing shows that their values lie where engines agree",)
+        made = arrow.repeat(pa.scalar(_made(derived).text, pa.string()), kept.num_rows)
+        at: int = kept.column_names.index("parquet")
+        return kept.set_column(at, "parquet", made.cast(kept.schema.types[at])), notes
+
+    def _read(self) -> Iterator[Derived]:
+        names = [name for name in self._indexes.names if name.startswith(EXPRESSION)]
+        try:
+            definitions = self._indexes.definitions if names else {}
+        except (FormatError, StorageError) as error:
+            self._unused = dict.fromkeys(names, str(error))
+            return
+        for name in names:
+            found = self._derived(name, definitions[name]) if name in definitions else _NO_COLUMN
+            if isinstance(found, str):
+                self._unused[name] = found
+            else:
+                yield found
+
+    def _derived(self, name: str, definition: Definition) -> Derived | str:
+        """The index of a definition; the reason where it is not used."""
+        if definition.using != COLUMN_STATS:
+            return f"it is of the kind {definition.using}, which is not asked about expressions"
+        if COLUMN_STATS not in self._indexes.names:
+            return "without column statistics nothing shows that its values lie where engines agree"
+        if len(definition.columns) != 1 or "." in definition.columns[0]:
+            return _NO_COLUMN
+        if not _OPTIONS.issuperset(definition.options):
+            return (
+                f"the function {definition.function} has arguments, which engines spell in ways of their own"
+            )
+        try:
+            column = self._snapshot.schema.find((definition.columns[0],), case_sensitive=True)
+            asked = Call(definition.function, (Column(column.path),))
+            found = canonical(asked, lambda _: column, SqlEngine.SPARK)
+        except (SchemaError, NotCanonical) as error:
+            return str(error)
+        agrees = all(row.domain == MOMENTS for row in found.functions)
+        if not (agrees and pa.types.is_date32(column.type)):
+            return (
+                f"Hudi records neither the time zone nor the values of {definition.function}({column.name}), "
+                "so that nothing shows that engines agree on them"
+            )
+        return Derived(name, found, column)
+
+
+def _made(derived: Derived) -> Made:
+    """What a record of an index of pruner's would say of such values."""
+    agreed = set(map(str, SqlEngine)).intersection(*(row.compared for row in derived.made_by.functions))
+    return Made(
+        "hudi", REGISTRY_VERSION, tuple(sorted(agreed)), (Source(str(derived.column.type), None, True),)
+    )

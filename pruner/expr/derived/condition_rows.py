@@ -1,0 +1,86 @@
+"""Rows of CASE and of the conditions in it: see `pruner.expr.derived.function`.
+
+A CASE is one row inside of the other: `if(a, x, if(b, y, z))`. Without ELSE it has two arguments.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from pruner.expr.derived.function import (
+    ANYWHERE,
+    BIGINT,
+    BOOLEAN,
+    DOUBLE,
+    VARCHAR,
+    Accepts,
+    Function,
+    Result,
+    everywhere,
+    is_any_text,
+    is_column_integer,
+    is_condition,
+    is_double,
+    is_integer,
+    is_text,
+)
+
+
+class _Kind(NamedTuple):
+    """What the values of a CASE are, with how people write one, without its ELSE and with it."""
+
+    accepts: Accepts
+    result: Result
+    values: str
+    begins: str
+    ends: str
+
+
+_KINDS: Final = (
+    _Kind(is_any_text, VARCHAR, "text", "CASE WHEN a > 0 THEN 'x'", " ELSE 'y' END, if(a > 0, 'x', 'y')"),
+    _Kind(is_integer, BIGINT, "integers", "CASE WHEN s = 'x' THEN 1", " ELSE a END"),
+    _Kind(is_double, DOUBLE, "double", "CASE WHEN a > 0 THEN x", " ELSE 0e0 END"),
+)
+
+
+def _case(kind: _Kind, *, has_else: bool) -> Function:
+    accepts = (is_condition, kind.accepts, kind.accepts) if has_else else (is_condition, kind.accepts)
+    return Function(
+        name="if",
+        accepts=accepts,
+        result=kind.result,
+        sql=f"(CASE WHEN {{0}} THEN {{1}}{' ELSE {2}' if has_else else ''} END)",
+        domain=ANYWHERE,
+        values=kind.values if has_else else f"{kind.values}, without ELSE",
+        compared=everywhere(kind.begins + (kind.ends if has_else else " END")),
+    )
+
+
+def _condition(name: str, sql: str, values: str, spelled: str, *accepts: Accepts) -> Function:
+    return Function(
+        name=name,
+        accepts=accepts,
+        result=BOOLEAN,
+        sql=sql,
+        domain=ANYWHERE,
+        values=f"{values}; in a CASE",
+        compared=everywhere(spelled),
+    )
+
+
+CONDITION_ROWS: Final = (
+    *(_case(kind, has_else=has_else) for has_else in (True, False) for kind in _KINDS),
+    *(
+        _condition(name, f"({{0}} {sign} {{1}})", values, f"{column} {sign} {constant}", first, second)
+        for name, sign in (("is equal", "="), ("is less", "<"), ("is at most", "<="))
+        for first, second, values, column, constant in (
+            (is_integer, is_integer, "integers", "a", "1"),
+            (is_any_text, is_any_text, "text", "s", "'x'"),
+        )
+    ),
+    _condition("is null", "({0} IS NULL)", "integers", "a IS NULL", is_column_integer),
+    _condition("is null", "({0} IS NULL)", "text", "s IS NULL", is_text),
+    _condition("not", "(NOT {0})", "conditions", "NOT a = 1", is_condition),
+    _condition("both", "({0} AND {1})", "conditions", "a = 1 AND b = 1", is_condition, is_condition),
+    _condition("either", "({0} OR {1})", "conditions", "a = 1 OR b = 1", is_condition, is_condition),
+)

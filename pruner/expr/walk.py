@@ -1,0 +1,79 @@
+"""Over all nodes of an expression: the nodes, the columns they name, and conditions taken back from some columns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from pruner.expr.nodes import (
+    And,
+    Call,
+    Column,
+    Compare,
+    Constant,
+    Expr,
+    In,
+    IsNull,
+    Like,
+    Literal,
+    Not,
+    Opaque,
+    Or,
+    conjunction,
+    disjunction,
+)
+from pruner.expr.show import show
+
+
+def nodes_of(expression: Expr) -> Iterator[Expr]:
+    """Yield the expression and every node below it, each before those below it, from left to right.
+
+    The options of `In` are values of it, not nodes below it.
+    """
+    pending = [expression]
+    while pending:
+        node = pending.pop()
+        yield node
+        pending.extend(reversed(_below(node)))
+
+
+def _below(node: Expr) -> tuple[Expr, ...]:
+    match node:
+        case Call(_, parts) | And(parts) | Or(parts):
+            return parts
+        case Compare(_, left, right):
+            return left, right
+        case In(operand) | IsNull(operand) | Like(operand) | Not(operand):
+            return (operand,)
+        case Column() | Literal() | Constant() | Opaque():
+            return ()
+
+
+def columns_of(expression: Expr) -> tuple[Column, ...]:
+    """Return the columns that an expression names, each once; an opaque part names those it was told."""
+    found: dict[Column, None] = {}
+    for node in nodes_of(expression):
+        if isinstance(node, Column):
+            found[node] = None
+        elif isinstance(node, Opaque):
+            found.update(dict.fromkeys(node.columns))
+    return tuple(found)
+
+
+def without_columns(expression: Expr, unknown: Callable[[Column], bool], reason: str) -> Expr:
+    """Return a predicate in which every condition on an unknown column is opaque; the logic around it stays.
+
+    Args:
+        expression: the predicate.
+        unknown: tells whether nothing is known of a column.
+        reason: why, for reports.
+    """
+    match expression:
+        case And(operands):
+            return conjunction(tuple(without_columns(each, unknown, reason) for each in operands))
+        case Or(operands):
+            return disjunction(tuple(without_columns(each, unknown, reason) for each in operands))
+        case Not(operand):
+            return Not(without_columns(operand, unknown, reason))
+        case _:
+            columns = columns_of(expression)
+            return Opaque(columns, show(expression), reason) if any(map(unknown, columns)) else expression

@@ -1,0 +1,134 @@
+"""Several processes that serve one port.
+
+Each has a listening socket of its own on that port, among which the kernel shares out the connections (SO_REUSEPORT).
+The sockets belong to the process that started the workers, so that clients of one that died wait for its successor.
+"""
+
+from __future__ import annotations
+
+import errno
+import logging
+import multiprocessing
+import os
+import signal
+import socket
+import threading
+import time
+from contextlib import contextmanager
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any, Final
+
+from prometheus_client import multiprocess as counters
+
+from pruner.service.metrics import SHARED_FOLDER
+from pruner.service.process import serve
+from pruner.service.serving import log_to_stderr
+from pruner.service.siblings import Siblings
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Sequence
+    from multiprocessing.process import BaseProcess
+
+    from pruner.catalog.config import Config
+    from pruner.service.settings import Settings
+
+LOOK_SECONDS: Final = 0.5
+"""How often it is looked whether a worker died; one that dies at once is not started more often, either."""
+
+END_SECONDS: Final = 5.0
+"""Time that workers have beyond the longest plan to end what they began."""
+
+_log = logging.getLogger("pruner")
+
+
+def listening_sockets(host: str, port: int, count: int) -> list[socket.socket]:
+    """Return so many listening sockets on one port; 0 takes a free one.
+
+    Raises:
+        OSError: the address is taken, or is none of this machine.
+    """
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    if count == 1:
+        return [socket.create_server((host, port), family=family, backlog=2048)]
+    if not hasattr(socket, "SO_REUSEPORT"):
+        raise OSError(
+            errno.EOPNOTSUPP, "sockets cannot share a port on this system: one worker is all there can be"
+        )
+    if port:
+        # Sockets that share a port would share it with another service of the same user as well.
+        socket.create_server((host, port), family=family).close()
+    sockets: list[socket.socket] = []
+    for _ in range(count):
+        sockets.append(socket.create_server((host, port), family=family, backlog=2048, reuse_port=True))
+        port = sockets[0].getsockname()[1]
+    return sockets
+
+
+def run_workers(config: Config, settings: Settings, listening: Sequence[socket.socket]) -> None:
+    """Serve with a worker for each socket until somebody stops this process; workers that die are replaced."""
+    with TemporaryDirectory(prefix="pruner-") as folder, _until_stopped() as stopped:
+        # Read by `prometheus_client` when it is imported, which workers do after they were started.
+        os.environ[SHARED_FOLDER] = folder
+
+        def start(number: int) -> BaseProcess:
+            place = Siblings(folder, number, len(listening))
+            process = multiprocessing.get_context("spawn").Process(
+                target=_work, args=(place, config, settings, listening[number - 1]), name=f"worker {number}"
+            )
+            process.start()
+            return process
+
+        workers = [start(number) for number in range(1, len(listening) + 1)]
+        while not stopped.wait(LOOK_SECONDS):
+            for index, worker in enumerate(workers):
+                if not worker.is_alive():
+                    _log.error("%s ended with %s and is started again", worker.name, worker.exitcode)
+                    counters.mark_process_dead(worker.pid, folder)  # pyright: ignore[reportUnknownMemberType]
+                    workers[index] = start(index + 1)
+        for each in listening:
+            each.close()
+        _end(workers, settings.limits.plan_seconds + END_SECONDS)
+
+
+def _end(workers: Sequence[BaseProcess], seconds: float) -> None:
+    for worker in workers:
+        worker.terminate()
+    deadline = time.monotonic() + seconds
+    for worker in workers:
+        worker.join(max(0.0, deadline - time.monotonic()))
+        if worker.is_alive():
+            worker.kill()
+            worker.join()
+
+
+@contextmanager
+def _until_stopped() -> Generator[threading.Event]:
+    """An event that is set by SIGINT or SIGTERM."""
+    stopped = threading.Event()
+
+    def stop(_: int, __: Any) -> None:
+        stopped.set()
+
+    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield stopped
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _work(place: Siblings, config: Config, settings: Settings, listening: socket.socket) -> None:
+    """What a worker does, in a process of its own."""
+    # Ctrl-C reaches all processes of a terminal; the one that started this worker says when it is to end.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with_parent, name="pruner-parent", daemon=True).start()
+    log_to_stderr(f"worker {place.number}: ")
+    serve(config, settings, listening, place)
+
+
+def _end_with_parent() -> None:
+    """A worker whose parent was killed would serve on with nobody to stop it."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os.kill(os.getpid(), signal.SIGTERM)

@@ -1,0 +1,23 @@
+"""What is true of several indexes is told once."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pruner
+from tests.support.parquet_tables import write_file
+from tests.unit.cli.conftest import Run
+
+
+def test_a_note_that_is_true_of_several_indexes_names_them_all(run: Run, tmp_path: Path) -> None:
+    root = tmp_path / "t"
+    os.utime(write_file(root / "0.parquet", a=[1], b=[2], c=[3]), (1_600_000_000, 1_600_000_000))
+    table = pruner.open_table(root)
+    for column in "abc":
+        table.create_index(f"on_{column}", on=column)
+    os.utime(write_file(root / "1.parquet", a=[1], b=[2], c=[3]), (1_600_000_000, 1_600_000_000))
+    os.utime(write_file(root / "0.parquet", a=[1, 7], b=[2, 7], c=[3, 7]), (1_600_000_001, 1_600_000_001))
+    table.drop_index("on_c")
+    notes = [line for line in run("status", root).out.splitlines() if line.startswith("note: ")]
+    assert notes == ["note: indexes on_a and on_b do not cover slices: 1 not indexed yet, 1 rewritten since"]

@@ -1,0 +1,148 @@
+"""Commits of which the writer does not learn at once whether they stand: lost answers, and what others did since."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pruner.errors import StorageError
+from pruner.metadata import MetadataTable, log
+from pruner.storage.local import LocalStore
+from pruner.storage.opening import open_store
+from pruner.storage.store import ObjectInfo, RefusedError, Store
+from tests.unit.metadata.s3_server import serve
+from tests.unit.metadata.samples import a_table, add_index, an_index
+
+
+def test_a_commit_stands_when_a_vacuum_took_the_entry_before_it(store: Store) -> None:
+    """The writer slept between its put and its look, while others went on."""
+
+    class Slow:
+        def __init__(self) -> None:
+            self.asleep = True
+
+        def __getattr__(self, name: str) -> object:
+            return getattr(store, name)
+
+        def put_if_absent(self, path: str, data: bytes) -> bool:
+            won = store.put_if_absent(path, data)
+            if won and self.asleep:
+                self.asleep = False
+                for number in range(10):
+                    add_index(MetadataTable.open(store), an_index(f"other {number}"))
+                store.delete(log.entry_path(version) for version in (1, 2))
+            return won
+
+    a_table(store)
+    slow: Any = Slow()
+    assert add_index(MetadataTable.open(slow), an_index("mine")).version == 3
+    assert MetadataTable.open(store).state().definition("mine") is not None
+
+
+def test_a_commit_of_which_nothing_is_left_to_see_is_unknown(store: Store) -> None:
+    class Slow:
+        def __getattr__(self, name: str) -> object:
+            return getattr(store, name)
+
+        def put_if_absent(self, path: str, data: bytes) -> bool:
+            won = store.put_if_absent(path, data)
+            for number in range(10):
+                add_index(MetadataTable.open(store), an_index(f"other {number}"))
+            store.delete(log.entry_path(version) for version in range(1, 6))
+            return won
+
+    a_table(store)
+    slow: Any = Slow()
+    with pytest.raises(
+        StorageError, match=r"went on to version 13 meanwhile; whether the change was committed"
+    ):
+        add_index(MetadataTable.open(slow), an_index("mine"))
+
+
+def test_a_successor_proves_a_commit(store: Store) -> None:
+    """Between our put and our look somebody commits on top of us: that is success, not a conflict."""
+
+    class Busy:
+        def __init__(self) -> None:
+            self.done = False
+
+        def __getattr__(self, name: str) -> object:
+            return getattr(store, name)
+
+        def put_if_absent(self, path: str, data: bytes) -> bool:
+            won = store.put_if_absent(path, data)
+            if won and not self.done:
+                self.done = True
+                add_index(MetadataTable.open(store), an_index("on top"))
+            return won
+
+    _, definition = a_table(store)
+    table = MetadataTable.open(Busy())  # type: ignore[arg-type]
+    assert table.commit(lambda state: state.without_definition(definition)).version == 3
+    assert [entry.name for entry in table.state().definitions] == ["on top"]
+
+
+class _Unreliable(LocalStore):
+    """A store behind a network that loses requests and answers."""
+
+    fault = ""
+
+    def put_if_absent(self, path: str, data: bytes) -> bool:
+        if self.fault == "rival vanished":
+            self.fault = ""
+            return False
+        if self.fault == "request lost":
+            raise StorageError("the connection broke")
+        if self.fault == "refused":
+            raise RefusedError("the store refuses")
+        won = super().put_if_absent(path, data)
+        if self.fault in ("answer lost", "cut off"):
+            raise StorageError("the connection broke")
+        return won and not self.fault.endswith("repeated by the client")
+
+    def get(self, path: str, max_bytes: int) -> bytes:
+        if self.fault.startswith("cut off") and self.exists(log.entry_path(3)):
+            raise StorageError("no route")
+        return super().get(path, max_bytes)
+
+    def list(self, prefix: str = "", *, after: str | None = None) -> list[ObjectInfo]:
+        if self.fault == "cut off after the put" and self.exists(log.entry_path(3)):
+            raise StorageError("no route")
+        return super().list(prefix, after=after)
+
+
+@pytest.mark.parametrize(
+    ("fault", "stands", "says"),
+    [
+        ("answer lost", True, None),
+        ("answer lost, repeated by the client", True, None),
+        ("rival vanished", True, None),
+        ("request lost", False, "the connection broke; whether the change was committed is unknown"),
+        ("refused", False, "the store refuses$"),
+        ("cut off", True, "the connection broke; whether the change was committed is unknown"),
+        ("cut off, repeated by the client", True, "no route; whether the change was committed is unknown"),
+        ("cut off after the put", True, "no route; whether the change was committed is unknown"),
+    ],
+)
+def test_lost_answers(tmp_path: Path, fault: str, stands: bool, says: str | None) -> None:
+    store = _Unreliable(str(tmp_path))
+    table, _ = a_table(store)
+    store.fault = fault
+    if says:
+        with pytest.raises(StorageError, match=says):
+            add_index(table, an_index("new"))
+    else:
+        add_index(table, an_index("new"))
+    store.fault = ""
+    assert (table.state().definition("new") is not None) is stands
+    assert table.state().version == (3 if stands else 2)
+
+
+def test_a_store_that_overwrites_is_refused_at_once() -> None:
+    with serve(conditional=False) as (options, server):
+        table = MetadataTable.open(open_store("s3://bucket/t.pruner", options))
+        with pytest.raises(StorageError, match=r"overwrites where it must not.*index_uri"):
+            add_index(table, an_index())
+        assert server.objects == {}
