@@ -128,7 +128,7 @@ class MetadataTable:
             self._check_segments(base.state, following)
             data = log.encode(following)
             if self._append(following, data):
-                self._confirm(following, base)
+                self._confirm(following, data, base)
                 return following
             time.sleep(random.uniform(0, pause))
             pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
@@ -189,19 +189,29 @@ class MetadataTable:
                 "keep the metadata table in another store with index_uri (--index-uri)"
             )
 
-    def _confirm(self, state: State, base: _Newest) -> None:
+    def _confirm(self, state: State, data: bytes, base: _Newest) -> None:
         """Check that a commit continues the log, and take it back if not (R9).
 
         A writer that slept while the log went on and its old entries were removed could put an entry into the
-        gap.
+        gap. One that slept after its put may find another writer's entry there: its own was removed because the
+        log had gone on, or with the whole table. It must not take that one back.
         """
         try:
             if self._stands(state, base):
                 return
-            self.store.delete([log.entry_path(state.version)])
+            self._take_back(log.entry_path(state.version), data)
         except (FormatError, StorageError) as failure:
             raise StorageError(f"{failure}{_UNKNOWN}") from None
         raise ConflictError(f"the log of {self.store.uri} was removed or went on meanwhile: try again")
+
+    def _take_back(self, path: str, data: bytes) -> None:
+        try:
+            found = self.store.get(path, LOG_ENTRY_BYTES)
+        except NotFoundError:
+            return
+        if found != data:
+            raise StorageError(f"the log of {self.store.uri} was removed and begun anew meanwhile")
+        self.store.delete([path])
 
     def _stands(self, state: State, base: _Newest) -> bool:
         """Tell whether the entry of a state that was put continues the log.

@@ -26,7 +26,7 @@ _REAL_VACUUM, _REAL_LEFTOVERS = cleanup.vacuum, cleanup._leftovers  # pyright: i
 
 
 def _no_confirmation() -> Patch:
-    return _T, "_confirm", lambda self, state, base: None
+    return _T, "_confirm", lambda self, state, data, base: None
 
 
 def _no_predecessor() -> Patch:
@@ -62,7 +62,7 @@ def _unreadable_successor() -> Patch:
 
 
 def _nothing_taken_back() -> Patch:
-    def confirm(self: Any, state: State, base: Any) -> None:
+    def confirm(self: Any, state: State, data: bytes, base: Any) -> None:
         if not _REAL_STANDS(self, state, base):
             raise metadata_table.ConflictError("the log went on")
 
@@ -72,9 +72,9 @@ def _nothing_taken_back() -> Patch:
 def _silent_failure_after_the_put() -> Patch:
     """A failure while a commit is confirmed is told as if nothing had been committed."""
 
-    def confirm(self: Any, state: State, base: Any) -> None:
+    def confirm(self: Any, state: State, data: bytes, base: Any) -> None:
         if not _REAL_STANDS(self, state, base):
-            self.store.delete([log.entry_path(state.version)])
+            self._take_back(log.entry_path(state.version), data)
             raise metadata_table.ConflictError("the log went on")
 
     return _T, "_confirm", confirm

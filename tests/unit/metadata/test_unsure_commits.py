@@ -61,6 +61,30 @@ def test_a_commit_of_which_nothing_is_left_to_see_is_unknown(store: Store) -> No
         add_index(MetadataTable.open(slow), an_index("mine"))
 
 
+@pytest.mark.parametrize("version", [1, 3])
+def test_the_entry_of_a_table_begun_anew_is_not_taken_back(store: Store, version: int) -> None:
+    """The writer slept after its put; meanwhile the table was removed, and others put an entry where its own was."""
+
+    class Slow:
+        def __getattr__(self, name: str) -> object:
+            return getattr(store, name)
+
+        def put_if_absent(self, path: str, data: bytes) -> bool:
+            won = store.put_if_absent(path, data)
+            store.delete([info.path for info in store.list()])
+            for number in range(version):
+                add_index(MetadataTable.open(store), an_index(f"other {number}"))
+            return won
+
+    for number in range(version - 1):
+        add_index(MetadataTable.open(store), an_index(f"before {number}"))
+    slow: Any = Slow()
+    with pytest.raises(StorageError, match="begun anew meanwhile; whether the change was committed is unknown"):
+        add_index(MetadataTable.open(slow), an_index("mine"))
+    state = MetadataTable.open(store).state()
+    assert [entry.name for entry in state.definitions] == [f"other {number}" for number in range(version)]
+
+
 def test_a_successor_proves_a_commit(store: Store) -> None:
     """Between our put and our look somebody commits on top of us: that is success, not a conflict."""
 
