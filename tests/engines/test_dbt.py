@@ -64,7 +64,8 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for day in range(DAYS):
         duckdb.sql(
             f"COPY (SELECT DATE '2024-01-01' + {day} AS day, {day} * 1000 + i AS booking, "
-            f"'guest' || (({day} * 1000 + i) * 7919 % 50_000) AS guest, ['DE', 'FR', 'NL', 'IT'][1 + i % 4] AS country, "
+            f"'guest' || (({day} * 1000 + i) * 7919 % 50_000) AS guest, "
+            "['DE', 'FR', 'NL', 'IT'][1 + i % 4] AS country, "
             f"i * 37 % 500 + 0.25 AS price FROM range(1000) AS r(i)) TO '{bookings}/{day:03}.parquet'"
         )
     table = pruner.open_table(str(bookings))

@@ -79,7 +79,9 @@ def test_the_entry_of_a_table_begun_anew_is_not_taken_back(store: Store, version
     for number in range(version - 1):
         add_index(MetadataTable.open(store), an_index(f"before {number}"))
     slow: Any = Slow()
-    with pytest.raises(StorageError, match="begun anew meanwhile; whether the change was committed is unknown"):
+    with pytest.raises(
+        StorageError, match="begun anew meanwhile; whether the change was committed is unknown"
+    ):
         add_index(MetadataTable.open(slow), an_index("mine"))
     state = MetadataTable.open(store).state()
     assert [entry.name for entry in state.definitions] == [f"other {number}" for number in range(version)]
