@@ -83,6 +83,7 @@ api: $(READY) ## Write docs/api.md, errors.md, functions.md, expressions.md and 
 	@$(BIN)/python -m tools.expressions_page
 	@$(BIN)/python -m tools.errors_page
 	@$(BIN)/python -m tools.pictures
+	@$(BIN)/python -m tools.page_pictures
 
 docs: $(READY) ## Build the documentation as a site in build/site
 	@$(BIN)/python -m tools.docs_site
@@ -100,6 +101,7 @@ lock: $(READY) ## Renew the lock files from pyproject.toml, keeping versions tha
 	@$(COMPILE) --group dbt --output-file requirements-dbt.lock
 	@$(COMPILE) --group store --output-file requirements-store.lock
 	@$(COMPILE) --group tpc --output-file requirements-tpc.lock
+	@$(COMPILE) --group browser --output-file requirements-browser.lock
 	@$(COMPILE) --group docs --output-file requirements-docs.lock
 	@$(COMPILE) --group spark-4 --output-file requirements-spark-4.lock
 	@$(COMPILE) --all-extras --group dev --output-file requirements.lock pyproject.toml

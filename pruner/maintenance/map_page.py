@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pruner.showing.html import Markup, described, document, element, section, table
+from pruner.showing.html import Markup, described, document, element, picture, section, table
 from pruner.showing.strips import drawn, letters, summary
 from pruner.showing.words import counted
 
@@ -102,9 +102,7 @@ def _column(column: ColumnMap) -> Markup:
     return section(
         f"Column {column.column}",
         element("p", f"{column.verdict} (from {column.source}; at most {column.deepest:,})."),
-        element(
-            "div", bars, class_="bars", role="img", aria_label=f"Ranges of {column.column}; as a table below"
-        ),
+        picture(f"Ranges of {column.column}; as a table below", bars, class_="bars"),
         _folded(
             "The ranges that are drawn",
             table("From least to greatest value", header, range_rows),

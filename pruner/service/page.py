@@ -22,10 +22,12 @@ _STYLE = """
 body { font: 15px/1.5 system-ui, sans-serif; max-width: 72rem; margin: 2rem auto; padding: 0 1rem; }
 body { color: #222; background: #fff; }
 h1 { font-size: 1.4rem } h2 { font-size: 1.15rem; margin-top: 2rem }
-table { border-collapse: collapse; width: 100% }
+table { border-collapse: collapse; width: 100% } caption { text-align: left; font-weight: 600 }
+tbody th { font-weight: inherit; overflow-wrap: anywhere }
 th, td { text-align: left; padding: .25rem .75rem .25rem 0; border-bottom: 1px solid #ddd; vertical-align: top }
 td.number, th.number { text-align: right } code { overflow-wrap: anywhere }
-.do { background: #fff6d6; padding: .5rem .75rem } .well { color: #17632e }
+.do { background: #fff6d6; padding: .5rem .75rem } ul.do { padding-left: 2rem } .well { color: #17632e }
+@media screen { main { overflow: auto hidden } }
 """
 
 _STYLE_HASH = base64.b64encode(hashlib.sha256(_STYLE.encode()).digest()).decode()
@@ -47,7 +49,7 @@ def page(overview: Overview) -> bytes:
     parts = [
         '<!doctype html><html lang="en"><head><meta charset="utf-8"><title>pruner</title>',
         f'<meta name="viewport" content="width=device-width"><style>{_STYLE}</style></head><body>',
-        f"<h1>pruner {escape(__version__)}</h1>",
+        f"<main><h1>pruner {escape(__version__)}</h1>",
         f"<p>Tables: {len(overview.tables):,}. Plans since the service began: {overview.planned:,}.</p>",
     ]
     if overview.problem is not None:
@@ -56,7 +58,7 @@ def page(overview: Overview) -> bytes:
             f"{_text(overview.problem)}</p>"
         )
     parts += [_table(table) for table in overview.tables]
-    parts += [_plans(overview.plans), "</body></html>"]
+    parts += [_plans(overview.plans), "</main></body></html>"]
     return "".join(parts).encode("utf-8", "backslashreplace")
 
 
@@ -94,7 +96,7 @@ def _indexes(indexes: Iterable[IndexStatus]) -> str:
         )
         for index in indexes
     )
-    return _grid(head, rows)
+    return _grid("Indexes", head, rows)
 
 
 def _plans(plans: Iterable[Entry]) -> str:
@@ -102,7 +104,7 @@ def _plans(plans: Iterable[Entry]) -> str:
     if not rows:
         return "<h2>Last plans</h2><p>None yet.</p>"
     head = ("Time (UTC)", "Table", "For", "Predicate", "By"), ("Slices kept", "ms")
-    return f"<h2>Last plans</h2>{_grid(head, rows)}"
+    return f"<h2>Last plans</h2>{_grid('Newest first', head, rows)}"
 
 
 def _plan(plan: Entry) -> str:
@@ -111,22 +113,24 @@ def _plan(plan: Entry) -> str:
     by = ", ".join(f"{index} ({count:,})" for index, count in found.indexes)
     reasons = "".join(f"<br>{_text(reason)}" for reason in found.fallbacks)
     return (
-        f'<tr><td><a href="/v1/plans/{_text(found.plan_id)}">{made}</a></td><td>{_text(found.table)}</td>'
+        f'<tr><th scope="row"><a href="/v1/plans/{_text(found.plan_id)}">{made}</a></th><td>{_text(found.table)}</td>'
         f"<td>{_text(found.engine)}</td><td><code>{_text(found.shape)}</code>{reasons}</td><td>{_text(by)}</td>"
         f'<td class="number">{found.kept:,} of {found.total:,}</td>'
         f'<td class="number">{plan.seconds * 1000:.1f}</td></tr>'
     )
 
 
-def _grid(head: tuple[tuple[str, ...], tuple[str, ...]], rows: Iterable[str]) -> str:
+def _grid(caption: str, head: tuple[tuple[str, ...], tuple[str, ...]], rows: Iterable[str]) -> str:
     texts, numbers = head
-    cells = "".join(f"<th>{each}</th>" for each in texts)
-    cells += "".join(f'<th class="number">{each}</th>' for each in numbers)
-    return f"<table><thead><tr>{cells}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
+    cells = "".join(f'<th scope="col">{each}</th>' for each in texts)
+    cells += "".join(f'<th scope="col" class="number">{each}</th>' for each in numbers)
+    heads = f"<caption>{caption}</caption><thead><tr>{cells}</tr></thead>"
+    return f"<table>{heads}<tbody>{''.join(rows)}</tbody></table>"
 
 
 def _row(texts: tuple[str, ...], numbers: tuple[str, ...]) -> str:
-    cells = "".join(f"<td>{_text(each)}</td>" for each in texts)
+    first, *others = texts
+    cells = f'<th scope="row">{_text(first)}</th>' + "".join(f"<td>{_text(each)}</td>" for each in others)
     cells += "".join(f'<td class="number">{_text(each)}</td>' for each in numbers)
     return f"<tr>{cells}</tr>"
 

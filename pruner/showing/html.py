@@ -21,18 +21,24 @@ class Markup(str):
 
 Content: TypeAlias = "Markup | str | int"
 
+WORD = 16
+"""Characters of a cell that is never broken into two lines, as the name of a type of index."""
+
 _EMPTY = frozenset(["br", "col", "meta"])
 """Elements that have no end tag."""
 
 _STYLE = """
 body { font: 1rem/1.5 system-ui, sans-serif; max-width: 72rem; margin: 2rem auto; padding: 0 1rem;
        color: #111; background: #fff; }
-h1 { font-size: 1.4rem; } h2 { font-size: 1.15rem; margin-top: 2rem; }
-table { border-collapse: collapse; } caption { text-align: left; font-weight: 600; padding: .3rem 0; }
+h1 { font-size: 1.4rem; } h2 { font-size: 1.15rem; margin-top: 2rem; } h3 { font-size: 1rem; }
+table { border-collapse: collapse; min-width: min(32rem, 100%); }
+caption { text-align: left; font-weight: 600; padding: .3rem 0; }
 th, td { border: 1px solid #767676; padding: .2rem .6rem; text-align: left; vertical-align: top; }
 td.number { text-align: right; font-variant-numeric: tabular-nums; }
-td, dd, code { overflow-wrap: anywhere; }
-dt { font-weight: 600; } dd { margin: 0 0 .4rem 1rem; }
+td, th[scope=row], dd, code { overflow-wrap: anywhere; } th[scope=row] { font-weight: inherit; }
+td.word { white-space: nowrap; }
+dl { display: grid; grid-template-columns: max-content 1fr; gap: .3rem 1rem; }
+dt { font-weight: 600; } dd { margin: 0; }
 .strip, .bars { font: .8rem/1.3 ui-monospace, monospace; }
 .strip { display: flex; flex-wrap: wrap; }
 .strip span { flex: 0 0 1.1em; text-align: center; border: 1px solid #767676; margin: 0 -1px -1px 0; }
@@ -41,6 +47,9 @@ dt { font-weight: 600; } dd { margin: 0 0 .4rem 1rem; }
 .uncovered { background: radial-gradient(#999 20%, #fff 22%) 0 0/5px 5px; }
 .before { background: #fff; color: #595959; }
 .bars { white-space: pre; overflow-x: auto; }
+@media screen { section { overflow: auto hidden; padding-bottom: 1px; } }
+@media print { tr, .strip { break-inside: avoid; } h2, h3 { break-after: avoid; }
+       details::details-content { content-visibility: visible; display: block; } }
 """
 
 
@@ -80,13 +89,21 @@ def table(caption: str, header: Sequence[str], rows: Iterable[Sequence[Content |
 
 
 def _cell(value: Content | None) -> Markup:
-    is_number = isinstance(value, int)
-    shown = f"{value:,}" if is_number else value
-    return element("td", *_content(shown), class_="number" if is_number else None)
+    if isinstance(value, int):
+        return element("td", f"{value:,}", class_="number")
+    is_word = value is not None and not isinstance(value, Markup) and 0 < len(value) <= WORD
+    return element("td", *_content(value), class_="word" if is_word else None)
 
 
 def _content(value: Content | None) -> tuple[Content, ...]:
     return () if value is None else (value,)
+
+
+def picture(label: str, *drawn: Content, class_: str) -> Markup:
+    """What is drawn with letters: a screen reader says the label, and none of the letters."""
+    return element(
+        "div", element("div", *drawn, class_=class_, aria_hidden="true"), role="img", aria_label=label
+    )
 
 
 def described(facts: Iterable[tuple[str, Content]]) -> Markup:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from pruner.showing.html import Markup, element
+from pruner.showing.html import Markup, element, picture
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -94,4 +94,4 @@ def summary(cells: Sequence[Cell]) -> str:
 def drawn(cells: Sequence[Cell], label: str) -> Markup:
     """A strip for a page: one picture to a screen reader, cells with a word of their own to a pointer."""
     shown = [element("span", cell.letter, class_=cell.counts[0][0].style, title=cell.words) for cell in cells]
-    return element("div", *shown, class_="strip", role="img", aria_label=f"{label}: {summary(cells)}")
+    return picture(f"{label}: {summary(cells)}", *shown, class_="strip")

@@ -11,6 +11,10 @@ ACTIVE = frozenset(["base", "embed", "form", "iframe", "img", "link", "object", 
 """Elements that fetch or run something."""
 
 
+HOSTILE = """<script>alert(1)</script>'"&<img src=x onerror=alert(1)>"""
+"""A text that runs where a page lets it out."""
+
+
 @dataclass
 class Element:
     """An element with its attributes, and the text in it and below it."""

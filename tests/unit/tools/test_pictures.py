@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from tools import pictures
+from tools import page_pictures, pictures
 
 PICTURE = pictures.DOCS / "map.svg"
 
@@ -22,6 +22,15 @@ def test_the_map_fetches_nothing() -> None:
     for each in ElementTree.fromstring(PICTURE.read_text(encoding="utf-8")).iter():
         assert each.tag.rpartition("}")[2] not in ("image", "script", "use", "foreignObject")
         assert "url(http" not in (each.text or "")
+
+
+@pytest.mark.processes
+def test_the_pictures_of_pages_are_of_these_pages() -> None:
+    """Fonts differ from machine to machine, so a picture names its page by a checksum."""
+    for name, each in page_pictures.pages().items():
+        picture = (pictures.DOCS / name).read_bytes()
+        assert page_pictures.digest_in(picture) == page_pictures.digest(each), f"{name}: run `make api`"
+        assert len(picture) < 200_000
 
 
 def shown(svg: str) -> list[str]:
