@@ -160,8 +160,8 @@ class Plan:
             found = (files[ordinal].as_py() for ordinal in self.ordinals.tolist())
             return pa.array([file for file in found if file is not None], pa.string())
         if self.kept == self.total:
-            return files.combine_chunks().drop_null()
-        return files.take(pa.array(self.ordinals, pa.int64())).combine_chunks().drop_null()
+            return self.snapshot.base_files.drop_null()
+        return self.snapshot.base_files.take(pa.array(self.ordinals, pa.int64())).drop_null()
 
     @property
     def files(self) -> FileSequence:

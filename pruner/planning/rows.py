@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -123,8 +123,7 @@ class RowPositions(Mapping[str, "Positions | None"]):
         return dict(zip(self, self._ordinals.tolist(), strict=True))
 
     def _uris(self, ordinals: Ordinals) -> list[str]:
-        files: Any = self._snapshot.columns.column("base_file").take(pa.array(ordinals, pa.int64()))
-        return files.to_pylist()
+        return self._snapshot.base_files.take(pa.array(ordinals, pa.int64())).to_pylist()
 
     def __repr__(self) -> str:
         return f"<RowPositions of {len(self)} files>"

@@ -9,17 +9,13 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias, overload
 
 from pruner.errors import TableError
-from pruner.tables.listing import CLOCK_TICK_NS, COARSE_TICK_NS, LocalLister, incomplete
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from pruner.tables.listing import Fact
+from pruner.tables.listing import CLOCK_TICK_NS, COARSE_TICK_NS, Fact, LocalLister, incomplete
 
 _Stamp: TypeAlias = tuple[int, int, int, int, int, int]
 """Device, inode, times of modification and change in nanoseconds, size and links of a folder."""
@@ -39,13 +35,43 @@ class _Folder:
     settled: bool = False
 
 
+class FolderFacts(Sequence[Fact]):
+    """What folders hold, one after another: a few thousand lists, where one of all facts would be a million long."""
+
+    def __init__(self, folders: Iterable[list[Fact]]) -> None:
+        """`folders`: lists that nobody changes any more."""
+        self._folders = [files for files in folders if files]
+        self._count = sum(map(len, self._folders))
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __iter__(self) -> Iterator[Fact]:
+        return chain.from_iterable(self._folders)
+
+    @overload
+    def __getitem__(self, index: int) -> Fact: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Fact]: ...
+    def __getitem__(self, index: int | slice) -> Fact | list[Fact]:
+        return list(self)[index]
+
+    def __eq__(self, other: object) -> bool:
+        # Folders that did not change are the same lists, which are not looked into.
+        return isinstance(other, FolderFacts) and (
+            self._folders == other._folders or (len(self) == len(other) and list(self) == list(other))
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+
 class Changes(NamedTuple):
     """What differs between two listings: the earlier one, and the files that are in only one of them.
 
-    `since` is the very list that was returned then. A file that was replaced has gone and come.
+    `since` is the very sequence that was returned then. A file that was replaced has gone and come.
     """
 
-    since: list[Fact]
+    since: Sequence[Fact]
     gone: list[Fact]
     come: list[Fact]
 
@@ -63,13 +89,13 @@ class FolderLister(LocalLister):
     def __init__(self, root: str) -> None:
         super().__init__(root)
         self._known: dict[str, _Folder] = {}
-        self._facts: list[Fact] = []
+        self._facts = FolderFacts(())
         self._unfinished: frozenset[str] = frozenset()
         self.changes: Changes | None = None
         """What differs between the last two listings that differ; None where that was not followed."""
 
-    def facts(self) -> list[Fact]:
-        """List all files: see `Lister.facts`. The list is the same object for as long as nothing changes."""
+    def facts(self) -> FolderFacts:
+        """List all files: see `Lister.facts`. It is the same object for as long as nothing changes."""
         if not self._follow():
             self._walk()
         return self._facts
@@ -91,15 +117,13 @@ class FolderLister(LocalLister):
         gone: list[Fact] = []
         come: list[Fact] = []
         for prefix, now in listed.items():
-            if now.files == self._known[prefix].files:
-                continue
-            earlier, later = set(self._known[prefix].files), set(now.files)
+            earlier, later = _without_ends(self._known[prefix].files, now.files)
             gone += earlier - later
             come += later - earlier
         self._known.update(listed)
         if gone or come:
             since = self._facts
-            self._facts = list(chain.from_iterable(folder.files for folder in self._known.values()))
+            self._facts = FolderFacts(folder.files for folder in self._known.values())
             self.changes = Changes(since, gone, come)
         return True
 
@@ -149,7 +173,7 @@ class FolderLister(LocalLister):
             seen[prefix] = now
             pending += now.folders
         if not same or len(seen) != len(self._known):
-            self._facts = [fact for folder in seen.values() for fact in folder.files]
+            self._facts = FolderFacts(folder.files for folder in seen.values())
             self.changes = None
         self._known = seen
 
@@ -182,6 +206,16 @@ class FolderLister(LocalLister):
             and not any(folder.endswith("/metadata/") or folder == "metadata/" for folder in folders)
         )
         return replace(before, files=files, folders=folders, settled=settled)
+
+
+def _without_ends(before: list[Fact], now: list[Fact]) -> tuple[set[Fact], set[Fact]]:
+    """The facts of two listings of a folder, without those with which both begin and end."""
+    if before == now:
+        return set(), set()
+    shorter = min(len(before), len(now))
+    first = next((at for at in range(shorter) if before[at] != now[at]), shorter)
+    last = next((at for at in range(shorter - first) if before[-1 - at] != now[-1 - at]), shorter - first)
+    return set(before[first : len(before) - last]), set(now[first : len(now) - last])
 
 
 def _stamp(path: str) -> _Stamp:

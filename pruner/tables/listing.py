@@ -16,7 +16,7 @@ from pruner.storage.opening import open_store
 from pruner.tables.touched import fingerprint
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from pruner.storage.store import ObjectInfo, Store
 
@@ -54,7 +54,7 @@ class Lister(Protocol):
         """The root, without a slash at its end."""
         ...
 
-    def facts(self) -> list[Fact]:
+    def facts(self) -> Sequence[Fact]:
         """Return one fact for each file, in no particular order; hidden files are left out.
 
         Raises:
@@ -136,7 +136,7 @@ class LocalLister:
     def __init__(self, root: str) -> None:
         self.root = root
 
-    def facts(self) -> list[Fact]:
+    def facts(self) -> Sequence[Fact]:
         """List all files: see `Lister.facts`."""
         return self._walked("")
 
@@ -321,7 +321,7 @@ class StoreLister:
         return f"{self.root}/{path}"
 
 
-def settle(lister: Lister, facts: list[Fact]) -> tuple[list[Fact], set[str]]:
+def settle(lister: Lister, facts: Sequence[Fact]) -> tuple[Sequence[Fact], set[str]]:
     """Wait until another write of a file that was just written would show, if that takes milliseconds.
 
     Returns:

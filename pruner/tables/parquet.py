@@ -52,7 +52,7 @@ class _Look:
     `believed` is what touched files were taken for.
     """
 
-    facts: list[list[Fact]]
+    facts: list[Sequence[Fact]]
     settled: bool
     snapshot: Snapshot
     schemas: dict[bytes, pa.Schema | BrokenFileError] = field(
@@ -190,13 +190,13 @@ class ParquetSource:
                 found = self._look(facts, believed).snapshot
         return previous if previous.id == found.id else found
 
-    def _listed(self) -> list[list[Fact]]:
+    def _listed(self) -> list[Sequence[Fact]]:
         for lister in self._listers:
             if isinstance(lister, FeedLister):
                 lister.doubt = None
         return [lister.facts() for lister in self._listers]
 
-    def _patched(self, facts: list[list[Fact]]) -> _Look | None:
+    def _patched(self, facts: list[Sequence[Fact]]) -> _Look | None:
         """Make the snapshot from the last one, where it is known that few files came or went; else None."""
         last, lister = self._last, self._listers[0]
         changes = (
@@ -225,7 +225,7 @@ class ParquetSource:
         last.schemas.update((file.key, schema) for file, schema in zip(come, read, strict=True))
         return _Look(facts, True, snapshot, last.schemas)
 
-    def _look(self, facts: list[list[Fact]], believed: Mapping[bytes, str] | None) -> _Look:
+    def _look(self, facts: list[Sequence[Fact]], believed: Mapping[bytes, str] | None) -> _Look:
         """Make the snapshot of a listing.
 
         Args:
@@ -280,7 +280,7 @@ class ParquetSource:
         key = slice_key(file.root, file.path, file.size, still)
         return Seen(file.key, file.version, key, partial(lister.fingerprint, file.fact))
 
-    def _files(self, facts: list[list[Fact]], believed: Mapping[bytes, str]) -> list[DataFile]:
+    def _files(self, facts: Sequence[Sequence[Fact]], believed: Mapping[bytes, str]) -> list[DataFile]:
         return [
             file
             for position, lister in enumerate(self._listers)

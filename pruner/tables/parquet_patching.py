@@ -17,7 +17,7 @@ import pyarrow as pa
 from pruner.arrow import arrow
 from pruner.tables.file_schemas import BrokenFileError
 from pruner.tables.parquet_building import key_array, slice_rows, snapshot_id
-from pruner.tables.snapshot import SLICE_KEY_BYTES, FileSchemas
+from pruner.tables.snapshot import SLICE_KEY_BYTES, Descent, FileSchemas
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 
 FEW: Final = 4096
 """Files that may have come and gone; where there are more, the snapshot is made anew."""
+
+MOST_PIECES: Final = 1024
+"""Pieces up to which columns are left in pieces, of which a look copies none: nothing but the new rows is written."""
 
 
 class _Run(NamedTuple):
@@ -88,13 +91,12 @@ def patched(
     rows, ordinals = added
     runs = list(_runs(changes, len(snapshot)))
     of_schemas = _spliced(schemas.ordinals, ordinals, runs)
-    partition = rows.column("partition").to_numpy()
+    partition = _spliced(snapshot.partition_ordinals, rows.column("partition").to_numpy(), runs)
     if not _first_seen_in_order(of_schemas, len(schemas.distinct)) or not _first_seen_in_order(
-        _spliced(snapshot.partition_ordinals, partition, runs), len(snapshot.partitions)
+        partition, len(snapshot.partitions)
     ):
         return None
-    pieces = [(rows if run.new else snapshot.columns).slice(run.start, run.stop - run.start) for run in runs]
-    columns = arrow.concat_tables(pieces).combine_chunks()
+    columns = _spliced_columns(snapshot.columns, rows, runs, partition)
     keys = _spliced_keys(snapshot, b"".join(file.key for file, _ in come), runs)
     return replace(
         snapshot,
@@ -102,6 +104,7 @@ def patched(
         columns=columns,
         keys=key_array(keys),
         file_schemas=FileSchemas(schemas.distinct, of_schemas),
+        descent=Descent(snapshot.id, _origin(len(snapshot), len(come), runs)),
     )
 
 
@@ -129,7 +132,7 @@ def _changes(
     snapshot: Snapshot, lister: Lister, gone: Sequence[DataFile], come: Sequence[DataFile]
 ) -> list[_Change] | None:
     """Find the places of the files among the rows, which lie in the order of paths; None where one is not there."""
-    files = _Files(snapshot.columns.column("base_file").combine_chunks())
+    files = _Files(snapshot.columns.column("base_file"))
     keys = snapshot.keys
     changes: list[_Change] = []
     for file in gone:
@@ -146,6 +149,22 @@ def _spliced(old: NDArray[Any], new: NDArray[Any], runs: Sequence[_Run]) -> NDAr
     return np.concatenate([(new if run.new else old)[run.start : run.stop] for run in runs])
 
 
+def _origin(count: int, new: int, runs: Sequence[_Run]) -> NDArray[np.int32]:
+    """What each row was among the old ones, -1 where it is new."""
+    return _spliced(np.arange(count, dtype=np.int32), np.full(new, -1, np.int32), runs)
+
+
+def _spliced_columns(
+    old: pa.Table, new: pa.Table, runs: Sequence[_Run], partition: NDArray[np.int32]
+) -> pa.Table:
+    pieces = [(new if run.new else old).slice(run.start, run.stop - run.start) for run in runs]
+    columns = arrow.concat_tables([piece for piece in pieces if piece.num_rows])
+    # Every plan needs the partitions in one piece; they are at hand so.
+    at = columns.column_names.index("partition")
+    columns = columns.set_column(at, columns.schema.field(at), pa.array(partition, pa.int32()))
+    return columns.combine_chunks() if columns.column("base_file").num_chunks > MOST_PIECES else columns
+
+
 def _spliced_keys(snapshot: Snapshot, new: bytes, runs: Sequence[_Run]) -> bytes:
     data = snapshot.keys.buffers()[1]
     assert data is not None
@@ -160,15 +179,17 @@ def _first_seen_in_order(ordinals: NDArray[np.int32], count: int) -> bool:
     """Tell whether all ordinals below `count` occur, each for the first time after those below it."""
     if not len(ordinals):
         return False
+    if count == 1:
+        return not ordinals.any()
     highest = np.maximum.accumulate(ordinals)
     steps = np.diff(highest)
     return bool(highest[0] == 0 and highest[-1] == count - 1 and (steps <= 1).all() and ordinals.min() >= 0)
 
 
 class _Files(Sequence[str]):
-    """Texts of an Arrow array, one at a time."""
+    """Texts of an Arrow column, one at a time."""
 
-    def __init__(self, texts: pa.Array[Any]) -> None:
+    def __init__(self, texts: Any) -> None:
         self._texts = texts
 
     def __len__(self) -> int:

@@ -102,6 +102,18 @@ class FileSchemas:
     ordinals: NDArray[np.int32]
 
 
+@dataclass(frozen=True, eq=False)
+class Descent:
+    """Which slices of a snapshot are the very ones of an earlier snapshot, by their slice keys.
+
+    `of` is the id of that snapshot, `origin[i]` what slice i was there, in ascending order, and -1 for a new slice.
+    Everything else but rows is as it was: schema, partitions and schemas of files.
+    """
+
+    of: str
+    origin: NDArray[np.int32]
+
+
 @dataclass(frozen=True)
 class Snapshot:
     """The slices of a table at one moment.
@@ -112,7 +124,8 @@ class Snapshot:
     `file_schemas` is there where the listing had to read them anyway. `unsettled_because` counts the unsettled slices
     by the reason, where the format knows one. `log_instants` says whose blocks in log files count when they are read
     (rule R4): the oldest instant of the timeline, then each completed one, with spaces between; what is neither
-    completed nor older than all of them is unfinished, and everything is while it is None.
+    completed nor older than all of them is unfinished, and everything is while it is None. `descent` is there where the
+    snapshot was made from the one before.
     """
 
     id: str
@@ -125,6 +138,7 @@ class Snapshot:
     file_schemas: FileSchemas | None = None
     unsettled_because: dict[str, int] = field(default_factory=dict[str, int])
     log_instants: str | None = None
+    descent: Descent | None = field(default=None, compare=False, repr=False)
 
     def __len__(self) -> int:
         return self.columns.num_rows
@@ -133,6 +147,11 @@ class Snapshot:
     def partition_ordinals(self) -> NDArray[np.int32]:
         """The partition of each slice, as an ordinal into `partitions`."""
         return self.columns.column("partition").combine_chunks().to_numpy()
+
+    @cached_property
+    def base_files(self) -> Any:
+        """URIs of the base files in one piece: many are taken of that faster. One by one `columns` has them."""
+        return self.columns.column("base_file").combine_chunks()
 
     @cached_property
     def has_base(self) -> NDArray[np.bool_]:
