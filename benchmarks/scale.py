@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from dataclasses import replace
 from itertools import count as numbers
 from pathlib import Path
 from statistics import median
@@ -36,11 +37,12 @@ from pruner.metadata.state import FILES
 from pruner.planning.planner import Planner
 from pruner.schema import Field, TableSchema
 from pruner.storage.opening import open_store
-from pruner.tables.snapshot import SLICE_COLUMNS, Partitions, Snapshot
+from pruner.tables.snapshot import SLICE_COLUMNS, Descent, Partitions, Snapshot
 
 SIZES = (10_000, 1_000_000, 10_000_000)
 RUNS = 41
 PARTITIONS = 1000
+CHANGED = 100
 TYPES = {"event": pa.int64(), "carrier": pa.string()}
 SEMANTICS = Semantics.of("duckdb")
 INDEX_MEMORY = 4 << 30
@@ -51,7 +53,7 @@ def run(console: Console) -> None:
     """Measure each size in a process of its own."""
     grid = Grid(title=f"plans over made-up slices; processor time, medians of {RUNS} new texts; MiB resident")
     times, memory = (
-        ("range, ms", "two conjuncts, ms", "first plan, s"),
+        ("range, ms", "two conjuncts, ms", "first plan, s", f"after {CHANGED} changes, ms"),
         ("imports", "snapshot", "one column", "both"),
     )
     for heading in ("slices", *times, *memory):
@@ -134,7 +136,9 @@ def _measure(folder: Path, count: int) -> list[str]:
     snapshot = _snapshot(folder)
     listed = _resident()
     cache = SegmentCache(lambda: metadata, INDEX_MEMORY)
-    planner = Planner(snapshot, SnapshotEvidence(snapshot, metadata.state(), cache))
+    state = metadata.state()
+    evidence = SnapshotEvidence(snapshot, state, cache)
+    planner = Planner(snapshot, evidence)
     turn = numbers()
     middle, last = count // 2 * ROWS_PER_FILE, (count - min(5000, count // 2)) * ROWS_PER_FILE
 
@@ -151,7 +155,28 @@ def _measure(folder: Path, count: int) -> list[str]:
     conjuncts()
     both = median(_seconds(conjuncts) for _ in range(RUNS))
     sizes = (imported, listed, one, _resident())
-    return [f"{1e3 * ranges:.2f}", f"{1e3 * both:.2f}", f"{first:.2f}", *(f"{size:,.0f}" for size in sizes)]
+    changed = _changed(snapshot)
+
+    def follow() -> None:
+        nonlocal planner
+        planner = Planner(changed, SnapshotEvidence(changed, state, cache, before=evidence))
+        in_range()
+
+    after = median(_seconds(follow) for _ in range(5))
+    times = (f"{1e3 * ranges:.2f}", f"{1e3 * both:.2f}", f"{first:.2f}", f"{1e3 * after:.1f}")
+    return [*times, *(f"{size:,.0f}" for size in sizes)]
+
+
+def _changed(snapshot: Snapshot) -> Snapshot:
+    """The snapshot after some slices were replaced by new ones."""
+    count = len(snapshot)
+    origin = np.arange(count, dtype=np.int32)
+    origin[:: max(1, count // CHANGED)] = -1
+    held_before: Any = snapshot.keys.buffers()[1]
+    keys = np.frombuffer(held_before, np.uint8).reshape(-1, 16)[:count].copy()
+    keys[origin < 0, :8] ^= 255
+    held: Any = pa.Array.from_buffers(pa.binary(16), count, [None, pa.py_buffer(keys.tobytes())])
+    return replace(snapshot, id="changed", keys=held, descent=Descent(snapshot.id, origin))
 
 
 def _plan(planner: Planner, snapshot: Snapshot, text: str) -> None:

@@ -19,6 +19,7 @@ import pyarrow as pa
 from pruner.errors import FormatError, IndexDefinitionError, StorageError
 from pruner.evidence.grouped import GroupedEvidence, grouped_evidence
 from pruner.evidence.join import Part, Placement, newest_of_each_slice
+from pruner.evidence.moved import Moves
 from pruner.evidence.paged import paged_evidence
 from pruner.evidence.partitions import partition_evidence
 from pruner.evidence.restricted import EitherSource, LaterSource, LimitedSource, from_before
@@ -79,16 +80,42 @@ class SnapshotEvidence:
         state: State | None,
         segments: SegmentCache,
         own: OwnStatistics | None = None,
+        before: SnapshotEvidence | None = None,
     ) -> None:
-        """`own`: the statistics that the table itself keeps, asked where `state` has none of a column."""
+        """Load nothing yet.
+
+        Args:
+            snapshot: the slices.
+            state: the state of the metadata table; None for no indexes.
+            segments: its segments.
+            own: the statistics that the table itself keeps, asked where `state` has none of a column.
+            before: evidence of the same state for an earlier snapshot. It had been read before that one was listed, so
+                that it knows nothing of slices that came afterwards.
+        """
         self._snapshot = snapshot
         self._state = state
         self._segments = segments
         self._own = own
         self._loaded: dict[Field, Sources] = {}  # what an index knows depends on how the field is read
+        self._of_indexes: dict[tuple[Field, str], Sources] = {} if before is None else before._moved_to(self)
         self._placement = Placement(snapshot, state, segments)
         self._load_seconds: dict[str, float] = {}
         self._lock = Lock()
+
+    def _moved_to(self, later: SnapshotEvidence) -> dict[tuple[Field, str], Sources]:
+        """What indexes are known to say of fields, as far as it can be had for a later snapshot."""
+        descent = later._snapshot.descent
+        if descent is None or descent.of != self._snapshot.id or self._state is not later._state:
+            return {}
+        moves = Moves(descent, len(self._snapshot))
+        with self._lock:
+            known = list(self._of_indexes.items())
+        result: dict[tuple[Field, str], Sources] = {}
+        for about, sources in known:
+            moved = [found for each in sources.usable if (found := moves.source(each)) is not None]
+            if len(moved) == len(sources.usable) and not sources.fallbacks:
+                result[about] = Sources(moved)
+        return result
 
     def cost(self, name: str) -> IndexCost | None:
         """What an index costs this process; None where there is no index of that name."""
@@ -124,16 +151,26 @@ class SnapshotEvidence:
         found = Sources()
         for definition in self._state.definitions if self._state else ():
             if self._is_about(definition, about):
-                started = time.perf_counter()
-                self._load_index(definition, about, found)
-                before = self._load_seconds.get(definition.name, 0.0)
-                self._load_seconds[definition.name] = before + time.perf_counter() - started
+                of_index = self._of_index(definition, about)
+                found.usable += of_index.usable
+                found.fallbacks += of_index.fallbacks
         if self._own is not None:
             self._own.add(about, found)
         if about.partition:
             self._add_partition(about, found)
         self._leave_out_earlier(about, found)
         return found
+
+    def _of_index(self, definition: IndexDefinition, about: Field) -> Sources:
+        """What one index says of a field, of whatever the engine makes of the field."""
+        known = self._of_indexes.get((about, definition.name))
+        if known is None:
+            started = time.perf_counter()
+            known = self._of_indexes[about, definition.name] = Sources()
+            self._load_index(definition, about, known)
+            before = self._load_seconds.get(definition.name, 0.0)
+            self._load_seconds[definition.name] = before + time.perf_counter() - started
+        return known
 
     def _leave_out_earlier(self, about: Field, found: Sources) -> None:
         """Ask nothing about files from before a change of the schema that gave the column its name."""

@@ -58,6 +58,11 @@ class Source(ABC):
         """Why records could not be read when they were asked for."""
         return ()
 
+    @property
+    def moves(self) -> bool:
+        """Whether masks over slices are all that it gives, so that they can be had for a later snapshot."""
+        return False
+
     def why_silent(self, semantics: Semantics) -> str | None:
         """Return why it never answers an engine, whatever the leaf; None where it may."""
         return None
@@ -132,6 +137,14 @@ class RecordsSource(Source):
             else tuple(f"index {self.index}: {note}" for note in self._noting.notes)
         )
 
+    @property
+    def moves(self) -> bool:
+        """See `Source.moves`."""
+        return not isinstance(
+            self.evidence,
+            RowEvidence | FocusingEvidence | CountingEvidence | ListedEvidence | LocatingEvidence,
+        )
+
     def possible(
         self, leaf: Leaf, outcome: Outcome, semantics: Semantics, at: NDArray[np.intp] | None
     ) -> Mask | None:
@@ -182,6 +195,11 @@ class GroupedSource(Source):
     def __init__(self, index: str, using: str, evidence: GroupedEvidence) -> None:
         super().__init__(index, using)
         self._evidence = evidence
+
+    @property
+    def moves(self) -> bool:
+        """See `Source.moves`."""
+        return True
 
     @property
     def uncovered(self) -> Mask | None:

@@ -66,6 +66,8 @@ class Views:
         self._last_snapshot = LastSnapshot(source, metadata)
         self._resumed = False
         self._looked_at = _NEVER
+        self._evidence: SnapshotEvidence | None = None
+        self._older_than_listing = False
         self.usage = Usage()
 
     def current(self) -> View:
@@ -84,9 +86,12 @@ class Views:
             started = time.monotonic()
             # The first look reads the state, too: a plan need not ask for it twice.
             read = self._resume()
+            known = self._view.state if self._view is not None else read
             snapshot, (state, unusable) = self._look(), self._read_state(read)
             if self._view is None or not self._view.shows(snapshot, state, unusable):
-                self._view = self._view_of(snapshot, state, unusable)
+                self._view = self._view_of(snapshot, state, unusable, follows=True)
+            # A state that was read after the listing may know of slices that it did not have.
+            self._older_than_listing = state is known
             doubts = self._source.doubts()
             if doubts != self._view.doubts:
                 self._view = replace(self._view, doubts=doubts)
@@ -132,10 +137,21 @@ class Views:
         self._resume()
         return self._source.snapshot(self._view.snapshot if self._view else None)
 
-    def _view_of(self, snapshot: Snapshot, state: State | None, unusable: tuple[str, ...]) -> View:
+    def _view_of(
+        self,
+        snapshot: Snapshot,
+        state: State | None,
+        unusable: tuple[str, ...],
+        *,
+        follows: bool = False,
+    ) -> View:
+        """A view; with `follows` it comes after the last one, and what was loaded for that is taken over."""
         indexes = self._source.own_indexes()
         own = own_statistics(indexes if self._own_indexes else None, snapshot)
-        evidence = SnapshotEvidence(snapshot, state, self._segments, own)
+        before = self._evidence if follows and self._older_than_listing and own is None else None
+        evidence = SnapshotEvidence(snapshot, state, self._segments, own, before)
+        if follows:
+            self._evidence = evidence
         implied = {} if own is None else {"implied": own.implied}
         options = self._source.storage_options
         filters = FileFilters(snapshot, options) if self._file_filters else None
