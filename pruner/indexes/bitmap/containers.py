@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 _BITS = 16
 _ROWS = 1 << _BITS
+_ROW_NUMBERS = np.arange(_ROWS, dtype=np.uint32)
 
 SPARSE_ROWS = 4096
 """Most rows of a container that is a list; bits take as many units of 16 bits."""
@@ -117,12 +118,10 @@ def _pieces(holds: Mask, sizes: Integers) -> list[Units]:
     return found
 
 
-def _by_code(codes: Codes, count: int) -> NDArray[np.intp]:
-    """Positions of codes below `count` by code, those of one code ascending; numpy sorts 16 bits at a time by radix."""
+def _by_code(codes: Codes) -> NDArray[np.intp]:
+    """Positions by code, those of one code ascending; numpy sorts 16 bits at a time by radix."""
     order = np.argsort(codes.astype(np.uint16), kind="stable")
-    if count > _ROWS:
-        order = order[np.argsort((codes[order] >> _BITS).astype(np.uint16), kind="stable")]
-    return order
+    return order[np.argsort((codes[order] >> _BITS).astype(np.uint16), kind="stable")]
 
 
 def _bits(flags: Mask) -> Units:
@@ -201,19 +200,30 @@ class _Sorter:
     def part(self, start: int) -> _Part:
         """Sort the rows from a multiple of 65,536 on, and add what their containers hold."""
         codes = self._codes[start : start + _ROWS]
-        if self._chosen is None:
-            rows = _by_code(codes, self._count)
-        else:
-            among = np.flatnonzero(self._chosen[codes])
-            rows = among[_by_code(codes[among], self._count)]
-        owners = codes[rows]
+        owners, rows = self._sorted(codes)
         starts = np.concatenate([np.zeros(min(len(rows), 1), np.int64), np.flatnonzero(np.diff(owners)) + 1])
         ends = np.append(starts, len(rows))[1:]
         followed = np.flatnonzero(np.diff(rows) == 1)
         joined = np.searchsorted(followed, ends - 1) - np.searchsorted(followed, starts)
         part = _Part(owners[starts].astype(np.int64), ends - starts, ends - starts - joined)
-        self._add(codes, rows.astype("<u2"), part)
+        self._add(codes, rows, part)
         return part
+
+    def _sorted(self, codes: Codes) -> tuple[Codes, Units]:
+        """The codes that are to be sorted, ascending, and the row of each; rows of one code ascend."""
+        among = None if self._chosen is None else self._chosen[codes]
+        if self._count > _ROWS:
+            rows = _by_code(codes) if among is None else np.flatnonzero(among)
+            rows = rows if among is None else rows[_by_code(codes[rows])]
+            return codes[rows], rows.astype("<u2")
+        # Code and row in one number of 32 bits: NumPy sorts numbers faster than it tells their order.
+        keys = codes.astype(np.uint32)
+        keys <<= _BITS
+        keys |= _ROW_NUMBERS[: len(codes)]
+        if among is not None:
+            keys = keys[among]
+        keys.sort()
+        return (keys >> _BITS).astype(np.uint16), keys.astype("<u2")
 
     def _add(self, codes: Codes, lower: Units, part: _Part) -> None:
         """Add the rows of the containers, as bits where they are too many for a list."""
