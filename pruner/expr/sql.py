@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from pruner.expr.dialects import dialect_of, parse_condition
 from pruner.expr.literals import plain_list
+from pruner.expr.plain import PlainTexts
 from pruner.expr.scan import ScannedText, scan
 from pruner.expr.translate import Translator
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from pruner.expr.semantics import Semantics
 
 _REMEMBERED_CHARACTERS = 4096
+_plain_texts = PlainTexts()
 
 
 def parse_predicate(text: str, semantics: Semantics) -> Expr:
@@ -35,7 +37,7 @@ def parse_predicate(text: str, semantics: Semantics) -> Expr:
 
 @lru_cache(maxsize=512)
 def _remembered(text: str, semantics: Semantics) -> Expr:
-    return _parse(text, semantics)
+    return _plain_texts.parse(text, semantics, lambda: _parse(text, semantics))
 
 
 def _parse(text: str, semantics: Semantics) -> Expr:

@@ -1,0 +1,153 @@
+"""Texts that are read without the SQL parser mean what the parser makes of them."""
+
+from __future__ import annotations
+
+from unittest.mock import patch
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pruner.errors import PredicateError
+from pruner.expr import sql
+from pruner.expr.nodes import Expr
+from pruner.expr.plain import PlainTexts, read_plain
+from pruner.expr.semantics import Semantics
+from tests.support.profiles import examples
+
+DIALECTS = ("duckdb", "spark", "trino")
+WORDS = st.sampled_from(
+    [
+        "a",
+        "Event",
+        "_x1",
+        "and",
+        "not",
+        "null",
+        "true",
+        "date",
+        "timestamp",
+        "current_date",
+        "interval",
+        "user",
+        "case",
+        "exists",
+        "between",
+        "x",
+        "b",
+        "n",
+        "r",
+        "u",
+        "e",
+        "rowid",
+        "key",
+        "if",
+        "any",
+        "map",
+        "values",
+        "cast",
+    ]
+)
+CONSTANTS = st.one_of(
+    st.integers(0, 10**19).map(str),
+    st.sampled_from(["007", "1.5", "-1", "1e3", "5L", "1_000", "0x1F", "TRUE", "NULL", ".5", "5."]),
+    st.text(" abcAND=<>0'\\%_-;/*\"`é", max_size=8).map(lambda text: f"'{text}'"),
+)
+SPACES = st.sampled_from([" ", "  ", "\n", "\t", "", "/**/", " -- x\n"])
+SIGNS = st.sampled_from(["=", "<>", "!=", "<", "<=", ">", ">=", "==", "<=>", " LIKE "])
+
+
+@st.composite
+def comparisons(draw: st.DrawFn) -> str:
+    space = draw(SPACES)
+    if draw(st.booleans()):
+        return f"{draw(WORDS)}{space}{draw(SIGNS)}{space}{draw(CONSTANTS)}"
+    return f"{draw(WORDS)}{space}BETWEEN {draw(CONSTANTS)}{space} and {draw(CONSTANTS)}"
+
+
+TEXTS = st.lists(comparisons(), min_size=1, max_size=3).map(" AND ".join)
+
+
+def meant(parse: object, text: str, semantics: Semantics) -> Expr | str:
+    try:
+        return parse(text, semantics)  # type: ignore[operator]
+    except PredicateError as error:
+        return str(error)
+
+
+@settings(max_examples=examples(300))
+@given(text=TEXTS, other=TEXTS, dialect=st.sampled_from(DIALECTS))
+def test_texts_mean_what_the_parser_makes_of_them(text: str, other: str, dialect: str) -> None:
+    """Whatever was read before: `other` may have taught a shape."""
+    semantics = Semantics.of(dialect)
+    for each in (other, text):
+        assert meant(sql.parse_predicate, each, semantics) == meant(sql._parse, each, semantics)
+
+
+@settings(max_examples=examples(300))
+@given(
+    word=WORDS,
+    sign=SIGNS,
+    first=CONSTANTS,
+    second=CONSTANTS,
+    dialect=st.sampled_from(DIALECTS),
+)
+def test_a_shape_says_all_but_the_constants(
+    word: str, sign: str, first: str, second: str, dialect: str
+) -> None:
+    semantics = Semantics.of(dialect)
+    texts = [f"{word} {sign} {constant} AND y BETWEEN 1 AND {constant}" for constant in (first, second)]
+    read = [read_plain(text, semantics.traits) for text in texts]
+    parsed = [meant(sql._parse, text, semantics) for text in texts]
+    if read[0] is not None and read[1] is not None and read[0].shape == read[1].shape:
+        same = [plain.expression == tree for plain, tree in zip(read, parsed, strict=True) if plain]
+        assert same in ([True, True], [False, False])
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_the_parser_is_asked_once_for_each_shape(dialect: str) -> None:
+    semantics, texts = Semantics.of(dialect), PlainTexts()
+    asked: list[str] = []
+
+    def parsed(text: str) -> Expr:
+        def parse() -> Expr:
+            asked.append(text)
+            return sql._parse(text, semantics)
+
+        return texts.parse(text, semantics, parse)
+
+    for constant in (5, 6, 7):
+        text = f"carrier = 'A{constant}'  and  event BETWEEN {constant} AND 9"
+        assert parsed(text) == sql._parse(text, semantics)
+    assert len(asked) == 1
+    parsed("carrier = 5 AND event BETWEEN 5 AND 9")
+    assert len(asked) == 2, "a number is not a text"
+
+
+NOT_PLAIN = """
+a = 'it''s'|a = 'b\\'|a = 1.5|a = 5L|a = 1 -- b|a = 1;|a = b|NOT a = 1|a = 1 OR b = 2|(a = 1)|a.b = 1|"a" = 1|a = 'é'
+a = 1AND b = 2|a = -1|a = 1 AND|AND a = 1||a IN (1)|a = '\t'
+"""
+
+
+@pytest.mark.parametrize(
+    "text", [each for line in NOT_PLAIN.strip().splitlines() for each in line.split("|")]
+)
+def test_anything_else_is_for_the_parser(text: str) -> None:
+    assert read_plain(text, Semantics.of("duckdb").traits) is None
+
+
+def test_what_the_parser_makes_something_else_of_stays_with_it() -> None:
+    """`current_date` looks like a column."""
+    semantics, texts = Semantics.of("duckdb"), PlainTexts()
+    for constant in ("'2024-01-01'", "'2024-01-02'"):
+        text = f"current_date = {constant}"
+        found = texts.parse(text, semantics, lambda text=text: sql._parse(text, semantics))
+        plain = read_plain(text, semantics.traits)
+        assert plain is not None
+        assert found == sql._parse(text, semantics) != plain.expression
+
+
+def test_errors_are_the_parsers() -> None:
+    with patch.object(sql, "_plain_texts", PlainTexts()), pytest.raises(PredicateError):
+        sql.parse_predicate("a = 1 AND not = 2", Semantics.of("duckdb"))
