@@ -9,7 +9,10 @@ from __future__ import annotations
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, TypeAlias
 
+import pyarrow as pa
+
 from pruner.errors import FormatError, IndexDefinitionError, StorageError
+from pruner.evidence.hudi_apart import LARGE, ApartSource
 from pruner.evidence.hudi_expressions import ExpressionStatistics
 from pruner.evidence.hudi_keys import KeyFilterSource, RecordIndexSource, implied_keys
 from pruner.evidence.hudi_secondary import SecondarySources
@@ -23,14 +26,13 @@ from pruner.tables.hudi_metadata.listing import FILES
 from pruner.tables.hudi_metadata.record_keys import RECORD_KEY
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    import pyarrow as pa
+    from collections.abc import Callable, Iterator, Sequence
 
     from pruner.evidence.focus import KnowsFields
     from pruner.evidence.sources import Source, Sources
     from pruner.expr.bound import BoundExpr, InLeaf
     from pruner.expr.semantics import Semantics
+    from pruner.indexes.base import Evidence
     from pruner.schema import Field
     from pruner.tables.hudi_metadata.indexes import HudiIndexes
     from pruner.tables.snapshot import Snapshot
@@ -123,8 +125,28 @@ class OwnStatistics:
             return
         if any(map(self._covers_all, found.usable)):
             return
+        if len(self._snapshot) >= LARGE and len(self._snapshot.partitions.paths) > 1:
+            self._add_apart(about, found)
+            return
         read = partial(stat_records, self._indexes, self._files, self._snapshot, about)
         self._add_records(NAME, about, found, read)
+
+    def _add_apart(self, about: Field, found: Sources) -> None:
+        """Add statistics that are read for the partitions that are asked about."""
+        kind = _kind_for(about)
+        if kind is None:
+            return
+        column = ".".join(about.path)
+
+        def load(partitions: Sequence[Sequence[str]] | None) -> tuple[Evidence, tuple[str, ...]]:
+            parts = [self._indexes.column_stats(column, each) for each in partitions or (None,)]
+            stats = parts[0] if len(parts) == 1 else pa.concat_tables(parts).unify_dictionaries()
+            common = (self._indexes, self._files, self._snapshot, about, kind.record_schema)
+            records, notes = stat_records(*common, stats)
+            evidence = kind.load(records, len(self._snapshot), about)
+            return evidence, tuple(f"column {about.name}: {note}" for note in notes)
+
+        found.usable.append(ApartSource(NAME, _USING, self._snapshot, load))
 
     def _add_expressions(self, about: Field, found: Sources) -> None:
         for derived in self._expressions.over(about) if about.expression is not None else ():
@@ -133,11 +155,8 @@ class OwnStatistics:
                 self._add_records(derived.name, about, found, read)
 
     def _add_records(self, name: str, about: Field, found: Sources, read: _Read) -> None:
-        kind = index_type(_USING)
-        assert isinstance(kind, RowIndexType)
-        try:
-            kind.check(about, {})
-        except IndexDefinitionError:
+        kind = _kind_for(about)
+        if kind is None:
             return
         try:
             records, notes = read(kind.record_schema)
@@ -158,6 +177,17 @@ class OwnStatistics:
             return False
         uncovered = source.uncovered
         return uncovered is None or not (uncovered & self._snapshot.coverable).any()
+
+
+def _kind_for(about: Field) -> RowIndexType | None:
+    """The type of index whose records statistics become; None where it has none of such a field."""
+    kind = index_type(_USING)
+    assert isinstance(kind, RowIndexType)
+    try:
+        kind.check(about, {})
+    except IndexDefinitionError:
+        return None
+    return kind
 
 
 def _is_column(about: Field) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import struct
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from pruner.tables.hfile.blocks import Codec, crc32c
@@ -30,11 +30,19 @@ class HFileWriter:
 
     def write(self, cells: Sequence[tuple[bytes, bytes]]) -> bytes:
         """Return an HFile of some cells, which are sorted."""
+        return self.write_blocks(
+            (b"".join(cell(key, value) for key, value in chunk), chunk[0][0], len(chunk))
+            for chunk in self._chunks(cells)
+        )
+
+    def write_blocks(self, blocks: Iterable[tuple[bytes, bytes, int]]) -> bytes:
+        """Return an HFile of data blocks: the cells of each, its first key, and how many cells it has."""
         out = bytearray()
         entries: list[Entry] = []
-        for chunk in self._chunks(cells):
-            content = b"".join(cell(key, value) for key, value in chunk)
-            entries.append((len(out), self._add(out, b"DATABLK*", content), chunk[0][0]))
+        count = 0
+        for content, first, cells in blocks:
+            entries.append((len(out), self._add(out, b"DATABLK*", content), first))
+            count += cells
         for level in range(1, self.levels):
             magic = b"IDXLEAF2" if level == 1 else b"IDXINTE2"
             entries = [
@@ -57,7 +65,7 @@ class HFileWriter:
             1: file_info,
             2: load_on_open,
             5: len(entries),
-            7: len(cells),
+            7: count,
             8: self.levels,
             12: int(self.codec),
         }

@@ -99,16 +99,18 @@ class HFile:
             found.update((row, value) for row, value in self._cells(content) if row in rows)
         return found
 
-    def scan(self, prefix: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
-        """Yield each key that begins with a prefix, and its value, in the order of the keys.
+    def scan(self, *prefixes: bytes) -> Iterator[tuple[bytes, bytes]]:
+        """Yield each key that begins with one of some prefixes, or each key, and its value, in the order of the keys.
 
         Raises:
             FormatError: a block is damaged.
             StorageError: one cannot be read.
         """
-        for _, content in self._contents(self._between(prefix)):
+        wanted = prefixes or (b"",)
+        blocks = {entry: None for prefix in sorted(wanted) for entry in self._between(prefix)}
+        for _, content in self._contents(list(blocks)):
             for row, value in self._cells(content):
-                if row.startswith(prefix):
+                if row.startswith(wanted):
                     yield row, value
 
     def _cells(self, content: bytes) -> Iterator[tuple[bytes, bytes]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cached_property
 from threading import Lock
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import pyarrow as pa
 
@@ -12,18 +12,18 @@ from pruner.errors import FormatError, TableError
 from pruner.storage.opening import open_store
 from pruner.tables.hudi_metadata.definitions import SECONDARY, Definition, read_definitions
 from pruner.tables.hudi_metadata.key_filters import KeyFilters
-from pruner.tables.hudi_metadata.keys import column_id
+from pruner.tables.hudi_metadata.keys import column_id, partition_id
 from pruner.tables.hudi_metadata.listing import METADATA_PATH, read_metadata_timeline
 from pruner.tables.hudi_metadata.locations import RecordLocations
 from pruner.tables.hudi_metadata.partition import FileGroup, file_groups
 from pruner.tables.hudi_metadata.record_keys import KeyForm, is_born_now, key_form
 from pruner.tables.hudi_metadata.secondary import SecondaryIndex
-from pruner.tables.hudi_metadata.stats import STAT_SCHEMA, newest, rows_of, without
+from pruner.tables.hudi_metadata.stats import STAT_SCHEMA, newest, of_partitions, rows_of, without
 from pruner.tables.hudi_metadata.whole import refuse_lost_logs
 from pruner.tables.hudi_timeline import read_timeline
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Collection, Mapping
 
     from pruner.storage.store import Store
     from pruner.tables.hfile.reader import HFile
@@ -46,24 +46,38 @@ def _listed(timeline: Timeline, name: str) -> set[str]:
     return {part.strip() for part in timeline.properties.values.get(name, "").split(",") if part.strip()}
 
 
+_Key: TypeAlias = "tuple[str, bytes, tuple[bytes, ...] | None]"
+"""An HFile, a column, and the partitions whose files were read; None for all."""
+
+
 class StatCache:
     """Decoded statistics by HFile and column, the least recently used going first. Threads may share it."""
 
     def __init__(self, limit: int = _CACHE_BYTES) -> None:
         self._limit = limit
-        self._kept: dict[tuple[str, bytes], pa.Table] = {}
+        self._kept: dict[_Key, pa.Table] = {}
         self._bytes = 0
         self._lock = Lock()
 
     def rows(self, name: str, hfile: HFile, column: bytes) -> pa.Table:
         """What an HFile of that name says of a column: see `rows_of`."""
-        key = (name, column)
+        return self._kept_or((name, column, None), lambda: rows_of(hfile, column))
+
+    def rows_in(self, name: str, hfile: HFile, column: bytes, partitions: tuple[bytes, ...]) -> pa.Table:
+        """The same of the files in some partitions (`keys.partition_id`), of which no more than needed is read."""
+        with self._lock:
+            whole = self._kept.get((name, column, None))
+        if whole is not None:
+            return of_partitions(whole, partitions)
+        return self._kept_or((name, column, partitions), lambda: rows_of(hfile, column, partitions))
+
+    def _kept_or(self, key: _Key, read: Callable[[], pa.Table]) -> pa.Table:
         with self._lock:
             found = self._kept.pop(key, None)
             if found is not None:
                 self._kept[key] = found
                 return found
-        found = rows_of(hfile, column)
+        found = read()
         with self._lock:
             if key not in self._kept:
                 self._kept[key] = found
@@ -198,35 +212,48 @@ class HudiIndexes:
             refuse_lost_logs(self._store, timeline, partition)
         return file_groups(self._store, timeline, partition)
 
-    def column_stats(self, column: str) -> pa.Table:
+    def column_stats(self, column: str, partitions: Collection[str] | None = None) -> pa.Table:
         """The statistics of one column: see `statistics`."""
-        return self.statistics(COLUMN_STATS, column)
+        return self.statistics(COLUMN_STATS, column, partitions)
 
-    def statistics(self, partition: str, column: str) -> pa.Table:
+    def statistics(self, partition: str, column: str, partitions: Collection[str] | None = None) -> pa.Table:
         """The statistics of one column, a row for each file that has any: see `stats.STAT_SCHEMA`.
 
         Args:
             partition: that of the metadata table in which they are.
             column: its path with dots.
+            partitions: paths of partitions of the table, whose files are asked about alone; None for all.
 
         Raises:
             FormatError: the metadata table is damaged.
             StorageError: it cannot be read.
         """
         key = column_id(column)
+        within = None if partitions is None else tuple(sorted(map(partition_id, partitions)))
         tables: list[pa.Table] = []
         for group in self.groups(partition):
             deleted = frozenset[bytes]().union(*(block.deleted for block in group.blocks))
-            tables.append(newest(self._parts(group, key), key, deleted))
+            tables.append(newest(self._parts(group, key, within), key, deleted))
         return pa.concat_tables(tables).unify_dictionaries() if tables else STAT_SCHEMA.empty_table()
 
-    def _parts(self, group: FileGroup, column: bytes) -> list[tuple[pa.Table, HFile]]:
-        """What each HFile of a file group says of a column, without what was deleted after it."""
+    def _parts(
+        self, group: FileGroup, column: bytes, within: tuple[bytes, ...] | None
+    ) -> list[tuple[pa.Table, HFile]]:
+        """What each HFile of a file group says of a column, without what was deleted after it.
+
+        Of log files, which are small, the whole column is read and kept for other partitions.
+        """
         parts: list[tuple[pa.Table, HFile]] = []
         if group.base is not None:
-            parts.append((self._cache.rows(group.base_name, group.base, column), group.base))
+            parts.append((self._of_base(group.base_name, group.base, column, within), group.base))
         for block in group.blocks:
             parts = [(without(rows, column, block.deleted), hfile) for rows, hfile in parts]
             if block.hfile is not None:
-                parts.append((self._cache.rows(block.name, block.hfile, column), block.hfile))
+                rows = self._cache.rows(block.name, block.hfile, column)
+                parts.append((rows if within is None else of_partitions(rows, within), block.hfile))
         return parts
+
+    def _of_base(self, name: str, base: HFile, column: bytes, within: tuple[bytes, ...] | None) -> pa.Table:
+        if within is None:
+            return self._cache.rows(name, base, column)
+        return self._cache.rows_in(name, base, column, within)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import pyarrow as pa
 
-from pruner.arrow import arrow
+from pruner.arrow import arrow, compute
 from pruner.errors import FormatError
 from pruner.tables.hudi_metadata.keys import file_id
 from pruner.tables.hudi_metadata.payloads import (
@@ -26,7 +26,7 @@ from pruner.tables.hudi_metadata.stat_trust import doubt
 from pruner.tables.hudi_metadata.stat_values import bounds_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable, Sequence
 
     from numpy.typing import NDArray
 
@@ -64,20 +64,36 @@ _AT_ONCE = 4096
 _DELETED_BETWEEN: Final = "some that would have to be merged were deleted between them"
 
 
-def rows_of(hfile: HFile, column: bytes) -> pa.Table:
+def rows_of(hfile: HFile, column: bytes, partitions: Sequence[bytes] = (b"",)) -> pa.Table:
     """What an HFile says of a column (`keys.column_id`) as Arrow columns, in the order of its keys.
+
+    Args:
+        hfile: the file.
+        column: the column.
+        partitions: those whose files are asked about (`keys.partition_id`); all, unless given.
 
     Raises:
         FormatError: it is damaged, or a field has a value of another type than Hudi gives it.
         StorageError: it cannot be read.
     """
-    cells = hfile.scan(column)
+    if not partitions:
+        return STAT_SCHEMA.empty_table()
+    cells = hfile.scan(*(column + partition for partition in partitions))
     decode = decoder_of_statistics(hfile)
     tables: list[pa.Table] = []
     while some := list(islice(cells, _AT_ONCE)):
         found = zip((key for key, _ in some), decode([value for _, value in some]), strict=True)
         tables.append(stat_rows((key, stats) for key, stats in found if stats is not None))
     return pa.concat_tables(tables).unify_dictionaries() if tables else STAT_SCHEMA.empty_table()
+
+
+def of_partitions(rows: pa.Table, partitions: Collection[bytes]) -> pa.Table:
+    """Return the statistics of the files in some partitions (`keys.partition_id`)."""
+    if not rows.num_rows:
+        return rows
+    ids: Any = compute.utf8_slice_codeunits(rows.column("file"), start=0, stop=_KEY_PART)
+    wanted = pa.array([partition.decode() for partition in partitions], pa.string())
+    return rows.filter(compute.is_in(ids, value_set=wanted))
 
 
 def stat_rows(found: Iterable[tuple[bytes, Record]]) -> pa.Table:
