@@ -58,7 +58,8 @@ check-matrix: $(READY) ## The adapters' tests over the other versions of DuckDB 
 check-stores: $(READY) ## The tests of stores over MinIO, which is built with Go the first time
 	@$(BIN)/python -m tools.minio
 	@PRUNER_TEST_STORE=minio $(PYTEST) tests/unit/storage tests/unit/metadata tests/crash/test_faults_on_the_way.py \
-		tests/engines/test_store_duckdb.py tests/engines/test_store_spark.py tests/engines/test_store_trino.py
+		tests/engines/test_store_duckdb.py tests/engines/test_store_spark.py tests/engines/test_store_trino.py \
+		tests/engines/test_store_feed.py tests/engines/test_store_feed_spark.py tests/engines/test_store_feed_trino.py
 
 test: $(READY) ## All tests
 	@$(PYTEST)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from pruner.catalog.names import settings_given
 from pruner.catalog.settings import ConfigError
+from pruner.errors import TableError
 from pruner.tables.feed.place import add_event, announce
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ def notify(
     *,
     feed: str | None = None,
     storage_options: Mapping[str, str] | None = None,
+    events: bytes | None = None,
 ) -> str:
     """Say in a table's change feed that files came, went or were replaced; call it after they did.
 
@@ -31,20 +33,23 @@ def notify(
             only that the feed works.
         feed: place of the feed, where `pruner.toml` does not say it.
         storage_options: options of the store.
+        events: instead of paths, a file of events as stores and queues give them (docs/feed.md).
 
     Returns:
         The name of the event.
 
     Raises:
         ConfigError: the table has no change feed.
-        TableError: there is no such name, or a path does not lie in the table.
+        TableError: there is no such name, a path does not lie in the table, there are paths and events, or the events
+            are not understood.
         StorageError: the event cannot be written.
     """
     if isinstance(paths, (str, os.PathLike)):
         paths = [paths]
-    return notify_by(
-        settings_given(table, feed=feed, storage_options=storage_options), [os.fspath(path) for path in paths]
-    )
+    if events is not None and paths:
+        raise TableError("give paths or events, not both")
+    settings = settings_given(table, feed=feed, storage_options=storage_options)
+    return notify_by(settings, [os.fspath(path) for path in paths], events)
 
 
 def notify_by(settings: TableSettings, paths: Sequence[str], events: bytes | None = None) -> str:

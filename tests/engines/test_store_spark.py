@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import pruner_spark
-from tests.support.object_store import FILES, QUESTIONS, TABLE, ObjectStore, figure, object_store
+from tests.support.object_store import (
+    FILES,
+    QUESTIONS,
+    TABLE,
+    ObjectStore,
+    figure,
+    let_spark_reach,
+    object_store,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -22,18 +30,7 @@ S3A = TABLE.replace("s3://", "s3a://")
 @pytest.fixture(scope="module")
 def store(spark: SparkSession) -> Iterator[ObjectStore]:
     with object_store() as running:
-        context: Any = spark.sparkContext
-        settings = context._jsc.hadoopConfiguration()
-        for key, value in {
-            "endpoint": running.options["endpoint"],
-            "endpoint.region": running.options["region"],
-            "access.key": running.options["aws_access_key_id"],
-            "secret.key": running.options["aws_secret_access_key"],
-            "path.style.access": "true",
-            "connection.ssl.enabled": "false",
-            "impl.disable.cache": "true",
-        }.items():
-            settings.set(f"fs.s3a.{key}", value)
+        let_spark_reach(spark, running.options)
         running.write()
         running.open().create_index("i", on=["id", "city"])
         running.open(BY_SPARK).create_index("i", on=["id", "city"], run=spark)

@@ -7,7 +7,15 @@ from collections.abc import Callable, Iterator
 import pytest
 from trino.exceptions import TrinoQueryError
 
-from tests.support.object_store import FILES, QUESTIONS, TABLE, ObjectStore, figure, object_store
+from tests.support.object_store import (
+    FILES,
+    QUESTIONS,
+    TABLE,
+    ObjectStore,
+    figure,
+    object_store,
+    trino_settings,
+)
 from tests.support.service import running_service
 from tests.support.trino import HIVE_SETTINGS, PATIENCE
 from tools.trino import store_jars
@@ -47,14 +55,7 @@ def client(store: ObjectStore, tmp_path_factory: pytest.TempPathFactory) -> Iter
     metastore.add_schema("stores")
     metastore.add_table("stores", "flights", TABLE, {"id": "bigint", "city": "string"})
     options = store.options
-    reading = {
-        "fs.native-s3.enabled": "true",
-        "s3.endpoint": options["endpoint"],
-        "s3.region": options["region"],
-        "s3.path-style-access": "true",
-        "s3.aws-access-key": options["aws_access_key_id"],
-        "s3.aws-secret-key": options["aws_secret_access_key"],
-    }
+    reading = trino_settings(options)
     config = folder / "pruner.toml"
     config.write_text(_CONFIG.format(uri=TABLE, **options), encoding="utf-8")
     with pytest.MonkeyPatch.context() as environment:

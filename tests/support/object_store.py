@@ -21,6 +21,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -30,6 +31,9 @@ from pruner.storage.opening import open_store
 from tests.support.store_proxy import StoreProxy, proxied
 from tools.matrix import ROOT, python_with
 from tools.minio import minio
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 TABLE = "s3://lake/flights"
 FILES = 8
@@ -107,6 +111,34 @@ class ObjectStore:
         return found
 
 
+def let_spark_reach(spark: SparkSession, options: Mapping[str, str]) -> None:
+    """Tell a session how `s3a` reaches the server that storage options lead to."""
+    context: Any = spark.sparkContext
+    settings = context._jsc.hadoopConfiguration()
+    for key, value in {
+        "endpoint": options["endpoint"],
+        "endpoint.region": options["region"],
+        "access.key": options["aws_access_key_id"],
+        "secret.key": options["aws_secret_access_key"],
+        "path.style.access": "true",
+        "connection.ssl.enabled": "false",
+        "impl.disable.cache": "true",
+    }.items():
+        settings.set(f"fs.s3a.{key}", value)
+
+
+def trino_settings(options: Mapping[str, str]) -> dict[str, str]:
+    """What a catalog of Trino's says to reach the server that storage options lead to."""
+    return {
+        "fs.native-s3.enabled": "true",
+        "s3.endpoint": options["endpoint"],
+        "s3.region": options["region"],
+        "s3.path-style-access": "true",
+        "s3.aws-access-key": options["aws_access_key_id"],
+        "s3.aws-secret-key": options["aws_secret_access_key"],
+    }
+
+
 def figure(who: str, counts: Counter[str]) -> tuple[str, str]:
     """Counts as a property of a test that is printed at the end of a run."""
     text = ", ".join(f"{number} {kind}" for kind, number in sorted(counts.items()))
@@ -114,15 +146,19 @@ def figure(who: str, counts: Counter[str]) -> tuple[str, str]:
 
 
 @contextmanager
-def object_store() -> Iterator[ObjectStore]:
-    """Run a server with an empty bucket `lake`, which accepts one access key."""
-    with store_server("lake") as options, proxied(options) as (through, proxy):
+def object_store(environment: Mapping[str, str] | None = None) -> Iterator[ObjectStore]:
+    """Run a server with an empty bucket `lake`, which accepts one access key.
+
+    Args:
+        environment: settings of MinIO's.
+    """
+    with store_server("lake", environment) as options, proxied(options) as (through, proxy):
         proxy.accepted = options["aws_access_key_id"]
         yield ObjectStore(through, proxy)
 
 
 @contextmanager
-def store_server(bucket: str) -> Iterator[dict[str, str]]:
+def store_server(bucket: str, environment: Mapping[str, str] | None = None) -> Iterator[dict[str, str]]:
     """Run a server with an empty bucket; gives the storage options that lead to it."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
@@ -135,7 +171,7 @@ def store_server(bucket: str) -> Iterator[dict[str, str]]:
         "aws_secret_access_key": "very-secret-key",
     }
     with tempfile.TemporaryDirectory() as folder:
-        process = _minio(port, options, folder, bucket) if ON_MINIO else _moto(port)
+        process = _minio(port, options, folder, bucket, environment or {}) if ON_MINIO else _moto(port)
         try:
             if ON_MINIO:
                 _wait_for(process, f"{options['endpoint']}/minio/health/ready", "GET")
@@ -152,7 +188,9 @@ def _moto(port: int) -> subprocess.Popen[bytes]:
     return subprocess.Popen(command, stdin=_NOTHING, stdout=_NOTHING, stderr=_NOTHING)
 
 
-def _minio(port: int, options: dict[str, str], folder: str, bucket: str) -> subprocess.Popen[bytes]:
+def _minio(
+    port: int, options: dict[str, str], folder: str, bucket: str, environment: Mapping[str, str]
+) -> subprocess.Popen[bytes]:
     """MinIO over a folder, where a bucket is a folder as well."""
     (Path(folder) / bucket).mkdir()
     known = {
@@ -161,7 +199,7 @@ def _minio(port: int, options: dict[str, str], folder: str, bucket: str) -> subp
     }
     return subprocess.Popen(
         [minio(), "server", "--quiet", "--address", f"127.0.0.1:{port}", folder],
-        env=os.environ | known,
+        env={**os.environ, **environment, **known},
         stdin=_NOTHING,
         stdout=_NOTHING,
         stderr=_NOTHING,
