@@ -35,6 +35,7 @@ from benchmarks import (
     store,
     tpc,
     trino,
+    writers,
     zero,
 )
 
@@ -63,6 +64,7 @@ PARTS = {
     "keys": many_files.run,
     "tpc": tpc.run,
     "trino": trino.run,
+    "writers": writers.run,
     "zero": zero.run,
 }
 
