@@ -106,15 +106,14 @@ def _one_of_each(snapshot: Snapshot) -> list[str]:
 def parsed_alike(snapshot: Snapshot, types: Mapping[tuple[str, ...], str]) -> bool:
     """Tell whether DuckDB finds in every path the keys and texts that the snapshot found, and no other column's.
 
+    A file may have a column of a key's name: DuckDB gives it the value of the folder.
+
     Args:
         snapshot: of a Parquet table.
         types: of its partition columns.
     """
     keys = {path[0] for path in types}
     columns = {folded(entry.path[0]) for entry in snapshot.schema.columns}
-    # Over one file with a column of the key's name DuckDB 2.0 takes its statistics for those of the folder's value.
-    if any(field.partition and (field.conflict or field.in_file) for field in snapshot.schema.columns):
-        return False
     if _any_has(snapshot.columns.column("base_file"), "\\"):  # which parts folders, too
         return False
     used = np.unique(snapshot.partition_ordinals)
