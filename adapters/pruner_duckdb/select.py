@@ -193,6 +193,7 @@ class _Walk:
         self._qualified: list[tuple[tuple[str, ...], Span]] = []
         self._bare: list[tuple[str, Span | None, Node | None]] = []
         self._tables: dict[int, Reference] = {}  # by the identity of their nodes
+        self._of_lambdas: set[int] = set()  # identities of column references that are parameters of lambdas
         self._columns: set[str] = set()
         self._last_names: set[str] = set()
         self._ctes: set[str] = set()
@@ -262,10 +263,9 @@ class _Walk:
             case "SHOW_REF" if node.get("table_name"):
                 self._references.append(Reference(_path(node), None, None, None))
             case "FUNCTION":
-                self._plain = False
-                self._functions.append(FunctionUse(str(node["function_name"]).lower(), self._span(node)))
-            case "COLUMN_REF":
-                self._column(node, scope)
+                self._function(node)
+            case "LAMBDA" | "COLUMN_REF":
+                self._name(node, scope)
             case "VALUE_PARAMETER":
                 span = self._span(node)
                 if span is not None:
@@ -306,10 +306,39 @@ class _Walk:
         self._plain = self._plain and len(names) == 1
         self._columns.update(name.lower() for name in names)
         self._last_names.add(names[-1].lower())
-        if len(names) == 1 and names[0].lower() in SESSION_VALUES:
+        if len(names) == 1 and names[0].lower() in SESSION_VALUES and id(node) not in self._of_lambdas:
             self._bare.append((names[0].lower(), span, scope))
         elif len(names) > 2 and span is not None:
             self._qualified.append((tuple(names), span))
+
+    def _function(self, node: Node) -> None:
+        self._plain = False
+        # `xs.list_sum()` is written like a function of the schema `xs`.
+        parts = (node.get(key) for key in ("catalog", "schema"))
+        self._columns.update(str(part).lower() for part in parts if part)
+        self._functions.append(FunctionUse(str(node["function_name"]).lower(), self._span(node)))
+
+    def _name(self, node: Node, scope: Node | None) -> None:
+        if node["type"] == "LAMBDA":
+            self._lambda(node)
+        else:
+            self._column(node, scope)
+
+    def _lambda(self, node: Node) -> None:
+        """Remember which names in a lambda are its parameters.
+
+        Of `x -> …` it is not known: it may be an operator of JSON. There alone the parser keeps the place of `x`.
+        """
+        named = [part for part in nodes_below(node["lhs"]) if part.get("type") == "COLUMN_REF"]
+        if all(self._is_without_place(part) for part in named):
+            names = {part["column_names"][0] for part in named}
+            inside = (part for part in nodes_below(node["expr"]) if part.get("type") == "COLUMN_REF")
+            named += [part for part in inside if part["column_names"][0] in names]
+            self._of_lambdas.update(map(id, named))
+
+    @staticmethod
+    def _is_without_place(node: Node) -> bool:
+        return node.get("query_location", NO_LOCATION) >= NO_LOCATION
 
     def _span(self, node: Node) -> Span | None:
         start, length = node.get("query_location"), node.get("query_location_length", 0)

@@ -8,6 +8,7 @@ serialize. The setting is global to an instance, hence instances of our own, one
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 import threading
@@ -115,6 +116,9 @@ class _Instance:
         self._zone: str | None = None
         self._kept: frozenset[str] = frozenset()
         self._questions: dict[str, duckdb.Statement] = {}
+        with contextlib.suppress(duckdb.CatalogException):  # older versions know one syntax
+            # Both syntaxes are understood here: a session that refuses one says so itself.
+            self.connection.execute("SET lambda_syntax = 'ENABLE_SINGLE_ARROW'")
 
     def question(self, sql: str) -> duckdb.Statement:
         """A query of ours as DuckDB's parser leaves it: parsing takes a third of what a short query takes.
