@@ -31,7 +31,7 @@ def compare_leaf(field: Field, operator: Operator, point: Point, semantics: Sema
 
 def in_leaf(field: Field, points: Iterable[Point], has_null: bool) -> Leaf:
     """The leaf of `field IN (points…)`; points that no value equals are left out."""
-    possible = tuple(dict.fromkeys([point for point in points if not _never_equal(field, point)]))
+    possible = tuple(dict.fromkeys(_sometimes_equal(field, points)))
     if not possible and not has_null:
         return NotNullLeaf(field, False)
     return InLeaf(field, possible, has_null)
@@ -66,6 +66,20 @@ def _holds(operator: Operator, order: int) -> bool:
             return order < 0
         case Operator.GT | Operator.GE:
             return order > 0
+
+
+def _sometimes_equal(field: Field, points: Iterable[Point]) -> list[Point]:
+    """The points that some value of the column may equal."""
+    if not pa.types.is_integer(field.type):
+        return [point for point in points if not _never_equal(field, point)]
+    # Lists are long, and nearly all points of them are integers that the type can hold.
+    smallest, largest = integer_range(field.type)
+    return [
+        point
+        for point in points
+        if (type(point.low) is int and point.low == point.high and smallest <= point.low <= largest)
+        or not _never_equal(field, point)
+    ]
 
 
 def _never_equal(field: Field, point: Point) -> bool:
