@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -72,18 +73,38 @@ def answer(connection: Any, query: str) -> str:
         return type(error).__name__
 
 
-@pytest.mark.parametrize("later_first", [False, True])
-@pytest.mark.parametrize("kind", KINDS)
-def test_types_and_nulls_are_those_of_the_union_by_name(tmp_path: Path, kind: str, later_first: bool) -> None:
-    root = tmp_path / "t"
-    root.mkdir()
-    for number, table in enumerate(reversed(KINDS[kind]) if later_first else KINDS[kind]):
-        numbered = table.append_column("id", pa.array([number] * table.num_rows))
-        pq.write_table(numbered, root / f"{number}.parquet")
-    opened = pruner.open_table(str(root))
-    opened.create_index("ids", on="id")
-    plain = f"read_parquet('{root}/*.parquet', union_by_name = true)"
-    with pruner_duckdb.connect({"t": opened}) as connection, plain_duckdb.session() as judge:
+CASES = [(kind, later_first) for kind in KINDS for later_first in (False, True)]
+
+
+@pytest.fixture(scope="module")
+def lake(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the files of each case; its name is the case's number."""
+    lake = tmp_path_factory.mktemp("kinds")
+    for case, (kind, later_first) in enumerate(CASES):
+        (lake / f"t{case}").mkdir()
+        for number, table in enumerate(reversed(KINDS[kind]) if later_first else KINDS[kind]):
+            numbered = table.append_column("id", pa.array([number] * table.num_rows))
+            pq.write_table(numbered, lake / f"t{case}/{number}.parquet")
+    return lake
+
+
+@pytest.fixture(scope="module")
+def connection(lake: Path) -> Iterator[pruner_duckdb.Connection]:
+    """One connection over all of them: to open it costs as much as the queries of several."""
+    tables = {f"t{case}": pruner.open_table(str(lake / f"t{case}")) for case in range(len(CASES))}
+    for opened in tables.values():
+        opened.create_index("ids", on="id")
+    with pruner_duckdb.connect(tables) as opened:
+        yield opened
+
+
+@pytest.mark.parametrize("case", range(len(CASES)), ids=map(str, CASES))
+def test_types_and_nulls_are_those_of_the_union_by_name(
+    lake: Path, connection: pruner_duckdb.Connection, case: int
+) -> None:
+    table = f"t{case}"
+    plain = f"read_parquet('{lake}/{table}/*.parquet', union_by_name = true)"
+    with plain_duckdb.session() as judge:
         for query in QUERIES:
-            assert answer(connection, query.format(t="t")) == answer(judge, query.format(t=plain)), query
+            assert answer(connection, query.format(t=table)) == answer(judge, query.format(t=plain)), query
             assert connection.last_plans[-1].kept == (1 if "id =" in query else 2), query

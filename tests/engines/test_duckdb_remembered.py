@@ -20,7 +20,7 @@ import pruner_duckdb
 from pruner_duckdb import remembered
 from pruner_duckdb.remembered import parameters_key
 from tests.engines.duckdb_tables import Rows, flights_query, indexed, write_flights, write_tree
-from tests.support.profiles import NAME, examples
+from tests.support.profiles import IS_BRIEF, examples
 
 if TYPE_CHECKING:
     from pruner.planning.plan import Plan
@@ -172,7 +172,7 @@ def test_whatever_changed_between_two_equal_statements(
 @pytest.mark.parametrize("adapter", [False, True])
 def test_each_change_in_turn(written: Path, tmp_path: Path, adapter: bool) -> None:
     session = Session(written, tmp_path, adapter=adapter)
-    every = (2 if adapter else 1) * (2 if NAME == "quick" else 1)
+    every = (2 if adapter else 1) * (4 if IS_BRIEF else 1)
     for change in ["", *CHANGES]:
         session.change(change)
         for sql, values in STATEMENTS[::every]:

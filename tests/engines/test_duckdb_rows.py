@@ -36,6 +36,7 @@ def _write(root: Path) -> pruner.Table:
     return table
 
 
+_SELECTIVE = "SELECT v FROM t WHERE k = 17 AND name = 'n5'"
 STATEMENTS = [
     "SELECT * FROM t WHERE k = 17 ORDER BY ALL",
     "SELECT count(*), sum(v), min(file_row_number) FROM t WHERE k = 17 AND name = 'n5'",
@@ -54,19 +55,32 @@ STATEMENTS = [
 ]
 
 
+class Three:
+    """DuckDB alone, the adapter over files that are too small for positions, and the adapter with positions."""
+
+    def __init__(self, root: Path) -> None:
+        table = _write(root)
+        self.plain = duckdb.connect()
+        self.plain.execute(f"CREATE VIEW t AS FROM read_parquet('{root}/*.parquet')")
+        self.whole, self.by_position = (pruner_duckdb.connect({"t": table}) for _ in range(2))
+
+
+@pytest.fixture(scope="module")
+def three(tmp_path_factory: pytest.TempPathFactory) -> Three:
+    return Three(tmp_path_factory.mktemp("rows") / "t")
+
+
 @pytest.mark.parametrize("statement", STATEMENTS)
 def test_results_are_those_of_whole_files(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, statement: str
+    three: Three, monkeypatch: pytest.MonkeyPatch, statement: str
 ) -> None:
-    table = _write(tmp_path / "t")
-    plain = duckdb.connect()
-    plain.execute(f"CREATE VIEW t AS FROM read_parquet('{tmp_path}/t/*.parquet')")
-    expected = plain.execute(statement).fetchall()
-    whole = pruner_duckdb.connect({"t": table}).sql(statement).fetchall()
+    expected = three.plain.execute(statement).fetchall()
+    whole = three.whole.sql(statement).fetchall()
+    assert "file_row_number" not in str(three.whole.sql(f"EXPLAIN {_SELECTIVE}").fetchall())
     monkeypatch.setattr(positions, "LEAST_BYTES", 0)
-    by_position = pruner_duckdb.connect({"t": table})
+    by_position = three.by_position
     assert by_position.sql(statement).fetchall() == whole == expected
-    shown = by_position.sql("EXPLAIN SELECT v FROM t WHERE k = 17 AND name = 'n5'").fetchall()
+    shown = by_position.sql(f"EXPLAIN {_SELECTIVE}").fetchall()
     assert "file_row_number" in str(shown)
 
 

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -97,17 +98,32 @@ def test_every_table_is_asked_about() -> None:
     assert held == IN_DUCKDB.keys()
 
 
+@pytest.fixture(scope="module")
+def tables(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str], pruner.Table]:
+    folder = tmp_path_factory.mktemp("written")
+    return {place: table_of(place, folder / place[0], "column_stats") for place in IN_DUCKDB}
+
+
+@pytest.fixture(scope="module")
+def connection(tables: dict[tuple[str, str], pruner.Table]) -> Iterator[pruner_duckdb.Connection]:
+    with pruner_duckdb.connect({"_".join(place): table for place, table in tables.items()}) as opened:
+        yield opened
+
+
 @pytest.mark.parametrize("zone", ["UTC", "America/New_York"])
 @pytest.mark.parametrize("place", IN_DUCKDB, ids=" ".join)
 def test_duckdb_finds_every_row_and_reads_no_other_file(
-    tmp_path: Path, place: tuple[str, str], zone: str
+    connection: pruner_duckdb.Connection,
+    tables: dict[tuple[str, str], pruner.Table],
+    place: tuple[str, str],
+    zone: str,
 ) -> None:
-    table = table_of(place, tmp_path, "column_stats")
-    source = f"read_parquet('{table.uri}/*.parquet')"
-    with pruner_duckdb.connect({"t": table}) as connection, plain_duckdb.judge(zone) as judge:
+    source = f"read_parquet('{tables[place].uri}/*.parquet')"
+    table = '"' + "_".join(place) + '"'
+    with plain_duckdb.judge(zone) as judge:
         connection.execute(f"SET TimeZone = '{zone}'")
         for where, kept in IN_DUCKDB[place].items():
-            found: Any = connection.execute(f"SELECT x FROM t WHERE {where} ORDER BY ALL").fetchall()
+            found: Any = connection.execute(f"SELECT x FROM {table} WHERE {where} ORDER BY ALL").fetchall()
             expected = judge.execute(f"SELECT x FROM {source} WHERE {where} ORDER BY ALL").fetchall()
             assert repr(found) == repr(expected), where
             assert connection.last_plans[-1].kept == kept, where

@@ -35,6 +35,7 @@ from pruner.planning.plan import Plan
 from tests.support import plain_duckdb
 from tests.support.hudi_synthetic import SyntheticTable
 from tests.support.parquet_tables import write_tree
+from tests.support.profiles import examples
 
 NAN = float("nan")
 EARLY = pa.schema(
@@ -255,14 +256,15 @@ def test_by_the_rules_of_the_engine_no_row_is_lost_that_its_filter_keeps(
     pytestconfig: pytest.Config,
     record_property: Callable[[str, object], None],
 ):
-    """100 random predicates, filtered by the engine over the whole table and over the files that are left."""
+    """Random predicates, filtered by the engine over the whole table and over the files that are left."""
     rng = random.Random(int(pytestconfig.option.hypothesis_seed))
     rules = pruner.Semantics(engine, nan_order=ENGINES[engine].nan_order)
     pinned = table.snapshot()
     whole = pinned.plan("true")
     frame, dataset = whole.scan_polars().collect(), whole.scan_pyarrow().to_table()
     kept = needed = 0
-    for number in range(100):
+    count = max(30, examples(100))
+    for number in range(count):
         form, in_pl, in_pa = draw(rng, depth=2)
         plan = pinned.plan(form, semantics=rules)
         told = f"predicate {number}: {plan.predicate}"
@@ -279,9 +281,11 @@ def test_by_the_rules_of_the_engine_no_row_is_lost_that_its_filter_keeps(
         assert isinstance(matching, pl.DataFrame)
         kept += plan.kept
         needed += matching.select("city", "year").n_unique()
-    record_property("figure", f"{kept} files kept for 100 predicates, {needed} of which hold matching rows")
-    assert needed <= kept <= 100 * len(FILES)
-    assert kept < 0.75 * 100 * len(FILES), (kept, needed)
+    record_property(
+        "figure", f"{kept} files kept for {count} predicates, {needed} of which hold matching rows"
+    )
+    assert needed <= kept <= count * len(FILES)
+    assert kept < 0.75 * count * len(FILES), (kept, needed)
 
 
 def test_text_is_not_read_by_the_rules_of_an_engine_without_sql(table: pruner.Table):

@@ -113,6 +113,7 @@ def _fails(folder: Path, suites: tuple[str, ...]) -> bool:
     environment = {
         **os.environ,
         "PRUNER_TEST_PROFILE": "quick",
+        "PRUNER_QUICK_SHARE": "10",
         "PRUNER_PAIRS": "2000",
         "PYTHONPATH": f"{folder}{os.pathsep}{folder / 'adapters'}",
         "PYTHONDONTWRITEBYTECODE": "1",

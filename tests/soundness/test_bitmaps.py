@@ -21,7 +21,7 @@ from tests.soundness.tables import DuckDBScan, RandomTable, write_table
 from tests.soundness.test_parquet_tables import PAIRS, PREDICATES_PER_TABLE, SEMANTICS, seeds
 from tests.support.paging import page_everything
 
-PAIRS_PER_TABLE = 2 * PREDICATES_PER_TABLE
+PAIRS_PER_TABLE = min(2 * PREDICATES_PER_TABLE, max(PAIRS, PREDICATES_PER_TABLE))
 """Twice as many as of statistics alone, over half as many tables: writing and indexing a table is most of the time."""
 
 INDEXED = [kind for kind in KINDS if kind.name != "binary"]

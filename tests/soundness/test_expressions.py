@@ -21,9 +21,9 @@ import pruner
 import pruner_duckdb
 from pruner import Semantics
 from tests.support.plain_duckdb import judge
-from tests.support.profiles import examples, seed
+from tests.support.profiles import IS_BRIEF, examples, seed
 
-FILES = 40
+FILES = 16 if IS_BRIEF else 40
 ROWS = 25
 AT_ONCE = 200
 """Conditions that DuckDB answers in one scan."""
@@ -157,7 +157,7 @@ def write_files(root: Path, tape: random.Random, edges: Edges = EDGES) -> None:
 
 @pytest.fixture(scope="module")
 def table(tmp_path_factory: pytest.TempPathFactory) -> pruner.Table:
-    """40 files with an index over each expression."""
+    """Files with an index over each expression."""
     root = tmp_path_factory.mktemp("expressions") / "t"
     write_files(root, random.Random(11))
     found = pruner.open_table(root)

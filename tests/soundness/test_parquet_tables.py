@@ -21,7 +21,9 @@ from tests.soundness.tables import DuckDBScan, RandomTable, write_table
 from tests.support import profiles
 
 PREDICATES_PER_TABLE = 250
-DEFAULT_PAIRS = {"quick": 500, "default": 20_000}.get(profiles.NAME, max(20_000, profiles.REQUESTED))
+DEFAULT_PAIRS = {"quick": 5_000 // profiles.QUICK_SHARE, "default": 20_000}.get(
+    profiles.NAME, max(20_000, profiles.REQUESTED)
+)
 PAIRS = int(os.environ.get("PRUNER_PAIRS", DEFAULT_PAIRS))
 LEAST_SHARE = 0.30
 """Least share of pairs in which some but not all files match: below it the run would show little."""

@@ -18,7 +18,10 @@ from tests.support import constants
 
 NAME: Final = os.environ.get("PRUNER_TEST_PROFILE", "default")
 REQUESTED: Final = int(os.environ.get("PRUNER_FUZZ_N", "2000"))
-QUICK_SHARE: Final = 10
+QUICK_SHARE: Final = int(os.environ.get("PRUNER_QUICK_SHARE", "20"))
+"""`make quick` runs one example where `make test` runs so many. `make faults` asks for one in ten."""
+IS_BRIEF: Final = NAME == "quick" and QUICK_SHARE > 10
+"""Whether this is `make quick` itself, which leaves cases to `make test` where many go one way."""
 IS_FIXED: Final = NAME in ("quick", "default")
 """Whether this run is the same one everywhere."""
 

@@ -75,7 +75,7 @@ def test_a_long_list_of_more_than_constants_is_refused() -> None:
     assert "besides plain IN lists" in refused(f"a IN ({', '.join(['1 + 1'] * (PARSED_CHARACTERS // 7))})")
 
 
-@pytest.mark.parametrize("word", ["AND", "OR"])
+@pytest.mark.parametrize("word", ["AND", pytest.param("OR", marks=pytest.mark.load)])
 def test_ten_thousand_operands(word: str) -> None:
     found = parse_predicate(f" {word} ".join(f"a = {number}" for number in range(10_000)), DUCKDB)
     assert isinstance(found, And | Or)

@@ -63,6 +63,7 @@ def _from_words(words: np.ndarray) -> pa.Array[Any]:
     return pa.Array.from_buffers(pa.binary(16), len(words), [None, data])
 
 
+@pytest.mark.load
 @pytest.mark.parametrize("order", ["same", "mixed"])
 def test_a_million_by_a_million(order: str) -> None:
     words = _million(1)
