@@ -7,7 +7,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import cast
 
-from pruner_duckdb.trees import Node
+from pruner_duckdb.trees import Node, nodes_below
+
+NO_LOCATION = 1 << 62
+"""Locations from here on mean that the parser kept none."""
 
 _MORE_OF_A_STAR = (
     "exclude_list",
@@ -79,15 +82,17 @@ def scope_of_child(query: Node, key: str, child: object) -> Node | None:
 
 
 def tables_in_scope(query: Node) -> Iterator[Node]:
-    """Yield tables of a query's FROM each column of which is one of the query's columns by its own name."""
+    """Yield tables of a query's FROM each column of which is one of the query's columns by its own name, or by the one
+    that it is given there.
+    """
     pending: list[Node] = [query["from_table"]]
     while pending:
         part = pending.pop()
-        if part.get("column_name_alias"):
-            continue
         match part.get("type"):
             case "BASE_TABLE":
                 yield part
+            case _ if part.get("column_name_alias"):
+                pass
             case "JOIN":
                 shows_right = part.get("join_type") not in ("SEMI", "ANTI")
                 pending += [part["left"], part["right"]] if shows_right else [part["left"]]
@@ -101,3 +106,16 @@ def tables_in_scope(query: Node) -> Iterator[Node]:
 
 def _is(part: object, type_: str) -> bool:
     return isinstance(part, dict) and cast("Node", part).get("type") == type_
+
+
+def names_of_lambda(node: Node) -> list[Node]:
+    """The column references in a lambda that are its parameters.
+
+    Of `x -> …` it is not known: it may be an operator of JSON. There alone the parser keeps the place of `x`.
+    """
+    named = [part for part in nodes_below(node["lhs"]) if part.get("type") == "COLUMN_REF"]
+    if any(part.get("query_location", NO_LOCATION) < NO_LOCATION for part in named):
+        return []
+    names = {part["column_names"][0] for part in named}
+    inside = (part for part in nodes_below(node["expr"]) if part.get("type") == "COLUMN_REF")
+    return [*named, *(part for part in inside if part["column_names"][0] in names)]

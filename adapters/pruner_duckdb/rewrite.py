@@ -17,7 +17,7 @@ from pruner_duckdb.calls import MOMENTS
 from pruner_duckdb.forms import Form
 from pruner_duckdb.functions import FOLDABLE
 from pruner_duckdb.markers import Markers
-from pruner_duckdb.native import FileColumns, described
+from pruner_duckdb.native import FileColumns, described, folded
 from pruner_duckdb.pinned import SEMANTICS, Pinned, failure, of_references
 from pruner_duckdb.predicates import (
     KEPT_TABLE_FUNCTIONS,
@@ -47,6 +47,7 @@ from pruner_duckdb.types import quote
 
 if TYPE_CHECKING:
     from pruner_duckdb.names import TableNames
+    from pruner_duckdb.shape import ScanShape
     from pruner_duckdb.statement import Statement
 
 _PLACES = re.compile(r"\b(by|distinct|tablesample|sample)\b", re.IGNORECASE)
@@ -307,7 +308,7 @@ class Rewriter:
                     select.may_read,
                     narrow=surely,
                     every=select.every_column,
-                    bare=surely and form.names_nothing_added,
+                    bare=surely and form.names_nothing_added and not _repeats(reference, table.shape),
                     whole_structs=select.may_list_null(),
                     ranges=select.uses_ranges,
                 ),
@@ -343,6 +344,17 @@ def _name_start(reference: Reference) -> int:
 def _stays(reference: Reference) -> bool:
     """Tell whether a reference can stand in the shadow's copy as it is."""
     return reference.function and reference.path[-1].lower() in KEPT_TABLE_FUNCTIONS
+
+
+def _repeats(reference: Reference, shape: ScanShape) -> bool:
+    """Tell whether names given to columns are those of further columns: DuckDB numbers them in a table or a query, and
+    refuses them in a table function.
+    """
+    if not reference.columns:
+        return False
+    own = [folded(name) for name, _, _ in shape.columns[len(reference.columns) :]]
+    shown = [*map(folded, reference.columns), *own]
+    return len(set(shown)) < len(shown)
 
 
 def _text_of(select: Select, reference: Reference) -> str:

@@ -16,13 +16,17 @@ from typing import Any, TypeAlias, cast
 from pruner_duckdb.any_of_list import AnyOfList, take_any_lists
 from pruner_duckdb.extents import add_lengths, has_lengths
 from pruner_duckdb.functions import SESSION_VALUES
-from pruner_duckdb.queries import is_of_any_row, scope_of_child, shows_table, tables_in_scope
+from pruner_duckdb.queries import (
+    NO_LOCATION,
+    is_of_any_row,
+    names_of_lambda,
+    scope_of_child,
+    shows_table,
+    tables_in_scope,
+)
 from pruner_duckdb.trees import Node, nodes_below
 
 _Part: TypeAlias = "tuple[Any, frozenset[str], bool, Node | None]"
-
-NO_LOCATION = 1 << 62
-"""Locations from here on mean that the parser kept none."""
 
 _IDENTIFIER = r'(?:"(?:[^"]|"")*"|[^\s."(),;]+)'
 _GAP = r"(?:\s|/\*.*?\*/|--[^\n]*\n)*"
@@ -60,6 +64,13 @@ class Reference:
     alias: str | None
     function: bool = False
     time_travel: bool = False
+    columns: tuple[str, ...] = ()
+    """Names that its first columns are given."""
+
+    def shown(self, columns: Iterable[tuple[str, str]]) -> frozenset[str]:
+        """Names of its columns in lower case, as far as the table's own are known."""
+        own = [name for name, _ in columns]
+        return frozenset(name.lower() for name in (*self.columns, *own[len(self.columns) :]))
 
     @property
     def shown_as(self) -> str:
@@ -123,8 +134,7 @@ class Select:
         """
 
         def is_column(use: FunctionUse) -> bool:
-            known = (columns[each] for each in use.instead_of if each in columns)
-            return any(name.lower() == use.name for each in known for name, _ in each)
+            return any(use.name in each.shown(columns.get(each, ())) for each in use.instead_of)
 
         if not any(use.instead_of for use in self.functions):
             return self
@@ -288,7 +298,12 @@ class _Walk:
         whole = self._span(node)
         name = None if whole is None else self._name_span(whole, path)
         reference = Reference(
-            path, name, whole, node.get("alias") or None, time_travel=node.get("at_clause") is not None
+            path,
+            name,
+            whole,
+            node.get("alias") or None,
+            time_travel=node.get("at_clause") is not None,
+            columns=tuple(map(str, node.get("column_name_alias") or ())),
         )
         self._references.append(reference)
         self._tables[id(node)] = reference
@@ -320,25 +335,9 @@ class _Walk:
 
     def _name(self, node: Node, scope: Node | None) -> None:
         if node["type"] == "LAMBDA":
-            self._lambda(node)
+            self._of_lambdas.update(map(id, names_of_lambda(node)))
         else:
             self._column(node, scope)
-
-    def _lambda(self, node: Node) -> None:
-        """Remember which names in a lambda are its parameters.
-
-        Of `x -> …` it is not known: it may be an operator of JSON. There alone the parser keeps the place of `x`.
-        """
-        named = [part for part in nodes_below(node["lhs"]) if part.get("type") == "COLUMN_REF"]
-        if all(self._is_without_place(part) for part in named):
-            names = {part["column_names"][0] for part in named}
-            inside = (part for part in nodes_below(node["expr"]) if part.get("type") == "COLUMN_REF")
-            named += [part for part in inside if part["column_names"][0] in names]
-            self._of_lambdas.update(map(id, named))
-
-    @staticmethod
-    def _is_without_place(node: Node) -> bool:
-        return node.get("query_location", NO_LOCATION) >= NO_LOCATION
 
     def _span(self, node: Node) -> Span | None:
         start, length = node.get("query_location"), node.get("query_location_length", 0)

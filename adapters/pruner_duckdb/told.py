@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import duckdb
 
 _PLACE = re.compile(r"\n\nLINE \d+: (?P<line>[^\n]*)\n(?P<gap> *)(?P<mark>\^+)\s*$")
 _CUT = "..."
+_NUMBERED = re.compile(r"\$\d+(?!\w)")
+"""What stands in the statement as it ran for a question mark."""
 _WIDEST = 120
 """Characters of a line that DuckDB shows of one that is longer."""
 _LONGEST = 1 << 16
@@ -53,18 +55,27 @@ def _place(found: re.Match[str], written: str) -> str:
     """Where the error is in the statement as written; nothing where it is in what was put into it."""
     line = found["line"]
     caret = len(found["gap"]) - len(found[0].lstrip("\n").split(":", 1)[0]) - 2
-    left, right = line[:caret].removeprefix(_CUT), line[caret:].removesuffix(_CUT)
-    best = (0, 0, 0)  # how much is alike around it, number of the line, place in the line
+    sides, width = (line[:caret].removeprefix(_CUT), line[caret:].removesuffix(_CUT)), len(found["mark"])
     lines = written.splitlines() if len(written) <= _LONGEST else []
+    best = _most_alike(lines, *sides, width)
+    if "?" in written and _NUMBERED.search(line):
+        left, right = (_NUMBERED.sub("?", side) for side in sides)
+        marked = len(_NUMBERED.sub("?", sides[1][:width]))
+        best = max(best, _most_alike(lines, left, right, marked))
+    alike, number, place, width = best
+    return _shown(lines, -number, -place, "^" * width) if alike else ""
+
+
+def _most_alike(lines: Sequence[str], left: str, right: str, width: int) -> tuple[int, int, int, int]:
+    """Where these two meet: how much is alike there, number of the line and place in it, both below 0, and width."""
+    best = (0, 0, 0, width)
     for number, text in enumerate(lines):
         for place in range(len(text)):
             after = _alike(right, text[place:])
-            if after >= len(found["mark"]):
+            if after >= width:
                 alike = after + _alike(left[::-1], text[:place][::-1])
-                best = max(best, (alike, -number, -place))
-    if not best[0]:
-        return ""
-    return _shown(lines, -best[1], -best[2], found["mark"])
+                best = max(best, (alike, -number, -place, width))
+    return best
 
 
 def _alike(one: str, other: str) -> int:

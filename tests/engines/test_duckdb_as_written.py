@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -112,6 +113,57 @@ def test_errors_are_about_the_statement_as_written(
         told[1][3] and told[1][3].partition(": ")[2].split("\n")[0] in sql
     ):  # DuckDB 1.5 says otherwise where, for relations
         assert told[0] == told[1]
+
+
+@pytest.mark.parametrize("method", ["execute", "sql"])
+@pytest.mark.parametrize(
+    ("sql", "values"),
+    [
+        ("SELECT id FROM flights WHERE id = ?", ["x"]),
+        ("SELECT id\nFROM flights\nWHERE region = ? AND id > ? + 1", ["de", "x"]),
+        ("SELECT ? + id FROM flights WHERE id = 3", ["x"]),
+        ("SELECT id FROM flights WHERE region = ? AND ? < ts", ["de", 5]),
+        ("SELECT upper(?) || region FROM flights WHERE id = ?", [1, 2]),
+        ("SELECT id FROM flights WHERE id = ? AND nowhere(?)", [1, 2]),
+        ("SELECT id FROM flights WHERE id = $1 AND id > $2", [1, "x"]),
+        ("SELECT id FROM flights WHERE id = $a", {"a": "x"}),
+        ("SELECT id FROM flights WHERE id = ? AND id = ?", [1]),
+    ],
+)
+def test_errors_about_parameters_show_the_place(
+    connections: tuple[Any, Any], sql: str, values: Any, method: str
+) -> None:
+    told: list[tuple[str, str]] = []
+    for connection in connections:
+        ask: Any = connection.execute if method == "execute" else partial(connection.sql, params=values)
+        arguments = (sql, values) if method == "execute" else (sql,)
+        with pytest.raises(duckdb.Error) as error:
+            ask(*arguments).fetchall()
+        told.append((error.type.__name__, str(error.value)))
+    assert told[0] == told[1]
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "FROM flights f(region) WHERE id_1 < 3",
+        "SELECT region, region_1 FROM flights f(region) WHERE region < 3 ORDER BY ALL",
+        "SELECT a, f.region FROM flights AS f(a, region) WHERE a = 3 ORDER BY ALL",
+        "SELECT f FROM flights f(Region) WHERE region = 3",
+        "SELECT count(*) FROM flights a(user), flights b(region) WHERE a.user = b.region AND b.region < 9",
+        "SELECT user, current_date FROM flights f(user, current_date) WHERE user = 3",
+    ],
+)
+def test_names_given_to_columns_may_be_those_of_others(connections: tuple[Any, Any], sql: str) -> None:
+    shown: list[object] = []
+    for connection in connections:
+        try:
+            found = connection.execute(sql)
+            names = [(each[0], str(each[1])) for each in found.description]
+            shown.append((names, sorted(map(str, found.fetchall()))))
+        except duckdb.Error as error:
+            shown.append(str(error))
+    assert shown[0] == shown[1]
 
 
 def test_a_place_in_a_long_line(connections: tuple[Any, Any]) -> None:

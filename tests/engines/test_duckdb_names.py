@@ -162,6 +162,11 @@ def test_such_a_column_in_joins_subqueries_and_views(
         ("SELECT id FROM visits WHERE user = (SELECT user)", (_VISITS,)),
         ("SELECT v.id FROM visits v JOIN (VALUES (user)) w(u) ON v.user = w.u", (_VISITS,)),
         ("SELECT v.id FROM visits v WHERE v.user = 'eve'", (1,)),
+        ("SELECT user FROM visits v(user) WHERE user = 2", (1,)),
+        (
+            "SELECT current_date FROM visits v(user, current_date) WHERE current_date = 'eve' AND user >= 0",
+            (1,),
+        ),
         ("SELECT id FROM visits ORDER BY user, id LIMIT length(user)", (_VISITS,)),
         ("SELECT max(id) AS user FROM visits WHERE user = 'zoe' GROUP BY user", (1,)),
     ],
