@@ -20,10 +20,8 @@ from rich.table import Table as Grid
 
 import pruner
 import pruner_duckdb
-from tests.support import hudi_synthetic
+from benchmarks.dashboard_lakes import FILES, ROWS_PER_FILE, Lake, lakes
 
-FILES = 200
-ROWS_PER_FILE = 5_000
 RUNS = 5
 MOST_MEAN = 1.03
 MOST_WORST = 1.15
@@ -65,24 +63,6 @@ STATEMENTS = {
 
 PRUNABLE = frozenset(list(STATEMENTS)[: list(STATEMENTS).index("nothing") + 1])
 
-HUDI_FIELDS = {
-    "id": "long",
-    "uid": "int",
-    "cat": "string",
-    "amount": "double",
-    "ts": "moment",
-    "txt": "string",
-}
-
-
-@dataclass(frozen=True)
-class Lake:
-    """One table: how it is called, where it is, and how plain DuckDB reads it."""
-
-    name: str
-    root: Path
-    plain: str
-
 
 @dataclass(frozen=True)
 class Taken:
@@ -103,7 +83,7 @@ def run(console: Console) -> None:
     unpruned: dict[str, tuple[float, float]] = {}
     with tempfile.TemporaryDirectory() as folder:
         users = Path(folder) / "users.parquet"
-        for lake, name, plain, pruned, kept in _measured(list(_lakes(Path(folder), users)), users):
+        for lake, name, plain, pruned, kept in _measured(list(lakes(Path(folder), users)), users):
             ratios = pruned.clock / plain.clock, pruned.processors / plain.processors
             if name not in PRUNABLE:
                 unpruned[f"{lake}, {name}"] = ratios
@@ -119,8 +99,8 @@ def run(console: Console) -> None:
         )
 
 
-def _measured(lakes: list[Lake], users: Path) -> Iterator[tuple[str, str, Taken, Taken, str]]:
-    for lake in lakes:
+def _measured(tables: list[Lake], users: Path) -> Iterator[tuple[str, str, Taken, Taken, str]]:
+    for lake in tables:
         table = pruner.open_table(str(lake.root))
         table.create_index("columns", on="*", if_not_exists=True)
         plain = duckdb.connect()
@@ -156,52 +136,3 @@ def _statement(
 def rows(connection: Any, sql: str) -> list[Any]:
     """All rows of a statement."""
     return connection.execute(sql).fetchall()
-
-
-def _lakes(folder: Path, users: Path) -> Iterator[Lake]:
-    writer = duckdb.connect()
-    writer.execute(f"COPY (SELECT i::INTEGER AS uid, i % 200 AS seg FROM range(50000) r(i)) TO '{users}'")
-    for name in ("hive", "flat", "evolved"):
-        root = folder / name
-        root.mkdir()
-        for number in range(FILES):
-            place = root / f"part={number % 50}" if name == "hive" else root
-            place.mkdir(exist_ok=True)
-            kind = number * 3 // FILES if name == "evolved" else 2
-            writer.execute(f"COPY ({_rows(number, kind)}) TO '{place}/f{number:04d}.parquet'")
-        options = {"hive": ", hive_partitioning = true", "flat": "", "evolved": ", union_by_name = true"}[
-            name
-        ]
-        yield Lake(name, root, f"read_parquet('{root}/**/*.parquet'{options})")
-    root = folder / "hudi"
-    _write_hudi(root, writer)
-    yield Lake("hudi", root, f"read_parquet('{root}/city=x/*.parquet')")
-
-
-def _write_hudi(root: Path, writer: duckdb.DuckDBPyConnection) -> None:
-    """A copy-on-write table in one partition."""
-    moment = {"type": "long", "logicalType": "timestamp-micros"}
-    fields = [
-        {"name": name, "type": ["null", moment if kind == "moment" else kind], "default": None}
-        for name, kind in (HUDI_FIELDS | {"city": "string"}).items()
-    ]
-    table = hudi_synthetic.SyntheticTable(root, schema=hudi_synthetic.SCHEMA | {"fields": fields})
-    table.insert(["city=x"] * FILES)
-    writer.execute("SET TimeZone = 'UTC'")
-    for number, group in enumerate(table.groups.values()):
-        path = root / group.partition / group.base
-        path.unlink()
-        query = f"SELECT * REPLACE (ts::TIMESTAMPTZ AS ts), 'x' AS city FROM ({_rows(number, 2)})"
-        writer.execute(f"COPY ({query}) TO '{path}'")
-
-
-def _rows(number: int, kind: int) -> str:
-    """Rows of one file; of an evolved table the oldest third has narrower ids, and no text."""
-    first = number * ROWS_PER_FILE
-    text = f", 'text ' || hash(i * {number + 1}) AS txt" if kind else ""
-    return f"""
-        SELECT ({first} + i)::{"BIGINT" if kind == 2 else "INTEGER"} AS id,
-               ((i * 7919 + {number}) % 50000)::INTEGER AS uid, 'c' || (i * 31 % 40) AS cat,
-               (hash(i + {first}) % 100000 / 100.0)::DOUBLE AS amount,
-               TIMESTAMP '2023-01-01' + to_days({number}) + to_seconds((i * 17)::BIGINT) AS ts{text}
-        FROM range({ROWS_PER_FILE}) r(i)"""
