@@ -13,6 +13,7 @@ from pruner_spark.jvm import java_session, java_side
 from pruner_spark.leaves import leaves_of, table_behind
 from pruner_spark.merging import Merger
 from pruner_spark.reading import prune
+from pruner_spark.subqueries import answered
 from pruner_spark.tables import opened, settings_at
 from pruner_spark.wrapping import PLANNING_SECONDS, Wrapper
 
@@ -44,7 +45,8 @@ def sql(
     """Run a statement; each scan of a table that has an index prunes itself.
 
     Queries, what INSERT, CREATE TABLE AS and MERGE read from, what MERGE joins with it, and what Hudi's UPDATE and
-    DELETE read are pruned (see `prune` for how a table's index is found); other commands run as in `spark.sql`.
+    DELETE read are pruned (see `prune` for how a table's index is found); other commands run as in `spark.sql`. The
+    subqueries of UPDATE and DELETE run first, so that their answers prune.
     CREATE INDEX, DROP INDEX, REFRESH INDEX and SHOW INDEXES are pruner's own (docs/statements.md), over a name of the
     catalog or of `pruner.toml`, or a place.
 
@@ -70,6 +72,8 @@ def sql(
         return session.sql(query)
     wrapper = Wrapper(spark, side, planning_seconds)
     wrapped = wrapper.wrap(source, table_behind, uncached=True)
+    if wrapped is not source and side.factory.changesRows(plan):
+        wrapped = answered(spark, side, wrapped)
     pruned = plan if wrapped is source else side.factory.withSource(plan, source, wrapped)
     merging = side.factory.merging(pruned)
     if merging is not None:

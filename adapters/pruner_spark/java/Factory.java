@@ -99,4 +99,14 @@ public final class Factory {
   public Merging merging(LogicalPlan plan) {
     return Sources.merging(plan);
   }
+
+  /** See Sources. */
+  public boolean changesRows(LogicalPlan plan) {
+    return Sources.changesRows(plan);
+  }
+
+  /** See Subqueries. */
+  public Subqueries subqueries(LogicalPlan query) {
+    return new Subqueries(query);
+  }
 }

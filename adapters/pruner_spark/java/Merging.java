@@ -1,7 +1,6 @@
 package pruner.spark;
 
 import java.util.ArrayList;
-import java.util.Arrays;
 import java.util.List;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.Alias;
@@ -11,7 +10,6 @@ import org.apache.spark.sql.catalyst.expressions.Cast;
 import org.apache.spark.sql.catalyst.expressions.EqualTo;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.NamedExpression$;
-import org.apache.spark.sql.catalyst.plans.logical.LocalRelation$;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.MergeIntoTable;
 import org.apache.spark.sql.catalyst.plans.logical.Project;
@@ -58,13 +56,7 @@ public final class Merging {
 
   /** The source as rows that are here, so that what is known of them is what will be merged. */
   public LogicalPlan collected(InternalRow[] rows) {
-    LogicalPlan empty = LocalRelation$.MODULE$.apply(source.output());
-    Object[] parts = new Object[empty.productArity()];
-    for (int k = 0; k < parts.length; k++) {
-      parts[k] = empty.productElement(k);
-    }
-    parts[1] = JavaConverters.asScalaBuffer(Arrays.asList(rows)).toList();
-    return (LogicalPlan) empty.makeCopy(parts);
+    return Subqueries.local(source, rows);
   }
 
   /** What the rows of the source are compared by: for each of `columns` one, by its name. */

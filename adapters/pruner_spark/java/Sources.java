@@ -25,6 +25,12 @@ final class Sources {
     return query instanceof LogicalPlan ? (LogicalPlan) query : null;
   }
 
+  /** Whether it is Hudi's UPDATE or DELETE, which runs at once. */
+  static boolean changesRows(LogicalPlan plan) {
+    String kind = plan.getClass().getSimpleName();
+    return kind.equals("UpdateHoodieTableCommand") || kind.equals("DeleteHoodieTableCommand");
+  }
+
   /** What a MERGE INTO does; null for every other statement. */
   static Merging merging(LogicalPlan plan) {
     Object merge = plan instanceof Command ? call(plan, "mergeInto") : null;

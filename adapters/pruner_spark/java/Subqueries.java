@@ -1,0 +1,162 @@
+package pruner.spark;
+
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.IdentityHashMap;
+import java.util.LinkedHashSet;
+import java.util.List;
+import java.util.Map;
+import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.catalyst.expressions.And;
+import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.In;
+import org.apache.spark.sql.catalyst.expressions.InSubquery;
+import org.apache.spark.sql.catalyst.expressions.ListQuery;
+import org.apache.spark.sql.catalyst.expressions.Literal;
+import org.apache.spark.sql.catalyst.expressions.ScalarSubquery;
+import org.apache.spark.sql.catalyst.plans.logical.Filter;
+import org.apache.spark.sql.catalyst.plans.logical.LocalRelation$;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.types.AtomicType;
+import org.apache.spark.sql.types.BinaryType;
+import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.DoubleType;
+import org.apache.spark.sql.types.FloatType;
+import scala.collection.Iterator;
+import scala.collection.JavaConverters;
+import scala.runtime.AbstractPartialFunction;
+
+/**
+ * The subqueries in the conditions of a query whose answer is the same for every row, and the query with their answers
+ * in their places: `key IN (SELECT ...)` that a condition demands, and `(SELECT ...)` as one value. Spark makes joins
+ * of the former, whose keys no scan of files is told.
+ */
+public final class Subqueries extends AbstractPartialFunction {
+  private final LogicalPlan query;
+  private final List found = new ArrayList();
+  private final Map answers = new IdentityHashMap();
+
+  Subqueries(LogicalPlan query) {
+    this.query = query;
+    look(query);
+  }
+
+  public int count() {
+    return found.size();
+  }
+
+  public LogicalPlan plan(int number) {
+    Object each = found.get(number);
+    return each instanceof InSubquery
+        ? (LogicalPlan) ((InSubquery) each).query().plan()
+        : (LogicalPlan) ((ScalarSubquery) each).plan();
+  }
+
+  /** Take over the rows of a subquery; of more than `most` keys they are joined with, as before, but not read again. */
+  public void answer(int number, InternalRow[] rows, int most) {
+    Expression each = (Expression) found.get(number);
+    if (each instanceof InSubquery) {
+      answers.put(each, listed((InSubquery) each, rows, most));
+    } else if (rows.length < 2) {
+      // Of more rows than one Spark makes an error when the query runs.
+      Object value = rows.length == 0 ? null : rows[0].copy().get(0, each.dataType());
+      answers.put(each, new Literal(value, each.dataType()));
+    }
+  }
+
+  /** The query with the answers that were given. */
+  public LogicalPlan answered() {
+    return answers.isEmpty() ? query : (LogicalPlan) query.transformUp(this);
+  }
+
+  public boolean isDefinedAt(Object node) {
+    return node instanceof Filter || answers.containsKey(node);
+  }
+
+  public Object apply(Object node) {
+    if (!(node instanceof Filter)) {
+      return answers.get(node);
+    }
+    Filter filter = (Filter) node;
+    Object condition = filter.condition().transformDown(this);
+    return condition == filter.condition()
+        ? filter
+        : filter.makeCopy(new Object[] {condition, filter.child()});
+  }
+
+  private void look(LogicalPlan plan) {
+    if (plan instanceof Filter) {
+      demanded(((Filter) plan).condition());
+    }
+    Iterator each = plan.children().iterator();
+    while (each.hasNext()) {
+      look((LogicalPlan) each.next());
+    }
+  }
+
+  /** What holds of every row that is found: each part that AND joins. */
+  private void demanded(Expression condition) {
+    if (condition instanceof And) {
+      demanded(((And) condition).left());
+      demanded(((And) condition).right());
+    } else if (condition instanceof InSubquery) {
+      InSubquery in = (InSubquery) condition;
+      boolean listable = in.values().size() == 1 && isComparedAsItIs(((Expression) in.values().head()).dataType());
+      if (listable && in.query().children().isEmpty()) {
+        found.add(in);
+      }
+    } else {
+      values(condition);
+    }
+  }
+
+  private void values(Expression part) {
+    if (part instanceof ScalarSubquery) {
+      if (part.children().isEmpty() && part.dataType() instanceof AtomicType) {
+        found.add(part);
+      }
+      return;
+    }
+    Iterator each = part.children().iterator();
+    while (each.hasNext()) {
+      values((Expression) each.next());
+    }
+  }
+
+  /** Joins take -0.0 and NaN for equal to others of their kind. */
+  private static boolean isComparedAsItIs(DataType type) {
+    return type instanceof AtomicType
+        && !(type instanceof DoubleType || type instanceof FloatType || type instanceof BinaryType);
+  }
+
+  private static Expression listed(InSubquery in, InternalRow[] rows, int most) {
+    DataType type = ((Expression) in.values().head()).dataType();
+    LinkedHashSet keys = new LinkedHashSet();
+    for (int k = 0; k < rows.length; k++) {
+      if (!rows[k].isNullAt(0)) {
+        keys.add(new Literal(rows[k].copy().get(0, type), type));
+      }
+    }
+    if (keys.isEmpty()) {
+      return new Literal(Boolean.FALSE, in.dataType());
+    }
+    if (keys.size() > most) {
+      ListQuery query = in.query();
+      Object local = query.withNewPlan(local((LogicalPlan) query.plan(), rows));
+      return (Expression) in.makeCopy(new Object[] {in.values(), local});
+    }
+    return new In(
+        (Expression) in.values().head(), JavaConverters.asScalaBuffer(new ArrayList(keys)).toList());
+  }
+
+  /** Rows that are here in the place of the plan that made them. */
+  static LogicalPlan local(LogicalPlan plan, InternalRow[] rows) {
+    LogicalPlan empty = LocalRelation$.MODULE$.apply(plan.output());
+    Object[] parts = new Object[empty.productArity()];
+    for (int k = 0; k < parts.length; k++) {
+      parts[k] = empty.productElement(k);
+    }
+    parts[1] = JavaConverters.asScalaBuffer(Arrays.asList(rows)).toList();
+    return (LogicalPlan) empty.makeCopy(parts);
+  }
+}
