@@ -1,16 +1,21 @@
 """What was known of a snapshot, for one that came of it by a few changes: nothing is read or joined anew.
 
 A slice that is the very one of the earlier snapshot, by its slice key, has the records that it had there. Of a slice
-that is new nothing is known. That goes for records of the same state of the metadata table alone.
+that is new nothing is known, but what segments say that came since: these are joined to such slices alone.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
+import pyarrow as pa
+from msgspec import structs
 
 from pruner.evidence.restricted import SourceOfIndex
+from pruner.evidence.sources import Sources
+from pruner.tables.snapshot import SLICE_COLUMNS
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -18,7 +23,8 @@ if TYPE_CHECKING:
     from pruner.evidence.sources import Source
     from pruner.expr.bound import Leaf
     from pruner.expr.semantics import Semantics
-    from pruner.tables.snapshot import Descent
+    from pruner.metadata.state import State
+    from pruner.tables.snapshot import Descent, Snapshot
     from pruner.verdict import Outcome
 
     Mask = NDArray[np.bool_]
@@ -128,8 +134,6 @@ class Moves:
 
     def source(self, source: Source) -> Source | None:
         """A source for the later snapshot; None where it cannot be had of this one."""
-        if not source.moves or source.notes:
-            return None  # what could not be read is tried again
         return source.moved(self) if isinstance(source, MovedSource) else self.of(source, None)
 
     def of(self, source: Source, before: Moved | None) -> MovedSource | None:
@@ -143,3 +147,109 @@ class Moves:
             found = (before, Moved(before.then(self._step), before.count))
             self._composed[id(before)] = found
         return found[1]
+
+
+class GrownSource(SourceOfIndex):
+    """Evidence of records that were joined before, and of those that came since about slices that had none."""
+
+    def __init__(self, source: Source, rows: NDArray[np.intp], later: Source) -> None:
+        """`rows` are those slices, in ascending order, by which `later` numbers them."""
+        super().__init__(source)
+        self._rows = rows
+        self._later = later
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """See `Source.notes`."""
+        return tuple(dict.fromkeys((*self._source.notes, *self._later.notes)))
+
+    @property
+    def uncovered(self) -> Mask | None:
+        """See `Source.uncovered`."""
+        before = self._source.uncovered
+        if before is None:
+            return None
+        uncovered, still = before.copy(), self._later.uncovered
+        uncovered[self._rows] = False if still is None else still
+        return uncovered if uncovered.any() else None
+
+    def possible(
+        self, leaf: Leaf, outcome: Outcome, semantics: Semantics, at: NDArray[np.intp] | None
+    ) -> Mask | None:
+        """See `Source.possible`."""
+        answer = self._source.possible(leaf, outcome, semantics, at)
+        if answer is None:
+            return None
+        here, there = self._rows, None
+        if at is not None:
+            places = np.minimum(np.searchsorted(self._rows, at), max(0, len(self._rows) - 1))
+            here = np.flatnonzero(self._rows[places] == at)
+            there = places[here]
+        found = self._later.possible(leaf, outcome, semantics, there)
+        if found is not None:
+            answer = answer.copy()  # it may be the very mask of an index
+            answer[here] = found
+        return answer
+
+
+class Joined(NamedTuple):
+    """What an index says of a field by the records of a state, joined to this snapshot or to an earlier one."""
+
+    sources: Sources
+    state: State | None
+
+    def moved(self, moves: Moves | None) -> Joined | None:
+        """The same for a later snapshot, None where that cannot be had; without `moves` the snapshot is the same."""
+        if self.sources.fallbacks or any(each.notes or not each.moves for each in self.sources.usable):
+            return None  # what could not be read is tried again
+        if moves is None:
+            return self
+        moved = [found for each in self.sources.usable if (found := moves.source(each)) is not None]
+        return self._replace(sources=Sources(moved)) if len(moved) == len(self.sources.usable) else None
+
+    def unknown(self) -> NDArray[np.intp] | None:
+        """Slices without a record; None where they are many, or there is not one source."""
+        if len(self.sources.usable) != 1:
+            return None
+        uncovered = self.sources.usable[0].uncovered
+        rows = np.flatnonzero(uncovered) if uncovered is not None else np.empty(0, np.intp)
+        return rows if len(rows) <= MOST_MOVED else None
+
+    def with_later(self, rows: NDArray[np.intp], later: Sources) -> Sources | None:
+        """With what newer segments say of the slices without a record; None where that is not plain."""
+        if len(later.usable) > 1 or not all(each.moves for each in later.usable):
+            return None
+        usable: list[Source] = [GrownSource(self.sources.usable[0], rows, each) for each in later.usable]
+        return Sources(usable or self.sources.usable, later.fallbacks)
+
+
+def has_grown(before: State | None, now: State | None) -> bool:
+    """Tell whether a state has all that another one had, and may have more segments."""
+    if before is None or now is None or before.definitions != now.definitions:
+        return False
+    segments = {entry.id: entry for entry in now.segments}
+    same = before.table_identity == now.table_identity
+    return same and all(segments.get(entry.id) == entry for entry in before.segments)
+
+
+def only_new(before: State, now: State) -> State:
+    """A state without the segments that an earlier one had, but for slice batches that others need."""
+    known = {entry.id for entry in before.segments}
+    new = [entry for entry in now.segments if entry.id not in known]
+    needed = {entry.batch for entry in new} | {entry.id for entry in new}
+    return structs.replace(now, segments=tuple(entry for entry in now.segments if entry.id in needed))
+
+
+def part_of(snapshot: Snapshot, rows: NDArray[np.intp]) -> Snapshot:
+    """Some slices of a snapshot without log files, as far as records are joined to them."""
+    known: Any = {
+        "partition": pa.array(snapshot.partition_ordinals[rows]),
+        "file_id": pa.array([""] * len(rows)),
+        "base_file": pa.array(["" if has else None for has in snapshot.has_base[rows].tolist()], pa.string()),
+        "unsettled": pa.array(~snapshot.coverable[rows]),
+    }
+    schema: Any = SLICE_COLUMNS
+    columns: list[Any] = [known.get(each.name, pa.nulls(len(rows), each.type)) for each in schema]
+    table = pa.table(columns, schema=schema)
+    keys = snapshot.keys.take(pa.array(rows, pa.int64()))
+    return replace(snapshot, columns=table, keys=keys, file_schemas=None, descent=None)

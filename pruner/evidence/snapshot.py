@@ -19,7 +19,7 @@ import pyarrow as pa
 from pruner.errors import FormatError, IndexDefinitionError, StorageError
 from pruner.evidence.grouped import GroupedEvidence, grouped_evidence
 from pruner.evidence.join import Part, Placement, newest_of_each_slice
-from pruner.evidence.moved import Moves
+from pruner.evidence.moved import Joined, Moves, has_grown, only_new, part_of
 from pruner.evidence.paged import paged_evidence
 from pruner.evidence.partitions import partition_evidence
 from pruner.evidence.restricted import EitherSource, LaterSource, LimitedSource, from_before
@@ -89,33 +89,31 @@ class SnapshotEvidence:
             state: the state of the metadata table; None for no indexes.
             segments: its segments.
             own: the statistics that the table itself keeps, asked where `state` has none of a column.
-            before: evidence of the same state for an earlier snapshot. It had been read before that one was listed, so
-                that it knows nothing of slices that came afterwards.
+            before: evidence for an earlier snapshot or state. Its state had been read before that snapshot was listed,
+                so that it knows nothing of slices that came afterwards.
         """
         self._snapshot = snapshot
         self._state = state
         self._segments = segments
         self._own = own
         self._loaded: dict[Field, Sources] = {}  # what an index knows depends on how the field is read
-        self._of_indexes: dict[tuple[Field, str], Sources] = {} if before is None else before._moved_to(self)
+        self._joined: dict[tuple[Field, str], Joined] = {} if before is None else before._moved_to(self)
+        self._of_indexes: dict[tuple[Field, str], Sources] = {}
         self._placement = Placement(snapshot, state, segments)
         self._load_seconds: dict[str, float] = {}
         self._lock = Lock()
 
-    def _moved_to(self, later: SnapshotEvidence) -> dict[tuple[Field, str], Sources]:
+    def _moved_to(self, later: SnapshotEvidence) -> dict[tuple[Field, str], Joined]:
         """What indexes are known to say of fields, as far as it can be had for a later snapshot."""
-        descent = later._snapshot.descent
-        if descent is None or descent.of != self._snapshot.id or self._state is not later._state:
+        descent, same = later._snapshot.descent, later._snapshot is self._snapshot
+        if not same and (descent is None or descent.of != self._snapshot.id):
             return {}
-        moves = Moves(descent, len(self._snapshot))
+        if self._state is not later._state and not has_grown(self._state, later._state):
+            return {}
+        moves = None if same or descent is None else Moves(descent, len(self._snapshot))
         with self._lock:
-            known = list(self._of_indexes.items())
-        result: dict[tuple[Field, str], Sources] = {}
-        for about, sources in known:
-            moved = [found for each in sources.usable if (found := moves.source(each)) is not None]
-            if len(moved) == len(sources.usable) and not sources.fallbacks:
-                result[about] = Sources(moved)
-        return result
+            known = list(self._joined.items())
+        return {about: moved for about, joined in known if (moved := joined.moved(moves)) is not None}
 
     def cost(self, name: str) -> IndexCost | None:
         """What an index costs this process; None where there is no index of that name."""
@@ -166,11 +164,29 @@ class SnapshotEvidence:
         known = self._of_indexes.get((about, definition.name))
         if known is None:
             started = time.perf_counter()
-            known = self._of_indexes[about, definition.name] = Sources()
-            self._load_index(definition, about, known)
+            known = self._grown(definition, about)
+            if known is None:
+                known = Sources()
+                self._load_index(definition, about, known)
+                self._joined[about, definition.name] = Joined(known, self._state)
+            self._of_indexes[about, definition.name] = known
             before = self._load_seconds.get(definition.name, 0.0)
             self._load_seconds[definition.name] = before + time.perf_counter() - started
         return known
+
+    def _grown(self, definition: IndexDefinition, about: Field) -> Sources | None:
+        """What was joined before, with the records that came since; None where there was nothing, or that is much."""
+        joined = self._joined.get((about, definition.name))
+        if joined is None or joined.state is self._state:
+            return None if joined is None else joined.sources
+        rows = joined.unknown()
+        if rows is None or self._state is None or joined.state is None:
+            return None
+        if not len(rows):
+            return joined.sources
+        came = only_new(joined.state, self._state)
+        later = SnapshotEvidence(part_of(self._snapshot, rows), came, self._segments)
+        return joined.with_later(rows, later._of_index(definition, about))
 
     def _leave_out_earlier(self, about: Field, found: Sources) -> None:
         """Ask nothing about files from before a change of the schema that gave the column its name."""
