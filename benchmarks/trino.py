@@ -1,14 +1,18 @@
 """Trino with the plugin against the same Trino without.
 
-The added latency is what a query takes longer when nothing can be left out.
+The added latency is what a query takes longer when nothing can be left out: one that reads everything, and one with a
+LIMIT that ends with the first files, before which the plan must be there.
 """
 
 from __future__ import annotations
 
 import tempfile
-from contextlib import ExitStack
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from rich.console import Console
@@ -25,17 +29,25 @@ from tools.trino_server import local_catalog, start_trino
 
 SCHEMA = "lake"
 RUNS_BY_FILES = {20: 25, 2_000: 5}
+MANY = max(RUNS_BY_FILES)
+LIMITED_RUNS = 25
 KEPT = 3
-AIM = "aim: less than 20 ms added to a query when nothing can be left out"
+LIMIT = 10
+AIM = (
+    "aim: less than 20 ms added to a query when nothing can be left out, 10 ms to one with a LIMIT "
+    "(2,000 immutable: the same files, declared never to change in place)"
+)
 
 
 def run(console: Console) -> None:
     """Measure and print."""
-    console.print(_trino())
+    with _running() as client:
+        console.print(_whole(client))
+        console.print(_limited(client))
     console.print(AIM)
 
 
-def _trino() -> Grid:
+def _whole(client: TrinoClient) -> Grid:
     """End to end: tables of real files, read whole and pruned."""
     grid = Grid(title=f"Trino over files of {ROWS_PER_FILE:,} rows, medians of runs in turn")
     headings = (
@@ -51,20 +63,81 @@ def _trino() -> Grid:
     )
     for heading in headings:
         grid.add_column(heading, justify="right")
+    for count, runs in RUNS_BY_FILES.items():
+        grid.add_row(*_compared(client, count, runs))
+    return grid
+
+
+def _limited(client: TrinoClient) -> Grid:
+    """A condition that every file meets, and a LIMIT that the first one satisfies."""
+    grid = Grid(title=f"Trino, WHERE event >= 0 LIMIT {LIMIT}, runs in turn")
+    for heading in ("files", "plain, ms", "pruned, ms", "added, ms", "added, lowest tenths, ms", "plan, ms"):
+        grid.add_column(heading, justify="right")
+    for shown, table in (
+        *((f"{count:,}", f"t{count}") for count in RUNS_BY_FILES),
+        (f"{MANY:,} immutable", "settled"),
+    ):
+        grid.add_row(shown, *_limits_compared(client, table))
+    return grid
+
+
+def _limits_compared(client: TrinoClient, table: str) -> tuple[str, ...]:
+    seconds: dict[str, list[float]] = {"hive": [], "pruned_hive": []}
+    asked = plans = 0.0
+    for run in range(LIMITED_RUNS + 3):
+        if run == 3:
+            asked, plans = _waited(client)
+        for catalog, taken in seconds.items():
+            sql = f"SELECT event FROM {table} WHERE event >= 0 LIMIT {LIMIT}"
+            started = time.perf_counter()
+            found = client.run(sql, catalog=catalog, schema=SCHEMA)
+            taken.append(time.perf_counter() - started)
+            assert len(found.rows) == LIMIT
+    plain, pruned = (np.asarray(taken[3:]) * 1e3 for taken in seconds.values())
+    lowest = np.percentile(pruned, 10) - np.percentile(plain, 10)
+    more_asked, more_plans = _waited(client)
+    return (
+        f"{np.median(plain):.0f}",
+        f"{np.median(pruned):.0f}",
+        f"{np.median(pruned) - np.median(plain):.1f}",
+        f"{lowest:.1f}",
+        f"{(more_asked - asked) / max(1.0, more_plans - plans):.1f}",
+    )
+
+
+def _waited(client: TrinoClient) -> tuple[float, float]:
+    """Milliseconds that scans have waited for plans so far, and the number of these."""
+    figures = {"PlanningMillis": 0.0, "Plans": 0.0}
+    for line in client.metrics().splitlines():
+        name, _, value = line.rpartition(" ")
+        name = name.partition("_ATTRIBUTE_")[2]
+        if line.startswith("JMX_lakepruner_") and name in figures:
+            figures[name] += float(value)
+    return figures["PlanningMillis"], figures["Plans"]
+
+
+@contextmanager
+def _running() -> Iterator[TrinoClient]:
+    """A server with both catalogs over tables of so many files, and the service."""
     with tempfile.TemporaryDirectory() as scratch, ExitStack() as running:
         folder = Path(scratch)
         metastore = Metastore(folder / "metastore")
         metastore.add_schema(SCHEMA)
         lines: list[str] = []
-        for count in RUNS_BY_FILES:
-            name = f"t{count}"
-            _write(folder / name, count)
-            pruner.open_table(folder / name).create_index("statistics", on="*")
-            metastore.add_table(SCHEMA, name, folder / name, {"event": "bigint"})
+        for name, count, more in (
+            *((f"t{count}", count, "") for count in RUNS_BY_FILES),
+            ("settled", MANY, 'files = "immutable"'),
+        ):
+            root = folder / (f"t{count}" if more else name)
+            if not more:
+                _write(root, count)
+                pruner.open_table(root).create_index("statistics", on="*")
+            metastore.add_table(SCHEMA, name, root, {"event": "bigint"})
             lines += [
                 f"[tables.{name}]",
-                f'uri = "{folder / name}"',
+                f'uri = "{root}"',
                 f'aliases = ["pruned_hive.{SCHEMA}.{name}"]',
+                more,
             ]
         (folder / "pruner.toml").write_text("\n".join(lines), encoding="utf-8")
         url = running.enter_context(planner_service(folder))
@@ -76,9 +149,7 @@ def _trino() -> Grid:
         }
         server = start_trino(folder / "trino", catalogs, plugin_jars=[plugin_jar()])
         running.callback(server.stop)
-        for count, runs in RUNS_BY_FILES.items():
-            grid.add_row(*_compared(TrinoClient(server.port), count, runs))
-    return grid
+        yield TrinoClient(server.port)
 
 
 def _write(root: Path, count: int) -> None:

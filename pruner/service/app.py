@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -11,7 +12,7 @@ from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import ClientDisconnect
-from starlette.responses import Response
+from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
 from pruner.errors import PredicateError, PrunerError, SchemaError
@@ -26,10 +27,12 @@ from pruner.service.page import PAGE_HEADERS, page
 from pruner.service.planning import UnknownTableError
 from pruner.service.remembered import Made, Remembered
 from pruner.service.reports import Asked, Reports
+from pruner.service.together import CONTENT_TYPE as LINES
+from pruner.service.together import Looks, Together, scans_of
 from pruner.service.work import Work
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Generator
 
     from starlette.requests import Request
 
@@ -68,6 +71,7 @@ def create_app(
     service = _Service(served, settings, siblings, telemetry)
     routes = [
         service.route("/v1/plan", service.plan, "POST"),
+        service.route("/v1/plans", service.plans, "POST"),
         service.route("/v1/plans/{id}", service.report, "GET"),
         service.route("/v1/snapshots/{id}/keys", service.keys, "GET"),
         service.route("/v1/tables", service.tables, "GET"),
@@ -150,12 +154,9 @@ class _Service:
             with self._metrics.in_flight.track_inprogress():
                 try:
                     response = await handler(request)
-                except RefusedError as refused:
-                    response = refusal(refused.status, str(refused))
-                except ClientDisconnect:
-                    response = refusal(400, "the client went away")
                 except Exception as error:
-                    response = _failed(error)
+                    refused = _reason(error)
+                    response = refusal(refused.status, str(refused))
             self._metrics.served(path, response.status_code)
             if self._telemetry is not None:
                 self._telemetry.served(path, response.status_code)
@@ -165,29 +166,48 @@ class _Service:
 
     async def plan(self, request: Request) -> Response:
         """Plan one scan."""
-        if self._telemetry is None:
-            made, _ = await self._planned(request)
-        else:
-            with self._telemetry.plan(request.headers) as span:
-                made, entry = await self._planned(request)
-                self._telemetry.planned(span, entry)
+        with self._span(request) as told:
+            started = time.perf_counter()
+            body = await body_of(request, self._limits)
+            made = await self._made(_decoded(body), body, Looks(self._served.planning), started, told)
         return Response(made.answer, media_type="application/json")
 
-    async def _planned(self, request: Request) -> tuple[Made, Entry]:
-        started = time.perf_counter()
-        body = await body_of(request, self._limits)
-        asked = _decoded(body)
-        made, again = await self._work.run(lambda: self._answer(asked, body))
+    async def plans(self, request: Request) -> Response:
+        """Plan the scans of a query, and answer each as soon as it is planned."""
+        bodies = scans_of(await body_of(request, self._limits))
+
+        async def plan(asked: PlanRequest, body: bytes, looks: Looks) -> Made:
+            with self._span(request) as told:
+                return await self._made(asked, body, looks, time.perf_counter(), told)
+
+        together = Together(self._served.planning, _decoded, plan, _reason, self._limits.plan_seconds)
+        return StreamingResponse(together.lines(bodies), media_type=LINES)
+
+    @contextmanager
+    def _span(self, request: Request) -> Generator[Callable[[Entry], None]]:
+        """A span about one plan, where spans go anywhere; gives what tells it what came of the plan."""
+        telemetry = self._telemetry
+        if telemetry is None:
+            yield lambda _: None
+            return
+        with telemetry.plan(request.headers) as span:
+            yield lambda entry: telemetry.planned(span, entry)
+
+    async def _made(
+        self, asked: PlanRequest, body: bytes, looks: Looks, started: float, told: Callable[[Entry], None]
+    ) -> Made:
+        """A plan, counted and logged; its time runs from `started` on."""
+        made, again = await self._work.run(lambda: self._answer(asked, body, looks))
         seconds = time.perf_counter() - started
         self._metrics.planned(made.outcome, seconds)
         entry = Entry(made.outcome, time.time() - seconds, seconds, again)
         self._journal.record(entry)
-        return made, entry
+        told(entry)
+        return made
 
-    def _answer(self, asked: PlanRequest, body: bytes) -> tuple[Made, bool]:
+    def _answer(self, asked: PlanRequest, body: bytes, looks: Looks) -> tuple[Made, bool]:
         """The answer to a request, and whether it was made before; the table is looked at in any case."""
-        planning = self._served.planning
-        looked = planning.look(asked)
+        looked = looks.look(asked)
         known = self._remembered.made(looked.table, looked.snapshot, body)
         if known is not None:
             # The client may ask for the keys and the report next, as it may after a new plan.
@@ -195,10 +215,11 @@ class _Service:
             self._reports.remember(body, looked.snapshot.id)
             known.count_again()
             return known, True
-        planned = planning.plan(asked, looked)
+        planned = looks.planning.plan(asked, looked)
         plan_id = self._reports.remember(body, planned.plan.snapshot_id)
-        answer = encode(answer_of(asked, planned, plan_id, self._keys))
-        made = Made(outcome_of(planned, asked.session.engine, plan_id), answer, planned.plan.count_again)
+        answer = answer_of(asked, planned, plan_id, self._keys)
+        outcome = outcome_of(planned, asked.session.engine, plan_id)
+        made = Made(outcome, encode(answer), answer.snapshot_id, planned.plan.count_again)
         self._remembered.remember(looked.table, looked.snapshot, body, made)
         return made, False
 
@@ -264,16 +285,21 @@ def _decoded(body: bytes) -> PlanRequest:
         raise RefusedError(400, f"the request cannot be read: {error}") from None
 
 
-def _failed(error: Exception) -> Response:
+def _reason(error: Exception) -> RefusedError:
+    """What a client is told of a failure; the log of whoever runs the service has what strangers must not read."""
     match error:
+        case RefusedError():
+            return error
+        case ClientDisconnect():
+            return RefusedError(400, "the client went away")
         case UnknownTableError():
-            return refusal(404, str(error))
+            return RefusedError(404, str(error))
         case PredicateError() | SchemaError():
-            return refusal(422, str(error))
+            return RefusedError(422, str(error))
         case PrunerError():
-            # What stores say can hold places and keys: it goes to the log of whoever runs the service.
+            # What stores say can hold places and keys.
             _log.warning("no plan: %s", error)
-            return refusal(503, "the table cannot be planned on now: the service's log says why")
+            return RefusedError(503, "the table cannot be planned on now: the service's log says why")
         case _:
             _log.error("a request failed", exc_info=error)
-            return refusal(500, "the service failed: its log says why")
+            return RefusedError(500, "the service failed: its log says why")

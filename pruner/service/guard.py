@@ -69,9 +69,9 @@ class Guard:
         try:
             await acquired(self._places, _patience(scope, self._limits.wait_seconds))
         except TimeoutError:
-            await refusal(429, f"{self._limits.concurrent} requests are being served: try again")(
-                scope, receive, send
-            )
+            refused = refusal(429, f"{self._limits.concurrent} requests are being served: try again")
+            refused.headers["Retry-After"] = "1"
+            await refused(scope, receive, send)
             return
         try:
             await self._app(scope, receive, send)

@@ -54,6 +54,12 @@ class PlanRequest(msgspec.Struct, forbid_unknown_fields=True):
     known_snapshot: str | None = None
 
 
+class PlansRequest(msgspec.Struct, forbid_unknown_fields=True):
+    """The scans of one query, to be planned together: each is a request as it could be sent alone."""
+
+    scans: list[msgspec.Raw]
+
+
 class PlanAnswer(msgspec.Struct):
     """The slices that the scan may leave out, bound to one snapshot.
 
@@ -77,6 +83,18 @@ class PlanAnswer(msgspec.Struct):
     staleness_ms: float
 
 
+class ScanAnswer(msgspec.Struct, omit_defaults=True):
+    """What came of one of the scans that were asked for together, by its place among them from 0 on.
+
+    `plan` is there where `status` is 200, else `error` is, in one sentence.
+    """
+
+    scan: int
+    status: int
+    plan: PlanAnswer | msgspec.Raw | None = None
+    error: str | None = None
+
+
 class TableAnswer(msgspec.Struct):
     """One table that the service plans for."""
 
@@ -98,6 +116,16 @@ def decode_request(body: bytes) -> PlanRequest:
         RecursionError: it is nested too deep.
     """
     return msgspec.json.decode(body, type=PlanRequest)
+
+
+def decode_requests(body: bytes) -> PlansRequest:
+    """Return the requests in a body, none of them decoded yet.
+
+    Raises:
+        msgspec.ValidationError, msgspec.DecodeError: it holds none.
+        RecursionError: it is nested too deep.
+    """
+    return msgspec.json.decode(body, type=PlansRequest)
 
 
 def encode(answer: Any) -> bytes:

@@ -6,7 +6,8 @@ from typing import Any
 
 import msgspec
 
-from pruner.service.messages import Failure, PlanAnswer, PlanRequest, TableAnswer
+from pruner.service.messages import Failure, PlanAnswer, PlanRequest, PlansRequest, ScanAnswer, TableAnswer
+from pruner.service.together import CONTENT_TYPE as LINES
 from pruner.version import __version__
 
 _REFUSALS = {
@@ -24,7 +25,7 @@ _REFUSALS = {
 
 def description() -> dict[str, Any]:
     """Return the OpenAPI document as plain values."""
-    types = (PlanRequest, PlanAnswer, TableAnswer, Failure)
+    types = (PlanRequest, PlansRequest, PlanAnswer, ScanAnswer, TableAnswer, Failure)
     _, components = msgspec.json.schema_components(types, ref_template="#/components/schemas/{name}")
     return {
         "openapi": "3.1.0",
@@ -36,6 +37,7 @@ def description() -> dict[str, Any]:
         "security": [{"token": []}, {}],
         "paths": {
             "/v1/plan": {"post": _plan()},
+            "/v1/plans": {"post": _plans()},
             "/v1/plans/{id}": {
                 "get": _get(
                     "The report of a plan.", {"type": "object"}, ("404", "408", "410", "503"), _id("plan id")
@@ -58,6 +60,14 @@ def _plan() -> dict[str, Any]:
     wrong = ("400", "404", "408", "413", "422", "503")
     operation = _get("Plan one scan: which slices can be left out.", _reference("PlanAnswer"), wrong)
     content = {"application/json": {"schema": _reference("PlanRequest")}}
+    return {**operation, "requestBody": {"required": True, "content": content}}
+
+
+def _plans() -> dict[str, Any]:
+    summary = "Plan the scans of one query: a line of JSON for each, in the order in which they are known."
+    operation = _get(summary, {}, ("400", "408", "413"))
+    operation["responses"]["200"]["content"] = {LINES: {"schema": _reference("ScanAnswer")}}
+    content = {"application/json": {"schema": _reference("PlansRequest")}}
     return {**operation, "requestBody": {"required": True, "content": content}}
 
 

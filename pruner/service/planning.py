@@ -85,7 +85,7 @@ class Planning:
             UnknownTableError: the configuration has no such table.
             UnreadableError: the table cannot be opened or listed.
         """
-        name = self._name(request.table)
+        name = self.name_of(request)
         try:
             return Looked(name, self._catalog.open(name).snapshot())
         except PrunerError as error:
@@ -103,7 +103,13 @@ class Planning:
         plan = snapshot.plan(predicate, semantics=semantics)
         return Planned(name, plan, snapshot, self._staleness[name], _shape(predicate, semantics))
 
-    def _name(self, asked: str) -> str:
+    def name_of(self, request: PlanRequest) -> str:
+        """The name in the configuration of the table that a request names.
+
+        Raises:
+            UnknownTableError: the configuration has no such table.
+        """
+        asked = request.table
         found = self._names.get(asked.casefold()) or self._names.get(_place(asked))
         if found is None:
             raise UnknownTableError(f"no table {asked[:200]!r} in the service's configuration")

@@ -24,10 +24,13 @@ KEPT_SECONDS = 60.0
 
 
 class Made(NamedTuple):
-    """An answer, what came of its plan, and what counts it once more among the plans that asked their indexes."""
+    """An answer, what came of its plan, by what id its slices' keys are known, and what counts it once more among the
+    plans that asked their indexes.
+    """
 
     outcome: Outcome
     answer: bytes
+    keys_id: str
     count_again: Callable[[], None]
 
 

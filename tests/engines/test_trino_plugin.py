@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import http
 import os
 import time
 import zlib
@@ -97,6 +98,110 @@ def test_a_frozen_service_is_waited_for_once(numbers: Registered) -> None:
     deadline = time.monotonic() + 60
     while numbers.splits(numbers.run("n = 45", "pruned_pausing")) != 1:
         assert time.monotonic() < deadline
+
+
+@pytest.mark.parametrize("status", [429, 500])
+def test_a_refusal_is_not_taken_for_an_answer(numbers: Registered, status: int) -> None:
+    """A service that has too much to do is asked again while there is time; one that fails is not."""
+    gate = numbers.trino.gate
+    gate.forget()
+    with gate.behaving(Behaviour(status=status, times=2)):
+        found = numbers.run("n = 42")
+    again = status == http.HTTPStatus.TOO_MANY_REQUESTS
+    assert (found.rows, numbers.splits(found)) == ([(1,)], 1 if again else FILES)
+    assert gate.posts == ["/v1/plan"] * (3 if again else 1)
+
+
+def test_refusals_do_not_outlast_the_time_for_a_plan(numbers: Registered) -> None:
+    """A service that always has too much to do: the scan is read whole once the catalog's 400 ms are over."""
+    gate = numbers.trino.gate
+    gate.forget()
+    before = len(numbers.trino.server.log)
+    with gate.behaving(Behaviour(status=429)):
+        found = numbers.run("n = 42", "pruned_hasty")
+    assert (found.rows, numbers.splits(found)) == ([(1,)], FILES)
+    logged = numbers.trino.server.log[before:]
+    assert "the service answers 429" in logged or "the service took too long" in logged
+    # Waits double from 50 ms on: 50, 100 and 200 fit.
+    assert len(gate.posts) <= 4
+
+
+SELF_JOIN = "SELECT count(*) FROM {0} a JOIN {0} b ON a.n = b.n + 1 JOIN {0} c ON c.n = b.n + 2 WHERE {1}"
+EACH_OF_THEM = "a.n BETWEEN 15 AND 34 AND b.n BETWEEN 5 AND 33 AND c.n < 50"
+"""Of the join Trino makes `b.n + 1 BETWEEN 15 AND 34`, by which one more file of `b` is left out."""
+
+
+def _joined(numbers: Registered, catalog: str) -> list[int]:
+    """Join the table with itself: the rows are right; returns how many splits each of the three scans has read."""
+    sql = SELF_JOIN.format(numbers.name, EACH_OF_THEM)
+    found = numbers.trino.run(sql, catalog=catalog, schema=numbers.schema, session=STATIC)
+    assert found.rows == [(20,)]
+    return sorted(numbers.trino.splits_by_scan(found.query_id).values())
+
+
+def test_the_scans_of_a_query_are_asked_for_with_one_request(numbers: Registered) -> None:
+    """Three scans, one request, three plans; the keys of the table come once."""
+    gate = numbers.trino.gate
+    gate.forget()
+    assert _joined(numbers, "pruned_hive") == [3, 3, 5]
+    assert gate.posts == ["/v1/plans"]
+    assert sorted(answer["kept"] for answer in gate.answers) == [3, 3, 5]
+    assert sum(answer["keys"] is not None for answer in gate.answers) <= 1
+
+
+def test_a_service_that_takes_one_scan_at_a_time_is_asked_so(numbers: Registered) -> None:
+    """One of an earlier version has no such route: scans are pruned as well, and later queries do not try again."""
+    gate = numbers.trino.gate
+    gate.forget()
+    with gate.behaving(Behaviour(unknown="/v1/plans")):
+        assert _joined(numbers, "pruned_millis") == [3, 3, 5]
+    assert gate.posts == ["/v1/plans", *["/v1/plan"] * 3]
+    gate.forget()
+    assert _joined(numbers, "pruned_millis") == [3, 3, 5]
+    assert gate.posts == ["/v1/plan"] * 3
+
+
+@pytest.mark.parametrize(
+    ("behaviour", "reason"),
+    [
+        (Behaviour(cut=True), "cannot be reached"),
+        (Behaviour(seconds=3), "took too long"),
+        (Behaviour(status=500), "answers 500"),
+        (Behaviour(body=b"<html>\n"), "answer cannot be used"),
+        (Behaviour(body=b'{"scan":0,"status":503,"error":"gone"}\n'), "answers 503"),
+        (Behaviour(body=b'{"scan":7,"status":200,"plan":{}}\n'), "answer cannot be used"),
+        (Behaviour(body=b'{"scan":1,"status":200,"plan":{}}\n' * 2), "answer cannot be used"),
+        (Behaviour(body=b""), "answer cannot be used"),
+        (Behaviour(changed={"drop": _drop(2**FILES - 1)}), "answer cannot be used"),
+    ],
+    ids=lambda value: "" if isinstance(value, str) else None,
+)
+def test_a_service_that_fails_for_several_scans_costs_no_row(
+    numbers: Registered, behaviour: Behaviour, reason: str
+) -> None:
+    """Every one of them is read whole, and the log says why."""
+    numbers.run("n = 1", "pruned_hasty")
+    before = len(numbers.trino.server.log)
+    with numbers.trino.gate.behaving(behaviour):
+        assert _joined(numbers, "pruned_hasty") == [FILES, FILES, FILES]
+    logged = numbers.trino.server.log[before:]
+    assert logged.count(f"{numbers.name} is read whole") == 3
+    assert reason in logged
+
+
+def test_a_table_that_the_service_does_not_know_leaves_the_others_pruned(
+    trino_tables: TrinoTables, numbers: Registered, tmp_path: Path
+) -> None:
+    """The service that is asked now knows the second table alone."""
+    write_plain(tmp_path / "other" / "part-0.parquet", pa.table({"n": pa.array([42, 43], pa.int64())}))
+    write_plain(tmp_path / "other" / "part-1.parquet", pa.table({"n": pa.array([7, 8], pa.int64())}))
+    other = trino_tables.register(tmp_path / "other", {"n": "bigint"})
+    sql = (
+        f"SELECT count(*) FROM {numbers.name} a JOIN {other.name} b ON a.n = b.n WHERE b.n >= 42 AND a.n > 10"
+    )
+    found = numbers.trino.run(sql, catalog="pruned_hive", schema=numbers.schema, session=STATIC)
+    assert found.rows == [(2,)]
+    assert sorted(numbers.trino.splits_by_scan(found.query_id).values()) == [1, FILES]
 
 
 def test_keys_of_other_files_drop_nothing(numbers: Registered) -> None:

@@ -15,7 +15,7 @@ from pruner.service.journal import Outcome
 from pruner.service.remembered import KEPT_SECONDS, Made, Remembered
 from tests.unit.service.conftest import FILES, Client
 
-MADE = Made(Outcome("id", "t", "trino", "n = ?", 1, 2, (), ()), b"answer", lambda: None)
+MADE = Made(Outcome("id", "t", "trino", "n = ?", 1, 2, (), ()), b"answer", "keys", lambda: None)
 
 
 def _ask(client: Client, text: str = "n = 42", **session: str) -> dict[str, Any]:

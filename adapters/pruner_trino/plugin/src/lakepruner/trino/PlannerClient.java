@@ -5,26 +5,24 @@ import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.io.IOException;
 import java.io.UncheckedIOException;
-import java.net.ConnectException;
 import java.net.URLEncoder;
-import java.net.http.HttpClient;
 import java.net.http.HttpRequest;
 import java.net.http.HttpResponse;
 import java.net.http.HttpTimeoutException;
 import java.nio.charset.StandardCharsets;
+import java.util.ArrayList;
 import java.util.Base64;
 import java.util.BitSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.concurrent.CompletableFuture;
-import java.util.concurrent.CompletionException;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
-import java.util.function.Function;
 import java.util.zip.DataFormatException;
 import java.util.zip.Inflater;
+import lakepruner.trino.Batch.Named;
 
 /** Asks the service for plans, without holding a thread while it waits. */
 final class PlannerClient implements AutoCloseable {
@@ -39,12 +37,22 @@ final class PlannerClient implements AutoCloseable {
 
     private static final int KNOWN_TABLES = 10_000;
 
+    /** An answer that is a refusal may be longer than the keys of few slices. */
+    private static final long LEAST_BYTES = 4096;
+
+    private static final int UNKNOWN = 404;
+    private static final int NO_METHOD = 405;
+
+    /** So long a service that takes one scan at a time is asked so. */
+    private static final long APART_NANOS = TimeUnit.MINUTES.toNanos(5);
+
     private final ObjectMapper mapper = new ObjectMapper();
     private final Settings settings;
-    private final HttpClient http;
+    private final Exchange exchange;
     private final KeyCache keys = new KeyCache();
     private final Pause pause;
     private final Map<String, Known> known = new ConcurrentHashMap<>();
+    private volatile long apartUntil;
 
     /** The name by which the service knew a table, and the snapshot that it was planned on last. */
     private record Known(String name, String snapshotId) {}
@@ -59,32 +67,35 @@ final class PlannerClient implements AutoCloseable {
     PlannerClient(Settings settings) {
         this.settings = settings;
         this.pause = new Pause(settings.pause());
-        this.http = HttpClient.newBuilder()
-                .version(HttpClient.Version.HTTP_1_1)
-                .connectTimeout(settings.timeout())
-                .build();
+        this.exchange = new Exchange(settings);
     }
 
-    /** Plans a scan of a table that the service knows by one of the names; fails when there is no plan in time. */
-    CompletableFuture<Answer> plan(List<String> names, ObjectNode session, ObjectNode content) {
+    /** Plans the scans of one query, with one request where it can; a plan that is not there in time has failed. */
+    List<CompletableFuture<Answer>> plans(List<Question> questions) {
         if (!pause.allows()) {
-            return CompletableFuture.failedFuture(
-                    new PlannerError("the service took too long lately", "it is not asked for a while"));
+            return questions.stream()
+                    .map(question -> CompletableFuture.<Answer>failedFuture(
+                            new PlannerError("the service took too long lately", "it is not asked for a while")))
+                    .toList();
         }
         long asked = System.currentTimeMillis();
-        Known last = known.get(names.getFirst());
-        int at = last == null ? 0 : names.indexOf(last.name());
-        // What goes wrong before the request is sent belongs into the future as well: it must not fail the query.
-        return CompletableFuture.completedFuture(Math.max(at, 0))
-                .thenCompose(from -> answer(names, from, session, content))
-                .thenCompose(answer ->
-                        dropped(names.getFirst(), answer, asked, Placement.of(content.get("columns"))))
-                .orTimeout(settings.timeout().toMillis(), TimeUnit.MILLISECONDS)
-                .whenComplete((answer, error) -> heeded(error));
+        long deadline = exchange.deadline();
+        List<CompletableFuture<Named>> named = questions.size() == 1 || isAskedApart()
+                ? questions.stream().map(question -> alone(question, deadline)).toList()
+                : together(questions, deadline);
+        List<CompletableFuture<Answer>> answers = new ArrayList<>();
+        for (int at = 0; at < questions.size(); at++) {
+            Question question = questions.get(at);
+            answers.add(named.get(at)
+                    .thenCompose(answer -> dropped(question, answer, asked, deadline))
+                    .orTimeout(settings.timeout().toMillis(), TimeUnit.MILLISECONDS)
+                    .whenComplete((answer, error) -> heeded(error)));
+        }
+        return answers;
     }
 
     private void heeded(Throwable error) {
-        if (error != null && tookTooLong(cause(error))) {
+        if (error != null && tookTooLong(Exchange.cause(error))) {
             pause.begin();
         } else {
             pause.over();
@@ -95,38 +106,114 @@ final class PlannerClient implements AutoCloseable {
         return cause instanceof TimeoutException || cause instanceof HttpTimeoutException;
     }
 
-    private static Throwable cause(Throwable error) {
-        return error instanceof CompletionException && error.getCause() != null ? error.getCause() : error;
+    private boolean isAskedApart() {
+        return apartUntil != 0 && System.nanoTime() - apartUntil < 0;
     }
 
-    private record Named(String name, JsonNode answer) {}
+    /** What goes wrong before the request is sent belongs into the future as well: it must not fail the query. */
+    private CompletableFuture<Named> alone(Question question, long deadline) {
+        return CompletableFuture.completedFuture(likeliest(question)).thenCompose(at -> answer(question, at, deadline));
+    }
+
+    /** The place of the name by which the service knew the table last. */
+    private int likeliest(Question question) {
+        Known last = known.get(question.table());
+        return last == null ? 0 : Math.max(0, question.names().indexOf(last.name()));
+    }
 
     /** Asks by one name after the other as long as the service knows no such table. */
-    private CompletableFuture<Named> answer(List<String> names, int at, ObjectNode session, ObjectNode content) {
-        String name = names.get(at);
-        return send(request(name, known.get(names.getFirst()), session, content), ANSWER_BYTES).thenCompose(response -> {
-            if (response.statusCode() == 404 && at + 1 < names.size()) {
-                return answer(names, at + 1, session, content);
-            }
-            if (response.statusCode() == 404) {
-                // Its configuration may have changed; the next scan asks by all names again.
-                known.remove(names.getFirst());
+    private CompletableFuture<Named> answer(Question question, int at, long deadline) {
+        HttpRequest.Builder request = posted("/v1/plan", bytes(asked(question, at)));
+        return exchange.send(request, BoundedBody.upTo(ANSWER_BYTES), deadline).thenCompose(response -> {
+            if (response.statusCode() == UNKNOWN) {
+                return byNextName(question, at, deadline, refused(response));
             }
             if (response.statusCode() != 200) {
                 throw refused(response);
             }
-            return CompletableFuture.completedFuture(new Named(name, parsed(response.body())));
+            return CompletableFuture.completedFuture(new Named(question.names().get(at), parsed(response.body())));
         });
     }
 
-    private HttpRequest request(String name, Known last, ObjectNode session, ObjectNode content) {
+    private CompletableFuture<Named> byNextName(Question question, int at, long deadline, PlannerError refusal) {
+        if (at + 1 < question.names().size()) {
+            return answer(question, at + 1, deadline);
+        }
+        // Its configuration may have changed; the next scan asks by all names again.
+        known.remove(question.table());
+        throw refusal;
+    }
+
+    /** Asks for all by the likeliest of their names; each line of the answer is taken as it comes. */
+    private List<CompletableFuture<Named>> together(List<Question> questions, long deadline) {
+        List<CompletableFuture<Named>> promises = new ArrayList<>();
+        Batch batch = new Batch(BODY_BYTES);
+        for (Question question : questions) {
+            CompletableFuture<Named> promise = new CompletableFuture<>();
+            promises.add(promise);
+            try {
+                Batch.Scanned scan = new Batch.Scanned(question, likeliest(question), promise);
+                byte[] bytes = bytes(asked(question, scan.at()));
+                if (!batch.takes(bytes)) {
+                    send(batch, deadline);
+                    batch = new Batch(BODY_BYTES);
+                }
+                batch.add(scan, bytes);
+            } catch (RuntimeException error) {
+                promise.completeExceptionally(error);
+            }
+        }
+        send(batch, deadline);
+        return promises;
+    }
+
+    private void send(Batch batch, long deadline) {
+        if (batch.scans().isEmpty()) {
+            return;
+        }
+        HttpResponse.BodyHandler<byte[]> lines = Lines.to(line -> heard(batch, parsed(line), deadline), ANSWER_BYTES);
+        exchange.send(posted("/v1/plans", batch.bytes()), lines, deadline).whenComplete((response, error) -> {
+            if (error != null) {
+                batch.over(Exchange.cause(error));
+            } else if (response.statusCode() == 200) {
+                batch.over(new PlannerError("the service's answer cannot be used", "a scan is missing"));
+            } else if (response.statusCode() == UNKNOWN || response.statusCode() == NO_METHOD) {
+                // A service of an earlier version.
+                apartUntil = System.nanoTime() + APART_NANOS;
+                batch.scans().forEach(scan -> scan.follow(alone(scan.question(), deadline)));
+            } else {
+                batch.over(refused(response));
+            }
+        });
+    }
+
+    private void heard(Batch batch, JsonNode line, long deadline) {
+        Batch.Scanned scan = batch.of(line);
+        int status = line.path("status").asInt(0);
+        if (status == 200) {
+            String name = scan.question().names().get(scan.at());
+            scan.promise().complete(new Named(name, line.path("plan")));
+        } else if (status == UNKNOWN) {
+            scan.follow(CompletableFuture.completedFuture(refused(status, line))
+                    .thenCompose(refusal -> byNextName(scan.question(), scan.at(), deadline, refusal)));
+        } else {
+            scan.promise().completeExceptionally(refused(status, line));
+        }
+    }
+
+    private ObjectNode asked(Question question, int at) {
         ObjectNode body = mapper.createObjectNode();
-        body.put("table", name);
-        body.set("session", session);
-        body.putObject("predicate").put("form", "engine").set("content", content);
+        body.put("table", question.names().get(at));
+        body.set("session", question.session());
+        body.putObject("predicate").put("form", "engine").set("content", question.content());
+        Known last = known.get(question.table());
         if (last != null && keys.has(last.snapshotId())) {
             body.put("known_snapshot", last.snapshotId());
         }
+        return body;
+    }
+
+    private byte[] bytes(ObjectNode body) {
         byte[] bytes;
         try {
             bytes = mapper.writeValueAsBytes(body);
@@ -136,13 +223,17 @@ final class PlannerClient implements AutoCloseable {
         if (bytes.length > BODY_BYTES) {
             throw new PlannerError("the predicate is too large", bytes.length + " bytes");
         }
-        return to("/v1/plan")
-                .header("Content-Type", "application/json")
-                .POST(HttpRequest.BodyPublishers.ofByteArray(bytes))
-                .build();
+        return bytes;
     }
 
-    private CompletableFuture<Answer> dropped(String table, Named named, long asked, Placement placement) {
+    private HttpRequest.Builder posted(String path, byte[] body) {
+        return exchange.to(path)
+                .header("Content-Type", "application/json")
+                .POST(HttpRequest.BodyPublishers.ofByteArray(body));
+    }
+
+    private CompletableFuture<Answer> dropped(Question question, Named named, long asked, long deadline) {
+        Placement placement = Placement.of(question.content().get("columns"));
         JsonNode answer = named.answer();
         String snapshotId = text(answer, "snapshot_id");
         int total = answer.path("total").asInt(-1);
@@ -156,17 +247,17 @@ final class PlannerClient implements AutoCloseable {
             throw new PlannerError("the service's answer cannot be used", "drop, kept and total do not agree");
         }
         String summary = "plan " + text(answer, "plan_id") + " kept " + kept + " of " + total + " files";
-        return keys(snapshotId, answer.path("keys"), total).thenApply(found -> {
+        return keys(snapshotId, answer.path("keys"), total, deadline).thenApply(found -> {
             if (known.size() >= KNOWN_TABLES) {
                 known.clear();
             }
-            known.put(table, new Known(named.name(), snapshotId));
+            known.put(question.table(), new Known(named.name(), snapshotId));
             return new Answer(new Dropped(found, drop, looked, placement), System.currentTimeMillis() - asked, summary);
         });
     }
 
     /** The keys of a snapshot: known already, inside the answer, or asked for. */
-    private CompletableFuture<SnapshotKeys> keys(String snapshotId, JsonNode inline, int total) {
+    private CompletableFuture<SnapshotKeys> keys(String snapshotId, JsonNode inline, int total, long deadline) {
         Optional<SnapshotKeys> cached = keys.get(snapshotId);
         if (cached.isPresent() && inline.isNull()) {
             return CompletableFuture.completedFuture(checked(cached.get(), total));
@@ -175,7 +266,8 @@ final class PlannerClient implements AutoCloseable {
             return CompletableFuture.completedFuture(kept(snapshotId, base64(inline), total));
         }
         String path = "/v1/snapshots/" + URLEncoder.encode(snapshotId, StandardCharsets.UTF_8) + "/keys";
-        return send(to(path).GET().build(), (long) total * SnapshotKeys.BYTES).thenApply(response -> {
+        long bytes = Math.max(LEAST_BYTES, (long) total * SnapshotKeys.BYTES);
+        return exchange.send(exchange.to(path).GET(), BoundedBody.upTo(bytes), deadline).thenApply(response -> {
             if (response.statusCode() != 200) {
                 throw refused(response);
             }
@@ -243,52 +335,23 @@ final class PlannerClient implements AutoCloseable {
         }
     }
 
-    /** The answer; asked for once more where a connection that was kept open turns out to be lost. */
-    private CompletableFuture<HttpResponse<byte[]>> send(HttpRequest request, long bytes) {
-        return exchanged(request, bytes)
-                .exceptionallyCompose(error -> lostConnection(error)
-                        ? exchanged(request, bytes)
-                        : CompletableFuture.failedFuture(error));
-    }
-
-    private static boolean lostConnection(Throwable error) {
-        Throwable cause = cause(error);
-        return cause instanceof IOException
-                && !(cause instanceof HttpTimeoutException)
-                && !(cause instanceof ConnectException);
-    }
-
-    /** The answer, whole and in time; the request's own time-out ends with the answer's first bytes. */
-    private CompletableFuture<HttpResponse<byte[]>> exchanged(HttpRequest request, long bytes) {
-        CompletableFuture<HttpResponse<byte[]>> exchange = http.sendAsync(request, BoundedBody.upTo(Math.max(bytes, 4096)));
-        return exchange.thenApply(Function.identity())
-                .orTimeout(settings.timeout().toMillis(), TimeUnit.MILLISECONDS)
-                .whenComplete((answer, error) -> exchange.cancel(true));
-    }
-
-    private HttpRequest.Builder to(String path) {
-        HttpRequest.Builder builder =
-                HttpRequest.newBuilder(settings.url().resolve(settings.url().getPath() + path)).timeout(settings.timeout());
-        // RFC 7240: how long the service may let it wait for its turn.
-        builder.header("Prefer", "wait=" + settings.timeout().toSeconds());
-        settings.token().ifPresent(token -> builder.header("Authorization", "Bearer " + token));
-        return builder;
-    }
-
     /** The status says enough to count by; the sentence of the service goes to the log, shortened. */
     private PlannerError refused(HttpResponse<byte[]> response) {
-        String detail;
         try {
-            detail = mapper.readTree(response.body()).path("error").asText("");
+            return refused(response.statusCode(), mapper.readTree(response.body()));
         } catch (IOException error) {
-            detail = "";
+            return refused(response.statusCode(), mapper.createObjectNode());
         }
+    }
+
+    private static PlannerError refused(int status, JsonNode answer) {
+        String detail = answer.path("error").asText("");
         String sentence = detail.substring(0, Math.min(detail.length(), 300)).replaceAll("\\p{Cntrl}", " ");
-        return new PlannerError("the service answers " + response.statusCode(), sentence);
+        return new PlannerError("the service answers " + status, sentence);
     }
 
     @Override
     public void close() {
-        http.shutdownNow();
+        exchange.close();
     }
 }

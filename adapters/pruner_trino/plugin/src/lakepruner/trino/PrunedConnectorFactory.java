@@ -28,7 +28,12 @@ final class PrunedConnectorFactory implements ConnectorFactory {
         Connector connector = wrapped.create(catalogName, others, context);
         Counters counters = Counters.registered(catalogName);
         Pruning pruning = new Pruning(
-                settings, new PlannerClient(settings), counters, wrapped.getName(), context.getSpiVersion());
+                settings,
+                new PlannerClient(settings),
+                new Gatherings(),
+                counters,
+                wrapped.getName(),
+                context.getSpiVersion());
         return PrunedConnector.over(connector, pruning);
     }
 }

@@ -8,7 +8,13 @@ import java.util.Optional;
 import java.util.logging.Logger;
 
 /** What the scans of one catalog share, and the decision which of them are pruned at all. Never fails a query. */
-record Pruning(Settings settings, PlannerClient planner, Counters counters, String connector, String trinoVersion) {
+record Pruning(
+        Settings settings,
+        PlannerClient planner,
+        Gatherings gatherings,
+        Counters counters,
+        String connector,
+        String trinoVersion) {
     static final String LOGGER = "lakepruner";
 
     /** Session properties that say that files' columns are found by their names, as the planner finds them. */
@@ -34,7 +40,9 @@ record Pruning(Settings settings, PlannerClient planner, Counters counters, Stri
                 counters.unpruned(scanned.bypass().get());
                 return Optional.empty();
             }
-            return Optional.of(new Scan(this, session, scanned, constraint, dynamicFilter));
+            Scan scan = new Scan(this, session, scanned, constraint, dynamicFilter);
+            gatherings.join(scan);
+            return Optional.of(scan);
         } catch (RuntimeException | LinkageError error) {
             failed("the scan is of a form that is not known", String.valueOf(table), error);
             return Optional.empty();

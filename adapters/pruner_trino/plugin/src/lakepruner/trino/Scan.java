@@ -13,30 +13,34 @@ import java.util.List;
 import java.util.Optional;
 import java.util.Set;
 import java.util.concurrent.CompletableFuture;
-import java.util.concurrent.CompletionException;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.stream.IntStream;
 
 /** One scan: asks for its plan before its first split, again when dynamic filters have more to say, and counts. */
 final class Scan {
-    /** Plans of one scan: dynamic filters can grow with every batch, and each plan costs a request. */
-    private static final int PLANS = 4;
+    /** Plans of one scan, the first and four more: dynamic filters can grow with every batch, and each costs a request. */
+    private static final int PLANS = 5;
 
     private final Pruning pruning;
     private final ScannedTable table;
     private final Constraint constraint;
     private final Object dynamicFilter;
     private final String zone;
+    private final String queryId;
     private final List<String> names = new ArrayList<>();
     private final AtomicLong listed = new AtomicLong();
     private final AtomicLong left = new AtomicLong();
     private final AtomicBoolean finished = new AtomicBoolean();
 
-    private CompletableFuture<Dropped> latest = CompletableFuture.completedFuture(Dropped.NOTHING);
+    /** Whether its first plan is somebody's to ask for; whoever claims it completes {@code first} in any case. */
+    private final AtomicBoolean claimed = new AtomicBoolean();
+
+    private final CompletableFuture<Dropped> first = new CompletableFuture<>();
+    private CompletableFuture<Dropped> latest = first;
     private final Set<String> displaced = new HashSet<>();
-    private TupleDomain<ColumnHandle> dynamic;
-    private int plans;
+    private TupleDomain<ColumnHandle> dynamic = TupleDomain.all();
+    private int plans = 1;
     private volatile String report = "nothing to prune by";
 
     Scan(Pruning pruning, ConnectorSession session, ScannedTable table, Constraint constraint, Object dynamicFilter) {
@@ -45,6 +49,7 @@ final class Scan {
         this.constraint = constraint;
         this.dynamicFilter = dynamicFilter;
         this.zone = session.getTimeZoneKey().getId();
+        this.queryId = session.getQueryId();
         names.add(pruning.settings().catalog() + "." + table.schema() + "." + table.table());
         table.basePath().ifPresent(names::add);
     }
@@ -53,10 +58,21 @@ final class Scan {
         return pruning.settings().dynamicFilterWait().toMillis();
     }
 
+    String queryId() {
+        return queryId;
+    }
+
+    boolean claim() {
+        return claimed.compareAndSet(false, true);
+    }
+
     /** The files to leave out by what is known now; never fails. */
     synchronized CompletableFuture<Dropped> plan(Object dynamicSnapshot) {
         try {
             TupleDomain<ColumnHandle> current = current(dynamicSnapshot);
+            if (!claimed.get()) {
+                askWithOthers(current);
+            }
             if (!current.equals(dynamic)) {
                 dynamic = current;
                 ask();
@@ -64,8 +80,58 @@ final class Scan {
         } catch (RuntimeException | LinkageError error) {
             pruning.failed("the predicate is of a form that is not known", name(), error);
             plans = PLANS;
+            if (claim()) {
+                first.complete(Dropped.NOTHING);
+            }
         }
         return latest;
+    }
+
+    /** Asks for the first plan, and for those of the query's scans that have not asked yet. */
+    private void askWithOthers(TupleDomain<ColumnHandle> current) {
+        List<Scan> together = pruning.gatherings().take(this);
+        List<Scan> asking = new ArrayList<>();
+        List<Question> questions = new ArrayList<>();
+        for (Scan scan : together) {
+            // Of the dynamic filters of others nothing is known here: they ask again when theirs have something to say.
+            if (scan == this) {
+                dynamic = current;
+            }
+            scan.firstQuestion(scan == this ? current : TupleDomain.all()).ifPresent(question -> {
+                asking.add(scan);
+                questions.add(question);
+            });
+        }
+        if (questions.isEmpty()) {
+            return;
+        }
+        List<CompletableFuture<PlannerClient.Answer>> answers = pruning.planner().plans(questions);
+        for (int at = 0; at < asking.size(); at++) {
+            asking.get(at).take(answers.get(at));
+        }
+    }
+
+    /** What to ask for the first plan; where there is nothing, that is the plan. */
+    private Optional<Question> firstQuestion(TupleDomain<ColumnHandle> current) {
+        Optional<Question> question = Optional.empty();
+        try {
+            question = question(current, Set.of());
+        } catch (RuntimeException | LinkageError error) {
+            pruning.failed("the predicate is of a form that is not known", name(), error);
+        }
+        if (question.isEmpty()) {
+            first.complete(Dropped.NOTHING);
+        }
+        return question;
+    }
+
+    private void take(CompletableFuture<PlannerClient.Answer> answer) {
+        answer.thenApply(this::answered)
+                .exceptionally(error -> {
+                    failed(error);
+                    return Dropped.NOTHING;
+                })
+                .thenAccept(first::complete);
     }
 
     /** Plans again where columns have turned out to have their values somewhere else. */
@@ -77,16 +143,20 @@ final class Scan {
     }
 
     private void ask() {
-        Optional<ObjectNode> content = plans == PLANS ? Optional.empty() : content(dynamic);
-        if (content.isEmpty()) {
+        Optional<Question> question = plans == PLANS ? Optional.empty() : question(dynamic, displaced);
+        if (question.isEmpty()) {
             return;
         }
         plans++;
         CompletableFuture<Dropped> before = latest;
         latest = pruning.planner()
-                .plan(names, session(content.get()), content.get())
+                .plans(List.of(question.get()))
+                .getFirst()
                 .thenApply(this::answered)
-                .exceptionallyCompose(error -> failed(error, before));
+                .exceptionallyCompose(error -> {
+                    failed(error);
+                    return before;
+                });
     }
 
     private TupleDomain<ColumnHandle> current(Object snapshot) {
@@ -98,16 +168,17 @@ final class Scan {
         return domain;
     }
 
-    /** The predicate as JSON; empty when it says nothing. */
-    private Optional<ObjectNode> content(TupleDomain<ColumnHandle> current) {
+    /** What the predicate asks; empty when it says nothing. */
+    private Optional<Question> question(TupleDomain<ColumnHandle> current, Set<String> without) {
         List<TupleDomain<ColumnHandle>> domains = new ArrayList<>(table.domains());
         domains.add(constraint.getSummary());
         domains.add(current);
         domains.removeIf(TupleDomain::isAll);
         // Version 476 has neither the expression of a scan nor names for its columns.
         ConnectorExpression expression = constraint.getExpression();
-        return new PredicateWriter(pruning.connector(), constraint.getAssignments(), displaced)
-                .content(domains.stream().distinct().toList(), expression);
+        return new PredicateWriter(pruning.connector(), constraint.getAssignments(), without)
+                .content(domains.stream().distinct().toList(), expression)
+                .map(content -> new Question(names, session(content), content));
     }
 
     private ObjectNode session(ObjectNode content) {
@@ -127,12 +198,11 @@ final class Scan {
         return answer.dropped();
     }
 
-    private CompletableFuture<Dropped> failed(Throwable error, CompletableFuture<Dropped> before) {
-        Throwable cause = error instanceof CompletionException && error.getCause() != null ? error.getCause() : error;
+    private void failed(Throwable error) {
+        Throwable cause = Exchange.cause(error);
         String reason = PlannerError.reason(cause);
         pruning.failed(reason, name(), cause);
         report = reason;
-        return before;
     }
 
     /** The splits to read of a batch; never fails. */
@@ -165,6 +235,7 @@ final class Scan {
 
     void finish() {
         if (finished.compareAndSet(false, true)) {
+            pruning.gatherings().leave(this);
             pruning.finished(name(), listed.get(), left.get(), report);
         }
     }

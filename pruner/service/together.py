@@ -1,0 +1,165 @@
+"""The scans of one query, planned for one request: a line of JSON for each, sent as soon as it is known.
+
+Those of one table are planned one after the other over one look at it. Tables do not wait for each other, so that one
+that is slow to list delays no plan but its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+
+import msgspec
+
+from pruner.service.guard import RefusedError
+from pruner.service.messages import ScanAnswer, decode_requests, encode
+from pruner.service.planning import UnreadableError
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Awaitable, Callable
+
+    from pruner.service.messages import PlanRequest
+    from pruner.service.planning import Looked, Planning
+    from pruner.service.remembered import Made
+
+MOST_SCANS = 256
+"""Scans of one request; plans of a larger query are asked for by several."""
+
+CONTENT_TYPE = "application/x-ndjson"
+
+
+class Looks:
+    """Looks at the tables of one request, one at each: all scans of a table see the same state of it.
+
+    Requests about one table must come one after the other.
+
+    Attributes:
+        planning: of the configuration that was in force when the request came.
+    """
+
+    def __init__(self, planning: Planning) -> None:
+        self.planning = planning
+        self._found: dict[str, Looked | UnreadableError] = {}
+
+    def look(self, asked: PlanRequest) -> Looked:
+        """The table that a request names, as it stood when the first of them looked.
+
+        Raises:
+            UnknownTableError: the configuration has no such table.
+            UnreadableError: the table cannot be opened or listed.
+        """
+        name = self.planning.name_of(asked)
+        found = self._found.get(name)
+        if found is None:
+            try:
+                found = self.planning.look(asked)
+            except UnreadableError as error:
+                found = error
+            self._found[name] = found
+        if isinstance(found, UnreadableError):
+            raise found
+        return found
+
+
+class Scan(NamedTuple):
+    """One scan of a request: its place among them, what it asks, and the bytes that ask for it."""
+
+    number: int
+    asked: PlanRequest
+    body: bytes
+
+    def knowing(self, snapshot_id: str) -> Scan:
+        """The same for a client that has got the keys of a snapshot with the answer to an earlier scan."""
+        if self.asked.known_snapshot == snapshot_id:
+            return self
+        asked = msgspec.structs.replace(self.asked, known_snapshot=snapshot_id)
+        return Scan(self.number, asked, encode(asked))
+
+
+PlanOne: TypeAlias = "Callable[[PlanRequest, bytes, Looks], Awaitable[Made]]"
+Decode: TypeAlias = "Callable[[bytes], PlanRequest]"
+Reason: TypeAlias = "Callable[[Exception], RefusedError]"
+
+
+def scans_of(body: bytes) -> list[bytes]:
+    """The requests in a body.
+
+    Raises:
+        RefusedError: it holds none, or too many.
+    """
+    try:
+        scans = [bytes(each) for each in decode_requests(body).scans]
+    except RecursionError:
+        raise RefusedError(400, "the request is nested too deep") from None
+    except msgspec.MsgspecError as error:
+        raise RefusedError(400, f"the request cannot be read: {error}") from None
+    if not 0 < len(scans) <= MOST_SCANS:
+        raise RefusedError(413, f"a request must hold 1 to {MOST_SCANS} scans, not {len(scans)}")
+    return scans
+
+
+class Together:
+    """Plans the scans of one request.
+
+    Args:
+        planning: of the configuration that is in force when the request comes.
+        decode: reads one request.
+        plan: plans one request.
+        reason: what a client is told of a failure.
+        seconds: after so long no further plan is begun.
+    """
+
+    def __init__(
+        self, planning: Planning, decode: Decode, plan: PlanOne, reason: Reason, seconds: float
+    ) -> None:
+        self._planning = planning
+        self._decode = decode
+        self._plan = plan
+        self._reason = reason
+        self._seconds = seconds
+        self._answers: asyncio.Queue[ScanAnswer] = asyncio.Queue()
+
+    async def lines(self, bodies: list[bytes]) -> AsyncGenerator[bytes]:
+        """Yield a line for each scan, in the order in which they are known."""
+        looks = Looks(self._planning)
+        end = asyncio.get_running_loop().time() + self._seconds
+        groups = [asyncio.create_task(self._plan_group(scans, looks, end)) for scans in self._groups(bodies)]
+        try:
+            for _ in bodies:
+                yield encode(await self._answers.get()) + b"\n"
+        finally:
+            # The client may have gone away; a plan that is under way ends by itself.
+            for group in groups:
+                group.cancel()
+
+    def _groups(self, bodies: list[bytes]) -> list[list[Scan]]:
+        """The scans by table; those that cannot be read are answered at once."""
+        groups: dict[str, list[Scan]] = {}
+        for number, body in enumerate(bodies):
+            try:
+                asked = self._decode(body)
+                name = self._planning.name_of(asked)
+            except Exception as error:
+                self._refuse(number, error)
+            else:
+                groups.setdefault(name, []).append(Scan(number, asked, body))
+        return list(groups.values())
+
+    async def _plan_group(self, scans: list[Scan], looks: Looks, end: float) -> None:
+        loop = asyncio.get_running_loop()
+        snapshot_id: str | None = None
+        for each in scans:
+            scan = each if snapshot_id is None else each.knowing(snapshot_id)
+            try:
+                if loop.time() > end:
+                    raise RefusedError(408, "the scans before it took too long")
+                made = await self._plan(scan.asked, scan.body, looks)
+            except Exception as error:
+                self._refuse(scan.number, error)
+            else:
+                snapshot_id = made.keys_id
+                self._answers.put_nowait(ScanAnswer(scan.number, 200, plan=msgspec.Raw(made.answer)))
+
+    def _refuse(self, number: int, error: Exception) -> None:
+        refused = self._reason(error)
+        self._answers.put_nowait(ScanAnswer(number, refused.status, error=str(refused)))
