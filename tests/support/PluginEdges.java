@@ -8,6 +8,7 @@ import java.util.BitSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
+import java.util.Set;
 
 /** What no server can be made to do: settings that are refused, and splits and filters of a form that no Trino has yet. */
 public final class PluginEdges {
@@ -28,21 +29,55 @@ public final class PluginEdges {
         refused(Map.of("pruner.url", "http://127.0.0.1:1", "pruner.token-file", arguments[0]));
         Settings settings = Settings.of(Map.of("pruner.url", "http://127.0.0.1:1"), "lake");
         Pruning pruning = new Pruning(
-                settings, new PlannerClient(settings), Counters.registered("lake"), "hive", "a later version");
-        ConnectorSession session = (ConnectorSession) Proxy.newProxyInstance(
-                PluginEdges.class.getClassLoader(),
-                new Class<?>[] {ConnectorSession.class},
-                (proxy, method, values) -> method.getName().equals("getTimeZoneKey") ? TimeZoneKey.UTC_KEY : null);
-        ScannedTable table = new ScannedTable("web", "flights", Optional.empty(), List.of(), Optional.empty());
-        Scan scan = new Scan(pruning, session, table, Constraint.alwaysTrue(), null);
+                settings,
+                new PlannerClient(settings),
+                new Gatherings(),
+                Counters.registered("lake"),
+                "hive",
+                "a later version");
+        Scan scan = scan(pruning, "a query");
         System.out.println(scan.plan(new OddFilter("odd")).join() == Dropped.NOTHING ? "nothing dropped" : "dropped");
         BitSet all = new BitSet();
         all.set(0);
         Dropped dropped = new Dropped(new SnapshotKeys("s", new byte[16]), all, Long.MAX_VALUE, Placement.NONE);
         List<OddSplit> splits = List.of(new OddSplit("/lake/a.parquet"));
         System.out.println(scan.filtered(splits, dropped).join().equals(splits) ? "all splits read" : "splits lost");
+        gathered(pruning);
         pruning.counters().getUnpruned().forEach((reason, count) -> System.out.println(reason + ": " + count));
         System.exit(0);
+    }
+
+    private static Scan scan(Pruning pruning, String query) {
+        ConnectorSession session = (ConnectorSession) Proxy.newProxyInstance(
+                PluginEdges.class.getClassLoader(),
+                new Class<?>[] {ConnectorSession.class},
+                (proxy, method, values) -> switch (method.getName()) {
+                    case "getTimeZoneKey" -> TimeZoneKey.UTC_KEY;
+                    case "getQueryId" -> query;
+                    default -> null;
+                });
+        ScannedTable table = new ScannedTable("web", "flights", Optional.empty(), List.of(), Optional.empty());
+        return new Scan(pruning, session, table, Constraint.alwaysTrue(), Set.of());
+    }
+
+    /** Each scan is given out once, with those of its query alone; one that was forgotten is given out by itself. */
+    private static void gathered(Pruning pruning) {
+        Gatherings gatherings = new Gatherings();
+        List<Scan> scans = List.of("a", "b", "a", "a").stream().map(query -> scan(pruning, query)).toList();
+        scans.forEach(gatherings::join);
+        gatherings.leave(scans.get(3));
+        System.out.println("together " + gatherings.take(scans.get(2)).equals(List.of(scans.get(0), scans.get(2))));
+        System.out.println("once " + gatherings.take(scans.get(0)).isEmpty());
+        for (int query = 0; query < 1_001; query++) {
+            gatherings.join(scan(pruning, "later " + query));
+        }
+        System.out.println("forgotten " + gatherings.take(scans.get(1)).equals(List.of(scans.get(1))));
+        Scan odd = scan(pruning, "odd");
+        Scan other = scan(pruning, "odd");
+        pruning.gatherings().join(odd);
+        pruning.gatherings().join(other);
+        odd.plan(new OddFilter("odd")).join();
+        System.out.println("other " + (other.plan(null).join() == Dropped.NOTHING));
     }
 
     private static void refused(Map<String, String> properties) {

@@ -87,9 +87,13 @@ def test_what_no_server_can_be_made_to_do(tmp_path: Path) -> None:
     assert sorted(run.stdout.decode().splitlines()) == [
         "a split is of a form that is not known: 1",
         "all splits read",
+        "forgotten true",
         "nothing dropped",
+        "once true",
+        "other true",
         "pruner.timeout must be above 0: pruner.enabled=false switches pruning off",
-        "the predicate is of a form that is not known: 1",
+        "the predicate is of a form that is not known: 2",
         f"the token in {token} must be one line of printable ASCII without blanks",
+        "together true",
     ]
     assert b"horse" not in run.stdout + run.stderr
