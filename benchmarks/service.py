@@ -15,7 +15,7 @@ import tempfile
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from itertools import count
@@ -38,6 +38,8 @@ SLICES = 10_000
 CLIENTS = (1, 8)
 SECONDS = 5.0
 WORKERS = 2
+SCANS = 40
+QUERIES = 10
 Asks: TypeAlias = Callable[[bytes], dict[str, Any]]
 
 TICKS = os.sysconf("SC_CLK_TCK")
@@ -78,7 +80,50 @@ def run(console: Console) -> None:
                     for number in CLIENTS:
                         question = url, table, column, number, questions
                         grid.add_row(table, questions, f"{number}", *_measured(clients, pid, question))
+            queries = _queries(url, pid, columns)
     console.print(grid)
+    console.print(queries)
+
+
+def _queries(url: str, pid: int, columns: Mapping[str, str]) -> Grid:
+    """The scans of a query, asked for apart and all at once, and with one request; both in turn."""
+    grid = Grid(title=f"a query of {SCANS} scans of one table, median of {QUERIES}")
+    for heading in ("table", "apart, ms", "together, ms", "apart, CPU ms", "together, CPU ms"):
+        grid.add_column(heading, justify="right")
+    numbers = count(time.time_ns() // 1_000_000)
+    for table, column in columns.items():
+        seconds: dict[Callable[[str, list[bytes]], None], list[float]] = {_apart: [], _together: []}
+        used = dict.fromkeys(seconds, 0.0)
+        for _ in range(QUERIES):
+            for way, taken in seconds.items():
+                scans = [_body(table, column, next(numbers) % 100_000, None) for _ in range(SCANS)]
+                before, started = _processor_seconds(pid), time.perf_counter()
+                way(url, scans)
+                taken.append(time.perf_counter() - started)
+                used[way] += _processor_seconds(pid) - before
+        grid.add_row(
+            table,
+            *(f"{np.median(taken) * 1e3:.0f}" for taken in seconds.values()),
+            *(f"{each / QUERIES * 1e3:.0f}" for each in used.values()),
+        )
+    return grid
+
+
+def _apart(url: str, scans: list[bytes]) -> None:
+    with ThreadPoolExecutor(len(scans)) as pool:
+        for answer in pool.map(lambda scan: _posted(url, "/v1/plan", scan), scans):
+            assert json.loads(answer)["total"] == SLICES
+
+
+def _together(url: str, scans: list[bytes]) -> None:
+    lines = _posted(url, "/v1/plans", b'{"scans":[' + b",".join(scans) + b"]}").splitlines()
+    assert [json.loads(line)["plan"]["total"] for line in lines] == [SLICES] * len(scans)
+
+
+def _posted(url: str, path: str, body: bytes) -> bytes:
+    request = urllib.request.Request(url + path, body, {"Content-Type": "application/json"})
+    with urllib.request.urlopen(request, timeout=60) as response:
+        return response.read()
 
 
 def _write_tables(folder: Path) -> dict[str, str]:
@@ -143,14 +188,18 @@ def ask_for(url: str, table: str, column: str, clients: int, questions: str, sec
 
 
 def _request(table: str, column: str, number: int, snapshot: str | None) -> bytes:
+    body = _body(table, column, number, snapshot)
+    return b"POST /v1/plan HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body)
+
+
+def _body(table: str, column: str, number: int, snapshot: str | None) -> bytes:
     asked = {
         "table": table,
         "session": {"engine": "trino"},
         "predicate": {"form": "sql", "text": f"{column} = {number * ROWS_PER_FILE // 10}"},
         "known_snapshot": snapshot,
     }
-    body = json.dumps(asked).encode()
-    return b"POST /v1/plan HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body)
+    return json.dumps(asked).encode()
 
 
 @contextmanager
