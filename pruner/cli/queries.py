@@ -19,7 +19,7 @@ from pruner.cli.options import (
     pairs,
 )
 from pruner.cli.output import megabytes, print_columns, print_json, printable, write_line
-from pruner.cli.rows import with_spelled_intervals, write_csv, write_parquet
+from pruner.cli.rows import only_select, with_spelled_intervals, write_csv, write_parquet
 from pruner.errors import PredicateError, PrunerError
 from pruner.showing.words import counted
 
@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
 FETCHED_ROWS = 10_000
 """Rows that are fetched and printed at a time."""
+
+_MOST_COLUMNS = 1 << 20
 
 _RUN = compile("__connection.execute(__statement)", "<query>", "eval")
 """Run where no variable of this program is seen: DuckDB reads data frames from those of its caller."""
@@ -94,14 +96,14 @@ def query(
         connection = adapter.connect(known, config={})
         _require_questions(connection, select)
         # A table whose alias the query may name as well is one table.
-        failed = _run(
-            connection, select, {tables.own_name(name): each for name, each in known.items()}.values()
-        )
-        columns = [(entry[0], str(entry[1])) for entry in connection.description or ()]
-        spelled = with_spelled_intervals(connection, select, [kind for _, kind in columns])
-        if output is not Answer.PARQUET and spelled is not None:
-            failed = tuple(connection.last_plans)
-            _run(connection, spelled, ())
+        opened = {tables.own_name(name): each for name, each in known.items()}.values()
+        spelled = None if output is Answer.PARQUET else _run_spelled(connection, select)
+        if spelled is not None:
+            failed, columns = spelled
+        else:
+            looked_up = tuple(connection.last_plans)
+            failed = (*looked_up, *_run(connection, select, opened))
+            columns = [(entry[0], str(entry[1])) for entry in connection.description or ()]
         if output is Answer.JSON:
             rows = list(_rows(connection))
             print_json(_answer(columns, rows, _without(failed, connection.last_plans)))
@@ -139,6 +141,31 @@ def _run(connection: QueryConnection, select: str, tables: Iterable[Table]) -> t
         failed = tuple(connection.last_plans)
         eval(_RUN, {"__connection": connection, "__statement": written})
         return failed
+
+
+def _run_spelled(
+    connection: QueryConnection, select: str
+) -> tuple[tuple[ScanRecord, ...], list[tuple[str, str]]] | None:
+    """Run a query whose result has intervals so that it gives them as DuckDB writes them.
+
+    Returns:
+        the scans of looking at its columns, and the columns; None for another query, or one that fails, which is to
+        run as it was written.
+    """
+    one = only_select(connection, select)
+    if one is None:
+        return None
+    try:
+        eval(_RUN, {"__connection": connection, "__statement": f"DESCRIBE {one}"})
+        columns = [(str(row[0]), str(row[1])) for row in connection.fetchmany(_MOST_COLUMNS)]
+        looked_up = tuple(connection.last_plans)
+        spelled = with_spelled_intervals(one, [kind for _, kind in columns])
+        if spelled is None:
+            return None
+        eval(_RUN, {"__connection": connection, "__statement": spelled})
+    except Exception:  # met again, and told about the query as it was written
+        return None
+    return looked_up, columns
 
 
 def _without(left_out: Iterable[ScanRecord], scans: Iterable[ScanRecord]) -> list[ScanRecord]:

@@ -29,20 +29,28 @@ _INTERVAL = re.compile(r"""("(?:[^"]|"")*"|'(?:[^']|'')*')|\bINTERVAL\b""")
 """In a type of DuckDB; names of fields and values of enumerations are quoted."""
 
 
-def with_spelled_intervals(connection: Any, select: str, types: Sequence[str]) -> str | None:
-    """A query that gives intervals as DuckDB writes them; None where there is none, or the text is more than a SELECT.
+def only_select(connection: Any, text: str) -> str | None:
+    """The one statement of a text if it is a SELECT, without semicolon; None for anything else."""
+    statements = connection.extract_statements(text)
+    if [each.type.name for each in statements] != ["SELECT"]:
+        return None
+    return str(statements[0].query).rstrip().rstrip(";")
 
-    DuckDB's client makes a time span of each, in which a month is 30 days. A query whose result has intervals is
-    therefore run once more: what it is can be told from its result alone.
+
+def with_spelled_intervals(select: str, types: Sequence[str]) -> str | None:
+    """A query that gives intervals as DuckDB writes them; None where there is none.
+
+    DuckDB's client makes a time span of each, in which a month is 30 days.
+
+    Args:
+        select: one SELECT.
+        types: of its columns.
     """
     as_text = [_INTERVAL.sub(lambda found: found[1] or "VARCHAR", each) for each in types]
     if as_text == list(types):
         return None
-    statements = connection.extract_statements(select)
-    if [each.type.name for each in statements] != ["SELECT"]:
-        return None
     columns = ", ".join(f"CAST(#{place} AS {kind})" for place, kind in enumerate(as_text, 1))
-    return f"SELECT {columns} FROM (\n{statements[0].query.rstrip().rstrip(';')}\n)"
+    return f"SELECT {columns} FROM (\n{select}\n)"
 
 
 def write_csv(header: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:

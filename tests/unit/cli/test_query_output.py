@@ -9,12 +9,14 @@ import subprocess
 from datetime import date
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 from uuid import UUID
 
 import duckdb
 import pyarrow.parquet as pq
 import pytest
 
+import pruner_duckdb
 from tests.unit.cli.conftest import Run, command_line
 
 VALUES = """SELECT 1 AS "a,b", 'x "y"' || chr(10) || 'z' AS text, NULL AS nothing, 1.50::DECIMAL(5,2) AS d,
@@ -61,6 +63,27 @@ def test_intervals_are_those_of_the_engine(run: Run, flights: Path) -> None:
     assert answer["columns"][0] == {"name": "i", "type": "INTERVAL"}
     assert len(answer["scans"]) == 1
     assert run("query", "SELECT INTERVAL 1 MONTH AS i").out == "i\n1 month\n"
+
+
+def test_a_query_with_intervals_runs_once(run: Run, flights: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ran: list[str] = []
+    execute = pruner_duckdb.Connection.execute
+
+    def recorded(self: pruner_duckdb.Connection, query: Any, parameters: Any = None) -> Any:
+        ran.append(query)
+        return execute(self, query, parameters)
+
+    monkeypatch.setattr(pruner_duckdb.Connection, "execute", recorded)
+    table = ("--table", f"flights={flights}")
+    found = run("query", "SELECT max(delay) * INTERVAL 1 DAY AS i FROM flights", *table, "--output", "csv")
+    assert found.out == "i\n39 days\n"
+    assert found.err.count("slices read") == 1
+    assert [text.split()[0] for text in ran] == ["DESCRIBE", "SELECT"]
+    ran.clear()
+    failed = run("query", "SELECT INTERVAL 1 DAY AS i, CAST(carrier AS INT) AS n FROM flights", *table)
+    assert failed.code == 1
+    assert "INT32" in failed.err
+    assert ran[-1].startswith("SELECT INTERVAL 1 DAY AS i")
 
 
 def test_csv_of_a_pruned_table(run: Run, flights: Path) -> None:
