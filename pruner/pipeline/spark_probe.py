@@ -54,24 +54,25 @@ def check_executors(session: Any, sent: bytes, kinds: dict[str, int]) -> None:
     """
     probe = _probe(json.dumps({"versions": needed_versions(), "pruner": __version__, "kinds": kinds}), sent)
     context = session.sparkContext
-    ship = advice(context.master, context.pythonExec)
+    remedy = advice(context.master, context.pythonExec)
     try:
         rows = session.range(0, 1, 1, 1).mapInArrow(probe, "answer string").collect()
     # Whatever Spark raises: without pyarrow, or with another Python, not even the probe runs.
     except Exception as error:
         raise PrunerError(
-            f"the Spark executors cannot run Python with Arrow ({reason_of(error)}): {ship}"
+            f"the Spark executors cannot run Python with Arrow ({reason_of(error)}): {remedy}"
         ) from error
     answer = json.loads(rows[0]["answer"])
     if answer["missing"]:
-        raise PrunerError(f"the Spark executors lack {', '.join(answer['missing'])}: {ship}")
+        raise PrunerError(f"the Spark executors lack {', '.join(answer['missing'])}: {remedy}")
     if answer["unreachable"]:
         raise PrunerError(f"the Spark executors cannot {answer['unreachable']}")
 
 
-_SHIP = (
-    f"install '{DISTRIBUTION}[spark]=={__version__}' on every node, or pack an environment that has it (venv-pack) and "
-    "ship it with spark.archives=environment.tar.gz#environment and PYSPARK_PYTHON=environment/bin/python"
+_ON_A_CLUSTER = (
+    f"install '{DISTRIBUTION}[spark]=={__version__}' on every node, or pack an environment that has it with venv-pack, "
+    "set the environment variable PYSPARK_PYTHON to environment/bin/python and start the session with "
+    "spark.archives=environment.tar.gz#environment"
 )
 
 
@@ -83,7 +84,7 @@ def advice(master: str, python: str) -> str:
         python: the interpreter that its executors start.
     """
     if not master.startswith("local"):
-        return _SHIP
+        return _ON_A_CLUSTER
     return (
         f"they run {python!r}; set the environment variable PYSPARK_PYTHON to {sys.executable!r} before the session "
         "is made"

@@ -37,31 +37,19 @@ class Kind(Enum):
     BYTES = "bytes"
 
 
-_KINDS: dict[int, Kind] = {
-    each.id: kind
-    for kind, types in {
-        Kind.INTEGER: (
-            *(
-                pa.int8(),
-                pa.int16(),
-                pa.int32(),
-                pa.int64(),
-                pa.uint8(),
-                pa.uint16(),
-                pa.uint32(),
-                pa.bool_(),
-            ),
-            *(pa.date32(), pa.date64(), pa.timestamp("us"), pa.time32("ms"), pa.time64("us")),
-        ),
-        Kind.DECIMAL: (pa.uint64(), pa.decimal128(_LARGEST_DECIMAL)),
-        Kind.FLOAT: (pa.float16(), pa.float32(), pa.float64()),
-        Kind.BYTES: (
-            *(pa.string(), pa.large_string(), pa.string_view()),
-            *(pa.binary(), pa.large_binary(), pa.binary_view(), pa.binary(16)),
-        ),
-    }.items()
-    for each in types
+_INTEGERS = (pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.uint8(), pa.uint16(), pa.uint32())
+_MOMENTS = (pa.date32(), pa.date64(), pa.timestamp("us"), pa.time32("ms"), pa.time64("us"))
+_TEXTS = (pa.string(), pa.large_string(), pa.string_view())
+_BINARIES = (pa.binary(), pa.large_binary(), pa.binary_view(), pa.binary(16))
+_TYPES: dict[Kind, tuple[pa.DataType, ...]] = {
+    Kind.INTEGER: (pa.bool_(), *_INTEGERS, *_MOMENTS),
+    Kind.DECIMAL: (pa.uint64(), pa.decimal128(_LARGEST_DECIMAL)),
+    Kind.FLOAT: (pa.float16(), pa.float32(), pa.float64()),
+    Kind.BYTES: (*_TEXTS, *_BINARIES),
 }
+"""One type for each that Arrow tells apart; units, zones and digits do not matter here."""
+
+_KINDS: dict[int, Kind] = {type_.id: kind for kind, types in _TYPES.items() for type_ in types}
 """By what Arrow numbers types, whatever their parameters: this is asked for each column of each file."""
 
 
