@@ -189,7 +189,8 @@ def test_answers_do_not_wait_for_acknowledgements(client: Client) -> None:
     """A client acknowledges the head of an answer 40 ms late once a connection is some requests old."""
     connection = http.client.HTTPConnection(client.url.removeprefix("http://"))
     seconds: list[float] = []
-    for _ in range(60):
+    # One that does not wait is enough, and a busy machine may be slow for long. Where answers wait, all of them do.
+    while len(seconds) < 600 and not any(each < 0.03 for each in seconds[40:]):
         started = time.perf_counter()
         connection.request("GET", "/healthz")
         connection.getresponse().read()
