@@ -2,50 +2,28 @@
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import time
-import uuid
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from random import Random
 from unittest.mock import patch
 
-import obstore
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 import pruner
 from pruner.catalog.settings import ConfigError
 from pruner.errors import TableError
 from pruner.limits import FEED_FILE_BYTES, FEED_FILES, FEED_NAMES
-from pruner.storage.objects import ObjectStore
-from pruner.storage.opening import open_store
 from pruner.tables.feed.place import FeedSettings, add_event, announce
 from pruner.tables.listing import CLOCK_TICK_NS, LocalLister, StoreLister
 from pruner.tables.parquet import ParquetSource
+from tests.support.feeds import in_memory, listings, put, s3_event
 from tests.support.parquet_tables import names, slice_keys, write_file, write_tree
 from tests.support.profiles import examples
 
 TICK = 1.5 * CLOCK_TICK_NS / 1e9
 HOUR = 3600.0
-
-
-@contextmanager
-def listings(kind: type[LocalLister] | type[StoreLister]) -> Iterator[list[str]]:
-    """Note the root of each whole listing."""
-    noted: list[str] = []
-    whole = kind.facts
-
-    def noting(self: LocalLister | StoreLister) -> object:
-        noted.append(self.root)
-        return whole(self)  # type: ignore[arg-type]
-
-    with patch.object(kind, "facts", noting):
-        yield noted
 
 
 def followed(root: Path, confirm_after: float = HOUR) -> ParquetSource:
@@ -289,85 +267,15 @@ def test_hidden_names_and_other_tables_are_passed_over(tmp_path: Path) -> None:
     assert whole == []
 
 
-def _s3(bucket: str, key: str) -> dict[str, object]:
-    return {"eventName": "ObjectCreated:Put", "s3": {"bucket": {"name": bucket}, "object": {"key": key}}}
-
-
-WRAPPINGS = {
-    "S3, MinIO": lambda event: {"Records": [event]},
-    "S3 by SQS, as its command line gives it": lambda event: {
-        "Messages": [{"MessageId": "1", "Body": json.dumps({"Records": [event]})}]
-    },
-    "S3 by SNS by SQS": lambda event: {
-        "Body": json.dumps({"Type": "Notification", "Message": json.dumps({"Records": [event]})})
-    },
-    "S3 by SQS to Lambda": lambda event: {
-        "Records": [{"eventSource": "aws:sqs", "body": json.dumps({"Records": [event]})}]
-    },
-    "S3 by SNS to Lambda": lambda event: {
-        "Records": [{"Sns": {"Message": json.dumps({"Records": [event]})}}]
-    },
-}
-
-
-def _put(store: ObjectStore, path: str, value: int) -> None:
-    sink = io.BytesIO()
-    pq.write_table(pa.table({"x": [value]}), sink)
-    obstore.put(store._store, store._key(path), sink.getvalue())
-
-
-def _memory() -> tuple[str, ObjectStore]:
-    root = f"memory://{uuid.uuid4().hex}/lake/t"
-    store = open_store(root)
-    assert isinstance(store, ObjectStore)
-    return root, store
-
-
-@pytest.mark.parametrize("wrapping", WRAPPINGS)
-def test_events_of_stores_are_understood_however_they_are_wrapped(wrapping: str) -> None:
-    root, store = _memory()
-    bucket = root.split("/")[2]
-    _put(store, "a.parquet", 0)
-    feed = f"memory://{bucket}/feed"
-    add_event(feed, b'{"Service": "Amazon S3", "Event": "s3:TestEvent"}')
-    source = ParquetSource([root], feed=FeedSettings(feed))
-    source.snapshot()
-    _put(store, "day=1 2/ü+%.parquet", 1)
-    event = WRAPPINGS[wrapping](_s3(bucket, "lake/t/day%3D1+2/%C3%BC%2B%25.parquet"))
-    add_event(feed, json.dumps(event).encode())
-    with listings(StoreLister) as whole:
-        assert names(source.snapshot()) == ["a.parquet", "day=1 2/ü+%.parquet"]
-    assert whole == []
-
-
-def test_event_bridge_gives_keys_as_they_stand() -> None:
-    root, store = _memory()
-    bucket = root.split("/")[2]
-    _put(store, "a.parquet", 0)
-    feed = f"memory://{bucket}/feed"
-    announce(feed, [root], [])
-    source = ParquetSource([root], feed=FeedSettings(feed))
-    source.snapshot()
-    _put(store, "a+b.parquet", 1)
-    event = {
-        "source": "aws.s3",
-        "detail": {"bucket": {"name": bucket}, "object": {"key": "lake/t/a+b.parquet"}},
-    }
-    add_event(feed, json.dumps(event).encode())
-    with listings(StoreLister) as whole:
-        assert names(source.snapshot()) == ["a+b.parquet", "a.parquet"]
-    assert whole == []
-
-
 def test_objects_come_and_go_at_random_and_events_come_late_twice_and_in_any_order() -> None:
     """After the last event a source that follows has what a new one lists, whatever the events looked like before."""
     for seed in range(max(3, examples(6))):
         random = Random(seed)
-        root, store = _memory()
+        root, store = in_memory()
         bucket = root.split("/")[2]
         feed = f"memory://{bucket}/feed"
         for number in range(40):
-            _put(store, f"k={number % 5}/{number}.parquet", number)
+            put(store, f"k={number % 5}/{number}.parquet", number)
         announce(feed, [root], [])
         source = ParquetSource([root], feed=FeedSettings(feed, HOUR))
         source.snapshot()
@@ -377,11 +285,13 @@ def test_objects_come_and_go_at_random_and_events_come_late_twice_and_in_any_ord
             if random.random() < 0.4:
                 store.delete([path])
             else:
-                _put(store, path, random.randrange(1000))
+                put(store, path, random.randrange(1000))
             waiting += [path] * random.randint(1, 2)
             random.shuffle(waiting)
             for _ in range(random.randint(0, len(waiting))):
-                add_event(feed, json.dumps({"Records": [_s3(bucket, f"lake/t/{waiting.pop()}")]}).encode())
+                add_event(
+                    feed, json.dumps({"Records": [s3_event(bucket, f"lake/t/{waiting.pop()}")]}).encode()
+                )
             with listings(StoreLister) as whole:
                 found = source.snapshot()
             assert whole == []
