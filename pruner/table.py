@@ -288,7 +288,7 @@ class Table:
 
         Raises:
             SchemaError: no such column.
-            IndexDefinitionError: a column is of a type without ranges.
+            IndexDefinitionError: every column that is named is of a type without ranges.
         """
         view = self._views.current()
         drawn = Cartographer(view.snapshot, view.state, self._segments, self.storage_options)

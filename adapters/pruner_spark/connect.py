@@ -10,7 +10,7 @@ import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from pruner.catalog.names import settings_given
+from pruner.catalog.names import settings_in_place
 from pruner.errors import PredicateError, SchemaError, TableError
 from pruner.expr.semantics import Semantics
 from pruner_spark.scans import LOGGER
@@ -54,7 +54,7 @@ def connect_read(
         ConfigError: `pruner.toml` is wrong.
         pyspark.errors.PySparkException: Spark refuses the predicate or cannot read the table.
     """
-    settings = settings_given(uri, index_uri=index_uri, storage_options=storage_options)
+    settings = settings_in_place(uri, index_uri=index_uri, storage_options=storage_options)
     table = opened(settings)
     first, *others = settings.uris
     if table.format != "parquet" or others:

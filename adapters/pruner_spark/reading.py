@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from pruner.catalog.names import settings_given
+from pruner.catalog.names import settings_in_place
 from pruner.errors import TableError
 from pruner.expr.nodes import TRUE, Expr
 from pruner_spark.jvm import java_side
@@ -60,7 +60,7 @@ def read(
         ConfigError: `pruner.toml` or an option is wrong.
         pyspark.errors.PySparkException: Spark cannot read it.
     """
-    settings = settings_given(
+    settings = settings_in_place(
         uri, index_uri=index_uri, storage_options=storage_options, max_staleness=max_staleness
     )
     frame = _resolved(spark, settings, as_of, read_optimized, options)
@@ -97,7 +97,7 @@ def read_with_keys(
         ConfigError: `pruner.toml` or an option is wrong.
         pyspark.errors.PySparkException: Spark cannot read it, or cannot make the keys.
     """
-    settings = settings_given(uri, index_uri=index_uri, storage_options=storage_options)
+    settings = settings_in_place(uri, index_uri=index_uri, storage_options=storage_options)
     frame = _resolved(spark, settings, None, False, options)
     require_alike(keys, frame)
     return _wrapped(frame, partial(_always, settings), planning_seconds, keys=rows_with(keys))

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from pruner import Table
-from pruner.catalog.names import settings_given
+from pruner.catalog.names import settings_in_place
 from pruner.maintenance.ordering import order_by
 from pruner_spark.jvm import java_side
 from pruner_spark.leaves import leaves_of, table_behind
@@ -55,7 +55,7 @@ def _parts(frame: DataFrame, on: str, table: Place | Table | None) -> list[str]:
 
 
 def _opened(table: Place | Table) -> Table:
-    return table if isinstance(table, Table) else opened(settings_given(table))
+    return table if isinstance(table, Table) else opened(settings_in_place(table))
 
 
 def _tables(frame: DataFrame) -> Iterable[Table]:

@@ -133,11 +133,31 @@ def open_table(  # noqa: PLR0913 - one parameter for each key of a table
     return _opened(os.fspath(uri), settings) if isinstance(uri, (str, os.PathLike)) else settings(uri).open()
 
 
+def settings_in_place(
+    place: str | os.PathLike[str] | Sequence[str | os.PathLike[str]], **given: Any
+) -> TableSettings:
+    """Return what `settings_given` does, for a glob that of the folder of which it takes all files.
+
+    Raises:
+        TableError: there is no such name or path, or the glob leaves out files of its folder.
+        ConfigError: `pruner.toml` is wrong.
+    """
+    settings = partial(settings_given, **given)
+    first = settings(place)
+    if not isinstance(place, (str, os.PathLike)) or all(folder_of(each) is None for each in first.uris):
+        return first
+    return _found(os.fspath(place), settings)[0]
+
+
 def _opened(place: str, settings: Callable[[str], TableSettings]) -> Table:
     """Open what has a name or a place: a folder, or a glob that takes all files of one; see `pruner.catalog.globs`."""
+    return _found(place, settings)[1]
+
+
+def _found(place: str, settings: Callable[[str], TableSettings]) -> tuple[TableSettings, Table]:
     given = settings(place)
     try:
-        return given.open()
+        return given, given.open()
     except TableError:
         # Names of folders may hold signs of a glob, so a glob is what is no folder.
         glob = given.uris[0] if given.name is not None and len(given.uris) == 1 else place
@@ -148,7 +168,7 @@ def _opened(place: str, settings: Callable[[str], TableSettings]) -> Table:
     of_folder = settings(folder) if given.name is None else replace(given, uris=(folder,))
     table = of_folder.open()
     require_all(table, folder, glob)
-    return table
+    return of_folder, table
 
 
 def open_given(value: TableLike, where: str) -> Table:

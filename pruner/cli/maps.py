@@ -57,5 +57,6 @@ def _map_json(found: TableMap) -> dict[str, Any]:
         "bytes": found.bytes,
         "indexes": indexes,
         "columns": columns,
+        "undrawn": list(found.undrawn),
         "history": [asdict(each) for each in found.history],
     }

@@ -253,7 +253,16 @@ def _refused_by_duckdb(error: Exception, known: tuple[str, ...]) -> PrunerError 
     line = _ERROR_LINE.search(details)
     if line:
         sentence += f" (line {line.group(1)} of the query)"
-    return PredicateError(sentence) if type(error).__name__ == "ParserException" else PrunerError(sentence)
+    is_text = type(error).__name__ == "ParserException" or (
+        type(error).__name__ == "BinderException" and not _MISSING_COLUMN.search(sentence) and missing is None
+    )
+    return PredicateError(sentence) if is_text or _never_converts(sentence) else PrunerError(sentence)
+
+
+def _never_converts(sentence: str) -> bool:
+    """Whether DuckDB cannot read a constant of the query as a column's type, or has no cast between two types."""
+    of_a_row = "source column" in sentence and "Unimplemented type" not in sentence
+    return sentence.startswith("Conversion Error") and not of_a_row
 
 
 def _without_table(name: str, known: tuple[str, ...]) -> str:

@@ -21,6 +21,7 @@ from pruner.expr.derived.made import Made, Source
 from pruner.expr.derived.rows import REGISTRY_VERSION
 from pruner.expr.engines import SqlEngine
 from pruner.expr.nodes import Call, Column
+from pruner.showing.words import counted
 from pruner.tables.hudi_metadata.definitions import EXPRESSION
 from pruner.tables.hudi_metadata.indexes import COLUMN_STATS
 
@@ -107,7 +108,9 @@ class ExpressionStatistics:
         kept: Any = found.filter(compute.is_in(found.column("__slice"), value_set=inside))
         if kept.num_rows < found.num_rows:
             lost = found.num_rows - kept.num_rows
-            notes += (f"{lost:,} slices kept: nothing shows that their values lie where engines agree",)
+            notes += (
+                f"{counted(lost, 'slice')} kept: nothing shows that their values lie where engines agree",
+            )
         made = arrow.repeat(pa.scalar(_made(derived).text, pa.string()), kept.num_rows)
         at: int = kept.column_names.index("parquet")
         return kept.set_column(at, "parquet", made.cast(kept.schema.types[at])), notes

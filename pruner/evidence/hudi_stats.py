@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from pruner.arrow import arrow, compute
+from pruner.showing.words import counted
 from pruner.tables.hudi_metadata.keys import partition_id
 from pruner.tables.hudi_metadata.stat_values import WRAPPED_DECIMAL
 
@@ -102,7 +103,9 @@ def stat_records(
         reasons[reason] = reasons.get(reason, 0) + int(lost.sum())
     kept = {name: column.filter(pa.array(usable)) for name, column in per_slice["columns"].items()}
     records = _records(schema, kept, per_slice["slice"][usable], int(usable.sum()))
-    return records, tuple(f"{count:,} slices kept: {reason}" for reason, count in reasons.items() if count)
+    return records, tuple(
+        f"{counted(count, 'slice')} kept: {reason}" for reason, count in reasons.items() if count
+    )
 
 
 def _doubted_slices(indexes: HudiIndexes, snapshot: Snapshot) -> Iterator[tuple[str, Mask]]:

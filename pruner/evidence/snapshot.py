@@ -39,6 +39,7 @@ from pruner.indexes.optional import (
     SelectiveIndexType,
 )
 from pruner.indexes.registry import index_type
+from pruner.showing.words import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -193,7 +194,9 @@ class SnapshotEvidence:
         earlier = from_before(self._snapshot, about)
         if earlier is not None and about.since is not None:
             count = int(np.count_nonzero(earlier))
-            found.fallbacks.append(f"column {about.name}: {count:,} slices kept: {about.since.reason}")
+            found.fallbacks.append(
+                f"column {about.name}: {counted(count, 'slice')} kept: {about.since.reason}"
+            )
             found.usable = [LaterSource(source, earlier) for source in found.usable]
 
     def _is_about(self, definition: IndexDefinition, about: Field) -> bool:

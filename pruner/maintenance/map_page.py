@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pruner.showing.html import Markup, described, document, element, picture, section, table
+from pruner.showing.html import Markup, described, document, element, listed, picture, section, table
 from pruner.showing.strips import drawn, letters, summary
 from pruner.showing.words import counted
 
@@ -39,7 +39,8 @@ def map_page(found: TableMap) -> str:
         ("Slices", f"{found.slices:,}"),
         ("Bytes", f"{found.bytes:,}"),
     ]
-    parts = (_coverage(found), *_over_time(found), *map(_column, found.columns))
+    undrawn = listed("Columns that are not drawn", found.undrawn)
+    parts = (_coverage(found), *_over_time(found), *map(_column, found.columns), undrawn)
     return document("Map of a table", described(facts), *parts)
 
 
@@ -143,6 +144,9 @@ def map_lines(found: TableMap) -> Iterator[str]:
         yield f"  {_profile(column.overlaps)}  files that reach into each part of the values"
         for each in column.drawn:
             yield f"  {_bar(each, len(column.overlaps))}  {each.low} to {each.high}  {each.file}"
+    if found.undrawn:
+        yield ""
+        yield from found.undrawn
 
 
 def _history_lines(found: TableMap) -> Iterator[str]:

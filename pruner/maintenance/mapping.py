@@ -121,6 +121,8 @@ class TableMap:
     indexes: tuple[IndexMap, ...]
     columns: tuple[ColumnMap, ...]
     history: tuple[CoverageAt, ...] = ()
+    undrawn: tuple[str, ...] = ()
+    """Why columns that were named are not drawn."""
 
 
 class Cartographer:
@@ -144,13 +146,28 @@ class Cartographer:
 
         Raises:
             SchemaError: there is no such column.
-            IndexDefinitionError: a column is of a type without ranges.
+            IndexDefinitionError: every column that is named is of a type without ranges.
         """
         schema = self._snapshot.schema
         fields = [schema.find(parse_column_path(text)) for text in columns] or list(self._ranged_fields())
-        found = tuple(mapped for field in fields if (mapped := self._column(field)) is not None)
+        found: list[ColumnMap] = []
+        refused: list[IndexDefinitionError] = []
+        for field in fields:
+            try:
+                mapped = self._column(field)
+            except IndexDefinitionError as error:
+                refused.append(error)
+            else:
+                found += [] if mapped is None else [mapped]
+        if refused and len(refused) == len(fields):
+            raise refused[0]
         return TableMap(
-            uri, len(self._snapshot), int(self._snapshot.sizes.sum()), tuple(self._coverage()), found
+            uri,
+            len(self._snapshot),
+            int(self._snapshot.sizes.sum()),
+            tuple(self._coverage()),
+            tuple(found),
+            undrawn=tuple(map(str, refused)),
         )
 
     def _coverage(self) -> Iterator[IndexMap]:

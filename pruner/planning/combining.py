@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pruner.expr.show import describe
+from pruner.showing.words import counted
 from pruner.verdict import Outcome
 
 if TYPE_CHECKING:
@@ -137,7 +138,7 @@ class CombinedEvidence:
         if contradicted.any():
             self.notes[
                 f"indexes contradict each other on column {leaf.field.name} for "
-                f"{int(np.count_nonzero(contradicted))} slices: kept"
+                f"{counted(int(np.count_nonzero(contradicted)), 'slice')}: kept"
             ] = None
         return contradicted
 

@@ -17,6 +17,7 @@ from pruner.errors import TableError
 from pruner.planning.page import plan_page
 from pruner.planning.python_engines import scan_with
 from pruner.planning.report import FileDetail, FunnelStep, PlanFacts, report_json, report_text
+from pruner.showing.words import counted
 from pruner.tables.snapshot import SliceSequence
 
 if TYPE_CHECKING:
@@ -260,7 +261,7 @@ class Plan:
         return plan_page(self._facts, whole=False)
 
     def __repr__(self) -> str:
-        return f"<Plan {self.kept} of {self.total} slices: {self.predicate[:80]}>"
+        return f"<Plan {self.kept} of {counted(self.total, 'slice')}: {self.predicate[:80]}>"
 
 
 class FileSequence(Sequence[str]):

@@ -31,6 +31,7 @@ from pruner.planning.rows import RowPositions
 from pruner.planning.survivors import Survivors
 from pruner.planning.usage import Usage
 from pruner.planning.waiting import Waiting
+from pruner.showing.words import counted
 from pruner.verdict import Outcome, possible
 
 if TYPE_CHECKING:
@@ -185,7 +186,7 @@ class Planner:
     @cached_property
     def _uncoverable_notes(self) -> tuple[str, ...]:
         reasons = self._snapshot.uncoverable_because
-        return tuple(f"{reason}: {count:,} slices kept" for reason, count in reasons.items())
+        return tuple(f"{reason}: {counted(count, 'slice')} kept" for reason, count in reasons.items())
 
     def _apply(self, clause: BoundExpr, evidence: Focus, semantics: Semantics, progress: _Progress) -> None:
         """Drop the slices on which one conjunct is proven never true, by the sources at hand."""
@@ -309,8 +310,8 @@ def _gaps(progress: _Progress, evidence: Focus, number: int) -> Mask | None:
 
 def _left_open(index: str, slices: int) -> str:
     return (
-        f"index {index} says nothing of {slices:,} slices, which are kept: they are not indexed yet, or hold values "
-        "outside those on which engines agree about its expression"
+        f"index {index} says nothing of {counted(slices, 'slice')}: not indexed yet, or with values outside those on "
+        "which engines agree about its expression; kept"
     )
 
 

@@ -20,6 +20,7 @@ from pruner.expr.nodes import Constant
 from pruner.indexes.row_sets import Entries, all_rows, slices_in
 from pruner.planning.combining import CombinedEvidence
 from pruner.planning.rows import RowBlock
+from pruner.showing.words import counted
 from pruner.verdict import Outcome, evaluate, possible
 
 if TYPE_CHECKING:
@@ -112,7 +113,9 @@ class RowLevel:
             ] = None
             return keep
         if len(known) > BROUGHT_TOGETHER:
-            self.notes[f"rows of {len(known):,} slices are too many to be brought together: kept"] = None
+            self.notes[
+                f"rows of {counted(len(known), 'slice')} are too many to be brought together: kept"
+            ] = None
             return keep
         matching = np.ones(len(self._snapshot), np.bool_) if len(known) else None
         if matching is not None:
@@ -264,9 +267,9 @@ class RowLevel:
             told = asked & ~np.isin(at, broken) if len(broken) else asked
             exact |= told & (entries.exact and all_match)
             if len(broken):
-                self.notes[f"index {source.index}: bitmaps of {len(broken):,} slices are damaged: kept"] = (
-                    None
-                )
+                self.notes[
+                    f"index {source.index}: bitmaps of {counted(len(broken), 'slice')} are damaged: kept"
+                ] = None
         rest = can & ~told
         if rest.any():
             rows |= all_rows(at[rest], counts[rest])

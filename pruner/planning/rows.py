@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from pruner.indexes.row_sets import rows_of
+from pruner.showing.words import counted
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -126,4 +127,4 @@ class RowPositions(Mapping[str, "Positions | None"]):
         return self._snapshot.base_files.take(pa.array(ordinals, pa.int64())).to_pylist()
 
     def __repr__(self) -> str:
-        return f"<RowPositions of {len(self)} files>"
+        return f"<RowPositions of {counted(len(self), 'file')}>"

@@ -8,6 +8,8 @@ from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from pruner.showing.words import counted
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -65,7 +67,7 @@ class Entry:
         found = self.outcome
         by = "".join(f"; {count} by {index}" for index, count in found.indexes)
         fallbacks = "".join(f"; {reason}" for reason in found.fallbacks)
-        kept = f"{found.kept} of {found.total} slices kept in {self.seconds * 1000:.1f} ms"
+        kept = f"{found.kept} of {counted(found.total, 'slice')} kept in {self.seconds * 1000:.1f} ms"
         again = " again" if self.again else ""
         return _BREAKS.sub(
             " ", f"table {found.table}: {kept} for {found.engine}{again}: {found.shape}{by}{fallbacks}"

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pruner.errors import PrunerError
+from pruner.showing.words import are, counted, third
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -76,8 +77,10 @@ def _table(served: Served, name: str, aliases: tuple[str, ...], plans: Sequence[
 def advice(name: str, status: TableStatus, plans: Sequence[Outcome]) -> Iterator[str]:
     """Say what would let plans of a table leave out more; nothing where all is well."""
     yield from (f"{reason[:1].upper()}{reason[1:]}." for reason in status.fallbacks)
-    if status.problems:
-        yield f"{len(status.problems):,} files cannot be read and stay in every plan. See: pruner status {name}"
+    unread = len(status.problems)
+    if unread:
+        said = f"{counted(unread, 'file')} cannot be read and stay{third(unread)} in every plan"
+        yield f"{said}. See: pruner status {name}"
     if not status.indexes and not status.hudi_indexes:
         columns = f"CREATE INDEX stats ON {name} (*)"
         yield f'No index: only partitions prune. Try: pruner sql "{columns}"'
@@ -93,8 +96,8 @@ def _index_advice(name: str, index: IndexStatus) -> Iterator[str]:
         yield f"Index {index.name} is not used: {index.note}."
     elif missing > 0:
         yield (
-            f"{missing:,} of {index.coverable:,} slices are not in index {index.name} and stay in every plan. "
-            f"Run: pruner refresh {name}"
+            f"{missing:,} of {counted(index.coverable, 'slice')} {are(missing)} not in index {index.name} and "
+            f"stay{third(missing)} in every plan. Run: pruner refresh {name}"
         )
     if index.idle >= MANY_PLANS:
         yield (
@@ -102,7 +105,7 @@ def _index_advice(name: str, index: IndexStatus) -> Iterator[str]:
             f"here. See whether it is worth its {index.bytes:,} bytes: pruner advise {name}"
         )
     for reason, count in index.refused.items():
-        yield f"{count:,} slices cannot be indexed by {index.name}: {reason}."
+        yield f"{counted(count, 'slice')} cannot be indexed by {index.name}: {reason}."
 
 
 def _plan_advice(name: str, plans: Sequence[Outcome]) -> Iterator[str]:
@@ -112,5 +115,5 @@ def _plan_advice(name: str, plans: Sequence[Outcome]) -> Iterator[str]:
         shape, count = idle.most_common(1)[0]
         yield (
             f"{sum(idle.values())} of the last {len(plans)} plans left out nothing, most often "
-            f"{shape} ({count} times). See: pruner explain {name} --where …"
+            f"{shape} ({counted(count, 'time')}). See: pruner explain {name} --where …"
         )

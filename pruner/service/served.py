@@ -11,6 +11,7 @@ from pruner.catalog.names import Catalog
 from pruner.catalog.settings import ConfigError
 from pruner.errors import PrunerError
 from pruner.service.planning import Planning
+from pruner.showing.words import counted
 
 if TYPE_CHECKING:
     from pruner.catalog.config import Config
@@ -101,7 +102,7 @@ class Served:
     def _stands(self, name: str, now: Standing, before: Standing | None) -> None:
         self._standing[name] = now
         if now.problem is None:
-            _log.info("table %s is ready: %d slices", name, now.slices)
+            _log.info("table %s is ready: %s", name, counted(now.slices, "slice"))
         elif before is None or before.problem != now.problem:
             _log.warning("table %s cannot be read yet: %s", name, now.problem)
 

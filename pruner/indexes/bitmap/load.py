@@ -22,6 +22,7 @@ from pruner.indexes.columns.kinds import Conversion, conversion, kind_of, parse_
 from pruner.indexes.columns.reading import RecordedTypes, recorded_types
 from pruner.indexes.columns.unknown import partly_absent
 from pruner.metadata.segments import SLICE_COLUMN
+from pruner.showing.words import counted, not_indexed
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -115,7 +116,7 @@ def load_postings(records: pa.Table, count: int, field: Field) -> Postings:
     if not trusted.all():
         broken = np.unique(owners[~trusted[owners]])
         headers.usable &= trusted
-        headers.notes.append(f"records of {len(broken):,} slices do not add up")
+        headers.notes.append(f"records of {counted(len(broken), 'slice')} do not add up")
         kept = trusted[owners]
         codes, owners, sizes, rows = codes[kept], owners[kept], sizes[kept], rows[kept]
     return _sorted(values, distinct, codes, owners, sizes, rows, headers)
@@ -167,7 +168,7 @@ def load_headers(records: pa.Table, slices: Integers, with_nulls: Mask, count: i
 def _notes(notes: Any) -> list[str]:
     """Each reason for which slices could not be indexed, with their number; those without one were not refused."""
     found = notes.drop_null().value_counts().to_pylist()
-    return [f"{entry['counts']:,} slices are not indexed: {entry['values']}" for entry in found]
+    return [not_indexed(entry["counts"], entry["values"]) for entry in found]
 
 
 def conversion_of(recorded: str, field: Field) -> Conversion | None:

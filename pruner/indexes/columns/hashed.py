@@ -21,6 +21,7 @@ from pruner.indexes.columns.reading import READING_COLUMNS, reading_of, recorded
 from pruner.indexes.columns.unknown import partly_absent, why_unknown
 from pruner.indexes.columns.unread import UnreadSlices
 from pruner.metadata.segments import SLICE_COLUMN
+from pruner.showing.words import not_indexed
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -240,7 +241,7 @@ def _notes(records: pa.Table, usable: Mask) -> tuple[str, ...]:
     """Each reason for which slices could not be indexed, with their number; those without one were not refused."""
     notes: Any = records.column("note").filter(cast("Any", pa.array(~usable)))
     found = notes.drop_null().value_counts().to_pylist()
-    return tuple(f"{entry['counts']:,} slices are not indexed: {entry['values']}" for entry in found)
+    return tuple(not_indexed(entry["counts"], entry["values"]) for entry in found)
 
 
 def ints(records: pa.Table, name: str, default: int = 0) -> Integers:

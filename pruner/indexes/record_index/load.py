@@ -13,6 +13,7 @@ from pruner.indexes.columns.hashed import as_recorded, flags, ints, placing, rea
 from pruner.indexes.record_index.keys import SegmentKeys
 from pruner.indexes.record_index.record import RECORD_SCHEMA
 from pruner.metadata.segments import SLICE_COLUMN
+from pruner.showing.words import counted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -60,7 +61,7 @@ def load_parts(parts: Sequence[RecordPart], count: int, field: Field) -> Keys:
             opened.append(SegmentKeys(part))
         except (FormatError, StorageError) as error:
             sound[start:end] = False
-            problems.append(f"the keys of {table.num_rows:,} slices cannot be used: {error}")
+            problems.append(f"the keys of {counted(table.num_rows, 'slice')} cannot be used: {error}")
     found = readable(records, sound, count, field)
     place = placing(ints(records, SLICE_COLUMN), found.usable, count)
     return Keys(

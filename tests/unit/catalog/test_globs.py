@@ -9,7 +9,7 @@ import pytest
 import pruner
 import pruner_duckdb
 from pruner.catalog.globs import folder_of
-from pruner.catalog.names import Catalog
+from pruner.catalog.names import Catalog, settings_in_place
 from pruner.errors import TableError
 from tests.support.parquet_tables import write_file
 
@@ -90,3 +90,15 @@ def test_a_glob_of_the_configuration_keeps_the_tables_options(lake: Path, tmp_pa
 def test_a_glob_for_some_files_is_refused_by_programs(lake: Path) -> None:
     with pytest.raises(TableError, match="takes 2 of the 4 files of lake, and a table has them all"):
         pruner.open_table("lake/2024-*1/*.parquet")
+
+
+def test_the_settings_of_a_glob_are_those_of_its_folder(lake: Path, tmp_path: Path) -> None:
+    """An adapter that lets its engine list the files needs the place, not the table."""
+    assert settings_in_place("lake/**/*.parquet").uris == settings_in_place("lake").uris
+    (tmp_path / "pruner.toml").write_text(
+        '[tables.l]\nuri = "lake/**"\nfiles = "immutable"\n', encoding="utf-8"
+    )
+    named = settings_in_place("l")
+    assert (Path(named.uris[0]), named.files) == (lake, "immutable")
+    with pytest.raises(TableError, match="takes 2 of the 4 files"):
+        settings_in_place("lake/*/0.parquet")

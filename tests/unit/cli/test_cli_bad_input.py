@@ -193,6 +193,12 @@ def test_a_wrong_configuration(run: Run, flights: Path, tmp_path: Path) -> None:
         ("EXPLAIN ANALYZE COPY flights TO 'copied.csv'", 2, ["COPY is refused"]),
         ("PREPARE p AS COPY flights TO 'copied.csv'; EXECUTE p", 2, ["PREPARE is refused"]),
         ("COPY FROM DATABASE a TO b", 2, ["is refused"]),
+        # As `pruner plan` says it: what no table could answer is 2, what this one does not have is 1.
+        ("SELECT * FROM flights WHERE delay = 'abc'", 2, ["Conversion Error", "'abc'"]),
+        ("SELECT * FROM flights WHERE delay = DATE '2024-01-01'", 2, ["Unimplemented type for cast"]),
+        ("SELECT * FROM flights WHERE delay LIKE carrier || []", 2, ["Binder Error"]),
+        ("SELECT * FROM flights WHERE delya = 1", 1, ["Binder Error", "delya"]),
+        ("SELECT CAST(carrier AS INT) FROM flights", 1, ["Conversion Error", "source column"]),
     ],
 )
 def test_queries(run: Run, flights: Path, select: str, code: int, words: list[str]) -> None:

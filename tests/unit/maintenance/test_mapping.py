@@ -176,4 +176,16 @@ def test_a_column_of_lists_cannot_be_drawn(tmp_path: Path) -> None:
     with pytest.raises(
         pruner.IndexDefinitionError, match=r"^column tags has type list.* cannot be drawn.*boolean.*can$"
     ):
-        pruner.open_table(tmp_path / "t").map(["n", "tags"])
+        pruner.open_table(tmp_path / "t").map(["tags"])
+
+
+def test_a_column_of_lists_leaves_the_others_drawn(tmp_path: Path) -> None:
+    write_file(tmp_path / "t" / "0.parquet", tags=[["a"], ["b"]], n=[1, 2])
+    found = pruner.open_table(tmp_path / "t").map(["tags", "n"])
+    assert [each.column for each in found.columns] == ["n"]
+    (why,) = found.undrawn
+    assert why.startswith("column tags has type list")
+    assert "leave it out" in why
+    assert list(map_lines(found))[-1] == why
+    page = Page(map_page(found))
+    assert why in [each.text for each in page.all("li")]

@@ -58,7 +58,7 @@ def test_tables_are_opened_and_what_cannot_be_read_is_named(
     pq.write_table(pa.table({"n": [1]}), absent / "part.parquet")
     with caplog.at_level(logging.INFO, logger="pruner"):
         served.open_tables()
-    assert "table absent is ready: 1 slices" in caplog.text
+    assert "table absent is ready: 1 slice" in caplog.text
 
 
 def test_where_no_table_can_be_read_the_service_is_alive_but_not_ready(
