@@ -55,6 +55,8 @@ def test_what_was_written_is_found(
     asked = [key for key, _ in cells[::3]] + others
     assert list(hfile.scan()) == cells
     assert list(hfile.scan(prefix)) == [(key, value) for key, value in cells if key.startswith(prefix)]
+    several = (prefix, *(key[:2] for key in others))
+    assert list(hfile.scan(*several)) == [(key, value) for key, value in cells if key.startswith(several)]
     assert hfile.look_up(asked) == {key: value for key, value in cells if key in asked}
     assert hfile.entries == len(cells)
 
