@@ -28,7 +28,7 @@ from pruner.tables.hudi_metadata.whole import lists_all_files
 from pruner.tables.hudi_partitions import hudi_partitions
 from pruner.tables.hudi_properties import read_properties
 from pruner.tables.hudi_refusals import refusal
-from pruner.tables.hudi_rs import hudi_rs
+from pruner.tables.hudi_rs import MANY_SLICES, give_back_memory, hudi_rs
 from pruner.tables.hudi_saving import load, save
 from pruner.tables.hudi_schema import as_it_was, table_schema
 from pruner.tables.hudi_slices import list_slices
@@ -90,6 +90,7 @@ class HudiSource:
         self._lock = RLock()
         self._last: _Look | None = None
         self._known: _Known | None = None
+        self._listed_many = False
         self._statistics = StatCache()
         if ".hoodie" in root.split("/"):
             raise TableError(f"{root} belongs to the inside of a Hudi table: open the table's root instead")
@@ -177,6 +178,9 @@ class HudiSource:
         """List the slices, again if the table changed meanwhile: what is returned is of one moment."""
         for _ in range(ATTEMPTS):
             look = self._look(timeline, as_of)
+            if self._listed_many:
+                self._listed_many = False
+                give_back_memory()
             now = read_timeline(self._store)
             if now == timeline:
                 return look
@@ -241,6 +245,7 @@ class HudiSource:
             with _hudi_rs(self._store, timeline):
                 options = hudi_rs().HudiReadOptions()
                 found = table.get_file_slices(options.with_as_of_timestamp(as_of) if as_of else options)
+                self._listed_many = len(found) >= MANY_SLICES
                 return [_slice(entry) for entry in found]
         except TableError as error:
             if _TWO_BASE_FILES not in str(error):

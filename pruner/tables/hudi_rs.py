@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import ctypes
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final
 
 from pruner.errors import TableError
 from pruner.extras import installing
 
 if TYPE_CHECKING:
     from types import ModuleType
+
+
+MANY_SLICES: Final = 10_000
+"""Slices from which what hudi-rs takes to list them is worth giving back: some 9 kB each."""
+
+
+def give_back_memory() -> None:
+    """Give memory that was freed back to the system: what hudi-rs took for a listing, glibc keeps for this process."""
+    with suppress(OSError, AttributeError):  # other libraries of C have no such call
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 def hudi_rs() -> ModuleType:
