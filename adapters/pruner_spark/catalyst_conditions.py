@@ -16,11 +16,12 @@ from pruner.expr.nodes import (
     In,
     Like,
     Literal,
+    Opaque,
     Operator,
     conjunction,
     disjunction,
 )
-from pruner.expr.patterns import literal_pattern
+from pruner.expr.patterns import literal_beginning, literal_pattern
 from pruner.expr.types import is_string
 from pruner_spark.catalyst_part import BOOLEAN, LARGEST, Part, any_null, chosen, negated
 from pruner_spark.catalyst_source import UndecodableError
@@ -152,6 +153,18 @@ def texts(children: list[Part]) -> tuple[Part, str]:
     if operand.type is None or not is_string(operand.type) or not isinstance(text, str):
         raise UndecodableError("a pattern that is no constant text")
     return operand, text
+
+
+def matches(children: list[Part]) -> Part:
+    """RLIKE, as far as its pattern says how a text begins."""
+    operand, pattern = texts(children)
+    prefix = literal_beginning(pattern, anchored=False)
+    if not prefix:
+        raise UndecodableError("a regular expression that does not say how a text begins")
+    escaped, escape = literal_pattern(prefix)
+    rest = Opaque((), "RLIKE", "of a regular expression the beginning alone is looked at")
+    made = conjunction((Like(operand.expr, f"{escaped}%", escape), rest))
+    return Part(made, BOOLEAN, null=operand.is_null).over(children)
 
 
 def case(children: list[Part]) -> Part:

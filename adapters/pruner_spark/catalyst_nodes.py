@@ -291,6 +291,7 @@ _HANDLERS: Final[dict[str, Handler]] = {
     "StartsWith": _affix("", "%"),
     "EndsWith": _affix("%", ""),
     "Contains": _affix("%", "%"),
+    "RLike": _of(conditions.matches),
     "If": _of(conditions.case),
     "CaseWhen": _of(conditions.case),
     **{class_: _function(make) for class_, make in MAKERS.items()},

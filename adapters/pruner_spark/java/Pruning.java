@@ -60,7 +60,7 @@ final class Pruning {
   /** What is left of the listing that an index has of its own for these filters. */
   $SEQ$ prune(FileIndex index, $SEQ$ listing, $SEQ$ partitionFilters, $SEQ$ dataFilters) {
     long number = SCANS.incrementAndGet();
-    Expression predicate = Predicates.all(partitionFilters, dataFilters);
+    Expression predicate = predicate(partitionFilters, dataFilters);
     Scan scan = new Scan(table, number, reader, index, keys, listing, predicate);
     executions.listed(context, new Listing(number, index, partitionFilters, dataFilters));
     try {
@@ -79,6 +79,16 @@ final class Pruning {
       fail(scan, "planning failed: " + error);
     }
     return listing;
+  }
+
+  private static Expression predicate($SEQ$ partitionFilters, $SEQ$ dataFilters) {
+    Expression predicate = Predicates.all(partitionFilters, dataFilters);
+    try {
+      return Spelled.of(predicate);
+    } catch (Throwable error) {
+      LOGGER.info("a predicate is left as it is: {}", error.toString());
+    }
+    return predicate;
   }
 
   SparkSession reader() {
