@@ -97,9 +97,7 @@ def _one_of_each(snapshot: Snapshot) -> list[str]:
     """A base file of each partition that has one, by partition."""
     rows = np.flatnonzero(snapshot.has_base)
     _, first = np.unique(snapshot.partition_ordinals[rows], return_index=True)
-    found: list[Any] = (
-        snapshot.columns.column("base_file").take(pa.array(rows[first], pa.int64())).to_pylist()
-    )
+    found: list[Any] = snapshot.base_files.take(pa.array(rows[first], pa.int64())).to_pylist()
     return found
 
 

@@ -58,7 +58,7 @@ def listed_sql(
         may_read: tells whether the statement may read a column; a wrong answer costs time alone.
         where: a condition over DuckDB's own columns of a scan, with its WHERE.
     """
-    uris: list[Any] = snapshot.columns.column("base_file").take(pa.array(ordinals, pa.int64())).to_pylist()
+    uris: list[Any] = snapshot.base_files.take(pa.array(ordinals, pa.int64())).to_pylist()
     files = [file_name(uri) for uri in uris]
     partitions = _PartitionValues(snapshot, ordinals, bind)
     selected: list[str] = []

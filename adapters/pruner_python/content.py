@@ -115,8 +115,7 @@ def _schema_in_footer(uri: str, storage_options: Mapping[str, str]) -> pa.Schema
 
 
 def _kept(plan: Plan) -> Iterator[tuple[int, str]]:
-    files: Any = plan.snapshot.columns.column("base_file")
-    kept = files.take(pa.array(plan.ordinals, pa.int64())).to_pylist()
+    kept = plan.snapshot.base_files.take(pa.array(plan.ordinals, pa.int64())).to_pylist()
     for ordinal, uri in zip(plan.ordinals.tolist(), kept, strict=True):
         if uri is not None:
             yield ordinal, uri
