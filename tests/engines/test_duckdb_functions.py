@@ -168,6 +168,8 @@ def test_moments_that_move_prune_from_below(days: Path, condition: str):
 
 def test_days_prune_from_below(days: Path):
     con = pruner_duckdb.connect({"events": str(days)})
+    # The files are of days of UTC; where the machine's date is another one, so would `current_date` be.
+    con.execute("SET TimeZone = 'UTC'")
     for condition in (
         "day >= current_date - 1",
         "day >= today() - INTERVAL 1 DAY",
