@@ -11,6 +11,7 @@ import sys
 from rich.console import Console
 
 from benchmarks import (
+    advisor,
     bitmaps,
     build,
     cold,
@@ -42,6 +43,7 @@ from benchmarks import (
 )
 
 PARTS = {
+    "advisor": advisor.run,
     "plan": plan.run,
     "peers": peers.run,
     "evidence": evidence.run,
