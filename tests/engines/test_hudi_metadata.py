@@ -30,7 +30,7 @@ from pruner.tables.hudi_metadata.payloads import (
     schema_of,
 )
 from pruner.tables.hudi_timeline import read_timeline
-from tests.support.hudi_states import ALL, all_tables
+from tests.support.hudi_archived import ALL, all_tables
 from tests.support.hudi_tables import AllTables
 from tests.support.profiles import examples, seed
 
