@@ -131,7 +131,7 @@ def test_plans_after_changes_are_those_of_a_new_process(
         monkeypatch.setattr(partition_stats, "LEAST_PER_GROUP", 1)
         monkeypatch.setattr(partition_stats, "GROUP_SLICES", 3)
     rounds = reloaded = refreshed = reloaded_after_refresh = 0
-    for seed in range(max(2, examples(6))):
+    for seed in range(max(2, examples(3))):
         random = Random(seed)
         root = tmp_path / f"t{seed}"
         tree(root)
