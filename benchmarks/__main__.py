@@ -40,6 +40,7 @@ from benchmarks import (
     trino_dashboards,
     writers,
     zero,
+    zero_engines,
 )
 
 PARTS = {
@@ -72,6 +73,7 @@ PARTS = {
     "trino": trino.run,
     "writers": writers.run,
     "zero": zero.run,
+    "zero-engines": zero_engines.run,
 }
 
 
