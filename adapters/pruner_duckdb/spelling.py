@@ -28,11 +28,20 @@ _COPY_TABLE = re.compile(
     re.IGNORECASE,
 )
 
+_TABLE = re.compile(
+    r"\s*table\s+(?=(?:\"(?:[^\"]|\"\")+\"|\w+)(?:\.(?:\"(?:[^\"]|\"\")+\"|\w+))*\s+"
+    r"(?:order|limit|offset|union|intersect|except)\b)",
+    re.IGNORECASE,
+)
+
 
 def spelled_out(text: str) -> str:
     """Write out the SELECT that `DESCRIBE t`, `SHOW t`, `SUMMARIZE t`, `TABLE t` and `COPY t TO` stand for, and the
     first three in brackets; other text stays.
     """
+    table = _TABLE.match(text)
+    if table is not None:
+        return f"SELECT * FROM {text[table.end() :]}"
     short = _SHORT.fullmatch(text)
     if short is not None and short.group("name").lower() not in _LISTED:
         return f"{_SPELLED_OUT[short.group('what').lower()]}SELECT * FROM {short.group('name')}"
