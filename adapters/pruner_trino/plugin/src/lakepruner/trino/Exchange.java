@@ -10,6 +10,8 @@ import java.time.Duration;
 import java.util.OptionalLong;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionException;
+import java.util.concurrent.Executor;
+import java.util.concurrent.Executors;
 import java.util.concurrent.ThreadLocalRandom;
 import java.util.concurrent.TimeUnit;
 import java.util.function.Function;
@@ -30,12 +32,25 @@ final class Exchange implements AutoCloseable {
     private final Settings settings;
     private final HttpClient http;
 
+    /** Ends its threads when they have nothing to do; it is never shut down, for scans wait for what it is given. */
+    private final Executor threads = Executors.newCachedThreadPool(work -> {
+        Thread thread = new Thread(work, "pruner");
+        thread.setDaemon(true);
+        return thread;
+    });
+
     Exchange(Settings settings) {
         this.settings = settings;
         this.http = HttpClient.newBuilder()
                 .version(HttpClient.Version.HTTP_1_1)
+                .executor(threads)
                 .connectTimeout(settings.timeout())
                 .build();
+    }
+
+    /** Where to go on with what may take long, so that what the connection brings next does not wait for it. */
+    Executor threads() {
+        return threads;
     }
 
     /** The moment ({@link System#nanoTime}) by which an answer to what is asked now must be there. */

@@ -18,6 +18,7 @@ import java.util.Map;
 import java.util.Optional;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.Executor;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
 import java.util.zip.DataFormatException;
@@ -92,6 +93,11 @@ final class PlannerClient implements AutoCloseable {
                     .whenComplete((answer, error) -> heeded(error)));
         }
         return answers;
+    }
+
+    /** Where a scan goes on once its plan is there. */
+    Executor threads() {
+        return exchange.threads();
     }
 
     private void heeded(Throwable error) {

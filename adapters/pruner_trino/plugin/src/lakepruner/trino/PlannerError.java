@@ -1,6 +1,7 @@
 package lakepruner.trino;
 
 import java.io.IOException;
+import java.net.http.HttpTimeoutException;
 import java.util.concurrent.TimeoutException;
 
 /** The service gave no plan. */
@@ -19,6 +20,7 @@ final class PlannerError extends RuntimeException {
         return switch (error) {
             case PlannerError refused -> refused.reason;
             case TimeoutException late -> "the service took too long";
+            case HttpTimeoutException late -> "the service took too long";
             case IOException broken -> "the service cannot be reached";
             default -> "the service's answer cannot be used";
         };

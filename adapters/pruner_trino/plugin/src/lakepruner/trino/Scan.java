@@ -131,7 +131,8 @@ final class Scan {
                     failed(error);
                     return Dropped.NOTHING;
                 })
-                .thenAccept(first::complete);
+                // The scan lists its files next: the plans of others must not wait for that.
+                .thenAcceptAsync(first::complete, pruning.planner().threads());
     }
 
     /** Plans again where columns have turned out to have their values somewhere else. */
