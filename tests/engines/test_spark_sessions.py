@@ -46,10 +46,10 @@ def test_eight_queries_at_once(spark: SparkSession, numbers: Path) -> None:
 
 def test_a_glob_that_takes_all_files_stands_for_their_folder(spark: SparkSession, numbers: Path) -> None:
     before = pruner_spark.last_plans(spark)
-    assert ids_of(pruner_spark.read(spark, f"{numbers}/*.parquet"), "id = 5") == [5]
+    assert ids_of(pruner_spark.read(spark, f"{numbers}/**/*.parquet"), "id = 5") == [5]
     assert [(scan.kept, scan.reason) for scan in new_scans(spark, before)] == [(1, None)]
     with pytest.raises(pruner.TableError, match="a table has them all"):
-        pruner_spark.read(spark, f"{numbers}/*0.parquet")
+        pruner_spark.read(spark, f"{numbers}/**/*0.parquet")
 
 
 def test_sessions_have_plans_of_their_own(spark: SparkSession, numbers: Path) -> None:
