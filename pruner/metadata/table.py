@@ -84,13 +84,13 @@ class MetadataTable:
 
     def _read_newest(self) -> _Newest:
         known = self._newest
-        if known.info is not None:
-            found = log.entries(self.store, after=known.state.version - 1)
-            if found and found[-1] == (known.state.version, known.info):
-                return known
         # More than once only when a vacuum or another writer comes between the listing and the reading.
         for _ in range(COMMIT_ATTEMPTS):
-            found = log.entries(self.store)
+            # Entries from the known one on name the newest as well as the whole log does, which may be long.
+            found = [] if known.info is None else log.entries(self.store, after=known.state.version - 1)
+            if found and found[-1] == (known.state.version, known.info):
+                return known
+            found = found or log.entries(self.store)
             if not found:
                 self._newest = _NOTHING
                 return _NOTHING

@@ -15,7 +15,7 @@ from pruner.errors import ConflictError, IndexDefinitionError
 from pruner.metadata import MetadataTable, State, log
 from pruner.storage.local import LocalStore
 from pruner.storage.opening import open_store
-from pruner.storage.store import Store
+from pruner.storage.store import ObjectInfo, Store
 from tests.support.store_proxy import proxied
 from tests.unit.metadata.s3_server import serve
 from tests.unit.metadata.samples import AMOUNT, IDENTITY, a_table, add_index, an_index, write_records
@@ -44,12 +44,18 @@ def test_a_metadata_table_from_nothing(store: Store) -> None:
 
 
 def test_a_commit_is_seen_by_others_and_costs_them_one_read(tmp_path: Path) -> None:
+    listed: list[str | None] = []
+
     class Counting(LocalStore):
         reads = 0
 
         def get(self, path: str, max_bytes: int) -> bytes:
             self.reads += 1
             return super().get(path, max_bytes)
+
+        def list(self, prefix: str = "", *, after: str | None = None) -> list[ObjectInfo]:
+            listed.append(after)
+            return super().list(prefix, after=after)
 
     store = Counting(str(tmp_path / "t.pruner"))
     table, _ = a_table(store)
@@ -60,8 +66,26 @@ def test_a_commit_is_seen_by_others_and_costs_them_one_read(tmp_path: Path) -> N
     assert table.state().version == 2
     assert store.reads == reads
     newest = add_index(table, an_index("second"))
+    listed.clear()
     assert reader.state() == newest
     assert store.reads == reads + 1
+    assert listed == [log.entry_path(1)], "the known entry and those behind it, once"
+
+
+@pytest.mark.parametrize("commits", [1, 2, 5])
+def test_a_reader_finds_a_table_begun_anew(store: Store, commits: int) -> None:
+    """With fewer entries than it knows, as many, and more."""
+    table, _ = a_table(store)
+    reader = _beside(table)
+    assert reader.state().version == 2
+    table.uninstall()
+    assert reader.state().version == 0
+    a_table(store)
+    assert reader.state().version == 2
+    table.uninstall()
+    for number in range(commits):
+        newest = add_index(table, an_index(f"anew {number}"))
+    assert reader.state() == newest
 
 
 def test_a_commit_costs_the_same_whatever_was_committed_before() -> None:
