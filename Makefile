@@ -9,7 +9,7 @@ BIN := .venv/bin
 WORKERS ?= 2
 # Quick tests wait for the file system's clock now and then (rule R4): one more worker has something to do meanwhile.
 QUICK_WORKERS ?= $(shell expr $(WORKERS) + 1)
-# One worker owns every test that needs Spark, one every test that needs Trino (tests/conftest.py): one Java machine each.
+# One worker owns every test that needs Spark, one every test that needs Trino (tests/conftest.py): one JVM each.
 # Compiled modules are kept, whatever the environment says: each process compiled 356 modules of tests anew (6 s).
 COMPILED := PYTHONDONTWRITEBYTECODE= PYTHONPYCACHEPREFIX=$(CURDIR)/.venv/bytecode
 PYTEST := $(COMPILED) $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
@@ -43,7 +43,7 @@ demo: $(READY) ## Index a real Hudi table and query it in DuckDB, pruned and not
 demo-trino: $(READY) ## The same on a real Trino, plain and pruned catalogs; needs a full JDK 25
 	@$(BIN)/python -m demo.trino
 
-quick: $(READY) ## Tests without a Java machine and killed processes, with fewer random examples, under two minutes
+quick: $(READY) ## Tests without a JVM and killed processes, with fewer random examples, under two minutes
 	@PRUNER_TEST_PROFILE=quick $(PYTEST) -n $(QUICK_WORKERS) -m "not spark and not trino and not faults and not load and not processes"
 
 check: $(READY) ## Lint, formatting, types and the import contracts
