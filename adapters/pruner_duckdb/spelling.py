@@ -27,21 +27,21 @@ _COPY_TABLE = re.compile(
     r"(?:\((?P<columns>[^()]*)\)\s*)?(?P<to>to\b)",
     re.IGNORECASE,
 )
-
-_TABLE = re.compile(
-    r"\s*table\s+(?=(?:\"(?:[^\"]|\"\")+\"|\w+)(?:\.(?:\"(?:[^\"]|\"\")+\"|\w+))*\s+"
-    r"(?:order|limit|offset|union|intersect|except)\b)",
-    re.IGNORECASE,
+_TABLE = re.compile(r"\btable\b", re.IGNORECASE)
+_BEFORE_A_QUERY = frozenset(
+    ["", "(", ")", "as", "explain", "analyze", "union", "intersect", "except", "all", "distinct", "name"]
 )
+"""What `TABLE t` stands behind where it is a query; there is nothing before the first."""
+_BEHIND_A_TABLE = frozenset(
+    ["", ")", ";", "order", "limit", "offset", "fetch", "union", "intersect", "except"]
+)
+"""DuckDB refuses what else may stand behind the table of a SELECT, such as WHERE."""
 
 
 def spelled_out(text: str) -> str:
     """Write out the SELECT that `DESCRIBE t`, `SHOW t`, `SUMMARIZE t`, `TABLE t` and `COPY t TO` stand for, and the
     first three in brackets; other text stays.
     """
-    table = _TABLE.match(text)
-    if table is not None:
-        return f"SELECT * FROM {text[table.end() :]}"
     short = _SHORT.fullmatch(text)
     if short is not None and short.group("name").lower() not in _LISTED:
         return f"{_SPELLED_OUT[short.group('what').lower()]}SELECT * FROM {short.group('name')}"
@@ -49,7 +49,25 @@ def spelled_out(text: str) -> str:
     if copy is not None:
         columns = copy.group("columns") or "*"
         return f"COPY (SELECT {columns} FROM {copy.group('name')}) {text[copy.start('to') :]}"
+    text = _with_selects(text) if _TABLE.search(text) else text
     return _written_in_brackets(text) if _SHOWN_IN_BRACKETS.search(text) else text
+
+
+def _with_selects(text: str) -> str:
+    """Write out each `TABLE t` that is a query, or a part of one."""
+    encoded = text.encode()
+    found = list(tokens(encoded))
+    words = ["", *(token.text.lower() for token in found), ""]
+    edits: list[tuple[Span, str]] = []
+    for number, token in enumerate(found):
+        if words[number + 1] != "table" or words[number] not in _BEFORE_A_QUERY:
+            continue
+        behind = number + 1
+        while behind + 2 < len(found) and found[behind].kind == "name" and found[behind + 1].text == ".":
+            behind += 2
+        if behind < len(found) and found[behind].kind == "name" and words[behind + 2] in _BEHIND_A_TABLE:
+            edits.append((Span(token.start, token.stop), "SELECT * FROM"))
+    return splice(encoded, edits) if edits else text
 
 
 def _written_in_brackets(text: str) -> str:
