@@ -17,6 +17,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
+from pruner_duckdb.pivots import FINDS_VALUES, PIVOTS, composed, has_query, with_sources
 from pruner_duckdb.select import NotSelect, Select, Span, splice
 from pruner_duckdb.spelling import spelled_out
 from pruner_duckdb.tokens import CLOSING, OPENING, Token, tokens, with_plain_spaces
@@ -25,7 +26,6 @@ Parse = Callable[[str], Select]
 
 _SELECT_STARTS = frozenset(["with", "select", "from", "values", "("])
 _ATTEMPTS = 8
-_PIVOTS = frozenset(["pivot", "pivot_wider"])
 _BEFORE_KIND = frozenset(["or", "replace", "temp", "temporary", "persistent", "local"])
 _DATA = (("with", "no", "data"), ("with", "data"))
 _WRITES = frozenset(["insert", "update", "delete", "merge"])
@@ -39,7 +39,8 @@ class Form:
     (start in the probe, start in the statement, length), in bytes.
 
     `lazy` tells that DuckDB's relation of such a statement reads the tables only when it runs; `literal`, that
-    the statement takes no parameters; `target`, where the name of the table stands that it changes.
+    the statement takes no parameters; `target`, where the name of the table stands that it changes; `unpruned`, why
+    the probe wants other rows than the statement.
     """
 
     text: bytes
@@ -48,6 +49,7 @@ class Form:
     lazy: bool = False
     literal: bool = False
     target: Span | None = None
+    unpruned: str | None = None
 
     @property
     def names_nothing_added(self) -> bool:
@@ -100,9 +102,22 @@ def form_of(text: str, parse: Parse) -> Form | None:
         if refusal.syntax:
             return None
     try:
-        return _Other(*_with_numbers(text.encode()), parse).form()
+        return _with_pivots(text, parse) or _Other(*_with_numbers(text.encode()), parse).form()
     except NotSelect:
         return None
+
+
+def _with_pivots(text: str, parse: Parse) -> Form | None:
+    """Take a statement apart that holds a PIVOT in brackets which finds its values itself; None for others."""
+    if "pivot" not in text.lower():
+        return None
+    encoded = text.encode()
+    found = with_sources(encoded, list(tokens(encoded)))
+    form = None if found is None else form_of(found[0].decode(), parse)
+    if found is None or form is None or form.text != found[0] or form.target is not None:
+        return None
+    pieces = tuple(composed(form.pieces, found[1]))
+    return replace(form, text=encoded, pieces=pieces, literal=True, unpruned=FINDS_VALUES)
 
 
 def _with_numbers(text: bytes) -> tuple[bytes, list[Token]]:
@@ -141,7 +156,7 @@ class _Other:
             return None
         ctes: list[Span] = []
         if words[first] == "with":
-            kind = next((n for n, word in enumerate(words) if n > first and word in _WRITES | _PIVOTS), None)
+            kind = next((n for n, word in enumerate(words) if n > first and word in _WRITES | PIVOTS), None)
             if kind is None:
                 return self._tail(first)
             ctes = [Span(self._top[first].start, self._top[kind].start)]
@@ -214,7 +229,7 @@ class _Other:
         """
         part = Span(self._top[first].start, self._top[start].start)
         return any(
-            part.start <= token.start < part.stop and token.text.lower() in _PIVOTS for token in self._all
+            part.start <= token.start < part.stop and token.text.lower() in PIVOTS for token in self._all
         )
 
     def _insert(self, first: int, ctes: list[Span]) -> Form | None:
@@ -223,7 +238,7 @@ class _Other:
         conflict = [n for n in range(first, len(words) - 1) if words[n : n + 2] == ["on", "conflict"]]
         tails = [*conflict, *(n for n in range(first, len(words)) if words[n] == "returning")]
         stop = min((self._top[n].start for n in tails), default=self._end)
-        if _has_select(self._all, stop, self._end):
+        if has_query(self._all, stop, self._end):
             return None
         return self._ending(first, stop, ctes)
 
@@ -262,7 +277,7 @@ class _Other:
             return None
         words = [token.text.lower() for token in self._top]
         when = next((n for n in range(first, len(words)) if words[n] == "when"), None)
-        if when is None or _has_select(self._all, self._top[when].start, self._end):
+        if when is None or has_query(self._all, self._top[when].start, self._end):
             return None
         uses = [n for n in range(first, when) if words[n] == "using"]
         on = [n for n in range(first, when) if words[n] == "on"]
@@ -278,7 +293,7 @@ class _Other:
 
     def _pivot(self, first: int, ctes: list[Span]) -> Form | None:
         parts = self._clauses(first, ("on", "using", "group", "order", "limit"))
-        if _has_select(self._all, parts[""].stop, self._end):
+        if has_query(self._all, parts[""].stop, self._end):
             return None
         return self._whole([*ctes, "SELECT * FROM ", parts[""]], lazy=True, literal=True)
 
@@ -321,7 +336,7 @@ class _Other:
     def _reading(self, parts: dict[str, Span], names: Sequence[str]) -> Iterable[Span | str]:
         """Those clauses that read tables, as further expressions of the probe."""
         for name in names:
-            if name in parts and _has_select(self._all, parts[name].start, parts[name].stop):
+            if name in parts and has_query(self._all, parts[name].start, parts[name].stop):
                 yield from (", ", parts[name])
 
     def _whole(
@@ -363,9 +378,3 @@ def _outside_brackets(every: Sequence[Token]) -> list[Token]:
             found.append(token)
         depth += change
     return found
-
-
-def _has_select(every: Sequence[Token], start: int, stop: int) -> bool:
-    """Tell whether a part of the statement may hold a query of its own."""
-    words = {token.text.lower() for token in every if start <= token.start < stop}
-    return not words.isdisjoint(("select", "from", "table", "pivot"))

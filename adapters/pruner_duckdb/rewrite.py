@@ -129,7 +129,11 @@ class Rewriter:
                 for reference in each.references
             }
         )
-        expressions, reason = self._expressions(select, parameters, pinned, state, seen)
+        expressions, reason = (
+            self._expressions(select, parameters, pinned, state, seen)
+            if form.unpruned is None
+            else ({}, form.unpruned)
+        )
         now = seen.transaction_start() if any(use.name in MOMENTS for use in select.functions) else None
         rewritten = self._splice(
             form, parameters, pinned, expressions, reason, replace(SEMANTICS, zone=state.zone, now=now)

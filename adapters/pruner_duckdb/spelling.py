@@ -58,9 +58,10 @@ def _with_selects(text: str) -> str:
     encoded = text.encode()
     found = list(tokens(encoded))
     words = ["", *(token.text.lower() for token in found), ""]
+    inserts = words[1] == "insert"  # its table, or what that is called, stands in front of the query
     edits: list[tuple[Span, str]] = []
     for number, token in enumerate(found):
-        if words[number + 1] != "table" or words[number] not in _BEFORE_A_QUERY:
+        if words[number + 1] != "table" or not (inserts or words[number] in _BEFORE_A_QUERY):
             continue
         behind = number + 1
         while behind + 2 < len(found) and found[behind].kind == "name" and found[behind + 1].text == ".":
