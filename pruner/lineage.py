@@ -32,12 +32,12 @@ def open_lineage(
     run_id: str | None = None,
     time: datetime.datetime | None = None,
 ) -> dict[str, Any]:
-    """Make a COMPLETE event of the scans of one run: the tables that it read, and how much of each.
+    """Make an OpenLineage COMPLETE event from the scans of one run: the tables that it read, and how much of each.
 
     Args:
         scans: such as `last_plans` of a connection; those without a plan are left out.
-        job: name of what read, such as a model or a task.
-        namespace: where that name is known.
+        job: name of the job that read, such as a model or a task.
+        namespace: OpenLineage's namespace of the job.
         run_id: UUID of the run; a new one unless given.
         time: when it ended, with a zone; now unless given.
 

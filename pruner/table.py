@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 
 class Table:
-    """A table of Hudi or Parquet files and the indexes over it. Threads may share it."""
+    """A table of Hudi or Parquet files and the indexes over it. It is thread-safe."""
 
     def __init__(
         self,
@@ -102,8 +102,8 @@ class Table:
         """Take a snapshot and pin it.
 
         Args:
-            as_of: an instant of a Hudi table to travel back to; the current one unless given.
-            fresh: look at the table now, whatever `max_staleness` allows.
+            as_of: an instant of a Hudi table to travel back to; the newest state unless given.
+            fresh: check the table now, whatever `max_staleness` allows.
 
         Raises:
             TableError: the listing cannot be read completely, or `as_of` is not possible.
@@ -123,7 +123,7 @@ class Table:
             semantics: the engine's rules in full, instead of `dialect`.
 
         Raises:
-            PredicateError: the text cannot be parsed, compared, or is too large.
+            PredicateError: the text cannot be parsed, compares what cannot be compared, or is too large.
             SchemaError: the text names a column that the table does not have.
             TableError: the listing cannot be read completely.
         """
@@ -148,12 +148,13 @@ class Table:
         """Define an index and build it.
 
         Args:
-            name: unique in the table, whatever the case.
-            on: a column path, a list of them (each by itself), "*" for every column of a supported type, or an
-                expression over columns (docs/expressions.md).
+            name: unique in the table, regardless of case.
+            on: a column path, a list of them (each is indexed by itself), "*" for every column of a supported type, or
+                an expression over columns (docs/expressions.md).
             using: type of the index.
             options: options of the type.
-            where: predicate on partition columns; slices of other partitions are not indexed, and stay in every plan.
+            where: predicate on partition columns; slices of other partitions are not indexed, so this index drops none
+                of them.
             dialect: engine in whose SQL the expression is written: duckdb (default), spark, trino.
             if_not_exists: do nothing when an index of that name exists.
             build: False only registers the index; `refresh` builds it.
@@ -211,7 +212,7 @@ class Table:
             partition: only these partitions and those below them, by their paths (`year=2024`); all unless given.
             run: "local" for this machine, or a SparkSession, whose executors then do the work.
             dry_run: only count what would be read.
-            progress: as of `create_index`; with a SparkSession it is called from another thread.
+            progress: as in `create_index`; with a SparkSession it is called from another thread.
 
         Returns:
             Counts, and each slice that failed with one sentence (it stays uncovered; the others are committed).
@@ -234,16 +235,18 @@ class Table:
         return result
 
     def tag_location(self, keys: Any) -> Any:
-        """Tell for each key where it is: in which partition and file group, since which instant, or that it is new.
+        """Find where each key is: in which partition and file group, since which instant, or that it is new.
 
-        By the record index where there is one; else by ranges and bloom filters, and then by the files themselves.
+        A record index is asked where there is one; otherwise ranges and bloom filters are, and then the files
+        themselves.
 
         Args:
             keys: an Arrow table or a Spark DataFrame of the columns that make up the key, by their names in the table.
 
         Returns:
-            The keys, as what they came as, with `partition_path`, `file_id` and `base_instant`, which are null for keys
-            that no row has, and for NULL. A key that is in several file groups comes once for each.
+            The keys, as a table or DataFrame like `keys`, with `partition_path`, `file_id` and `base_instant`, which
+            are null for keys that no row has, and for NULL. A key that is in several file groups appears once for
+            each.
 
         Raises:
             SchemaError: the table has no such column, or has it with another type.
@@ -264,7 +267,7 @@ class Table:
         Args:
             index: name of the index.
             prefix: start of the keys `column$value$partition$file_group` (docs/bitmap.md).
-            positions: most row positions to show of an entry.
+            positions: how many row positions of an entry to show at most.
 
         Raises:
             IndexDefinitionError: there is no such index, or it is of a type that keeps no values.
@@ -279,12 +282,12 @@ class Table:
         return entries(definition, view.state, view.snapshot, self._segments, prefix, positions)
 
     def map(self, columns: str | Sequence[str] = (), *, history: bool = False) -> TableMap:
-        """Tell which slices each index covers, and how far the ranges of columns overlap over the slices.
+        """Say which slices each index covers, and how far the ranges of columns overlap over the slices.
 
         Args:
             columns: column paths; those that have an index of ranges unless given. Ranges that no index knows come from
                 the footers of at most 2,000 files.
-            history: tell as well how many slices each index covered after each of the newest commits to its records.
+            history: also say how many slices each index covered after each of the newest commits to its records.
 
         Raises:
             SchemaError: no such column.
@@ -299,12 +302,12 @@ class Table:
         return replace(found, history=told)
 
     def advise(self, plans: Sequence[Plan] = (), *, limits: SampleLimits | None = None) -> Advice:
-        """Tell which indexes would help, what each costs and saves, which never helped, and what a layout would do.
+        """Say which indexes would help, what each costs and saves, which never helped, and what a layout would do.
 
         Args:
-            plans: of the statements that are to be helped, for example `last_plans` of a connection; without any the
-                questions are made of values of each column.
-            limits: how much of the table is looked at (docs/advisor.md).
+            plans: plans of the statements to speed up, for example `last_plans` of a connection; without any,
+                questions are made from values of each column.
+            limits: how much of the table is sampled (docs/advisor.md).
 
         Raises:
             TableError: the listing cannot be read completely.
@@ -318,11 +321,12 @@ class Table:
     def verify(self, *, files: bool = False) -> list[str]:
         """Check every stored byte of the metadata table against its checksum; one sentence for each fault.
 
-        Partition statistics are made again from the records and compared, too.
+        Partition statistics are also computed again from the records and compared.
 
         Args:
-            files: list all files of the table anew, too, and name those that changed in place since they were indexed:
-                whether the promise `files="immutable"` holds. In a table without that promise it is no fault.
+            files: also list all files of the table again, and name those that changed in place since they were
+                indexed. This checks the promise `files="immutable"`. In a table without that promise such a change is
+                no fault.
         """
         faults = [*self._metadata.verify(), *partition_stats_problems(self._metadata)]
         if files and not faults:
@@ -335,7 +339,7 @@ class Table:
         """Try what pruning and building rely on, one probe after the other: see `pruner doctor`.
 
         Lists the table, reads the footer of one file, and writes, reads and deletes an object where the metadata table
-        is. Nothing of the table and of its indexes changes.
+        is. The table and its indexes do not change.
 
         Raises:
             TableError: the table cannot be listed, so that nothing else can be tried.

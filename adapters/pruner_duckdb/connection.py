@@ -285,8 +285,8 @@ def connect(
 def attach(con: duckdb.DuckDBPyConnection, tables: Mapping[str, TableSpec]) -> Connection:
     """Let statements of an existing connection read tables of pruner by name, through the returned wrapper.
 
-    A table or view that DuckDB itself finds under a name hides the table of pruner, as a temporary table
-    hides one of the catalog; one that exists already is refused here.
+    A table or view that DuckDB itself finds under a name hides the table of pruner, as a temporary table hides one of
+    the catalog. If it exists already, `attach` refuses the name.
 
     Args:
         con: DuckDB's connection.

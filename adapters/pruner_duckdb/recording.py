@@ -52,6 +52,6 @@ def record(connection: Any, path: str | os.PathLike[str]) -> RecordingConnection
 
     Args:
         connection: one of DuckDB's, or of `pruner_duckdb.connect`.
-        path: the file; what is there stays.
+        path: the file; lines are appended to it.
     """
     return RecordingConnection(connection, Path(path))

@@ -28,9 +28,9 @@ def _nothing() -> None:
 
 
 class LazyRelation:
-    """Looks like `duckdb.DuckDBPyRelation`: its methods work, those that return relations give this kind.
+    """Looks like `duckdb.DuckDBPyRelation`: its methods work, and those that return relations return a `LazyRelation`.
 
-    `fetchone` and `fetchmany`, which DuckDB 2.0 took away, run the statement once and go through its rows.
+    `fetchone` and `fetchmany`, which DuckDB 2.0 removed, run the statement once and go through its rows.
     """
 
     def __init__(

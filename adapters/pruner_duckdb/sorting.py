@@ -11,8 +11,8 @@ from pruner.maintenance.ordering import order_by
 def sort_for(query: str, on: str, *, table: str | os.PathLike[str] | Table | None = None) -> str:
     """Return a query with the same rows in the order of an index or expression, for COPY.
 
-    A file that is written of them holds few values of it, so that a condition on it leaves more files out. COPY mixes
-    the rows of several threads where it writes several files: `SET threads = 1` keeps them in order.
+    Each file written from it then holds few of the values, so that a condition on them leaves more files out. COPY
+    mixes the rows of several threads where it writes several files: `SET threads = 1` keeps them in order.
 
     Args:
         query: in DuckDB's SQL.

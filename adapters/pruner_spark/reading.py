@@ -79,8 +79,8 @@ def read_with_keys(
 ) -> DataFrame:
     """Return the rows of the file groups that can hold one of some keys, other rows of them included.
 
-    It is what a MERGE has to look at (docs/record_index.md): no row with one of the keys is missing. The keys are
-    fetched now, and only the scan is made smaller by them: join the rows with the keys, or filter them.
+    This is what a MERGE has to read (docs/record_index.md): no row with one of the keys is missing. The keys are
+    fetched now, and only make the scan smaller: join the rows with the keys, or filter them.
 
     Args:
         spark: the session that is to run the queries.

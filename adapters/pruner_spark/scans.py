@@ -49,11 +49,11 @@ class Scan:
     seconds: float = 0.0
     """From when Spark asked until it had its answer."""
     number: int | None = None
-    """Running number in the Java machine; None of a relation that was found to be not prunable before any scan."""
+    """Running number in the JVM; None for a relation that was found not to be prunable before any scan."""
     files_left: int | None = None
     files_read: int | None = None
     notes: tuple[str, ...] = ()
-    """What else is to be known of the scan: that Hudi's own data skipping is off."""
+    """What else there is to know about the scan, such as that Hudi's own data skipping is off."""
 
     @property
     def kept(self) -> int | None:

@@ -23,7 +23,7 @@ def sort_for(
 ) -> DataFrame:
     """Return the rows of a DataFrame in the order of an index or expression, to be written.
 
-    A file that is written of them holds few values of it, so that a condition on it leaves more files out.
+    Each file written from them then holds few of the values, so that a condition on these leaves more files out.
 
     Args:
         frame: the rows.

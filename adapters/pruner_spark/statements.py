@@ -44,11 +44,11 @@ def sql(
 ) -> DataFrame:
     """Run a statement; each scan of a table that has an index prunes itself.
 
-    Queries, what INSERT, CREATE TABLE AS and MERGE read from, what MERGE joins with it, and what Hudi's UPDATE and
-    DELETE read are pruned (see `prune` for how a table's index is found); other commands run as in `spark.sql`. The
-    subqueries of UPDATE and DELETE run first, so that their answers prune.
-    CREATE INDEX, DROP INDEX, REFRESH INDEX and SHOW INDEXES are pruner's own (docs/statements.md), over a name of the
-    catalog or of `pruner.toml`, or a place.
+    These are pruned: queries, what INSERT, CREATE TABLE AS and MERGE read from, what MERGE joins with it, and what
+    Hudi's UPDATE and DELETE read. Other commands run as in `spark.sql`. `prune` says how a table's index is found. The
+    subqueries of UPDATE and DELETE run first, so that their answers prune. CREATE INDEX, DROP INDEX, REFRESH INDEX and
+    SHOW INDEXES are pruner's own (docs/statements.md). They take a table's name in the catalog or in `pruner.toml`, or
+    its location.
 
     Args:
         spark: the session.

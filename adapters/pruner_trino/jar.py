@@ -13,7 +13,7 @@ def plugin_jar() -> Path:
     """Return the jar to copy into Trino's plugin folders (docs/trino.md).
 
     Raises:
-        PrunerError: this installation is a checkout in which it was not built, or a wheel that was made in one.
+        PrunerError: this installation is a checkout in which the jar was not built, or a wheel that was made in one.
     """
     if not PLUGIN_JAR.is_file():
         raise PrunerError(

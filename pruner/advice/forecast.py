@@ -38,7 +38,7 @@ SEED = 0
 
 @dataclass(frozen=True, slots=True)
 class SampleLimits:
-    """How much of a table is looked at."""
+    """How much of a table is sampled: files whose footers, files whose data, and bytes of data are read at most."""
 
     footer_files: int = FOOTER_FILES
     data_files: int = DATA_FILES

@@ -58,8 +58,8 @@ class Forecast:
 class Advice:
     """What would help a table of `files` files and `bytes` bytes, judged by a sample of `sampled` files.
 
-    `bytes_now` and `bytes_then` are read for all questions, today and with all proposals. `useless` has a sentence
-    for each existing index that saved nothing, by its name; `notes` say what could not be judged, and why.
+    `bytes_now` and `bytes_then` are the bytes read for all questions, today and with all proposals. `useless` has a
+    sentence for each existing index that saved nothing, by its name; `notes` say what could not be judged, and why.
     """
 
     uri: str

@@ -94,24 +94,24 @@ def open_table(  # noqa: PLR0913 - one parameter for each key of a table
 ) -> Table:
     """Open a table of Hudi or Parquet files; the format is detected.
 
-    What is not given is taken from `pruner.toml` (docs/configuration.md) where that knows the table.
+    What is not given is taken from `pruner.toml` (docs/configuration.md) where that names the table.
 
     Args:
         uri: path or URI of the table's root, a glob that takes all of its files, several roots of one Parquet table, or
             a name in `pruner.toml`.
         storage_options: options of the store (keys as `obstore` knows them).
         index_uri: place of the metadata table; `<first root>.pruner` unless given.
-        max_staleness: age in seconds up to which a look at the table may be reused; 0, the default, looks
-            before every plan. Above 0, rows written since that look may be missing (docs/configuration.md).
-        files: "immutable" promises that no file of the table ever changes in place: a look then asks for each
-            folder alone (docs/guarantee.md). Hudi keeps that promise by itself.
-        feed: place of a change feed, which promises to name every file that comes, goes or changes: a look then asks
-            for those alone (docs/feed.md). What it does not name may be missing until the next whole listing.
-        confirm_after: seconds after which a whole listing confirms what the feed said; 600 unless given.
+        max_staleness: age in seconds up to which a listing of the table may be reused; with 0, the default, each plan
+            checks the table. Above 0, rows written since the listing may be missing (docs/configuration.md).
+        files: "immutable" promises that no file of the table ever changes in place: a check then only asks about each
+            folder (docs/guarantee.md). Hudi keeps that promise by itself.
+        feed: place of a change feed, which promises to name every file that is added, removed or changed: a check then
+            asks about those alone (docs/feed.md). What it does not name may be missing until the next full listing.
+        confirm_after: seconds after which a full listing confirms what the feed said; 600 unless given.
         index_memory: bytes of index records that are held at most, and that are read of one index for one
             predicate; 256 MiB unless given (docs/bitmap.md).
-        hudi_indexes: False leaves the indexes of Hudi's own metadata table alone (docs/hudi-indexes.md).
-        file_filters: False leaves the Bloom filters in Parquet files alone (docs/bloom_filter.md).
+        hudi_indexes: False ignores the indexes of Hudi's own metadata table (docs/hudi-indexes.md).
+        file_filters: False ignores the Bloom filters in Parquet files (docs/bloom_filter.md).
 
     Raises:
         TableError: there is no such name or path, it is not a table, or its format is not supported.

@@ -23,14 +23,14 @@ def notify(
     storage_options: Mapping[str, str] | None = None,
     events: bytes | None = None,
 ) -> str:
-    """Say in a table's change feed that files came, went or were replaced; call it after they did.
+    """Say in a table's change feed that files were added, removed or replaced; call it afterwards.
 
     The table itself is not opened. The event appears at once and whole.
 
     Args:
         table: its root or its name in `pruner.toml`.
-        paths: of files or folders: relative to the (first) root, or in full. "." is the whole table. None at all says
-            only that the feed works.
+        paths: of files or folders: relative to the (first) root, or in full. "." is the whole table. No paths at all
+            only say that the feed works.
         feed: place of the feed, where `pruner.toml` does not say it.
         storage_options: options of the store.
         events: instead of paths, a file of events as stores and queues give them (docs/feed.md).

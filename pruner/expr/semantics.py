@@ -33,8 +33,8 @@ class Semantics:
     known, and comparisons that depend on it are widened to hold in every zone. `ansi` is Spark's ANSI mode.
     `timestamp_unit` is the precision to which the engine rounds timestamps when it reads them. `now` is the earliest
     that `now()` can be in the statement, in nanoseconds since 1970 in UTC; None means when it is planned.
-    `shared_partition_columns` says where the value of a column comes from that stands in the path and in the files
-    (trap N6), where whoever writes the scan decides that; None means that the engine does.
+    `shared_partition_columns` says where a column that is both in the path and in the files takes its value from (trap
+    N6), where the author of the scan decides that; None means that the engine decides.
     """
 
     engine: Engine = REFERENCE_ENGINE

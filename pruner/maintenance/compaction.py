@@ -46,7 +46,7 @@ GONE_SHARE = 1 / 8
 
 @dataclass(frozen=True, slots=True)
 class CompactResult:
-    """Segments that plans had to read before and have to read now, slice batches included."""
+    """Numbers of segments that plans had to read before and have to read now, slice batches included."""
 
     before: int
     after: int

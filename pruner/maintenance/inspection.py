@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 class IndexEntry:
     """One value in one slice: the key by RFC-92, the number of rows, and the first positions of those rows (0-based).
 
-    Of an index over hashes one slice: the key by RFC-37, its partition and file, and the number of what `counts`
-    names: `distinct values` of a bloom filter, `keys` of a record index, `rows` of any other. `positions` is None where
-    they cannot be read or mean nothing (a slice with log files, a filter).
+    For an index over hashes it is one slice: the key by RFC-37, its partition and file, and the number of what
+    `counts` names: `distinct values` of a bloom filter, `keys` of a record index, `rows` of any other. `positions` is
+    None where they cannot be read or mean nothing (a slice with log files, a filter).
     """
 
     key: str

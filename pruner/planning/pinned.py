@@ -112,7 +112,7 @@ class PinnedSnapshot:
         return bool(self._view.indexed.names)
 
     def locating(self, field: Field) -> LocatingEvidence | None:
-        """What knows the rows of many values of a field at once; None where no index does, or none is to be asked."""
+        """Evidence that knows the rows of many values of a field; None where no index has it or pruning is off."""
         return None if switched_off() is not None else self._view.planner.locating(field)
 
     def plan(

@@ -178,7 +178,7 @@ class Plan:
         """URI of each base file to read -> positions (0-based, ascending) of its rows that can match, lazily.
 
         A file of which no index knows the rows has None: all of it is to be read. None instead of a mapping where that
-        goes for every file.
+        holds for every file.
         """
         return self._rows(self.ordinals)
 
@@ -191,7 +191,7 @@ class Plan:
 
         Args:
             columns: names of top-level columns; all unless given.
-            storage_options: for Polars to read from an object store.
+            storage_options: Polars' own options for reading from an object store, besides those of `open_table`.
 
         Raises:
             SchemaError: a column cannot be read as the table has it; with the reason.
@@ -253,7 +253,7 @@ class Plan:
         return report_text(self._facts)
 
     def to_html(self) -> str:
-        """Return the report as a page that stands for itself, with a strip for each clause (docs/seeing.md)."""
+        """Return the report as a self-contained HTML page, with a strip for each clause (docs/seeing.md)."""
         return plan_page(self._facts, whole=True)
 
     def _repr_html_(self) -> str:

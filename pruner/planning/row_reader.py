@@ -44,9 +44,9 @@ def read_rows(
 ) -> Iterator[pa.Table]:
     """The rows of a plan, a table for each row group that holds some; only those groups are read.
 
-    They are the matching rows where `plan.rows_exact`, and otherwise more: the predicate is to be applied again.
-    Without `columns` they are each file's own. Named ones have the names of the table; a file that lacks one gives
-    NULL, of the table's type. What stands in paths alone is not among them.
+    These are exactly the matching rows if `plan.rows_exact`; otherwise there are more, and the predicate has to be
+    applied again. Without `columns`, each file's own columns are read. Named columns have the names of the table; a
+    file that lacks one gives NULL, of the table's type. Columns that are only in paths are not among them.
 
     Args:
         plan: what is to be read.
