@@ -29,47 +29,48 @@ CREATE INDEX hour_idx ON events USING bitmap (strftime(ts, '%H'))
 CREATE FUNCTION INDEX income_idx ON employees (salary + (salary * commission_pct))
 ```
 
-An index of any type may be over an expression of one column or several. Its values are made when it is built, by
-DuckDB, and recorded as those of a column are. A condition on the expression then prunes, in whatever spelling it
-comes, and so does one on the index's name as if that were a column: in `plan`, in `--where` on the command line, and
-in the queries of `pruner query`, where the name stands for its expression. By its name an index over an instant always
-means what the clock shows in UTC. `dialect` says in whose SQL the expression is
-written: `duckdb` unless given. One index is over one expression.
+An index of any type may be over an expression of one column or several. DuckDB computes the values when the index is
+built, and they are recorded like those of a column. A condition on the expression then prunes, however it is spelled.
+So does a condition on the index's name, as if that were a column: in `plan`, in `--where` on the command line, and in
+the queries of `pruner query`, where the name stands for its expression. Under its name, an index over an instant always
+means what the clock shows in UTC. `dialect` says in whose SQL the expression is written: `duckdb` unless given. One
+index is over one expression.
 
-Where a function never falls, an index over it answers conditions on its column as well: `ts BETWEEN a AND b` and
-`year(ts) = 2024` ask an index over `date(ts)`, in every session and zone, as the engine computes nothing but `ts`. The
-table says which do: dates, `date_trunc`, patterns with the year first and the rest in order, the beginning of a text,
-sums and products with constants. A bitmap over `date(ts)` so tells a file of two days that lie apart from one of all
-the days between them.
+Where a function is monotonic (never decreasing), an index over it answers conditions on its column as well:
+`ts BETWEEN a AND b` and `year(ts) = 2024` ask an index over `date(ts)`, in every session and time zone, because the
+engine computes nothing but `ts`. The column *order* of the table says which functions are: dates, `date_trunc`,
+patterns with the year first and the rest in order, the beginning of a text, sums and products with constants. So a
+bitmap over `date(ts)` distinguishes a file with two separate days from one with all the days between them.
 
-Plain statistics serve [many functions of a column](functions.md) without such an index. It is for those that leave no
-range of the column: the hour of the day, `id % 8`, and expressions over several columns.
+Plain statistics serve [many functions of a column](functions.md) without such an index. An index over an expression is
+for those that do not become a range of the column: the hour of the day, `id % 8`, and expressions over several columns.
 
 ## When it answers
 
 - The expression of the condition is the same: functions, columns, constants and patterns, whatever their spelling.
   Casts that change nothing do not matter.
-- The asking engine was compared with the evaluation for each function in it: the table below.
-- Every value of the file that goes in, or comes up between nested functions, lies where they were compared. That is
-  recorded for each file and engine. Text that is no UTF-8 is nowhere compared.
-- The session's clock is that of the evaluation. An instant (TIMESTAMP WITH TIME ZONE in DuckDB, TIMESTAMP in Spark)
-  has its hour in UTC there. A session in another zone, or of one that is not known, is not answered. For timestamps
-  without a zone it does not matter, nor for `timezone('UTC', ts)` in DuckDB. Engines that round timestamps when they
-  read them (Trino's `hive.timestamp-precision`) are not answered about them. Trino's connectors show an instant as
-  UTC's clock, whatever the session's zone, so there it does not matter either.
+- Each function in the expression was compared between the asking engine and the evaluation: the table below lists them.
+- Every value of the file that goes into a function, between nested functions as well, lies in the range in which they
+  were compared. That is recorded for each file and engine. Text that is not UTF-8 was not compared.
+- The session's time zone is that of the evaluation. There, an instant (TIMESTAMP WITH TIME ZONE in DuckDB, TIMESTAMP in
+  Spark) has its hour in UTC. A session in another or an unknown time zone is not answered. The zone does not matter for
+  timestamps without a zone, nor for `timezone('UTC', ts)` in DuckDB. Nor does it matter in Trino, whose connectors show
+  an instant as UTC, whatever the session's zone. Engines that round timestamps when they read them (Trino's
+  `hive.timestamp-precision`) are not answered about them.
 - The engine reads the source columns as they were recorded (rule R11).
 
-Everything else keeps its file, and the plan's `fallbacks` say why. A function that is not in the table, a user's
-function, an aggregate or one that depends on chance or time is refused by name when the index is created. So are
-integers with a constant that is a decimal or a float of 32 bits, `a * 0.1`: engines reckon them as such.
+Everything else keeps its file, and the plan's `fallbacks` say why. Functions that are not in the table, user-defined
+functions, aggregates, and functions that depend on chance or time are refused when the index is created, and the error
+names them. So is arithmetic of integers with a constant that is a decimal or a 32-bit float, such as `a * 0.1`, because
+engines compute it in that type.
 
-Under merge-on-read an expression over **one** column covers base and log files. Over several columns slices with log
-files are left open: which values stand in one row, the merge decides.
+Under merge-on-read an expression over **one** column covers base and log files. For an expression over several columns
+slices with log files are not covered, because the merge decides which values are in one row.
 
 ## Writing for pruning
 
-An index leaves out many files only where few files hold a value. Rows that are written in the order of its expression
-lie so (RFC-63's appendix):
+An index leaves out many files only if each value is in few files. That is so if the rows are written in the order of
+the expression (see the appendix of RFC-63):
 
 ```python
 # An index of the table, or "date_format(ts, 'HH')".
@@ -81,40 +82,41 @@ con.execute("SET threads = 1")
 con.execute(f"COPY ({{query}}) TO 'events_by_hour' (FORMAT parquet, FILE_SIZE_BYTES '256MB')")
 ```
 
-Of 16 files with every hour in each, a condition on one hour reads 16; of the same rows in this order at most 2. Where
-`table` is left out, `pruner_spark.sort_for` asks the tables that the DataFrame reads. Spark orders instants by the
-session's clock. DuckDB mixes the rows of several threads in several files, hence the one thread. Hudi's `bulk_insert`
-keeps the order with `hoodie.bulkinsert.sort.mode=NONE`.
+Over 16 files with every hour in each, a condition on one hour reads 16 files. Over the same rows in this order it reads
+at most 2. Where `table` is left out, `pruner_spark.sort_for` looks for the index in the tables that the DataFrame
+reads. Spark orders instants by the session's time zone. With several threads DuckDB mixes rows across files, hence the
+one thread. Hudi's `bulk_insert` keeps the order with `hoodie.bulkinsert.sort.mode=NONE`.
 
 ## Otherwise than Hudi
 
-Hudi's expression indexes take `date_format` for a function that keeps the order of its column, whatever its pattern,
-and then prune `ts` by it. `MM/dd/yyyy` does not: 12/31/2022 comes after 01/01/2023 as text. Here the values of the
-pattern are recorded, and only a condition on that very pattern is answered. `yyyy-MM-dd` does keep the order, so an
-index over it answers ranges of `ts`, too: on the day of the constant itself only what the whole day has in common.
+Hudi's expression indexes assume that `date_format` keeps the order of its column, whatever its pattern, and then prune
+`ts` by it. `MM/dd/yyyy` does not keep it: 12/31/2022 comes after 01/01/2023 as text. pruner records the values of the
+pattern, and answers only conditions on exactly that pattern. `yyyy-MM-dd` does keep the order, so an index over it
+answers ranges of `ts`, too. On the day of the constant itself it answers only what the whole day has in common.
 
 ## Versions
 
-A definition names the version of the table of functions and of DuckDB by which it was made, and each record does.
-Where a later version of pruner finds that a function means something else, its row counts up: older records of it are
-not used, and `refresh` asks to create the index anew.
+Each definition and each record name the versions of the table of functions and of DuckDB by which they were made. Where
+a later version of pruner changes what a function means, the version of its row increases. Older records of it are then
+not used, and `refresh` asks you to create the index anew.
 
 ## What no index is over
 
-- `xxhash64`, `hash`: each engine begins with another seed, or hashes otherwise. `md5` and `sha256` are equal.
+- `xxhash64`, `hash`: each engine begins with another seed, or hashes differently. `md5` and `sha256` are equal.
 - The size of an array and its elements: no index reads columns of lists.
 - Regular expressions beyond their literal beginning, `initcap`, `soundex`, logarithms and powers: engines differ in
   some values, and no domain was found that is worth a row.
-- Decimals: their result has another type, and other digits, in each engine. Conditions on arithmetic of decimals are
-  answered from [statistics of the column](functions.md) where that is certain.
-- In Trino a JSON path reaches the plugin without its text, so `json_extract_scalar` prunes in `plan` and `preview`
-  alone. A `CASE` does not reach it either; Spark's optimizer makes conditions on columns of most of them.
+- Decimals: the result has a different type, and different digits, in each engine. Conditions on arithmetic of decimals
+  are answered from [statistics of the column](functions.md) where that is certain.
+- In Trino a JSON path reaches the plugin without its text, so `json_extract_scalar` prunes only in `plan` and
+  `preview`. A `CASE` does not reach the plugin either. Spark's optimizer turns most `CASE` expressions into conditions
+  on columns.
 
 ## The functions
 
-The page is made from the registry by `make api`. An engine without a spelling was not compared, and is not answered.
-Spellings that mean the same count as well: `date_part('hour', ts)`, `extract(hour FROM ts)`. *Order* says of which
-arguments it never falls, so that it answers for its column.
+`make api` writes this page from the registry. An engine without a spelling was not compared, and is not answered.
+Spellings with the same meaning count as well: `date_part('hour', ts)`, `extract(hour FROM ts)`. *Order* says for which
+arguments the function is monotonic, so that its index answers for the column.
 
 | function | of which values | order | {titles} |
 |---|---|---|{dashes}|

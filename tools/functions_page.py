@@ -19,16 +19,18 @@ HEAD = """\
 # Functions of columns that prune
 
 Plain statistics of a column, and its bitmap, serve conditions on functions of it. No index over an expression is
-needed. `year(ts) = 2024` is asked of `ts` as a range, `lower(city) = 'paris'` as the texts that may come to it.
+needed. `year(ts) = 2024` is asked of `ts` as a range, `lower(city) = 'paris'` as the texts that may give that result.
 
-Each row is a rule with a domain: the values for which the engines named were compared with it, over the edges of every
-type, by `tests/engines/test_functions_duckdb.py`, `…_spark.py` (in ANSI mode and out of it) and `…_trino.py`. They fail
-when an engine changes its mind. A file with a value outside the domain is kept, as is every file where the engine is
-not named. So a file is kept, too, in which the function raises an error, and the engine raises it. Functions of
-functions are taken apart four deep. The page is made from the registry by `make api`.
+Each row is a rule with a domain: the values for which the named engines were compared with it, at the edges of every
+type. The tests are `tests/engines/test_functions_duckdb.py`, `…_spark.py` (with and without ANSI mode) and
+`…_trino.py`. They fail when an engine changes what a function does. A file with a value outside the domain is kept, as
+is every file where the engine is not named. So a file for which the function raises an error is kept, too, and the
+engine raises the error. Nested functions are taken apart up to four levels deep. `make api` writes this page from the
+registry.
 
-Spark's optimizer and Trino's make ranges of some of these themselves. `year(ts) = 2024` and `date_trunc('day', ts) = …`
-come from Trino as ranges of `ts`. What they leave as functions is taken from the expressions that they hand over.
+The optimizers of Spark and Trino turn some of these into ranges themselves. `year(ts) = 2024` and
+`date_trunc('day', ts) = …` come from Trino as ranges of `ts`. What they leave as functions is read from the expressions
+that they pass on.
 
 | function | comparisons | of which values | {titles} |
 |---|---|---|{dashes}|
@@ -38,10 +40,11 @@ TAIL = """
 ## Moments that move
 
 `now()`, `current_timestamp`, `current_date`, `today()` and `localtimestamp`, with `± INTERVAL`, `± days`, casts and
-`date_trunc` around them, are everything from an earliest moment on. So `ts >= now() - INTERVAL 1 DAY` drops files that
-end before yesterday. `ts < now()` drops nothing: nobody knows when the plan is read. The earliest moment is the
-session's transaction in DuckDB, which is asked for it each time, and the moment of planning elsewhere, less five
-minutes for clocks that differ. Spark and Trino put the moment in before pruner sees the predicate.
+`date_trunc` around them, stand for any moment from an earliest one on. So `ts >= now() - INTERVAL 1 DAY` drops files
+that end more than a day before that earliest moment. `ts < now()` drops nothing, because nobody knows when the files of
+the plan are read. In DuckDB the earliest moment is the start of the session's transaction, for which it is asked each
+time. Elsewhere it is the moment of planning, less five minutes for clocks that differ. Spark and Trino replace these
+functions by the moment before pruner sees the predicate.
 
 ## Other forms
 
