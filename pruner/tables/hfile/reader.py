@@ -107,8 +107,7 @@ class HFile:
             StorageError: one cannot be read.
         """
         wanted = prefixes or (b"",)
-        blocks = {entry: None for prefix in sorted(wanted) for entry in self._between(prefix)}
-        for _, content in self._contents(list(blocks)):
+        for _, content in self._contents(self._between(wanted)):
             for row, value in self._cells(content):
                 if row.startswith(wanted):
                     yield row, value
@@ -130,14 +129,14 @@ class HFile:
             pairs = [pair for entry, below in grouped.items() for pair in _under(inner[entry], below)]
         yield from pairs
 
-    def _between(self, prefix: bytes) -> list[IndexEntry]:
-        """The data blocks that can hold keys with a prefix."""
-        level = _with_prefix(self._root, prefix)
+    def _between(self, prefixes: Sequence[bytes]) -> list[IndexEntry]:
+        """The data blocks that can hold keys with one of some prefixes, level by level, each index block once."""
+        level = _with_prefixes(self._root, prefixes)
         for _ in range(1, self._trailer.levels):
             below = [entry for _, entries in self._index_blocks(level) for entry in entries]
             if len(below) > _MAX_INDEX_ENTRIES:
                 raise self._damaged("its index is larger than is read")
-            level = _with_prefix(self._ascending(below), prefix)
+            level = _with_prefixes(self._ascending(below), prefixes)
         return level
 
     def _index_blocks(self, entries: list[IndexEntry]) -> Iterator[tuple[IndexEntry, list[IndexEntry]]]:
@@ -177,14 +176,17 @@ def _under(entries: list[IndexEntry], keys: list[bytes]) -> list[tuple[bytes, In
     return [(key, entries[place]) for key, place in places if place >= 0]
 
 
-def _with_prefix(entries: list[IndexEntry], prefix: bytes) -> list[IndexEntry]:
-    """The entries below which keys with a prefix can stand."""
+def _with_prefixes(entries: list[IndexEntry], prefixes: Sequence[bytes]) -> list[IndexEntry]:
+    """The entries below which keys with one of some prefixes can stand, in order."""
     rows = [entry.row for entry in entries]
-    first = max(0, bisect_right(rows, prefix) - 1)
-    last = first
-    while last < len(rows) and (last == first or rows[last].startswith(prefix)):
-        last += 1
-    return entries[first:last]
+    found: dict[int, None] = {}
+    for prefix in sorted(prefixes):
+        first = max(0, bisect_right(rows, prefix) - 1)
+        last = first
+        while last < len(rows) and (last == first or rows[last].startswith(prefix)):
+            found[last] = None
+            last += 1
+    return [entries[at] for at in sorted(found)]
 
 
 def _batches(entries: Sequence[IndexEntry]) -> Iterator[list[IndexEntry]]:

@@ -83,6 +83,19 @@ def test_a_prefix_reads_its_blocks_alone() -> None:
     assert source.total < len(data) / 50
 
 
+@pytest.mark.parametrize("levels", [1, 2, 3])
+def test_many_prefixes_read_each_block_once(levels: int) -> None:
+    cells = [(f"{number // 5:04}{number:08}".encode(), bytes(40)) for number in range(5_000)]
+    source = Counting(
+        HFileWriter(codec=Codec.NONE, block_bytes=1 << 10, levels=levels, fanout=16).write(cells)
+    )
+    hfile = HFile(source)
+    source.ranges.clear()
+    prefixes = [f"{number:04}".encode() for number in range(100, 300)]
+    assert list(hfile.scan(*prefixes)) == cells[500:1500]
+    assert len(source.ranges) == len(set(source.ranges))
+
+
 def test_a_file_of_a_store_and_a_part_of_one_are_read_by_ranges(tmp_path: Any) -> None:
     data = HFileWriter().write([(b"a", b"1"), (b"b", b"2")])
     (tmp_path / "whole").write_bytes(data)
