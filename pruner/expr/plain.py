@@ -7,6 +7,7 @@ other constants; of such a text the parser's answer is known but for the constan
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from pruner.expr.literals import STRING, in_one_type, number
@@ -64,12 +65,15 @@ class PlainTexts:
         plain = read_plain(text, semantics.traits)
         if plain is None:
             return parse()
-        about = (semantics, plain.shape)
+        # When a statement runs makes no difference, and would make each one another shape.
+        about = (semantics if semantics.now is None else replace(semantics, now=None), plain.shape)
         understood = self._understood.get(about)
         if understood:
             return plain.expression
         parsed = parse()
-        if understood is None and len(self._understood) < _SHAPES:
+        if understood is None:
+            if len(self._understood) >= _SHAPES:
+                self._understood = {}  # what comes again is soon known again
             self._understood[about] = parsed == plain.expression
         return parsed
 

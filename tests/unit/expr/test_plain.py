@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from unittest.mock import patch
 
 import pytest
@@ -9,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pruner.errors import PredicateError
-from pruner.expr import sql
+from pruner.expr import plain, sql
 from pruner.expr.nodes import Expr
 from pruner.expr.plain import PlainTexts, read_plain
 from pruner.expr.semantics import Semantics
@@ -100,7 +101,7 @@ def test_a_shape_says_all_but_the_constants(
     read = [read_plain(text, semantics.traits) for text in texts]
     parsed = [meant(sql._parse, text, semantics) for text in texts]
     if read[0] is not None and read[1] is not None and read[0].shape == read[1].shape:
-        same = [plain.expression == tree for plain, tree in zip(read, parsed, strict=True) if plain]
+        same = [each.expression == tree for each, tree in zip(read, parsed, strict=True) if each]
         assert same in ([True, True], [False, False])
 
 
@@ -124,6 +125,32 @@ def test_the_parser_is_asked_once_for_each_shape(dialect: str) -> None:
     assert len(asked) == 2, "a number is not a text"
 
 
+def test_shapes_that_never_come_again_do_not_stay_in_the_way() -> None:
+    """A service that is asked with the time of each statement, and with many statements of people."""
+    texts, usual = PlainTexts(), Semantics.of("duckdb")
+    asked: list[str] = []
+
+    def parse(text: str, now: int | None) -> None:
+        semantics = replace(usual, now=now)
+
+        def parsed() -> Expr:
+            asked.append(text)
+            return sql._parse(text, semantics)
+
+        assert texts.parse(text, semantics, parsed) == sql._parse(text, semantics)
+
+    for now in (None, 1, 2, 3):
+        parse(f"x = {now or 0}", now)
+    assert len(asked) == 1
+    for number in range(plain._SHAPES + 10):
+        parse(f"x{number} = 1", None)
+    asked.clear()
+    parse("y = 1", None)
+    parse("y = 2", None)
+    assert asked == ["y = 1"]
+    assert len(texts._understood) <= plain._SHAPES
+
+
 NOT_PLAIN = """
 a = 'it''s'|a = 'b\\'|a = 1.5|a = 5L|a = 1 -- b|a = 1;|a = b|NOT a = 1|a = 1 OR b = 2|(a = 1)|a.b = 1|"a" = 1|a = 'é'
 a = 1AND b = 2|a = -1|a = 1 AND|AND a = 1||a IN (1)|a = '\t'
@@ -143,9 +170,9 @@ def test_what_the_parser_makes_something_else_of_stays_with_it() -> None:
     for constant in ("'2024-01-01'", "'2024-01-02'"):
         text = f"current_date = {constant}"
         found = texts.parse(text, semantics, lambda text=text: sql._parse(text, semantics))
-        plain = read_plain(text, semantics.traits)
-        assert plain is not None
-        assert found == sql._parse(text, semantics) != plain.expression
+        read = read_plain(text, semantics.traits)
+        assert read is not None
+        assert found == sql._parse(text, semantics) != read.expression
 
 
 def test_errors_are_the_parsers() -> None:
