@@ -7,6 +7,7 @@ that is new nothing is known, but what segments say that came since: these are j
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
@@ -15,6 +16,8 @@ from msgspec import structs
 
 from pruner.evidence.restricted import SourceOfIndex
 from pruner.evidence.sources import Sources
+from pruner.indexes.optional import RowIndexType
+from pruner.metadata.segments import SLICE_COLUMN
 from pruner.tables.snapshot import SLICE_COLUMNS
 
 if TYPE_CHECKING:
@@ -23,7 +26,9 @@ if TYPE_CHECKING:
     from pruner.evidence.sources import Source
     from pruner.expr.bound import Leaf
     from pruner.expr.semantics import Semantics
+    from pruner.indexes.base import Evidence, IndexType
     from pruner.metadata.state import State
+    from pruner.schema import Field
     from pruner.tables.snapshot import Descent, Snapshot
     from pruner.verdict import Outcome
 
@@ -62,6 +67,7 @@ class Moved:
         runs = np.stack([starts, stops, origin[starts]], axis=1)[origin[starts] >= 0]
         self._runs = [_Run(*run) for run in runs.tolist()]
         come = int(np.count_nonzero(self.is_new))
+        self.any_new = come > 0
         self.changes = come + count - (len(origin) - come)
         """Slices that came and slices that went."""
 
@@ -72,20 +78,45 @@ class Moved:
             origin[run.start : run.stop] = self.origin[run.there : run.there + run.stop - run.start]
         return origin
 
-    def here(self, there: Mask) -> Mask:
-        """A mask over the earlier slices as one over those of now, true for the new ones."""
-        mask = np.ones(len(self.origin), np.bool_)
+    def here(self, there: Mask, *, new: bool = True) -> Mask:
+        """A mask over the earlier slices as one over those of now, `new` for the new ones."""
+        mask = np.full(len(self.origin), new)
         for run in self._runs:
             mask[run.start : run.stop] = there[run.there : run.there + run.stop - run.start]
         return mask
 
 
+class Unrecorded:
+    """What an index says of a slice without a record: some leaves come to an outcome for no value of their column."""
+
+    def __init__(self, kind: IndexType | str, about: Field) -> None:
+        """`kind` is the type of the index, or why it cannot be used."""
+        self._kind = kind
+        self._about = about
+
+    @cached_property
+    def _evidence(self) -> Evidence | None:
+        """Evidence of one slice and no record; None of a type whose records have no columns known beforehand."""
+        if not isinstance(self._kind, RowIndexType):
+            return None
+        schema: Any = self._kind.record_schema
+        schema = schema.append(pa.field(SLICE_COLUMN, pa.int32()))
+        return self._kind.load(schema.empty_table(), 1, self._about)
+
+    def possible(self, leaf: Leaf, outcome: Outcome, semantics: Semantics) -> bool:
+        """Tell whether some row of such a slice can make `leaf` come to `outcome`."""
+        evidence = self._evidence
+        found = None if evidence is None else evidence.possible(leaf, outcome, semantics, None)
+        return found is None or bool(found[0])
+
+
 class MovedSource(SourceOfIndex):
     """Evidence of records that were joined to an earlier snapshot."""
 
-    def __init__(self, source: Source, moved: Moved) -> None:
+    def __init__(self, source: Source, moved: Moved, unrecorded: Unrecorded) -> None:
         super().__init__(source)
         self._moved = moved
+        self._unrecorded = unrecorded
         self._seen: tuple[Mask | None, Mask | None] = (None, moved.is_new if moved.is_new.any() else None)
 
     @property
@@ -109,19 +140,24 @@ class MovedSource(SourceOfIndex):
         """See `Source.possible`."""
         if at is None:
             there = self._source.possible(leaf, outcome, semantics, None)
-            return None if there is None else self._moved.here(there)
+            return (
+                None if there is None else self._moved.here(there, new=self._of_new(leaf, outcome, semantics))
+            )
         origin = self._moved.origin[at].astype(np.intp)
         known = origin >= 0
         found = self._source.possible(leaf, outcome, semantics, origin[known])
         if found is None:
             return None
-        answer = np.ones(len(at), np.bool_)
+        answer = np.full(len(at), known.all() or self._of_new(leaf, outcome, semantics))
         answer[known] = found
         return answer
 
+    def _of_new(self, leaf: Leaf, outcome: Outcome, semantics: Semantics) -> bool:
+        return not self._moved.any_new or self._unrecorded.possible(leaf, outcome, semantics)
+
     def moved(self, moves: Moves) -> MovedSource | None:
         """The same for a still later snapshot; None where too much has changed since the records were joined."""
-        return moves.of(self._source, self._moved)
+        return moves.of(self._source, self._moved, self._unrecorded)
 
 
 class Moves:
@@ -132,14 +168,14 @@ class Moves:
         self._step = Moved(descent.origin, count)
         self._composed: dict[int, tuple[Moved, Moved]] = {}
 
-    def source(self, source: Source) -> Source | None:
+    def source(self, source: Source, unrecorded: Unrecorded) -> Source | None:
         """A source for the later snapshot; None where it cannot be had of this one."""
-        return source.moved(self) if isinstance(source, MovedSource) else self.of(source, None)
+        return source.moved(self) if isinstance(source, MovedSource) else self.of(source, None, unrecorded)
 
-    def of(self, source: Source, before: Moved | None) -> MovedSource | None:
+    def of(self, source: Source, before: Moved | None, unrecorded: Unrecorded) -> MovedSource | None:
         """A source of records that had moved `before`; None where too much has changed since they were joined."""
         moved = self._step if before is None else self._after(before)
-        return None if moved.changes > MOST_MOVED else MovedSource(source, moved)
+        return None if moved.changes > MOST_MOVED else MovedSource(source, moved, unrecorded)
 
     def _after(self, before: Moved) -> Moved:
         found = self._composed.get(id(before))
@@ -197,6 +233,7 @@ class Joined(NamedTuple):
 
     sources: Sources
     state: State | None
+    unrecorded: Unrecorded
 
     def moved(self, moves: Moves | None) -> Joined | None:
         """The same for a later snapshot, None where that cannot be had; without `moves` the snapshot is the same."""
@@ -204,7 +241,8 @@ class Joined(NamedTuple):
             return None  # what could not be read is tried again
         if moves is None:
             return self
-        moved = [found for each in self.sources.usable if (found := moves.source(each)) is not None]
+        of_new = self.unrecorded
+        moved = [found for each in self.sources.usable if (found := moves.source(each, of_new)) is not None]
         return self._replace(sources=Sources(moved)) if len(moved) == len(self.sources.usable) else None
 
     def unknown(self) -> NDArray[np.intp] | None:

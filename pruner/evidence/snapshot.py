@@ -19,7 +19,7 @@ import pyarrow as pa
 from pruner.errors import FormatError, IndexDefinitionError, StorageError
 from pruner.evidence.grouped import GroupedEvidence, grouped_evidence
 from pruner.evidence.join import Part, Placement, newest_of_each_slice
-from pruner.evidence.moved import Joined, Moves, has_grown, only_new, part_of
+from pruner.evidence.moved import Joined, Moves, Unrecorded, has_grown, only_new, part_of
 from pruner.evidence.paged import paged_evidence
 from pruner.evidence.partitions import partition_evidence
 from pruner.evidence.restricted import EitherSource, LaterSource, LimitedSource, from_before
@@ -169,7 +169,8 @@ class SnapshotEvidence:
             if known is None:
                 known = Sources()
                 self._load_index(definition, about, known)
-                self._joined[about, definition.name] = Joined(known, self._state)
+                unrecorded = Unrecorded(usable_type(definition), about)
+                self._joined[about, definition.name] = Joined(known, self._state, unrecorded)
             self._of_indexes[about, definition.name] = known
             before = self._load_seconds.get(definition.name, 0.0)
             self._load_seconds[definition.name] = before + time.perf_counter() - started

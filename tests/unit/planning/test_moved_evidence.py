@@ -41,6 +41,8 @@ QUESTIONS = [
     "k <> 1",
     "y < 2",
     "x NOT IN (1, 2, 3)",
+    "x = 2.5",
+    "x NOT IN (1, NULL)",
 ]
 
 
@@ -197,6 +199,26 @@ def test_nothing_is_loaded_for_a_few_new_files(tmp_path: Path) -> None:
             plan = table.plan("x = 3")
         assert plan.files == pruner.open_table(root).plan("x = 3").files
         assert [step.uncovered for step in plan.steps] == [0]
+
+
+@pytest.mark.parametrize("indexed", [False, True])
+def test_what_no_value_makes_true_keeps_no_new_file(tmp_path: Path, indexed: bool) -> None:
+    root = tmp_path / "t"
+    tree(root)
+    table = opened(root, "immutable")
+    table.create_index("i", on=["x", "y"])
+    look(table)
+    impossible = ("x = 2.5", "x NOT IN (1, NULL)", "x > 99999999999999999999", "k = 1 AND x = 2.5")
+    assert [table.plan(question).kept for question in impossible] == [0] * 4
+    for number in range(2):
+        write(root, f"k=1/new{number}.parquet", 3, 0.0)
+        time.sleep(TICK)
+        if indexed and number == 0:
+            pruner.open_table(root).refresh()
+        with loads() as noted:
+            assert [table.plan(question).kept for question in impossible] == [0] * 4
+            assert table.plan("x = 3").kept == 2 + number, "of values nothing is known yet, or they match"
+        assert noted == []
 
 
 def test_records_of_new_files_that_cannot_be_read_are_tried_again(tmp_path: Path) -> None:
