@@ -214,6 +214,12 @@ class Connection:
         def told(error: duckdb.Error) -> Exception:
             return runner.told(error, statement)
 
+        made = runner.outlived(statement)
+        if made is not None:
+            # Made lazy, so that nobody has a handle of the database who does not ask for one.
+            return LazyRelation(
+                lambda: made, told, runner.tables.look_again, handed_out=runner.changes.handed_out
+            )
         if form is None or not form.lazy:
             # DuckDB's relation would hold on to the files that a lazy relation in a variable reads now.
             variables = runner.lazy_variables(statement)

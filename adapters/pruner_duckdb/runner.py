@@ -6,6 +6,7 @@ import re
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
+from dataclasses import replace
 from typing import Any
 
 import duckdb
@@ -116,8 +117,9 @@ class Runner:
         about_index = shown_instead(statement, self.rewriter.shadow)
         if about_index is not None:
             return statement.with_text(about_index).call()
-        if self._outlives(statement):
-            return None
+        made = self.outlived(statement)
+        if made is not None:
+            return made
         statement = self.written_out(statement)
         try:
             rewritten = self._rewritten(statement)
@@ -157,7 +159,8 @@ class Runner:
             except WrongArgumentsError as error:
                 self._refuse(statement.text, error)
                 raise
-            statement = statement.with_text(text)
+            if text != statement.text:
+                statement = replace(statement, text=text, executes=True)
         if self.views.mentioned_in(statement.text):
             statement = statement.with_text(self.views.expanded(statement.text, statement.answer))
         return statement
@@ -176,24 +179,25 @@ class Runner:
         finally:
             self.native.execute(f"DEALLOCATE {wrong.name}")
 
-    def _outlives(self, statement: Statement) -> bool:
-        """Run a statement that outlives its run, PREPARE or CREATE VIEW, if it reads one of the tables."""
+    def outlived(self, statement: Statement) -> Any:
+        """Run a statement that outlives its run, PREPARE or CREATE VIEW, if it reads one of the tables.
+
+        Returns:
+            What DuckDB returns of it; None for any other statement.
+        """
         if not isinstance(statement.text, str):
-            return False
+            return None
         ours = statement.mentions_table or self.views.mentioned_in(statement.text)
 
-        def run(sql: str) -> None:
+        def run(sql: str) -> Any:
             with self.changes.during(sql):
-                statement.scope.call(statement.method.call, sql, statement.method.named(None))
+                return statement.scope.call(statement.method.call, sql, statement.method.named(None))
 
         if ours and is_create_view(statement.text):
             self.views.create(run, statement.first_row, statement.text)
-            run(_NOTHING_COUNTED)
-            return True
+            return run(_NOTHING_COUNTED)
         kept = self._prepared.keep(statement.text, lambda text: self.reads_tables(statement.with_text(text)))
-        if kept:
-            run(_NOTHING_DONE)
-        return kept
+        return run(_NOTHING_DONE) if kept else None
 
     def reads_tables(self, statement: Statement) -> bool:
         """Tell whether a statement names one of the tables, itself or by way of a view or a prepared statement."""
@@ -257,7 +261,7 @@ class Runner:
                 "slices with log files cannot be read while python_enable_replacements is false: "
                 "SET python_enable_replacements = true, or give the table the option read_optimized"
             )
-        return told(error, str(statement.text), self.tables.written)
+        return told(error, str(statement.text), self.tables.written, with_place=not statement.executes)
 
     def _unchanged(self, statement: Statement) -> Any:
         try:

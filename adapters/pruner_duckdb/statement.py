@@ -19,7 +19,8 @@ from pruner_duckdb.tokens import Token, tokens
 class Statement:
     """One statement with all that decides what it means. What its text tells is worked out once.
 
-    `text` is SQL, or whatever else DuckDB's own method takes: that reads no table of pruner.
+    `text` is SQL, or whatever else DuckDB's own method takes: that reads no table of pruner. `executes` tells that it
+    was an EXECUTE, of which DuckDB shows no place in its errors.
     """
 
     text: Any
@@ -28,6 +29,7 @@ class Statement:
     scope: Scope
     tables: TableNames
     parse: Parse
+    executes: bool = False
 
     @cached_property
     def tokens(self) -> tuple[Token, ...]:

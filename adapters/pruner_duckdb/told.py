@@ -12,8 +12,11 @@ _PLACE = re.compile(r"\n\nLINE \d+: (?P<line>[^\n]*)\n(?P<gap> *)(?P<mark>\^+)\s
 _CUT = "..."
 _NUMBERED = re.compile(r"\$\d+(?!\w)")
 """What stands in the statement as it ran for a question mark."""
-_WIDEST = 120
-"""Characters of a line that DuckDB shows of one that is longer."""
+_WIDEST = 59
+"""Characters of a line that DuckDB shows before and behind a place; it moves both ends a little, to where a word ends.
+"""
+_MOVED = 4
+_IN_WORD = re.compile("[0-9A-Za-z_]")
 _LONGEST = 1 << 16
 """Characters of a statement in which a place is looked for."""
 _MISSING_TABLE = re.compile(
@@ -22,18 +25,21 @@ _MISSING_TABLE = re.compile(
 )
 
 
-def told(error: duckdb.Error, written: str, tables: Iterable[str]) -> duckdb.Error:
+def told(
+    error: duckdb.Error, written: str, tables: Iterable[str], *, with_place: bool = True
+) -> duckdb.Error:
     """Return an error of DuckDB about a statement as it was written.
 
     Args:
         error: DuckDB's, about the statement with other text in the place of some tables.
         written: the statement.
         tables: names of tables that DuckDB does not know, to be suggested for a name that is misspelt.
+        with_place: whether DuckDB shows the place in such a statement.
     """
     message = _with_suggestion(str(error), tables)
     found = _PLACE.search(message)
     if found is not None:
-        message = message[: found.start()] + _place(found, written)
+        message = message[: found.start()] + (_place(found, written) if with_place else "")
     return error if message == str(error) else type(error)(message)
 
 
@@ -88,9 +94,14 @@ def _alike(one: str, other: str) -> int:
 def _shown(lines: list[str], number: int, place: int, mark: str) -> str:
     """A place of a text as DuckDB shows it."""
     line, head = lines[number], f"LINE {number + 1}: "
-    if len(line) > _WIDEST:
-        first = max(0, place - _WIDEST // 2)
-        last = first + _WIDEST
-        before, after = _CUT * (first > 0), _CUT * (last < len(line))
-        line, place = f"{before}{line[first:last]}{after}", place - first + len(before)
-    return f"\n\n{head}{line}\n{' ' * (len(head) + place)}{mark}"
+    first = _end_of_word(line, place - _WIDEST) if place > _WIDEST else 0
+    last = _end_of_word(line, place + _WIDEST) if place + _WIDEST < len(line) else len(line)
+    before, after = _CUT * (first > 0), _CUT * (last < len(line))
+    shown = f"{before}{line[first:last]}{after}"
+    return f"\n\n{head}{shown}\n{' ' * (len(head) + len(before) + place - first)}{mark}"
+
+
+def _end_of_word(line: str, wanted: int) -> int:
+    """The first place near the one that is wanted at which no word goes on; that one where there is none."""
+    near = range(max(wanted - _MOVED, 0), min(wanted + _MOVED, len(line)))
+    return next((place for place in near if not _IN_WORD.match(line, place)), wanted)

@@ -199,3 +199,52 @@ def test_a_table_that_is_called_as_what_show_lists(tmp_path: Path) -> None:
     assert pruned.execute("SHOW tables").fetchall() == [("other",)]
     assert pruned.execute("FROM (SHOW tables)").fetchall() == [("other",)]
     assert pruned.execute('SELECT count(*) FROM (DESCRIBE "tables")').fetchall() == [(3,)]
+
+
+@pytest.mark.parametrize("before", [0, 9, 13, 14, 40])
+@pytest.mark.parametrize("after", [0, 8, 12, 40])
+@pytest.mark.parametrize("item", ["id, ", "'a bc', ", "carrier,", "/*ddddddddddddddddddddddddddddddddd*/id,"])
+def test_long_lines_are_cut_where_duckdb_cuts_them(
+    connections: tuple[Any, Any], before: int, after: int, item: str
+) -> None:
+    sql = f"SELECT {item * before}nowhere, {item * after}id FROM flights WHERE id = 3"
+    told: list[str] = []
+    for connection in connections:
+        with pytest.raises(duckdb.Error) as error:
+            connection.execute(sql)
+        told.append(str(error.value))
+    assert told[0] == told[1]
+
+
+@pytest.mark.parametrize(
+    "arguments", ["'x', 'de'", "[1], 'de'", "upper('x'), 'de'", "1, 'de', 3", "1", "700, 'de'"]
+)
+def test_errors_of_execute_show_no_place(connections: tuple[Any, Any], arguments: str) -> None:
+    told: list[object] = []
+    for connection in connections:
+        connection.execute(
+            "PREPARE wanted AS SELECT region::INTEGER FROM flights WHERE id < $1 AND region = $2"
+        )
+        with pytest.raises(duckdb.Error) as error:
+            connection.execute(f"EXECUTE wanted({arguments})").fetchall()
+        told.append((error.type.__name__, str(error.value)))
+    assert told[0] == told[1]
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "CREATE OR REPLACE VIEW made_here AS SELECT id FROM flights",
+        "CREATE OR REPLACE TEMP VIEW made_of_view AS SELECT id FROM v",
+        "PREPARE kept AS SELECT id FROM flights",
+        "DEALLOCATE kept",
+    ],
+)
+def test_sql_returns_what_duckdb_returns_of_what_outlives_it(connections: tuple[Any, Any], sql: str) -> None:
+    shown: list[object] = []
+    for connection in connections:
+        relation = connection.sql(sql)
+        shown.append(
+            (relation.columns, [str(each) for each in relation.types], relation.fetchall(), str(relation))
+        )
+    assert shown[0] == shown[1]
