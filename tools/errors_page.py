@@ -21,10 +21,11 @@ PAGE: Final = ROOT / "docs" / "errors.md"
 HEAD = """\
 # Errors
 
-Every message of an error that pruner raises on purpose, with its cause and what to do. `…` stands for what varies:
-names, places, numbers, and what a library said. A test compares the list with the code. `pruner errors` prints it, and
-`pruner errors "the message as it was shown"` only what one means. [api.md](api.md#errors) has the classes by which
-Python catches them. Why a plan kept a file is no error: [troubleshooting](troubleshooting.md) is for that.
+This page lists every error message that pruner raises on purpose, with its cause and what to do. `…` stands for what
+varies: names, places, numbers, and what a library said. A test compares the list with the code. `pruner errors` prints
+the list, and `pruner errors "the message as it was shown"` explains only that one. [api.md](api.md#errors) has the
+classes by which Python catches them. It is not an error that a plan keeps a file: see
+[troubleshooting](troubleshooting.md).
 """
 
 
