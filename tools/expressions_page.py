@@ -29,12 +29,12 @@ CREATE INDEX hour_idx ON events USING bitmap (strftime(ts, '%H'))
 CREATE FUNCTION INDEX income_idx ON employees (salary + (salary * commission_pct))
 ```
 
-An index of any type may be over an expression of one column or several. DuckDB computes the values when the index is
-built, and they are recorded like those of a column. A condition on the expression then prunes, however it is spelled.
-So does a condition on the index's name, as if that were a column: in `plan`, in `--where` on the command line, and in
-the queries of `pruner query`, where the name stands for its expression. Under its name, an index over an instant always
-means what the clock shows in UTC. `dialect` says in whose SQL the expression is written: `duckdb` unless given. One
-index is over one expression.
+An index of any built-in type may be over an expression of one or several columns. DuckDB computes the values when the
+index is built, and they are recorded like those of a column. A condition on the expression then prunes, however it is
+spelled. So does a condition on the index's name, as if that were a column: in `plan`, in `--where` on the command line,
+and in the queries of `pruner query`, where the name stands for its expression. Under its name, an index over an instant
+always means what the clock shows in UTC. `dialect` says in whose SQL the expression is written: `duckdb` unless given.
+One index is over one expression.
 
 Where a function is monotonic (never decreasing), an index over it answers conditions on its column as well:
 `ts BETWEEN a AND b` and `year(ts) = 2024` ask an index over `date(ts)`, in every session and time zone, because the

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @on_table
 def doctor(table: Table, output: OutputOption = Output.TEXT) -> None:
-    """Try what pruning relies on: listing, reading, writing, clocks, versions, indexes."""
+    """Test what pruning relies on: listing, reading, writing, clocks, versions, indexes."""
     findings: list[Finding] = []
     for finding in table.diagnose():
         findings.append(finding)

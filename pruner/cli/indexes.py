@@ -59,7 +59,7 @@ StatementDialectOption = Annotated[
     SqlEngine, typer.Option("--dialect", help="CREATE: engine in whose SQL expressions are written.")
 ]
 ForceOption = Annotated[
-    bool, typer.Option("--force", help="CREATE: make the index however large it will be.")
+    bool, typer.Option("--force", help="CREATE: create the index even if it is large for its table.")
 ]
 PartitionOption = Annotated[
     list[str] | None,
@@ -74,7 +74,9 @@ SparkOption = Annotated[
 WatchOption = Annotated[bool, typer.Option("--watch", help="Follow the table until SIGINT or SIGTERM comes.")]
 IntervalOption = Annotated[
     float | None,
-    typer.Option("--interval", metavar="SECONDS", min=0.1, help="Pause between rounds of --watch: 10."),
+    typer.Option(
+        "--interval", metavar="SECONDS", min=0.1, help="Pause between rounds of --watch; 10 if not given."
+    ),
 ]
 
 

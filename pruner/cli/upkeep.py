@@ -27,7 +27,7 @@ FilesOption = Annotated[
 OlderThanOption = Annotated[
     str | None,
     typer.Option(
-        "--older-than", metavar="AGE", help="What is out of use for longer goes: 30m, 12h, 7d (default)."
+        "--older-than", metavar="AGE", help="Delete what is out of use for longer: 30m, 12h, 7d (default)."
     ),
 ]
 YesOption = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
