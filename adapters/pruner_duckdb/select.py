@@ -24,13 +24,10 @@ from pruner_duckdb.queries import (
     shows_table,
     tables_in_scope,
 )
+from pruner_duckdb.spelled_names import where_spelled
 from pruner_duckdb.trees import Node, nodes_below
 
 _Part: TypeAlias = "tuple[Any, frozenset[str], bool, Node | None]"
-
-_IDENTIFIER = r'(?:"(?:[^"]|"")*"|[^\s."(),;]+)'
-_GAP = r"(?:\s|/\*.*?\*/|--[^\n]*\n)*"
-_ALIAS_IN_FRONT = rf'(?:"(?:[^"]|"")*"|[^\s."(),;:]+){_GAP}:{_GAP}'
 
 
 class NotSelect(Exception):  # noqa: N818 - never reaches a user
@@ -352,14 +349,9 @@ class _Walk:
 
     def _name_span(self, whole: Span, path: tuple[str, ...]) -> Span | None:
         """The span of the name alone; None unless the text there spells exactly this path."""
-        further = rf"{_GAP}\.{_GAP}{_IDENTIFIER}" * (len(path) - 1)
-        pattern = rf"({_ALIAS_IN_FRONT})?({_IDENTIFIER}{further})"
         text = self._text[whole.start : whole.stop].decode(errors="replace")
-        found = re.match(pattern, text, re.DOTALL)
-        if found is None or _unquoted(found.group(2)) != [part.lower() for part in path]:
-            return None
-        start = whole.start + len(text[: found.start(2)].encode())
-        return Span(start, start + len(found.group(2).encode()))
+        found = where_spelled(text, path)
+        return None if found is None else Span(whole.start + found[0], whole.start + found[1])
 
 
 def _parts(node: Node, scope: Node | None) -> Iterator[tuple[Any, Node | None]]:
@@ -395,12 +387,6 @@ def _position(reference: Reference) -> int:
 def _path(node: Node) -> tuple[str, ...]:
     parts = (node.get("catalog_name"), node.get("schema_name"), node.get("table_name"))
     return tuple(str(part) for part in parts if part)
-
-
-def _unquoted(name: str) -> list[str]:
-    bare = re.sub(_GAP, "", name, flags=re.DOTALL) if '"' not in name else name
-    parts = re.findall(_IDENTIFIER, bare)
-    return [part[1:-1].replace('""', '"').lower() if part.startswith('"') else part.lower() for part in parts]
 
 
 def outermost(uses: Iterable[tuple[Span, str]]) -> list[tuple[Span, str]]:

@@ -51,6 +51,9 @@ STATEMENTS = (
     "SELECT [x * 2 FOR x IN xs IF x > 0], id + 1, -id, id::VARCHAR, NOT flag FROM t WHERE id = 411",
     "INSERT INTO sink BY NAME SELECT cat, id FROM t WHERE id = 307 RETURNING *",
     "MERGE INTO sink USING t ON sink.id = t.id AND t.id < 15 WHEN MATCHED THEN DELETE RETURNING merge_action, id",
+    "SELECT id FROM (SELECT * FROM t WHERE id < 300) USING SAMPLE 10 ROWS (reservoir, 42)",
+    "SELECT id FROM (FROM t TABLESAMPLE 20 ROWS (reservoir, 42)) WHERE id > 300",
+    "SELECT id FROM t WHERE id > 300 USING SAMPLE 10 ROWS (reservoir, 42)",
     "SELECT id FROM t WHERE cat > 5 AND id < 4",
     "SELECT id FROM t WHERE id = (SELECT id FROM t WHERE id < 3)",
 )
