@@ -29,14 +29,18 @@ def answered(spark: SparkSession, side: JavaSide, query: Any) -> Any:
         query: the analysed query, whose relations prune themselves.
     """
     from py4j.protocol import Py4JError  # pyright: ignore[reportMissingTypeStubs]
+    from pyspark.errors import PySparkException
 
-    subqueries = side.factory.subqueries(query)
+    session = java_session(spark)
+    cached = not session.sharedState().cacheManager().isEmpty()
+    subqueries = side.factory.subqueries(query, session.sessionState().conf(), cached)
     for number in range(subqueries.count()):
         try:
-            execution = side.execution(java_session(spark), subqueries.plan(number))
+            execution = side.execution(session, subqueries.plan(number))
             if int(str(execution.optimizedPlan().stats().sizeInBytes())) <= MOST_BYTES:
                 rows = execution.executedPlan().executeCollect()
                 subqueries.answer(number, rows, MOST_LISTED)
-        except Py4JError as error:
+        except (Py4JError, PySparkException) as error:
+            # Spark may never ask for the answer: `false AND id = (SELECT 1 / 0)`.
             LOGGER.info("a subquery is not answered beforehand: %s", error)
     return subqueries.answered()

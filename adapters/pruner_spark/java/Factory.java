@@ -9,6 +9,7 @@ import org.apache.spark.SparkContext;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.execution.datasources.FileIndex;
+import org.apache.spark.sql.internal.SQLConf;
 
 /** Makes what Python needs of this package, whose class loader Python's names do not reach. */
 public final class Factory {
@@ -106,7 +107,7 @@ public final class Factory {
   }
 
   /** See Subqueries. */
-  public Subqueries subqueries(LogicalPlan query) {
-    return new Subqueries(query);
+  public Subqueries subqueries(LogicalPlan query, SQLConf conf, boolean cached) {
+    return new Subqueries(query, conf, cached);
   }
 }

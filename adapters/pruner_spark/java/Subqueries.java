@@ -14,9 +14,13 @@ import org.apache.spark.sql.catalyst.expressions.InSubquery;
 import org.apache.spark.sql.catalyst.expressions.ListQuery;
 import org.apache.spark.sql.catalyst.expressions.Literal;
 import org.apache.spark.sql.catalyst.expressions.ScalarSubquery;
+import org.apache.spark.sql.catalyst.optimizer.ComputeCurrentTime$;
 import org.apache.spark.sql.catalyst.plans.logical.Filter;
 import org.apache.spark.sql.catalyst.plans.logical.LocalRelation$;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.trees.TreePattern$;
+import org.apache.spark.sql.internal.SQLConf;
+import org.apache.spark.sql.internal.SQLConf$;
 import org.apache.spark.sql.types.AtomicType;
 import org.apache.spark.sql.types.BinaryType;
 import org.apache.spark.sql.types.DataType;
@@ -24,6 +28,7 @@ import org.apache.spark.sql.types.DoubleType;
 import org.apache.spark.sql.types.FloatType;
 import scala.collection.Iterator;
 import scala.collection.JavaConverters;
+import scala.runtime.AbstractFunction0;
 import scala.runtime.AbstractPartialFunction;
 
 /**
@@ -32,13 +37,27 @@ import scala.runtime.AbstractPartialFunction;
  * of the former, whose keys no scan of files is told.
  */
 public final class Subqueries extends AbstractPartialFunction {
+  private final LogicalPlan asked;
   private final LogicalPlan query;
   private final List found = new ArrayList();
   private final Map answers = new IdentityHashMap();
 
-  Subqueries(LogicalPlan query) {
-    this.query = query;
+  /** With `cached` the plans stay as they are, by which Spark finds what it has cached. */
+  Subqueries(LogicalPlan asked, SQLConf conf, boolean cached) {
+    this.asked = asked;
+    this.query = cached ? asked : atOneMoment(asked, conf);
     look(query);
+  }
+
+  /** A statement has one moment in all of its parts, and a subquery is about to run by itself. `conf` has its zone. */
+  private static LogicalPlan atOneMoment(final LogicalPlan plan, SQLConf conf) {
+    return (LogicalPlan) SQLConf$.MODULE$.withExistingConf(
+        conf,
+        new AbstractFunction0() {
+          public Object apply() {
+            return ComputeCurrentTime$.MODULE$.apply(plan);
+          }
+        });
   }
 
   public int count() {
@@ -66,7 +85,7 @@ public final class Subqueries extends AbstractPartialFunction {
 
   /** The query with the answers that were given. */
   public LogicalPlan answered() {
-    return answers.isEmpty() ? query : (LogicalPlan) query.transformUp(this);
+    return answers.isEmpty() ? asked : (LogicalPlan) query.transformUp(this);
   }
 
   public boolean isDefinedAt(Object node) {
@@ -102,7 +121,7 @@ public final class Subqueries extends AbstractPartialFunction {
     } else if (condition instanceof InSubquery) {
       InSubquery in = (InSubquery) condition;
       boolean listable = in.values().size() == 1 && isComparedAsItIs(((Expression) in.values().head()).dataType());
-      if (listable && in.query().children().isEmpty()) {
+      if (listable && in.query().children().isEmpty() && !tellsTheTime((LogicalPlan) in.query().plan())) {
         found.add(in);
       }
     } else {
@@ -112,7 +131,8 @@ public final class Subqueries extends AbstractPartialFunction {
 
   private void values(Expression part) {
     if (part instanceof ScalarSubquery) {
-      if (part.children().isEmpty() && part.dataType() instanceof AtomicType) {
+      boolean single = part.children().isEmpty() && part.dataType() instanceof AtomicType;
+      if (single && !tellsTheTime((LogicalPlan) ((ScalarSubquery) part).plan())) {
         found.add(part);
       }
       return;
@@ -121,6 +141,10 @@ public final class Subqueries extends AbstractPartialFunction {
     while (each.hasNext()) {
       values((Expression) each.next());
     }
+  }
+
+  private static boolean tellsTheTime(LogicalPlan plan) {
+    return plan.containsPattern(TreePattern$.MODULE$.CURRENT_LIKE());
   }
 
   /** Joins take -0.0 and NaN for equal to others of their kind. */
