@@ -92,7 +92,7 @@ def mor_archived(spark: SparkSession, path: Path, *, version: TableVersion) -> N
 
 _VERSIONS: dict[Callable[..., None], tuple[TableVersion, ...]] = {
     cow_archived: (6, 9),
-    mor_archived: (6,),
+    mor_archived: (6, 8, 9),
 }
 BUILDERS: dict[str, Builder] = {
     f"{build.__name__}_v{version}": partial(with_oracle, build, version=version)
