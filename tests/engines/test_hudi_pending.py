@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import pruner
+from pruner.showing.words import counted
 from pruner.tables.hudi_files import RUNNING_WRITE, UNFINISHED
 from tests.support.hudi_actions import LOG_COMPACT, LiveTable
 from tests.support.hudi_timeline import completed, make_inflight, timeline
@@ -117,7 +118,7 @@ def test_plans_while_a_service_is_pending(
     assert after.kept == sum(reasons.values()) + len({failure.slice for failure in refreshed.failures})
     assert set(reasons) <= {RUNNING_WRITE, UNFINISHED}
     for reason, count in reasons.items():
-        assert f"{reason}: {count} slices kept" in after.fallbacks
+        assert f"{reason}: {counted(count, 'slice')} kept" in after.fallbacks
     if version > 6:
         # There a log file tells by its name whose it is, so no service hides what the others hold.
         assert after.kept == 0
