@@ -43,7 +43,7 @@ demo: $(READY) ## Index a real Hudi table and query it in DuckDB, pruned and not
 demo-trino: $(READY) ## The same on a real Trino, plain and pruned catalogs; needs a full JDK 25
 	@$(BIN)/python -m demo.trino
 
-quick: $(READY) ## Tests without a JVM and killed processes, with fewer random examples, under two minutes
+quick: $(READY) ## Tests without a JVM and killed processes, with fewer random examples, about two minutes
 	@PRUNER_TEST_PROFILE=quick $(PYTEST) -n $(QUICK_WORKERS) -m "not spark and not trino and not faults and not load and not processes"
 
 check: $(READY) ## Lint, formatting, types and the import contracts
