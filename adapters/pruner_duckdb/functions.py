@@ -51,6 +51,9 @@ _OF_LAMBDAS = _names(
     "list_transform list_apply array_transform array_apply apply list_filter array_filter filter",
     "list_reduce array_reduce reduce",
 )
+"""What they come to follows from the lambda, whose own functions are looked at one by one. In a plan they do not show
+it, so that no predicate over them is understood.
+"""
 
 _OF_LISTS = _names(
     "list_sum list_avg list_min list_max list_product list_count list_unique list_first list_last",
@@ -59,9 +62,6 @@ _OF_LISTS = _names(
     "map_keys map_values map_entries cardinality",
 )
 """Of their arguments alone; sorting is not, since `default_null_order` is the session's."""
-"""What they come to follows from the lambda, whose own functions are looked at one by one. In a plan they do not show
-it, so that no predicate over them is understood.
-"""
 
 _VOLATILE = _names("random uuid gen_random_uuid uuidv4 uuidv7")
 """Never evaluated while planning, by DuckDB's own rule."""
