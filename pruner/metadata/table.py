@@ -169,7 +169,7 @@ class MetadataTable:
         Each entry holds the unique id of its commit, so equal bytes are ours.
         """
         try:
-            return self.store.get(path, LOG_ENTRY_BYTES) == data
+            return self._holds(path, data)
         except NotFoundError:
             if failure is None and not log.entries(self.store, after=log.version_of(path) or 0):
                 return False  # the rival's entry was taken back meanwhile
@@ -180,10 +180,15 @@ class MetadataTable:
         except StorageError as second:
             raise StorageError(f"{failure or second}{_UNKNOWN}") from None
 
+    def _holds(self, path: str, data: bytes) -> bool:
+        return self.store.get(path, LOG_ENTRY_BYTES) == data
+
     def _check_store(self, path: str, data: bytes) -> None:
         """Check once, with the first entry, that the store keeps the promise on which every commit rests."""
         if self.store.put_if_absent(path, data):
             self.store.delete([path])
+            if log.entries(self.store, after=1):
+                raise StorageError(f"the log of {self.store.uri} went on meanwhile")
             raise StorageError(
                 f"the store of {self.store.uri} overwrites where it must not, so commits would get lost: "
                 "keep the metadata table in another store with index_uri (--index-uri)"
@@ -200,16 +205,19 @@ class MetadataTable:
             if self._stands(state, base):
                 return
             self._take_back(log.entry_path(state.version), data)
+            if state.version == 1:
+                # It was put twice (`_check_store`), and others may have read the first one before it was removed.
+                raise StorageError(f"the log of {self.store.uri} went on meanwhile")
         except (FormatError, StorageError) as failure:
             raise StorageError(f"{failure}{_UNKNOWN}") from None
         raise ConflictError(f"the log of {self.store.uri} was removed or went on meanwhile: try again")
 
     def _take_back(self, path: str, data: bytes) -> None:
         try:
-            found = self.store.get(path, LOG_ENTRY_BYTES)
+            ours = self._holds(path, data)
         except NotFoundError:
             return
-        if found != data:
+        if not ours:
             raise StorageError(f"the log of {self.store.uri} was removed and begun anew meanwhile")
         self.store.delete([path])
 

@@ -87,6 +87,37 @@ def test_the_entry_of_a_table_begun_anew_is_not_taken_back(store: Store, version
     assert [entry.name for entry in state.definitions] == [f"other {number}" for number in range(version)]
 
 
+@pytest.mark.parametrize("repeated", [False, True])
+def test_a_first_entry_put_again_behind_the_log_is_no_proof_of_failure(store: Store, repeated: bool) -> None:
+    """The first entry is put twice, to check the store.
+
+    The writer slept between the two. Others had read the first one meanwhile, committed on top of it and removed it;
+    and the network may deliver the second request twice.
+    """
+
+    class Slow:
+        puts = 0
+
+        def __getattr__(self, name: str) -> object:
+            return getattr(store, name)
+
+        def put_if_absent(self, path: str, data: bytes) -> bool:
+            self.puts += 1
+            if self.puts == 2:
+                for number in range(3):
+                    add_index(MetadataTable.open(store), an_index(f"other {number}"))
+                store.delete(log.entry_path(version) for version in range(1, 3))
+            won = store.put_if_absent(path, data)
+            return store.put_if_absent(path, data) if repeated and self.puts == 2 else won
+
+    slow: Any = Slow()
+    with pytest.raises(StorageError, match="went on meanwhile; whether the change was committed is unknown"):
+        add_index(MetadataTable.open(slow), an_index("mine"))
+    assert [info.path for info in store.list("log")] == [log.entry_path(version) for version in (3, 4)]
+    names = [entry.name for entry in MetadataTable.open(store).state().definitions]
+    assert names == ["mine", "other 0", "other 1", "other 2"]
+
+
 def test_a_successor_proves_a_commit(store: Store) -> None:
     """Between our put and our look somebody commits on top of us: that is success, not a conflict."""
 
