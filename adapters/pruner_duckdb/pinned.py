@@ -66,7 +66,15 @@ def of_references(pinned: Mapping[tuple[str, ...], Pinned]) -> dict[Reference, P
     return {reference: table for table in pinned.values() for reference in table.references}
 
 
+_FAILED = "planning failed"
+
+
 def failure(error: Exception) -> str:
     """Return why nothing is pruned, in one line."""
     first_line = str(error).strip().split("\n", 1)[0]
-    return f"planning failed ({type(error).__name__}: {first_line})"
+    return f"{_FAILED} ({type(error).__name__}: {first_line})"
+
+
+def is_failure(reason: str) -> bool:
+    """Tell whether nothing is pruned for a reason that may be gone the next time."""
+    return reason.startswith(_FAILED)

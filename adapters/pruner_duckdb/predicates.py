@@ -15,6 +15,7 @@ from pruner_duckdb.engine_faults import fault
 from pruner_duckdb.functions import FOLDABLE, VALUE_BLIND
 from pruner_duckdb.gets import UnknownPlanFormat, scan_predicates
 from pruner_duckdb.literals import NoLiteral, sql_literal
+from pruner_duckdb.macros import NO_MACROS, Macros
 from pruner_duckdb.select import Parameter, Reference, Select, Span, outermost, splice
 from pruner_duckdb.shadow import LruCache, NotPlanned, Relation, Shadow
 from pruner_duckdb.types import quote
@@ -43,6 +44,8 @@ class Draft:
     pruned: tuple[Reference, ...]
     parameters: Parameters
     shortened: tuple[tuple[Span, str], ...] = ()
+    macros: Macros = NO_MACROS
+    """The user's macros that stand in the statement, as far as they are known."""
 
     def _tables(self, replaced: Mapping[Reference, str]) -> list[tuple[Span, str]]:
         edits: list[tuple[Span, str]] = []
@@ -103,7 +106,7 @@ class Draft:
         """
         inside: list[tuple[Span, str]] = []
         for use in self.select.functions:
-            if use.name in FOLDABLE or use.name in aggregates:
+            if use.name in FOLDABLE or use.name in aggregates or use.name in self.macros.names:
                 continue
             if use.span is None:
                 raise Unpruned(f"function {use.name} may depend on the session")
@@ -181,7 +184,7 @@ class Predicates:
                 # The same text may read tables of pruner at other places: others of the session hide them.
                 pruned = tuple(by_reference[reference] for reference in draft.pruned)
                 return self._cache.get(
-                    (text, zone, forms, pruned),
+                    (text, zone, forms, pruned, draft.macros),
                     len(text),
                     lambda: self._plan(draft, text, zone, by_reference, forms),
                 )
@@ -193,7 +196,10 @@ class Predicates:
     def _plan(
         self, draft: Draft, text: str, zone: str, names: Mapping[Reference, str], forms: Sequence[bool]
     ) -> list[Expr | None]:
-        plans = [self._shadow.optimized_plans(text, zone, keep_form=keep_form) for keep_form in forms]
+        plans = [
+            self._shadow.optimized_plans(text, zone, keep_form=keep_form, macros=draft.macros.definitions)
+            for keep_form in forms
+        ]
         reason = fault(plans[-1], zone)
         if reason is not None:
             raise Unpruned(reason)

@@ -24,6 +24,7 @@ import duckdb
 
 from pruner_duckdb.answers import Ask
 from pruner_duckdb.predicates import Parameters
+from pruner_duckdb.scans import LEFT_OUT
 from pruner_duckdb.session import describe_relation, transaction_start
 from pruner_duckdb.shadow import Relation
 
@@ -42,6 +43,9 @@ A file takes some 150 bytes of memory, the more the longer its path.
 
 SECONDS_WITH_FALLBACKS = 5.0
 """How long a plan serves that could not use something: an index that could not be read may be readable again."""
+
+SECONDS_UNPRUNED = 60.0
+"""How long a rewriting serves that reads every file: a macro that it names may be better understood by then."""
 
 SECONDS_OF_A_MOMENT = 60.0
 """How long a plan serves that says `now()`: it is bounded below by its own moment, so that it keeps ever more."""
@@ -83,6 +87,8 @@ class Observations:
     snapshots: list[_Taken] = field(default_factory=list["_Taken"])
     zone: str = "UTC"
     """The session's time zone, one of its answers."""
+    passing: bool = False
+    """Whether something was learned on the way that makes the next rewriting ask for less."""
     began: int | None = None
     """When the session's transaction began, where that matters: for a later one the same is bounded below."""
 
@@ -170,6 +176,8 @@ class RememberedRewritings:
         if files > MOST_FILES or len(rewritten.sql) > LONGEST_TEXT:
             return
         seconds = SECONDS_OF_A_MOMENT if seen.began is not None else float("inf")
+        if any(scan.reason not in (None, LEFT_OUT) for scan in rewritten.scans):
+            seconds = min(seconds, SECONDS_UNPRUNED)
         if any(scan.plan.fallbacks for scan in rewritten.scans):
             seconds = min(seconds, SECONDS_WITH_FALLBACKS)
         with self._lock:

@@ -15,10 +15,10 @@ from pruner.expr.semantics import Semantics
 from pruner_duckdb.answers import Ask
 from pruner_duckdb.calls import MOMENTS
 from pruner_duckdb.forms import Form
-from pruner_duckdb.functions import FOLDABLE
 from pruner_duckdb.markers import Markers
+from pruner_duckdb.meaning import Meaning
 from pruner_duckdb.native import FileColumns, described, folded
-from pruner_duckdb.pinned import SEMANTICS, Pinned, failure, of_references
+from pruner_duckdb.pinned import SEMANTICS, Pinned, failure, is_failure, of_references
 from pruner_duckdb.predicates import (
     KEPT_TABLE_FUNCTIONS,
     Draft,
@@ -38,7 +38,6 @@ from pruner_duckdb.selftest import plan_format_problem
 from pruner_duckdb.session import (
     SessionState,
     describe_relation,
-    require_same_meaning,
     session_state,
 )
 from pruner_duckdb.shadow import NotPlanned, Relation, Shadow, readable_plans
@@ -67,6 +66,7 @@ class Rewriter:
         self.parse = shadow.parse
         self._zone = "UTC"  # of the session that ran the last statement
         self._remembered = RememberedRewritings()
+        self.meaning = Meaning(shadow, predicates)
 
     @property
     def shadow(self) -> Shadow:
@@ -104,7 +104,7 @@ class Rewriter:
             known is None or known.last_relation for known in map(self.tables.of, form.select.references)
         )
         rewritten = self._rewritten(form, statement.parameters, seen)
-        if key and settled and rewritten and rewritten.lasting:
+        if key and settled and not seen.passing and rewritten and rewritten.lasting:
             self._remembered.put(key, rewritten, seen)
         return rewritten
 
@@ -139,19 +139,12 @@ class Rewriter:
             form, parameters, pinned, expressions, reason, replace(SEMANTICS, zone=state.zone, now=now)
         )
         named = all(not each.function or _stays(each) for each in select.references)
-        lasting = self._serves_again(select, rewritten)
-        return replace(rewritten, harmless=named and form.asks and lasting, lasting=lasting)
-
-    def _serves_again(self, select: Select, rewritten: Rewritten) -> bool:
-        """Tell whether the same answers make the same rewriting: nothing in it depends on more than was asked, and
-        what it reads besides files is not used up.
-        """
-        known = FOLDABLE | MOMENTS | self._shadow.aggregates
-        return (
-            not rewritten.sources
-            and all(scan.reason in (None, LEFT_OUT) for scan in rewritten.scans)
-            and all(use.name in known for use in select.functions)
-        )
+        understood = all(
+            scan.reason in (None, LEFT_OUT) for scan in rewritten.scans
+        ) and self.meaning.is_known(select)
+        # What it reads besides files is used up. A statement that reads every file means the same whatever it calls.
+        lasting = not rewritten.sources and (understood or _unpruned_for_good(rewritten))
+        return replace(rewritten, harmless=named and form.asks and lasting and understood, lasting=lasting)
 
     def binds(self, select: Select, parameters: Parameters, relation_of: RelationOf) -> bool:
         """Tell whether a statement surely makes sense, judged by the tables' shapes as last read."""
@@ -172,12 +165,10 @@ class Rewriter:
     def _likely_comparison(self, select: Select, parameters: Parameters) -> str | None:
         """The comparison text that `_expressions` will want unless a shape changed; None where it will not."""
         try:
-            if select.plain:
-                return None
             draft = self._as_last_read(select, parameters, lambda _: None)
             if draft is None:
                 return None
-            return comparison_texts(draft.select, self._predicates.comparison_text(draft))[0]
+            return next(iter(self.meaning.comparisons(self.meaning.with_macros(draft))), None)
         except Exception:  # `_expressions` meets it again and reports it
             return None
 
@@ -246,10 +237,7 @@ class Rewriter:
             return {}, problem
         try:
             draft = self._draft(select, parameters, pinned, seen)
-            text = "" if select.plain else self._predicates.comparison_text(draft)
-            require_same_meaning(
-                state, self._shadow, seen.ask, comparison_texts(select, text) if text else ()
-            )
+            draft = self.meaning.of(draft, state, seen)
             as_written = any(each.snapshot.has_expression_indexes for each in pinned.values())
             expressions = self._predicates.of(draft, state.zone, as_written=as_written)
             return dict(zip(draft.pruned, expressions, strict=True)), None
@@ -365,6 +353,12 @@ def _text_of(select: Select, reference: Reference) -> str:
     if reference.whole is None:
         raise Unpruned(f"the place of {'.'.join(reference.path)} in the statement is not known")
     return select.text[reference.whole.start : reference.whole.stop].decode()
+
+
+def _unpruned_for_good(rewritten: Rewritten) -> bool:
+    """Tell whether a statement reads every file, for reasons that do not pass."""
+    reasons = [scan.reason for scan in rewritten.scans]
+    return all(reason not in (None, LEFT_OUT) and not is_failure(reason) for reason in reasons)
 
 
 def _grant(ask: Ask, seen: Observations) -> None:

@@ -264,6 +264,7 @@ class Runner:
         return told(error, str(statement.text), self.tables.written, with_place=not statement.executes)
 
     def _unchanged(self, statement: Statement) -> Any:
+        self.rewriter.meaning.macros.may_change(str(statement.text))
         try:
             with self.changes.during(statement.text):
                 return statement.call()

@@ -14,7 +14,7 @@ import duckdb
 
 from pruner_duckdb.answers import Ask
 from pruner_duckdb.predicates import Unpruned
-from pruner_duckdb.shadow import NotPlanned, Relation, Shadow, readable_plans, setting_text
+from pruner_duckdb.shadow import Definitions, NotPlanned, Relation, Shadow, readable_plans, setting_text
 from pruner_duckdb.trees import nodes_below
 from pruner_duckdb.types import quote, quote_text
 
@@ -37,6 +37,9 @@ PARSER_SETTINGS = (
 _NO_CATALOG = re.compile(r'Catalog ".*" does not exist!', re.DOTALL)
 
 _NO_PLAN = '{"error":true'
+
+_PLACE = re.compile(r'"query_location(?:_length)?":\d+,?')
+"""Where a part of a plan stands: for what a macro stands for, in the statement that created it."""
 
 _FEW_PROBES = 8
 """Up to so many probes a question of its own form is kept."""
@@ -122,7 +125,9 @@ def _exists(answer: str) -> bool:
     return not (told.get("error_type") == "catalog" or missing)
 
 
-def require_same_meaning(state: SessionState, shadow: Shadow, ask: Ask, comparisons: Sequence[str]) -> None:
+def require_same_meaning(
+    state: SessionState, shadow: Shadow, ask: Ask, comparisons: Sequence[str], macros: Definitions = ()
+) -> None:
     """Make sure that the session understands a statement as the shadow does.
 
     Args:
@@ -131,6 +136,7 @@ def require_same_meaning(state: SessionState, shadow: Shadow, ask: Ask, comparis
         ask: runs a query in the session.
         comparisons: texts that read no table; that one of them means the same is enough. None where nothing
             in the statement could be redefined.
+        macros: those of the session that the shadow is to know.
 
     Raises:
         Unpruned: it does not, with the reason.
@@ -145,7 +151,9 @@ def require_same_meaning(state: SessionState, shadow: Shadow, ask: Ask, comparis
         theirs = state.plans.get(text)
         if theirs is None:
             theirs = ask("SELECT system.main.json_serialize_plan(?)", [text])[0]
-        ours = shadow.bound_plan(text, state.zone)
+        ours = shadow.bound_plan(text, state.zone, macros)
+        if macros:
+            theirs, ours = (_PLACE.sub("", plan) for plan in (theirs, ours))
         # Two equal errors say nothing about what stands behind the place of the error.
         if theirs == ours and not ours.startswith(_NO_PLAN):
             return

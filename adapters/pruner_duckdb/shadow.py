@@ -8,17 +8,17 @@ serialize. The setting is global to an instance, hence instances of our own, one
 
 from __future__ import annotations
 
-import contextlib
 import json
 import re
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 import duckdb
 
+from pruner_duckdb.instance import Definitions, Instance, NotPlanned, first_line
 from pruner_duckdb.result_names import aliases
 from pruner_duckdb.select import NotSelect, Select, Span, parse_select
 from pruner_duckdb.types import quote
@@ -59,10 +59,6 @@ _NAN = re.compile(r'"(?:[^"\\]|\\.)*"|NAN')
 """Texts, and NaN outside of them."""
 
 _Value = TypeVar("_Value")
-
-
-class NotPlanned(Exception):  # noqa: N818 - never reaches a user
-    """The shadow cannot plan the statement; `str()` is the reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,63 +103,12 @@ class LruCache:
         return value
 
 
-class _Instance:
-    """A DuckDB database in memory; calls are serialized by its lock."""
-
-    def __init__(self) -> None:
-        self.connection = duckdb.connect(":memory:", config={"threads": 1})
-        self.lock = threading.RLock()
-        self._zone: str | None = None
-        self._kept: frozenset[str] = frozenset()
-        self._questions: dict[str, duckdb.Statement] = {}
-        with contextlib.suppress(duckdb.CatalogException):  # older versions know one syntax
-            # Both syntaxes are understood here: a session that refuses one says so itself.
-            self.connection.execute("SET lambda_syntax = 'ENABLE_SINGLE_ARROW'")
-
-    def question(self, sql: str) -> duckdb.Statement:
-        """A query of ours as DuckDB's parser leaves it: parsing takes a third of what a short query takes.
-
-        Any connection runs it, whatever its own parser would make of the text.
-        """
-        with self.lock:
-            if sql not in self._questions:
-                (self._questions[sql],) = self.connection.extract_statements(sql)
-            return self._questions[sql]
-
-    def keep_optimizers(self, kept: Collection[str]) -> None:
-        """Let no other optimizers run."""
-        with self.lock:
-            every = [row[0] for row in self.connection.execute("FROM duckdb_optimizers()").fetchall()]
-            disabled = ",".join(name for name in every if name not in kept)
-            self.connection.execute(f"SET disabled_optimizers = '{disabled}'")
-            self._kept = frozenset(kept)
-
-    def ask_without(self, optimizers: Collection[str], sql: str, text: str, zone: str) -> str:
-        """The same as `ask`, with fewer optimizers for once."""
-        with self.lock:
-            kept = self._kept
-            self.keep_optimizers(kept - frozenset(optimizers))
-            try:
-                return self.ask(sql, text, zone)
-            finally:
-                self.keep_optimizers(kept)
-
-    def ask(self, sql: str, text: str, zone: str | None = None) -> str:
-        """The one value of a query with one parameter, in a time zone where it matters."""
-        with self.lock:
-            if zone is not None and zone != self._zone:
-                self.connection.execute("SET TimeZone = ?", [zone])
-                self._zone = zone
-            row = self.connection.execute(self.question(sql), [text]).fetchone()
-        return str(row[0]) if row else ""
-
-
 class Shadow:
     """The private instances. One object per process serves every connection, from any thread."""
 
     def __init__(self) -> None:
-        self._shipped = _Instance()
-        self._moving = {True: _Instance(), False: _Instance()}
+        self._shipped = Instance()
+        self._moving = {True: Instance(), False: Instance()}
         """Those that move predicates, by whether they keep the form of them."""
         self._moving[True].keep_optimizers(KEPT_OPTIMIZERS - REWRITING)
         self._moving[False].keep_optimizers(KEPT_OPTIMIZERS)
@@ -175,12 +120,12 @@ class Shadow:
         self._tables: OrderedDict[tuple[Relation, int], str] = OrderedDict()
         self._created = 0
         self._cache = LruCache()
-        self.aggregates = frozenset(
-            row[0]
-            for row in self._connection.execute(
-                "SELECT DISTINCT function_name FROM duckdb_functions() WHERE function_type = 'aggregate'"
-            ).fetchall()
-        )
+        listed = self._connection.execute(
+            "SELECT DISTINCT lower(function_name), function_type = 'aggregate' FROM duckdb_functions()"
+        ).fetchall()
+        self.functions = frozenset(name for name, _ in listed)
+        """Names of all functions of DuckDB's own, in lower case."""
+        self.aggregates = frozenset(name for name, aggregates in listed if aggregates)
 
     def parse(self, text: str) -> Select:
         """Take a statement apart.
@@ -218,6 +163,10 @@ class Shadow:
         """A query of ours that any connection runs without parsing it again; there are few of them."""
         return self._shipped.question(sql)
 
+    def tree(self, text: str) -> dict[str, Any]:
+        """The parse tree of a short statement; an error where it is no SELECT."""
+        return json.loads(self._ask(self._shipped, "SELECT json_serialize_sql(?)", text))
+
     def _parse(self, text: str) -> Select | NotSelect:
         serialized = self._ask(self._shipped, "SELECT json_serialize_sql(?)", text)
         try:
@@ -225,17 +174,19 @@ class Shadow:
         except NotSelect as refusal:
             return refusal
 
-    def bound_plan(self, text: str, zone: str) -> str:
+    def bound_plan(self, text: str, zone: str, macros: Definitions = ()) -> str:
         """Return the serialized plan of a statement before any optimizer ran.
 
         A session that serializes the same text to the same plan gives it the same meaning.
         """
         with self._lock:
-            return self._cache.get(("bound", text, zone), len(text), lambda: self._bound_plan(text, zone))
+            return self._cache.get(
+                ("bound", text, zone, macros), len(text), lambda: self._bound_plan(text, zone, macros)
+            )
 
-    def _bound_plan(self, text: str, zone: str) -> str:
+    def _bound_plan(self, text: str, zone: str, macros: Definitions) -> str:
         # Even the plan before optimization differs with the set of optimizers (for RIGHT JOIN, say).
-        return self._ask(self._shipped, "SELECT json_serialize_plan(?)", text, zone)
+        return self._ask(self._shipped, "SELECT json_serialize_plan(?)", text, zone, macros)
 
     def known_settings(self, names: Sequence[str]) -> tuple[str, ...]:
         """Those of the names that are settings of the running version."""
@@ -254,13 +205,16 @@ class Shadow:
                 ),
             )
 
-    def optimized_plans(self, text: str, zone: str, *, keep_form: bool) -> list[dict[str, Any]]:
+    def optimized_plans(
+        self, text: str, zone: str, *, keep_form: bool, macros: Definitions = ()
+    ) -> list[dict[str, Any]]:
         """Plan a statement whose tables are shadow tables.
 
         Args:
             text: the statement.
             zone: the session's time zone.
             keep_form: leave predicates in the form in which they were written.
+            macros: those of the session that the statement calls.
 
         Returns:
             DuckDB's optimized plan.
@@ -270,9 +224,9 @@ class Shadow:
         """
         instance = self._moving[keep_form]
         question = "SELECT json_serialize_plan(?, optimize := true)"
-        plan = self._ask(instance, question, text, zone)
+        plan = self._ask(instance, question, text, zone, macros)
         if plan.startswith(_FAILED_INSIDE):
-            plan = instance.ask_without(INLINING, question, text, zone)
+            plan = instance.ask_without(INLINING, question, text, zone, macros)
         return readable_plans(plan)
 
     def with_connection(self, use: Callable[[duckdb.DuckDBPyConnection], _Value]) -> _Value:
@@ -300,7 +254,7 @@ class Shadow:
             try:
                 self._everywhere(f"CREATE TABLE {name} ({relation.definition()})")
             except duckdb.Error as error:
-                raise NotPlanned(f"cannot hold the table's schema ({_first_line(error)})") from error
+                raise NotPlanned(f"cannot hold the table's schema ({first_line(error)})") from error
             self._tables[key] = name
         self._tables.move_to_end(key)
         return self._tables[key]
@@ -315,8 +269,10 @@ class Shadow:
             with instance.lock:
                 instance.connection.execute(statement)
 
-    def _ask(self, instance: _Instance, sql: str, text: str, zone: str | None = None) -> str:
-        return instance.ask(sql, text, zone)
+    def _ask(
+        self, instance: Instance, sql: str, text: str, zone: str | None = None, macros: Definitions = ()
+    ) -> str:
+        return instance.ask(sql, text, zone, macros)
 
 
 def setting_text(value: object) -> str:
@@ -335,7 +291,7 @@ def readable_plans(serialized: str) -> list[dict[str, Any]]:
     except (ValueError, RecursionError) as error:
         raise NotPlanned("writes a plan that is no JSON") from error
     if answer.get("error"):
-        raise NotPlanned(f"cannot plan the statement ({_first_line(answer.get('error_message'))})")
+        raise NotPlanned(f"cannot plan the statement ({first_line(answer.get('error_message'))})")
     if "plans" not in answer:
         raise NotPlanned("writes a plan of another form")
     return answer["plans"]
@@ -344,7 +300,3 @@ def readable_plans(serialized: str) -> list[dict[str, Any]]:
 def _as_json(found: re.Match[str]) -> str:
     """Python's JSON knows `NaN`, which DuckDB 2.0 writes as `NAN`; texts stay as they are."""
     return "NaN" if found.group() == "NAN" else found.group()
-
-
-def _first_line(error: object) -> str:
-    return str(error).strip().split("\n", 1)[0]

@@ -149,7 +149,8 @@ class Views:
             PrunerError: a table cannot be listed completely, or the view has the name of a table that it reads.
             duckdb.Error: DuckDB refuses the view.
         """
-        stubs = self._shapes_for(self._with_queries(text, _list_views(ask)[0]), ask)
+        query = _definition(text)[0] or text  # without the view's own name
+        stubs = self._shapes_for(self._with_queries(query, _list_views(ask)[0]), ask)
         name = _created_name(text)
         if any(path[-1] == name for path, _ in stubs):
             raise PrunerError(f"view {name} would hide the table {name} that it reads: give it another name")

@@ -170,6 +170,14 @@ def test_names_in_a_view_never_mean_another_thing(con: pruner_duckdb.Connection)
     assert con.execute("WITH a AS (SELECT 1 AS id) SELECT count(*) FROM a").fetchall() == [(1,)]
 
 
+def test_a_view_of_the_tables_name_that_does_not_read_it_hides_it(con: pruner_duckdb.Connection) -> None:
+    for _ in range(2):
+        con.execute("CREATE TEMP VIEW flights AS SELECT 7 AS id")
+        assert con.execute("FROM flights").fetchall() == [(7,)]
+        con.execute("DROP VIEW flights")
+        assert con.execute("SELECT count(*) FROM flights").fetchall() == [(600,)]
+
+
 def test_a_view_that_duckdb_refuses_leaves_nothing(con: pruner_duckdb.Connection) -> None:
     with pytest.raises(duckdb.BinderException, match="nope"):
         con.execute("CREATE VIEW a AS SELECT nope FROM flights")

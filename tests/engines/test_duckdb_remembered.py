@@ -60,6 +60,7 @@ class Session:
         self.files = 12
         self.change("SET TimeZone = 'UTC'")
         self.change("CREATE TABLE wanted AS SELECT unnest([7, 60, 61]) AS flight_id")
+        self.change("CREATE MACRO chosen(x) AS x < 9")
 
     def change(self, change: Change) -> None:
         """Through the adapter, or past it: other handles may do anything."""
@@ -112,6 +113,7 @@ STATEMENTS: list[tuple[str, list[Any] | None]] = [
     ("SELECT id FROM flights WHERE EXISTS (SELECT 1 FROM wanted WHERE id < 2 AND flight_id = 7)", None),
     ("SELECT id FROM flights WHERE carrier = 'c01A' AND id < 70", None),
     ("SELECT count(*) FROM flights WHERE ts::DATE = current_date - 1", None),
+    ("SELECT id FROM flights WHERE chosen(id) AND id < 70", None),
 ]
 
 CHANGES: list[Change] = [
@@ -130,6 +132,12 @@ CHANGES: list[Change] = [
     "DROP MACRO upper",
     "DROP MACRO abs",
     "DROP MACRO TABLE IF EXISTS flights",
+    "CREATE OR REPLACE MACRO chosen(x) AS x > 60",
+    "CREATE OR REPLACE MACRO bound() AS 8",
+    "CREATE OR REPLACE MACRO chosen(x) AS abs(x) < bound()",
+    "CREATE OR REPLACE TEMP MACRO chosen(x) AS x IN (SELECT flight_id FROM wanted)",
+    "DROP MACRO temp.main.chosen",
+    "DROP MACRO bound",
     "CREATE TEMP TABLE flights AS SELECT 60 AS id, 'C01a' AS carrier, TIMESTAMPTZ '2024-01-02' AS seen",
     "CREATE TEMP VIEW flights AS SELECT 7 AS id, 'C01a' AS carrier, now() AS seen",
     "CREATE TABLE flights AS SELECT 60 AS id, 'x' AS carrier, now() AS seen",

@@ -23,7 +23,7 @@ from pruner_duckdb.names import TableNames
 from pruner_duckdb.predicates import Predicates
 from pruner_duckdb.rewrite import Rewriter
 from pruner_duckdb.runner import Runner
-from pruner_duckdb.shadow import Shadow
+from pruner_duckdb.shadow import Definitions, Shadow
 from pruner_duckdb.tables import KnownTable
 from pruner_duckdb.views import Views
 from tests.engines.duckdb_tables import FLIGHTS_FILES, answer, indexed, write_flights
@@ -42,8 +42,10 @@ class Doctored(Shadow):
         self._words = re.compile("|".join(map(re.escape, words)))
         self._others = words
 
-    def _ask(self, instance: Any, sql: str, text: str, zone: str | None = None) -> str:
-        written = super()._ask(instance, sql, text, zone)
+    def _ask(
+        self, instance: Any, sql: str, text: str, zone: str | None = None, macros: Definitions = ()
+    ) -> str:
+        written = super()._ask(instance, sql, text, zone, macros)
         if self._function not in sql:
             return written
         return self._words.sub(lambda found: self._others[found.group()], written)

@@ -80,14 +80,6 @@ def test_a_macro_made_through_another_cursor_is_seen(compared: Compared) -> None
     assert compared.reasons() == [OWN_MEANING]
 
 
-def test_a_macro_of_the_users_own_runs_unpruned(compared: Compared) -> None:
-    compared.both("CREATE MACRO is_small(x) AS x < 50")
-    assert compared.kept("SELECT count(*) FROM flights WHERE is_small(id)") == ALL
-    (reason,) = compared.reasons()
-    assert reason is not None
-    assert "is_small" in reason
-
-
 def test_a_python_function_runs_unpruned(compared: Compared) -> None:
     for connection in (compared.pruned, compared.full):
         connection.create_function("twice", lambda x: 2 * x, ["INTEGER"], "INTEGER")
