@@ -227,6 +227,10 @@ class Connection:
             scope.keep(variables)
             if result is None:
                 return None
+            if form is not None and form.explains and not variables:
+                return LazyRelation(
+                    lambda: result, told, runner.tables.look_again, handed_out=runner.changes.handed_out
+                )
             runner.changes.handed_out()
             return LazyRelation(make, told, runner.tables.look_again) if variables else result
         select = form.select

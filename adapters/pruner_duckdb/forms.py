@@ -40,7 +40,7 @@ class Form:
 
     `lazy` tells that DuckDB's relation of such a statement reads the tables only when it runs; `literal`, that
     the statement takes no parameters; `target`, where the name of the table stands that it changes; `unpruned`, why
-    the probe wants other rows than the statement.
+    the probe wants other rows than the statement; `explains`, that it is EXPLAIN, perhaps with ANALYZE, and the probe.
     """
 
     text: bytes
@@ -50,6 +50,7 @@ class Form:
     literal: bool = False
     target: Span | None = None
     unpruned: str | None = None
+    explains: bool = False
 
     @property
     def names_nothing_added(self) -> bool:
@@ -65,8 +66,8 @@ class Form:
 
     @property
     def asks(self) -> bool:
-        """Whether the statement is a SELECT as it stands."""
-        return self.text == self.select.text
+        """Whether the statement is a SELECT as it stands, or behind EXPLAIN."""
+        return self.explains or self.text == self.select.text
 
     def changes(self, span: Span) -> bool:
         """Tell whether a part of the probe is the table that the statement changes."""
@@ -158,7 +159,7 @@ class _Other:
         if words[first] == "with":
             kind = next((n for n, word in enumerate(words) if n > first and word in _WRITES | PIVOTS), None)
             if kind is None:
-                return self._tail(first)
+                return self._explained(first)
             ctes = [Span(self._top[first].start, self._top[kind].start)]
             first = kind
         match words[first]:
@@ -177,7 +178,7 @@ class _Other:
             case "create":
                 return self._create(first, words)
             case "select" | "from" | "values" | "describe" | "summarize":
-                return self._tail(first)
+                return self._explained(first)
             case _:
                 return None
 
@@ -196,6 +197,14 @@ class _Other:
         if kind == "type":
             return self._in_brackets(first)
         return self._tail(first) if kind == "table" else None
+
+    def _explained(self, first: int) -> Form | None:
+        """The SELECT behind EXPLAIN."""
+        form = self._tail(first)
+        start = self._top[first].start
+        if form is None or first == 0 or form.pieces != ((0, start, self._end - start),):
+            return form
+        return replace(form, explains=True)
 
     def _tail(self, first: int) -> Form | None:
         """The SELECT at the end of CREATE TABLE AS and EXPLAIN."""

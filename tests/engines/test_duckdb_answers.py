@@ -72,6 +72,31 @@ def test_statements_that_change_nothing_ask_nothing_again(
     assert con.last_plans[-1].kept == 2
 
 
+@pytest.mark.parametrize(
+    "before", ["EXPLAIN ", "explain analyze ", "EXPLAIN (FORMAT JSON) ", "EXPLAIN /* a */ "]
+)
+def test_what_explains_a_statement_asks_nothing_again(
+    con: pruner_duckdb.Connection, questions: Questions, before: str
+) -> None:
+    con.execute(SMALL).fetchall()
+    for sql in (SMALL, f"WITH few AS (FROM flights WHERE id < 60) {JOIN.replace('flights a', 'few a')}"):
+        for _ in range(2):
+            con.execute(before + sql).fetchall()
+            assert con.last_plans[-1].reason is None
+        assert questions.of(con, before + sql + ";") == 0
+        assert len(con.sql(before + sql).fetchall()[0]) == 2
+        assert con.sql(before + sql).columns == ["explain_key", "explain_value"]
+        assert questions.of(con, before + sql) == 0
+
+
+def test_what_explains_a_change_is_met_like_one(con: pruner_duckdb.Connection, questions: Questions) -> None:
+    con.execute(SMALL).fetchall()
+    con.execute("EXPLAIN ANALYZE CREATE TEMP TABLE few AS SELECT * FROM flights WHERE id < 60").fetchall()
+    assert questions.of(con, SMALL) == 1
+    con.execute("EXPLAIN ANALYZE CREATE TEMP TABLE flights AS FROM few WHERE id < 7").fetchall()
+    assert con.execute(SMALL).fetchall() == [(7,)]
+
+
 def test_a_statement_by_the_clock_asks_for_the_moment_alone(
     con: pruner_duckdb.Connection, questions: Questions
 ) -> None:
