@@ -24,7 +24,9 @@ from pruner_duckdb.tokens import CLOSING, OPENING, Token, tokens, with_plain_spa
 
 Parse = Callable[[str], Select]
 
-_SELECT_STARTS = frozenset(["with", "select", "from", "values", "("])
+_SELECT_STARTS = frozenset(
+    ["with", "select", "from", "values", "(", "unpivot", "pivot_longer", "describe", "summarize"]
+)
 _ATTEMPTS = 8
 _BEFORE_KIND = frozenset(["or", "replace", "temp", "temporary", "persistent", "local"])
 _DATA = (("with", "no", "data"), ("with", "data"))
@@ -177,10 +179,8 @@ class _Other:
                 return self._in_brackets(first)
             case "create":
                 return self._create(first, words)
-            case "select" | "from" | "values" | "describe" | "summarize":
-                return self._explained(first)
-            case _:
-                return None
+            case word:
+                return self._explained(first) if word in _SELECT_STARTS else None
 
     def _behind_explain(self, words: Sequence[str]) -> int | None:
         """The first word that is not part of EXPLAIN; None where there is none."""
@@ -196,7 +196,7 @@ class _Other:
         kind = next((word for word in words[first + 1 :] if word not in _BEFORE_KIND), None)
         if kind == "type":
             return self._in_brackets(first)
-        return self._tail(first) if kind == "table" else None
+        return self._tail(first) or self._pivoted(first, []) if kind == "table" else None
 
     def _explained(self, first: int) -> Form | None:
         """The SELECT behind EXPLAIN."""
@@ -249,7 +249,16 @@ class _Other:
         stop = min((self._top[n].start for n in tails), default=self._end)
         if has_query(self._all, stop, self._end):
             return None
-        return self._ending(first, stop, ctes)
+        return self._ending(first, stop, ctes) or self._pivoted(first, ctes)
+
+    def _pivoted(self, first: int, ctes: list[Span]) -> Form | None:
+        """A PIVOT in the place of the SELECT."""
+        words = [token.text.lower() for token in self._top]
+        at = next((n for n in range(first, len(words)) if words[n] in PIVOTS), None)
+        if at is None:
+            return None
+        with_ = words.index("with", first, at) if "with" in words[first:at] else at
+        return self._pivot(at, [*ctes, Span(self._top[with_].start, self._top[at].start)], lazy=False)
 
     def _update(self, first: int, ctes: list[Span]) -> Form | None:
         parts = self._clauses(first, ("set", "from", "where", "returning"))
@@ -300,11 +309,11 @@ class _Other:
         read: list[Span | str] = [*ctes, "SELECT * FROM ", source, " LEFT JOIN ", target, " ", condition]
         return self._whole(read, target=target)
 
-    def _pivot(self, first: int, ctes: list[Span]) -> Form | None:
+    def _pivot(self, first: int, ctes: list[Span], *, lazy: bool = True) -> Form | None:
         parts = self._clauses(first, ("on", "using", "group", "order", "limit"))
         if has_query(self._all, parts[""].stop, self._end):
             return None
-        return self._whole([*ctes, "SELECT * FROM ", parts[""]], lazy=True, literal=True)
+        return self._whole([*ctes, "SELECT * FROM ", parts[""]], lazy=lazy, literal=True)
 
     def _in_brackets(self, first: int) -> Form | None:
         """Statements that read queries in brackets alone."""

@@ -22,6 +22,9 @@ _SPELLED_OUT = {
 _LISTED = frozenset(["tables", "databases", "schemas", "variables", "all"])
 """What SHOW and DESCRIBE list when they are given one of these words for a name."""
 _SHOWN_IN_BRACKETS = re.compile(r"\(\s*(?:describe|desc|show|summarize)\s", re.IGNORECASE)
+_CREATED_OF_SHOWN = re.compile(
+    r"\s*create\b.*\bas\s+(?=(?:describe|desc|show|summarize)\s)", re.IGNORECASE | re.DOTALL
+)
 _COPY_TABLE = re.compile(
     r"\s*copy\s+(?P<name>(?:\"(?:[^\"]|\"\")+\"|\w+)(?:\.(?:\"(?:[^\"]|\"\")+\"|\w+))*)\s*"
     r"(?:\((?P<columns>[^()]*)\)\s*)?(?P<to>to\b)",
@@ -45,6 +48,11 @@ def spelled_out(text: str) -> str:
     short = _SHORT.fullmatch(text)
     if short is not None and short.group("name").lower() not in _LISTED:
         return f"{_SPELLED_OUT[short.group('what').lower()]}SELECT * FROM {short.group('name')}"
+    created = _CREATED_OF_SHOWN.match(text)
+    short = None if created is None else _SHORT.fullmatch(text, created.end())
+    if short is not None and short["name"].lower() not in _LISTED:
+        shown = f"{_SPELLED_OUT[short['what'].lower()]}SELECT * FROM {short['name']}"
+        return f"{text[: short.start()]}{shown}"
     copy = _COPY_TABLE.match(text)
     if copy is not None:
         columns = copy.group("columns") or "*"

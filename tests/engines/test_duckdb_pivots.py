@@ -31,6 +31,21 @@ PIVOTS = (
     "(PIVOT_WIDER late ON cat USING max(amount) GROUP BY flag ORDER BY flag) b USING (flag)",
     "PIVOT (FROM (PIVOT t ON cat USING sum(amount) GROUP BY flag)) ON flag USING sum(c0)",
     "CREATE OR REPLACE TABLE made AS FROM (PIVOT t ON cat USING sum(amount) GROUP BY flag)",
+    "CREATE OR REPLACE TABLE made AS PIVOT t ON cat USING sum(amount) AS s, max(id) AS m GROUP BY flag ORDER BY flag",
+    "CREATE TABLE made AS PIVOT t ON cat USING sum(amount)",
+    "CREATE TEMP TABLE made AS PIVOT (SELECT * FROM t WHERE id < 20) ON cat",
+    "CREATE TABLE made AS (PIVOT late ON cat)",
+    "CREATE TABLE IF NOT EXISTS made AS PIVOT_WIDER t ON cat WITH NO DATA",
+    "CREATE TABLE made AS WITH c AS (FROM t WHERE id < 50) PIVOT c ON cat USING sum(amount) GROUP BY id",
+    "CREATE TABLE made AS WITH t AS (SELECT 1 AS x, 'a' AS cat) PIVOT t ON cat USING sum(x)",
+    "CREATE TABLE made AS PIVOT t ON nosuch",
+    "INSERT INTO sink BY NAME PIVOT (FROM t WHERE id < 3) ON cat USING max(amount) GROUP BY flag RETURNING *",
+    "INSERT INTO sink PIVOT t ON cat IN ('c0') USING max(amount) GROUP BY flag",
+    "CREATE TABLE made AS UNPIVOT (SELECT id, amount FROM t WHERE id < 3) ON COLUMNS(*)",
+    "CREATE TABLE made AS WITH c AS (FROM t WHERE id < 3) UNPIVOT (SELECT id, amount FROM c) ON id, amount",
+    "CREATE TABLE made AS SUMMARIZE late",
+    "CREATE TABLE made AS SUMMARIZE SELECT id FROM t WHERE id < 40",
+    "CREATE OR REPLACE TABLE made AS DESCRIBE main.t;",
     "INSERT INTO sink SELECT flag, c0 FROM (PIVOT t ON cat USING sum(amount) GROUP BY flag) RETURNING *",
     "SELECT (SELECT count(*) FROM (PIVOT t ON cat USING sum(amount) GROUP BY flag)) AS n",
     "FROM (PIVOT t ON cat IN ('c0', 'id') USING sum(amount) GROUP BY flag)",
@@ -111,6 +126,25 @@ def test_a_pivot_that_finds_its_values_reads_every_file_and_says_why(both: tuple
     assert {(scan.kept, scan.reason) for scan in pruned.last_plans} == {
         (FILES, "a PIVOT in brackets finds its values itself")
     }
+
+
+@pytest.mark.parametrize(
+    ("sql", "kept"),
+    [
+        ("CREATE TABLE made AS PIVOT (FROM t WHERE id < 20) ON cat", 1),
+        ("CREATE TABLE made AS WITH c AS (FROM t WHERE id < 50) PIVOT c ON cat", 1),
+        ("CREATE TABLE made AS SUMMARIZE SELECT id FROM t WHERE id < 40", 1),
+        ("EXPLAIN UNPIVOT (SELECT id, amount FROM t WHERE id < 3) ON COLUMNS(*)", 1),
+        ("EXPLAIN CREATE TABLE made AS PIVOT t ON cat", FILES),
+    ],
+)
+def test_a_pivot_behind_another_word_is_pruned_by_its_query(
+    both: tuple[Any, Any], sql: str, kept: int
+) -> None:
+    pruned, _ = both
+    pruned.last_plans.clear()
+    pruned.execute(sql).fetchall()
+    assert [(scan.kept, scan.reason) for scan in pruned.last_plans] == [(kept, None)]
 
 
 @pytest.mark.parametrize(
