@@ -150,6 +150,12 @@ class SyntheticKeys:
         }
         self._write("record_index", "record-index", cells)
 
+    def begin(self, partition: str = "record_index") -> None:
+        """Make a partition without base files, as a table's first commit does: its keys go into log files."""
+        folder = self.metadata.root / partition
+        folder.mkdir()
+        (folder / ".hoodie_partition_metadata").write_text("commitTime=1\npartitionDepth=1\n")
+
     def filter(self, filters: Mapping[Group, tuple[str, bytes]]) -> None:
         """Write base files of bloom filters: for each group the kind and the content of that of its base file."""
         cells = {
@@ -216,18 +222,18 @@ class SyntheticKeys:
         (folder / f"{prefix}{version}_0-0-0").write_bytes(block)
 
     def _write(self, partition: str, prefix: str, cells: Mapping[str, bytes]) -> None:
+        self.begin(partition)
         folder: Path = self.metadata.root / partition
-        folder.mkdir()
-        (folder / ".hoodie_partition_metadata").write_text("commitTime=1\npartitionDepth=1\n")
         for number in range(self.groups):
             chosen = {key: value for key, value in cells.items() if hashed_group(key, self.groups) == number}
             (folder / f"{prefix}-{number:04}-0_0-1-1_{INITIAL}.hfile").write_bytes(_hfile(chosen))
 
 
 def _hfile(cells: Mapping[str, bytes]) -> bytes:
-    return HFileWriter(info={b"schema": SCHEMA_TEXT.encode()}).write(
-        sorted((key.encode(), value) for key, value in cells.items())
-    )
+    """An HFile with its keys in the order in which Hudi writes them, that of Java's text."""
+    ordered = sorted(cells, key=lambda key: key.encode("utf-16-be"))
+    writer = HFileWriter(info={b"schema": SCHEMA_TEXT.encode()}, block_bytes=256)
+    return writer.write([(key.encode(), cells[key]) for key in ordered])
 
 
 def deletions(keys: Sequence[str]) -> bytes:

@@ -7,12 +7,21 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Container, Iterator
+    from collections.abc import Set as AbstractSet
 
 _LENGTHS = struct.Struct(">iih")
 _ENTRY = struct.Struct(">qi")
+_ROW_LENGTH_BYTES = 2
+_MOST_ROW_BYTES = (1 << 15) - 1
+_LONG_NUMBERS = 128
+"""A first byte below this is a number of one byte in Hadoop's encoding."""
+
 _KEY_AROUND_ROW = 12
 """Bytes of a key besides row, family and qualifier: lengths of row and family, time, type."""
+
+_MOST_SEARCHED = 8
+"""Rows of one block that are searched for one by one, and places of one row that are looked at."""
 
 _BEHIND_ROOT = (0, 16)
 """Bytes behind the entries of a root index: in one of several levels stands there where the middle key is."""
@@ -36,19 +45,80 @@ def cells(content: bytes, *, versioned: bool) -> Iterator[tuple[bytes, bytes]]:
     Raises:
         ValueError: the content is not made of whole cells.
     """
+    for start, row, value, end in _bounds(content, versioned, len(content)):
+        yield content[start:row], content[value:end]
+
+
+def cells_of(content: bytes, rows: AbstractSet[bytes], *, versioned: bool) -> dict[bytes, bytes]:
+    """Return the value of each of some rows that a data block has, of the last cell where it has several.
+
+    What does not stand there as bytes, behind its length, is no row. A value or another row can hold the same bytes,
+    so where they do stand the cells up to there are gone through.
+
+    Args:
+        content: of a block that is known to be as it was written.
+        rows: to look for.
+        versioned: see `cells`.
+
+    Raises:
+        ValueError: the content is not made of whole cells.
+    """
+    places = _searched(content, rows)
+    if places is None:
+        return {row: value for row, value in cells(content, versioned=versioned) if row in rows}
+    found: dict[bytes, bytes] = {}
+    behind = max(places, default=0) - _LENGTHS.size + 1
+    for start, _, value, end in _bounds(content, versioned, behind, places):
+        found[places[start]] = content[value:end]
+    return found
+
+
+def _searched(content: bytes, rows: AbstractSet[bytes]) -> dict[int, bytes] | None:
+    """Where some rows may stand in a block; None where that would take longer than to go through the cells."""
+    if len(rows) > _MOST_SEARCHED:
+        return None
+    places: dict[int, bytes] = {}
+    for row in rows:
+        if len(row) > _MOST_ROW_BYTES:
+            continue
+        with_length = len(row).to_bytes(_ROW_LENGTH_BYTES, "big") + row
+        at = content.find(with_length)
+        for _ in range(_MOST_SEARCHED):
+            if at < 0:
+                break
+            places[at + _ROW_LENGTH_BYTES] = row
+            at = content.find(with_length, at + 1)
+        else:
+            return None
+    return places
+
+
+def _bounds(
+    content: bytes, versioned: bool, until: int, only: Container[int] | None = None
+) -> Iterator[tuple[int, int, int, int]]:
+    """Yield where row and value begin and end, of each cell that begins before a position.
+
+    With `only`, of those whose row begins at one of some places.
+    """
     position, end = 0, len(content)
-    while position < end:
-        if position + _LENGTHS.size > end:
+    unpack, size = _LENGTHS.unpack_from, _LENGTHS.size
+    while position < until:
+        if position + size > end:
             raise ValueError("a cell is cut short")
-        key, value, row = _LENGTHS.unpack_from(content, position)
-        start = position + _LENGTHS.size
-        behind_key = start - 2 + key
+        key, value, row = unpack(content, position)
+        start = position + size
+        behind_key = start - _ROW_LENGTH_BYTES + key
         position = behind_key + value
         if row < 0 or value < 0 or key < row + _KEY_AROUND_ROW or position > end:
             raise ValueError("a cell names lengths that cannot be")
-        yield content[start : start + row], content[behind_key:position]
+        if only is None or start in only:
+            yield start, start + row, behind_key, position
         if versioned:
-            _, position = hadoop_number(content, position)
+            # Nearly always a number of one byte.
+            if position < end and content[position] < _LONG_NUMBERS:
+                position += 1
+            else:
+                _, position = hadoop_number(content, position)
 
 
 def root_entries(content: bytes, count: int) -> list[IndexEntry]:
@@ -66,7 +136,7 @@ def root_entries(content: bytes, count: int) -> list[IndexEntry]:
         length, position = hadoop_number(content, position + _ENTRY.size)
         if not 0 <= length <= len(content) - position:
             raise ValueError("an index is cut short")
-        found.append(IndexEntry(offset, size, _row(content[position : position + length])))
+        found.append(IndexEntry(offset, size, row_of(content[position : position + length])))
         position += length
     if len(content) - position not in _BEHIND_ROOT:
         raise ValueError("its index has more entries than its trailer says")
@@ -91,11 +161,16 @@ def inner_entries(content: bytes) -> list[IndexEntry]:
         if not 0 <= start <= end - _ENTRY.size or body + end > len(content):
             raise ValueError("an index names places that cannot be")
         offset, size = _ENTRY.unpack_from(content, body + start)
-        found.append(IndexEntry(offset, size, _row(content[body + start + _ENTRY.size : body + end])))
+        found.append(IndexEntry(offset, size, row_of(content[body + start + _ENTRY.size : body + end])))
     return found
 
 
-def _row(key: bytes) -> bytes:
+def row_of(key: bytes) -> bytes:
+    """The row of a key, which begins with it.
+
+    Raises:
+        ValueError: the key is cut short.
+    """
     length = int.from_bytes(key[:2], "big")
     if len(key) < 2 + length:
         raise ValueError("a key of an index is cut short")

@@ -1,4 +1,8 @@
-"""Look-ups in an HFile, by ranged reads: of a key, of many, of all that begin alike."""
+"""Look-ups in an HFile, by ranged reads: of a key, of many, of all that begin alike.
+
+Keys are in the order of their bytes or, as Hudi writes them, in that of Java's text, which is that of UTF-16:
+characters beyond U+FFFF come before U+E000 to U+FFFF. Nothing in a file says which, so both places are looked at.
+"""
 
 from __future__ import annotations
 
@@ -14,10 +18,11 @@ from pruner.tables.hfile.blocks import (
     INNER_INDEX,
     MAX_BLOCK_BYTES,
     ROOT_INDEX,
+    Codec,
     content_of,
     header_of,
 )
-from pruner.tables.hfile.cells import IndexEntry, cells, inner_entries, root_entries
+from pruner.tables.hfile.cells import IndexEntry, cells, cells_of, inner_entries, root_entries, row_of
 from pruner.tables.hfile.trailer import TRAILER_BYTES, file_info_of, trailer_of
 
 if TYPE_CHECKING:
@@ -30,6 +35,12 @@ _TAIL_BYTES = 1 << 16
 
 _BATCH_BYTES = 1 << 22
 """Bytes of blocks that are asked for at once in a scan."""
+
+_MOST_SEARCHED = 8
+"""Prefixes that a block is searched for before its cells are gone through."""
+
+_LAST_KEY = b"hfile.LASTKEY"
+"""The entry of the file info with the last key, where the writer made one."""
 
 _MAX_TAIL_BYTES = 1 << 28
 _MAX_INDEX_ENTRIES = 1 << 24
@@ -74,7 +85,11 @@ class HFile:
         self.entries = trailer.entries
         if b"hfile.MAX_TAGS_LEN" in self.info:
             raise ValueError("its cells have tags")
+        # Of others it may be that nothing is checked but that their contents are whole cells, by going through them.
+        self._checked = trailer.codec is Codec.GZIP
         self._versioned = self.info.get(b"KEY_VALUE_VERSION", b"") == b"\0\0\0\1"
+        last = self.info.get(_LAST_KEY)
+        self._last = row_of(last) if last else None
         if not 0 <= trailer.index_entries <= _MAX_INDEX_ENTRIES:
             raise ValueError("its trailer names an index that cannot be")
         if trailer.entries and not trailer.index_entries:
@@ -89,15 +104,27 @@ class HFile:
             FormatError: a block is damaged.
             StorageError: one cannot be read.
         """
-        wanted = sorted(set(keys))
+        wanted = sorted(key for key in set(keys) if not self._is_behind(key))
         found: dict[bytes, bytes] = {}
         blocks: dict[IndexEntry, set[bytes]] = {}
         for key, entry in self._blocks_of(wanted):
             blocks.setdefault(entry, set()).add(key)
         for entry, content in self._contents(list(blocks)):
-            rows = blocks[entry]
-            found.update((row, value) for row, value in self._cells(content) if row in rows)
+            try:
+                found.update(self._cells_of(content, blocks[entry]))
+            except ValueError as error:
+                raise self._damaged(error) from None
         return found
+
+    def _is_behind(self, key: bytes) -> bool:
+        """Whether a key stands behind the last one, in either order."""
+        last = self._last
+        return last is not None and key > last and _in_utf_16(key) > _in_utf_16(last)
+
+    def _cells_of(self, content: bytes, rows: set[bytes]) -> dict[bytes, bytes]:
+        if self._checked:
+            return cells_of(content, rows, versioned=self._versioned)
+        return {row: value for row, value in cells(content, versioned=self._versioned) if row in rows}
 
     def scan(self, *prefixes: bytes) -> Iterator[tuple[bytes, bytes]]:
         """Yield each key that begins with one of some prefixes, or each key, and its value, in the order of the keys.
@@ -108,6 +135,12 @@ class HFile:
         """
         wanted = prefixes or (b"",)
         for _, content in self._contents(self._between(wanted)):
+            if (
+                self._checked
+                and len(wanted) <= _MOST_SEARCHED
+                and not any(each in content for each in wanted)
+            ):
+                continue  # no row begins so
             for row, value in self._cells(content):
                 if row.startswith(wanted):
                     yield row, value
@@ -119,7 +152,7 @@ class HFile:
             raise self._damaged(error) from None
 
     def _blocks_of(self, keys: list[bytes]) -> Iterator[tuple[bytes, IndexEntry]]:
-        """The block of each key that can be there, level by level, each index block once."""
+        """The blocks in which each key can be, level by level, each index block once."""
         pairs = _under(self._root, keys)
         for _ in range(1, self._trailer.levels):
             grouped: dict[IndexEntry, list[bytes]] = {}
@@ -161,7 +194,9 @@ class HFile:
                     raise self._damaged(error) from None
 
     def _ascending(self, entries: list[IndexEntry]) -> list[IndexEntry]:
-        if any(before.row > after.row for before, after in pairwise(entries)):
+        if any(before.row > after.row for before, after in pairwise(entries)) and any(
+            _in_utf_16(before.row) > _in_utf_16(after.row) for before, after in pairwise(entries)
+        ):
             raise self._damaged("its index is out of order")
         return entries
 
@@ -170,23 +205,50 @@ class HFile:
 
 
 def _under(entries: list[IndexEntry], keys: list[bytes]) -> list[tuple[bytes, IndexEntry]]:
-    """The entry of each key below which it stands, if it is there at all."""
+    """The entries below which each key can stand: one, or two where the orders differ."""
     rows = [entry.row for entry in entries]
-    places = ((key, bisect_right(rows, key) - 1) for key in keys)
-    return [(key, entries[place]) for key, place in places if place >= 0]
+    found = [(key, bisect_right(rows, key) - 1) for key in keys]
+    either = [key for key in keys if _may_be_elsewhere(key)]
+    if either:
+        rows = list(map(_in_utf_16, rows))
+        found += [(key, bisect_right(rows, _in_utf_16(key)) - 1) for key in either]
+    return [(key, entries[place]) for key, place in dict.fromkeys(found) if place >= 0]
 
 
 def _with_prefixes(entries: list[IndexEntry], prefixes: Sequence[bytes]) -> list[IndexEntry]:
     """The entries below which keys with one of some prefixes can stand, in order."""
     rows = [entry.row for entry in entries]
-    found: dict[int, None] = {}
-    for prefix in sorted(prefixes):
+    found = _places(rows, prefixes)
+    either = [prefix for prefix in prefixes if _may_be_elsewhere(prefix)]
+    if either:
+        found |= _places(list(map(_in_utf_16, rows)), list(map(_in_utf_16, either)))
+    return [entries[at] for at in sorted(found)]
+
+
+def _places(rows: list[bytes], prefixes: Sequence[bytes]) -> set[int]:
+    found: set[int] = set()
+    for prefix in prefixes:
         first = max(0, bisect_right(rows, prefix) - 1)
         last = first
         while last < len(rows) and (last == first or rows[last].startswith(prefix)):
-            found[last] = None
+            found.add(last)
             last += 1
-    return [entries[at] for at in sorted(found)]
+    return found
+
+
+_FROM_U_E000 = 0xEE
+_IN_UTF_16 = bytes.maketrans(b"\xee\xef", b"\xfe\xff")
+"""In UTF-8 characters from U+E000 to U+FFFF begin with EE or EF, those beyond with F0 to F4."""
+
+
+def _in_utf_16(key: bytes) -> bytes:
+    """Bytes that compare as a text does in UTF-16."""
+    return key.translate(_IN_UTF_16)
+
+
+def _may_be_elsewhere(key: bytes) -> bool:
+    """Whether a key can compare with another one by its bytes otherwise than in UTF-16."""
+    return not key.isascii() and max(key) >= _FROM_U_E000
 
 
 def _batches(entries: Sequence[IndexEntry]) -> Iterator[list[IndexEntry]]:

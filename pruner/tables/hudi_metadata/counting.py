@@ -1,6 +1,8 @@
 """How many keys an index of the metadata table has: by the trailers of its HFiles and by its log files.
 
-Only what stands in log files is read, and whether it replaces something below.
+The lowest HFile of a file group is not read for that: no writer puts a key twice into one HFile. It is the base file
+or, up to the first compaction of the metadata table, a block of a log file: Hudi writes the index of a table's first
+commit into log files. Of what stands above it is read, and whether it replaces something below.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ if TYPE_CHECKING:
     from pruner.tables.hudi_metadata.partition import FileGroup
 
 MOST_LOGGED_KEYS = 200_000
-"""Keys in log files up to which the keys of an index are counted."""
+"""Keys above the lowest HFiles up to which the keys of an index are counted."""
 
 Layer: TypeAlias = "tuple[HFile | None, frozenset[bytes]]"
 """An HFile, or keys that were deleted: see `FileGroup.layers`."""
@@ -25,7 +27,7 @@ Layer: TypeAlias = "tuple[HFile | None, frozenset[bytes]]"
 def count_keys(
     groups: Sequence[FileGroup], *, marked: bool = False, most: int = MOST_LOGGED_KEYS
 ) -> int | None:
-    """How many keys are in an index; None where more than `most` of them stand in log files.
+    """How many keys are in an index; None where more than `most` of them would have to be read.
 
     Args:
         groups: its file groups.
@@ -36,13 +38,24 @@ def count_keys(
         FormatError: the index is damaged.
         StorageError: it cannot be read.
     """
-    logged = sum(_size(layer) for group in groups for layer in _logged(group))
-    return None if logged > most else sum(_count(group, marked) for group in groups)
+    split = [_split(group, marked) for group in groups]
+    read = sum(_size(layer) for _, above in split for layer in above)
+    return None if read > most else sum(_count(lowest, above, marked) for lowest, above in split)
 
 
-def _logged(group: FileGroup) -> Iterator[Layer]:
-    """The layers above the base file."""
-    return ((block.hfile, block.deleted) for block in group.blocks)
+def _split(group: FileGroup, marked: bool) -> tuple[HFile | None, list[Layer]]:
+    """The lowest HFile, each of whose cells is a key, and the layers above it.
+
+    Below the first key there is nothing that a deletion could delete. In a log file a record that is `marked` may say
+    that its key is deleted; compaction leaves such records out of base files.
+    """
+    layers = list(group.layers())
+    for place, (hfile, _) in enumerate(layers):
+        if hfile is not None and hfile.entries:
+            if marked and hfile is not group.base:
+                return None, layers[place:]
+            return hfile, layers[place + 1 :]
+    return None, []
 
 
 def _size(layer: Layer) -> int:
@@ -50,16 +63,17 @@ def _size(layer: Layer) -> int:
     return len(deleted) if hfile is None else hfile.entries
 
 
-def _count(group: FileGroup, marked: bool) -> int:
-    """The keys of one file group: those of its base file, and what the layers above change."""
+def _count(lowest: HFile | None, above: Sequence[Layer], marked: bool) -> int:
+    """The keys of one file group: those of its lowest HFile, and what the layers above change."""
     alive: dict[bytes, bool] = {}
-    for hfile, deleted in _logged(group):
+    for hfile, deleted in above:
         if hfile is not None:
             alive.update(_alive(hfile) if marked else ((key, True) for key, _ in hfile.scan()))
         alive.update(dict.fromkeys(deleted, False))
-    below = {} if group.base is None else group.base.look_up(alive)
-    base = 0 if group.base is None else group.base.entries
-    return base + sum(lives - (key in below) for key, lives in alive.items())
+    if lowest is None:
+        return sum(alive.values())
+    below = lowest.look_up(alive)
+    return lowest.entries + sum(lives - (key in below) for key, lives in alive.items())
 
 
 def _alive(hfile: HFile) -> Iterator[tuple[bytes, bool]]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import uuid
+from threading import Lock
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pruner.errors import FormatError
@@ -16,13 +17,19 @@ from pruner.tables.hudi_metadata.keys import hashed_group
 from pruner.tables.hudi_metadata.payloads import LOCATION, body
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from pruner.tables.hudi_metadata.partition import FileGroup
     from pruner.tables.hudi_metadata.payloads import Record
 
 _GROUP_ID = re.compile(r"record-index-[0-9]{4}-[0-9]+")
 """Ids of the file groups of an index over the whole table; those of one for each partition name the partition."""
+
+_KEPT_KEYS = 4096
+"""Keys whose places are kept at most: a plan asks about its keys more than once, and statements come again."""
+
+_KEPT_LENGTH = 256
+"""Characters of a key up to which its place is kept."""
 
 _BY_UUID, _BY_NAME = 0, 1
 _NO_NUMBER = -1
@@ -47,6 +54,8 @@ class RecordLocations:
         if not groups or not all(_GROUP_ID.fullmatch(group.id) for group in groups):
             raise FormatError("its file groups are named in another way than is read")
         self._groups = groups
+        self._known: dict[str, Location | None] = {}
+        self._lock = Lock()
 
     def find(self, keys: Iterable[str]) -> dict[str, Location]:
         """Return the place of each of some keys that is in the index.
@@ -56,17 +65,34 @@ class RecordLocations:
             StorageError: it cannot be read.
         """
         wanted = list(dict.fromkeys(keys))
+        with self._lock:
+            known = {key: self._known[key] for key in wanted if key in self._known}
+        asked = [key for key in wanted if key not in known]
+        read = self._read(asked)
+        known.update((key, read.get(key)) for key in asked)
+        self._keep({key: known[key] for key in asked[:_KEPT_KEYS] if len(key) <= _KEPT_LENGTH})
+        return {key: place for key, place in known.items() if place is not None}
+
+    def _read(self, keys: Sequence[str]) -> dict[str, Location]:
+        hashed = {key: hashed_group(key, len(self._groups)) for key in keys}
         first: dict[int, list[str]] = {}
-        for key in wanted:
-            first.setdefault(hashed_group(key, len(self._groups)), []).append(key)
+        for key, number in hashed.items():
+            first.setdefault(number, []).append(key)
         found: dict[str, Location] = {}
         for number, of_group in first.items():
             found.update(_looked_up(self._groups[number], of_group))
-        for group in self._groups:
-            missing = [key for key in wanted if key not in found]
+        for number, group in enumerate(self._groups):
+            missing = [key for key in keys if key not in found and hashed[key] != number]
             if missing:
                 found.update(_looked_up(group, missing))
         return found
+
+    def _keep(self, read: Mapping[str, Location | None]) -> None:
+        """Keep some places; what was kept first goes first."""
+        with self._lock:
+            self._known.update(read)
+            while len(self._known) > _KEPT_KEYS:
+                del self._known[next(iter(self._known))]
 
     def count(self) -> int | None:
         """How many keys are in the index; None where too many of them stand in log files.

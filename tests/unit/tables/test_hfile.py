@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import random
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -16,7 +17,7 @@ from pruner.storage.opening import open_store
 from pruner.tables.hfile.blocks import Codec, crc32c
 from pruner.tables.hfile.reader import HFile
 from pruner.tables.hfile.sources import Held, Part, Stored
-from tests.support.hfiles import HFileWriter
+from tests.support.hfiles import HFileWriter, cell, row_key
 
 KEYS = st.binary(max_size=6)
 CELLS = st.dictionaries(KEYS, st.binary(max_size=20), max_size=40).map(lambda found: sorted(found.items()))
@@ -59,6 +60,87 @@ def test_what_was_written_is_found(
     assert list(hfile.scan(*several)) == [(key, value) for key, value in cells if key.startswith(several)]
     assert hfile.look_up(asked) == {key: value for key, value in cells if key in asked}
     assert hfile.entries == len(cells)
+
+
+@given(CELLS, WRITERS, st.lists(KEYS, max_size=12))
+def test_rows_that_stand_in_values_are_told_from_rows(
+    cells: list[tuple[bytes, bytes]], writer: HFileWriter, asked: list[bytes]
+) -> None:
+    """The value of each cell is a cell of a row that is looked for, as bytes: with its length before it."""
+    asked += [key for key, _ in cells[::2]]
+    hiding = [
+        (key, cell(asked[number % len(asked)], b"wrong")) if asked else (key, value)
+        for number, (key, value) in enumerate(cells)
+    ]
+    hfile = HFile(Held("written", writer.write(hiding)))
+    for some in ([key] for key in asked):
+        assert hfile.look_up(some) == {key: value for key, value in hiding if key in some}
+    assert hfile.look_up(asked) == {key: value for key, value in hiding if key in asked}
+
+
+WIDE = st.text(st.sampled_from("aé\ud7ff\ue000！\U0001f600\U0010ffff"), max_size=3)
+
+
+@given(st.lists(WIDE, unique=True), st.booleans(), WRITERS, st.lists(WIDE, max_size=4), st.booleans())
+def test_text_is_found_in_the_order_of_its_bytes_and_in_that_of_java(
+    texts: list[str], java: bool, writer: HFileWriter, others: list[str], last: bool
+) -> None:
+    """Java compares units of UTF-16: characters beyond U+FFFF come before U+E000 to U+FFFF."""
+    ordered = sorted(texts, key=lambda text: text.encode("utf-16-be" if java else "utf-8"))
+    cells = [(text.encode(), bytes([number])) for number, text in enumerate(ordered)]
+    if last and cells:
+        writer = replace(writer, info={b"hfile.LASTKEY": row_key(cells[-1][0])})
+    hfile = HFile(Held("written", writer.write(cells)))
+    asked = [text.encode() for text in [*texts, *others]]
+    for key in asked:
+        assert hfile.look_up([key]) == {row: value for row, value in cells if row == key}
+        assert list(hfile.scan(key)) == [(row, value) for row, value in cells if row.startswith(key)]
+    assert hfile.look_up(asked) == dict(cells)
+    assert (
+        list(hfile.scan(*asked[:3])) == [pair for pair in cells if pair[0].startswith(tuple(asked[:3]))]
+        or not asked
+    )
+    assert list(hfile.scan()) == cells
+
+
+@pytest.mark.parametrize("key", [b"", b"a", bytes(1 << 15)])
+def test_a_key_that_stands_nowhere_is_not_found(key: bytes) -> None:
+    cells = [(f"{number:05}".encode(), b"\0\1a" * 9) for number in range(500)]
+    assert HFile(Held("written", HFileWriter().write(cells))).look_up([key, b"00123"]) == dict(cells[123:124])
+
+
+def test_the_newest_of_cells_with_one_row_counts() -> None:
+    cells = [(b"a", b"1"), (b"b", b"2"), (b"b", b"3"), (b"c", b"4")]
+    hfile = HFile(Held("written", HFileWriter().write(cells)))
+    many = [str(number).encode() for number in range(20)]
+    assert hfile.look_up([b"b"]) == hfile.look_up([b"b", *many]) == {b"b": b"3"}
+
+
+def test_keys_behind_the_last_one_read_nothing() -> None:
+    cells = [(f"{number:05}".encode(), b"x" * 50) for number in range(500)]
+    source = Counting(HFileWriter(info={b"hfile.LASTKEY": row_key(b"00499") + bytes(10)}).write(cells))
+    hfile = HFile(source)
+    source.ranges.clear()
+    assert hfile.look_up([b"005", b"id:00123"]) == {}
+    assert source.ranges == []
+    assert hfile.look_up([b"00499", b"id:00123"]) == dict(cells[-1:])
+
+
+@pytest.mark.parametrize("last", [b"\0", row_key(b"00499")[:-1]])
+def test_a_last_key_that_is_cut_short_is_damage(last: bytes) -> None:
+    data = HFileWriter(info={b"hfile.LASTKEY": last}).write([(b"00499", b"")])
+    with pytest.raises(FormatError, match="cut short"):
+        HFile(Held("written", data))
+
+
+def test_damage_that_nothing_checks_is_noticed_by_a_look_up() -> None:
+    """A length in a block that is neither compressed nor has a checksum, behind the row that is looked for."""
+    cells = [(f"{number:05}".encode(), b"x" * 50) for number in range(500)]
+    data = bytearray(HFileWriter(codec=Codec.NONE).write(cells))
+    at = data.index(row_key(b"00400")) - 1
+    data[at] += 100
+    with pytest.raises(FormatError, match="cell"):
+        HFile(Held("damaged", bytes(data))).look_up([b"00003"])
 
 
 @pytest.mark.parametrize("levels", [1, 2, 3])
