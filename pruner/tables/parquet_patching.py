@@ -6,18 +6,17 @@ The result is the very snapshot that a look at all files would make, or none.
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, overload
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
-from pruner.arrow import arrow
+from pruner.arrow import arrow, compute
 from pruner.tables.file_schemas import BrokenFileError
 from pruner.tables.parquet_building import key_array, slice_rows, snapshot_id
-from pruner.tables.snapshot import SLICE_KEY_BYTES, Descent, FileSchemas
+from pruner.tables.snapshot import SLICE_COLUMNS, SLICE_KEY_BYTES, Descent, FileSchemas
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -115,16 +114,18 @@ def _added(
     come: Sequence[tuple[DataFile, pa.Schema | BrokenFileError]],
 ) -> tuple[pa.Table, NDArray[np.int32]] | None:
     """The rows of the new files, and the ordinals of their schemas; None for files unlike those that were there."""
-    folders = {path: ordinal for ordinal, path in enumerate(snapshot.partitions.paths.to_pylist())}
     known = {id(schema): ordinal for ordinal, schema in enumerate(schemas.distinct)}
     split = [file.path.rpartition("/") for file, _ in come]
-    partition = [folders.get(folder, -1) for folder, _, _ in split]
     ordinals = [known.get(id(schema), -1) for _, schema in come]
-    if -1 in partition or -1 in ordinals or len(folders) != len(snapshot.partitions):
+    folders = pa.array([folder for folder, _, _ in split], pa.string())
+    partition = compute.index_in(folders, value_set=snapshot.partitions.paths)
+    if -1 in ordinals or partition.null_count:
         return None
     files = [file for file, _ in come]
     uris = [lister.uri(file.path) for file in files]
-    rows = slice_rows(files, uris, [name for _, _, name in split], partition, [False] * len(files))
+    rows = slice_rows(
+        files, uris, [name for _, _, name in split], partition.to_pylist(), [False] * len(files)
+    )
     return rows, np.array(ordinals, np.int32)
 
 
@@ -132,16 +133,15 @@ def _changes(
     snapshot: Snapshot, lister: Lister, gone: Sequence[DataFile], come: Sequence[DataFile]
 ) -> list[_Change] | None:
     """Find the places of the files among the rows, which lie in the order of paths; None where one is not there."""
-    files = _Files(snapshot.columns.column("base_file"))
-    keys = snapshot.keys
-    changes: list[_Change] = []
-    for file in gone:
-        at = bisect_left(files, lister.uri(file.path))
-        if at == len(files) or keys[at].as_py() != file.key:
+    keys, count = snapshot.keys, len(snapshot)
+    uris = pa.array([lister.uri(file.path) for file in (*gone, *come)], pa.string())
+    # Texts are in the order of their bytes in UTF-8, which is that of their characters.
+    places = compute.search_sorted(snapshot.columns.column("base_file"), uris).to_pylist()
+    changes = [_Change(at, goes=False, new=number) for number, at in enumerate(places[len(gone) :])]
+    for file, at in zip(gone, places, strict=False):
+        if at == count or keys[at].as_py() != file.key:
             return None
         changes.append(_Change(at, goes=True, new=-1))
-    for number, file in enumerate(come):
-        changes.append(_Change(bisect_left(files, lister.uri(file.path)), goes=False, new=number))
     return sorted(changes)
 
 
@@ -157,12 +157,36 @@ def _origin(count: int, new: int, runs: Sequence[_Run]) -> NDArray[np.int32]:
 def _spliced_columns(
     old: pa.Table, new: pa.Table, runs: Sequence[_Run], partition: NDArray[np.int32]
 ) -> pa.Table:
-    pieces = [(new if run.new else old).slice(run.start, run.stop - run.start) for run in runs]
-    columns = arrow.concat_tables([piece for piece in pieces if piece.num_rows])
     # Every plan needs the partitions in one piece; they are at hand so.
-    at = columns.column_names.index("partition")
-    columns = columns.set_column(at, columns.schema.field(at), pa.array(partition, pa.int32()))
-    return columns.combine_chunks() if columns.column("base_file").num_chunks > MOST_PIECES else columns
+    schema: Any = SLICE_COLUMNS
+    at = schema.names.index("partition")
+    of_old, of_new = _Pieces(old.remove_column(at)), _Pieces(new.remove_column(at))
+    pieces = [piece for run in runs for piece in (of_new if run.new else of_old).between(run.start, run.stop)]
+    columns = arrow.Table.from_batches(pieces, of_old.schema)
+    columns = columns.add_column(at, schema.field(at), pa.array(partition, pa.int32()))
+    return columns.combine_chunks() if len(pieces) > MOST_PIECES else columns
+
+
+class _Pieces:
+    """The rows of a table piece by piece; what is asked for must come in ascending order."""
+
+    def __init__(self, table: pa.Table) -> None:
+        self.schema = table.schema
+        self._pieces: list[Any] = table.to_batches()
+        self._at = 0
+        self._begins = 0
+
+    def between(self, start: int, stop: int) -> Iterator[Any]:
+        """Yield the rows from one to another, `stop` excluded. A table's own slices look at all its pieces each."""
+        while start < stop:
+            piece = self._pieces[self._at]
+            ends = self._begins + piece.num_rows
+            if start < ends:
+                yield piece.slice(start - self._begins, min(stop, ends) - start)
+                start = min(stop, ends)
+            if stop < ends:
+                return
+            self._at, self._begins = self._at + 1, ends
 
 
 def _spliced_keys(snapshot: Snapshot, new: bytes, runs: Sequence[_Run]) -> bytes:
@@ -177,27 +201,12 @@ def _spliced_keys(snapshot: Snapshot, new: bytes, runs: Sequence[_Run]) -> bytes
 
 def _first_seen_in_order(ordinals: NDArray[np.int32], count: int) -> bool:
     """Tell whether all ordinals below `count` occur, each for the first time after those below it."""
-    if not len(ordinals):
+    if not len(ordinals) or ordinals[0] != 0:
         return False
     if count == 1:
         return not ordinals.any()
-    highest = np.maximum.accumulate(ordinals)
-    steps = np.diff(highest)
-    return bool(highest[0] == 0 and highest[-1] == count - 1 and (steps <= 1).all() and ordinals.min() >= 0)
-
-
-class _Files(Sequence[str]):
-    """Texts of an Arrow column, one at a time."""
-
-    def __init__(self, texts: Any) -> None:
-        self._texts = texts
-
-    def __len__(self) -> int:
-        return len(self._texts)
-
-    @overload
-    def __getitem__(self, index: int) -> str: ...
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[str]: ...
-    def __getitem__(self, index: int | slice) -> str | Sequence[str]:
-        return self._texts[index].as_py() if isinstance(index, int) else _Files(self._texts[index])
+    highest, steps = ordinals, np.diff(ordinals)
+    if steps.min(initial=0) < 0:  # mostly, files of one folder lie together
+        highest = np.maximum.accumulate(ordinals)
+        steps = np.diff(highest)
+    return bool(highest[-1] == count - 1 and steps.max(initial=0) <= 1 and ordinals.min() >= 0)

@@ -6,6 +6,7 @@ import os
 import shutil
 import time
 from pathlib import Path
+from typing import Any
 from unittest.mock import patch
 
 import pyarrow as pa
@@ -17,7 +18,7 @@ from hypothesis import strategies as st
 import pruner
 from pruner.errors import TableError
 from pruner.tables.folders import FolderLister
-from pruner.tables.listing import CLOCK_TICK_NS, LocalLister
+from pruner.tables.listing import CLOCK_TICK_NS, Fact, LocalLister
 from tests.support.parquet_tables import write_file, write_tree
 from tests.support.profiles import examples
 
@@ -73,7 +74,7 @@ def test_a_folder_is_listed_until_its_stamp_is_older_than_the_clock_is_fine(tmp_
 
 
 @pytest.mark.parametrize(
-    "change", ["add", "delete", "rename", "replace", "new folder", "remove folder", "relink"]
+    "change", ["add", "delete", "rename", "replace", "rewrite", "new folder", "remove folder", "relink"]
 )
 def test_what_comes_and_goes_is_seen_at_once(tmp_path: Path, change: str) -> None:
     root = write_tree(tmp_path / "t", "k=1/a.parquet", "k=1/b.parquet", "k=2/c.parquet")
@@ -93,6 +94,14 @@ def test_what_comes_and_goes_is_seen_at_once(tmp_path: Path, change: str) -> Non
             before = {fact[0]: fact for fact in lister.facts()}["k=1/a.parquet"]
             (tmp_path / "new.parquet").replace(root / "k=1" / "a.parquet")
             assert {fact[0]: fact for fact in lister.facts()}["k=1/a.parquet"] != before
+        case "rewrite":
+            # Many file systems give the new file the inode of the old one: neither it nor the name tells.
+            file = root / "k=1" / "a.parquet"
+            content = file.read_bytes()
+            before = {fact[0]: fact for fact in lister.facts()}["k=1/a.parquet"]
+            file.unlink()
+            file.write_bytes(content)
+            assert {fact[0]: fact for fact in lister.facts()}["k=1/a.parquet"] != before
         case "new folder":
             write_file(root / "k=9" / "l=1" / "x.parquet")
         case "remove folder":
@@ -100,6 +109,48 @@ def test_what_comes_and_goes_is_seen_at_once(tmp_path: Path, change: str) -> Non
         case _:
             (root / "k=3").unlink()
             (root / "k=3").symlink_to(tmp_path / "other")
+    assert paths(lister) == paths(LocalLister(str(root)))
+
+
+def test_folders_that_a_walk_finds_in_another_order_keep_their_files(tmp_path: Path) -> None:
+    """A later change is put in the place of its folder among all files, which that walk moved."""
+    root = write_tree(tmp_path, "k=1/a.parquet", "k=2/b.parquet", "k=3/c.parquet")
+    lister = settled(root)
+    plain = LocalLister._read_folder
+
+    def turned(self: LocalLister, prefix: str, found: list[Fact], pending: list[str]) -> bool:
+        inside: list[str] = []
+        has_links = plain(self, prefix, found, inside)
+        pending += reversed(inside)
+        return has_links
+
+    write_file(root / "passing")
+    (root / "passing").unlink()
+    with patch.object(LocalLister, "_read_folder", turned):
+        lister.facts()
+        time.sleep(TICK)
+        lister.facts()
+        write_file(root / "k=1" / "x.parquet")
+        write_file(root / "k=3" / "y.parquet")
+        (root / "k=3" / "c.parquet").unlink()
+        assert paths(lister) == {"k=1/a.parquet", "k=1/x.parquet", "k=2/b.parquet", "k=3/y.parquet"}
+        assert len(lister.facts()) == len(list(lister.facts())) == 4
+
+
+def test_a_look_that_fails_half_way_loses_no_change(tmp_path: Path) -> None:
+    root = write_tree(tmp_path, "k=1/a.parquet", "k=2/b.parquet")
+    lister = settled(root)
+    write_file(root / "k=1" / "x.parquet")
+    write_file(root / "k=2" / "y.parquet")
+    plain = LocalLister._read_folder
+
+    def failing(self: LocalLister, prefix: str, *rest: Any) -> bool:
+        if prefix == "k=2/":
+            raise TableError("not now")
+        return plain(self, prefix, *rest)
+
+    with patch.object(LocalLister, "_read_folder", failing), pytest.raises(TableError, match="not now"):
+        lister.facts()
     assert paths(lister) == paths(LocalLister(str(root)))
 
 

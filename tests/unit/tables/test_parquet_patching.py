@@ -40,6 +40,7 @@ def sources(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 
 def _same(found: Snapshot, expected: Snapshot) -> None:
     assert found.id == expected.id
+    assert found.columns.schema.equals(expected.columns.schema)
     assert found.columns.equals(expected.columns)
     assert found.keys.equals(expected.keys)
     assert found.schema == expected.schema
