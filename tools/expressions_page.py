@@ -108,9 +108,8 @@ not used, and `refresh` asks you to create the index anew.
   some values, and no domain was found that is worth a row.
 - Decimals: the result has a different type, and different digits, in each engine. Conditions on arithmetic of decimals
   are answered from [statistics of the column](functions.md) where that is certain.
-- In Trino a JSON path reaches the plugin without its text, so `json_extract_scalar` prunes only in `plan` and
-  `preview`. A `CASE` does not reach the plugin either. Spark's optimizer turns most `CASE` expressions into conditions
-  on columns.
+- In Trino a `CASE` of values reaches the plugin as conditions on its branches, from which the whole is not known again.
+  Spark's optimizer turns most `CASE` expressions into conditions on columns, too.
 
 ## The functions
 

@@ -52,8 +52,8 @@ functions by the moment before pruner sees the predicate.
 |---|---|
 | `(a, b) = (1, 2)`, `(a, b) IN ((1, 2), …)` | each column by itself, for rows where the comparison is true |
 | `(a, b) < (1, 2)` | the first column |
-| `id = ANY([1, 2])`, in DuckDB also `id = ANY(?)` and `list_contains([1, 2], id)` | as IN |
-| `regexp_matches(s, '^abc…')`, `s RLIKE '^abc…'` | the letters that the pattern begins with |
+| `id = ANY([1, 2])`, `contains(ARRAY[1, 2], id)`; in DuckDB `id = ANY(?)`, `list_contains([1, 2], id)` | as IN |
+| `regexp_matches(s, '^abc…')`, `s RLIKE '^abc…'`, `regexp_like(s, '^abc…')` | the letters of the beginning |
 | `starts_with(s, 'abc')`, `s ^@ 'abc'` | as LIKE |
 | `lower(s) LIKE 'abc%'`, `starts_with(upper(s), 'ABC')`, `left(s, 3) LIKE 'ab%'` | by the letters of ASCII in front |
 | `coalesce(x, 0) > 85` | by whether x is NULL |

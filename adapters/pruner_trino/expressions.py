@@ -10,6 +10,8 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+import pyarrow as pa
+
 from pruner.expr.build import any_of, predicate
 from pruner.expr.nodes import (
     NULL,
@@ -25,6 +27,7 @@ from pruner.expr.nodes import (
     Operator,
     conjunction,
 )
+from pruner.expr.patterns import literal_beginning, literal_pattern
 from pruner_trino import functions
 from pruner_trino.comparing import Part, compare, equals_any
 from pruner_trino.messages import (
@@ -145,8 +148,8 @@ class Expressions:
 
     def _call(self, node: CallNode, depth: int) -> Part:
         name = node.function
-        if name == "$in":
-            return Part(self._in(node, depth), BOOLEAN)
+        if name in ("$in", "contains"):
+            return Part(self._one_of(node, depth), BOOLEAN)
         parts = [self._part(argument, depth + 1) for argument in node.arguments]
         match name, parts:
             case "$and", [_, _, *_]:
@@ -162,8 +165,9 @@ class Expressions:
                 return Part(conjunction(ends), BOOLEAN)
             case "$identical", [left, right]:
                 return Part(_identical(left, right), BOOLEAN)
-            case "$like", [value, *patterns]:
-                return Part(_like(value, patterns), BOOLEAN)
+            case "$like" | "regexp_like", [value, *patterns]:
+                understood = _like if name == "$like" else _matches
+                return Part(understood(value, patterns), BOOLEAN)
             case "$cast" | "$try_cast", [operand]:
                 return _cast(name.removeprefix("$"), operand, trino_type(node.type))
             case _, [left, right] if name in _OPERATORS:
@@ -173,12 +177,18 @@ class Expressions:
             case _:
                 raise NotUnderstood(f"{name[:60]} of {len(parts)} arguments is not understood")
 
-    def _in(self, node: CallNode, depth: int) -> Expr:
-        match node.arguments:
-            case [operand, CallNode(function="$array", arguments=[_, *_] as listed, schema=None)]:
-                value = self._part(operand, depth + 1)
+    def _one_of(self, node: CallNode, depth: int) -> Expr:
+        """IN, and `contains` of an array of constants, which is the same: NULL of NULL, and NULL where nothing is
+        equal and a NULL is listed.
+        """
+        match node.function, node.arguments:
+            case "$in", [operand, CallNode(function="$array", arguments=[_, *_] as listed, schema=None)]:
+                pass
+            case "contains", [CallNode(function="$array", arguments=[_, *_] as listed, schema=None), operand]:
+                pass
             case _:
-                raise NotUnderstood("$in without a list")
+                raise NotUnderstood(f"{node.function} without a list")
+        value = self._part(operand, depth + 1)
         options = [self._part(option, depth + 1) for option in listed]
         literals = [option.expr for option in options if isinstance(option.expr, Literal)]
         if len(literals) == len(options) and all(_one_kind(value, option) for option in options):
@@ -248,6 +258,25 @@ def _like(value: Part, patterns: Sequence[Part]) -> Expr:
     if not value.known.is_text or not value.stored:
         raise NotUnderstood("LIKE on something that is no text column")
     return text_like(value.expr, value.known, pattern, escape)
+
+
+def _matches(value: Part, patterns: Sequence[Part]) -> Expr:
+    """`regexp_like`, as far as its pattern says how a text begins.
+
+    Both of Trino's libraries take `^` for the beginning of the text, not of a line, unless a flag in front says so.
+    """
+    match [part.expr for part in patterns]:
+        case [Literal(str() as pattern)]:
+            beginning = literal_beginning(pattern, anchored=False)
+        case _:
+            beginning = ""
+    if not beginning:
+        raise NotUnderstood("a regular expression that does not say how a text begins")
+    escaped, escape = literal_pattern(beginning)
+    like = [f"{escaped}%", *([] if escape is None else [escape])]
+    starts = _like(value, [Part(Literal(text, pa.string()), None) for text in like])
+    rest = Opaque((), "regexp_like", "of a regular expression the beginning alone is looked at")
+    return conjunction((starts, rest))
 
 
 def _cast(function: str, operand: Part, target: TrinoType | None) -> Part:

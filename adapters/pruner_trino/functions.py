@@ -51,6 +51,7 @@ _TEXTS: Final = {
     "length": "length",
     **{name: name for name in ("trim", "ltrim", "rtrim", "reverse", "replace", "translate", "split_part")},
     **{name: name for name in ("lpad", "rpad", "strpos", "levenshtein_distance", "to_utf8")},
+    "json_extract_scalar": "json_extract_scalar",
 }
 _STEPS: Final = {
     "second": Interval(nanoseconds=1_000_000_000),

@@ -197,6 +197,8 @@ class Traits:
     """`date_trunc` and `unix_millis` make an instant of a date or a wall clock first: Spark."""
     dates_with_intervals_are_dates: bool = False
     """`date + INTERVAL` is a date, or fails: Spark and Trino. It is a timestamp in DuckDB."""
+    writes_moments_rounded: bool = False
+    """Moments are rounded to milliseconds before they are written by a pattern: Trino's `date_format`."""
     hours_make_days: bool = True
     """Each 24 hours of an interval are a day, as long as the zone has it: Spark."""
     takes_nanoseconds_for_utc: bool = True
@@ -297,6 +299,7 @@ _ALL: Final = (
         decides_misfits_by_literal=False,
         moment_functions_take_instants=False,
         dates_with_intervals_are_dates=True,
+        writes_moments_rounded=True,
         hours_make_days=False,
         takes_nanoseconds_for_utc=False,
     ),

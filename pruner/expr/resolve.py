@@ -161,7 +161,8 @@ class Resolver:
             return unknown(node, "the type that is cast to is not supported")
         # A moment too far away becomes NULL there, which the column is not.
         lenient = call.function == "try_cast" and is_temporal(target)
-        undo = None if lenient else undo_cast(inner.type, target, self._semantics)
+        rules = self._rules(operand)
+        undo = None if lenient else undo_cast(inner.type, target, rules)
         safe = None if undo is None else safe_range(inner.type, target)
         if undo is not None and safe is not None:
             # A file with a value outside is kept, so that the engine raises its error (R12).
@@ -173,7 +174,7 @@ class Resolver:
         name = _cast_name(inner.type, target)
         if name is None:
             return unknown(node, f"the cast to {target} may lose or reorder values")
-        return self._applied(name, inner, Use(inner.type, 0, (), self._semantics, target), node)
+        return self._applied(name, inner, Use(inner.type, 0, (), rules, target), node)
 
     def _reading(self, column: Column, data_type: pa.DataType, node: Expr) -> ColumnValue | Unknown:
         """A column that the engine reads as a type of its own."""
@@ -187,12 +188,19 @@ class Resolver:
             return unknown(node, f"what the engine reads of {field.type} as {data_type} is not certain")
         return self._column(field, *found)
 
+    def _rules(self, operand: Expr) -> Semantics:
+        """The rules for functions of an operand. Of columns read as a declared type the rounding is undone below."""
+        if self._semantics.timestamp_unit is None or not _is_of_readings(operand):
+            return self._semantics
+        return replace(self._semantics, timestamp_unit=None)
+
     def _function(self, name: str, call: Call, node: Expr, depth: int) -> Subject | Unknown:
         if name not in FUNCTIONS:
             # Spellings that indexes over expressions know, `%` and `date_part('hour', …)` among them.
             spelled = named(call, self._semantics.traits.name)
             if not isinstance(spelled, str):
-                call, name = replace(spelled, type=call.type), spelled.function
+                call = replace(spelled, type=call.type)
+                name = _AS_COLUMNS.get(spelled.function, spelled.function)
         places = [place for place, each in enumerate(call.arguments) if not isinstance(each, Literal)]
         constants = tuple(each for each in call.arguments if isinstance(each, Literal))
         if name not in FUNCTIONS or len(places) != 1 or depth >= MOST_FUNCTIONS:
@@ -205,7 +213,7 @@ class Resolver:
         inner = self.subject(call.arguments[place], node, depth + 1)
         if isinstance(inner, Unknown):
             return inner
-        use = Use(inner.type, place, constants, self._semantics, call.type)
+        use = Use(inner.type, place, constants, self._rules(call.arguments[place]), call.type)
         if is_temporal(inner.type) and name in _OF_MOMENTS:
             name = _OF_MOMENTS[name]
         elif name in _OF_DECIMALS and any(
@@ -239,6 +247,8 @@ class Resolver:
             return unknown(node, str(reason))
 
 
+_AS_COLUMNS: Final = {"format": "strftime"}
+"""Rows over expressions that have another name among the functions of a column."""
 _OF_MOMENTS: Final = {"add": "later", "subtract": "earlier"}
 _OF_DECIMALS: Final = {
     "add": "add decimals",
@@ -250,6 +260,17 @@ _OF_DECIMALS: Final = {
 
 def _types(constants: Iterable[Literal]) -> Iterator[pa.DataType]:
     return (constant.type for constant in constants)
+
+
+def _is_of_readings(expression: Expr) -> bool:
+    """Tell whether every column in an expression is read as a declared type (`pruner.expr.read_as`)."""
+    match expression:
+        case Call("read_as"):
+            return True
+        case Call(_, arguments):
+            return all(map(_is_of_readings, arguments))
+        case _:
+            return isinstance(expression, Literal)
 
 
 def _both(inner: Undo | None, outer: Undo) -> Undo:

@@ -102,13 +102,18 @@ def compared_coalesce(node: Compare, *, texts: bool) -> Expr | None:
             return None
     if isinstance(value, Literal) or otherwise.value is None:
         return None
-    decided = compare_alike(operator, otherwise, limit, texts=texts and isinstance(value, Column))
+    decided = compare_alike(operator, otherwise, limit, texts=texts and _is_column(value))
     if decided is None:
         return None
     null = IsNull(value)
     return disjunction(
         (conjunction((Not(null), Compare(operator, value, limit))), conjunction((null, decided)))
     )
+
+
+def _is_column(value: Expr) -> bool:
+    """Tell whether a value is a column as it is stored, or as an engine's reader shows it."""
+    return isinstance(value, Column) or (isinstance(value, Call) and value.function == "read_as")
 
 
 def may_cast_to_null(predicate: Expr) -> bool:

@@ -79,18 +79,26 @@ FORMS: tuple[Form, ...] = (
     ),
     _same("c * 1.19", _INTEGERS, "number", "duckdb"),
     _same("c - 0.5", _INTEGERS, "number", "duckdb"),
-    _same("c % 8", _INTEGERS, "number", "duckdb spark"),
-    _same("mod(c, 7)", ("int64",), "number", "duckdb"),
-    _same("c % 1", ("int32",), "number", "duckdb spark"),
-    _same("c % 3000000000", ("int64",), "number", "duckdb spark"),
-    _same("hour(c)", ("wall", "instant"), "number", "duckdb spark"),
-    _same("extract(hour FROM c)", ("wall",), "number", "duckdb spark"),
-    _same("minute(c)", ("wall", "instant"), "number", "duckdb spark"),
-    _same("second(c)", ("wall", "instant"), "number", "duckdb spark"),
-    _same("day(c)", _MOMENTS, "number", "duckdb spark"),
+    _same("c % 8", _INTEGERS, "number"),
+    _same("mod(c, 7)", ("int64",), "number", "duckdb trino"),
+    _same("c % 1", ("int32",), "number"),
+    _same("c % 3000000000", ("int64",), "number"),
+    _same("hour(c)", ("wall", "instant"), "number"),
+    _same("extract(hour FROM c)", ("wall",), "number"),
+    _same("minute(c)", ("wall", "instant"), "number"),
+    _same("second(c)", ("wall", "instant"), "number"),
+    _same("day(c)", _MOMENTS, "number"),
     _same("dayofweek(c)", _MOMENTS, "number", "duckdb"),
     _same("weekday(c)", ("date",), "number", "duckdb"),
     _same("isodow(c)", _MOMENTS, "number", "duckdb"),
+    _same("day_of_week(c)", _WALLS, "number", "trino"),
+    _same("extract(dow FROM c)", ("wall",), "number", "trino"),
+    _same("date_format(c, '%Y-%m-%d')", _WALLS, "text", "trino"),
+    _same("date_format(c, '%Y-%m')", ("wall",), "text", "trino"),
+    _same("date_format(c, '%Y%m%d%H')", ("wall",), "text", "trino"),
+    _same("date_format(c, '%Y/%m/%d %H:%i:%s')", ("wall",), "text", "trino"),
+    _same("date_diff('day', c, DATE '2024-02-29')", ("date",), "number", "duckdb trino"),
+    _same("date_diff('day', DATE '1969-12-31', c)", ("date",), "number", "duckdb trino"),
     _same("c AT TIME ZONE 'Europe/Berlin'", ("wall",), "instant", "duckdb"),
     _same("c AT TIME ZONE 'America/New_York'", ("instant",), "wall", "duckdb"),
     _same("timezone('Asia/Kolkata', c)", ("instant",), "wall", "duckdb"),
@@ -278,7 +286,7 @@ def _functions(node: Any, kind: str, engine: str) -> set[str]:
     match node:
         case IsNull(operand):
             return _functions(operand, kind, engine)
-        case Call("strftime", (operand, _)):
+        case Call("strftime" | "date_format", (operand, _)):
             return {"strftime"} | _functions(operand, kind, engine)
         case Call("cast", (operand,), target):
             return _casts(target, kind) | _functions(operand, kind, engine)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
@@ -10,7 +11,7 @@ import pyarrow as pa
 
 from pruner.expr.bound import Point
 from pruner.expr.clock import HOUR as HOUR_NANOSECONDS
-from pruner.expr.clock import fixed_offset, is_known_zone, offsets_near, walls_of_instant
+from pruner.expr.clock import day_number, fixed_offset, is_known_zone, offsets_near, walls_of_instant
 from pruner.expr.functions.calendar import (
     DAY,
     FIRST,
@@ -24,7 +25,7 @@ from pruner.expr.functions.calendar import (
     shifted,
     start_of,
 )
-from pruner.expr.functions.inverse import NotInvertible, Piece, Pieces, whole_number
+from pruner.expr.functions.inverse import NotInvertible, Piece, Pieces, scaled, whole_number
 from pruner.expr.functions.walls import of_moment, of_wall, point_between, scale_of
 from pruner.expr.types import is_instant
 from pruner.expr.values import Interval
@@ -128,6 +129,22 @@ def in_zone_of(use: Use) -> Semantics | None:
             return None
     certain = (_AREA_AND_CITY.fullmatch(zone) or zone == "UTC") and is_known_zone(zone)
     return replace(use.semantics, zone=zone) if certain else None
+
+
+def days_between(use: Use) -> Inverse:
+    """`date_diff('day', first, last)` of two dates, with `last` in front."""
+    match use.constants:
+        case [constant] if pa.types.is_date32(use.type) and isinstance(constant.value, datetime.date | int):
+            pass
+        case _:
+            raise NotInvertible("the days between something else than a date and a constant date")
+    if not pa.types.is_date32(constant.type):
+        raise NotInvertible("the days between a date and something else")
+    value = constant.value
+    day = day_number(value) if isinstance(value, datetime.date) else value
+    factor = 1 if use.place == 0 else -1
+    undo = scaled(factor, -factor * day)
+    return Pieces(pa.int64(), (Piece(FIRST // DAY, LAST // DAY, undo, falls=factor < 0),))
 
 
 def epoch_seconds(use: Use) -> Inverse:

@@ -98,8 +98,7 @@ _ALL: Final = (
         name="modulo",
         rule=cycles.remainder,
         domain="signed integers; divisors from 1",
-        written={DUCKDB: "x % 8, mod(x, 8)", SPARK: "x % 8, mod(x, 8)"},
-        missing={TRINO: _NOT_YET},
+        written={DUCKDB: "x % 8, mod(x, 8)", SPARK: "x % 8, mod(x, 8)", TRINO: "x % 8, mod(x, 8)"},
     ),
     Function(
         name="cast to text",
@@ -119,8 +118,11 @@ _ALL: Final = (
         name="strftime",
         rule=written.by_pattern,
         domain="dates, timestamps, instants by the session's zone; years 1000 to 9999",
-        written={DUCKDB: "strftime(x, '%Y-%m-%d'), and so on in that order"},
-        missing={SPARK: _NOT_YET, TRINO: _NOT_YET},
+        written={
+            DUCKDB: "strftime(x, '%Y-%m-%d'), and so on in that order",
+            TRINO: "date_format(x, '%Y-%m-%d')",
+        },
+        missing={SPARK: _NOT_YET},
     ),
     Function(
         name="cast to an integer",
@@ -197,29 +199,33 @@ _ALL: Final = (
         name="day",
         rule=periods.day,
         domain="dates, timestamps, instants by the session's zone; years 1970 to 2069",
-        written={DUCKDB: "day(x), extract(day FROM x)", SPARK: "day(x), extract(day FROM x)"},
-        missing={TRINO: _NOT_YET},
+        written={
+            DUCKDB: "day(x), extract(day FROM x)",
+            SPARK: "day(x), extract(day FROM x)",
+            TRINO: "day(x), extract(day FROM x)",
+        },
     ),
     Function(
         name="hour",
         rule=cycles.hour,
         domain=_CLOCK,
-        written={DUCKDB: "hour(x), extract(hour FROM x)", SPARK: "hour(x), extract(hour FROM x)"},
-        missing={TRINO: _NOT_YET},
+        written={
+            DUCKDB: "hour(x), extract(hour FROM x)",
+            SPARK: "hour(x), extract(hour FROM x)",
+            TRINO: "hour(x), extract(hour FROM x)",
+        },
     ),
     Function(
         name="minute",
         rule=cycles.minute,
         domain=_CLOCK,
-        written={DUCKDB: "minute(x)", SPARK: "minute(x)"},
-        missing={TRINO: _NOT_YET},
+        written={DUCKDB: "minute(x)", SPARK: "minute(x)", TRINO: "minute(x)"},
     ),
     Function(
         name="second",
         rule=cycles.second,
         domain=_CLOCK,
-        written={DUCKDB: "second(x)", SPARK: "second(x)"},
-        missing={TRINO: _NOT_YET},
+        written={DUCKDB: "second(x)", SPARK: "second(x)", TRINO: "second(x)"},
     ),
     Function(
         name="day of week, Sunday 0",
@@ -232,8 +238,8 @@ _ALL: Final = (
         name="day of week, Monday 1",
         rule=cycles.weekday_from_monday,
         domain=_WEEK,
-        written={DUCKDB: "isodow(x)"},
-        missing={SPARK: _NOT_YET, TRINO: _NOT_YET},
+        written={DUCKDB: "isodow(x)", TRINO: "day_of_week(x)"},
+        missing={SPARK: _NOT_YET},
     ),
     Function(
         name="date_trunc",
@@ -244,6 +250,16 @@ _ALL: Final = (
             SPARK: "date_trunc('day', x), trunc(x, 'month')",
             TRINO: "date_trunc('day', x)",
         },
+    ),
+    Function(
+        name="days between",
+        rule=moments.days_between,
+        domain="dates; years 1 to 9999",
+        written={
+            DUCKDB: "date_diff('day', x, DATE '2024-05-01')",
+            TRINO: "date_diff('day', x, DATE '2024-05-01')",
+        },
+        missing={SPARK: _NOT_YET},
     ),
     Function(
         name="epoch_s",

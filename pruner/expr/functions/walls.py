@@ -63,10 +63,10 @@ def scale_of(use: Use) -> int:
     Raises:
         NotInvertible: the column is no date or timestamp of the reference.
     """
-    if use.semantics.timestamp_unit is not None:
-        raise NotInvertible("the engine rounds timestamps when it reads them")
     if pa.types.is_date32(use.type):
         return DAY
+    if use.semantics.timestamp_unit is not None:
+        raise NotInvertible("the engine rounds timestamps when it reads them")
     if not pa.types.is_timestamp(use.type) or unit_of(use.type) == "ns":
         raise NotInvertible(f"a date or timestamp of type {use.type}")
     traits = use.semantics.traits

@@ -8,23 +8,26 @@ from __future__ import annotations
 
 import datetime
 import re
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
+from pruner.expr.bound import Point
 from pruner.expr.functions.calendar import DAY, LAST, SECOND, date_at, midnight
-from pruner.expr.functions.inverse import NotInvertible
-from pruner.expr.functions.walls import of_wall
+from pruner.expr.functions.inverse import NotInvertible, Pieces, whole_number
+from pruner.expr.functions.walls import of_wall, scale_of
 from pruner.expr.semantics import BINARY_COLLATION
 
 if TYPE_CHECKING:
-    from pruner.expr.functions.inverse import Inverse, Use
+    from pruner.expr.functions.inverse import Inverse, Undo, Use
 
 _S: Final = "[-/ :.T]?"
 _IN_ORDER: Final = re.compile(f"%Y({_S}%m({_S}%d({_S}%H({_S}%M({_S}%S)?)?)?)?)?")
 _PART: Final = re.compile("%(.)")
 _FIRST: Final = midnight(datetime.date(1000, 1, 1))
 """Earlier years are not written with four digits everywhere."""
+_MILLISECOND: Final = 1_000
 
 
 def by_pattern(use: Use) -> Inverse:
@@ -54,4 +57,20 @@ def _written(use: Use, pattern: str) -> Inverse:
         parts |= {"H": f"{second // 3600:02}", "M": f"{second // 60 % 60:02}", "S": f"{second % 60:02}"}
         return _PART.sub(lambda found: parts[found[1]], pattern).encode()
 
-    return of_wall(use, pa.string(), text, low=_FIRST, high=LAST)
+    if not use.semantics.traits.writes_moments_rounded or scale_of(use) >= _MILLISECOND:
+        return of_wall(use, pa.string(), text, low=_FIRST, high=LAST)
+    return _rounded(of_wall(use, pa.string(), text, low=_FIRST, high=LAST - _MILLISECOND))
+
+
+def _rounded(pieces: Pieces) -> Pieces:
+    """The same of moments that are rounded before: those just before a second may be written as that second."""
+
+    def widened(undo: Undo) -> Undo:
+        def wide(point: Point) -> Point:
+            found = undo(point)
+            low = whole_number(found.low)
+            return Point(None if low is None else low - _MILLISECOND, found.high, exact=False)
+
+        return wide
+
+    return Pieces(pieces.result, tuple(replace(each, undo=widened(each.undo)) for each in pieces.pieces))

@@ -4,6 +4,8 @@ import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.JsonNodeFactory;
 import com.fasterxml.jackson.databind.node.ObjectNode;
+import io.airlift.slice.Slice;
+import io.trino.spi.block.Block;
 import io.trino.spi.expression.Call;
 import io.trino.spi.expression.ConnectorExpression;
 import io.trino.spi.expression.Constant;
@@ -11,8 +13,12 @@ import io.trino.spi.expression.FieldDereference;
 import io.trino.spi.expression.FunctionName;
 import io.trino.spi.expression.StandardFunctions;
 import io.trino.spi.expression.Variable;
+import io.trino.spi.type.ArrayType;
 import io.trino.spi.type.RowType;
+import io.trino.spi.type.Type;
+import io.trino.spi.type.TypeUtils;
 import java.util.ArrayDeque;
+import java.util.ArrayList;
 import java.util.Deque;
 import java.util.List;
 import java.util.Optional;
@@ -26,6 +32,9 @@ final class ExpressionWriter {
     private static final int LEVELS = 200;
     private static final int TEXT = 200;
 
+    /** Of a constant array; each becomes a node. */
+    private static final int ELEMENTS = 1_000;
+
     private final Columns columns;
     private int nodes;
 
@@ -33,24 +42,34 @@ final class ExpressionWriter {
         this.columns = columns;
     }
 
+    /**
+     * The whole expression.
+     *
+     * <p>Trino adds the whole predicate once more, serialized for its own evaluator. It stands beside the predicate in this
+     * form under an AND, or alone where nothing has this form: what only it says is read from there.
+     */
     ObjectNode node(ConnectorExpression expression) {
-        return node(withoutRestatement(expression), 0);
+        List<ConnectorExpression> parts = expression instanceof Call call
+                        && call.getFunctionName().equals(StandardFunctions.AND_FUNCTION_NAME)
+                ? call.getArguments()
+                : List.of(expression);
+        List<ObjectNode> found = new ArrayList<>();
+        parts.stream().filter(part -> !isRestatement(part)).forEach(part -> found.add(node(part, 1)));
+        parts.stream().filter(ExpressionWriter::isRestatement).forEach(part -> found.addAll(restated((Call) part)));
+        if (found.size() < 2) {
+            return found.isEmpty() ? node(expression, 0) : found.getFirst();
+        }
+        ObjectNode node = started("call", expression).put("function", "$and");
+        found.forEach(node.putArray("arguments")::add);
+        return node;
     }
 
-    /**
-     * Leaves out what newer versions of Trino add: the whole predicate once more, serialized for its own evaluator.
-     * It stands beside the predicate in this form under an AND, so nothing that is needed goes; alone it becomes opaque.
-     */
-    private static ConnectorExpression withoutRestatement(ConnectorExpression expression) {
-        if (!(expression instanceof Call call) || !call.getFunctionName().equals(StandardFunctions.AND_FUNCTION_NAME)) {
-            return expression;
-        }
-        List<ConnectorExpression> others =
-                call.getArguments().stream().filter(argument -> !isRestatement(argument)).toList();
-        if (others.isEmpty() || others.size() == call.getArguments().size()) {
-            return expression;
-        }
-        return others.size() == 1 ? others.getFirst() : new Call(call.getType(), call.getFunctionName(), others);
+    private List<ObjectNode> restated(Call call) {
+        return !call.getArguments().isEmpty()
+                        && call.getArguments().getFirst() instanceof Constant constant
+                        && constant.getValue() instanceof Slice text
+                ? Restatement.conditions(text.toStringUtf8(), columns)
+                : List.of();
     }
 
     /** Whether an expression is only that, of a predicate without columns: it is there for scans without a predicate. */
@@ -83,6 +102,9 @@ final class ExpressionWriter {
     }
 
     private ObjectNode constant(Constant constant) {
+        if (constant.getType() instanceof ArrayType array && constant.getValue() instanceof Block listed) {
+            return listed(constant, array.getElementType(), listed);
+        }
         Object value = constant.getValue();
         Optional<JsonNode> written = value == null ? Optional.empty() : ValueWriter.value(constant.getType(), value);
         if (value != null && written.isEmpty()) {
@@ -90,6 +112,19 @@ final class ExpressionWriter {
         }
         ObjectNode node = started("constant", constant);
         node.set("value", written.orElse(JsonNodeFactory.instance.nullNode()));
+        return node;
+    }
+
+    /** A constant array as the call of {@code $array} that it would be of other values. */
+    private ObjectNode listed(Constant constant, Type type, Block values) {
+        if (values.getPositionCount() > ELEMENTS || (nodes += values.getPositionCount()) > NODES) {
+            return opaque(constant, "an array that is too large");
+        }
+        ObjectNode node = started("call", constant).put("function", "$array");
+        ArrayNode arguments = node.putArray("arguments");
+        for (int at = 0; at < values.getPositionCount(); at++) {
+            arguments.add(constant(new Constant(TypeUtils.readNativeValue(type, values, at), type)));
+        }
         return node;
     }
 
