@@ -8,6 +8,8 @@ opaque part of a predicate.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+
 
 def _names(*lines: str) -> frozenset[str]:
     return frozenset(name for line in lines for name in line.split())
@@ -69,8 +71,35 @@ _VOLATILE = _names("random uuid gen_random_uuid uuidv4 uuidv7")
 ALLOWED_FUNCTIONS = _OPERATORS | _TEXT | _NUMBERS | _TIME | _OTHERS
 """Scalar functions whose value follows from their arguments and the session's time zone alone."""
 
-FOLDABLE = ALLOWED_FUNCTIONS | _VOLATILE | _OF_LAMBDAS | _OF_LISTS
+_OF_ROWS = _names("unnest unlist")
+"""They make rows, so that they are never evaluated while planning either."""
+
+FOLDABLE = ALLOWED_FUNCTIONS | _VOLATILE | _OF_LAMBDAS | _OF_LISTS | _OF_ROWS
 """Functions that the shadow may be given as they stand."""
+
+_OF_SESSION = _names("getvariable current_setting in_search_path version")
+"""Of the session, though DuckDB 1.5 calls some of them consistent."""
+
+_REPEATABLE_KINDS = frozenset(["scalar", "aggregate", "window"])
+_REPEATABLE_MACROS = ("array_", "json_group_", "list_", "map_contains_")
+"""How names of DuckDB's own macros begin that are made of such functions alone."""
+
+
+def repeatable_functions(listed: Iterable[tuple[str, Sequence[str], bool]]) -> frozenset[str]:
+    """Functions of which neither the session nor the moment decides what they come to, and that change nothing.
+
+    Args:
+        listed: name, kinds and whether DuckDB calls all forms consistent, of each of its functions.
+    """
+    return FOLDABLE | frozenset(
+        name
+        for name, kinds, consistent in listed
+        if consistent
+        and name not in _OF_SESSION
+        and not name.startswith("current_")
+        and (_REPEATABLE_KINDS.issuperset(kinds) or name.startswith(_REPEATABLE_MACROS))
+    )
+
 
 VALUE_BLIND = _names(
     "+ - * / // % || abs lower upper coalesce ifnull nullif year month day hour",

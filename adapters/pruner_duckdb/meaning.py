@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pruner_duckdb.calls import MOMENTS
-from pruner_duckdb.functions import FOLDABLE
 from pruner_duckdb.macros import OwnMacros
 from pruner_duckdb.predicates import Draft, Predicates, Unpruned, comparison_texts
 from pruner_duckdb.session import SessionState, require_same_meaning
@@ -27,8 +26,10 @@ class Meaning:
         self.macros = OwnMacros(shadow)
 
     def is_known(self, select: Select) -> bool:
-        """Tell whether nothing that a statement calls depends on more than its arguments and what is compared."""
-        known = FOLDABLE | MOMENTS | self._shadow.aggregates | self.macros.of(self._own(select)).names
+        """Tell whether nothing that a statement calls depends on more than its arguments and what is compared, or
+        changes anything.
+        """
+        known = self._shadow.repeatable | MOMENTS | self.macros.of(self._own(select)).names
         return all(use.name in known for use in select.functions)
 
     def with_macros(self, draft: Draft) -> Draft:

@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 
 import duckdb
 
+from pruner_duckdb.functions import FOLDABLE, repeatable_functions
 from pruner_duckdb.instance import Definitions, Instance, NotPlanned, first_line
 from pruner_duckdb.result_names import aliases
 from pruner_duckdb.select import NotSelect, Select, Span, parse_select
@@ -121,11 +122,15 @@ class Shadow:
         self._created = 0
         self._cache = LruCache()
         listed = self._connection.execute(
-            "SELECT DISTINCT lower(function_name), function_type = 'aggregate' FROM duckdb_functions()"
+            "SELECT lower(function_name), list(DISTINCT function_type), bool_and(coalesce("
+            "stability = 'CONSISTENT', function_type = 'macro')) FROM duckdb_functions() "
+            "WHERE function_type NOT IN ('table', 'table_macro', 'pragma') GROUP BY ALL"
         ).fetchall()
-        self.functions = frozenset(name for name, _ in listed)
-        """Names of all functions of DuckDB's own, in lower case."""
-        self.aggregates = frozenset(name for name, aggregates in listed if aggregates)
+        self.functions = FOLDABLE | frozenset(name for name, _, _ in listed)
+        """Names of all functions of DuckDB's own that return values, in lower case."""
+        self.aggregates = frozenset(name for name, kinds, _ in listed if "aggregate" in kinds)
+        self.repeatable = repeatable_functions(listed)
+        """Those of them that change nothing and depend on nothing but what is compared."""
 
     def parse(self, text: str) -> Select:
         """Take a statement apart.

@@ -215,6 +215,33 @@ def test_statements_that_fail_or_read_more_ask_again(
     assert questions.of(con, SMALL) == 0
 
 
+@pytest.mark.parametrize(
+    ("called", "harmless"),
+    [
+        ("typeof(id)", True),
+        ("unnest(list_sort([id, 3]))", True),
+        ("unnest({'a': id, 'b': carrier})", True),
+        ("to_json({'a': id})", True),
+        ("json_group_array(id)", True),
+        ("nextval('counted')", False),
+        ("setseed(0.5)", False),
+        ("current_setting('TimeZone')", False),
+        ("getvariable('v')", False),
+    ],
+)
+def test_functions_that_change_nothing(
+    con: pruner_duckdb.Connection, questions: Questions, called: str, harmless: bool
+) -> None:
+    con.execute("CREATE SEQUENCE counted")
+    sql = f"SELECT {called} FROM flights WHERE id < 60"
+    for _ in range(2):
+        con.execute(sql).fetchall()
+        assert con.last_plans[-1].kept == 2 or not harmless
+    con.execute(SMALL).fetchall()
+    con.execute(sql).fetchall()
+    assert (questions.of(con, SMALL) == 0) == harmless
+
+
 def test_a_change_while_a_question_is_asked_is_met_afterwards() -> None:
     changes = Changes(all_pass_here=True)
     answers = Answers(changes)

@@ -133,7 +133,6 @@ def test_a_pivot_that_finds_its_values_reads_every_file_and_says_why(both: tuple
     [
         ("CREATE TABLE made AS PIVOT (FROM t WHERE id < 20) ON cat", 1),
         ("CREATE TABLE made AS WITH c AS (FROM t WHERE id < 50) PIVOT c ON cat", 1),
-        ("CREATE TABLE made AS SUMMARIZE SELECT id FROM t WHERE id < 40", 1),
         ("EXPLAIN UNPIVOT (SELECT id, amount FROM t WHERE id < 3) ON COLUMNS(*)", 1),
         ("EXPLAIN CREATE TABLE made AS PIVOT t ON cat", FILES),
     ],
