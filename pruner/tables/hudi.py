@@ -1,7 +1,7 @@
-"""Hudi tables, copy-on-write and merge-on-read, of table versions 6, 8 and 9: listed by hudi-rs.
+"""Hudi tables, copy-on-write and merge-on-read, of table versions 6, 8 and 9.
 
-What hudi-rs is known to misread, and tables whose schema it cannot convert, are listed here instead (rule R6). Every
-slice with a file of an instant that has not completed is marked as unsettled (rule R4), whatever hudi-rs says.
+hudi-rs reads the schema; `hudi_full` lists the slices. Every slice with a file of an instant that has not completed
+is marked as unsettled (rule R4).
 """
 
 from __future__ import annotations
@@ -9,30 +9,25 @@ from __future__ import annotations
 import json
 import logging
 import re
-from collections.abc import Generator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from threading import RLock
 from typing import TYPE_CHECKING, Any
 
-from pruner.errors import StorageError, TableError, first_line
+from pruner.errors import StorageError, TableError
 from pruner.storage.opening import open_store
 from pruner.tables.hudi_avro import arrow_schema, converted_by_hudi_rs
 from pruner.tables.hudi_columns import HudiColumns
-from pruner.tables.hudi_files import HudiSlice, attach_logs, mark_unsettled, misread_by_hudi_rs
 from pruner.tables.hudi_following import NotFollowedError, follow
+from pruner.tables.hudi_full import list_table, refuse_escape
 from pruner.tables.hudi_history import SchemaHistory, checked_by_writes
-from pruner.tables.hudi_metadata.indexes import HudiIndexes, StatCache, partitions_of
-from pruner.tables.hudi_metadata.listing import FILES, METADATA_PATH
-from pruner.tables.hudi_metadata.whole import lists_all_files
+from pruner.tables.hudi_metadata.indexes import HudiIndexes, StatCache
 from pruner.tables.hudi_partitions import hudi_partitions
 from pruner.tables.hudi_properties import read_properties
-from pruner.tables.hudi_refusals import refusal
+from pruner.tables.hudi_refusals import refusing
 from pruner.tables.hudi_rs import MANY_SLICES, give_back_memory, hudi_rs
 from pruner.tables.hudi_saving import load, save
 from pruner.tables.hudi_schema import as_it_was, table_schema
-from pruner.tables.hudi_slices import list_slices
-from pruner.tables.hudi_timeline import COMPLETION_TIMES, Timeline, newest_schema_file, read_timeline
+from pruner.tables.hudi_timeline import Timeline, newest_schema_file, read_timeline
 from pruner.tables.snapshot import Snapshot
 
 if TYPE_CHECKING:
@@ -42,7 +37,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from pruner.schema import TableSchema
-    from pruner.storage.store import Store
     from pruner.tables.hudi_properties import HudiProperties
     from pruner.tables.source import SavedLook
 
@@ -51,9 +45,6 @@ ATTEMPTS = 5
 
 _log = logging.getLogger("pruner")
 _INSTANT = re.compile(r"[0-9]{14}(?:[0-9]{3})?")
-
-_TWO_BASE_FILES = "is already present in File Group"
-"""What hudi-rs says of two base files of one file group and instant."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,7 +181,7 @@ class HudiSource:
         )
 
     def _look(self, timeline: Timeline, as_of: str | None) -> _Look:
-        with _hudi_rs(self._store, timeline):
+        with refusing(self._store, timeline):
             table = hudi_rs().HudiTable(
                 self.root, {**self.storage_options, **_unchecked(timeline.properties)}
             )
@@ -205,12 +196,10 @@ class HudiSource:
             schema = as_it_was(schema, avro, then, self.root)
         columns = self._followed(timeline) if as_of is None else None
         if columns is None:
-            slices = (
-                self._listed(table, timeline, as_of)
-                if converted and self._lists_by_whole(timeline)
-                else list_slices(self._store, timeline, as_of)
+            columns = list_table(
+                self._store, self.storage_options, timeline, as_of, table if converted else None
             )
-            columns = HudiColumns.of(self.root, self._checked(slices, timeline))
+            self._listed_many = len(columns) >= MANY_SLICES
         if history is not None and history.changes:
             written: Any = columns.columns.column("base_instant").unique().drop_null().to_pylist()
             schema = checked_by_writes(schema, history, self._store, timeline, written)
@@ -227,39 +216,11 @@ class HudiSource:
         try:
             changes = follow(self._store, before, timeline, columns.slice_of)
             for entry in changes.values():
-                _refuse_escape(self.root, entry)
+                refuse_escape(self.root, entry)
             return columns.changed(changes, before)
         except (NotFollowedError, StorageError) as reason:
             _log.debug("%s is listed in full: %s", self.root, reason)
             return None
-
-    def _lists_by_whole(self, timeline: Timeline) -> bool:
-        """Tell whether what hudi-rs lists by is whole: from version 8 on it takes the metadata table's list, if any."""
-        if timeline.properties.version < COMPLETION_TIMES or FILES not in partitions_of(timeline):
-            return True
-        return lists_all_files(open_store(f"{self.root}/{METADATA_PATH}", self.storage_options), timeline)
-
-    def _listed(self, table: hudi.HudiTable, timeline: Timeline, as_of: str | None) -> list[HudiSlice]:
-        """The slices by hudi-rs; by their names where a task that ran twice left base files that it refuses."""
-        try:
-            with _hudi_rs(self._store, timeline):
-                options = hudi_rs().HudiReadOptions()
-                found = table.get_file_slices(options.with_as_of_timestamp(as_of) if as_of else options)
-                self._listed_many = len(found) >= MANY_SLICES
-                return [_slice(entry) for entry in found]
-        except TableError as error:
-            if _TWO_BASE_FILES not in str(error):
-                raise
-            return list_slices(self._store, timeline, as_of)
-
-    def _checked(self, slices: list[HudiSlice], timeline: Timeline) -> list[HudiSlice]:
-        """The slices with what no index may cover marked, in the order of `HudiColumns`."""
-        for entry in slices:
-            _refuse_escape(self.root, entry)
-        if misread_by_hudi_rs(timeline):
-            partitions = sorted({entry.partition for entry in slices})
-            slices = attach_logs(slices, [info for path in partitions for info in self._store.list(path)])
-        return sorted(mark_unsettled(slices, timeline), key=lambda entry: (entry.partition, entry.file_id))
 
 
 def _unchecked(properties: HudiProperties) -> dict[str, str]:
@@ -270,17 +231,6 @@ def _unchecked(properties: HudiProperties) -> dict[str, str]:
     if properties.several_ordering_fields and not properties.drops_partition_columns:
         return {"hoodie.internal.skip.config.validation": "true"}
     return {}
-
-
-@contextmanager
-def _hudi_rs(store: Store, timeline: Timeline) -> Generator[None]:
-    """Turn whatever hudi-rs raises into a TableError; its panics are no `Exception`s."""
-    try:
-        yield
-    except (KeyboardInterrupt, SystemExit, GeneratorExit, MemoryError, TableError):
-        raise
-    except BaseException as error:
-        raise refusal(store, timeline, first_line(error)) from None
 
 
 def _arrow_schema(table: hudi.HudiTable, avro: str, root: str) -> pa.Schema:
@@ -310,28 +260,6 @@ def _schema_as_of(table: hudi.HudiTable, instant: str) -> str | None:
         if schema:
             return schema
     return None
-
-
-def _slice(entry: hudi.HudiFileSlice) -> HudiSlice:
-    return HudiSlice(
-        partition=entry.partition_path,
-        file_id=entry.file_id,
-        instant=entry.creation_instant_time,
-        base=entry.base_file_name,
-        base_size=entry.base_file_size,
-        logs=tuple(entry.log_file_names),
-        log_sizes=tuple(entry.log_file_sizes),
-    )
-
-
-def _refuse_escape(root: str, entry: HudiSlice | None) -> None:
-    if entry is None:
-        return
-    names = (entry.base, *entry.logs)
-    if any(part in (".", "..") for part in entry.partition.split("/")) or any("/" in name for name in names):
-        raise TableError(
-            f"the Hudi table {root} names files outside of itself, in partition {entry.partition!r}"
-        )
 
 
 def _snapshot(id_: str, columns: HudiColumns, schema: TableSchema, timeline: Timeline) -> Snapshot:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import numpy as np
@@ -21,7 +22,7 @@ from pruner.tables.hudi_files import HudiSlice, mark_unsettled
 from pruner.tables.snapshot import SLICE_COLUMNS, SLICE_KEY_BYTES
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -48,6 +49,8 @@ STORED_COLUMNS = pa.schema(
 )
 """How slices are stored: nothing in it says where the table lies, so a table may be moved (trap T7)."""
 
+_AT_ONCE = 8192
+"""Slices that are made into columns together."""
 
 _NO_TEXT: Any = pa.scalar(None, pa.string())
 
@@ -101,6 +104,34 @@ class HudiColumns:
             pa.array([slice_key(entry) for entry in slices], pa.binary(SLICE_KEY_BYTES)),
             pa.array([list(entry.log_sizes) or None for entry in slices], pa.list_(pa.int64())),
             dict(Counter(entry.unsettled for entry in slices if entry.unsettled)),
+        )
+
+    @classmethod
+    def joined(cls, root: str, slices: Iterable[HudiSlice]) -> HudiColumns:
+        """Make columns of slices that are sorted, a few thousand at a time: they are never all objects of Python."""
+        left = iter(slices)
+        parts: list[HudiColumns] = []
+        paths: list[str] = []
+        unsettled: Counter[str] = Counter()
+        while some := list(islice(left, _AT_ONCE)):
+            part = cls.of(root, some)
+            # The folder that the part before ended in may go on.
+            first = len(paths) - (paths[-1:] == list(part.paths[:1]))
+            paths += part.paths[len(paths) - first :]
+            unsettled.update(part.unsettled)
+            parts.append(replace(part, columns=_with_partitions(part.columns, part._partitions + first)))
+        if not parts:
+            return cls.of(root, [])
+        joined: Any = pa.concat_tables([part.columns for part in parts])
+        keys, log_sizes = [part.keys for part in parts], [part.log_sizes for part in parts]
+        parts.clear()
+        return cls(
+            root,
+            tuple(paths),
+            _combined(joined),
+            pa.concat_arrays(keys),
+            pa.concat_arrays(log_sizes),
+            dict(unsettled),
         )
 
     @property
@@ -165,11 +196,7 @@ class HudiColumns:
         order = _order(kept, [ordinal for ordinal, _ in added])
         partition = np.concatenate([old_ordinals[self._partitions], new_ordinals[rows._partitions]])
         columns: Any = pa.concat_tables([self.columns, rows.columns]).combine_chunks().take(order)
-        columns = columns.set_column(
-            columns.column_names.index("partition"),
-            pa.field("partition", pa.int32(), nullable=False),
-            pa.array(partition[order.to_numpy()], pa.int32()),
-        )
+        columns = _with_partitions(columns, partition[order.to_numpy()])
         return HudiColumns(
             self.root,
             paths,
@@ -246,6 +273,22 @@ class HudiColumns:
             sizes,
             dict(unsettled),
         )
+
+
+def _with_partitions(columns: Any, ordinals: NDArray[np.int32]) -> Any:
+    schema: Any = SLICE_COLUMNS
+    at = schema.get_field_index("partition")
+    return columns.set_column(at, schema.field(at), pa.array(ordinals, pa.int32()))
+
+
+def _combined(table: Any) -> Any:
+    """The table with one chunk for each column, made column by column: the chunks of one go before the next is made."""
+    columns: list[Any] = []
+    schema = table.schema
+    while table.num_columns:
+        columns.append(table.column(0).combine_chunks())
+        table = table.remove_column(0)
+    return pa.table(columns, schema=schema)
 
 
 def slice_key(entry: HudiSlice) -> bytes:

@@ -1,4 +1,4 @@
-"""The files of Hudi's file groups by their names, and the log files that hudi-rs leaves out of its listing.
+"""The files of Hudi's file groups by their names, and the log files that completed instants alone do not tell of.
 
 Base files are named `<file id>_<write token>_<instant>.<ending>`, log files
 `.<file id>_<instant>.log.<version>_<write token>` (Hudi technical specification, "File layout hierarchy").
@@ -13,6 +13,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from pruner.storage.store import ObjectInfo
     from pruner.tables.hudi_timeline import Timeline
 
@@ -23,7 +25,7 @@ _LOG_NAME = re.compile(
 _BASE_NAME = re.compile(
     r"(?P<file_id>[^_]+)_(?P<token>[^_]+)_(?P<instant>[0-9]{14,20})\.(?P<ending>[a-z0-9.]+)"
 )
-_BASE_ENDINGS = frozenset({"parquet", "orc", "hfile", "lance"})
+BASE_ENDINGS = frozenset({"parquet", "orc", "hfile", "lance"})
 
 _SHARED_LOGS_VERSION = 6
 """The table version in which running writes append to the log files that readers already list."""
@@ -94,7 +96,7 @@ class BaseName(NamedTuple):
 def base_name(name: str) -> BaseName | None:
     """Take the name of a base file apart; None when it is not one, as the checksum of one (`.….crc`) is not."""
     match = None if name.startswith(".") else _BASE_NAME.fullmatch(name)
-    if match is None or match.group("ending") not in _BASE_ENDINGS:
+    if match is None or match.group("ending") not in BASE_ENDINGS:
         return None
     return BaseName(*match.group("file_id", "instant"))
 
@@ -107,10 +109,13 @@ def group_of(name: str) -> str | None:
 
 def mark_unsettled(slices: list[HudiSlice], timeline: Timeline) -> list[HudiSlice]:
     """Mark the slices that no index may cover with the reason (rules R4 and R5)."""
-    return [
-        entry if entry.unsettled else replace(entry, unsettled=_why_unsettled(entry, timeline))
-        for entry in slices
-    ]
+    return [marked(entry, timeline) for entry in slices]
+
+
+def marked(entry: HudiSlice, timeline: Timeline) -> HudiSlice:
+    """Return a slice with the reason why no index may cover it, if there is one: see `mark_unsettled`."""
+    reason = entry.unsettled or _why_unsettled(entry, timeline)
+    return replace(entry, unsettled=reason) if reason else entry
 
 
 def _why_unsettled(entry: HudiSlice, timeline: Timeline) -> str:
@@ -145,37 +150,31 @@ def misread_by_hudi_rs(timeline: Timeline) -> bool:
 
 
 def attach_logs(slices: list[HudiSlice], files: list[ObjectInfo]) -> list[HudiSlice]:
-    """Give each slice every log file of its group from its own instant on; none with logs is settled.
+    """Give each slice every log file of its group from its own instant on: see `with_shared_logs`."""
+    logs: dict[tuple[str, str], list[tuple[LogName, int]]] = {}
+    for file in files:
+        partition, _, name = file.path.rpartition("/")
+        log = log_name(name)
+        if log is not None:
+            logs.setdefault((partition, log.file_id), []).append((log, file.size))
+    return [with_shared_logs(entry, logs.get((entry.partition, entry.file_id), ())) for entry in slices]
+
+
+def with_shared_logs(entry: HudiSlice, logs: Iterable[tuple[LogName, int]]) -> HudiSlice:
+    """Return a slice with all log files of its group from its own instant on; with any it is not settled.
 
     Hudi joins the slice of a pending compaction with the one before it (`fetchMergedFileSlice` of
     `AbstractTableFileSystemView`), which comes to the same log files.
     """
-    logs = _logs_by_group(files)
-    found: list[HudiSlice] = []
-    for entry in slices:
-        own = [log for log in logs.get((entry.partition, entry.file_id), []) if log[0] >= entry.instant]
-        found.append(
-            replace(
-                entry,
-                logs=tuple(log[3] for log in own),
-                log_sizes=tuple(log[4] for log in own),
-                unsettled=RUNNING_WRITE if own or entry.logs else "",
-            )
-        )
-    return found
+    own = sorted((log for log in logs if log[0].instant >= entry.instant), key=by_writing)
+    return replace(
+        entry,
+        logs=tuple(log.name for log, _ in own),
+        log_sizes=tuple(size for _, size in own),
+        unsettled=RUNNING_WRITE if own or entry.logs else "",
+    )
 
 
-_Log = tuple[str, int, str, str, int]
-"""Instant, version, token, name, size: log files sort in the order of writing."""
-
-
-def _logs_by_group(files: list[ObjectInfo]) -> dict[tuple[str, str], list[_Log]]:
-    groups: dict[tuple[str, str], list[_Log]] = {}
-    for file in files:
-        partition, _, name = file.path.rpartition("/")
-        match = _LOG_NAME.fullmatch(name)
-        if match:
-            instant, version, token = match.group("instant", "version", "token")
-            log = (instant, int(version), token or "", name, file.size)
-            groups.setdefault((partition, match.group("file_id")), []).append(log)
-    return {group: sorted(found) for group, found in groups.items()}
+def by_writing(log: tuple[LogName, int]) -> tuple[str, int, str]:
+    """Sort log files in the order of their writing."""
+    return log[0].instant, log[0].version, log[0].token

@@ -6,9 +6,11 @@ What it raises names a parser's trouble; whoever has the table needs the file, a
 from __future__ import annotations
 
 import re
+from collections.abc import Generator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from pruner.errors import StorageError, TableError
+from pruner.errors import StorageError, TableError, first_line
 from pruner.tables.hudi_commits import COMMIT_BYTES, UnreadCommitError, read_commit
 from pruner.tables.hudi_timeline import WRITES
 
@@ -26,6 +28,17 @@ _REMEDIES = (
         "mend the schema in the newest commit of .hoodie",
     ),
 )
+
+
+@contextmanager
+def refusing(store: Store, timeline: Timeline) -> Generator[None]:
+    """Turn whatever hudi-rs raises into a TableError; its panics are no `Exception`s."""
+    try:
+        yield
+    except (KeyboardInterrupt, SystemExit, GeneratorExit, MemoryError, TableError):
+        raise
+    except BaseException as error:
+        raise refusal(store, timeline, first_line(error)) from None
 
 
 def refusal(store: Store, timeline: Timeline, what: str) -> TableError:

@@ -6,6 +6,8 @@ import ctypes
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
+import pyarrow as pa
+
 from pruner.errors import TableError
 from pruner.extras import installing
 
@@ -14,11 +16,12 @@ if TYPE_CHECKING:
 
 
 MANY_SLICES: Final = 10_000
-"""Slices from which what hudi-rs takes to list them is worth giving back: some 9 kB each."""
+"""Slices from which the memory that listing them took is worth giving back."""
 
 
 def give_back_memory() -> None:
-    """Give memory that was freed back to the system: what hudi-rs took for a listing, glibc keeps for this process."""
+    """Give memory that was freed back to the system: what a listing took, allocators keep for this process."""
+    pa.default_memory_pool().release_unused()
     with suppress(OSError, AttributeError):  # other libraries of C have no such call
         ctypes.CDLL(None).malloc_trim(0)
 

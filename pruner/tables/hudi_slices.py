@@ -1,4 +1,4 @@
-"""The slices of a Hudi table by the names of its files and its timeline, for tables that hudi-rs cannot list.
+"""The slices of a Hudi table by the names of its files and its timeline.
 
 The rules are those of Hudi's own file system view (`AbstractTableFileSystemView` and `HoodieFileGroup` of 1.2). A
 slice begins with the base file of a completed instant, or with log files alone. Up to table version 6 a log file's
@@ -10,8 +10,7 @@ shorter listing.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -19,38 +18,24 @@ import pyarrow.parquet as pq
 
 from pruner.errors import TableError
 from pruner.tables.hudi_commits import UnreadCommitError, read_commit
-from pruner.tables.hudi_files import HudiSlice, LogName, base_name, log_name
+from pruner.tables.hudi_files import HudiSlice, LogName, by_writing, misread_by_hudi_rs, with_shared_logs
+from pruner.tables.hudi_listing import Listing, folders_of
 from pruner.tables.hudi_timeline import COMPLETION_TIMES
 
 if TYPE_CHECKING:
-    from pruner.storage.store import ObjectInfo, Store
+    from pruner.storage.store import Store
     from pruner.tables.hudi_commits import Commit
+    from pruner.tables.hudi_listing import Folders, Found, Group, GroupFiles
     from pruner.tables.hudi_timeline import Finished, Timeline
 
 _read_parquet: Any = getattr(pq, "read_table")  # noqa: B009 - its stub leaves types open
-_PARTITION_MARK = ".hoodie_partition_metadata"
-_INSIDE = ".hoodie"
 _MAX_COMMIT_BYTES = 1 << 30
 _MAX_ARCHIVE_BYTES = 1 << 30
 _REPLACING = frozenset({"replacecommit", "clustering"})
 
-Group = tuple[str, str]
-"""Partition path and file id."""
-
-
-@dataclass
-class _Files:
-    """The files of one file group: base files by their instant, log files.
-
-    A task that ran twice leaves several base files of one instant.
-    """
-
-    bases: dict[str, list[ObjectInfo]] = field(default_factory=dict[str, "list[ObjectInfo]"])
-    logs: list[tuple[LogName, int]] = field(default_factory=list[tuple[LogName, int]])
-
 
 def list_slices(store: Store, timeline: Timeline, as_of: str | None, *, under: str = "") -> list[HudiSlice]:
-    """Return the newest slice of each file group, in no order.
+    """Return the newest slice of each file group by the names of its files, sorted by partition path and file id.
 
     Args:
         store: the table's root.
@@ -62,22 +47,68 @@ def list_slices(store: Store, timeline: Timeline, as_of: str | None, *, under: s
         TableError: the slices cannot be told for sure.
         StorageError: the store refuses.
     """
-    groups = _groups(store, under)
-    for partition, file_id in _replaced(store, timeline, as_of):
-        groups.pop((partition, file_id), None)
+    return list(slices_among(store, timeline, as_of, listing_of(store, folders_of(store, under))))
+
+
+def listing_of(
+    store: Store, folders: Folders, *, marked: bool = True, refuse_strange: bool = False
+) -> Listing:
+    """The files of a table: see `Listing`.
+
+    Raises:
+        TableError: as `Listing` does.
+        StorageError: the store refuses.
+    """
+    try:
+        return Listing(folders, marked=marked, refuse_strange=refuse_strange)
+    except TableError as error:
+        raise _incomplete(store, str(error)) from None
+
+
+def slices_among(
+    store: Store,
+    timeline: Timeline,
+    as_of: str | None,
+    listing: Listing,
+    *,
+    shared: bool = False,
+    certain: bool = False,
+) -> Iterator[HudiSlice]:
+    """Yield the newest slice of each file group: see `list_slices`.
+
+    Args:
+        store: the table's root.
+        timeline: which instants have completed.
+        as_of: see `list_slices`.
+        listing: the files.
+        shared: give slices the log files that running writes of version 6 append to as well (`with_shared_logs`).
+        certain: refuse a slice of a write that may have failed.
+
+    Raises:
+        TableError: the slices cannot be told for sure.
+        StorageError: the store refuses.
+    """
+    replaced = set(_replaced(store, timeline, as_of))
     completed_at = _Completions(store, timeline)
-    found: list[HudiSlice] = []
-    for group, files in groups.items():
+    shared = shared and misread_by_hudi_rs(timeline)
+    certain = certain and bool(timeline.running_since)
+    for group, files in listing.groups():
+        if group in replaced:
+            continue
         start, logs = _newest(files, timeline, as_of, completed_at)
         if start is not None:
+            if certain and any(map(timeline.may_have_failed, (start, *(log.instant for log, _ in logs)))):
+                raise _incomplete(
+                    store, f"files of {start} or later in {group[1]} may be of a write that failed"
+                )
             base = _committed(store, timeline, group, start, files.bases.get(start, ()))
-            found.append(_slice(group, start, base, logs))
-    return found
+            entry = _slice(group, start, base, logs)
+            yield with_shared_logs(entry, files.logs) if shared else entry
 
 
 def _committed(
-    store: Store, timeline: Timeline, group: Group, instant: str, bases: Sequence[ObjectInfo]
-) -> ObjectInfo | None:
+    store: Store, timeline: Timeline, group: Group, instant: str, bases: Sequence[Found]
+) -> Found | None:
     """The base file of a slice, None without one: of several the one that the commit names.
 
     Spark shows the one that its listing has last, in whatever order the store lists.
@@ -92,40 +123,13 @@ def _committed(
     if finished is not None:
         stats = _commit(store, timeline, finished).partition_to_write_stats or {}
         named = {stat.path for stat in stats.get(group[0], ()) if stat.file_id == group[1]}
-        bases = [info for info in bases if info.path in named]
+        bases = [base for base in bases if (f"{group[0]}/{base[0]}" if group[0] else base[0]) in named]
     if finished is None or len(bases) != 1:
         raise _incomplete(
             store,
             f"file group {group[1]} has several base files of {instant}, and no commit tells which counts",
         )
     return bases[0]
-
-
-def _groups(store: Store, under: str) -> dict[Group, _Files]:
-    """The files of each file group.
-
-    Raises:
-        TableError: a folder with data is no partition.
-    """
-    marked: set[str] = set()
-    groups: dict[Group, _Files] = {}
-    for info in store.list(under):
-        partition, _, name = info.path.rpartition("/")
-        if partition.split("/", 1)[0] == _INSIDE:
-            continue
-        if name.startswith(_PARTITION_MARK):
-            marked.add(partition)
-            continue
-        log, base = log_name(name), base_name(name)
-        if log is not None:
-            groups.setdefault((partition, log.file_id), _Files()).logs.append((log, info.size))
-        elif base is not None:
-            bases = groups.setdefault((partition, base.file_id), _Files()).bases
-            bases.setdefault(base.instant, []).append(info)
-    strange = sorted({partition for partition, _ in groups} - marked)
-    if strange:
-        raise _incomplete(store, f"the folder {strange[0]!r} holds data files and no {_PARTITION_MARK}")
-    return groups
 
 
 def _incomplete(store: Store, why: str) -> TableError:
@@ -158,7 +162,7 @@ def _commit(store: Store, timeline: Timeline, instant: Finished) -> Commit:
 
 
 def _newest(
-    files: _Files, timeline: Timeline, as_of: str | None, completed_at: _Completions
+    files: GroupFiles, timeline: Timeline, as_of: str | None, completed_at: _Completions
 ) -> tuple[str | None, list[tuple[LogName, int]]]:
     """The newest slice of a group that began in a completed write, up to `as_of`: its instant and its log files.
 
@@ -185,14 +189,14 @@ def _last(instants: Iterable[str], as_of: str | None, *, first: bool = False) ->
     return (min if first else max)(until, default=None)
 
 
-def _slice(group: Group, instant: str, base: ObjectInfo | None, logs: list[tuple[LogName, int]]) -> HudiSlice:
-    ordered = sorted(logs, key=lambda entry: (entry[0].instant, entry[0].version, entry[0].token))
+def _slice(group: Group, instant: str, base: Found | None, logs: list[tuple[LogName, int]]) -> HudiSlice:
+    ordered = sorted(logs, key=by_writing)
     return HudiSlice(
         partition=group[0],
         file_id=group[1],
         instant=instant,
-        base="" if base is None else base.path.rpartition("/")[2],
-        base_size=0 if base is None else base.size,
+        base="" if base is None else base[0],
+        base_size=0 if base is None else base[1],
         logs=tuple(log.name for log, _ in ordered),
         log_sizes=tuple(size for _, size in ordered),
     )

@@ -104,6 +104,19 @@ class Timeline:
             return True
         return instant not in self.pending and bool(self._first_write) and instant < self._first_write
 
+    @cached_property
+    def running_since(self) -> str:
+        """The oldest write that is running, where every write that completed is younger; "" where it is not so."""
+        oldest = min((instant for instant, action in self.pending.items() if action in WRITES), default="")
+        return oldest if oldest < self._first_write else ""
+
+    def may_have_failed(self, instant: str) -> bool:
+        """Tell whether an instant that `committed` takes for archived is younger than a write that is running.
+
+        Hudi archives no write behind one that is running, so it was rolled back, and its files should be gone.
+        """
+        return bool(self.running_since) and self.running_since < instant and instant not in self.completed
+
     def log_instants(self) -> str:
         """Return `Snapshot.log_instants`: the oldest instant, then the completed ones."""
         return " ".join([self.oldest, *sorted(self.completed)])

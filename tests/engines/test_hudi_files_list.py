@@ -5,15 +5,16 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 import pytest
 from hudi import HudiTable
 
 from pruner.storage.opening import open_store
+from pruner.tables import hudi_full
 from pruner.tables.detect import open_table_source
 from pruner.tables.hudi_metadata.listing import METADATA_PATH
-from pruner.tables.hudi_metadata.whole import lists_all_files
+from pruner.tables.hudi_metadata.whole import list_of_files
 from pruner.tables.hudi_slices import list_slices
 from pruner.tables.hudi_timeline import read_timeline
 from tests.support.hudi_indexed import BUILDERS, tables
@@ -70,7 +71,7 @@ def test_a_list_of_files_that_was_never_compacted_is_believed(hudi_tables: HudiT
     """It begins with an empty log file that no commit names."""
     path = hudi_tables.path("cow_v9")
     timeline = read_timeline(open_store(str(path), {}))
-    assert lists_all_files(open_store(f"{path}/{METADATA_PATH}", {}), timeline)
+    assert list_of_files(open_store(f"{path}/{METADATA_PATH}", {}), timeline)
 
 
 def test_a_list_of_files_that_is_gone_is_not_believed(indexed: HudiTables, tmp_path: Path) -> None:
@@ -120,14 +121,21 @@ def test_a_list_of_files_whose_base_file_has_no_commit_is_not_believed(
 
 
 @pytest.mark.parametrize("name", [name for name in BUILDERS if not name.endswith("v6")])
-def test_hudis_list_of_files_is_that_of_the_folders(name: str, indexed: HudiTables) -> None:
+def test_hudis_list_of_files_is_that_of_the_folders(
+    name: str, indexed: HudiTables, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Tables of version 8 and 9 with a metadata table: hudi-rs lists by it, and it is in step with the timeline."""
     path = indexed.path(name)
     store = open_store(str(path), {})
     timeline = read_timeline(store)
-    assert lists_all_files(open_store(f"{path}/{METADATA_PATH}", {}), timeline)
+    assert list_of_files(open_store(f"{path}/{METADATA_PATH}", {}), timeline)
     by_folders = {
         (entry.partition, entry.file_id, entry.base or None, tuple(sorted(entry.logs)))
         for entry in list_slices(store, timeline, None)
     }
+
+    def no_folders(*_: object) -> NoReturn:
+        raise AssertionError("an object store would list every object")
+
+    monkeypatch.setattr(hudi_full, "folders_of", no_folders)
     assert _listed(path) == by_folders

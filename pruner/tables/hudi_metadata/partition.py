@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import heapq
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from functools import partial
+from itertools import groupby
+from typing import TYPE_CHECKING, TypeAlias
 
+from pruner.errors import FormatError
 from pruner.tables.hfile.reader import HFile
 from pruner.tables.hfile.sources import Stored
 from pruner.tables.hudi_metadata.listing import MetadataTimeline, metadata_slices
@@ -12,7 +16,7 @@ from pruner.tables.hudi_metadata.logs import LogBlock, log_blocks
 from pruner.tables.hudi_metadata.payloads import decoder, merged
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from pruner.storage.store import Store
     from pruner.tables.hudi_files import HudiSlice
@@ -52,6 +56,38 @@ class FileGroup:
                 versions.pop(key, None)
         yield from _current(versions)
 
+    def records_in_order(self) -> Iterator[tuple[bytes, Record]]:
+        """Yield what `records` does, sorted by key, holding the versions of one key at a time.
+
+        Raises:
+            FormatError: a file is damaged, or its keys are in no order.
+            StorageError: one cannot be read.
+        """
+        layers = [self._layer(number, *layer) for number, layer in enumerate(self.layers())]
+        before: bytes | None = None
+        for key, found in groupby(heapq.merge(*layers, key=_key_and_number), key=_key):
+            if before is not None and key <= before:
+                raise FormatError(f"an HFile of {self.id} in the metadata table has keys that are not sorted")
+            before = key
+            versions: list[Record] = []
+            for _, _, decoded in found:
+                if decoded is None:
+                    versions.clear()
+                else:
+                    versions.append(decoded())
+            record = merged(versions) if versions else None
+            if record is not None:
+                yield key, record
+
+    def _layer(self, number: int, hfile: HFile | None, deleted: frozenset[bytes]) -> Iterator[_Version]:
+        """The versions in one HFile, or the deletions, with the number that orders them among others."""
+        if hfile is not None:
+            decode = decoder(hfile)
+            for key, value in hfile.scan(b""):
+                yield key, number, partial(decode, value)
+        else:
+            yield from ((key, number, None) for key in sorted(deleted))
+
     def look_up(self, keys: Sequence[bytes]) -> Iterator[tuple[bytes, Record]]:
         """Yield each of some keys that is there, and the record that it has now: see `records`."""
         versions: dict[bytes, list[Record]] = {}
@@ -63,6 +99,18 @@ class FileGroup:
             for key in deleted:
                 versions.pop(key, None)
         yield from _current(versions)
+
+
+_Version: TypeAlias = "tuple[bytes, int, Callable[[], Record] | None]"
+"""A key, the number of the layer, and what decodes the record, None where it is deleted there."""
+
+
+def _key(version: _Version) -> bytes:
+    return version[0]
+
+
+def _key_and_number(version: _Version) -> tuple[bytes, int]:
+    return version[:2]
 
 
 def _current(versions: dict[bytes, list[Record]]) -> Iterator[tuple[bytes, Record]]:

@@ -1,7 +1,7 @@
 """Whether a partition of the metadata table is whole, by what the commits of the metadata table say they wrote.
 
-hudi-rs lists by the partition `files` without asking that. Of the record index a log file may say that one key came
-and another went, so that without it the number of keys is still that of the rows.
+hudi-rs lists by the partition `files`, the list of files, without asking that. Of the record index a log file may say
+that one key came and another went, so that without it the number of keys is still that of the rows.
 """
 
 from __future__ import annotations
@@ -12,22 +12,33 @@ from pruner.errors import FormatError
 from pruner.storage.store import LargerError, NotFoundError
 from pruner.tables.hudi_commits import COMMIT_BYTES, UnreadCommitError, read_commit
 from pruner.tables.hudi_files import instant_of
+from pruner.tables.hudi_metadata import payloads
 from pruner.tables.hudi_metadata.listing import FILES, metadata_slices, read_metadata_timeline
 from pruner.tables.hudi_metadata.partition import file_groups
+from pruner.tables.hudi_metadata.payloads import body
 from pruner.tables.hudi_timeline import WRITES
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from pruner.storage.store import Store
     from pruner.tables.hudi_commits import WriteStat
     from pruner.tables.hudi_files import HudiSlice
+    from pruner.tables.hudi_listing import Folders, Found
     from pruner.tables.hudi_metadata.listing import MetadataTimeline
+    from pruner.tables.hudi_metadata.partition import FileGroup
+    from pruner.tables.hudi_metadata.payloads import Record
     from pruner.tables.hudi_timeline import Finished, Timeline
 
+_ALL_PARTITIONS = b"__all_partitions__"
+"""The key of the record that lists the partitions."""
 
-def lists_all_files(store: Store, table: Timeline) -> bool:
-    """Tell whether the metadata table's list of files has those of all writes that have completed.
+_NO_PARTITION = "."
+"""What stands in a key for the table's root (Hudi's `NON_PARTITIONED_NAME`)."""
+
+
+def list_of_files(store: Store, table: Timeline) -> list[FileGroup] | None:
+    """The metadata table's list of files, where it has those of all writes that have completed; else None.
 
     It has them where each write has completed in the metadata table, too, which is written first, or had completed when
     the metadata table was made. A copy of a table that was made while it was written may have an older one. And the
@@ -43,11 +54,37 @@ def lists_all_files(store: Store, table: Timeline) -> bool:
     try:
         timeline = read_metadata_timeline(store, table)
         if not (_in_step(timeline) and _is_complete(store, timeline)):
-            return False
+            return None
         # This refuses files whose blocks do not add up.
-        return bool(file_groups(store, timeline, FILES))
+        return file_groups(store, timeline, FILES) or None
     except (FormatError, UnreadCommitError, NotFoundError, LargerError):
-        return False
+        return None
+
+
+def listed_files(groups: Sequence[FileGroup]) -> Folders:
+    """Yield the files of each partition by the list of files.
+
+    Raises:
+        FormatError: the list is damaged.
+        StorageError: it cannot be read.
+    """
+    for group in groups:
+        for key, record in group.records_in_order():
+            files = body(record, payloads.FILES)
+            if key != _ALL_PARTITIONS and files:
+                yield _partition(key), _present(files)
+
+
+def _partition(key: bytes) -> str:
+    try:
+        partition = key.decode()
+    except UnicodeDecodeError:
+        raise FormatError(f"the list of files names a partition {key!r}, which is no UTF-8") from None
+    return "" if partition == _NO_PARTITION else partition
+
+
+def _present(files: dict[str, Record]) -> Iterator[Found]:
+    return ((name, info["size"]) for name, info in files.items() if not info["isDeleted"])
 
 
 def _in_step(timeline: MetadataTimeline) -> bool:

@@ -1,0 +1,78 @@
+"""A large Hudi table listed in full by a process of its own: by pruner, and by hudi-rs as it was before.
+
+The table is made up: its files are one file under many names. hudi-rs takes 9.5 kB for each file group, so it is left
+out above `BENCH_HUDI_RS` of them.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table as Grid
+
+from tests.support.hudi_synthetic import SyntheticTable
+
+PARTITIONS = 1000
+COMMITS = 100
+_OPENED = """
+import json, sys, time
+import hudi, numpy, pyarrow
+from pruner.tables import hudi_full
+from pruner.tables.hudi import HudiSource
+
+def of_status(name):
+    return next(int(line.split()[1]) >> 10 for line in open("/proc/self/status") if line.startswith(name))
+
+def open_question(*_, **__):
+    raise hudi_full.TableError("asked for")
+
+if sys.argv[2] == "hudi-rs":
+    hudi_full._listing = open_question
+imports, started = of_status("VmRSS"), time.process_time()
+source = HudiSource(sys.argv[1])
+snapshot = source.snapshot()
+taken = time.process_time() - started
+peak, kept = of_status("VmHWM"), of_status("VmRSS")
+started = time.process_time()
+assert all(source.snapshot(snapshot) is snapshot for _ in range(100))
+again = (time.process_time() - started) * 10
+print(json.dumps([len(snapshot), f"{taken:.2f}", peak - imports, kept - imports, f"{again:.2f}"]))
+"""
+
+
+def run(console: Console) -> None:
+    """List tables of 10,000 and 100,000 file groups; BENCH_GROUPS names other sizes, with commas between them."""
+    sizes = [int(size) for size in os.environ.get("BENCH_GROUPS", "10000,100000").split(",")]
+    most = int(os.environ.get("BENCH_HUDI_RS", "100000"))
+    grid = Grid(
+        title="Hudi tables listed in full: MB above the imports, an unchanged table in ms of a processor"
+    )
+    for heading in ("by", "file groups", "processor, s", "peak", "kept", "unchanged"):
+        grid.add_column(heading, justify="left" if heading == "by" else "right")
+    for size in sizes:
+        with tempfile.TemporaryDirectory() as folder:
+            root = Path(folder) / "trips"
+            with console.status(f"{size:,} file groups: making the files"):
+                _make(root, size)
+            for by in ("pruner", "hudi-rs") if size <= most else ("pruner",):
+                grid.add_row(by, *map(str, _opened(root, by)))
+    console.print(grid)
+
+
+def _make(root: Path, size: int) -> None:
+    made = SyntheticTable(root)
+    for commit in range(COMMITS):
+        made.insert(f"city={number % PARTITIONS:04}" for number in range(commit, size, COMMITS))
+
+
+def _opened(root: Path, by: str) -> list[object]:
+    done = subprocess.run(
+        [sys.executable, "-c", _OPENED, str(root), by], capture_output=True, check=True, text=True
+    )
+    return json.loads(done.stdout)
