@@ -23,6 +23,9 @@ _KEY_AROUND_ROW = 12
 _MOST_SEARCHED = 8
 """Rows of one block that are searched for one by one, and places of one row that are looked at."""
 
+_MOST_STARTING = 256
+"""Places in a block at which rows may begin with some prefixes, up to which the other cells are passed over."""
+
 _BEHIND_ROOT = (0, 16)
 """Bytes behind the entries of a root index: in one of several levels stands there where the middle key is."""
 
@@ -73,24 +76,48 @@ def cells_of(content: bytes, rows: AbstractSet[bytes], *, versioned: bool) -> di
     return found
 
 
+def cells_starting(
+    content: bytes, prefixes: tuple[bytes, ...], *, versioned: bool
+) -> Iterator[tuple[bytes, bytes]]:
+    """Yield row and value of each cell of a data block whose row begins with one of some prefixes: see `cells_of`.
+
+    Raises:
+        ValueError: the content is not made of whole cells.
+    """
+    places = _places(content, prefixes, _MOST_STARTING) if len(prefixes) <= _MOST_SEARCHED else None
+    behind = len(content) if places is None else max(places, default=0) - _LENGTHS.size + 1
+    for start, end_of_row, value, end in _bounds(content, versioned, behind, places):
+        row = content[start:end_of_row]
+        if row.startswith(prefixes):
+            yield row, content[value:end]
+
+
 def _searched(content: bytes, rows: AbstractSet[bytes]) -> dict[int, bytes] | None:
     """Where some rows may stand in a block; None where that would take longer than to go through the cells."""
     if len(rows) > _MOST_SEARCHED:
         return None
-    places: dict[int, bytes] = {}
+    found: dict[int, bytes] = {}
     for row in rows:
         if len(row) > _MOST_ROW_BYTES:
             continue
-        with_length = len(row).to_bytes(_ROW_LENGTH_BYTES, "big") + row
-        at = content.find(with_length)
-        for _ in range(_MOST_SEARCHED):
-            if at < 0:
-                break
-            places[at + _ROW_LENGTH_BYTES] = row
-            at = content.find(with_length, at + 1)
-        else:
+        places = _places(content, (len(row).to_bytes(_ROW_LENGTH_BYTES, "big") + row,), _MOST_SEARCHED)
+        if places is None:
             return None
-    return places
+        found.update((place + _ROW_LENGTH_BYTES, row) for place in places)
+    return found
+
+
+def _places(content: bytes, parts: tuple[bytes, ...], most: int) -> set[int] | None:
+    """Where any of some bytes stand; None where more than `most` of them do."""
+    found: set[int] = set()
+    for part in parts:
+        at = content.find(part)
+        while at >= 0:
+            found.add(at)
+            if len(found) > most:
+                return None
+            at = content.find(part, at + 1)
+    return found
 
 
 def _bounds(

@@ -22,7 +22,15 @@ from pruner.tables.hfile.blocks import (
     content_of,
     header_of,
 )
-from pruner.tables.hfile.cells import IndexEntry, cells, cells_of, inner_entries, root_entries, row_of
+from pruner.tables.hfile.cells import (
+    IndexEntry,
+    cells,
+    cells_of,
+    cells_starting,
+    inner_entries,
+    root_entries,
+    row_of,
+)
 from pruner.tables.hfile.trailer import TRAILER_BYTES, file_info_of, trailer_of
 
 if TYPE_CHECKING:
@@ -35,9 +43,6 @@ _TAIL_BYTES = 1 << 16
 
 _BATCH_BYTES = 1 << 22
 """Bytes of blocks that are asked for at once in a scan."""
-
-_MOST_SEARCHED = 8
-"""Prefixes that a block is searched for before its cells are gone through."""
 
 _LAST_KEY = b"hfile.LASTKEY"
 """The entry of the file info with the last key, where the writer made one."""
@@ -135,21 +140,18 @@ class HFile:
         """
         wanted = prefixes or (b"",)
         for _, content in self._contents(self._between(wanted)):
-            if (
-                self._checked
-                and len(wanted) <= _MOST_SEARCHED
-                and not any(each in content for each in wanted)
-            ):
-                continue  # no row begins so
-            for row, value in self._cells(content):
-                if row.startswith(wanted):
-                    yield row, value
+            try:
+                yield from self._starting(content, wanted)
+            except ValueError as error:
+                raise self._damaged(error) from None
 
-    def _cells(self, content: bytes) -> Iterator[tuple[bytes, bytes]]:
-        try:
-            yield from cells(content, versioned=self._versioned)
-        except ValueError as error:
-            raise self._damaged(error) from None
+    def _starting(self, content: bytes, prefixes: tuple[bytes, ...]) -> Iterator[tuple[bytes, bytes]]:
+        if self._checked:
+            yield from cells_starting(content, prefixes, versioned=self._versioned)
+            return
+        for row, value in cells(content, versioned=self._versioned):
+            if row.startswith(prefixes):
+                yield row, value
 
     def _blocks_of(self, keys: list[bytes]) -> Iterator[tuple[bytes, IndexEntry]]:
         """The blocks in which each key can be, level by level, each index block once."""

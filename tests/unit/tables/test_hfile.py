@@ -75,6 +75,7 @@ def test_rows_that_stand_in_values_are_told_from_rows(
     hfile = HFile(Held("written", writer.write(hiding)))
     for some in ([key] for key in asked):
         assert hfile.look_up(some) == {key: value for key, value in hiding if key in some}
+        assert list(hfile.scan(*some)) == [pair for pair in hiding if pair[0].startswith(some[0])]
     assert hfile.look_up(asked) == {key: value for key, value in hiding if key in asked}
 
 
@@ -107,6 +108,19 @@ def test_text_is_found_in_the_order_of_its_bytes_and_in_that_of_java(
 def test_a_key_that_stands_nowhere_is_not_found(key: bytes) -> None:
     cells = [(f"{number:05}".encode(), b"\0\1a" * 9) for number in range(500)]
     assert HFile(Held("written", HFileWriter().write(cells))).look_up([key, b"00123"]) == dict(cells[123:124])
+
+
+@pytest.mark.parametrize("prefix", [b"0", b"01", b"012", b"0123", b"01234", b"012345", b"5"])
+def test_few_and_many_rows_of_a_block_begin_alike(prefix: bytes) -> None:
+    """What is searched for stands in each value, and in rows behind their beginning."""
+    cells = [(f"{number:05}".encode(), prefix) for number in range(3_000)]
+    hfile = HFile(Held("written", HFileWriter().write(cells)))
+    assert list(hfile.scan(prefix)) == [each for each in cells if each[0].startswith(prefix)]
+    plain = [(key, b"") for key, _ in cells]
+    hfile = HFile(Held("written", HFileWriter().write(plain)))
+    assert list(hfile.scan(prefix, b"029")) == [
+        each for each in plain if each[0].startswith((prefix, b"029"))
+    ]
 
 
 def test_the_newest_of_cells_with_one_row_counts() -> None:
