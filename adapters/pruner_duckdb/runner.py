@@ -162,7 +162,9 @@ class Runner:
             if text != statement.text:
                 statement = replace(statement, text=text, executes=True)
         if self.views.mentioned_in(statement.text):
-            statement = statement.with_text(self.views.expanded(statement.text, statement.answer))
+            text = self.views.expanded(statement.text, statement.answer)
+            if text != statement.text:
+                statement = replace(statement, text=text, original=statement.written)
         return statement
 
     def _refuse(self, text: str, wrong: WrongArgumentsError) -> None:
@@ -261,7 +263,7 @@ class Runner:
                 "slices with log files cannot be read while python_enable_replacements is false: "
                 "SET python_enable_replacements = true, or give the table the option read_optimized"
             )
-        return told(error, str(statement.text), self.tables.written, with_place=not statement.executes)
+        return told(error, statement.written, self.tables.written, with_place=not statement.executes)
 
     def _unchanged(self, statement: Statement) -> Any:
         self.rewriter.meaning.macros.may_change(str(statement.text))
@@ -270,7 +272,7 @@ class Runner:
                 return statement.call()
         except duckdb.CatalogException as error:
             self._learn_views(error, statement)
-            raise told(error, str(statement.text), self.tables.written) from error.__cause__
+            raise told(error, statement.written, self.tables.written) from error.__cause__
 
     def _learn_views(self, error: duckdb.CatalogException, statement: Statement) -> None:
         """Find out why DuckDB misses one of the tables, if that is what the error says.

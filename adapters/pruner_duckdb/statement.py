@@ -20,7 +20,7 @@ class Statement:
     """One statement with all that decides what it means. What its text tells is worked out once.
 
     `text` is SQL, or whatever else DuckDB's own method takes: that reads no table of pruner. `executes` tells that it
-    was an EXECUTE, of which DuckDB shows no place in its errors.
+    was an EXECUTE, of which DuckDB shows no place in its errors. `original` is its text before views were written out.
     """
 
     text: Any
@@ -30,6 +30,7 @@ class Statement:
     tables: TableNames
     parse: Parse
     executes: bool = False
+    original: str | None = None
 
     @cached_property
     def tokens(self) -> tuple[Token, ...]:
@@ -48,6 +49,11 @@ class Statement:
             return None
         form = form_of(self.text, self.parse)
         return form if form is not None and self.tables.read_by(form.select) else None
+
+    @property
+    def written(self) -> str:
+        """Its text as somebody wrote it."""
+        return self.original or str(self.text)
 
     def with_text(self, text: str) -> Statement:
         """The same with another text."""
