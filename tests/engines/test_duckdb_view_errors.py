@@ -17,7 +17,7 @@ from tests.engines.duckdb_tables import indexed, oracle, write_flights
 VIEWS = (
     "CREATE TABLE sink AS SELECT 7 AS id",
     "CREATE VIEW few AS SELECT id, carrier FROM flights WHERE id < 50",
-    "CREATE VIEW wrong AS SELECT carrier::INTEGER AS bad FROM flights",
+    "CREATE VIEW wrong AS SELECT carrier::INTEGER AS bad FROM flights WHERE id = 7",
     "CREATE VIEW of_few AS SELECT * FROM few",
     "CREATE MACRO more(x) AS x + 1",
     "CREATE VIEW with_macro AS SELECT more(id) AS k FROM flights",
