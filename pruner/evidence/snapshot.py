@@ -39,6 +39,7 @@ from pruner.indexes.optional import (
     SelectiveIndexType,
 )
 from pruner.indexes.registry import index_type
+from pruner.memory import MANY_RECORDS, give_back_memory
 from pruner.showing.words import counted
 
 if TYPE_CHECKING:
@@ -247,6 +248,9 @@ class SnapshotEvidence:
         evidence = self._whole(definition, entries, kind, about, found)
         if evidence is None:
             return
+        if len(self._snapshot) >= MANY_RECORDS:
+            # Not where records are moved or read page by page: those needed little for a moment.
+            give_back_memory()
         if isinstance(evidence, NotingEvidence):
             found.fallbacks += [f"index {definition.name}: {note}" for note in evidence.notes]
         found.usable.append(RecordsSource(definition.name, definition.using, evidence))

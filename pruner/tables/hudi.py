@@ -14,6 +14,7 @@ from threading import RLock
 from typing import TYPE_CHECKING, Any
 
 from pruner.errors import StorageError, TableError
+from pruner.memory import MANY_SLICES, give_back_memory
 from pruner.storage.opening import open_store
 from pruner.tables.hudi_avro import arrow_schema, converted_by_hudi_rs
 from pruner.tables.hudi_columns import HudiColumns
@@ -24,7 +25,7 @@ from pruner.tables.hudi_metadata.indexes import HudiIndexes, StatCache
 from pruner.tables.hudi_partitions import hudi_partitions
 from pruner.tables.hudi_properties import read_properties
 from pruner.tables.hudi_refusals import refusing
-from pruner.tables.hudi_rs import MANY_SLICES, give_back_memory, hudi_rs
+from pruner.tables.hudi_rs import hudi_rs
 from pruner.tables.hudi_saving import load, save
 from pruner.tables.hudi_schema import as_it_was, table_schema
 from pruner.tables.hudi_timeline import Timeline, newest_schema_file, read_timeline

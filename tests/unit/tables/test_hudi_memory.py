@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from pruner.tables import hudi, hudi_rs
+from pruner import memory
+from pruner.tables import hudi
 from tests.support.hudi_synthetic import SyntheticTable
 
 
@@ -18,7 +19,7 @@ def test_memory_is_given_back_after_a_large_listing(
 
     def give() -> None:
         given.append(1)
-        hudi_rs.give_back_memory()
+        memory.give_back_memory()
 
     monkeypatch.setattr(hudi, "MANY_SLICES", many)
     monkeypatch.setattr(hudi, "give_back_memory", give)
