@@ -2,7 +2,7 @@
 
 hudi-rs takes 9.5 kB for each file group, and puts log files of archived writes behind those that were written later.
 Where our listing cannot tell which files count, hudi-rs decides, or says what is to be mended
-(docs/adr/0034-hudi-tables-listed-here.md).
+(docs/adr/0035-hudi-tables-listed-here.md).
 """
 
 from __future__ import annotations
