@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import json
+import math
 from collections.abc import Mapping
 from decimal import Decimal
 from pathlib import Path
@@ -32,6 +33,9 @@ COLUMNS = {
     "at": "timestamp",
     "late": "timestamp",
     "j": "string",
+    "z": "double",
+    "pad": "char(3)",
+    "lines": "string",
 }
 
 SPELLED: dict[str, int] = {
@@ -49,6 +53,10 @@ SPELLED: dict[str, int] = {
     "contains(ARRAY[DECIMAL '1234567.25'], price)": 1,
     "contains(ARRAY['alph', 'zzz'], code)": 1,
     "contains(ARRAY[305, 401], b)": 1,
+    "contains(ARRAY[nan(), 3e0], z)": ALL,
+    "NOT contains(ARRAY[nan(), 3e0], z)": ALL,
+    "contains(ARRAY[-0e0], z)": 1,
+    "contains(ARRAY[CAST('a' AS char(3)), CAST('b  ' AS char(3))], pad)": 3,
     "regexp_like(s, '^alpha')": 1,
     "regexp_like(s, '^alpha-[0-9]$')": 1,
     "regexp_like(s, '^alphas?')": 1,
@@ -62,6 +70,14 @@ SPELLED: dict[str, int] = {
     "regexp_like(s, '^a*')": ALL,
     "regexp_like(s, '^(alpha)')": ALL,
     r"regexp_like(s, '^a\Q\E*lpha')": ALL,
+    "regexp_like(pad, '^a')": ALL,
+    "regexp_like(lines, '^alpha')": 0,
+    "regexp_like(lines, '^x')": 1,
+    "regexp_like(lines, '^x$')": 1,
+    "(z, a) = (nan(), 2)": 0,
+    "(z, a) <> (nan(), 2)": ALL,
+    "(z, a) IN ((-0e0, 0), (3e0, 3))": 2,
+    "(pad, a) = (CAST('a' AS char(3)), 0)": 1,
     "(a, b) = (3, 301)": 1,
     "(a, b) = (3, 401)": 0,
     "(3, b) = (a, 301)": 1,
@@ -145,6 +161,9 @@ def lake(trino_tables: TrinoTables, tmp_path: Path) -> Registered:
             "at": pa.array(
                 [start + datetime.timedelta(hours=n, minutes=k) for k in range(5)], pa.timestamp("us")
             ),
+            "z": pa.array([math.nan if n == 2 else float(n)] * 5),
+            "pad": pa.array([("a", "b", "a\t")[n] if n < 3 else "c"] * 5),
+            "lines": pa.array(["x\nalpha" if n == 5 else "zz"] * 5),
             "late": pa.array([_end_of(n) for _ in range(5)], pa.timestamp("us")),
         }
         write_plain(tmp_path / "lake" / f"part-{n}.parquet", pa.table(rows))
