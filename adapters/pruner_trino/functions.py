@@ -31,6 +31,7 @@ _ARITHMETIC: Final = {
     "$divide": "quotient",
 }
 _OF_DOUBLES: Final = frozenset({"$add", "$subtract", "$multiply", "$divide"})
+_OF_DECIMALS: Final = frozenset({"$add", "$subtract", "$multiply", "$negate"})
 _PARTS: Final = {
     **{name: name for name in ("year", "quarter", "month", "day", "hour", "minute", "second", "week")},
     "day_of_month": "day",
@@ -127,7 +128,10 @@ def _of_numbers(name: str, parts: Sequence[Part], kind: TrinoType | None) -> Par
     kinds = {part.known.name for part in (parts[:1] if name == "round" else parts)}
     if name in _ARITHMETIC:
         whole = kinds <= _INTEGERS or (kinds == {"double"} and name in _OF_DOUBLES)
-        _require(whole, "arithmetic on something else than integers and doubles")
+        _require(
+            whole or (kinds == {"decimal"} and name in _OF_DECIMALS),
+            "arithmetic on something else than integers, doubles and decimals",
+        )
         return _made(_ARITHMETIC[name], parts, kind)
     wanted = _INTEGERS if name in _NUMBERS else frozenset({"double"})
     _require(kinds <= wanted, "numbers of another kind")

@@ -34,12 +34,21 @@ KINDS = {
     "int16": "smallint",
     "int32": "int",
     "int64": "bigint",
+    "decimal": "decimal(18,2)",
     "text": "string",
     "date": "date",
     "wall": "timestamp",
 }
 """Types of columns as Hive calls them."""
-PLAIN = {"int16": 5, "int32": 5, "int64": 5, "text": b"ab", "date": 19_000, "wall": 1_700_000_000_000_000}
+PLAIN = {
+    "int16": 5,
+    "int32": 5,
+    "int64": 5,
+    "decimal": 100,
+    "text": b"ab",
+    "date": 19_000,
+    "wall": 1_700_000_000_000_000,
+}
 """A value for which no function fails."""
 MOST_VALUES = 60
 MOST_COLUMNS = 100

@@ -64,7 +64,7 @@ FORMS: tuple[Form, ...] = (
         "text",
     ),
     *(
-        _same(text, ("decimal",), "number", "duckdb")
+        _same(text, ("decimal",), "number", "duckdb trino")
         for text in (
             "c + 1",
             "0.125 + c",
@@ -77,8 +77,8 @@ FORMS: tuple[Form, ...] = (
             "c * 1000000000000000",
         )
     ),
-    _same("c * 1.19", _INTEGERS, "number", "duckdb"),
-    _same("c - 0.5", _INTEGERS, "number", "duckdb"),
+    _same("c * 1.19", _INTEGERS, "number", "duckdb trino"),
+    _same("c - 0.5", _INTEGERS, "number", "duckdb trino"),
     _same("c % 8", _INTEGERS, "number"),
     _same("mod(c, 7)", ("int64",), "number", "duckdb trino"),
     _same("c % 1", ("int32",), "number"),

@@ -1,4 +1,4 @@
-"""Rules of arithmetic on decimals with a constant, as DuckDB reckons: exactly, or with an error.
+"""Rules of arithmetic on decimals with a constant, as DuckDB and Trino reckon: exactly, or with an error.
 
 A sum has as many digits behind the point as the longer of the two, a product as many as both together. What would need
 more digits than the result's type has is an error, so that the rules leave such values to the engine.
