@@ -55,13 +55,28 @@ NO_INDEX = "none"
 """What the report shows as index where no index answered."""
 
 
+@dataclass(slots=True)
+class _Step:
+    """A step of the funnel before its clause is written out, which takes as long as asking an index.
+
+    Fields are those of `FunnelStep`.
+    """
+
+    clause: BoundExpr
+    index: str
+    using: str
+    considered: int
+    dropped: int
+    uncovered: int
+    note: str | None = None
+
+
 @dataclass
 class _Progress:
     """Which slices are left, and what is reported about the others."""
 
     survivors: Survivors
-    steps: list[FunnelStep] = field(default_factory=list[FunnelStep])
-    clauses: list[BoundExpr] = field(default_factory=list["BoundExpr"])
+    steps: list[_Step] = field(default_factory=list[_Step])
     fallbacks: dict[str, None] = field(default_factory=dict[str, None])
     dropped: dict[str, int] = field(default_factory=dict[str, int])
 
@@ -69,34 +84,31 @@ class _Progress:
         """Drop of the survivors what is not in `keep` and add the step to the funnel."""
         considered = self.survivors.left
         self.survivors.keep(keep, len(self.steps) + 1)
-        self.clauses.append(clause)
+        dropped = considered - self.survivors.left
         for index in answered:
-            self.dropped[index] = self.dropped.get(index, 0) + considered - self.survivors.left
-        self.steps.append(
-            FunnelStep(
-                clause=describe(clause),
-                index="+".join(answered) or NO_INDEX,
-                using="+".join(dict.fromkeys(answered.values())) or NO_INDEX,
-                considered=considered,
-                dropped=considered - self.survivors.left,
-                uncovered=uncovered,
-            )
-        )
+            self.dropped[index] = self.dropped.get(index, 0) + dropped
+        index, using = "+".join(answered), "+".join(dict.fromkeys(answered.values()))
+        self.steps.append(_Step(clause, index or NO_INDEX, using or NO_INDEX, considered, dropped, uncovered))
 
     def decline(self, clause: BoundExpr, indexes: dict[str, str], reason: str) -> None:
         """Add a step for indexes that are not asked, with the reason."""
         left, names = self.survivors.left, "+".join(indexes)
         using = "+".join(dict.fromkeys(indexes.values()))
-        self.clauses.append(clause)
-        self.steps.append(FunnelStep(describe(clause), names, using, left, 0, left, f"not asked: {reason}"))
+        self.steps.append(_Step(clause, names, using, left, 0, left, f"not asked: {reason}"))
         self.fallbacks[f"index {names} is not asked: {reason}"] = None
 
     def skip(self, clause: BoundExpr, reason: str) -> None:
         """Add a step that could drop nothing, with the reason."""
         left = self.survivors.left
-        self.clauses.append(clause)
-        self.steps.append(FunnelStep(describe(clause), NO_INDEX, NO_INDEX, left, 0, left, reason))
+        self.steps.append(_Step(clause, NO_INDEX, NO_INDEX, left, 0, left, reason))
         self.fallbacks[reason] = None
+
+    def funnel(self) -> tuple[FunnelStep, ...]:
+        """The steps as reports show them."""
+        return tuple(
+            FunnelStep(describe(s.clause), s.index, s.using, s.considered, s.dropped, s.uncovered, s.note)
+            for s in self.steps
+        )
 
 
 class Planner:
@@ -168,7 +180,7 @@ class Planner:
             predicate=text,
             semantics=semantics,
             survivors=progress.survivors,
-            steps=tuple(progress.steps),
+            funnel=progress.funnel,
             fallbacks=tuple(progress.fallbacks),
             planning_seconds=time.perf_counter() - started,
             costs=lambda: [each for name in progress.dropped if (each := self.cost(name)) is not None],
@@ -295,13 +307,13 @@ class Planner:
 
 def _gaps(progress: _Progress, evidence: Focus, number: int) -> Mask | None:
     """The slices of which the indexes of a step have no usable record; all of them where no index answered."""
-    step, clause = progress.steps[number - 1], progress.clauses[number - 1]
+    step = progress.steps[number - 1]
     if step.index == NO_INDEX:
         return np.full(progress.survivors.total, step.uncovered > 0)
     names = step.index.split("+")
     masks = [
         source.uncovered
-        for field_ in {leaf.field for leaf in leaves(clause)}
+        for field_ in {leaf.field for leaf in leaves(step.clause)}
         for source in evidence.sources(field_).usable
         if source.index in names and source.uncovered is not None
     ]

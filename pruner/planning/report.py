@@ -53,13 +53,16 @@ class FunnelStep:
 
 @dataclass(frozen=True)
 class PlanFacts:
-    """What planning found: which slices stay, step by step, and what could not be used."""
+    """What planning found: which slices stay, step by step, and what could not be used.
+
+    `funnel` gives the steps; most plans are asked for their files alone.
+    """
 
     snapshot: Snapshot
     predicate: str
     semantics: Semantics
     survivors: Survivors
-    steps: tuple[FunnelStep, ...]
+    funnel: Callable[[], tuple[FunnelStep, ...]]
     fallbacks: tuple[str, ...]
     planning_seconds: float
     costs: Callable[[], list[IndexCost]] = list
@@ -68,6 +71,11 @@ class PlanFacts:
     """For the number of a step (from 1) the slices without a usable record in it; None where there is none."""
     count_again: Callable[[], None] = lambda: None
     """See `Plan.count_again`."""
+
+    @cached_property
+    def steps(self) -> tuple[FunnelStep, ...]:
+        """The funnel: one step for each clause and index, in the order of evaluation."""
+        return self.funnel()
 
     @cached_property
     def ordinals(self) -> NDArray[np.intp]:

@@ -24,7 +24,13 @@ def big_facts(count: int = 1_000_000, clauses: int = 1000) -> PlanFacts:
         steps.append(FunnelStep(clause, "stats", "column_stats", considered, considered - survivors.left, 0))
     fallbacks = tuple(f"reason {number} {'<' * 200}" for number in range(10_000))
     return PlanFacts(
-        _snapshot(count), "<&>" * 10**6, Semantics.of("duckdb"), survivors, tuple(steps), fallbacks, 0.1
+        _snapshot(count),
+        "<&>" * 10**6,
+        Semantics.of("duckdb"),
+        survivors,
+        lambda: tuple(steps),
+        fallbacks,
+        0.1,
     )
 
 

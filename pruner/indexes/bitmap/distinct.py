@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 _STRIDE = 1 << 14
-"""Rows that are counted and looked up at a time, at least: NumPy makes 64-bit integers of their positions."""
+"""Rows that are counted at a time, at least: NumPy makes 64-bit integers of their positions."""
 
 
 class TooManyValuesError(ValueError):
@@ -102,15 +102,17 @@ def distinct_values(batches: Iterable[Any], stored: pa.DataType, factor: int, mo
     lookup[:-1][held] = ranks
     sizes = np.zeros(null_code + 1, np.int64)
     np.add.at(sizes, lookup, counts)
-    return Values(distinct, _taken(lookup, positions), sizes)
+    return Values(distinct, _taken(lookup, parts), sizes)
 
 
-def _taken(lookup: NDArray[np.integer[Any]], positions: list[Positions]) -> NDArray[np.integer[Any]]:
-    codes = np.empty(sum(map(len, positions)), lookup.dtype)
+def _taken(lookup: NDArray[np.integer[Any]], parts: list[Positions]) -> NDArray[np.integer[Any]]:
+    codes = np.empty(sum(map(len, parts)), lookup.dtype)
+    known: Any = pa.array(lookup)
     done = 0
-    for part in positions:
-        # They have been counted, so each is one of the lookup; nothing is clipped, and nothing copied for a check.
-        np.take(lookup, part, out=codes[done : done + len(part)], mode="clip")
+    for part in parts:
+        # They have been counted, so each is one of the lookup. NumPy would make 64-bit integers of them once more.
+        found = cast("Any", pc).take(known, pa.array(part), boundscheck=False)
+        codes[done : done + len(part)] = found.to_numpy()
         done += len(part)
     return codes
 

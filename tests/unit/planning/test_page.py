@@ -116,7 +116,7 @@ def test_an_empty_table(tmp_path: Path) -> None:
         snapshot.partitions,
         "r",
     )
-    empty = PlanFacts(none, "d = 1", Semantics.of("duckdb"), Survivors(0), (), (), 0.0)
+    empty = PlanFacts(none, "d = 1", Semantics.of("duckdb"), Survivors(0), tuple, (), 0.0)
     assert "0 of 0 slices" in Page(plan_page(empty, whole=True)).all("dd")[3].text
 
 
