@@ -270,6 +270,17 @@ def test_an_engine_that_rounds_what_it_reads_is_given_room(unit: str | None, rea
     assert found == Point(10**12 - reach, 10**12 + reach, exact=reach == 0)
 
 
+def test_functions_of_moments_that_the_engine_rounds_are_unknown_unless_the_rounding_is_undone() -> None:
+    """Of dates nothing is rounded."""
+    trino, month = replace(Semantics.of("trino"), timestamp_unit="ms"), Literal(3, pa.int64())
+    declared = Call("read_as", (Column(("ts",)),), pa.timestamp("ms"))
+    unknown = {
+        name: isinstance(bound_of(Compare(Operator.EQ, Call("month", (operand,)), month), trino), Unknown)
+        for name, operand in {"bare": Column(("ts",)), "declared": declared, "date": Column(("d",))}.items()
+    }
+    assert unknown == {"bare": True, "declared": False, "date": False}
+
+
 def test_dates_beyond_pythons_years() -> None:
     assert point_of(bound_of(Compare(Operator.LT, Column(("d",)), DATE_FAR))) == Point(5_000_000, 5_000_000)
     day = 86_400 * 10**6
