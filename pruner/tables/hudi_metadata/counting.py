@@ -20,6 +20,12 @@ if TYPE_CHECKING:
 MOST_LOGGED_KEYS = 200_000
 """Keys above the lowest HFiles up to which the keys of an index are counted."""
 
+MOST_COMPARED = 2_000_000
+"""Cells of lowest HFiles in log files that are gone through for the keys above them: a second of a processor."""
+
+_CELLS_OF_A_BLOCK = 10_000
+"""As Hudi writes them: a megabyte. Of a key one block is gone through."""
+
 Layer: TypeAlias = "tuple[HFile | None, frozenset[bytes]]"
 """An HFile, or keys that were deleted: see `FileGroup.layers`."""
 
@@ -27,12 +33,12 @@ Layer: TypeAlias = "tuple[HFile | None, frozenset[bytes]]"
 def count_keys(
     groups: Sequence[FileGroup], *, marked: bool = False, most: int = MOST_LOGGED_KEYS
 ) -> int | None:
-    """How many keys are in an index; None where more than `most` of them would have to be read.
+    """How many keys are in an index; None where it would take long to count them.
 
     Args:
         groups: its file groups.
         marked: whether a record can say that its key is deleted; then records in log files are decoded.
-        most: the limit.
+        most: of keys above the lowest HFiles, each of which is read.
 
     Raises:
         FormatError: the index is damaged.
@@ -40,7 +46,14 @@ def count_keys(
     """
     split = [_split(group, marked) for group in groups]
     read = sum(_size(layer) for _, above in split for layer in above)
-    return None if read > most else sum(_count(lowest, above, marked) for lowest, above in split)
+    compared = sum(
+        min(lowest.entries, _CELLS_OF_A_BLOCK * sum(map(_size, above)))
+        for (lowest, above), group in zip(split, groups, strict=True)
+        if lowest is not None and lowest is not group.base
+    )
+    if read > most or compared > MOST_COMPARED:
+        return None
+    return sum(_count(lowest, above, marked) for lowest, above in split)
 
 
 def _split(group: FileGroup, marked: bool) -> tuple[HFile | None, list[Layer]]:

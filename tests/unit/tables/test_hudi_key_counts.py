@@ -14,6 +14,7 @@ import pruner.tables.hudi_metadata.locations as module
 from pruner.storage.opening import open_store
 from pruner.tables.hfile.reader import HFile
 from pruner.tables.hfile.sources import Held
+from pruner.tables.hudi_metadata import counting
 from pruner.tables.hudi_metadata.counting import count_keys
 from pruner.tables.hudi_metadata.indexes import HudiIndexes, StatCache
 from pruner.tables.hudi_metadata.locations import RecordLocations
@@ -104,6 +105,16 @@ def test_keys_above_the_first_log_files_are_read_to_be_counted(logged: Keyed) ->
     assert counted(logged, most=2) is None
     assert counted(logged, most=3) == 40
     assert [logged.kept(f"id = {id_}") for id_ in (15, 88, 7)] == [[2], [0], []]
+
+
+def test_a_large_first_log_file_is_not_gone_through(logged: Keyed, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its keys are counted by its trailer; what comes above it would have to be looked up in it."""
+    monkeypatch.setattr(counting, "MOST_COMPARED", 2)
+    assert counted(logged, most=0) == 40
+    logged.keys.log(INITIAL, {"15": logged.groups[2]})
+    assert counted(logged, most=9) is None
+    assert logged.kept("id = 15") == EVERYTHING
+    assert "too many of its keys stand in log files" in logged.notes("id = 15")
 
 
 def test_an_empty_base_file_is_not_the_lowest(tmp_path: Path) -> None:
