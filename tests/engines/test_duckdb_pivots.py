@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,10 @@ import pytest
 import pruner_duckdb
 from tests.engines.duckdb_tables import indexed, write_tree
 
+Both = tuple[pruner_duckdb.Connection, duckdb.DuckDBPyConnection]
+
 FILES = 4
+CHANGING = ("CREATE", "INSERT")
 
 PIVOTS = (
     "FROM (PIVOT t ON cat USING sum(amount) GROUP BY flag)",
@@ -86,8 +90,9 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return place
 
 
-@pytest.fixture
-def both(root: Path) -> Iterator[tuple[pruner_duckdb.Connection, duckdb.DuckDBPyConnection]]:
+@contextmanager
+def _sessions(root: Path) -> Iterator[Both]:
+    """Of pruner and of plain DuckDB, with the same views and tables."""
     plain = duckdb.connect()
     plain.execute(f"CREATE VIEW t AS FROM read_parquet('{root}/*.parquet')")
     with pruner_duckdb.connect({"t": indexed(root)}) as pruned:
@@ -99,6 +104,22 @@ def both(root: Path) -> Iterator[tuple[pruner_duckdb.Connection, duckdb.DuckDBPy
             )
         yield pruned, plain
     plain.close()
+
+
+@pytest.fixture(scope="module")
+def reading(root: Path) -> Iterator[Both]:
+    with _sessions(root) as sessions:
+        yield sessions
+
+
+@pytest.fixture
+def both(request: pytest.FixtureRequest, root: Path, sql: str) -> Iterator[Both]:
+    """Statements that only read share their sessions; one that changes its session has its own."""
+    if sql.startswith(CHANGING):
+        with _sessions(root) as sessions:
+            yield sessions
+    else:
+        yield request.getfixturevalue("reading")
 
 
 def _outcome(con: Any, sql: str) -> object:
@@ -161,8 +182,8 @@ def test_a_relation_of_it_sees_rows_that_come_later(root: Path, tmp_path: Path, 
         assert len(relation.fetchall()) == len(before) + 1
 
 
-def test_table_as_a_query_is_pruned(both: tuple[Any, Any]) -> None:
-    pruned, _ = both
+def test_table_as_a_query_is_pruned(reading: tuple[Any, Any]) -> None:
+    pruned, _ = reading
     pruned.last_plans.clear()
     pruned.execute("SELECT * FROM (TABLE late) WHERE id = 305 UNION ALL TABLE late").fetchall()
     assert [(scan.kept, scan.reason) for scan in pruned.last_plans] == [(1, None), (1, None)]

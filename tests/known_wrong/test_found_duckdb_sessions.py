@@ -10,23 +10,26 @@ import duckdb
 import pyarrow as pa
 import pytest
 
+import pruner
 import pruner_duckdb
 from pruner.errors import PrunerError
 from pruner_duckdb.shadow import Shadow
 from tests.support.losses import indexed, write_files
 
 
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    """0 to 5 as a number and a text, each row in its file."""
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """0 to 5 as a number and a text, each row in its file; indexed. No test writes here."""
     files = [pa.table({"x": [value], "s": [f"v{value}"]}) for value in range(6)]
-    return write_files(tmp_path / "t", *files)
+    root = write_files(tmp_path_factory.mktemp("sessions") / "t", *files)
+    indexed(root)
+    return root
 
 
 @pytest.fixture
 def con(folder: Path) -> Iterator[pruner_duckdb.Connection]:
     """Two names for one table."""
-    table = indexed(folder)
+    table = pruner.open_table(str(folder))
     with pruner_duckdb.connect({"t": table, "u": table}) as connection:
         yield connection
 
