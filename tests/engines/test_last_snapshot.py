@@ -14,7 +14,7 @@ import pruner
 from pruner.metadata.state import State
 from pruner.metadata.table import MetadataTable
 from pruner.storage.opening import open_store
-from pruner.tables import hudi_saving
+from pruner.tables import hudi, hudi_saving
 from pruner.tables.hudi import HudiSource
 from pruner.tables.listing import LocalLister
 from tests.support.hudi_replay import Replay
@@ -40,13 +40,13 @@ class Listings:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.count = 0
-        real: Callable[..., Any] = HudiSource._listed
+        real: Callable[..., Any] = hudi.list_table
 
         def counting(*args: Any) -> Any:
             self.count += 1
             return real(*args)
 
-        monkeypatch.setattr(HudiSource, "_listed", counting)
+        monkeypatch.setattr(hudi, "list_table", counting)
 
 
 @pytest.fixture
