@@ -45,7 +45,7 @@ class Session:
     def __init__(self, written: Path, scratch: Path, *, adapter: bool = False) -> None:
         self.root = scratch / "flights"
         shutil.copytree(written, self.root, copy_function=shutil.copy2)
-        shutil.copytree(f"{written}.pruner", f"{self.root}.pruner", copy_function=shutil.copy2)
+        # A copied index would prune nothing: a copy of a file is another file, of which it knows nothing.
         self.table = indexed(self.root)
         self.con = pruner_duckdb.connect({"flights": self.table})
         self.changed: Any = self.con if adapter else self.con.native
@@ -220,7 +220,8 @@ def plans(session: Session, sql: str, values: Any, change: Change = "") -> tuple
 def test_a_statement_seen_before_has_the_plan_it_had(session: Session, sql: str, values: Any) -> None:
     ours, plain = session.rows(sql, values, lazily=False)
     assert ours == plain
-    assert session.con.last_plans[-1].reason is None
+    # Where nothing is left out, no row can be missing either, whatever is remembered.
+    assert all(scan.reason is None and scan.kept < scan.total for scan in session.con.last_plans)
     first, second = plans(session, sql, values)
     assert all(again is plan for plan, again in zip(first, second, strict=True))
 
