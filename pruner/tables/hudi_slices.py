@@ -174,12 +174,12 @@ def _newest(
         begun = {*bases, *(log.instant for log, _ in logs)}
         start = _last(begun, as_of)
         logs = [entry for entry in logs if entry[0].instant == start]
-    elif bases:
-        start = _last(bases, as_of)
-        later = min((instant for instant in bases if start is not None and instant > start), default=None)
-        logs = [entry for entry in logs if completed_at.within(entry[0].instant, start, later)]
     else:
-        start = _last([log.instant for log, _ in logs], as_of, first=True)
+        start = _last(bases, as_of)
+        later = min((instant for instant in bases if start is None or instant > start), default=None)
+        logs = [entry for entry in logs if completed_at.within(entry[0].instant, start, later)]
+        if start is None:  # log files alone, up to the first base file
+            start = _last([log.instant for log, _ in logs], as_of, first=True)
     return start, logs
 
 

@@ -34,6 +34,7 @@ COMPLETION_TIMES = 8
 """The table version from which the name of a completed instant holds its completion time."""
 
 _RUNNING = ("inflight", "requested")
+_SAVEPOINT = "savepoint"
 WRITES = frozenset({"commit", "deltacommit", "replacecommit", "clustering", "compaction", "logcompaction"})
 """Actions that write files of the table."""
 
@@ -90,9 +91,10 @@ class Timeline:
     @cached_property
     def _first_write(self) -> str:
         """The oldest write of the active timeline; a savepoint keeps its own from being archived with those around."""
-        kept = {instant for instant, action, done in self._instants() if done and action == "savepoint"}
-        writes = (instant for instant, action in self.completed.items() if action in WRITES)
-        return min((instant for instant in writes if instant not in kept), default="")
+        kept = {instant for instant, action, done in self._instants() if done and action == _SAVEPOINT}
+        writes = [instant for instant, action in self.completed.items() if action in WRITES]
+        # Behind a restore that write may be all that is left: what is older was archived.
+        return min((each for each in writes if each not in kept), default=max(writes, default=""))
 
     def committed(self, instant: str) -> bool:
         """Tell whether Hudi shows a file of that instant (`HoodieFileGroup.isFileSliceCommitted`).
@@ -128,8 +130,13 @@ class Timeline:
             digest.update(("\0" + "\0".join(names) + "\0\0").encode())
         return digest.hexdigest()
 
+    @property
+    def _savepoints_first(self) -> list[str]:
+        """The names, so that what an instant did follows on the savepoint of it, which has the same instant."""
+        return sorted(self.names, key=lambda name: f".{_SAVEPOINT}" not in name)
+
     def _finished(self) -> Iterator[tuple[str, str, str, str]]:
-        for name in self.names:
+        for name in self._savepoints_first:
             match = _FILE_NAME.fullmatch(name)
             if (
                 match is not None
@@ -144,7 +151,7 @@ class Timeline:
         """Return (time of the request, action, whether that file says completed) for each file."""
         has_times = self.properties.version >= COMPLETION_TIMES
         found: list[tuple[str, str, bool]] = []
-        for name in self.names:
+        for name in self._savepoints_first:
             match = _FILE_NAME.fullmatch(name)
             if match is None:
                 continue

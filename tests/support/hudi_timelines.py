@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 from tests.support.hudi_synthetic import SCHEMA
 
 PARTITIONS = ("city=b", "city=a", "city=a b", "city=ä", "city=c/x=1", "city=c/x=10")
-KINDS = ("insert", "update", "log", "compact", "replace", "drop partition")
+KINDS = ("insert", "insert into logs", "update", "log", "compact", "replace", "drop partition")
 ENDS = ("done", "done", "done", "late", "inflight", "requested", "rolled back", "left behind")
 """How writes end; one that was rolled back and `left behind` files has a task that ran on."""
 
@@ -68,7 +68,7 @@ class _Write:
 
 @dataclass
 class RandomTimeline:
-    """One table. `bases` is the newest base file's instant of each group that a completed or running write made."""
+    """One table. `bases` is the instant at which the newest slice of each group began that a completed write made."""
 
     root: Path
     version: int
@@ -117,10 +117,27 @@ class RandomTimeline:
             (self.timeline / _running(write, "inflight")).unlink()
             self._remove(write)
 
+    def write(self, group: tuple[str, str], *, log: bool) -> None:
+        """Write a base file or a log file of one group, in a commit that completes."""
+        write = self._begin("deltacommit" if log else "commit")
+        (self._log if log else self._base)(write, group)
+        self._complete(write)
+
     def finish(self) -> None:
         """Complete the writes that are late."""
         while self._late:
             self._complete(self._late.pop(0))
+
+    def save(self, instant: str | None = None) -> None:
+        """Make a savepoint of a completed write, of whatever age."""
+        instant = instant or self.rng.choice(self.readable())
+        (self.timeline / f"{instant}.savepoint.inflight").write_bytes(b"")
+        done = f"_{self._tick()}" if self.version >= 8 else ""
+        (self.timeline / f"{instant}{done}.savepoint").write_bytes(b"x")
+
+    def saved(self) -> list[str]:
+        """The instants of savepoints."""
+        return sorted({path.name[:17] for path in self.timeline.glob("*.savepoint")})
 
     def readable(self) -> list[str]:
         """The completed writes of the active timeline: as of what is older hudi-rs finds no schema."""
@@ -129,9 +146,9 @@ class RandomTimeline:
         return sorted(name[0][:17] for name in names if name[-1] in writes and len(name) == 2)
 
     def archive(self, count: int) -> None:
-        """Archive the oldest completed instants, as far as no write before them is running."""
+        """Archive the oldest completed instants, as far as no write before them is running, but for saved ones."""
         names = sorted(path.name for path in self.timeline.iterdir() if path.name[:4].isdecimal())
-        instants = sorted({name[:17] for name in names})
+        instants = sorted({name[:17] for name in names} - set(self.saved()))
         for instant in instants[: min(count, len(instants) - 2)]:
             own = [name for name in names if name.startswith(instant)]
             done = [name for name in own if name.split(".")[-1] not in ("inflight", "requested")]
@@ -157,7 +174,7 @@ class RandomTimeline:
         action = "commit" if kind == "compact" or not self.merge_on_read else "deltacommit"
         if kind in ("replace", "drop partition"):
             action = "replacecommit"
-        write = _Write(self._tick(), action, {}, {}, [], set())
+        write = self._begin(action)
         free = sorted(self.bases.keys() - self._busy)
         some = self.rng.sample(free, min(len(free), self.rng.randint(1, 3)))
         if kind == "drop partition":
@@ -165,6 +182,8 @@ class RandomTimeline:
         if kind == "insert" or (kind == "replace" and self.rng.random() < 0.7):
             for partition in self.rng.choices(PARTITIONS, k=self.rng.randint(1, 3)):
                 self._base(write, (partition, f"{self.rng.getrandbits(64):016x}-0"))
+        if kind == "insert into logs" and self.merge_on_read:
+            self._log(write, (self.rng.choice(PARTITIONS), f"{self.rng.getrandbits(64):016x}-0"))
         for group in some:
             if action == "replacecommit":
                 write.gone.setdefault(group[0], []).append(group[1])
@@ -174,6 +193,10 @@ class RandomTimeline:
                 self._base(write, group)
             write.groups.add(group)
         self._busy |= write.groups
+        return write
+
+    def _begin(self, action: str) -> _Write:
+        write = _Write(self._tick(), action, {}, {}, [], set())
         for state in ("requested", "inflight"):
             (self.timeline / _running(write, state)).write_bytes(b"")
         return write
@@ -183,7 +206,8 @@ class RandomTimeline:
         self._file(write, group, f"{group[1]}_0-1-{self.rng.randint(1, 9)}_{write.instant}.parquet")
 
     def _log(self, write: _Write, group: tuple[str, str]) -> None:
-        base = write.instant if self.version >= 8 else self.bases[group]
+        write.groups.add(group)
+        base = write.instant if self.version >= 8 else self.bases.get(group, write.instant)
         number = 1 + len(list((self.root / group[0]).glob(f".{group[1]}_{base}.log.*")))
         self._file(write, group, f".{group[1]}_{base}.log.{number}_0-{self.rng.randint(1, 9)}-1")
 
@@ -214,8 +238,9 @@ class RandomTimeline:
         (self.timeline / f"{write.instant}{done}.{write.action}").write_bytes(data)
         self._busy -= write.groups
         for path in write.files:
-            if path.suffix == ".parquet":
-                self.bases[str(path.parent.relative_to(self.root)), path.name.split("_")[0]] = write.instant
+            group = str(path.parent.relative_to(self.root)), path.name.split("_")[0].removeprefix(".")
+            if path.suffix == ".parquet" or group not in self.bases:
+                self.bases[group] = write.instant
         for partition, file_ids in write.gone.items():
             for file_id in file_ids:
                 self.bases.pop((partition, file_id), None)

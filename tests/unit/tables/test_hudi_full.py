@@ -65,7 +65,7 @@ def listed_by_hudi_rs(root: Path, as_of: str | None, monkeypatch: pytest.MonkeyP
     merge_on_read=st.booleans(),
     writes=st.lists(st.tuples(st.sampled_from(KINDS), st.sampled_from(ENDS)), max_size=12),
     finished=st.booleans(),
-    archived=st.sampled_from([0, 0, 3, 6]),
+    saved_archived=st.tuples(st.sampled_from([0, 0, 1, 2]), st.sampled_from([0, 0, 3, 6])),
     number=st.integers(0, 10**6),
 )
 @settings(
@@ -78,7 +78,7 @@ def test_random_timelines_are_listed_as_hudi_rs_lists_them(
     merge_on_read: bool,
     writes: list[tuple[str, str]],
     finished: bool,
-    archived: int,
+    saved_archived: tuple[int, int],
     number: int,
     tmp_path_factory: pytest.TempPathFactory,
     monkeypatch: pytest.MonkeyPatch,
@@ -89,6 +89,9 @@ def test_random_timelines_are_listed_as_hudi_rs_lists_them(
         table.act(kind, end)
     if finished:
         table.finish()
+    saves, archived = saved_archived
+    for _ in range(saves):
+        table.save()
     table.archive(archived)
     failed = archived and any(end == "left behind" for _, end in writes)
     for instant in (None, *table.readable()):
@@ -97,6 +100,62 @@ def test_random_timelines_are_listed_as_hudi_rs_lists_them(
         assert ours.unsettled == theirs.unsettled
         if not failed:
             assert listed(root, instant, alone=True).keys.equals(ours.keys), "hudi-rs was not asked"
+
+
+def saved(table: SyntheticTable, instant: str) -> None:
+    for state in ("savepoint.inflight", "savepoint"):
+        (table.root / ".hoodie" / f"{instant}.{state}").write_bytes(b"Obj\x01")
+
+
+def test_what_a_saved_write_replaced_is_gone(tmp_path: Path) -> None:
+    """A savepoint has the instant of the write that it saves."""
+    table = SyntheticTable(tmp_path / "t")
+    table.insert(["city=a", "city=b"])
+    table.replace(sorted(table.groups), ["city=a"])
+    before = slices_of(listed(table.root))
+    assert [(each.partition, each.file_id) for each in before] == list(table.groups)
+    saved(table, before[0].instant)
+    assert slices_of(listed(table.root, alone=True)) == before
+
+
+def test_a_saved_write_with_all_before_it_archived_hides_nothing(tmp_path: Path) -> None:
+    """As a restore to it leaves the timeline: every write after it is gone."""
+    table = SyntheticTable(tmp_path / "t")
+    table.insert(["city=a", "city=b"])
+    table.insert(["city=c"])
+    before = slices_of(listed(table.root))
+    assert len(before) == 3
+    for path in (table.root / ".hoodie").glob(f"{min(each.instant for each in before)}.*"):
+        path.unlink()
+    saved(table, max(each.instant for each in before))
+    assert slices_of(listed(table.root, alone=True)) == before
+
+
+@pytest.mark.parametrize("version", [6, 8, 9])
+def test_log_files_of_a_saved_write_stay_in_their_slice(version: int, tmp_path: Path) -> None:
+    """A savepoint is made later than the write, and than a compaction of it."""
+    table = RandomTimeline(tmp_path / "t", version, True, random.Random(5))
+    for number in range(3):
+        table.write(("city=a", "g-0"), log=number == 1)
+    before = slices_of(listed(table.root, alone=True))
+    for instant in table.readable()[1:3]:
+        table.save(instant)
+    assert slices_of(listed(table.root, alone=True)) == before
+
+
+@pytest.mark.parametrize("version", [6, 8, 9])
+def test_log_files_that_were_alone_are_listed_as_of_then(version: int, tmp_path: Path) -> None:
+    """A compaction made the first base file of the group later."""
+    table = RandomTimeline(tmp_path / "t", version, True, random.Random(5))
+    group = "city=a", "g-0"
+    for number in range(3):
+        table.write(group, log=number < 2)
+    *before, compaction = table.readable()[1:]
+    (newest,) = [each for each in slices_of(listed(table.root, alone=True)) if each.file_id == "g-0"]
+    assert (newest.instant, newest.logs) == (compaction, ())
+    for instant in before:
+        found = [each for each in slices_of(listed(table.root, instant, alone=True)) if each.file_id == "g-0"]
+        assert [(each.instant, each.base, len(each.logs)) for each in found] == [(before[0], "", 2)]
 
 
 def test_columns_of_a_few_slices_at_a_time_are_those_of_all(
