@@ -46,7 +46,19 @@ def version_of(path: str) -> int | None:
 
 
 def entries(store: Store, *, after: int = -1) -> list[tuple[int, ObjectInfo]]:
-    """The log entries behind version `after`, in order: (version, what the listing says)."""
+    """The log entries behind version `after`, in order: (version, what the listing says).
+
+    A folder that is listed while files come may show a later file and not an earlier one, and the log has no gap but
+    for what a vacuum leaves. So a gap is listed again: what the first listing shows was there before the second one.
+    """
+    found = _listed(store, after)
+    if not found or found[-1][0] - found[0][0] < len(found):
+        return found
+    again = _listed(store, after)
+    return [entry for entry in again if entry[0] <= found[-1][0]] or again
+
+
+def _listed(store: Store, after: int) -> list[tuple[int, ObjectInfo]]:
     found = store.list(FOLDER, after=entry_path(after) if after >= 0 else None)
     numbered = ((version_of(info.path), info) for info in found)
     return sorted((version, info) for version, info in numbered if version is not None)

@@ -42,6 +42,7 @@ FLAWS = (
     "young leftovers",
     "only the newest in use",
     "the store overwrites",
+    "a torn listing is believed",
 )
 
 
@@ -243,6 +244,11 @@ def _writer_steps(state: State, number: int, flaw: str | None) -> Iterator[tuple
         yield from _looks(state, writer, name, flaw, after)
     elif writer.step == "confirm":
         yield from _confirms(state, writer, name, flaw, after)
+    elif writer.step == "list":
+        yield (
+            f"{name} goes on listing",
+            after(writer._replace(step="take back" if _is_torn(state, writer) else "confirm")),
+        )
     elif writer.step == "take back":
         taken = state.without(_made(writer).version)
         yield f"{name} takes back", _told(taken, writer, after, "refused")
@@ -330,6 +336,8 @@ def _confirms(
     state: State, writer: Writer, name: str, flaw: str | None, after: Callable[..., State]
 ) -> Iterator[tuple[str, State]]:
     made = _made(writer)
+    if flaw == "a torn listing is believed" and state.newest() is made:
+        yield f"{name} begins to list", after(writer._replace(step="list"))
     answer = _stands(state, made, flaw)
     if answer == "no":
         taken = after(writer._replace(step="take back"))
@@ -363,6 +371,12 @@ def _stands(state: State, made: Entry, flaw: str | None) -> str:
         return "unknown" if newer else "yes" if own is not None and follows else "no"
     successor = state.at(made.version + 1)
     return "yes" if successor is not None and successor.parent is made else "no"
+
+
+def _is_torn(state: State, writer: Writer) -> bool:
+    """Tell whether entries have come since a listing began, of which it can show a later one and not the next one."""
+    top = state.newest()
+    return top is not None and top.version > _made(writer).version + 1
 
 
 def _vacuum_steps(state: State, flaw: str | None) -> Iterator[tuple[str, State]]:

@@ -29,6 +29,26 @@ def _no_confirmation() -> Patch:
     return _T, "_confirm", lambda self, state, data, base: None
 
 
+class _OneLook:
+    """A table of which a second look says what the first one did."""
+
+    def __init__(self, table: Any) -> None:
+        self._table = table
+        self._answers: list[bool] = []
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._table, name)
+
+    def _stands(self, state: State, base: Any) -> bool:
+        self._answers = self._answers or [_REAL_STANDS(self._table, state, base)]
+        return self._answers[0]
+
+
+def _one_look() -> Patch:
+    """What one listing shows of a log that changes meanwhile is a proof that a commit does not stand."""
+    return _T, "_confirm", lambda self, state, data, base: _REAL_CONFIRM(_OneLook(self), state, data, base)
+
+
 def _no_predecessor() -> Patch:
     """A writer that slept commits into a gap of the log."""
 
@@ -209,10 +229,11 @@ def _only_the_newest_in_use() -> Patch:
     return cleanup, "_leftovers", leftovers
 
 
-_REAL_COMMIT = _T.commit
+_REAL_COMMIT, _REAL_CONFIRM = _T.commit, _T._confirm
 
 MUTATIONS = (
     _no_confirmation,
+    _one_look,
     _no_predecessor,
     _only_the_predecessor,
     _unreadable_successor,

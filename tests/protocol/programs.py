@@ -53,6 +53,7 @@ def _read(history: History, table: MetadataTable, operation: Operation) -> None:
     # What it reads was the newest when it looked, and may be an old one once it has it.
     looked_at = history.world.clock_ns
     state = table.state()
+    operation.looked_ns = history.world.clock_ns - looked_at
     operation.commit = state.commit
     for entry in state.stored():
         try:

@@ -35,6 +35,7 @@ def a_schedule(seed: int) -> list[str]:
         fault=chance.choice((0.0, 0.0, 0.02, 0.1)),
         kill=chance.choice((0.0, 0.0, 0.01)),
         sleep=chance.choice((0.0, 0.02, 0.1, 0.2)),
+        torn=seed % 4 == 3,
     )
     world = World(chance, weather)
     history = History(world)

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import random
 import threading
+import zlib
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from pruner.errors import StorageError
@@ -30,12 +32,17 @@ class Killed(BaseException):
 
 @dataclass(frozen=True)
 class Weather:
-    """What a run has to bear: chances at each call to the store, in the order of their harm."""
+    """What a run has to bear: chances at each call to the store, in the order of their harm.
+
+    `torn` listings take two calls for the two halves of a folder, as that of a large folder on a disk does: of two
+    objects that come meanwhile the later one may be shown alone.
+    """
 
     switch: float = 0.5
     fault: float = 0.0
     kill: float = 0.0
     sleep: float = 0.0
+    torn: bool = False
 
 
 class Stored(NamedTuple):
@@ -181,16 +188,20 @@ class SimulatedStore(Store):
         """List a folder: see `Store.list`."""
         start = f"{prefix}/" if prefix else ""
 
-        def listed() -> list[ObjectInfo]:
+        def listed(halves: tuple[int, ...]) -> list[ObjectInfo]:
             return [
                 self._info(path)
                 for path in sorted(self._world.objects)
-                if path.startswith(start) and (after is None or path > after)
+                if path.startswith(start)
+                and (after is None or path > after)
+                and zlib.crc32(path.encode()) % 2 in halves
             ]
 
-        found = self._call(listed, reads=True)
+        found = self._call(partial(listed, (0,) if self._world.weather.torn else (0, 1)), reads=True)
         self._process.listed_ns = self._world.clock_ns
-        return found
+        if self._world.weather.torn:
+            found += self._call(partial(listed, (1,)), reads=True)
+        return sorted(found)
 
     def delete(self, paths: Iterable[str]) -> None:
         """Delete objects one by one, as a batch does that may be cut off: see `Store.delete`."""

@@ -87,6 +87,60 @@ def test_the_entry_of_a_table_begun_anew_is_not_taken_back(store: Store, version
     assert [entry.name for entry in state.definitions] == [f"other {number}" for number in range(version)]
 
 
+class Torn:
+    """A store whose next listing of a growing log shows what comes meanwhile, but for the entries of some versions."""
+
+    def __init__(self, store: Store, others: int, unseen: set[int]) -> None:
+        self._store = store
+        self._others = others
+        self._unseen = {log.entry_path(version) for version in unseen}
+        self._grows = False
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._store, name)
+
+    def put_if_absent(self, path: str, data: bytes) -> bool:
+        self._grows = True
+        return self._store.put_if_absent(path, data)
+
+    def list(self, prefix: str = "", *, after: str | None = None) -> list[ObjectInfo]:
+        if not self._grows:
+            return self._store.list(prefix, after=after)
+        self._grows = False
+        early = self._store.list(prefix, after=after)
+        for number in range(self._others):
+            add_index(MetadataTable.open(self._store), an_index(f"other {number}"))
+        found = {info.path: info for info in (*early, *self._store.list(prefix, after=after))}
+        return sorted(info for path, info in found.items() if path not in self._unseen)
+
+
+def test_a_listing_that_misses_the_next_entry_is_no_proof_of_a_gap(store: Store) -> None:
+    """Two others commit while the folder is listed, which then shows the second of them alone."""
+    a_table(store)
+    torn: Any = Torn(store, others=2, unseen={4})
+    assert add_index(MetadataTable.open(torn), an_index("mine")).version == 3
+    names = [entry.name for entry in MetadataTable.open(store).state().definitions]
+    assert names == ["amount_idx", "mine", "other 0", "other 1"]
+    assert MetadataTable.open(store).verify() == []
+
+
+def test_a_listing_of_two_moments_is_no_proof_that_the_entry_before_is_anothers(store: Store) -> None:
+    """While the folder is listed others commit, and a vacuum removes the entry before: one half shows neither."""
+    a_table(store)
+    torn: Any = Torn(store, others=3, unseen={2, 4, 5, 6})
+    assert add_index(MetadataTable.open(torn), an_index("mine")).version == 3
+    assert MetadataTable.open(store).state().version == 6
+
+
+@pytest.mark.parametrize("unseen", [{2}, {2, 3}])
+def test_a_listing_with_a_gap_is_no_damage(store: Store, unseen: set[int]) -> None:
+    """`verify` reads a log to which others add meanwhile."""
+    a_table(store)
+    torn: Any = Torn(store, others=5, unseen=unseen)
+    torn._grows = True
+    assert MetadataTable.open(torn).verify() == []
+
+
 @pytest.mark.parametrize("repeated", [False, True])
 def test_a_first_entry_put_again_behind_the_log_is_no_proof_of_failure(store: Store, repeated: bool) -> None:
     """The first entry is put twice, to check the store.
