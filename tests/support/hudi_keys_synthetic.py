@@ -143,12 +143,15 @@ class SyntheticKeys:
     metadata: SyntheticMetadata
     groups: int = 3
 
-    def locate(self, places: Mapping[str, Group], *, by_name: bool = False) -> None:
-        """Write base files of a record index: for each key the group where it is."""
+    def locate(
+        self, places: Mapping[str, Group], *, by_name: bool = False, twice: Mapping[str, Group] | None = None
+    ) -> None:
+        """Write base files of a record index: for each key the group where it is, and cells behind for some."""
         cells = {
             key: location(group.partition, group.file_id, by_name=by_name) for key, group in places.items()
         }
-        self._write("record_index", "record-index", cells)
+        behind = {key: location(each.partition, each.file_id) for key, each in (twice or {}).items()}
+        self._write("record_index", "record-index", cells, behind)
 
     def begin(self, partition: str = "record_index") -> None:
         """Make a partition without base files, as a table's first commit does: its keys go into log files."""
@@ -221,19 +224,31 @@ class SyntheticKeys:
         version = sum(1 for path in folder.iterdir() if path.name.startswith(prefix)) + 1
         (folder / f"{prefix}{version}_0-0-0").write_bytes(block)
 
-    def _write(self, partition: str, prefix: str, cells: Mapping[str, bytes]) -> None:
+    def _write(
+        self,
+        partition: str,
+        prefix: str,
+        cells: Mapping[str, bytes],
+        twice: Mapping[str, bytes] | None = None,
+    ) -> None:
         self.begin(partition)
         folder: Path = self.metadata.root / partition
         for number in range(self.groups):
-            chosen = {key: value for key, value in cells.items() if hashed_group(key, self.groups) == number}
-            (folder / f"{prefix}-{number:04}-0_0-1-1_{INITIAL}.hfile").write_bytes(_hfile(chosen))
+            chosen, behind = (
+                {key: value for key, value in each.items() if hashed_group(key, self.groups) == number}
+                for each in (cells, twice or {})
+            )
+            name = f"{prefix}-{number:04}-0_0-1-1_{INITIAL}.hfile"
+            (folder / name).write_bytes(_hfile(chosen, behind))
 
 
-def _hfile(cells: Mapping[str, bytes]) -> bytes:
+def _hfile(cells: Mapping[str, bytes], twice: Mapping[str, bytes] | None = None) -> bytes:
     """An HFile with its keys in the order in which Hudi writes them, that of Java's text."""
-    ordered = sorted(cells, key=lambda key: key.encode("utf-16-be"))
-    writer = HFileWriter(info={b"schema": SCHEMA_TEXT.encode()}, block_bytes=256)
-    return writer.write([(key.encode(), cells[key]) for key in ordered])
+    pairs = [*cells.items(), *(twice or {}).items()]
+    ordered = sorted(pairs, key=lambda pair: pair[0].encode("utf-16-be"))
+    # Hudi writes cells of one key into one block.
+    writer = HFileWriter(info={b"schema": SCHEMA_TEXT.encode()}, block_bytes=1 << 16 if twice else 256)
+    return writer.write([(key.encode(), value) for key, value in ordered])
 
 
 def deletions(keys: Sequence[str]) -> bytes:

@@ -7,7 +7,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterator
+    from collections.abc import Container, Iterable, Iterator
     from collections.abc import Set as AbstractSet
 
 _LENGTHS = struct.Struct(">iih")
@@ -52,7 +52,9 @@ def cells(content: bytes, *, versioned: bool) -> Iterator[tuple[bytes, bytes]]:
         yield content[start:row], content[value:end]
 
 
-def cells_of(content: bytes, rows: AbstractSet[bytes], *, versioned: bool) -> dict[bytes, bytes]:
+def cells_of(
+    content: bytes, rows: AbstractSet[bytes], *, versioned: bool, once: bool = False
+) -> dict[bytes, bytes]:
     """Return the value of each of some rows that a data block has, of the last cell where it has several.
 
     What does not stand there as bytes, behind its length, is no row. A value or another row can hold the same bytes,
@@ -62,18 +64,31 @@ def cells_of(content: bytes, rows: AbstractSet[bytes], *, versioned: bool) -> di
         content: of a block that is known to be as it was written.
         rows: to look for.
         versioned: see `cells`.
+        once: refuse several cells of one row.
 
     Raises:
-        ValueError: the content is not made of whole cells.
+        ValueError: the content is not made of whole cells, or as asked for.
     """
     places = _searched(content, rows)
     if places is None:
-        return {row: value for row, value in cells(content, versioned=versioned) if row in rows}
-    found: dict[bytes, bytes] = {}
+        return gathered((each for each in cells(content, versioned=versioned) if each[0] in rows), once=once)
     behind = max(places, default=0) - _LENGTHS.size + 1
-    for start, _, value, end in _bounds(content, versioned, behind, places):
-        found[places[start]] = content[value:end]
-    return found
+    bounds = _bounds(content, versioned, behind, places)
+    return gathered(((places[start], content[value:end]) for start, _, value, end in bounds), once=once)
+
+
+def gathered(found: Iterable[tuple[bytes, bytes]], *, once: bool) -> dict[bytes, bytes]:
+    """Return the last value of each row; with `once` several of one row are refused.
+
+    Raises:
+        ValueError: as asked for.
+    """
+    values: dict[bytes, bytes] = {}
+    for row, value in found:
+        if once and row in values:
+            raise ValueError("a key stands in it twice")
+        values[row] = value
+    return values
 
 
 def cells_starting(

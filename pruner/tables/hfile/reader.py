@@ -27,6 +27,7 @@ from pruner.tables.hfile.cells import (
     cells,
     cells_of,
     cells_starting,
+    gathered,
     inner_entries,
     root_entries,
     row_of,
@@ -102,11 +103,15 @@ class HFile:
         root = content_of(opened, trailer.codec, ROOT_INDEX) if trailer.index_entries else b""
         self._root = self._ascending(root_entries(root, trailer.index_entries))
 
-    def look_up(self, keys: Iterable[bytes]) -> dict[bytes, bytes]:
-        """Return the value of each of some keys that is there.
+    def look_up(self, keys: Iterable[bytes], *, once: bool = False) -> dict[bytes, bytes]:
+        """Return the value of each of some keys that is there, of the last cell where it has several.
+
+        Args:
+            keys: to look for.
+            once: refuse a key that has several cells.
 
         Raises:
-            FormatError: a block is damaged.
+            FormatError: a block is damaged, or as asked for.
             StorageError: one cannot be read.
         """
         wanted = sorted(key for key in set(keys) if not self._is_behind(key))
@@ -116,7 +121,11 @@ class HFile:
             blocks.setdefault(entry, set()).add(key)
         for entry, content in self._contents(list(blocks)):
             try:
-                found.update(self._cells_of(content, blocks[entry]))
+                of_block = self._cells_of(content, blocks[entry], once=once)
+                # In the order of the index each key is looked for in two blocks at most.
+                if once and not found.keys().isdisjoint(of_block):
+                    raise ValueError("a key stands in it twice")
+                found.update(of_block)
             except ValueError as error:
                 raise self._damaged(error) from None
         return found
@@ -126,10 +135,11 @@ class HFile:
         last = self._last
         return last is not None and key > last and _in_utf_16(key) > _in_utf_16(last)
 
-    def _cells_of(self, content: bytes, rows: set[bytes]) -> dict[bytes, bytes]:
+    def _cells_of(self, content: bytes, rows: set[bytes], *, once: bool) -> dict[bytes, bytes]:
         if self._checked:
-            return cells_of(content, rows, versioned=self._versioned)
-        return {row: value for row, value in cells(content, versioned=self._versioned) if row in rows}
+            return cells_of(content, rows, versioned=self._versioned, once=once)
+        found = (each for each in cells(content, versioned=self._versioned) if each[0] in rows)
+        return gathered(found, once=once)
 
     def scan(self, *prefixes: bytes) -> Iterator[tuple[bytes, bytes]]:
         """Yield each key that begins with one of some prefixes, or each key, and its value, in the order of the keys.

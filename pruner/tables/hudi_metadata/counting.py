@@ -1,8 +1,9 @@
 """How many keys an index of the metadata table has: by the trailers of its HFiles and by its log files.
 
-The lowest HFile of a file group is not read for that: no writer puts a key twice into one HFile. It is the base file
-or, up to the first compaction of the metadata table, a block of a log file: Hudi writes the index of a table's first
-commit into log files. Of what stands above it is read, and whether it replaces something below.
+The lowest HFile of a file group is not read for that: writers put a key into one HFile once, unless they are told
+otherwise (`hoodie.hfile.writes.allow.duplicates`), and look-ups refuse a key that stands there twice. It is the base
+file or, up to the first compaction of the metadata table, a block of a log file: Hudi writes the index of a table's
+first commit into log files. Of what stands above it is read, and whether it replaces something below.
 """
 
 from __future__ import annotations
@@ -85,7 +86,7 @@ def _count(lowest: HFile | None, above: Sequence[Layer], marked: bool) -> int:
         alive.update(dict.fromkeys(deleted, False))
     if lowest is None:
         return sum(alive.values())
-    below = lowest.look_up(alive)
+    below = lowest.look_up(alive, once=True)
     return lowest.entries + sum(lives - (key in below) for key, lives in alive.items())
 
 

@@ -105,7 +105,9 @@ class RecordLocations:
 
 
 def _looked_up(group: FileGroup, keys: list[str]) -> dict[str, Location]:
-    records = group.look_up([key.encode() for key in keys])
+    # Where `hoodie.hfile.writes.allow.duplicates` is on, Hudi builds the index of a table with a key in two files by
+    # writing both places into one HFile: there are as many cells as rows, and the last alone would be found.
+    records = group.look_up([key.encode() for key in keys], once=True)
     return {key.decode(): _location(record) for key, record in records}
 
 

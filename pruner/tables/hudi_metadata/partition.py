@@ -88,13 +88,13 @@ class FileGroup:
         else:
             yield from ((key, number, None) for key in sorted(deleted))
 
-    def look_up(self, keys: Sequence[bytes]) -> Iterator[tuple[bytes, Record]]:
-        """Yield each of some keys that is there, and the record that it has now: see `records`."""
+    def look_up(self, keys: Sequence[bytes], *, once: bool = False) -> Iterator[tuple[bytes, Record]]:
+        """Yield each of some keys that is there, and the record that it has now: see `records`, `HFile.look_up`."""
         versions: dict[bytes, list[Record]] = {}
         for hfile, deleted in self.layers():
             if hfile is not None:
                 decode = decoder(hfile)
-                for key, value in hfile.look_up(keys).items():
+                for key, value in hfile.look_up(keys, once=once).items():
                     versions.setdefault(key, []).append(decode(value))
             for key in deleted:
                 versions.pop(key, None)

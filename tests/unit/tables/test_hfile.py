@@ -130,6 +130,23 @@ def test_the_newest_of_cells_with_one_row_counts() -> None:
     assert hfile.look_up([b"b"]) == hfile.look_up([b"b", *many]) == {b"b": b"3"}
 
 
+@pytest.mark.parametrize("codec", list(Codec))
+@pytest.mark.parametrize("many", [False, True])
+@pytest.mark.parametrize("block_bytes", [1, 1 << 16])
+def test_a_key_with_two_cells_can_be_refused(codec: Codec, many: bool, block_bytes: int) -> None:
+    cells = [(f"{number:05}".encode(), b"v") for number in range(300)]
+    cells.insert(124, (b"00123", b"w"))
+    # Hudi and HBase keep cells of one key in one block.
+    chunks = [cells] if block_bytes > 1 else [cells[:123], cells[123:125], cells[125:]]
+    blocks = [(b"".join(cell(*each) for each in chunk), chunk[0][0], len(chunk)) for chunk in chunks]
+    hfile = HFile(Held("written", HFileWriter(codec=codec).write_blocks(blocks)))
+    others = [key for key, _ in cells[: 20 if many else 1]]
+    assert hfile.look_up(others, once=True) == dict.fromkeys(others, b"v")
+    assert hfile.look_up([*others, b"00123"])[b"00123"] == b"w"
+    with pytest.raises(FormatError, match="a key stands in it twice"):
+        hfile.look_up([*others, b"00123"], once=True)
+
+
 def test_keys_behind_the_last_one_read_nothing() -> None:
     cells = [(f"{number:05}".encode(), b"x" * 50) for number in range(500)]
     source = Counting(HFileWriter(info={b"hfile.LASTKEY": row_key(b"00499") + bytes(10)}).write(cells))

@@ -86,6 +86,16 @@ def test_a_key_that_may_stand_twice_is_not_believed(tmp_path: Path) -> None:
     assert "it has 40 keys and the files have 41 rows" in keyed.notes("id = 15")
 
 
+def test_a_key_that_stands_twice_in_the_index_keeps_every_file(tmp_path: Path) -> None:
+    """As `hoodie.hfile.writes.allow.duplicates` builds it where key 15 stands in two files: the numbers agree."""
+    keyed = Keyed(tmp_path / "table")
+    keyed.keys.locate(keyed.places(), twice={"15": keyed.groups[3]})
+    keyed.metadata.append(INITIAL, keyed.stats(3, values=11))
+    assert keyed.kept("id = 15") == EVERYTHING
+    assert "a key stands in it twice" in keyed.notes("id = 15")
+    assert keyed.kept("id = 3") == [0]
+
+
 def test_keys_of_merge_on_read_tables_are_not_believed(tmp_path: Path) -> None:
     """Its slices have no log files, and the numbers agree: the key 15 is lacking, 88 is that of no row.
 
