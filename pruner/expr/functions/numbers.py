@@ -68,6 +68,8 @@ def text_of_integer(use: Use) -> Inverse:
     never = Point(largest + 1, largest)
 
     def undo(point: Point) -> Point:
+        if point.low != point.high:
+            raise NotInvertible("a range of texts, in which integers do not follow each other")
         text = point.low
         if not isinstance(text, bytes) or not _CANONICAL.fullmatch(text) or len(text) > 20:
             return never

@@ -41,6 +41,14 @@ def test_comparisons_of_text(data: st.DataObject) -> None:
     assert check(predicate, [*values, None], pa.string()) is True
 
 
+@pytest.mark.parametrize("function", ["upper", "lower"])
+@pytest.mark.parametrize(
+    "condition", ["LIKE '6%'", "LIKE '6'", "LIKE '-%'", "LIKE '60%'", "LIKE 'k%'", "= '6'", "= '6S'"]
+)
+def test_the_case_of_the_text_of_a_number(function: str, condition: str) -> None:
+    check(f"{function}(CAST(c AS VARCHAR)) {condition}", [6, 7, 60, 61, 606, -6, None], pa.int32())
+
+
 @settings(max_examples=examples(400))
 @given(data=st.data())
 def test_patterns(data: st.DataObject) -> None:
