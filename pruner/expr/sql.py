@@ -5,14 +5,10 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from pruner.expr.dialects import dialect_of, parse_condition
-from pruner.expr.literals import plain_list
-from pruner.expr.plain import PlainTexts
-from pruner.expr.scan import ScannedText, scan
-from pruner.expr.translate import Translator
+from pruner.expr.plain import PlainTexts, is_certain, read_plain
 
 if TYPE_CHECKING:
-    from pruner.expr.nodes import Expr, Literal
+    from pruner.expr.nodes import Expr
     from pruner.expr.semantics import Semantics
 
 _REMEMBERED_CHARACTERS = 4096
@@ -37,28 +33,14 @@ def parse_predicate(text: str, semantics: Semantics) -> Expr:
 
 @lru_cache(maxsize=512)
 def _remembered(text: str, semantics: Semantics) -> Expr:
+    plain = None if semantics.traits.dialect is None else read_plain(text, semantics.traits)
+    if plain is not None and is_certain(plain):
+        return plain.expression
     return _plain_texts.parse(text, semantics, lambda: _parse(text, semantics))
 
 
 def _parse(text: str, semantics: Semantics) -> Expr:
-    dialect = dialect_of(semantics)
-    scanned = scan(text, dialect.tokens)
-    lists: dict[str, tuple[Literal, ...]] = {}
-    for taken in scanned.lists:
-        literals = plain_list(taken.body, semantics)
-        if literals is None:
-            return _parse_whole(text, semantics, scanned.nesting)
-        lists[taken.name] = literals
-    translator = Translator(semantics, lists)
-    expression = translator.predicate(parse_condition(scanned, dialect))
-    # Each name stands once in the text; one that is no IN list there was in a string or comment after all.
-    if translator.lists_used != len(lists):
-        return _parse_whole(text, semantics, scanned.nesting)
-    return expression
+    # Imported here: the parser takes longer to load than a plan to make, and plain comparisons are read without it.
+    from pruner.expr.parsing import parsed
 
-
-def _parse_whole(text: str, semantics: Semantics, nesting: int) -> Expr:
-    """Give the parser the lists as well: one of them holds more than plain constants, or is not one of IN."""
-    whole = ScannedText(text, text, (), nesting)
-    whole.check_length()
-    return Translator(semantics, {}).predicate(parse_condition(whole, dialect_of(semantics)))
+    return parsed(text, semantics)

@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
+from functools import cache
+from itertools import product
+from pathlib import Path
 from unittest.mock import patch
 
 import pytest
+import sqlglot
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sqlglot import exp
+from sqlglot.dialects.dialect import Dialect
+from sqlglot.tokenizer_core import TokenType
 
 from pruner.errors import PredicateError
 from pruner.expr import plain, sql
+from pruner.expr.keywords import KEYWORDS
 from pruner.expr.nodes import Expr
-from pruner.expr.plain import PlainTexts, read_plain
+from pruner.expr.plain import PlainTexts, is_certain, read_plain
 from pruner.expr.semantics import Semantics
 from tests.support.profiles import examples
 
@@ -178,3 +187,65 @@ def test_what_the_parser_makes_something_else_of_stays_with_it() -> None:
 def test_errors_are_the_parsers() -> None:
     with patch.object(sql, "_plain_texts", PlainTexts()), pytest.raises(PredicateError):
         sql.parse_predicate("a = 1 AND not = 2", Semantics.of("duckdb"))
+
+
+@cache
+def words_of_the_parser() -> frozenset[str]:
+    """Every word in the parser's source, and what it makes of the names of its classes and tokens."""
+    texts = [path.read_text("utf-8") for path in Path(str(sqlglot.__file__)).parent.rglob("*.py")]
+    quoted = [word for text in texts for word in re.findall(r'"([A-Za-z_][A-Za-z0-9_ ]*)"', text)]
+    functions = [name for function in exp.ALL_FUNCTIONS for name in function.sql_names()]
+    words = [*quoted, *functions, *TokenType.__members__, *keywords_of_the_parser()]
+    return frozenset(word for each in words for word in each.upper().split() if not word[0].isdigit())
+
+
+def keywords_of_the_parser() -> frozenset[str]:
+    keywords = [each for name in DIALECTS for each in Dialect.get_or_raise(name).tokenizer_class.KEYWORDS]
+    return frozenset(
+        word for each in keywords for word in each.upper().split() if re.fullmatch(r"[A-Z_]\w*", word)
+    )
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_words_that_are_no_keywords_are_columns_to_the_parser(dialect: str) -> None:
+    semantics = Semantics.of(dialect)
+    free = sorted(words_of_the_parser() - KEYWORDS)
+    assert len(free) > 3000
+    for word in free:
+        for text in (f"{word} = 'x'", f"{word.lower()} BETWEEN 1 AND 5 AND a <> 5 AND {word} < 'a'"):
+            read = read_plain(text, semantics.traits)
+            assert read is not None
+            assert is_certain(read)
+            assert read.expression == sql._parse(text, semantics)
+
+
+def test_all_keywords_of_the_parser_are_known() -> None:
+    assert keywords_of_the_parser() <= KEYWORDS
+    for word in KEYWORDS:
+        read = read_plain(f"a = 1 AND {word.title()} > 1", Semantics.of("duckdb").traits)
+        assert read is None or not is_certain(read)
+
+
+@settings(max_examples=examples(300))
+@given(
+    words=st.lists(st.from_regex(r"[A-Za-z_][A-Za-z0-9_]{0,9}", fullmatch=True), min_size=1, max_size=3),
+    constant=CONSTANTS,
+    dialect=st.sampled_from(DIALECTS),
+)
+def test_any_words_mean_what_the_parser_makes_of_them(words: list[str], constant: str, dialect: str) -> None:
+    semantics = Semantics.of(dialect)
+    text = " AND ".join(f"{word} >= {constant}" for word in words)
+    assert meant(sql.parse_predicate, text, semantics) == meant(sql._parse, text, semantics)
+
+
+@pytest.mark.parametrize(("dialect", "space"), list(product(DIALECTS, " \t\n\r\v\f")))
+def test_any_space_parts_words(dialect: str, space: str) -> None:
+    semantics = Semantics.of(dialect)
+    for text in ("a = 1 AND b < 'x'", "a BETWEEN 1 AND 12345678901 AND b = 007"):
+        spaced = text.replace(" ", space)
+        assert meant(sql.parse_predicate, spaced, semantics) == meant(sql._parse, spaced, semantics)
+
+
+def test_an_engine_without_sql_is_given_no_text() -> None:
+    with pytest.raises(PredicateError, match="has no SQL"):
+        sql.parse_predicate("a = 1", Semantics.of("polars"))
