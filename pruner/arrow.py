@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
 arrow: Any = pa
 compute: Any = pc
+
+_MOST_BYTES: Final = (1 << 31) - 1
+"""Most bytes of an array of texts: its offsets have 32 bits."""
 
 
 def first_value(column: Any) -> memoryview:
@@ -19,3 +28,85 @@ def first_value(column: Any) -> memoryview:
     _, offsets, data = array.buffers()
     start, end = memoryview(offsets).cast("q")[array.offset : array.offset + 2].tolist()
     return memoryview(data or b"")[start:end]
+
+
+# What makes columns of lists, of NumPy's arrays or of single values (`pa.array`, `pa.scalar`, `empty_table`, constants
+# given to functions) and what makes NumPy's arrays of columns (`to_numpy`) asks for pandas first, which is imported
+# wherever it is installed. That takes longer than all else that a plan imports, so a plan goes by these.
+
+
+def number_array(
+    values: NDArray[Any], type_: pa.DataType, nulls: Sequence[bool] | NDArray[np.bool_] = ()
+) -> Any:
+    """A column of numbers as NumPy has them, of the same width, without a copy; `nulls` tells where it is null."""
+    assert values.dtype.itemsize * 8 == type_.bit_width, f"{type_} is not as wide as {values.dtype}"
+    buffers = [_validity(nulls), arrow.py_buffer(np.ascontiguousarray(values))]
+    return arrow.Array.from_buffers(type_, len(values), buffers)
+
+
+def truth_array(values: Sequence[bool] | NDArray[np.bool_]) -> Any:
+    """A column of booleans."""
+    return arrow.Array.from_buffers(pa.bool_(), len(values), [None, _bits(values)])
+
+
+def text_array(values: Sequence[str], nulls: Sequence[bool] | NDArray[np.bool_] = ()) -> Any:
+    """A column of texts, in chunks where they are too long for one array; `nulls` tells where it is null.
+
+    Raises:
+        UnicodeEncodeError: one of them is no text.
+    """
+    joined = "".join(values)
+    data = joined.encode()
+    # Most are ASCII, of which every character is a byte.
+    lengths = map(len, values) if len(data) == len(joined) else (len(each.encode()) for each in values)
+    ends = np.cumsum(np.fromiter(lengths, np.int64, len(values)))
+    if len(data) > _MOST_BYTES:
+        return arrow.array(values, pa.string(), mask=np.asarray(nulls, np.bool_) if len(nulls) else None)
+    offsets = np.concatenate([np.zeros(1, np.int32), ends.astype(np.int32)])
+    buffers = [_validity(nulls), arrow.py_buffer(offsets), arrow.py_buffer(data)]
+    return arrow.Array.from_buffers(pa.string(), len(values), buffers)
+
+
+def bytes_array(values: Sequence[bytes], width: int) -> Any:
+    """A column of byte strings of one width.
+
+    Raises:
+        ArrowInvalid: one of them has another.
+    """
+    type_ = pa.binary(width)
+    if any(len(each) != width for each in values):
+        return arrow.array(values, type_)
+    return arrow.Array.from_buffers(type_, len(values), [None, arrow.py_buffer(b"".join(values))])
+
+
+def filled(column: Any, value: int) -> Any:
+    """A column of integers or booleans with a value in place of each null."""
+    if not column.null_count:
+        return column
+    width = np.bool_ if pa.types.is_boolean(column.type) else column.type.to_pandas_dtype()
+    one = np.array([value], width)
+    return column.fill_null(arrow.Array.from_buffers(column.type, 1, [None, arrow.py_buffer(one)])[0])
+
+
+def empty_table(schema: pa.Schema) -> pa.Table:
+    """A table without rows."""
+    return arrow.Table.from_arrays([arrow.nulls(0, type_) for type_ in schema.types], schema=schema)
+
+
+def _bits(values: Sequence[bool] | NDArray[np.bool_]) -> pa.Buffer:
+    return arrow.py_buffer(np.packbits(np.asarray(values, np.bool_), bitorder="little"))
+
+
+def _validity(nulls: Sequence[bool] | NDArray[np.bool_]) -> pa.Buffer | None:
+    return _bits(~np.asarray(nulls, np.bool_)) if len(nulls) and np.any(nulls) else None
+
+
+def as_numpy(column: Any) -> NDArray[Any]:
+    """The integers, floating-point numbers or booleans of a column without nulls; numbers are not copied."""
+    array: Any = column.combine_chunks() if hasattr(column, "combine_chunks") else column
+    if not pa.types.is_boolean(array.type):
+        return np.from_dlpack(array)
+    bits: NDArray[np.uint8] = np.frombuffer(array.buffers()[1] or b"", np.uint8)
+    return np.unpackbits(bits, count=array.offset + len(array), bitorder="little")[array.offset :].view(
+        np.bool_
+    )

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 import pyarrow as pa
 
-from pruner.arrow import arrow
+from pruner.arrow import arrow, as_numpy, bytes_array, number_array, truth_array
 from pruner.errors import FormatError, StorageError
 from pruner.indexes.optional import RowIndexType
 from pruner.indexes.partition_stats import Groups, groups_of
@@ -45,7 +45,7 @@ class Part:
         if chosen.all():
             return self
         rows = np.flatnonzero(chosen) if self.rows is None else self.rows[chosen]
-        return Part(self.entry, self.records.filter(pa.array(chosen)), rows)
+        return Part(self.entry, self.records.filter(truth_array(chosen)), rows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,7 @@ def newest_of_each_slice(parts: list[Part], count: int) -> list[Part]:
     kept: list[Part] = []
     seen = np.zeros(count, np.bool_)
     for part in reversed(parts):
-        ordinals = part.records.column(SLICE_COLUMN).to_numpy()
+        ordinals = as_numpy(part.records.column(SLICE_COLUMN))
         kept.append(part.only(~seen[ordinals]))
         seen[ordinals] = True
     return kept[::-1]
@@ -122,7 +122,9 @@ class Placement:
         usable = found >= 0
         usable[usable] = self._snapshot.coverable[found[usable]]
         placed = records.set_column(
-            records.column_names.index(SLICE_COLUMN), SLICE_COLUMN, pa.array(found.astype(np.int32))
+            records.column_names.index(SLICE_COLUMN),
+            SLICE_COLUMN,
+            number_array(found.astype(np.int32), pa.int32()),
         )
         return Part(entry, placed).only(usable)
 
@@ -157,7 +159,7 @@ class Placement:
         if not runs:
             return {}
         counts = np.array([batch.rows for batch, _ in runs])
-        firsts = pa.array([bytes.fromhex(run.first) for _, run in runs], pa.binary(SLICE_KEY_BYTES))
+        firsts = bytes_array([bytes.fromhex(run.first) for _, run in runs], SLICE_KEY_BYTES)
         digests = [bytes.fromhex(run.digest) for _, run in runs]
         starts = locate_runs(self._snapshot.keys, firsts, counts, digests).tolist()
         return {
@@ -280,7 +282,7 @@ def _locals(records: pa.Table, entry: SegmentEntry) -> NDArray[np.int64]:
         raise FormatError(
             f"segment {entry.path} does not say which slices it is about: drop the index and create it anew"
         )
-    return column.to_numpy()
+    return as_numpy(column)
 
 
 def _restricted(ordinals: NDArray[np.int64], locals_: NDArray[np.int64]) -> NDArray[np.int64]:

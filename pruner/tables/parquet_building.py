@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import xxhash
 
+from pruner.arrow import number_array, text_array, truth_array
 from pruner.errors import TableError
 from pruner.schema import Field, TableSchema
 from pruner.tables.file_schemas import BrokenFileError, distinct
@@ -165,15 +166,15 @@ def slice_rows(
     """
     count = len(files)
     columns: dict[str, Any] = {
-        "partition": pa.array(partition, pa.int32()),
-        "file_id": pa.array(names, pa.string()),
-        "base_file": pa.array(uris, pa.string()),
-        "base_size": pa.array([file.size for file in files], pa.int64()),
-        "base_version": pa.array([file.version for file in files], pa.string()),
+        "partition": number_array(np.array(partition, np.int32), pa.int32()),
+        "file_id": text_array(names),
+        "base_file": text_array(uris),
+        "base_size": number_array(np.array([file.size for file in files], np.int64), pa.int64()),
+        "base_version": text_array([file.version for file in files]),
         "base_instant": pa.nulls(count, pa.string()),
         "log_files": pa.nulls(count, pa.list_(pa.string())),
         "log_size": pa.nulls(count, pa.int64()),
-        "unsettled": pa.array(unsettled, pa.bool_()),
+        "unsettled": truth_array(unsettled),
     }
     return pa.table([columns[name] for name in SLICE_COLUMNS.names], schema=SLICE_COLUMNS)
 

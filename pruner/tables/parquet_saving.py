@@ -15,7 +15,7 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from pruner.arrow import arrow, compute
+from pruner.arrow import arrow, compute, empty_table
 from pruner.tables.snapshot import SLICE_KEY_BYTES
 from pruner.tables.source import SAVED_METADATA, SavedLook
 from pruner.tables.touched import PRINTS
@@ -92,6 +92,6 @@ def load(saved: SavedLook) -> dict[bytes, pa.Schema]:
 def load_prints(saved: SavedLook) -> pa.Table:
     """Return the stored fingerprints; none where the stored form is not ours."""
     if not saved.table.schema.equals(STORED_COLUMNS):
-        return PRINTS.empty_table()
+        return empty_table(PRINTS)
     found = saved.table.select(PRINTS.names)
     return found.filter(found.column("fingerprint").is_valid()).cast(PRINTS).combine_chunks()

@@ -20,8 +20,10 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote_to_bytes
 
+import numpy as np
 import pyarrow as pa
 
+from pruner.arrow import number_array, text_array
 from pruner.tables.snapshot import Partitions
 
 if TYPE_CHECKING:
@@ -159,7 +161,7 @@ def hive_partitions(folders: list[str]) -> HivePartitions:
         elif is_padded(column.texts):
             padded.add((column.name,))
     partitions = Partitions(
-        pa.array(folders, pa.string()), values, frozenset(trusted), frozenset(padded), frozenset(escaped)
+        text_array(folders), values, frozenset(trusted), frozenset(padded), frozenset(escaped)
     )
     return HivePartitions(
         partitions=partitions,
@@ -218,12 +220,13 @@ def is_padded(texts: list[str | None]) -> bool:
 
 def typed(texts: list[str | None], type_: pa.DataType) -> pa.Array[Any]:
     """Return the texts as values of one of the types that `infer_type` returns."""
+    nulls = [text is None for text in texts]
     if pa.types.is_int64(type_):
-        return pa.array([None if text is None else int(text) for text in texts], type_)
+        return number_array(np.array([int(text or 0) for text in texts], np.int64), type_, nulls)
     if pa.types.is_date32(type_):
-        days = [None if text is None else (date.fromisoformat(text) - _EPOCH).days for text in texts]
-        return pa.array(days, pa.int32()).cast(type_)
-    return pa.array(texts, pa.string())
+        days = [0 if text is None else (date.fromisoformat(text) - _EPOCH).days for text in texts]
+        return number_array(np.array(days, np.int32), type_, nulls)
+    return text_array([text or "" for text in texts], nulls)
 
 
 def is_canonical_integer(text: str) -> bool:

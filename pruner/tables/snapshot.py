@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, overload
 import numpy as np
 import pyarrow as pa
 
-from pruner.arrow import arrow
+from pruner.arrow import arrow, as_numpy, filled
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -156,12 +156,12 @@ class Snapshot:
     @cached_property
     def has_base(self) -> NDArray[np.bool_]:
         """True for each slice that has a base file."""
-        return self.columns.column("base_file").is_valid().to_numpy(zero_copy_only=False)
+        return as_numpy(self.columns.column("base_file").is_valid())
 
     @cached_property
     def has_logs(self) -> NDArray[np.bool_]:
         """True for each slice that has log files."""
-        return self.columns.column("log_files").is_valid().to_numpy(zero_copy_only=False)
+        return as_numpy(self.columns.column("log_files").is_valid())
 
     @cached_property
     def any_logs(self) -> bool:
@@ -171,7 +171,7 @@ class Snapshot:
     @cached_property
     def coverable(self) -> NDArray[np.bool_]:
         """True for each slice that indexes may cover: settled, with a base file or log files (rule R5)."""
-        unsettled = self.columns.column("unsettled").to_numpy(zero_copy_only=False)
+        unsettled = as_numpy(self.columns.column("unsettled"))
         return (self.has_base | self.has_logs) & ~unsettled
 
     @cached_property
@@ -189,8 +189,8 @@ class Snapshot:
     @cached_property
     def sizes(self) -> NDArray[np.int64]:
         """Size of each slice in bytes, log files included."""
-        base = self.columns.column("base_size").fill_null(pa.scalar(0, pa.int64())).to_numpy()
-        return base + self.columns.column("log_size").fill_null(pa.scalar(0, pa.int64())).to_numpy()
+        base = as_numpy(filled(self.columns.column("base_size"), 0))
+        return base + as_numpy(filled(self.columns.column("log_size"), 0))
 
     @property
     def slices(self) -> SliceSequence:

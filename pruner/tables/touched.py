@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pyarrow as pa
 import xxhash
 
-from pruner.arrow import arrow, compute
+from pruner.arrow import arrow, compute, empty_table
 from pruner.tables.parquet_schema import MAGIC
 from pruner.tables.snapshot import SLICE_KEY_BYTES
 
@@ -63,7 +63,7 @@ class TouchedFiles:
     """
 
     def __init__(self) -> None:
-        self._prints: pa.Table = PRINTS.empty_table()
+        self._prints: pa.Table = empty_table(PRINTS)
         self.believed: Mapping[bytes, str] = {}
 
     def take_up(self, prints: pa.Table) -> None:

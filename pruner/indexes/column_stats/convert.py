@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pruner.arrow import as_numpy, filled
 from pruner.indexes.columns.kinds import INT96, Conversion, Kind, conversion, kind_of, parse_type
 from pruner.indexes.columns.ordering import (
     FloatOrder,
@@ -100,7 +101,7 @@ class _Ends:
 
     def take(self, column: pa.Array[Any], at: Mask, how: Conversion) -> None:
         """Take the bounds of the records `at` from one column of the records."""
-        known = at & np.asarray(column.is_valid())
+        known = at & as_numpy(column.is_valid())
         self.recorded |= known
         match self._target:
             case Kind.FLOAT:
@@ -108,7 +109,7 @@ class _Ends:
             case Kind.DECIMAL:
                 self._take_wide(column, known, how)
             case _:
-                self._take_integers(_filled(column).to_numpy(), known, how)
+                self._take_integers(as_numpy(filled(column, 0)), known, how)
 
     def _take_integers(self, values: NDArray[np.int64], known: Mask, how: Conversion) -> None:
         if how == Conversion():
@@ -128,7 +129,7 @@ class _Ends:
         if pa.types.is_decimal(column.type):
             column = column.cast(pa.float64())
         exact = pa.types.is_floating(column.type) and not how.to_float
-        values = _filled(column).to_numpy()
+        values = as_numpy(filled(column, 0))
         floats = values.astype(np.float64)
         if not exact:
             # Rounded to the nearest: one step outward holds the integer for certain where not all of them are doubles.
@@ -160,10 +161,6 @@ class _Ends:
         high, low = decimal_words(self._wide)
         fits = (high == 0) if dtype == np.uint64 else (high == low.view(np.int64) >> 63)
         return low.view(dtype), self.known & fits
-
-
-def _filled(column: pa.Array[Any]) -> pa.Array[Any]:
-    return column.fill_null(0) if column.null_count else column
 
 
 def _bytes_of(records: pa.Table, end: str, usable: pa.Array[Any]) -> pa.Array[Any]:

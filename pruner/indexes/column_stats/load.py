@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 import pyarrow as pa
 
+from pruner.arrow import as_numpy, filled
 from pruner.indexes.column_stats.convert import Bounds, bounds_in
 from pruner.indexes.columns.kinds import Kind, conversion, kind_of, parse_type
 from pruner.indexes.columns.reading import RecordedTypes, recorded_types
@@ -117,7 +118,7 @@ def check_rows(records: pa.Table) -> CheckedRows:
     column: pa.Array[Any] = records.column("type").combine_chunks()
     encoded = cast("Any", column).dictionary_encode()
     types: list[str] = encoded.dictionary.to_pylist()
-    codes = encoded.indices.fill_null(-1).to_numpy().astype(np.int64)
+    codes = as_numpy(filled(encoded.indices, -1)).astype(np.int64)
 
     usable = flags(records, "trusted")[0] & rows_known & (row_count >= 0)
     usable &= ~nulls_known | ((null_count >= 0) & (null_count <= row_count))
@@ -150,7 +151,7 @@ def _recorded(records: pa.Table) -> Mask:
     recorded = np.zeros(records.num_rows, np.bool_)
     for kind in Kind:
         for end in ("min", "max"):
-            recorded |= np.asarray(records.column(f"{end}_{kind.value}").combine_chunks().is_valid())
+            recorded |= as_numpy(records.column(f"{end}_{kind.value}").combine_chunks().is_valid())
     return recorded
 
 
@@ -242,11 +243,10 @@ def _is_floating(type_text: str) -> bool:
 def _ints(records: pa.Table, name: str) -> tuple[NDArray[np.int64], Mask]:
     """A column of integers as int64 (0 where null), and where it is not null."""
     column = records.column(name).combine_chunks()
-    values = column.fill_null(0) if column.null_count else column
-    return values.to_numpy().astype(np.int64, copy=False), np.asarray(column.is_valid())
+    return as_numpy(filled(column, 0)).astype(np.int64, copy=False), as_numpy(column.is_valid())
 
 
 def flags(records: pa.Table, name: str) -> tuple[Mask, Mask]:
     """Return a column of booleans (False where null), and where it is not null."""
     column = records.column(name).combine_chunks()
-    return np.asarray(column.fill_null(False)), np.asarray(column.is_valid())
+    return as_numpy(filled(column, False)), as_numpy(column.is_valid())

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 import numpy as np
 import pyarrow as pa
 
+from pruner.arrow import as_numpy, filled
 from pruner.expr.clock import DAY, nanoseconds
 from pruner.expr.derived.canonical import last_change
 from pruner.expr.derived.made import parse_made
@@ -170,7 +171,7 @@ def _coded(records: pa.Table, name: str) -> tuple[list[Any], NDArray[np.int64]]:
     if name not in records.column_names:
         return [], np.full(records.num_rows, -1, np.int64)
     encoded: Any = cast("Any", records.column(name).combine_chunks()).dictionary_encode()
-    return encoded.dictionary.to_pylist(), encoded.indices.fill_null(-1).to_numpy().astype(np.int64)
+    return encoded.dictionary.to_pylist(), as_numpy(filled(encoded.indices, -1)).astype(np.int64)
 
 
 def is_read(recorded: Recorded, field: Field, traits: Traits) -> bool:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from pruner.arrow import as_numpy, filled
 from pruner.indexes.columns.kinds import conversion
 
 if TYPE_CHECKING:
@@ -48,4 +49,4 @@ def partly_absent(records: pa.Table, can_be_null: NDArray[np.bool_]) -> NDArray[
     if "partly_absent" not in records.column_names:
         return can_be_null
     column: Any = records.column("partly_absent").combine_chunks()
-    return np.where(np.asarray(column.is_null()), can_be_null, np.asarray(column.fill_null(False)))
+    return np.where(as_numpy(column.is_null()), can_be_null, as_numpy(filled(column, False)))

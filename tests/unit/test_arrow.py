@@ -1,0 +1,100 @@
+"""Columns that are made without `pa.array` are those that it makes, and those that are read without `to_numpy`."""
+
+from __future__ import annotations
+
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import pruner.arrow as module
+from pruner.arrow import as_numpy, bytes_array, empty_table, filled, number_array, text_array, truth_array
+from tests.support.profiles import examples
+
+INTEGERS = st.lists(st.none() | st.integers(-(2**31), 2**31 - 1))
+TEXTS = st.lists(st.none() | st.text(st.characters(exclude_categories=["Cs"]), max_size=5))
+CUTS = st.tuples(st.integers(0, 12), st.integers(0, 12))
+
+
+def checked(made: Any, expected: pa.Array[Any]) -> None:
+    made.validate(full=True)
+    assert made.type == expected.type
+    assert made.equals(expected)
+    assert made.null_count == expected.null_count
+
+
+@settings(max_examples=examples(100))
+@given(values=INTEGERS)
+def test_numbers(values: list[int | None]) -> None:
+    nulls = [value is None for value in values]
+    for type_, dtype in ((pa.int32(), np.int32), (pa.int64(), np.int64), (pa.date32(), np.int32)):
+        plain = np.array([value or 0 for value in values], dtype)
+        checked(number_array(plain, type_, nulls), pa.array(values, pa.int64()).cast(pa.int32()).cast(type_))
+        checked(number_array(plain[::-1], type_), pa.array(plain[::-1].copy()).cast(type_))
+    with pytest.raises(AssertionError):
+        number_array(np.zeros(3, np.int32), pa.int64())
+
+
+@settings(max_examples=examples(100))
+@given(values=TEXTS)
+def test_texts(values: list[str | None]) -> None:
+    nulls = [value is None for value in values]
+    made = text_array([value or "" for value in values], nulls)
+    checked(made, pa.array(values, pa.string()))
+    with patch.object(module, "_MOST_BYTES", 3):
+        long = text_array([value or "" for value in values], nulls)
+    assert long.to_pylist() == values
+
+
+def test_what_is_no_text_is_refused() -> None:
+    with pytest.raises(UnicodeEncodeError):
+        text_array(["a", "\udc80"])
+
+
+@settings(max_examples=examples(100))
+@given(values=st.lists(st.booleans()), cut=CUTS)
+def test_booleans(values: list[bool], cut: tuple[int, int]) -> None:
+    checked(truth_array(values), pa.array(values, pa.bool_()))
+    part = pa.array(values, pa.bool_()).slice(min(cut[0], len(values)), cut[1])
+    assert as_numpy(part).tolist() == part.to_pylist()
+    assert as_numpy(part).dtype == np.bool_
+    assert (
+        as_numpy(pa.chunked_array([part, pa.array(values, pa.bool_())])).tolist() == part.to_pylist() + values
+    )
+
+
+@settings(max_examples=examples(100))
+@given(values=INTEGERS, cut=CUTS, default=st.integers(-1, 1))
+def test_columns_of_numbers(values: list[int | None], cut: tuple[int, int], default: int) -> None:
+    expected = [default if value is None else value for value in values]
+    for type_ in (pa.int32(), pa.int64(), pa.float64()):
+        column = pa.array(values, pa.int64()).cast(type_)
+        whole = filled(column, default)
+        assert (whole.type, whole.to_pylist()) == (type_, expected)
+        part = whole.slice(min(cut[0], len(values)), cut[1])
+        assert as_numpy(part).tolist() == part.to_pylist()
+        chunks = pa.chunked_array([column, column], type_)
+        assert as_numpy(filled(chunks, default)).tolist() == expected * 2
+    assert as_numpy(pa.chunked_array([], pa.int64())).tolist() == []
+
+
+def test_columns_of_booleans_are_filled() -> None:
+    column = pa.array([True, None, False])
+    assert filled(column, value=0).to_pylist() == [True, False, False]
+    assert filled(column, value=1).to_pylist() == [True, True, False]
+
+
+def test_byte_strings_of_one_width() -> None:
+    checked(bytes_array([b"ab", b"cd"], 2), pa.array([b"ab", b"cd"], pa.binary(2)))
+    checked(bytes_array([], 2), pa.array([], pa.binary(2)))
+    with pytest.raises(pa.ArrowInvalid):
+        bytes_array([b"abc", b"d"], 2)
+
+
+def test_tables_without_rows() -> None:
+    schema = pa.schema({"a": pa.int64(), "b": pa.list_(pa.string()), "c": pa.binary(16)}, {"k": "v"})
+    assert empty_table(schema).equals(schema.empty_table(), check_metadata=True)
