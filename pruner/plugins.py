@@ -7,10 +7,13 @@ from __future__ import annotations
 
 from enum import Enum
 from functools import cache
-from importlib.metadata import EntryPoint, entry_points
+from typing import TYPE_CHECKING
 
 from pruner.errors import PrunerError
 from pruner.extras import installing
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint, EntryPoints
 
 
 class Group(Enum):
@@ -42,9 +45,16 @@ class BrokenPluginError(PrunerError):
     """A distribution registers that name, and what it registers cannot be used."""
 
 
+def _entries(group: Group) -> EntryPoints:
+    # Imported here: it brings the parser of e-mail along, and most processes need no plugin.
+    from importlib.metadata import entry_points
+
+    return entry_points(group=group.entry_points)
+
+
 def plugin_names(group: Group) -> tuple[str, ...]:
     """The names that installed distributions register, in small letters and in order. Nothing is imported."""
-    return tuple(sorted({entry.name.lower() for entry in entry_points(group=group.entry_points)}))
+    return tuple(sorted({entry.name.lower() for entry in _entries(group)}))
 
 
 # To look through all installed distributions takes milliseconds. A call that raises is not remembered.
@@ -71,7 +81,7 @@ def load_plugin(group: Group, name: str) -> object:
 
 
 def _entry(group: Group, name: str) -> EntryPoint:
-    found = [each for each in entry_points(group=group.entry_points) if each.name.lower() == name.lower()]
+    found = [each for each in _entries(group) if each.name.lower() == name.lower()]
     if not found:
         known = ", ".join(plugin_names(group)) or "none"
         raise MissingPluginError(f"no {group.noun} {name!r} is installed; there are: {known}")

@@ -1,4 +1,8 @@
-"""A table with its indexes: the object that users and adapters hold."""
+"""A table with its indexes: the object that users and adapters hold.
+
+Most processes only plan. What other methods need is imported when they are called: all of it takes longer to load than
+a plan over thousands of files takes to make.
+"""
 
 from __future__ import annotations
 
@@ -8,16 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 from pruner.errors import IndexDefinitionError
 from pruner.limits import INDEX_MEMORY
-from pruner.locating.spark import Place, located
-from pruner.maintenance.build import Indexing, RefreshResult, is_forced
-from pruner.maintenance.compaction import Compaction, CompactResult
-from pruner.maintenance.doctor import examine
-from pruner.maintenance.history import coverage_over_time
-from pruner.maintenance.inspection import entries
-from pruner.maintenance.mapping import Cartographer
-from pruner.maintenance.standing import what_stands
-from pruner.maintenance.status import TableStatus, table_status
-from pruner.maintenance.verification import changed_files, partition_stats_problems
 from pruner.metadata.grace import checked_grace
 from pruner.metadata.last_snapshot import LastSnapshot
 from pruner.metadata.segment_cache import SegmentCache
@@ -32,9 +26,12 @@ if TYPE_CHECKING:
     from pruner.advice.found import Advice
     from pruner.expr.nodes import Expr
     from pruner.expr.semantics import Semantics
+    from pruner.maintenance.build import Indexing, RefreshResult
+    from pruner.maintenance.compaction import CompactResult
     from pruner.maintenance.doctor import Finding
     from pruner.maintenance.inspection import IndexEntry
     from pruner.maintenance.mapping import TableMap
+    from pruner.maintenance.status import TableStatus
     from pruner.metadata.cleanup import OutOfUse
     from pruner.metadata.definitions import IndexDefinition
     from pruner.metadata.table import MetadataTable
@@ -172,6 +169,9 @@ class Table:
             SchemaError: no such column.
             StorageError: the metadata table cannot be written.
         """
+        from pruner.maintenance.build import is_forced
+        from pruner.maintenance.standing import what_stands
+
         runner_for(run)  # what cannot run must not leave a definition behind
         given = {key: str(value) for key, value in (options or {}).items()}
         force = is_forced(given) or force
@@ -224,6 +224,8 @@ class Table:
             StorageError: the metadata table cannot be written.
             PrunerError: Spark's executors lack something, or the Spark job failed.
         """
+        from pruner.maintenance.standing import what_stands
+
         partitions = [partition] if isinstance(partition, str) else list(partition)
         with what_stands(self._metadata), telling(progress, "indexing") as told:
             result = self._indexing().refresh(
@@ -253,12 +255,16 @@ class Table:
             TableError: file groups that may hold the keys have log files that cannot be merged as Hudi merges them.
             StorageError: a file cannot be read.
         """
+        from pruner.locating.spark import Place, located
+
         pinned, limit = self.snapshot(), self._segments.limit_bytes
         roots, options = tuple(self._source.roots), dict(self.storage_options)
         return located(keys, pinned, Place(roots, self.format, self.index_uri, options, pinned.id, limit))
 
     def status(self) -> TableStatus:
         """Coverage, age and size of each index over the table as it stands now."""
+        from pruner.maintenance.status import table_status
+
         return table_status(self.uri, self.format, self._views.current(), self._segments, self._views.usage)
 
     def inspect(self, index: str, prefix: str = "", *, positions: int = 10) -> Iterator[IndexEntry]:
@@ -273,6 +279,8 @@ class Table:
             IndexDefinitionError: there is no such index, or it is of a type that keeps no values.
             FormatError: the metadata table is damaged.
         """
+        from pruner.maintenance.inspection import entries
+
         view = self._views.current()
         if view.state is None:
             raise IndexDefinitionError(
@@ -293,11 +301,15 @@ class Table:
             SchemaError: no such column.
             IndexDefinitionError: every column that is named is of a type without ranges.
         """
+        from pruner.maintenance.mapping import Cartographer
+
         view = self._views.current()
         drawn = Cartographer(view.snapshot, view.state, self._segments, self.storage_options)
         found = drawn.table(self.uri, [columns] if isinstance(columns, str) else list(columns))
         if not history or view.state is None:
             return found
+        from pruner.maintenance.history import coverage_over_time
+
         told = coverage_over_time(self._metadata, view.snapshot, view.state, self._segments)
         return replace(found, history=told)
 
@@ -328,6 +340,8 @@ class Table:
                 indexed. This checks the promise `files="immutable"`. In a table without that promise such a change is
                 no fault.
         """
+        from pruner.maintenance.verification import changed_files, partition_stats_problems
+
         faults = [*self._metadata.verify(), *partition_stats_problems(self._metadata)]
         if files and not faults:
             whole = open_table_source(self._source.roots, self.storage_options, self.format)
@@ -345,6 +359,8 @@ class Table:
             TableError: the table cannot be listed, so that nothing else can be tried.
             StorageError: the store refuses to be read.
         """
+        from pruner.maintenance.doctor import examine
+
         return examine(self._source, self._metadata, self._views.fresh_snapshot, self.status)
 
     def compact(self) -> CompactResult:
@@ -358,6 +374,8 @@ class Table:
             FormatError: a segment is damaged.
             StorageError: the metadata table cannot be read or written.
         """
+        from pruner.maintenance.compaction import Compaction
+
         identity = self._source.identity()
         result = Compaction(self._metadata, self._segments, identity, self._views.fresh_snapshot).run()
         self._views.forget()
@@ -393,4 +411,6 @@ class Table:
         return deleted > 0
 
     def _indexing(self) -> Indexing:
+        from pruner.maintenance.build import Indexing
+
         return Indexing(self._source, self._metadata, self._segments, self._views.fresh_snapshot)

@@ -11,7 +11,6 @@ import typer
 from typer.core import TyperGroup
 
 from pruner.cli.output import printable
-from pruner.ddl.tokens import StatementError
 from pruner.errors import PredicateError, PrunerError
 
 if TYPE_CHECKING:
@@ -77,6 +76,8 @@ def describe(error: BaseException) -> tuple[str, int]:
         case typer.Abort():
             return "stopped: nothing was done", FAILURE
         case PrunerError():
+            from pruner.ddl.tokens import StatementError  # statements are the matter of few commands
+
             is_usage = isinstance(error, (PredicateError, StatementError))
             sentence = "; ".join([str(error), *getattr(error, "__notes__", ())])
             return sentence, WRONG_USAGE if is_usage else FAILURE

@@ -195,20 +195,13 @@ def _is_column(about: Field) -> bool:
     return about.expression is None and not any("." in part for part in about.path)
 
 
-def own_statistics(indexes: HudiIndexes | None, snapshot: Snapshot) -> OwnStatistics | None:
-    """Return the statistics that a table keeps of itself; None where it keeps none."""
-    return None if indexes is None else OwnStatistics(indexes, snapshot)
-
-
-def described(indexes: HudiIndexes | None, own: OwnStatistics | None) -> dict[str, str]:
+def described(indexes: HudiIndexes, own: OwnStatistics | None) -> dict[str, str]:
     """What a table itself keeps as indexes, by name, and what plans make of each. The record index is read for it.
 
     Args:
-        indexes: of the table; None where it has none.
+        indexes: of the table.
         own: what plans use of them; None where they are switched off.
     """
-    if indexes is None:
-        return {}
     if own is None:
         return dict.fromkeys(indexes.names, "switched off (hudi_indexes)")
     running = dict.fromkeys(indexes.in_flight, "not used: Hudi is building it")

@@ -5,10 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, cast
 
 from pruner.errors import IndexDefinitionError
-from pruner.indexes.bitmap import BITMAP
-from pruner.indexes.bloom_filter import BLOOM_FILTER
-from pruner.indexes.column_stats import COLUMN_STATS
-from pruner.indexes.record_index import RECORD_INDEX
 from pruner.plugins import BrokenPluginError, Group, MissingPluginError, load_plugin, plugin_names
 
 if TYPE_CHECKING:
@@ -18,10 +14,8 @@ if TYPE_CHECKING:
     from pruner.indexes.optional import ValueIndexType
     from pruner.schema import Field
 
-_BUILT_IN: dict[str, IndexType] = {
-    each.name: each for each in (COLUMN_STATS, BITMAP, BLOOM_FILTER, RECORD_INDEX)
-}
-_ALIASES = {"col_stats": COLUMN_STATS.name}
+_BUILT_IN = ("column_stats", "bitmap", "bloom_filter", "record_index")
+_ALIASES = {"col_stats": "column_stats"}
 
 
 def index_type(name: str) -> IndexType:
@@ -31,8 +25,26 @@ def index_type(name: str) -> IndexType:
         IndexDefinitionError: there is none, or the package that registers it cannot be loaded.
     """
     wanted = _ALIASES.get(name.lower(), name.lower())
-    built_in = _BUILT_IN.get(wanted)
-    return built_in if built_in is not None else _registered(wanted)
+    # Each is imported when it is first asked for: a plan needs those of the table's indexes alone.
+    match wanted:
+        case "column_stats":
+            from pruner.indexes.column_stats import COLUMN_STATS
+
+            return COLUMN_STATS
+        case "bitmap":
+            from pruner.indexes.bitmap import BITMAP
+
+            return BITMAP
+        case "bloom_filter":
+            from pruner.indexes.bloom_filter import BLOOM_FILTER
+
+            return BLOOM_FILTER
+        case "record_index":
+            from pruner.indexes.record_index import RECORD_INDEX
+
+            return RECORD_INDEX
+        case _:
+            return _registered(wanted)
 
 
 def require_expressions(kind: IndexType) -> None:
@@ -50,6 +62,8 @@ def require_expressions(kind: IndexType) -> None:
 
 def evidence_of_values(values: pa.Array[Any], field: Field) -> Evidence | None:
     """Evidence of slices each of which holds nothing but one known value; None for types that no index type judges."""
+    from pruner.indexes.column_stats import COLUMN_STATS
+
     judge: ValueIndexType = COLUMN_STATS
     return judge.load_values(values, field)
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pruner.errors import PrunerError
-from pruner.pipeline.local import LocalRunner
-from pruner.pipeline.spark import SparkRunner
 
 if TYPE_CHECKING:
     from pruner.pipeline.batches import Runner
@@ -23,6 +21,10 @@ def runner_for(run: Run) -> Runner:
     Raises:
         PrunerError: `run` is neither "local" nor a SparkSession.
     """
+    # Imported here: a process that builds nothing must not wait for the pipeline.
+    from pruner.pipeline.local import LocalRunner
+    from pruner.pipeline.spark import SparkRunner
+
     if run == LOCAL:
         return LocalRunner()
     if isinstance(run, str) or not (hasattr(run, "range") and hasattr(run, "createDataFrame")):

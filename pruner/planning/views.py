@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from pruner.errors import FormatError, StorageError
 from pruner.evidence.file_filters import FileFilters
-from pruner.evidence.own import described, own_statistics
 from pruner.evidence.snapshot import SnapshotEvidence
 from pruner.expr.derived.indexed import ExpressionIndexes
 from pruner.metadata.last_snapshot import LastSnapshot
@@ -19,6 +18,9 @@ from pruner.planning.planner import Planner
 from pruner.planning.usage import Usage
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pruner.evidence.own import OwnStatistics
     from pruner.metadata.segment_cache import SegmentCache
     from pruner.metadata.state import State
     from pruner.metadata.table import MetadataTable
@@ -146,8 +148,7 @@ class Views:
         follows: bool = False,
     ) -> View:
         """A view; with `follows` it comes after the last one, and what was loaded for that is taken over."""
-        indexes = self._source.own_indexes()
-        own = own_statistics(indexes if self._own_indexes else None, snapshot)
+        own, described = self._own(snapshot)
         before = self._evidence if follows and self._older_than_listing and own is None else None
         evidence = SnapshotEvidence(snapshot, state, self._segments, own, before)
         if follows:
@@ -160,7 +161,18 @@ class Views:
         over = [(each.name, each.form) for each in definitions if each.form is not None]
         over += [] if own is None else own.expressions
         expressions = ExpressionIndexes(over, snapshot.schema)
-        return View(snapshot, state, planner, unusable, expressions, partial(described, indexes, own))
+        return View(snapshot, state, planner, unusable, expressions, described)
+
+    def _own(self, snapshot: Snapshot) -> tuple[OwnStatistics | None, Callable[[], dict[str, str]]]:
+        """What the table keeps of itself, where plans use it, and what says so."""
+        indexes = self._source.own_indexes()
+        if indexes is None:
+            return None, dict
+        # Imported here: only Hudi keeps indexes of its own, and what reads them takes long to load.
+        from pruner.evidence.own import OwnStatistics, described
+
+        own = OwnStatistics(indexes, snapshot) if self._own_indexes else None
+        return own, partial(described, indexes, own)
 
     def _read_state(self, read: State | None = None) -> tuple[State | None, tuple[str, ...]]:
         """The state of the metadata table; None where there is none, or with the reason why it is not used.

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from pruner.errors import StorageError, TableError
 from pruner.storage.opening import is_within, normalize_uri, open_store
-from pruner.tables.hudi import HudiSource
 from pruner.tables.hudi_properties import PROPERTIES_PATH
 from pruner.tables.parquet import ParquetSource
 
@@ -54,6 +53,9 @@ def open_table_source(
     if hudi and len(roots) > 1:
         raise TableError(f"{hudi[0]} is a Hudi table, which has one root: open it without the others")
     if hudi and format != "parquet":
+        # Imported here: readers of Hudi's own files take long to load, and most tables of Parquet files need none.
+        from pruner.tables.hudi import HudiSource
+
         return HudiSource(hudi[0], storage_options)
     if hudi:
         raise TableError(f"{hudi[0]} is a Hudi table, whose Parquet files are not all part of the data")

@@ -4,8 +4,36 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import pruner
 
 ENGINES = {"duckdb", "pyspark", "trino", "pandas", "polars"}
+
+PLANNED_WITHOUT = ENGINES | {
+    "email",
+    "fastavro",
+    "importlib.metadata",
+    "obstore",
+    "pruner.evidence.own",
+    "pruner.indexes.bitmap",
+    "pruner.indexes.bloom_filter",
+    "pruner.indexes.record_index",
+    "pruner.locating",
+    "pruner.maintenance",
+    "pruner.pipeline.local",
+    "pruner.pipeline.spark",
+    "pruner.tables.hfile",
+    "pruner.tables.hudi",
+    "pruner.tables.hudi_metadata",
+    "rich",
+    "sqlglot",
+}
+"""What a plan of a table of Parquet files does without: most of it takes longer to load than such a plan to make."""
 
 
 def test_importing_pruner_loads_no_engine():
@@ -19,3 +47,40 @@ def test_what_is_public_is_listed_and_there():
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert {"open_table", "sql", "Semantics", "PrunerError"} <= set(run.stdout.split())
     assert "import_module" not in run.stdout
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("imports") / "t"
+    for number in range(4):
+        (folder / f"day={number}").mkdir(parents=True)
+        rows = pa.table({"n": [number, number + 1], "id": [f"a{number}", "b"]})
+        pq.write_table(rows, folder / f"day={number}" / "part.parquet")
+    pruner.open_table(folder).create_index("n_idx", "n")
+    return folder
+
+
+PLAN = """
+import sys, pruner
+plan = pruner.open_table(sys.argv[1]).plan(sys.argv[2])
+print(plan.kept, *sys.modules)
+"""
+
+
+@pytest.mark.parametrize(
+    ("predicate", "kept"),
+    [("id = 'x'", 4), ("n = 4", 1), ("n BETWEEN 2 AND 3 AND id < 'b'", 3)],
+)
+def test_a_plan_loads_what_it_needs(table: Path, predicate: str, kept: int) -> None:
+    """pandas is installed here, and pyarrow imports it for whoever makes an array of a list."""
+    arguments = [sys.executable, "-c", PLAN, table, predicate]
+    run = subprocess.run(arguments, capture_output=True, text=True, check=True)
+    counted, *modules = run.stdout.split()
+    assert int(counted) == kept
+    assert not PLANNED_WITHOUT & set(modules)
+
+
+def test_the_parser_is_loaded_for_what_is_no_plain_comparison(table: Path) -> None:
+    arguments = [sys.executable, "-c", PLAN, table, "NOT n = 4"]
+    run = subprocess.run(arguments, capture_output=True, text=True, check=True)
+    assert {"sqlglot"} == {"sqlglot", "pandas", "fastavro"} & set(run.stdout.split())
