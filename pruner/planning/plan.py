@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, cast, overload
 import numpy as np
 import pyarrow as pa
 
+from pruner.arrow import number_array, text_array
 from pruner.errors import TableError
 from pruner.planning.page import plan_page
 from pruner.planning.python_engines import scan_with
@@ -159,10 +160,10 @@ class Plan:
         if self.kept <= FEW_FILES:
             # One by one they are there before Arrow has looked up how to take them.
             found = (files[ordinal].as_py() for ordinal in self.ordinals.tolist())
-            return pa.array([file for file in found if file is not None], pa.string())
+            return text_array([file for file in found if file is not None])
         if self.kept == self.total:
             return self.snapshot.base_files.drop_null()
-        return self.snapshot.base_files.take(pa.array(self.ordinals, pa.int64())).drop_null()
+        return self.snapshot.base_files.take(number_array(self.ordinals, pa.int64())).drop_null()
 
     @property
     def files(self) -> FileSequence:

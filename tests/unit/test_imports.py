@@ -84,3 +84,20 @@ def test_the_parser_is_loaded_for_what_is_no_plain_comparison(table: Path) -> No
     arguments = [sys.executable, "-c", PLAN, table, "NOT n = 4"]
     run = subprocess.run(arguments, capture_output=True, text=True, check=True)
     assert {"sqlglot"} == {"sqlglot", "pandas", "fastavro"} & set(run.stdout.split())
+
+
+@pytest.mark.parametrize("using", ["bloom_filter", "record_index"])
+def test_a_look_up_loads_its_index_and_no_pandas(tmp_path: Path, using: str) -> None:
+    for number in range(4):
+        pq.write_table(pa.table({"id": [f"a{number}", f"b{number}"]}), tmp_path / f"{number}.parquet")
+    pruner.open_table(tmp_path).create_index("by_id", "id", using=using)
+    code = f"{PLAN}\nprint(*plan.files)"
+    arguments = [sys.executable, "-c", code, tmp_path, "id = 'b2'"]
+    run = subprocess.run(arguments, capture_output=True, text=True, check=True)
+    told, files = run.stdout.splitlines()
+    counted, *modules = told.split()
+    assert int(counted) == 1
+    assert files.endswith("/2.parquet")
+    own = {"pruner.indexes.bloom_filter", "pruner.indexes.record_index"}
+    assert own & set(modules) == {f"pruner.indexes.{using}"}
+    assert not (PLANNED_WITHOUT - own) & set(modules)

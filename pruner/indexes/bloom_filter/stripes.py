@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import numpy as np
 import pyarrow as pa
 
+from pruner.arrow import as_numpy, filled, number_array
 from pruner.indexes.columns.split_blocks import BLOCK_BYTES
 
 if TYPE_CHECKING:
@@ -65,10 +66,10 @@ def striped(records: pa.Table) -> pa.Table:
     kept: Any = records.select([name for name in records.column_names if not is_stripe(name)])
     if stripes < 2:
         kept = _replaced(kept, FILTER, _strings(filters, starts, sizes, sizes >= 0))
-        return _replaced(kept, STRIPES, pa.array(np.zeros(len(sizes), np.int16)))
+        return _replaced(kept, STRIPES, number_array(np.zeros(len(sizes), np.int16), pa.int16()))
     cut = sizes >= stripes
     kept = _replaced(kept, FILTER, _strings(filters, starts, sizes, ~cut & (sizes >= 0)))
-    kept = _replaced(kept, STRIPES, pa.array(np.where(cut, stripes, 0).astype(np.int16)))
+    kept = _replaced(kept, STRIPES, number_array(np.where(cut, stripes, 0).astype(np.int16), pa.int16()))
     for number in range(stripes):
         first = stripe_start(number, sizes, stripes)
         behind = stripe_start(number + 1, sizes, stripes)
@@ -155,7 +156,7 @@ def _positions(starts: Integers, lengths: Integers) -> Integers:
 
 
 def _integers(column: Any, default: int) -> Integers:
-    return column.combine_chunks().fill_null(default).to_numpy(zero_copy_only=False).astype(np.int64)
+    return as_numpy(filled(column.combine_chunks(), default)).astype(np.int64)
 
 
 def _replaced(records: pa.Table, name: str, column: pa.Array[Any]) -> pa.Table:

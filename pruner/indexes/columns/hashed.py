@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, cast
 import numpy as np
 import pyarrow as pa
 
-from pruner.arrow import compute
+from pruner.arrow import arrow, as_numpy, compute, filled, truth_array
 from pruner.errors import IndexDefinitionError
 from pruner.indexes.base import UndecodableError
 from pruner.indexes.columns.equality import require_in_files, unknown_calendar, why_not_equal
@@ -148,7 +148,7 @@ def as_recorded(records: pa.Table, schema: pa.Schema) -> pa.Table:
         there = each.name in records.column_names
         columns[each.name] = records.column(each.name) if there else pa.nulls(records.num_rows, each.type)
     there = SLICE_COLUMN in records.column_names
-    columns[SLICE_COLUMN] = records.column(SLICE_COLUMN) if there else pa.array([], pa.int32())
+    columns[SLICE_COLUMN] = records.column(SLICE_COLUMN) if there else arrow.nulls(0, pa.int32())
     return pa.table(columns)
 
 
@@ -210,7 +210,7 @@ def placing(slices: Integers, usable: Mask, count: int) -> Callable[[NDArray[Any
 def _types(records: pa.Table) -> tuple[list[str], Integers]:
     """The distinct types of records, and for each record the position of its own, -1 for none."""
     encoded = cast("Any", records.column("type").combine_chunks()).dictionary_encode()
-    return encoded.dictionary.to_pylist(), encoded.indices.fill_null(-1).to_numpy().astype(np.int64)
+    return encoded.dictionary.to_pylist(), as_numpy(filled(encoded.indices, -1)).astype(np.int64)
 
 
 def _is_about(
@@ -239,7 +239,7 @@ def _keeps_equality(recorded: str, field: Field) -> bool:
 
 def _notes(records: pa.Table, usable: Mask) -> tuple[str, ...]:
     """Each reason for which slices could not be indexed, with their number; those without one were not refused."""
-    notes: Any = records.column("note").filter(cast("Any", pa.array(~usable)))
+    notes: Any = records.column("note").filter(truth_array(~usable))
     found = notes.drop_null().value_counts().to_pylist()
     return tuple(not_indexed(entry["counts"], entry["values"]) for entry in found)
 
@@ -247,10 +247,9 @@ def _notes(records: pa.Table, usable: Mask) -> tuple[str, ...]:
 def ints(records: pa.Table, name: str, default: int = 0) -> Integers:
     """A column as whole numbers."""
     column: Any = records.column(name).combine_chunks()
-    filled = column.fill_null(default) if column.null_count else column
-    return filled.to_numpy(zero_copy_only=False).astype(np.int64, copy=False)
+    return as_numpy(filled(column, default)).astype(np.int64, copy=False)
 
 
 def flags(records: pa.Table, name: str) -> Mask:
     """A column of booleans; null is False."""
-    return np.asarray(cast("Any", records.column(name).combine_chunks()).fill_null(False))
+    return as_numpy(filled(records.column(name).combine_chunks(), False))

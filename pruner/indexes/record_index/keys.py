@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from pruner.arrow import first_value
+from pruner.arrow import as_numpy, filled, first_value
 from pruner.errors import FormatError
 from pruner.indexes.record_index.packing import hashes_of, layout_of, numbers, stored_numbers
 
@@ -56,11 +56,11 @@ class SegmentKeys:
         self._part = part
         about = part.read(["fences", "keys"])
         self._layout = layout_of(about.column("fences")[0].as_py() or b"" if about.num_rows else b"")
-        counts: Integers = about.column("keys").fill_null(0).to_numpy()  # type: ignore[call-arg]
+        counts: Integers = as_numpy(filled(about.column("keys").combine_chunks(), 0))
         if int(counts.sum()) != self._layout.keys:
             raise FormatError("a record index has other keys than its slices say: create it anew")
         self._slice_of = np.full(about.num_rows, -1, np.int64)
-        slices = part.records.column("__slice").to_numpy()
+        slices = as_numpy(part.records.column("__slice"))
         self._slice_of[np.arange(about.num_rows) if part.rows is None else part.rows] = slices
 
     @property
