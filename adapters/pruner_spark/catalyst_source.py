@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import secrets
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 from weakref import WeakKeyDictionary
 
@@ -15,7 +16,7 @@ JsonNode: TypeAlias = "dict[str, Any]"
 """One node of `TreeNode.toJSON`; `class` is its Java class and `num-children` how many subtrees follow it."""
 
 if TYPE_CHECKING:
-    from collections.abc import MutableMapping
+    from collections.abc import Callable, MutableMapping
 
 NODES_ASKED: Final = 1_000
 """Most nodes of one expression that are asked for what their JSON does not tell; about 0.2 ms each."""
@@ -40,6 +41,21 @@ _by_machine: MutableMapping[Any, dict[str, JavaObject]] = WeakKeyDictionary()
 
 class UndecodableError(Exception):
     """A part of the expression has no exact counterpart in the expression form; the message says why."""
+
+
+class Later:
+    """An object of the Java machine that is fetched when it is first asked for something."""
+
+    def __init__(self, fetch: Callable[[], JavaObject]) -> None:
+        self._fetch = fetch
+
+    @cached_property
+    def _object(self) -> JavaObject:
+        return self._fetch()
+
+    def __getattr__(self, name: str) -> Any:
+        """What the object has by that name, a method as a rule."""
+        return getattr(self._object, name)
 
 
 class Source:

@@ -8,6 +8,7 @@ against is the very Spark and Hudi that run.
 from __future__ import annotations
 
 import json
+from functools import cached_property
 from importlib.resources import files
 from threading import Lock
 from typing import TYPE_CHECKING, Any
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 PACKAGE = "pruner.spark"
 _SEQ = "$SEQ$"
+_SQL = "org.apache.spark.sql"
 _PATIENCE = 1_000
 """Milliseconds that Spark has to tell of the queries that have ended."""
 
@@ -37,6 +39,7 @@ class JavaSide:
         self.planner = Planner(self.log)
         self._lock = Lock()
         self._factory: Any = None
+        self._datasets: Any = None
 
     @property
     def factory(self) -> Any:
@@ -74,6 +77,16 @@ class JavaSide:
         except Py4JError as error:
             raise PrunerError(f"the file index does not fit this Spark: {sentence(error)}") from None
 
+    def _class(self, name: str) -> Any:
+        """Return a class of Spark's; each part of `jvm.org.apache…` would be looked for as a class first (2 ms)."""
+        from py4j.java_gateway import JavaClass  # pyright: ignore[reportMissingTypeStubs]
+
+        return JavaClass(name, self.gateway._gateway_client)
+
+    @cached_property
+    def _modes(self) -> Any:
+        return self._class(f"{_SQL}.execution.CommandExecutionMode")
+
     def slices(self, lines: str, count: int) -> Any:
         """Return the slices of a snapshot by their keys; see java/Slices.java."""
         return self.factory.slices(lines, count)
@@ -89,9 +102,10 @@ class JavaSide:
 
     def rows_of(self, session: Any, plan: Any) -> Any:
         """Return Java's DataFrame of a plan; a command runs at once."""
-        sql = self.gateway.jvm.org.apache.spark.sql
-        classic = ".classic." in str(session.getClass().getName())  # from Spark 4 on
-        return (sql.classic.Dataset if classic else sql.Dataset).ofRows(session, plan)
+        if self._datasets is None:
+            classic = ".classic." in str(session.getClass().getName())  # from Spark 4 on
+            self._datasets = self._class(f"{_SQL}.classic.Dataset" if classic else f"{_SQL}.Dataset")
+        return self._datasets.ofRows(session, plan)
 
     def with_cached(self, cache: Any, plan: Any) -> Any:
         """Return a plan with what a cache of Spark's holds in it; all other nodes stay the same objects."""
@@ -105,8 +119,7 @@ class JavaSide:
 
     def execution(self, session: Any, plan: Any) -> Any:
         """Return what will run an analysed plan."""
-        execution = self.gateway.jvm.org.apache.spark.sql.execution
-        return session.sessionState().executePlan(plan, execution.CommandExecutionMode.ALL())
+        return session.sessionState().executePlan(plan, self._modes.ALL())
 
     def analyzed(self, session: Any, query: str) -> Any:
         """Return the analysed plan of a statement, which does not run.
@@ -114,10 +127,9 @@ class JavaSide:
         Raises:
             Py4JError: Spark refuses the statement.
         """
-        execution = self.gateway.jvm.org.apache.spark.sql.execution
         state = session.sessionState()
         parsed = state.sqlParser().parsePlan(query)
-        return state.executePlan(parsed, execution.CommandExecutionMode.SKIP()).analyzed()
+        return state.executePlan(parsed, self._modes.SKIP()).analyzed()
 
     def hudi_instant(self, text: str) -> str:
         """Return the instant of a timeline that a text of time travel means: 17 digits."""

@@ -17,7 +17,7 @@ from pruner.expr.nodes import TRUE, Expr
 from pruner.expr.walk import without_columns
 from pruner_spark.agreement import SparkColumn, differing, schema_as_read
 from pruner_spark.catalyst import decode
-from pruner_spark.catalyst_source import Told
+from pruner_spark.catalyst_source import Later, Told
 from pruner_spark.keys import slice_lines
 from pruner_spark.scans import Scan
 from pruner_spark.session import SessionState
@@ -93,7 +93,9 @@ class PrunedRelation:
         """
         asked = json.loads(str(java_scan.asked()))
         told = Told(asked["expression"], asked["columns"]) if "expression" in asked else None
-        plan = partial(self.plan, java_scan.predicate(), SessionState.told(asked), told=told)
+        # With its JSON, few predicates are asked for anything more.
+        predicate = java_scan.predicate() if told is None else Later(java_scan.predicate)
+        plan = partial(self.plan, predicate, SessionState.told(asked), told=told)
         first = plan(self.table.snapshot(self.shape.as_of))
         scan = self._apply(first, java_scan)
         if scan.files_unknown and self.shape.as_of is None and self.table.format == "hudi":

@@ -1,6 +1,5 @@
 package pruner.spark;
 
-import com.fasterxml.jackson.databind.ObjectMapper;
 import java.io.IOException;
 import java.util.LinkedHashMap;
 import java.util.Map;
@@ -28,7 +27,7 @@ final class Asked {
         found.put("columns", DataTypeUtils.fromAttributes(predicate.references().toSeq()).json());
       }
     }
-    return new ObjectMapper().writeValueAsString(found);
+    return Json.of(found);
   }
 
   /** Whether its JSON is in proportion: subqueries, CASE and long lists of expressions are looked at one by one. */

@@ -1,6 +1,5 @@
 package pruner.spark;
 
-import com.fasterxml.jackson.databind.ObjectMapper;
 import java.io.IOException;
 import java.util.ArrayList;
 import java.util.IdentityHashMap;
@@ -31,7 +30,7 @@ public final class Relations {
     for (int k = 0; k < leaves.size(); k++) {
       descriptions.add(Description.of(leaves.get(k)));
     }
-    return new ObjectMapper().writeValueAsString(descriptions);
+    return Json.of(descriptions);
   }
 
   int count() {
