@@ -20,6 +20,7 @@ class Receiver(ThreadingHTTPServer):
 
     daemon_threads = True
     MOST_BYTES = 1 << 20
+    MOST_DISCARDED = 1 << 24
 
     def __init__(self, address: tuple[str, int], table: str, token: str = "", **options: Any) -> None:
         super().__init__(address, _Handler)
@@ -42,22 +43,34 @@ class Receiver(ThreadingHTTPServer):
 
 class _Handler(BaseHTTPRequestHandler):
     server: Receiver
+    timeout = 30
+    """Seconds that a sender may pause; the connection is closed after them."""
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - a name of the base class
         return
 
     def do_POST(self) -> None:
-        size = int(self.headers.get("Content-Length") or 0)
+        length = self.headers.get("Content-Length", "0")
+        size = int(length) if length.isascii() and length.isdigit() else -1
         given = self.headers.get("Authorization", "").removeprefix("Bearer ")
         if not hmac.compare_digest(given.encode(), self.server.token.encode()):
             status = 403
+        elif size < 0:
+            status = 400
         elif size > Receiver.MOST_BYTES:
             status = 413
         else:
-            status = self.server.write(self.rfile.read(size))
+            status, size = self.server.write(self.rfile.read(size)), 0
+        self.discard(size)
         self.send_response(status)
         self.send_header("Content-Length", "0")
         self.end_headers()
+
+    def discard(self, size: int) -> None:
+        """Read the body of a refused request: a sender that is still sending may never see the answer otherwise."""
+        left = min(size, Receiver.MOST_DISCARDED)
+        while left > 0 and (piece := self.rfile.read(min(left, 1 << 16))):
+            left -= len(piece)
 
 
 def main() -> None:

@@ -32,10 +32,11 @@ def post(tmp_path: Path, feed: Path) -> Iterator[Posted]:
     thread = threading.Thread(target=receiver.serve_forever, args=(0.02,))
     thread.start()
 
-    def send(text: str | bytes, token: str = "Bearer secret") -> int:
+    def send(text: str | bytes, token: str = "Bearer secret", **headers: str) -> int:
         data = text.encode() if isinstance(text, str) else text
         place = f"http://127.0.0.1:{receiver.server_address[1]}/"
-        request = urllib.request.Request(place, data, {"Authorization": token})
+        named = {f"Content-{name.title()}": value for name, value in headers.items()}
+        request = urllib.request.Request(place, data, {"Authorization": token, **named})
         try:
             with urllib.request.urlopen(request) as answer:
                 return int(answer.status)
@@ -75,12 +76,20 @@ def test_an_event_is_in_the_feed_as_it_came(post: Posted, feed: Path, token: str
         (b"\xff", "Bearer secret", 400),
         ("{}", "Bearer secret", 400),
         (" " * (FEED_FILE_BYTES + 1), "Bearer secret", 413),
+        (" " * (10 * FEED_FILE_BYTES), "Bearer secret", 413),
+        (" " * (10 * FEED_FILE_BYTES), "Bearer another", 403),
     ],
 )
 def test_what_is_no_event_or_comes_from_a_stranger_is_refused(
     post: Posted, feed: Path, text: str | bytes, token: str, status: int
 ) -> None:
     assert post(text, token) == status
+    assert files(feed) == []
+
+
+@pytest.mark.parametrize("length", ["-1", "1e3", "²", ""])
+def test_a_length_that_is_none_is_refused(post: Posted, feed: Path, length: str) -> None:
+    assert post(event("a"), length=length) == 400
     assert files(feed) == []
 
 
