@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+from collections import Counter
 from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -59,6 +60,24 @@ def pytest_collection() -> Generator[None, object, object]:
     finally:
         gc.freeze()
         gc.enable()
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out of `make quick` what the marks `sampled` of tests say."""
+    if not profiles.IS_BRIEF:
+        return
+    kept: list[pytest.Item] = []
+    left_out: list[pytest.Item] = []
+    met: Counter[str] = Counter()
+    for item in items:
+        mark = item.get_closest_marker("sampled")
+        test = item.nodeid.partition("[")[0]
+        serves = mark is None or profiles.is_sampled(met[test], mark.args[0])
+        (kept if serves else left_out).append(item)
+        met[test] += 1
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = kept
 
 
 def pytest_unconfigure() -> None:

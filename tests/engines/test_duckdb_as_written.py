@@ -201,6 +201,7 @@ def test_a_table_that_is_called_as_what_show_lists(tmp_path: Path) -> None:
     assert pruned.execute('SELECT count(*) FROM (DESCRIBE "tables")').fetchall() == [(3,)]
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("before", [0, 9, 13, 14, 40])
 @pytest.mark.parametrize("after", [0, 8, 12, 40])
 @pytest.mark.parametrize("item", ["id, ", "'a bc', ", "carrier,", "/*ddddddddddddddddddddddddddddddddd*/id,"])

@@ -118,6 +118,7 @@ NEVER_TRUE = {
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("sql", ONE_TABLE)
 def test_one_scan(compared: Compared, sql: str) -> None:
     assert compared.kept(sql) == (ONE_TABLE[sql],)

@@ -141,6 +141,7 @@ def plain(root: Path) -> duckdb.DuckDBPyConnection:
     return connection
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("written", CONDITIONS, ids=str)
 def test_in_statements_of_duckdb(
     table: pruner.Table, plain: duckdb.DuckDBPyConnection, written: Written

@@ -37,6 +37,7 @@ WRITTEN = [form for form in FORMS if form.duckdb is not None]
 """The forms that DuckDB has."""
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("zone", ["UTC", None])
 @pytest.mark.parametrize("form", WRITTEN, ids=lambda form: form.duckdb)
 def test_duckdb_makes_what_is_recorded(form: Form, zone: str | None) -> None:

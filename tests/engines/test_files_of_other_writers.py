@@ -110,6 +110,7 @@ def connection(tables: dict[tuple[str, str], pruner.Table]) -> Iterator[pruner_d
         yield opened
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("zone", ["UTC", "America/New_York"])
 @pytest.mark.parametrize("place", IN_DUCKDB, ids=" ".join)
 def test_duckdb_finds_every_row_and_reads_no_other_file(

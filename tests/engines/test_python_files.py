@@ -149,6 +149,7 @@ def test_all_rows_come_with_the_names_and_types_of_the_table(
     assert rows == duckdb_rows(root)
 
 
+@pytest.mark.sampled(3)
 @ENGINE_READS
 @pytest.mark.parametrize(
     ("where", "kept"),

@@ -205,6 +205,7 @@ def tables(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], tuple[Ta
     return table
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("name", "predicate"),
     [(name, predicate) for name, layout in LAYOUTS.items() for predicate in layout.kept],

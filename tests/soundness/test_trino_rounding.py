@@ -204,6 +204,7 @@ FUNCTIONS: dict[str, Callable[[int], int | str]] = {
 """Functions on the wire, and what they come to for a moment as read."""
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("read", DIGITS)
 def test_functions_of_moments_are_of_what_is_read(lake: Lake, read: Unit) -> None:
     """Files with a row that is wanted stay, and some of the others go where the column's unit has rules."""

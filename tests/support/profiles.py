@@ -40,6 +40,16 @@ def examples(usual: int = 100) -> int:
     return usual if NAME == "default" else max(usual, REQUESTED)
 
 
+def is_sampled(case: int, one_of: int) -> bool:
+    """Tell whether `make quick` runs this case, by its number from 0, of a test of which it runs one of so many.
+
+    Cases are often a product of a few lists, and one place in each row of the product would always be the same case
+    of a list. So the place moves by one from row to row.
+    """
+    row, place = divmod(case, one_of)
+    return place == row % one_of
+
+
 def load() -> None:
     """Make the tests of this process follow the chosen profile.
 

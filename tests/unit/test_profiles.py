@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import importlib
+from collections import Counter
 from pathlib import Path
 
 import pytest
 from hypothesis import given, seed, settings
 from hypothesis import strategies as st
 
+from tests import conftest
 from tests.support import profiles
+from tests.support.profiles import is_sampled
 
 
 def _examples() -> list[tuple[int, str]]:
@@ -42,3 +45,35 @@ def test_nothing_is_remembered_and_the_seed_counts_in_a_ci_too() -> None:
 
 def test_a_run_has_the_fixed_seed_unless_it_looks_for_new_ones() -> None:
     assert (profiles.seed() == profiles.FIXED_SEED) is profiles.IS_FIXED
+
+
+@pytest.mark.parametrize("one_of", [1, 2, 3, 4])
+def test_one_of_each_row_is_sampled_at_every_place(one_of: int) -> None:
+    rows = [[is_sampled(row * one_of + place, one_of) for place in range(one_of)] for row in range(one_of)]
+    assert [row.count(True) for row in rows] == [1] * one_of
+    assert sorted(row.index(True) for row in rows) == list(range(one_of))
+
+
+@pytest.mark.parametrize("brief", [True, False])
+def test_quick_leaves_cases_out_and_nothing_else_does(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, brief: bool
+) -> None:
+    monkeypatch.setattr(profiles, "IS_BRIEF", brief)
+    module = request.node.parent
+    items = [item for number in range(9) for item in _collected(module, number)]
+    conftest.pytest_collection_modifyitems(request.config, items)
+    names = Counter(item.nodeid.rpartition("::")[2].partition("[")[0] for item in items)
+    assert names == {"sampled": 3 if brief else 9, "unmarked": 9}
+
+
+def _collected(module: pytest.Module, number: int) -> list[pytest.Item]:
+    def empty() -> None:
+        return
+
+    found: list[pytest.Item] = []
+    for name in ("sampled", "unmarked"):
+        item = pytest.Function.from_parent(module, name=f"{name}[{number}]", callobj=empty)
+        if name == "sampled":
+            item.add_marker(pytest.mark.sampled(3))
+        found.append(item)
+    return found
