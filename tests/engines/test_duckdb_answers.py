@@ -132,6 +132,7 @@ THROUGH: dict[str, Callable[[Any, str], Any]] = {
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("way", THROUGH)
 def test_a_macro_made_in_any_way_is_met(con: pruner_duckdb.Connection, way: str) -> None:
     assert [con.execute(SMALL).fetchall() for _ in range(3)] == [[(60,)]] * 3

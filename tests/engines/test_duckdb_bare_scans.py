@@ -85,6 +85,7 @@ def answer(connection: Any, sql: str) -> tuple[object, ...]:
         return (type(error),)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("sql", STATEMENTS)
 def test_names_mean_what_those_of_a_table_do(flights: tuple[Any, Any], sql: str) -> None:
     pruned, alone = flights

@@ -31,6 +31,7 @@ def full(flights: Path) -> duckdb.DuckDBPyConnection:
     return oracle({"flights": flights})
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("statement", "conditions", "kept"),
     [

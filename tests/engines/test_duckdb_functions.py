@@ -91,6 +91,7 @@ def flights(
     return con, plain
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("condition", KEPT)
 def test_conditions_over_functions_prune(flights, condition: str):
     con, plain = flights

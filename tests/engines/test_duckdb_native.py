@@ -135,6 +135,7 @@ FOLDERS = (
 )
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("above", "values"),
     [

@@ -179,6 +179,7 @@ SEVERAL = {
 """Kept counts that DuckDB's optimizer makes possible; both orders of a join may be right, the rows always are."""
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("sql", SEVERAL)
 def test_several_scans(compared: Compared, sql: str) -> None:
     assert compared.kept(sql) == SEVERAL[sql]

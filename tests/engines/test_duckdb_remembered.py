@@ -216,6 +216,7 @@ def plans(session: Session, sql: str, values: Any, change: Change = "") -> tuple
     return found[0], found[1]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("sql", "values"), [*(STATEMENTS[n] for n in (0, 2, 3, 5, 6, 7, 8)), *OTHERS])
 def test_a_statement_seen_before_has_the_plan_it_had(session: Session, sql: str, values: Any) -> None:
     ours, plain = session.rows(sql, values, lazily=False)
@@ -226,6 +227,7 @@ def test_a_statement_seen_before_has_the_plan_it_had(session: Session, sql: str,
     assert all(again is plan for plan, again in zip(first, second, strict=True))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("sql", "values", "change"),
     [

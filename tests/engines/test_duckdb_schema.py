@@ -46,6 +46,7 @@ EVOLVED = {
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("sql", EVOLVED)
 def test_names_and_types_are_those_of_the_whole_table(evolved: Path, sql: str) -> None:
     pruned = pruner_duckdb.connect({"t": indexed(evolved)})
@@ -187,6 +188,7 @@ def test_partition_values_of_many_files(many_files: Compared, columns: str) -> N
     assert compared.kept(f"SELECT {columns} FROM t WHERE n < 80 AND k <> 'v3'") == (64,)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     "folders",
     [

@@ -105,6 +105,7 @@ def test_an_unknown_version_that_writes_the_known_form_prunes(flights: Path) -> 
     assert con.last_plans[-1].kept == 1
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.usefixtures("unknown_version")
 @pytest.mark.parametrize("words", PLANS.values(), ids=PLANS)
 def test_plans_of_another_form_prune_nothing_and_warn_once(flights: Path, words: dict[str, str]) -> None:

@@ -132,6 +132,7 @@ def test_a_macro_that_is_the_function_for_one_integer_only(compared: Compared) -
         assert compared.full.execute(statement).fetchall() == [(1 if digits == 5 else 600,)]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     "statement",
     [

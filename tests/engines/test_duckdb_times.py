@@ -110,6 +110,7 @@ OF_ALL = [
 INDEXES = [["column_stats"], ["bitmap", "bloom_filter", "column_stats"]]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("indexes", INDEXES, ids=len)
 @pytest.mark.parametrize(
     ("writer", "cases"),

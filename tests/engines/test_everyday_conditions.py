@@ -154,6 +154,7 @@ def test_in_statements_of_duckdb(
         assert (scan.kept, scan.reason) == (written.kept, None)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("dialect", "text", "written"),
     [

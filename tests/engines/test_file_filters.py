@@ -99,6 +99,7 @@ def files_of(plan: pruner.Plan) -> list[str]:
     return [Path(uri).name for uri in plan.files]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("column", COLUMNS)
 def test_no_row_is_lost_and_other_files_are_left_out(root: Path, column: str) -> None:
     table = pruner.open_table(root)

@@ -130,6 +130,7 @@ def test_duckdb_finds_every_row_and_reads_no_other_file(
             assert connection.last_plans[-1].kept == kept, where
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     "place", [place for place in IN_DUCKDB if place[1] not in ("bytes", "int96")], ids=" ".join
 )

@@ -62,6 +62,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> str:
     return lake(tmp_path_factory.mktemp("datasets") / "t")
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("condition", "kept"),
     [

@@ -103,6 +103,7 @@ TYPES = [
 ]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("data_type", TYPES, ids=str)
 def test_i1_a_value_is_found_by_literals_of_other_types(
     using: str, tmp_path: Path, data_type: pa.DataType

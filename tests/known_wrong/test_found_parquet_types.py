@@ -231,6 +231,7 @@ UNFIT = [
 ]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("using", ["column_stats", "bitmap"])
 @pytest.mark.parametrize(("annotation", "value"), UNFIT)
 @pytest.mark.parametrize("dialect", ["spark", "trino"])
@@ -287,6 +288,7 @@ def test_s24_the_annotation_alone_is_no_doubt(tmp_path: Path, type_: pa.DataType
         assert [Path(f).name for f in table.plan("x = 6", dialect=dialect).files] == ["6.parquet"]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("annotation", "value"), [*UNFIT[:4], ("UINT_32", -1)])
 @pytest.mark.parametrize("compared", ["= {}", "IN ({}, 5)", "BETWEEN {} AND {}"])
 @pytest.mark.parametrize("type_", ["bigint", "double", "decimal(20, 0)"])

@@ -156,6 +156,7 @@ IN_DOUBT: dict[str, ColumnRecord] = {
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("what", IN_DOUBT)
 @pytest.mark.parametrize("absent_is_null", [True, False])
 def test_one_slice_in_doubt_among_others(what: str, *, absent_is_null: bool) -> None:
@@ -238,6 +239,7 @@ def put_in_place(table: pruner.Table, of: SegmentEntry, change: Change) -> None:
     )
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("what", BROKEN)
 def test_i4_partition_statistics_of_another_form(table: pruner.Table, what: str) -> None:
     """Trap I4: one unusable file never fails the plan; here a KeyError or an Arrow error reached the user."""

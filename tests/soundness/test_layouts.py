@@ -246,6 +246,7 @@ def test_no_layout_loses_a_row(
     assert matching(files, predicate) <= set(table.plan(predicate).files)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", LAYOUTS)
 @pytest.mark.parametrize("engine", ["duckdb", "spark", "trino"])
 def test_days_that_stand_in_files_and_in_some_paths(name: str, engine: Engine, tmp_path: Path) -> None:

@@ -157,6 +157,7 @@ def _wanted_between(low: int, high: int, question: Question, lake: Lake, read: U
     return any(map(question.truth, probes))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("read", DIGITS)
 @settings(max_examples=profiles.examples(60))
 @given(data=st.data())

@@ -49,6 +49,7 @@ def _keys(*files: Path) -> set[bytes]:
     return {hashlib.sha256(f"{file}\0{file.stat().st_size}".encode()).digest()[:16] for file in files}
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     "table", ["numbers", "NUMBERS", "hive.web.numbers", "path", "local path", "file path"]
 )
@@ -108,6 +109,7 @@ def test_a_report_is_made_again(client: Client, lake: Path) -> None:
     assert client.get("/v1/plans/ffff").status == 404
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("body", "status", "sentence"),
     [

@@ -139,6 +139,7 @@ def test_a_table_that_cannot_be_read_is_tried_once(client: Client, monkeypatch: 
     assert (len(found), tried) == (40, ["numbers"])
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("body", "status"),
     [

@@ -28,6 +28,7 @@ def _dropped(answer: dict[str, Any]) -> list[int]:
     return np.flatnonzero(np.unpackbits(bits, count=answer["total"], bitorder="little")).tolist()
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("predicate", "kept"),
     [
@@ -59,6 +60,7 @@ def test_the_report_says_why_a_part_was_not_understood(client: Client) -> None:
     assert "my_function of 1 arguments is not understood" in report.body.decode()
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "hostile",
     [

@@ -78,6 +78,7 @@ def derived(tmp_path: Path) -> Derived:
     return Derived(tmp_path / "table")
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("predicate", "expected"),
     [

@@ -49,6 +49,7 @@ def named(tmp_path: Path) -> Named:
     return found
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("predicate", "expected"),
     [

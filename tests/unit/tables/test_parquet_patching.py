@@ -86,6 +86,7 @@ def _source(root: Path, mode: str) -> ParquetSource:
     return ParquetSource([str(root)], immutable="immutable" in mode, feed=feed)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("mode", "odd"), [("immutable", False), ("immutable", True), ("feed", False), ("immutable, feed", True)]
 )
