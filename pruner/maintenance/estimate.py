@@ -77,12 +77,17 @@ def estimate(
     taken: NDArray[np.bool_],
     requests: Sequence[BuildRequest],
     storage_options: Mapping[str, str],
+    *,
+    seconds_count: bool = True,
 ) -> IndexEstimate | None:
-    """Judge an index by some of the slices that it takes; None where there are none that can be read."""
+    """Judge an index by some of the slices that it takes; None where there are none that can be read.
+
+    A short sample is taken twice for the sake of its seconds, where they count.
+    """
     ordinals = _sample(snapshot, np.flatnonzero(taken))
     if not len(ordinals):
         return None
-    found, seconds = _timed(Chunk(0, snapshot.to_read(ordinals)), storage_options, requests)
+    found, seconds = _timed(Chunk(0, snapshot.to_read(ordinals)), storage_options, requests, seconds_count)
     tables = [
         (request, table) for request, table in zip(requests, found.tables, strict=True) if table is not None
     ]
@@ -110,13 +115,13 @@ def estimate(
 
 
 def _timed(
-    chunk: Chunk, storage_options: Mapping[str, str], requests: Sequence[BuildRequest]
+    chunk: Chunk, storage_options: Mapping[str, str], requests: Sequence[BuildRequest], seconds_count: bool
 ) -> tuple[ChunkResult, float]:
     """The records of a chunk, and the processor time that they take: a machine may be busy, and a store slow."""
     before = time.process_time()
     found = run_chunk(chunk, storage_options, requests)
     first = time.process_time() - before
-    if first > SHORT_SECONDS:
+    if first > SHORT_SECONDS or not seconds_count:
         return found, first
     before = time.process_time()
     run_chunk(chunk, storage_options, requests)

@@ -6,6 +6,7 @@ import json
 import shutil
 import time
 import uuid
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +20,10 @@ import pruner
 from pruner.cli.app import app
 from pruner.indexes.bloom_filter.index import BloomFilter
 from pruner.maintenance import build
+from pruner.maintenance import estimate as estimates
 from pruner.maintenance.estimate import estimate
-from pruner.pipeline.requests import BuildRequest
+from pruner.pipeline.requests import BuildRequest, Chunk
+from pruner.pipeline.slices import run_chunk
 
 ROWS = 2_000
 
@@ -112,6 +115,22 @@ def test_seconds_are_what_each_file_takes_of_a_processor(events: pruner.Table, k
     assert found is not None
     assert (found.files, found.sampled) == (6, 4)
     assert 0 < found.seconds < 0.3
+
+
+@pytest.mark.parametrize(("dry_run", "times"), [(True, 2), (False, 1)])
+def test_a_sample_is_read_again_for_its_seconds_alone(
+    events: pruner.Table, monkeypatch: pytest.MonkeyPatch, dry_run: bool, times: int
+) -> None:
+    """What a build asks is whether the index would be too large."""
+    taken: list[int] = []
+
+    def run(chunk: Chunk, storage_options: Mapping[str, str], requests: Sequence[BuildRequest]) -> Any:
+        taken.append(chunk.start)
+        return run_chunk(chunk, storage_options, requests)
+
+    monkeypatch.setattr(estimates, "run_chunk", run)
+    events.create_index("kinds", on="kind", using="bitmap", dry_run=dry_run)
+    assert len(taken) == times
 
 
 def test_too_large_an_index_is_refused_with_the_reason(events: pruner.Table) -> None:
