@@ -212,7 +212,7 @@ class ParquetSource:
         if any(fact[1] == 0 or lister.young(fact, now) for fact in changes.come):
             return None
         come = data_files(0, lister, sorted(changes.come), {})
-        self._touched.recognize([seen for file in come if (seen := self._seen(file)) is not None])
+        self._touched.recognize(seen for file in come if (seen := self._seen(file)) is not None)
         if self._touched.believed:
             return None
         read = self._reader.read_all(lister, [(file.path, file.size) for file in come])
@@ -269,7 +269,7 @@ class ParquetSource:
             and file.key not in self._touched.believed
             and file.path not in young[file.root]
         )
-        self._touched.recognize([each for each in seen if each is not None])
+        self._touched.recognize(each for each in seen if each is not None)
         return self._touched.believed
 
     def _seen(self, file: DataFile) -> Seen | None:

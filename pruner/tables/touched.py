@@ -20,8 +20,6 @@ from pruner.tables.parquet_schema import MAGIC
 from pruner.tables.snapshot import SLICE_KEY_BYTES
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     import numpy as np
     from numpy.typing import NDArray
 
@@ -70,9 +68,13 @@ class TouchedFiles:
         """Remember the files of another process."""
         self._prints = prints
 
-    def recognize(self, files: Sequence[Seen]) -> None:
-        """Take files, which are not known by their keys and not too young (R4), for those that they were."""
-        if not files or not self._prints.num_rows:
+    def recognize(self, files: Iterable[Seen]) -> None:
+        """Take files, which are not known by their keys and not too young (R4), for those that they were.
+
+        They are not asked for where nothing is remembered, as at the first look at a table without indexes.
+        """
+        files = list(files) if self._prints.num_rows else []
+        if not files:
             return
         found = self._rows("still_key", [file.still for file in files])
         believed = dict(self.believed)
