@@ -51,7 +51,8 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         length = self.headers.get("Content-Length", "0")
-        size = int(length) if length.isascii() and length.isdigit() else -1
+        is_number = length.isascii() and length.isdigit() and len(length) < 20
+        size = int(length) if is_number else -1
         given = self.headers.get("Authorization", "").removeprefix("Bearer ")
         if not hmac.compare_digest(given.encode(), self.server.token.encode()):
             status = 403
