@@ -124,7 +124,8 @@ class Indexing:
             check_where(where, snapshot.schema)
         known = self._metadata.state().definition(name) is not None
         if not force and not known and _is_judged(snapshot):
-            found = self._estimated(snapshot, name, fields, kind, options, where, seconds_count=False)
+            taken = self._taken(snapshot, where)
+            found = self._estimated(snapshot, taken, name, fields, kind, options, seconds_count=False)
             if found is not None and found.refused is not None:
                 raise IndexDefinitionError(found.refused)
         definition = define(
@@ -162,7 +163,7 @@ class Indexing:
         snapshot = self._snapshot()
         fields, _ = chosen(snapshot.schema, on, kind, options, dialect)
         taken = self._taken(snapshot, where)
-        found = self._estimated(snapshot, name, fields, kind, options, where, seconds_count=True)
+        found = self._estimated(snapshot, taken, name, fields, kind, options, seconds_count=True)
         if found is not None and not _is_judged(snapshot):
             found = replace(found, refused=None)
         return RefreshResult(
@@ -185,16 +186,15 @@ class Indexing:
     def _estimated(
         self,
         snapshot: Snapshot,
+        taken: NDArray[np.bool_],
         name: str,
         fields: Sequence[Field],
         kind: IndexType,
         options: dict[str, str],
-        where: str | None,
         *,
         seconds_count: bool,
     ) -> IndexEstimate | None:
         requests = [BuildRequest(kind, each, options, name) for each in fields]
-        taken = self._taken(snapshot, where)
         return estimate(snapshot, taken, requests, self._source.storage_options, seconds_count=seconds_count)
 
     def drop(self, name: str, *, if_exists: bool) -> bool:
