@@ -1,27 +1,29 @@
 """The predicates of the scans in an optimized plan.
 
 One scan's predicate stands in two places: the `table_filters` of its LOGICAL_GET and the LOGICAL_FILTER
-directly above.
+directly above. Where DuckDB numbers the rows for a join that depends on each of them, it stands above that, too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import Any, TypeGuard
 
 from pruner.expr.nodes import TRUE, Column, Expr, disjunction
 from pruner_duckdb.decode import Node, all_of, decode_expression, decode_table_filter
+from pruner_duckdb.numbered import Conditions, Descent, takes_names
 
 
 class UnknownPlanFormat(Exception):  # noqa: N818 - never reaches a user
     """The plan JSON does not look like those this module was made for."""
 
 
-def scan_predicates(plans: list[Node]) -> dict[str, Expr]:
+def scan_predicates(plans: list[Node], text: str = "") -> dict[str, Expr]:
     """Return for each scanned table name the rows that its scans want: the OR over the scans of that name.
 
     Args:
         plans: `plans` of DuckDB's serialized, optimized statement.
+        text: the statement.
 
     Returns:
         Predicates by the table's name in the shadow database. A table that is not scanned has no entry.
@@ -30,23 +32,47 @@ def scan_predicates(plans: list[Node]) -> dict[str, Expr]:
         UnknownPlanFormat: a scan is not written as expected.
     """
     found: dict[str, list[Expr]] = {}
-    for scan, above in _scans(plans):
-        name, expression = _scan_predicate(scan, above)
+    for scan, conditions in _scans(plans, looks_below=not takes_names(text)):
+        name, expression = _scan_predicate(scan, conditions)
         found.setdefault(name, []).append(expression)
     return {name: TRUE if TRUE in each else disjunction(tuple(each)) for name, each in found.items()}
 
 
-def _scans(plans: list[Node]) -> Iterator[tuple[Node, Node | None]]:
-    """Every LOGICAL_GET with the operator directly above it."""
-    pending: list[tuple[Any, Node | None]] = [(plan, None) for plan in plans]
-    while pending:
-        node, parent = pending.pop()
-        if node.get("type") == "LOGICAL_GET":
-            yield node, parent
-        pending.extend((child, node) for child in node.get("children", ()))
+def _scans(plans: list[Node], *, looks_below: bool) -> list[tuple[Node, list[Conditions]]]:
+    """Every LOGICAL_GET with the conditions above it, whose references are to its columns.
+
+    Args:
+        plans: of the statement.
+        looks_below: whether a numbering of rows is surely DuckDB's own.
+
+    Raises:
+        UnknownPlanFormat: an operator is not written as expected.
+    """
+    scans: list[Node] = []
+    found: dict[int, list[Conditions]] = {}  # by the identity of the scan
+    try:
+        descent = Descent(plans, _width) if looks_below else None
+        pending: list[tuple[Any, Node | None]] = [(plan, None) for plan in plans]
+        while pending:
+            node, parent = pending.pop()
+            conditions = Conditions(parent["expressions"]) if _is(parent, "LOGICAL_FILTER") else None
+            if _is(node, "LOGICAL_GET"):
+                scans.append(node)
+                found.setdefault(id(node), []).extend([conditions] if conditions else [])
+            elif conditions and descent is not None and descent.starts_at(node):
+                for scan, reached in descent.into(node, conditions):
+                    found.setdefault(id(scan), []).append(reached)
+            pending.extend((child, node) for child in node.get("children", ()))
+    except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
+        raise UnknownPlanFormat(f"DuckDB's plan is not written as expected ({error!r})") from error
+    return [(scan, found[id(scan)]) for scan in scans]
 
 
-def _scan_predicate(scan: Node, above: Node | None) -> tuple[str, Expr]:
+def _is(node: Node | None, kind: str) -> TypeGuard[Node]:
+    return node is not None and node.get("type") == kind
+
+
+def _scan_predicate(scan: Node, conditions: list[Conditions]) -> tuple[str, Expr]:
     try:
         data = scan.get("function_data")
         if not data or "table" not in data:
@@ -54,12 +80,18 @@ def _scan_predicate(scan: Node, above: Node | None) -> tuple[str, Expr]:
         columns = _scanned_columns(scan)
         output = _output_columns(scan, columns)
         parts = list(_table_filters(scan, columns))
-        if above is not None and above["type"] == "LOGICAL_FILTER":
-            resolve = _resolver(output)
-            parts.extend(decode_expression(expression, resolve) for expression in above["expressions"])
+        for each in conditions:
+            resolve = _resolver(output, each)
+            parts.extend(decode_expression(expression, resolve) for expression in each.expressions)
         return data["table"], all_of(parts)
     except (KeyError, TypeError, IndexError, AttributeError) as error:
         raise UnknownPlanFormat(f"a scan in DuckDB's plan is not written as expected ({error!r})") from error
+
+
+def _width(scan: Node) -> int | None:
+    """How many columns a scan has; None for a table function."""
+    data = scan.get("function_data")
+    return len(_output_columns(scan, _scanned_columns(scan))) if data and "table" in data else None
 
 
 def _named(names: list[str], position: int) -> Column | None:
@@ -85,10 +117,10 @@ def _output_columns(scan: Node, columns: list[Column | None]) -> list[Column | N
     return [columns[position] for position in chosen] if chosen else columns
 
 
-def _resolver(output: list[Column | None]) -> Any:
+def _resolver(output: list[Column | None], conditions: Conditions) -> Callable[[Node], Column | None]:
     def resolve(reference: Node) -> Column | None:
-        position: int = reference.get("index", -1)
-        return output[position] if 0 <= position < len(output) else None
+        position = conditions.position(reference.get("index", -1))
+        return output[position] if position is not None and 0 <= position < len(output) else None
 
     return resolve
 

@@ -203,7 +203,7 @@ class Predicates:
         reason = fault(plans[-1], zone)
         if reason is not None:
             raise Unpruned(reason)
-        passes = [scan_predicates(each) for each in plans]
+        passes = [scan_predicates(each, text) for each in plans]
         return [_both(each.get(names[reference]) for each in passes) for reference in draft.pruned]
 
 
