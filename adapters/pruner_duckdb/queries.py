@@ -4,7 +4,7 @@ columns in it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator, Mapping
 from typing import cast
 
 from pruner_duckdb.trees import Node, nodes_below
@@ -81,27 +81,49 @@ def scope_of_child(query: Node, key: str, child: object) -> Node | None:
     return query
 
 
-def tables_in_scope(query: Node) -> Iterator[Node]:
+def tables_in_scope(
+    query: Node, name: str, tables: Container[int], ctes: Mapping[str, Node]
+) -> Iterator[Node | None]:
     """Yield tables of a query's FROM each column of which is one of the query's columns by its own name, or by the one
-    that it is given there.
+    that it is given there; and None for whatever in the FROM has a column of a name, in lower case, by its own text.
+
+    Args:
+        query: the query.
+        name: of the column.
+        tables: identities of the nodes that are tables, and not names of a WITH.
+        ctes: queries in WITH, by their names.
     """
-    pending: list[Node] = [query["from_table"]]
+    pending: list[Node | None] = [query["from_table"] or {}]
     while pending:
         part = pending.pop()
-        match part.get("type"):
-            case "BASE_TABLE":
+        match None if part is None else part.get("type"):
+            case None:
+                yield None
+            case "BASE_TABLE" if part is not None and id(part) in tables:
                 yield part
-            case _ if part.get("column_name_alias"):
+            case _ if part is None or part.get("column_name_alias"):
                 pass
+            case "BASE_TABLE" if not part.get("schema_name"):
+                pending += _behind(ctes.get(str(part["table_name"]).lower(), {}), name)
             case "JOIN":
                 shows_right = part.get("join_type") not in ("SEMI", "ANTI")
                 pending += [part["left"], part["right"]] if shows_right else [part["left"]]
             case "SUBQUERY":
-                inner: Node = part["subquery"].get("node", {})
-                if inner.get("type") == "SELECT_NODE" and _shows_whole_rows(inner["select_list"]):
-                    pending.append(inner["from_table"])
+                pending += _behind(part["subquery"].get("node", {}), name)
             case _:
                 pass
+
+
+def _behind(query: Node, name: str) -> Iterator[Node | None]:
+    """Yield the parts of a query's FROM whose columns are its own by `*`, and None for a column of the name."""
+    for item in query["select_list"] if query.get("type") == "SELECT_NODE" else ():
+        if item.get("type") == "STAR":
+            excluded = [*item["exclude_list"], *(each["column"] for each in item["qualified_exclude_list"])]
+            other = any(item.get(key) for key in ("rename_list", "columns", "expr", "relation_name"))
+            if not other and name not in map(str.lower, excluded):
+                yield query["from_table"] or {}
+        elif (item["alias"] or str(item.get("column_names", [""])[-1])).lower() == name:
+            yield None
 
 
 def _is(part: object, type_: str) -> bool:

@@ -204,6 +204,7 @@ class _Walk:
         self._columns: set[str] = set()
         self._last_names: set[str] = set()
         self._ctes: set[str] = set()
+        self._queries: dict[str, Node] = {}  # of CTEs whose names are given once
         self._every_column = False
         self._named_by_text = False
         self._plain = True
@@ -247,6 +248,7 @@ class _Walk:
             self._ctes.add(name)
             query = cte["value"].get("query_node") or cte["value"].get("query", {}).get("node", {})
             recursive = query.get("type") == "RECURSIVE_CTE_NODE"
+            self._queries[name] = {} if name in self._queries or cte["value"]["aliases"] else query
             pending.append((cte["value"], visible | {name} if recursive else visible, True, None))
             visible |= {name}
         return visible
@@ -307,10 +309,9 @@ class _Walk:
 
     def _session_values(self) -> Iterator[FunctionUse]:
         for name, span, scope in self._bare:
-            tables = () if scope is None else map(id, tables_in_scope(scope))
-            yield FunctionUse(
-                name, span, frozenset(self._tables[each] for each in tables if each in self._tables)
-            )
+            found = [] if scope is None else [*tables_in_scope(scope, name, self._tables, self._queries)]
+            if None not in found:
+                yield FunctionUse(name, span, frozenset(self._tables[id(each)] for each in found))
 
     def _column(self, node: Node, scope: Node | None) -> None:
         names: list[str] = node["column_names"]

@@ -94,6 +94,7 @@ def visits(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Compared]:
         compared.both("SET TimeZone = 'UTC'")
         compared.both("CREATE TABLE kinds AS SELECT range AS k FROM range(-1, 3)")
         compared.both("CREATE VIEW seen AS SELECT * FROM visits")
+        compared.both("CREATE VIEW seen_with_names AS SELECT user, id FROM visits")
         compared.both("CREATE VIEW seen_by_eve AS SELECT id FROM visits WHERE user = 'eve'")
         yield compared
 
@@ -137,6 +138,18 @@ def test_a_column_with_the_name_of_a_function(visits: Compared, condition: str, 
         ("SELECT id FROM visits WHERE user = 'eve' UNION ALL SELECT k FROM kinds ORDER BY 1", (1,)),
         ("SELECT id FROM seen WHERE user = 'eve'", (1,)),
         ("SELECT id FROM seen_by_eve", (1,)),
+        # A query in FROM or in a WITH names its columns by its own text.
+        ("SELECT * FROM (SELECT id, user FROM visits) WHERE user = 'eve'", (1,)),
+        ("SELECT * FROM (SELECT id, upper(user) AS user FROM visits) WHERE user = 'EVE'", (1,)),
+        ("SELECT user FROM (SELECT * EXCLUDE (id) FROM visits) WHERE user = 'eve'", (1,)),
+        ("SELECT user FROM (SELECT * REPLACE (lower(user) AS user) FROM visits) WHERE user = 'eve'", (1,)),
+        ("WITH w AS (FROM visits) SELECT user FROM w WHERE user = 'eve'", (1,)),
+        (
+            "WITH w AS (SELECT id, user FROM visits), v AS (FROM w) SELECT user FROM v WHERE user = 'eve'",
+            (1,),
+        ),
+        ("SELECT user FROM seen_with_names s JOIN kinds ON s.id = k WHERE user = 'eve'", (1,)),
+        ("SELECT * FROM (SELECT user AS current_date, id FROM visits) WHERE current_date = 'zoe'", (1,)),
     ],
 )
 def test_such_a_column_in_joins_subqueries_and_views(
@@ -158,6 +171,16 @@ def test_such_a_column_in_joins_subqueries_and_views(
         ),
         ("SELECT v.id FROM visits v WHERE v.id IN (SELECT k FROM kinds WHERE user = 'duckdb')", (_VISITS,)),
         ("SELECT user FROM (SELECT id FROM visits WHERE id = 1)", (1,)),
+        ("SELECT id FROM (SELECT id FROM visits) WHERE user = 'eve'", (_VISITS,)),
+        ("SELECT id FROM (SELECT * EXCLUDE (user) FROM visits) WHERE user = 'eve'", (_VISITS,)),
+        ("SELECT id FROM (SELECT id, user AS u FROM visits) WHERE user = 'eve'", (_VISITS,)),
+        ("WITH w AS (SELECT id FROM visits) SELECT id FROM w WHERE user = 'eve'", (_VISITS,)),
+        ("WITH w(a, b) AS (SELECT id, user FROM visits) SELECT a FROM w WHERE user = 'eve'", (_VISITS,)),
+        ("SELECT a FROM (SELECT id, user FROM visits) w(a, b) WHERE user = 'eve'", (_VISITS,)),
+        (
+            "SELECT id FROM (WITH w AS (SELECT 1 AS user) SELECT id FROM visits, w) WHERE user = 'eve'",
+            (_VISITS,),
+        ),
         ("SELECT id FROM visits UNION SELECT k FROM kinds ORDER BY id LIMIT length(user)", (_VISITS,)),
         ("SELECT user FROM visits v(id, u, c) WHERE u > user", (_VISITS,)),
         ("SELECT id FROM visits WHERE user = (SELECT user)", (_VISITS,)),
