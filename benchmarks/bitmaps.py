@@ -36,6 +36,7 @@ from pruner.indexes.bitmap.distinct import distinct_values
 from pruner.indexes.bitmap.index import DEFAULT_CARDINALITY
 from pruner.indexes.bitmap.record import SLICE, VALUE, record_schema
 from pruner.pipeline.footers import FileReader
+from pruner.planning.plan import Plan
 from pruner.planning.planner import Planner
 from pruner.schema import Field, TableSchema
 from pruner.tables.snapshot import SLICE_COLUMNS, Partitions, Snapshot
@@ -49,13 +50,18 @@ RARE_PER_SLICE = 3
 CARRIERS = 16
 CARRIERS_PER_SLICE = 8
 RUNS = 41
-DENSE_RUNS = 3
+DENSE_RUNS = 31
+AIM_DENSE_MS = 20.0
 AIM_GROWTH = 2.0
 AIM_AGAINST_READ = 4.0
 AIM_AGAINST_UNPRUNED = 50.0
 BUILD_FILES = 8
 BUILD_ROWS = 1_000_000
 FLIGHT_FILES = 2000
+
+DENSE = "carrier = 'C03' AND a >= 0 AND carrier != 'C04'"
+READING = "carrier = 'C03' AND a < {}"
+"""The rows with either may be different ones, as far as their numbers tell."""
 
 SEMANTICS = Semantics.of("duckdb")
 RARE, COMMON = pa.int64(), pa.string()
@@ -122,11 +128,19 @@ def _plan(console: Console) -> None:
     counts = [count for count in SLICE_COUNTS if count <= largest]
     measured = {count: _plan_over(console, count) for count in counts}
     grid = Grid(title="predicate to list of files; medians in ms")
-    for heading in ("slices", "rare conjunction", "IN of 100 values", "dense conjunction"):
+    names = ("rare", "listed", "dense", "strings", "read")
+    for heading in (
+        *("slices", "rare conjunction", "IN of 100 values"),
+        *("dense conjunction", "the same as strings", "one that reads bitmaps"),
+    ):
         grid.add_column(heading, justify="right")
     for count, times in measured.items():
-        grid.add_row(f"{count:,}", *(f"{times[name] * 1e3:.2f}" for name in ("rare", "listed", "dense")))
+        grid.add_row(f"{count:,}", *(f"{times[name] * 1e3:.2f}" for name in names))
     console.print(grid)
+    console.print(
+        f"dense: {DENSE}; files as an Arrow array, as adapters take them (aim: at most {AIM_DENSE_MS:g} ms), and as a "
+        f"list of strings. One that reads bitmaps: {READING.format('n')}, of the slices that hold both, a sixth of all"
+    )
     if counts[-1] > counts[0]:
         grown = {name: measured[counts[-1]][name] / measured[counts[0]][name] for name in measured[counts[0]]}
         shown = ", ".join(f"{name} {times:.1f}" for name, times in grown.items())
@@ -169,9 +183,12 @@ def _plan_over(console: Console, count: int) -> dict[str, float]:
     pairs = cycle([(int(rare[0][i, 0]), int(rare[1][i, 0])) for i in at])
     lists = cycle([", ".join(map(str, rng.choice(pool, 100, replace=False))) for _ in range(40)])
 
-    def plan(text: str) -> int:
+    def planned(text: str) -> Plan:
         bound = bind(parse_predicate(text, SEMANTICS), planner_schema, SEMANTICS)
-        return len(list(planner.plan(bound, text, SEMANTICS).files))
+        return planner.plan(bound, text, SEMANTICS)
+
+    def plan(text: str) -> int:
+        return len(list(planned(text).files))
 
     planner_schema = TableSchema(FIELDS)
     questions: dict[str, Callable[[], int]] = {
@@ -181,9 +198,11 @@ def _plan_over(console: Console, count: int) -> dict[str, float]:
     assert questions["rare"]() >= 1
     times = medians(questions, RUNS, warmups=5)
     dense: dict[str, Callable[[], int]] = {
-        "dense": lambda: plan("carrier = 'C03' AND a >= 0 AND carrier != 'C04'")
+        "dense": lambda: len(planned(DENSE).files_arrow),
+        "strings": lambda: plan(DENSE),
     }
-    return times | medians(dense, DENSE_RUNS)
+    times |= medians(dense, DENSE_RUNS)
+    return times | medians({"read": lambda: plan(READING.format(pool // 9))}, 3)
 
 
 def _rare_values(rng: np.random.Generator, count: int, pool: int) -> np.ndarray[Any, np.dtype[np.int64]]:

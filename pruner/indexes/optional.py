@@ -20,6 +20,7 @@ from pruner.indexes.optional_evidence import (
     LocatingEvidence,
     NotingEvidence,
     PagedEvidence,
+    RowCountingEvidence,
     RowEvidence,
 )
 
@@ -55,6 +56,7 @@ __all__ = [
     "RecordPages",
     "RecordPart",
     "RefusingIndexType",
+    "RowCountingEvidence",
     "RowEvidence",
     "RowIndexType",
     "SelectiveIndexType",

@@ -95,6 +95,18 @@ class RowEvidence(Evidence, Protocol):
         ...
 
 
+@runtime_checkable
+class RowCountingEvidence(RowEvidence, Protocol):
+    """Row evidence that knows the number of rows of each entry."""
+
+    def rows_in(self, entries: Mask, slices: NDArray[np.intp]) -> NDArray[np.int64] | None:
+        """How many rows of the entries each of some covered slices (ascending) has at least, by what is in memory.
+
+        None where every row of every covered slice is one of them.
+        """
+        ...
+
+
 class Located(NamedTuple):
     """Rows that have one of some values, or may have one.
 

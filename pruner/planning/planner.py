@@ -275,9 +275,10 @@ class Planner:
     def _apply_rows(self, predicate: BoundExpr, rows: RowLevel, progress: _Progress) -> None:
         """Drop the slices in which no single row meets the whole predicate."""
         left = progress.survivors.ordinals()
-        keep = progress.survivors.spread(rows.narrow(left))
+        counts = rows.counts(left)
+        keep = progress.survivors.spread(rows.narrow(left, counts))
         answered = {source.index: f"{source.using} (rows)" for source in rows.sources.values()}
-        progress.apply(predicate, keep, answered, int(np.count_nonzero(~rows.known(left))))
+        progress.apply(predicate, keep, answered, int(np.count_nonzero(counts < 0)))
         progress.fallbacks.update(rows.notes)
 
     def _apply_file_filters(

@@ -17,8 +17,10 @@ from pyroaring import BitMap64
 from pruner.expr.bound import BoundAnd, BoundIsNull, BoundNot, BoundOr, Unknown
 from pruner.expr.fields import conjoins, grouped, leaves, only_field, parts, single_field_parts
 from pruner.expr.nodes import Constant
+from pruner.indexes.optional import RowCountingEvidence
 from pruner.indexes.row_sets import Entries, all_rows, slices_in
 from pruner.planning.combining import CombinedEvidence
+from pruner.planning.row_bounds import RowBounds
 from pruner.planning.rows import RowBlock
 from pruner.showing.words import counted
 from pruner.verdict import Outcome, evaluate, possible
@@ -46,6 +48,8 @@ BLOCK_ROWS = 1 << 28
 BROUGHT_TOGETHER = 1 << 18
 """Most slices whose rows are read to drop some of them while a plan is made; past it all stay, with a note."""
 
+_FEW = 16
+"""Looking one slice up takes as long as looking through so many."""
 
 WORTH_READING = 1 / 8
 """Bytes of records that wait to be read, for each byte of the files that they could leave out, at most.
@@ -65,6 +69,25 @@ class RowSet(NamedTuple):
 
     def __or__(self, other: RowSet) -> RowSet:
         return RowSet(self.rows | other.rows, self.exact & other.exact)
+
+
+class _Told(NamedTuple):
+    """The index that tells the rows of a part about one field: by which entries, and of which slices."""
+
+    evidence: RowEvidence
+    entries: Entries
+    slices: Mask
+
+
+class _Part(NamedTuple):
+    """A part about one field: the slices on which it can come to an outcome, and what tells the rows of some.
+
+    `is_settled` says that entries exclude none of these slices.
+    """
+
+    can: Mask
+    told: _Told | None
+    is_settled: bool
 
 
 class RowLevel:
@@ -93,38 +116,48 @@ class RowLevel:
     def _grouped(self) -> BoundExpr:
         return grouped(self._predicate)
 
+    @cached_property
+    def _conjuncts(self) -> tuple[BoundExpr, ...]:
+        """What must be true of a row by itself; slices on which it cannot be have been dropped."""
+        return self._grouped.operands if isinstance(self._grouped, BoundAnd) else ()
+
     @property
     def can_narrow(self) -> bool:
         """True where single rows may exclude slices that the leaves by themselves leave possible."""
         return conjoins(self._predicate) and bool(self.sources)
 
-    def narrow(self, at: Ordinals) -> Mask:
-        """Tell for each of some slices (ascending) whether it can hold a matching row."""
-        keep = self._by_entries(at)
+    def narrow(self, at: Ordinals, counts: NDArray[np.int64]) -> Mask:
+        """Tell for each of some slices (ascending) with these `counts` whether it can hold a matching row.
+
+        Every conjunct by itself has left these slices, by all that is known of its columns.
+        """
         # One part by itself is settled by its entries; parts about the same column may still exclude each other.
         told = sum(field.path in self.sources for field in parts(self._grouped))
         if told < 2 or not conjoins(self._grouped):
-            return keep
-        left = at[keep]
-        known = left[self._counts(left) >= 0]
-        if self._bytes_of_rows(known) > WORTH_READING * self._snapshot.sizes[known].sum():
+            return self._by_entries(at)
+        known = counts >= 0
+        bounds = self._bounds(at, counts if known.all() else counts.clip(0))
+        unsettled = bounds.can & (bounds.least == 0) & known
+        if not unsettled.any() or not self._may_bring_together(at[unsettled]):
+            return bounds.can
+        matching = np.zeros(len(self._snapshot), np.bool_)
+        for block in self._blocks(at[unsettled]):
+            matching[np.fromiter(slices_in(self._rows(block).rows), np.intp)] = True
+        return bounds.can & (matching[at] | ~unsettled)
+
+    def _may_bring_together(self, at: Ordinals) -> bool:
+        """Tell whether the rows of some slices are worth reading to drop some of them; says so where they are not."""
+        if self._bytes_of_rows(at) > WORTH_READING * self._snapshot.sizes[at].sum():
             self.notes[
                 "bitmaps of rows are too large beside the files that they could leave out: not read"
             ] = None
-            return keep
-        if len(known) > BROUGHT_TOGETHER:
-            self.notes[
-                f"rows of {counted(len(known), 'slice')} are too many to be brought together: kept"
-            ] = None
-            return keep
-        matching = np.ones(len(self._snapshot), np.bool_) if len(known) else None
-        if matching is not None:
-            matching[known] = False
-            for block in self._blocks(known):
-                found = np.fromiter(slices_in(self._rows(block).rows), np.intp)
-                matching[found] = True
-            keep &= matching[at]
-        return keep
+            return False
+        if len(at) > BROUGHT_TOGETHER:
+            self.notes[f"rows of {counted(len(at), 'slice')} are too many to be brought together: kept"] = (
+                None
+            )
+            return False
+        return True
 
     def _bytes_of_rows(self, at: Ordinals) -> int:
         """How many bytes are read of sources that wait, to bring rows together."""
@@ -139,7 +172,7 @@ class RowLevel:
 
     def blocks(self, at: Ordinals) -> Iterator[RowBlock]:
         """The rows of some slices (ascending) that can match, a bounded number of slices at a time."""
-        counts = self._counts(at)
+        counts = self.counts(at)
         known = at[counts >= 0]
         for block in self._blocks(known):
             found = self._rows(block)
@@ -147,7 +180,7 @@ class RowLevel:
 
     def most_rows(self, at: Ordinals) -> int:
         """How many rows of some slices (ascending) can match at most, judged without reading bitmaps."""
-        counts = self._counts(at)
+        counts = self.counts(at)
         known = at[counts >= 0]
         total = int(counts.clip(0).sum())
 
@@ -170,22 +203,27 @@ class RowLevel:
 
     def known(self, at: Ordinals) -> Mask:
         """Tell for each of some slices whether an index knows its rows."""
-        return self._counts(at) >= 0
+        return self.counts(at) >= 0
 
-    def _counts(self, at: Ordinals) -> NDArray[np.int64]:
+    def counts(self, at: Ordinals) -> NDArray[np.int64]:
         """The number of rows of each slice; -1 where it is not known, disputed, or means nothing beside log files."""
         counts = np.full(len(at), -1, np.int64)
         disputed = np.zeros(len(at), np.bool_)
-        for source in self.sources.values():
+        for number, source in enumerate(self.sources.values()):
             own = self._by_row(source).row_counts[at]
-            disputed |= (own >= 0) & (counts >= 0) & (own != counts)
-            counts = np.where(counts >= 0, counts, own)
-        meaningless = disputed | self._snapshot.has_logs[at] | ~self._snapshot.coverable[at]
-        return np.where(meaningless, -1, counts)
+            if number == 0:
+                counts = own
+            elif not np.array_equal(own, counts):
+                disputed |= (own >= 0) & (counts >= 0) & (own != counts)
+                counts = np.where(counts >= 0, counts, own)
+        meaningless = disputed
+        if self._snapshot.any_logs or self._snapshot.uncoverable is not None:
+            meaningless = disputed | self._snapshot.has_logs[at] | ~self._snapshot.coverable[at]
+        return np.where(meaningless, -1, counts) if meaningless.any() else counts
 
     def _blocks(self, at: Ordinals) -> Iterator[Ordinals]:
         start = 0
-        ends = np.cumsum(self._counts(at))
+        ends = np.cumsum(self.counts(at))
         while start < len(at):
             before = int(ends[start - 1]) if start else 0
             stop = int(np.searchsorted(ends, before + BLOCK_ROWS, side="right"))
@@ -198,20 +236,55 @@ class RowLevel:
         combined = self._combined(at)
 
         def part(of: BoundExpr, outcome: Outcome) -> Mask | None:
-            if isinstance(of, Constant | Unknown):
+            if only_field(of) is None:
                 return None
-            field = only_field(of)
-            if field is None:
-                return None
-            found = possible(of, outcome, combined.leaf, len(at))
-            source = self.sources.get(field.path)
-            if source is None:
-                return found
-            entries = entries_of(of, outcome, self._by_row(source), self._semantics)
-            holding = self._by_row(source).holding(entries.mask, self._semantics, at)
-            return found & (holding | self._contradicted(of, combined))
+            return self._possible(self._part(of, outcome, at, combined), at)
 
         return evaluate(self._grouped, Outcome.TRUE, part, lambda holds: np.full(len(at), holds))
+
+    def _possible(self, part: _Part, at: Ordinals) -> Mask:
+        if part.told is None or part.is_settled:
+            return part.can
+        evidence, entries, asked = part.told
+        return part.can & (evidence.holding(entries.mask, self._semantics, at) | ~asked)
+
+    def _bounds(self, at: Ordinals, counts: NDArray[np.int64]) -> RowBounds:
+        """The same, with how many rows of each slice match at least; `counts` has their numbers of rows."""
+        combined = self._combined(at)
+
+        def part(of: BoundExpr, outcome: Outcome) -> RowBounds | None:
+            if only_field(of) is None:
+                return None
+            asked = self._part(of, outcome, at, combined)
+            found = RowBounds.of_all(self._possible(asked, at), counts)
+            if asked.told is None:
+                return found
+            evidence, entries, told = asked.told
+            if not isinstance(evidence, RowCountingEvidence):
+                return found.at_least(told, np.zeros(len(at), np.int64))
+            least = evidence.rows_in(entries.mask, at)
+            return found.at_least(told, counts if least is None else least)
+
+        def constant(holds: bool) -> RowBounds:
+            return RowBounds.of_all(np.full(len(at), holds), counts)
+
+        return evaluate(self._grouped, Outcome.TRUE, part, constant)
+
+    def _part(self, of: BoundExpr, outcome: Outcome, at: Ordinals, combined: CombinedEvidence) -> _Part:
+        """What can be said of a part about one field before its rows are looked at."""
+        field = only_field(of)
+        source = None if field is None else self.sources.get(field.path)
+        left = outcome is Outcome.TRUE and any(of is each for each in self._conjuncts)
+        can = np.ones(len(at), np.bool_) if left else possible(of, outcome, combined.leaf, len(at))
+        if source is None:
+            return _Part(can, None, is_settled=True)
+        evidence = self._by_row(source)
+        settled = evidence.settled(self._semantics)
+        asked = can & ~self._contradicted(of, combined)
+        if _FEW * len(at) < len(settled) or not settled.all():
+            asked &= settled[at]
+        entries = entries_of(of, outcome, evidence, self._semantics)
+        return _Part(can, _Told(evidence, entries, asked), is_settled=left and next(leaves(of)) is of)
 
     def _by_row(self, source: Source) -> RowEvidence:
         found = source.rows(self._semantics)
@@ -231,7 +304,7 @@ class RowLevel:
 
     def _rows(self, at: Ordinals) -> RowSet:
         """The rows of slices with known numbers of rows on which the predicate can be true."""
-        counts = self._counts(at)
+        counts = self.counts(at)
         combined = self._combined(at)
 
         def part(of: BoundExpr, outcome: Outcome) -> RowSet | None:
@@ -253,23 +326,20 @@ class RowLevel:
         combined: CombinedEvidence,
     ) -> RowSet:
         """The rows on which a predicate about one field can come to the outcome."""
-        can = possible(of, outcome, combined.leaf, len(at))
+        can, told_by, _ = self._part(of, outcome, at, combined)
         told = np.zeros(len(at), np.bool_)
         exact = ~can
         rows = BitMap64()
-        field = only_field(of)
-        source = None if field is None else self.sources.get(field.path)
-        if source is not None:
-            evidence = self._by_row(source)
-            entries = entries_of(of, outcome, evidence, self._semantics)
-            asked = can & evidence.settled(self._semantics)[at] & ~self._contradicted(of, combined)
+        if told_by is not None:
+            evidence, entries, asked = told_by
             rows, broken, all_match = evidence.rows(entries.mask, at[asked])
             told = asked & ~np.isin(at, broken) if len(broken) else asked
             exact |= told & (entries.exact and all_match)
             if len(broken):
-                self.notes[
-                    f"index {source.index}: bitmaps of {counted(len(broken), 'slice')} are damaged: kept"
-                ] = None
+                index = self.sources[next(leaves(of)).field.path].index
+                self.notes[f"index {index}: bitmaps of {counted(len(broken), 'slice')} are damaged: kept"] = (
+                    None
+                )
         rest = can & ~told
         if rest.any():
             rows |= all_rows(at[rest], counts[rest])

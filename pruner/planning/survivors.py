@@ -85,6 +85,8 @@ class Survivors:
         """What is wanted of those that are left, in the form that `keep` takes."""
         if self.at is not None:
             return wanted
+        if wanted.all():
+            return np.ones(self.total, np.bool_)
         spread = np.ones(self.total, np.bool_)
         spread[self.ordinals()] = wanted
         return spread

@@ -125,6 +125,16 @@ class FocusedBitmap:
         with self._lock:
             return sum(each.row_total(entries, slices) for each in self._segments_of(slices))
 
+    def rows_in(self, entries: Mask, slices: NDArray[np.intp]) -> Integers | None:
+        """How many rows of the entries each of some slices has at least: see `RowCountingEvidence`."""
+        if entries.all():
+            return None
+        found = np.zeros(len(slices), np.int64)
+        with self._lock:
+            for each in self._segments:
+                each.add_rows_in(entries, slices, found)
+        return found
+
     def rows(self, entries: Mask, slices: NDArray[np.intp]) -> Rows:
         """The rows of the entries in some slices, which must be covered, ascending."""
         rows, broken, exact = BitMap64(), np.empty(0, np.intp), True
@@ -261,14 +271,14 @@ class _Segment:
             holds = np.zeros(len(self.slices), np.bool_)
             holds[self._found.slices[entries[self._found.cells]]] = True
         else:
-            holds = self._in_others(entries) < self._row_counts
+            holds = self._known_rows(~entries) < self._row_counts
         found[self.slices[holds | self._broken]] = True
 
-    def _in_others(self, entries: Mask) -> Integers:
-        """How many rows of each slice are known to stand in other entries."""
-        others = ~entries[self._found.cells]
+    def _known_rows(self, entries: Mask) -> Integers:
+        """How many rows of each slice are known to stand in some entries."""
+        chosen = entries[self._found.cells]
         return np.bincount(
-            self._found.slices[others], weights=self._found.sizes[others], minlength=len(self.slices)
+            self._found.slices[chosen], weights=self._found.sizes[chosen], minlength=len(self.slices)
         ).astype(np.int64)
 
     def row_total(self, entries: Mask, slices: NDArray[np.intp]) -> int:
@@ -276,9 +286,25 @@ class _Segment:
         complete = self._ensure(entries)
         chosen = np.isin(self.slices, slices)
         if not complete:
-            return int((self._row_counts - self._in_others(entries))[chosen].clip(0).sum())
+            return int((self._row_counts - self._known_rows(~entries))[chosen].clip(0).sum())
         counted = entries[self._found.cells] & chosen[self._found.slices]
         return int(self._found.sizes[counted].sum())
+
+    def add_rows_in(self, entries: Mask, slices: NDArray[np.intp], found: Integers) -> None:
+        """Add to `found` how many rows of the entries each of some slices of the snapshot has at least.
+
+        Nothing is read for it. Of slices that are not of the segment, or not believed, nothing is added.
+        """
+        if not len(self.slices):
+            return
+        local = self._local(slices.astype(np.int64))
+        own = np.flatnonzero((local >= 0) & ~self._broken[local])
+        unread = self._touching(entries) & ~self._read
+        if unread.any() and not (self._touching(~entries) & ~self._read).any():
+            least = self._row_counts - self._known_rows(~entries)
+        else:
+            least = self._known_rows(entries)
+        found[own] += least[local[own]]
 
     def rows(self, entries: Mask, slices: NDArray[np.intp]) -> Rows:
         """The rows of the entries in some slices of the segment, ascending."""

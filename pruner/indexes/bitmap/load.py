@@ -76,6 +76,11 @@ class Postings:
         return np.bincount(self.slices, minlength=len(self.row_counts)).astype(np.int32)
 
     @cached_property
+    def any_entry(self) -> Mask:
+        """Slices with an entry."""
+        return self.entries_in > 0
+
+    @cached_property
     def by_slice(self) -> tuple[Integers, NDArray[np.intp]]:
         """The postings in the order of slices, and where those of each slice start among them."""
         starts = np.concatenate([[0], np.cumsum(self.entries_in, dtype=np.int64)])
