@@ -10,6 +10,7 @@ import json
 import os
 import time
 from collections.abc import Callable, Mapping
+from decimal import Decimal
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
@@ -115,6 +116,25 @@ def test_text_that_a_partition_cuts(trino_tables: TrinoTables, tmp_path: Path) -
     _check(table, {"x = 'ab'": (1, 1), "n = 1": (1, 1)})
     _change_partitions(table, declare(0, "varchar(2)"))
     _check(table, {"x = 'ab'": (2, 3), "x = 'zz'": (1, 3)})
+
+
+@pytest.mark.parametrize("rounded", ["decimal(9,1)", "decimal(5,1)"])
+def test_found_decimals_that_a_partition_rounds(
+    trino_tables: TrinoTables, tmp_path: Path, rounded: str
+) -> None:
+    """A partition that declares fewer digits rounds its decimals before the table's type is applied: 1.25 is 1.30."""
+    for number, text in enumerate(("1.25", "1.30", "7.00")):
+        x = pa.array([Decimal(text)], pa.decimal128(9, 2))
+        inner = pa.StructArray.from_arrays([x], ["y"])
+        write_plain(tmp_path / "lake" / f"p={number}" / "part.parquet", pa.table({"x": x, "s": inner}))
+    columns = {"x": "decimal(9,2)", "s": "struct<y:decimal(9,2)>", "p": "bigint"}
+    table = trino_tables.register(tmp_path / "lake", columns, partition_by="p")
+    _check(table, {"x = 1.30": (1, 1), "s.y = 1.30": (1, 1)})
+    _change_partitions(table, lambda _, content: content["columns"][0].update(type=rounded))
+    _check(table, {"x = 1.30": (2, 3), "x = 1.25": (0, 3), "x > 5": (1, 3)})
+    _change_partitions(table, lambda _, content: content["columns"][0].update(type="decimal(9,2)"))
+    _change_partitions(table, lambda _, content: content["columns"][1].update(type=f"struct<y:{rounded}>"))
+    _check(table, {"s.y = 1.30": (2, 3), "s.y = 1.25": (0, 3)})
 
 
 def test_files_written_anew_since_the_service_looked(trino_tables: TrinoTables, tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ record Dropped(SnapshotKeys keys, BitSet ordinals, long lookedMillis, Placement 
     boolean contains(SplitFile file) {
         return !ordinals.isEmpty()
                 && file.modifiedMillis() < lookedMillis - YOUNG_MILLIS
-                && !file.isCut()
+                && !file.isChanged()
                 && displaced(file).isEmpty()
                 && keys.allIn(ordinals, file);
     }

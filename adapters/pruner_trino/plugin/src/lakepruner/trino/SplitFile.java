@@ -1,18 +1,25 @@
 package lakepruner.trino;
 
+import java.util.Arrays;
 import java.util.Collection;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
+import java.util.Set;
 
 /**
  * The file of a split, as the wrapped connector knows it.
  *
  * @param partition what the metastore says of the partition columns
- * @param isCut whether its partition declares a text of another length than the table: it is cut or padded to that first
+ * @param isChanged whether its partition declares a type that may change values before the table's type is applied: text
+ *     is cut or padded to another length, decimals and timestamps are rounded to fewer digits
  */
-record SplitFile(String path, long size, long modifiedMillis, Map<String, String> partition, boolean isCut) {
+record SplitFile(String path, long size, long modifiedMillis, Map<String, String> partition, boolean isChanged) {
+    /** Types that show what files hold as it is, and of what they are made up; what others make of it is not known. */
+    private static final Set<String> PLAIN_TYPES = Set.of(
+            "tinyint", "smallint", "int", "bigint", "float", "boolean", "string", "binary", "date", "struct", "array", "map", "");
+
     /** The file of a Hive or Hudi split; empty for anything else, and where rows come from more than this file (ACID). */
     static Optional<SplitFile> of(Object split) {
         if (Reflection.has(split, "getPath") && Reflection.find(split, "getAcidInfo").isEmpty()) {
@@ -21,7 +28,7 @@ record SplitFile(String path, long size, long modifiedMillis, Map<String, String
                     (long) Reflection.get(split, "getEstimatedFileSize"),
                     (long) Reflection.get(split, "getFileModifiedTime"),
                     partition((List<?>) Reflection.get(split, "getPartitionKeys")),
-                    isCut(((Map<?, ?>) Reflection.get(split, "getHiveColumnCoercions")).values())));
+                    isChanged(((Map<?, ?>) Reflection.get(split, "getHiveColumnCoercions")).values())));
         }
         if (Reflection.has(split, "location") && Reflection.has(split, "fileModifiedTime")) {
             return Optional.of(new SplitFile(
@@ -40,8 +47,13 @@ record SplitFile(String path, long size, long modifiedMillis, Map<String, String
         return found;
     }
 
-    private static boolean isCut(Collection<?> partitionTypes) {
-        return partitionTypes.stream().map(Object::toString).anyMatch(type -> type.contains("char"));
+    private static boolean isChanged(Collection<?> partitionTypes) {
+        return partitionTypes.stream().anyMatch(type -> !isPlain(type.toString()));
+    }
+
+    /** Of {@code struct<a:int,b:array<string>>} each part is looked at, without the name of its field. */
+    private static boolean isPlain(String type) {
+        return Arrays.stream(type.split("[<>,]")).allMatch(part -> PLAIN_TYPES.contains(part.substring(part.lastIndexOf(':') + 1)));
     }
 
     /** One form for the ways in which a place is written, the one that keys are made of (docs/service.md). */
