@@ -40,11 +40,12 @@ TAIL = """
 ## Moments that move
 
 `now()`, `current_timestamp`, `current_date`, `today()` and `localtimestamp`, with `± INTERVAL`, `± days`, casts and
-`date_trunc` around them, stand for any moment from an earliest one on. So `ts >= now() - INTERVAL 1 DAY` drops files
-that end more than a day before that earliest moment. `ts < now()` drops nothing, because nobody knows when the files of
-the plan are read. In DuckDB the earliest moment is the start of the session's transaction, for which it is asked each
-time. Elsewhere it is the moment of planning, less five minutes for clocks that differ. Spark and Trino replace these
-functions by the moment before pruner sees the predicate.
+`date_trunc` around them, and in DuckDB `AT TIME ZONE` with UTC or a zone of the form Area/City, stand for any moment
+from an earliest one on. So `ts >= now() - INTERVAL 1 DAY` drops files that end more than a day before that earliest
+moment, and so does `ts >= now() AT TIME ZONE 'UTC' - INTERVAL 1 DAY`. `ts < now()` drops nothing, because nobody knows
+when the files of the plan are read. In DuckDB the earliest moment is the start of the session's transaction, for which
+it is asked each time. Elsewhere it is the moment of planning, less five minutes for clocks that differ. Spark and Trino
+replace these functions by the moment before pruner sees the predicate.
 
 ## Other forms
 

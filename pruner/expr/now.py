@@ -9,7 +9,7 @@ latest nobody knows: a plan may be read an hour later. So such a constant is eve
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import TYPE_CHECKING, Final
 
@@ -20,6 +20,8 @@ from pruner.expr.clock import DAY, SECOND, instants_of_wall, walls_of_instant
 from pruner.expr.coerced import Coerced, NotComparable
 from pruner.expr.functions.calendar import DAY as MICROSECONDS_OF_DAY
 from pruner.expr.functions.calendar import FIRST, LAST, TRUNCATED_TO, shifted, start_of
+from pruner.expr.functions.moments import is_certain_zone
+from pruner.expr.functions.rows import FUNCTIONS
 from pruner.expr.nodes import Call, Expr, Literal
 from pruner.expr.temporal import coerce_temporal
 from pruner.expr.types import is_instant, is_temporal, timestamp
@@ -69,7 +71,7 @@ def is_moving(expression: Expr) -> bool:
             return is_moving(operand)
         case Call("add" | "subtract", (left, Literal())) | Call("add", (Literal(), left)):
             return is_moving(left)
-        case Call("date_trunc", (Literal(), operand)):
+        case Call("date_trunc" | "timezone", (Literal(), operand)):
             return is_moving(operand)
         case _:
             return False
@@ -109,6 +111,8 @@ def _earliest(expression: Expr, semantics: Semantics) -> _Earliest:
             return _back(
                 _Earliest(_Kind.WALL, start_of(unit.lower(), _micros(start)) * 1000), found.kind, semantics
             )
+        case Call("timezone", (Literal(value=str(zone)), operand)):
+            return _at_zone(_earliest(operand, semantics), zone, semantics)
         case _:
             raise _Unsure
 
@@ -123,6 +127,15 @@ def _cast(found: _Earliest, kind: _Kind, semantics: Semantics) -> _Earliest:
     elif found.kind is not _Kind.INSTANT and kind is _Kind.INSTANT:
         moment = instants_of_wall(moment, semantics.zone)[0]
     return _Earliest(kind, moment // DAY * DAY if kind is _Kind.DATE else moment)
+
+
+def _at_zone(found: _Earliest, zone: str, semantics: Semantics) -> _Earliest:
+    """What the clocks of a zone show at an instant, or the instant at which they show a date and time."""
+    compared = semantics.traits.name in FUNCTIONS["timezone"].written
+    if not compared or found.kind is _Kind.DATE or not is_certain_zone(zone):
+        raise _Unsure
+    other = _Kind.WALL if found.kind is _Kind.INSTANT else _Kind.INSTANT
+    return _cast(found, other, replace(semantics, zone=zone))
 
 
 def _shifted(found: _Earliest, constant: Literal, sign: int, semantics: Semantics) -> _Earliest:

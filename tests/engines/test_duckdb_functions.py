@@ -152,6 +152,9 @@ MOVING = {
     "seen BETWEEN now() - INTERVAL 12 HOUR AND now()": 2,
     "seen < now()": 11,
     "age < 100 AND seen >= get_current_timestamp() - INTERVAL 36 HOUR": 3,
+    "ts > now() AT TIME ZONE 'UTC' - INTERVAL 60 HOUR": 4,
+    "ts > timezone('UTC', now() - INTERVAL 60 HOUR)": 4,
+    "ts > (current_timestamp AT TIME ZONE 'Pacific/Apia') - INTERVAL 60 HOUR": 3,
 }
 
 

@@ -127,8 +127,12 @@ def in_zone_of(use: Use) -> Semantics | None:
             zone = constant.value
         case _:
             return None
-    certain = (_AREA_AND_CITY.fullmatch(zone) or zone == "UTC") and is_known_zone(zone)
-    return replace(use.semantics, zone=zone) if certain else None
+    return replace(use.semantics, zone=zone) if is_certain_zone(zone) else None
+
+
+def is_certain_zone(zone: str) -> bool:
+    """Tell whether a text names the same zone for every engine that has `timezone(zone, x)`."""
+    return bool(_AREA_AND_CITY.fullmatch(zone) or zone == "UTC") and is_known_zone(zone)
 
 
 def days_between(use: Use) -> Inverse:

@@ -43,6 +43,13 @@ MOVING = (
     "date_trunc('month', now())",
     "date_trunc('week', now() - INTERVAL 1 WEEK)",
     "localtimestamp - INTERVAL 36 HOUR",
+    "now() AT TIME ZONE 'UTC'",
+    "now() AT TIME ZONE 'America/New_York' - INTERVAL 1 DAY",
+    "timezone('UTC', now() - INTERVAL 1 MONTH)",
+    "(now() AT TIME ZONE 'Pacific/Apia')::DATE",
+    "date_trunc('day', now() AT TIME ZONE 'Europe/Berlin')",
+    "date_trunc('day', now() AT TIME ZONE 'Europe/Berlin') AT TIME ZONE 'Europe/Berlin'",
+    "localtimestamp AT TIME ZONE 'America/New_York'",
 )
 ZONES = ("UTC", "Europe/Berlin", "America/New_York", "Pacific/Apia")
 COLUMNS = {"day": "DATE", "ts": "TIMESTAMP", "seen": "TIMESTAMPTZ"}
@@ -119,6 +126,22 @@ def test_clocks_may_differ():
     assert day.point.low == (datetime.date(2024, 5, 4) - datetime.date(1970, 1, 1)).days
 
 
-@pytest.mark.parametrize("text", ["id > now()", "ts > now() - INTERVAL 900000 YEAR", "now() > 1"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "id > now()",
+        "ts > now() - INTERVAL 900000 YEAR",
+        "now() > 1",
+        "ts > now() AT TIME ZONE 'EST5EDT'",
+        "ts > now() AT TIME ZONE 'Mars/Phobos'",
+        "seen > current_date AT TIME ZONE 'UTC'",
+    ],
+)
 def test_what_is_not_understood_stays_unknown(text: str):
     assert isinstance(bound(text, datetime.datetime(2024, 5, 5, tzinfo=datetime.UTC)), Unknown)
+
+
+def test_a_zone_of_which_only_duckdb_has_the_function_is_unknown_elsewhere():
+    expression = parse_predicate("ts > now() AT TIME ZONE 'UTC'", Semantics(zone="UTC"))
+    for engine in ("spark", "trino"):
+        assert isinstance(bind(expression, SCHEMA, Semantics(engine=engine, zone="UTC"), strict=False), Unknown)
