@@ -33,6 +33,7 @@ from pruner.expr.types import is_instant
 from pruner.expr.walk import nodes_of
 from pruner_duckdb.constants import UndecodablePart, constant
 from pruner_duckdb.trees import Node
+from pruner_duckdb.types import arrow_type
 
 _NAMES: Final[Mapping[str, str]] = {
     "+": "add",
@@ -86,7 +87,7 @@ MOMENTS: Final = frozenset(
 
 def unfolded(call: str, *, moment: bool) -> str:
     """The text of a call that the shadow cannot evaluate while planning, of the same type."""
-    number = repr(NEVER_FOLDED) if moment else "2"
+    number = f"{NEVER_FOLDED!r}e0" if moment else "2"  # a DOUBLE, which needs no cast in any plan
     return f"(CASE WHEN random() < {number} THEN {call} END)"
 
 
@@ -110,13 +111,23 @@ def moment(node: Node) -> Expr | None:
     checks: list[Any] = node["case_checks"]
     if len(checks) != 1 or not _is_never_folded(checks[0]["when_expr"]):
         return None
-    then: Node = checks[0]["then_expr"]
-    if then.get("expression_class") != "BOUND_CONSTANT":
+    type_ = _type_of_moment(checks[0]["then_expr"])
+    if type_ is None:
         return None
-    type_ = constant(then["value"]).type
     if pa.types.is_date(type_):
         return Call(CURRENT_DATE, (), type_)
     return Call(NOW if is_instant(type_) else CURRENT_WALL, (), type_)
+
+
+def _type_of_moment(then: Node) -> pa.DataType | None:
+    """The type of a moment, which is a constant in the optimizer's plan and the call of its function before that."""
+    match then.get("expression_class"):
+        case "BOUND_CONSTANT":
+            return constant(then["value"]).type
+        case "BOUND_FUNCTION" if not then.get("children"):
+            return arrow_type(then["return_type"])
+        case _:
+            return None
 
 
 def _is_never_folded(condition: Node) -> bool:

@@ -114,10 +114,15 @@ class Draft:
         return self.select.spliced(outermost([*inside, *self._session_part, *self._tables(replaced)]))
 
     def _nested(self, outer: Span) -> str:
-        """The text of a call with literals for the parameters inside it."""
+        """The text of a call with literals for the parameters inside it, and no moment that would be folded."""
+        moments = [
+            (use.span, unfolded(self.select.text[use.span.start : use.span.stop].decode(), moment=True))
+            for use in self.select.functions
+            if use.name in MOMENTS and use.span is not None and use.span != outer
+        ]
         edits = [
             (Span(span.start - outer.start, span.stop - outer.start), text)
-            for span, text in self._session_part
+            for span, text in outermost([*moments, *self._session_part])
             if outer.start <= span.start and span.stop <= outer.stop
         ]
         part = self.select.text[outer.start : outer.stop]

@@ -152,6 +152,7 @@ MOVING = {
     "seen BETWEEN now() - INTERVAL 12 HOUR AND now()": 2,
     "seen < now()": 11,
     "age < 100 AND seen >= get_current_timestamp() - INTERVAL 36 HOUR": 3,
+    "age < 3 AND age(now()::TIMESTAMP, ts) < INTERVAL 9 DAY": 4,
     "ts > now() AT TIME ZONE 'UTC' - INTERVAL 60 HOUR": 4,
     "ts > timezone('UTC', now() - INTERVAL 60 HOUR)": 4,
     "ts > (current_timestamp AT TIME ZONE 'Pacific/Apia') - INTERVAL 60 HOUR": 3,
@@ -168,6 +169,28 @@ def test_moments_that_move_prune_from_below(days: Path, condition: str):
     wanted = plain.execute(query.replace("events", f"'{days}/*.parquet'")).fetchall()
     assert con.execute(query).fetchall() == wanted
     assert con.last_plans[-1].kept == MOVING[condition]
+
+
+def test_a_moment_is_no_riddle_beside_an_index_over_an_expression(tmp_path: Path):
+    """There a statement is also looked at as written, where DuckDB has not yet put a moment in the place of `now()`."""
+    files = {
+        f"d{age}.parquet": f"""
+            SELECT now() - to_days({age}) AS seen, (now() - to_days({age}))::TIMESTAMP AS ts,
+                   (now() - to_days({age}))::DATE AS day, {age} AS age"""
+        for age in range(5)
+    }
+    root = write_tree(tmp_path / "events", files)
+    indexed(root).create_index("hours", on="hour(ts)", using="bitmap")
+    con = pruner_duckdb.connect({"events": str(root)})
+    con.execute("SET TimeZone = 'UTC'")
+    con.execute(
+        "SELECT age FROM events WHERE seen > now() - INTERVAL 36 HOUR AND day >= current_date - 9 AND ts > "
+        "localtimestamp - INTERVAL 9 DAY ORDER BY age"
+    )
+    assert con.fetchall() == [(0,), (1,)]
+    plan = con.last_plans[-1].plan
+    assert (plan.kept, plan.fallbacks) == (2, ())
+    assert "case" not in plan.explain()
 
 
 def test_days_prune_from_below(days: Path):
