@@ -53,7 +53,7 @@ replace these functions by the moment before pruner sees the predicate.
 |---|---|
 | `(a, b) = (1, 2)`, `(a, b) IN ((1, 2), …)` | each column by itself, for rows where the comparison is true |
 | `(a, b) < (1, 2)` | the first column |
-| `id = ANY([1, 2])`, `contains(ARRAY[1, 2], id)`; in DuckDB `id IN ?`, `= ANY(?)`, `list_contains([1, 2], id)` | as IN |
+| `id = ANY([1, 2])`, `contains(ARRAY[1, 2], id)`; DuckDB: `id IN ?`, `= ANY(?)`, `list_contains([1, 2], id)` | as IN |
 | `regexp_matches(s, '^abc…')`, `s RLIKE '^abc…'`, `regexp_like(s, '^abc…')` | the letters of the beginning |
 | `starts_with(s, 'abc')`, `s ^@ 'abc'` | as LIKE |
 | `lower(s) LIKE 'abc%'`, `starts_with(upper(s), 'ABC')`, `left(s, 3) LIKE 'ab%'` | by the letters of ASCII in front |

@@ -144,4 +144,6 @@ def test_what_is_not_understood_stays_unknown(text: str):
 def test_a_zone_of_which_only_duckdb_has_the_function_is_unknown_elsewhere():
     expression = parse_predicate("ts > now() AT TIME ZONE 'UTC'", Semantics(zone="UTC"))
     for engine in ("spark", "trino"):
-        assert isinstance(bind(expression, SCHEMA, Semantics(engine=engine, zone="UTC"), strict=False), Unknown)
+        assert isinstance(
+            bind(expression, SCHEMA, Semantics(engine=engine, zone="UTC"), strict=False), Unknown
+        )
