@@ -24,7 +24,7 @@ from rich.console import Console
 from rich.table import Table as Grid
 
 from benchmarks.records import CARRIERS, ROWS_PER_FILE, integer_records, string_records
-from pruner.arrow import arrow, compute
+from pruner.arrow import arrow, compute, text_array
 from pruner.evidence.snapshot import SnapshotEvidence
 from pruner.expr.bind import bind
 from pruner.expr.semantics import Semantics
@@ -99,7 +99,7 @@ def _snapshot(folder: Path) -> Snapshot:
     with pa.OSFile(str(folder / "slices"), "rb") as file:
         table = pa.ipc.open_file(file).read_all().combine_chunks()
     schema = TableSchema(tuple(Field((name,), type_) for name, type_ in TYPES.items()))
-    paths = Partitions(pa.array([f"batch={number}" for number in range(PARTITIONS)]))
+    paths = Partitions(text_array([f"batch={number}" for number in range(PARTITIONS)]))
     keys = table.column("key").combine_chunks()
     columns = table.drop_columns(["key"]).cast(SLICE_COLUMNS)
     return Snapshot("made up", schema, columns, keys, paths, "s3://lake/events")

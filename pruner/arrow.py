@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import numpy as np
 import pyarrow as pa
@@ -44,6 +44,11 @@ def number_array(
     return arrow.Array.from_buffers(type_, len(values), buffers)
 
 
+def positions(values: Sequence[int] | NDArray[Any]) -> Any:
+    """A column of positions, by which another one is taken."""
+    return number_array(np.asarray(values, np.int64), pa.int64())
+
+
 def truth_array(values: Sequence[bool] | NDArray[np.bool_]) -> Any:
     """A column of booleans."""
     return arrow.Array.from_buffers(pa.bool_(), len(values), [None, _bits(values)])
@@ -79,6 +84,18 @@ def bytes_array(values: Sequence[bytes], width: int) -> Any:
     return arrow.Array.from_buffers(type_, len(values), [None, arrow.py_buffer(b"".join(values))])
 
 
+def binary_array(values: Sequence[bytes]) -> Any:
+    """A column of byte strings, in chunks where they are too long for one array."""
+    data = b"".join(values)
+    if len(data) > _MOST_BYTES:
+        return arrow.array(values, pa.binary())
+    ends = np.cumsum(np.fromiter(map(len, values), np.int64, len(values)))
+    offsets = np.concatenate([np.zeros(1, np.int32), ends.astype(np.int32)])
+    return arrow.Array.from_buffers(
+        pa.binary(), len(values), [None, arrow.py_buffer(offsets), arrow.py_buffer(data)]
+    )
+
+
 def filled(column: Any, value: int) -> Any:
     """A column of integers or booleans with a value in place of each null."""
     if not column.null_count:
@@ -86,6 +103,43 @@ def filled(column: Any, value: int) -> Any:
     width = np.bool_ if pa.types.is_boolean(column.type) else column.type.to_pandas_dtype()
     one = np.array([value], width)
     return column.fill_null(arrow.Array.from_buffers(column.type, 1, [None, arrow.py_buffer(one)])[0])
+
+
+def nulls(count: int, type_: pa.DataType) -> Any:
+    """A column of nulls. Of numbers and texts the system need not provide the pages before somebody writes to them."""
+    if pa.types.is_string(type_) or pa.types.is_binary(type_):
+        # There is one offset more than rows. What says which rows are null is as much zeros as the offsets are.
+        zeros = arrow.py_buffer(np.zeros(count + 1, np.int32))
+        return arrow.Array.from_buffers(type_, count, [zeros, zeros, arrow.py_buffer(b"")], count)
+    if pa.types.is_primitive(type_) or pa.types.is_decimal128(type_):
+        zeros = arrow.py_buffer(np.zeros((count * type_.bit_width // 512 + 1) * 64, np.uint8))
+        return arrow.Array.from_buffers(type_, count, [zeros, zeros], count)
+    return arrow.nulls(count, type_)
+
+
+class WithoutNulls:
+    """A table whose columns of nothing but nulls take no memory while it is held.
+
+    Attributes:
+        nbytes: bytes of the other columns.
+    """
+
+    def __init__(self, table: pa.Table) -> None:
+        columns = cast("Any", table).itercolumns()
+        kept = [i for i, column in enumerate(columns) if column.null_count < len(column)]
+        self._schema = table.schema
+        self._rows = table.num_rows
+        self._held = dict(zip(kept, table.select(kept).columns, strict=True))
+        self.nbytes = sum(column.nbytes for column in self._held.values())
+
+    def table(self) -> pa.Table:
+        """The table as it was."""
+        schema: Any = self._schema
+        columns = [
+            self._held[position] if position in self._held else nulls(self._rows, field.type)
+            for position, field in enumerate(schema)
+        ]
+        return arrow.Table.from_arrays(columns, schema=schema)
 
 
 def empty_table(schema: pa.Schema) -> pa.Table:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from pruner.arrow import as_numpy, number_array
 from pruner.errors import FormatError, StorageError
 from pruner.evidence.join import expand
 from pruner.metadata.segments import SLICE_COLUMN
@@ -250,12 +251,12 @@ def grouped_evidence(
         lost = np.concatenate(missing)
         if numbers is None:
             return Loaded(kind.load(together, count, about), None, lost, tuple(notes))
-        slices = together.column(SLICE_COLUMN).to_numpy()
+        slices = as_numpy(together.column(SLICE_COLUMN))
         read = np.unique(slices)
         positions = np.full(count, -1, np.int32)
         positions[read] = np.arange(len(read), dtype=np.int32)
         at = together.column_names.index(SLICE_COLUMN)
-        compact = together.set_column(at, SLICE_COLUMN, pa.array(positions[slices]))
+        compact = together.set_column(at, SLICE_COLUMN, number_array(positions[slices], pa.int32()))
         return Loaded(kind.load(compact, len(read), about), positions, lost, tuple(notes))
 
     return GroupedEvidence(count, groups, _layout(grouped, ungrouped), load)
@@ -277,4 +278,6 @@ def _layout(grouped: Sequence[Place], ungrouped: Sequence[Place]) -> Layout:
 
 
 def _numbered(records: pa.Table) -> pa.Table:
-    return records.append_column(SLICE_COLUMN, pa.array(np.arange(records.num_rows), pa.int32()))
+    return records.append_column(
+        SLICE_COLUMN, number_array(np.arange(records.num_rows, dtype=np.int32), pa.int32())
+    )

@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 from msgspec import structs
 
+from pruner.arrow import nulls, number_array, positions, text_array, truth_array
 from pruner.evidence.restricted import SourceOfIndex
 from pruner.evidence.sources import Sources
 from pruner.indexes.optional import RowIndexType
@@ -281,13 +282,13 @@ def only_new(before: State, now: State) -> State:
 def part_of(snapshot: Snapshot, rows: NDArray[np.intp]) -> Snapshot:
     """Some slices of a snapshot without log files, as far as records are joined to them."""
     known: Any = {
-        "partition": pa.array(snapshot.partition_ordinals[rows]),
-        "file_id": pa.array([""] * len(rows)),
-        "base_file": pa.array(["" if has else None for has in snapshot.has_base[rows].tolist()], pa.string()),
-        "unsettled": pa.array(~snapshot.coverable[rows]),
+        "partition": number_array(snapshot.partition_ordinals[rows], pa.int32()),
+        "file_id": text_array([""] * len(rows)),
+        "base_file": text_array([""] * len(rows), ~snapshot.has_base[rows]),
+        "unsettled": truth_array(~snapshot.coverable[rows]),
     }
     schema: Any = SLICE_COLUMNS
-    columns: list[Any] = [known.get(each.name, pa.nulls(len(rows), each.type)) for each in schema]
+    columns: list[Any] = [known.get(each.name, nulls(len(rows), each.type)) for each in schema]
     table = pa.table(columns, schema=schema)
-    keys = snapshot.keys.take(pa.array(rows, pa.int64()))
+    keys = snapshot.keys.take(positions(rows))
     return replace(snapshot, columns=table, keys=keys, file_schemas=None, descent=None)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
+from pruner.arrow import as_numpy, number_array, positions
 from pruner.errors import FormatError, StorageError
 from pruner.indexes.optional import PagedIndexType
 from pruner.metadata.segments import SLICE_COLUMN
@@ -55,13 +56,15 @@ class _Pages(ABC):
     def read(self, page: int, names: Sequence[str] | None) -> pa.Table:
         """Columns of the records of a page: see `RecordPages`."""
         records = self._stored(page, names)
-        local = records.column(SLICE_COLUMN).to_numpy()
+        local = as_numpy(records.column(SLICE_COLUMN))
         if len(local) and not (local.min() >= 0 and local.max() < len(self._ordinals)):
             raise FormatError(
                 f"segment {self._entry.path} names slices outside its batch: drop the index and create it anew"
             )
         at = records.column_names.index(SLICE_COLUMN)
-        return records.set_column(at, SLICE_COLUMN, pa.array(self._ordinals[local].astype(np.int32)))
+        return records.set_column(
+            at, SLICE_COLUMN, number_array(self._ordinals[local].astype(np.int32), pa.int32())
+        )
 
 
 class _StoredPages(_Pages):
@@ -108,8 +111,8 @@ class _CutRecords(_Pages):
         self.sizes = self.deferred_sizes = np.zeros(len(ends), np.int64)  # nothing is left to be read
         self.leading = range(layout.leading)
         keys = records.select(layout.keys)
-        self.firsts = keys.take(pa.array(layout.starts, pa.int64()))
-        self.lasts = keys.take(pa.array(ends - 1, pa.int64()))
+        self.firsts = keys.take(positions(layout.starts))
+        self.lasts = keys.take(positions(ends - 1))
 
     def _stored(self, page: int, names: Sequence[str] | None) -> pa.Table:
         found = self._records if names is None else self._records.select(list(names))

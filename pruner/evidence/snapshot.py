@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
+from pruner.arrow import positions
 from pruner.errors import FormatError, IndexDefinitionError, StorageError
 from pruner.evidence.grouped import GroupedEvidence, grouped_evidence
 from pruner.evidence.join import Part, Placement, newest_of_each_slice
@@ -359,13 +360,13 @@ class _Deferred:
         for number in np.unique(which).tolist() or [0]:
             entry, rows = self._parts[number]
             wanted = at[which == number] - (self._ends[number - 1] if number else 0)
-            picked = pa.array(wanted if rows is None else rows[wanted], pa.int64())
+            picked = positions(wanted if rows is None else rows[wanted])
             tables.append(self._segments.read(entry, only=self._names).take(picked))
         if len(tables) == 1:
             return tables[0]
         back = np.empty(len(order), np.int64)
         back[order] = np.arange(len(order))
-        return pa.concat_tables(tables).take(pa.array(back, pa.int64()))
+        return pa.concat_tables(tables).take(positions(back))
 
 
 def usable_type(definition: IndexDefinition) -> IndexType | str:

@@ -14,6 +14,7 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
+from pruner.arrow import as_numpy
 from pruner.errors import FormatError
 from pruner.indexes.optional import AggregatingIndexType, PagedIndexType, SelectiveIndexType
 from pruner.limits import SEGMENT_SLICES
@@ -172,7 +173,7 @@ def groups_of(table: pa.Table, entry: SegmentEntry, records: SegmentEntry, batch
         raise FormatError(f"the segment {entry.path} does not have the columns of partition statistics")
     if any(table.column(name).null_count for name in GROUP_COLUMNS.names):
         raise FormatError(f"the segment {entry.path} does not say which slices its groups have")
-    firsts, counts = (table.column(name).to_numpy().astype(np.int64) for name in ("__first", "__slices"))
+    firsts, counts = (as_numpy(table.column(name)).astype(np.int64) for name in ("__first", "__slices"))
     ends = firsts + counts
     apart = bool((firsts[1:] >= ends[:-1]).all()) and bool((counts >= 1).all())
     # Ordinals are arrays of a batch's length, and nothing but the log has told that length so far.

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import xxhash
 
-from pruner.arrow import arrow, compute
+from pruner.arrow import arrow, as_numpy, compute, filled, positions
 from pruner.tables.snapshot import SLICE_KEY_BYTES
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def locate_all(snapshot_keys: pa.Array[Any], batches: Sequence[pa.Array[Any]]) -
         return [np.arange(len(batches[0]), dtype=np.int64)]
     together = arrow.chunked_array(batches, pa.binary(SLICE_KEY_BYTES))
     found = compute.index_in(together, value_set=snapshot_keys, skip_nulls=True)
-    ordinals = found.fill_null(-1).to_numpy().astype(np.int64)
+    ordinals = as_numpy(filled(found, -1)).astype(np.int64)
     ends = np.cumsum([len(batch) for batch in batches])[:-1]
     return [_first_only(each, len(snapshot_keys)) for each in np.split(ordinals, ends)]
 
@@ -84,11 +84,9 @@ def locate_runs(
     expected = np.cumsum(counts) - counts
     elsewhere = [run for run in range(len(counts)) if not place(run, int(expected[run]))]
     if elsewhere:
-        wanted = first_keys.take(pa.array(elsewhere, pa.int64()))
-        found = np.flatnonzero(compute.is_in(snapshot_keys, value_set=wanted))
-        begins = dict(
-            zip(snapshot_keys.take(pa.array(found, pa.int64())).to_pylist(), found.tolist(), strict=True)
-        )
+        wanted = first_keys.take(positions(elsewhere))
+        found = np.flatnonzero(as_numpy(compute.is_in(snapshot_keys, value_set=wanted)))
+        begins = dict(zip(snapshot_keys.take(positions(found)).to_pylist(), found.tolist(), strict=True))
         for run, first_key in zip(elsewhere, wanted.to_pylist(), strict=True):
             place(run, begins.get(first_key, total))
     return starts

@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import xxhash
 
+from pruner.arrow import as_numpy
 from pruner.errors import FormatError
 from pruner.metadata.partial_file import PartialFile
 
@@ -159,10 +160,10 @@ class PagedSegment:
         self.entry = entry
         self._store = store
         self._check(directory)
-        self.records = directory.column("__records").to_numpy().astype(np.int64)
-        self.leading: list[int] = np.flatnonzero(np.asarray(directory.column("__leading"))).tolist()
-        self.sizes = directory.column("__bytes").to_numpy()
-        self.deferred_sizes = directory.column("__deferred_bytes").to_numpy()
+        self.records = as_numpy(directory.column("__records")).astype(np.int64)
+        self.leading: list[int] = np.flatnonzero(as_numpy(directory.column("__leading"))).tolist()
+        self.sizes = as_numpy(directory.column("__bytes"))
+        self.deferred_sizes = as_numpy(directory.column("__deferred_bytes"))
         self.firsts, self.lasts = (_keys(directory, prefix) for prefix in ("first_", "last_"))
         self._plain = _Part(directory, "__")
         self._deferred = _Part(directory, "__deferred_")

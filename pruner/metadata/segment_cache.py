@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 import numpy as np
 import pyarrow as pa
 
-from pruner.arrow import first_value
+from pruner.arrow import WithoutNulls, as_numpy, first_value
 from pruner.errors import FormatError
 from pruner.limits import INDEX_MEMORY
 from pruner.metadata.coverage import locate
@@ -65,7 +65,11 @@ class SegmentCache:
             FormatError: it fails its checksum or is not what the log says.
             StorageError: it cannot be read.
         """
-        return self._kept((entry.id, only, but), lambda: self._metadata().read_segment(entry, only, but))
+
+        def load() -> WithoutNulls:
+            return WithoutNulls(self._metadata().read_segment(entry, only, but))
+
+        return self._kept((entry.id, only, but), load).table()
 
     def pages(self, entry: SegmentEntry) -> PagedSegment:
         """The pages of a segment that has a directory.
@@ -133,7 +137,7 @@ class SegmentCache:
     def recorded(self, state: State, entry: SegmentEntry, snapshot: Keyed) -> NDArray[np.int64]:
         """Snapshot ordinals of the slices that a segment has records of."""
         recorded = self.leading(entry, (SLICE_COLUMN,)).column(SLICE_COLUMN)
-        ordinals = self.located(state, entry, snapshot)[np.unique(recorded.to_numpy())]
+        ordinals = self.located(state, entry, snapshot)[np.unique(as_numpy(recorded))]
         return ordinals[ordinals >= 0]
 
     def located(self, state: State, entry: SegmentEntry, snapshot: Keyed) -> NDArray[np.int64]:

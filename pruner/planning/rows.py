@@ -7,8 +7,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-import pyarrow as pa
 
+from pruner.arrow import positions
 from pruner.indexes.row_sets import rows_of
 from pruner.showing.words import counted
 
@@ -124,7 +124,7 @@ class RowPositions(Mapping[str, "Positions | None"]):
         return dict(zip(self, self._ordinals.tolist(), strict=True))
 
     def _uris(self, ordinals: Ordinals) -> list[str]:
-        return self._snapshot.base_files.take(pa.array(ordinals, pa.int64())).to_pylist()
+        return self._snapshot.base_files.take(positions(ordinals)).to_pylist()
 
     def __repr__(self) -> str:
         return f"<RowPositions of {counted(len(self), 'file')}>"

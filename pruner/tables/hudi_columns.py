@@ -17,7 +17,18 @@ import numpy as np
 import pyarrow as pa
 import xxhash
 
-from pruner.arrow import arrow, compute
+from pruner.arrow import (
+    arrow,
+    as_numpy,
+    bytes_array,
+    compute,
+    filled,
+    nulls,
+    number_array,
+    positions,
+    text_array,
+    truth_array,
+)
 from pruner.tables.hudi_files import HudiSlice, mark_unsettled
 from pruner.tables.snapshot import SLICE_COLUMNS, SLICE_KEY_BYTES
 
@@ -52,8 +63,6 @@ STORED_COLUMNS = pa.schema(
 _AT_ONCE = 8192
 """Slices that are made into columns together."""
 
-_NO_TEXT: Any = pa.scalar(None, pa.string())
-
 
 @dataclass(frozen=True)
 class HudiColumns:
@@ -76,33 +85,38 @@ class HudiColumns:
         known = tuple(sorted({entry.partition for entry in slices})) if paths is None else paths
         ordinals = {path: position for position, path in enumerate(known)}
         folders = {entry.partition: _folder(root, entry.partition) for entry in slices}
+        without_base = [not entry.base for entry in slices]
+        without_logs = [not entry.logs for entry in slices]
         columns = {
-            "partition": pa.array([ordinals[entry.partition] for entry in slices], pa.int32()),
-            "file_id": pa.array([entry.file_id for entry in slices], pa.string()),
-            "base_file": pa.array(
-                [folders[entry.partition] + entry.base if entry.base else None for entry in slices],
-                pa.string(),
+            "partition": _numbers([ordinals[entry.partition] for entry in slices], np.int32),
+            "file_id": text_array([entry.file_id for entry in slices]),
+            "base_file": text_array(
+                [folders[entry.partition] + entry.base if entry.base else "" for entry in slices],
+                without_base,
             ),
-            "base_size": pa.array([entry.base_size if entry.base else None for entry in slices], pa.int64()),
-            "base_version": pa.array(
-                [entry.instant if entry.base else None for entry in slices], pa.string()
+            "base_size": _numbers([entry.base_size for entry in slices], np.int64, without_base),
+            "base_version": text_array(
+                [entry.instant if entry.base else "" for entry in slices], without_base
             ),
-            "base_instant": pa.array([entry.instant for entry in slices], pa.string()),
-            "log_files": pa.array(
-                [[folders[entry.partition] + name for name in entry.logs] or None for entry in slices],
-                pa.list_(pa.string()),
+            "base_instant": text_array([entry.instant for entry in slices]),
+            "log_files": _lists(
+                text_array([folders[entry.partition] + name for entry in slices for name in entry.logs]),
+                [len(entry.logs) for entry in slices],
+                truth_array(without_logs),
             ),
-            "log_size": pa.array(
-                [sum(entry.log_sizes) if entry.logs else None for entry in slices], pa.int64()
-            ),
-            "unsettled": pa.array([bool(entry.unsettled) for entry in slices], pa.bool_()),
+            "log_size": _numbers([sum(entry.log_sizes) for entry in slices], np.int64, without_logs),
+            "unsettled": truth_array([bool(entry.unsettled) for entry in slices]),
         }
         return cls(
             root,
             known,
             pa.table([columns[name] for name in SLICE_COLUMNS.names], schema=SLICE_COLUMNS),
-            pa.array([slice_key(entry) for entry in slices], pa.binary(SLICE_KEY_BYTES)),
-            pa.array([list(entry.log_sizes) or None for entry in slices], pa.list_(pa.int64())),
+            bytes_array([slice_key(entry) for entry in slices], SLICE_KEY_BYTES),
+            _lists(
+                _numbers([size for entry in slices for size in entry.log_sizes], np.int64),
+                [len(entry.log_sizes) for entry in slices],
+                truth_array([not entry.log_sizes for entry in slices]),
+            ),
             dict(Counter(entry.unsettled for entry in slices if entry.unsettled)),
         )
 
@@ -144,7 +158,7 @@ class HudiColumns:
 
     @cached_property
     def _partitions(self) -> NDArray[np.int32]:
-        return _column(self.columns, "partition").to_numpy()
+        return as_numpy(self.columns.column("partition"))
 
     def find(self, group: Group) -> tuple[int, bool]:
         """Return the ordinal of a group's slice, or the one at which it would stand, and whether it is there."""
@@ -196,7 +210,7 @@ class HudiColumns:
         order = _order(kept, [ordinal for ordinal, _ in added])
         partition = np.concatenate([old_ordinals[self._partitions], new_ordinals[rows._partitions]])
         columns: Any = pa.concat_tables([self.columns, rows.columns]).combine_chunks().take(order)
-        columns = _with_partitions(columns, partition[order.to_numpy()])
+        columns = _with_partitions(columns, partition[as_numpy(order)])
         return HudiColumns(
             self.root,
             paths,
@@ -225,7 +239,7 @@ class HudiColumns:
     def stored(self) -> pa.Table:
         """Return the slices as `STORED_COLUMNS`."""
         partition = arrow.DictionaryArray.from_arrays(
-            _column(self.columns, "partition"), pa.array(self.paths, pa.string())
+            _column(self.columns, "partition"), text_array(self.paths)
         )
         uris = _column(self.columns, "log_files")
         columns: dict[str, Any] = {
@@ -248,7 +262,7 @@ class HudiColumns:
         partition: Any = _column(table, "partition_path")
         paths = tuple(cast("list[str]", partition.dictionary.to_pylist()))
         ordinals = partition.indices.cast(pa.int32())
-        folders = pa.array([_folder(root, path) for path in paths], pa.string())
+        folders = text_array([_folder(root, path) for path in paths])
         below: Any = folders.take(ordinals)
         base = _column(table, "base_file")
         logs, sizes = _column(table, "log_files"), _column(table, "log_sizes")
@@ -259,7 +273,9 @@ class HudiColumns:
             "file_id": table.column("file_id"),
             "base_file": compute.binary_join_element_wise(below, base, ""),
             "base_size": table.column("base_size"),
-            "base_version": compute.if_else(base.is_valid(), table.column("base_instant"), _NO_TEXT),
+            "base_version": compute.if_else(
+                base.is_valid(), table.column("base_instant"), nulls(len(base), pa.string())
+            ),
             "base_instant": table.column("base_instant"),
             "log_files": _each(logs, uris),
             "log_size": _sums(sizes),
@@ -278,7 +294,7 @@ class HudiColumns:
 def _with_partitions(columns: Any, ordinals: NDArray[np.int32]) -> Any:
     schema: Any = SLICE_COLUMNS
     at = schema.get_field_index("partition")
-    return columns.set_column(at, schema.field(at), pa.array(ordinals, pa.int32()))
+    return columns.set_column(at, schema.field(at), number_array(ordinals, pa.int32()))
 
 
 def _combined(table: Any) -> Any:
@@ -317,7 +333,7 @@ def _order(kept: NDArray[np.bool_], added: list[int]) -> pa.Array[Any]:
     left = np.flatnonzero(kept)
     places = np.searchsorted(left, np.array(added, np.int64), side="left")
     order = np.insert(left, places, len(kept) + np.arange(len(added)))
-    return pa.array(order.astype(np.int64))
+    return positions(order)
 
 
 def _folder(root: str, partition: str) -> str:
@@ -332,18 +348,29 @@ def _names(uris: Any) -> Any:
     return compute.replace_substring_regex(uris, r"(?s)^.*/", "")
 
 
+def _numbers(values: Sequence[int], width: type[np.int32 | np.int64], absent: Sequence[bool] = ()) -> Any:
+    """A column of integers, null where they are `absent`."""
+    made = np.fromiter(values, width, len(values))
+    return number_array(made, pa.int32() if width is np.int32 else pa.int64(), absent)
+
+
+def _lists(values: Any, lengths: Sequence[int] | NDArray[Any], absent: Any) -> Any:
+    """Lists of such lengths that follow each other among the values; null where they are `absent`."""
+    offsets = np.concatenate([[0], np.cumsum(np.asarray(lengths, np.int64))]).astype(np.int32)
+    return arrow.ListArray.from_arrays(number_array(offsets, pa.int32()), values, mask=absent)
+
+
 def _each(lists: Any, values: Any) -> Any:
     """The same lists with other values."""
-    lengths = compute.list_value_length(lists).fill_null(0).to_numpy()
-    offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
-    return arrow.ListArray.from_arrays(pa.array(offsets, pa.int32()), values, mask=lists.is_null())
+    lengths = as_numpy(filled(compute.list_value_length(lists), 0))
+    return _lists(values, lengths, lists.is_null())
 
 
 def _sums(lists: Any) -> pa.Array[Any]:
     """The sum of each list; null where there is none."""
     totals = np.zeros(len(lists), np.int64)
-    np.add.at(totals, compute.list_parent_indices(lists).to_numpy(), lists.flatten().to_numpy())
-    return pa.array(totals, mask=lists.is_null().to_numpy(zero_copy_only=False))
+    np.add.at(totals, as_numpy(compute.list_parent_indices(lists)), as_numpy(lists.flatten()))
+    return number_array(totals, pa.int64(), as_numpy(lists.is_null()))
 
 
 def _column(table: pa.Table, name: str) -> Any:

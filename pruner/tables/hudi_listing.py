@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from pruner.arrow import arrow, compute
+from pruner.arrow import arrow, as_numpy, compute, number_array, text_array
 from pruner.errors import StorageError, TableError
 from pruner.tables.hudi_files import BASE_ENDINGS, LogName, base_name, log_name
 
@@ -100,8 +100,13 @@ class Listing:
                 self._flush()
 
     def _flush(self) -> None:
-        columns: Any = zip(*self._rows, strict=True) if self._rows else ((), (), (), ())
-        arrays = [arrow.array(values, of.type) for values, of in zip(columns, _SCHEMA, strict=True)]
+        folders, ids, names, sizes = zip(*self._rows, strict=True) if self._rows else ((), (), (), ())
+        arrays = [
+            number_array(np.array(folders, np.int32), pa.int32()),
+            text_array(ids),
+            text_array(names),
+            number_array(np.array(sizes, np.int64), pa.int64()),
+        ]
         self._rows = []
         self._chunks.append(arrow.table(arrays, schema=_SCHEMA))
 
@@ -111,8 +116,8 @@ class Listing:
         rank[[self._ordinals[folder] for folder in self.folders]] = np.arange(len(self.folders))
         table: Any = pa.concat_tables(self._chunks).combine_chunks()
         self._chunks = []
-        ranks = pa.array(rank[table.column("folder").to_numpy()] if len(table) else [], pa.int32())
-        table = table.set_column(0, "folder", ranks)
+        ranks = rank[as_numpy(table.column("folder"))]
+        table = table.set_column(0, "folder", number_array(ranks, pa.int32()))
         self._order = compute.sort_indices(
             table, sort_keys=[("folder", "ascending"), ("file_id", "ascending")]
         )

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from pruner.arrow import text_array
 from pruner.tables.partitions import (
     DEFAULT_PARTITION,
     decode_part,
@@ -51,7 +52,7 @@ def hudi_partitions(paths: list[str], properties: HudiProperties, schema: TableS
                 values[about.path] = column
     shared = frozenset(path for path in values if columns[path[0].lower()].in_file)
     return Partitions(
-        pa.array(paths, pa.string()),
+        text_array(paths),
         values,
         trusted=frozenset(values) - shared,
         shared=shared,
@@ -96,7 +97,7 @@ def _column(texts: list[str | None], about: Field) -> pa.Array[Any] | None:
     if types.is_date32(about.type) and all(is_canonical_date(text) for text in clear):
         return typed(known, pa.date32())
     if types.is_boolean(about.type) and all(text in ("true", "false") for text in clear):
-        return pa.array([None if text is None else text == "true" for text in known], pa.bool_())
+        return typed(known, pa.string()).cast(pa.bool_())
     return None
 
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from pruner.arrow import truth_array
 from pruner.errors import StorageError, TableError
 from pruner.tables.feed.lister import FeedLister
 from pruner.tables.feed.place import Feed
@@ -135,7 +136,7 @@ class ParquetSource:
 
     def _files_at(self, look: _Look, chosen: NDArray[np.bool_]) -> list[DataFile]:
         """Some files of a look. Identities are worked out for those alone: a text for each file costs less."""
-        uris = set(look.snapshot.columns.column("base_file").filter(pa.array(chosen)).to_pylist())
+        uris = set(look.snapshot.columns.column("base_file").filter(truth_array(chosen)).to_pylist())
         facts = [
             [fact for fact in each if lister.uri(str(fact[0])) in uris]
             for lister, each in zip(self._listers, look.facts, strict=True)

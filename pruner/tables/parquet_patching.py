@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from pruner.arrow import arrow, compute
+from pruner.arrow import arrow, as_numpy, compute, number_array, text_array
 from pruner.tables.file_schemas import BrokenFileError
 from pruner.tables.parquet_building import key_array, slice_rows, snapshot_id
 from pruner.tables.snapshot import SLICE_COLUMNS, SLICE_KEY_BYTES, Descent, FileSchemas
@@ -90,7 +90,7 @@ def patched(
     rows, ordinals = added
     runs = list(_runs(changes, len(snapshot)))
     of_schemas = _spliced(schemas.ordinals, ordinals, runs)
-    partition = _spliced(snapshot.partition_ordinals, rows.column("partition").to_numpy(), runs)
+    partition = _spliced(snapshot.partition_ordinals, as_numpy(rows.column("partition")), runs)
     if not _first_seen_in_order(of_schemas, len(schemas.distinct)) or not _first_seen_in_order(
         partition, len(snapshot.partitions)
     ):
@@ -117,7 +117,7 @@ def _added(
     known = {id(schema): ordinal for ordinal, schema in enumerate(schemas.distinct)}
     split = [file.path.rpartition("/") for file, _ in come]
     ordinals = [known.get(id(schema), -1) for _, schema in come]
-    folders = pa.array([folder for folder, _, _ in split], pa.string())
+    folders = text_array([folder for folder, _, _ in split])
     partition = compute.index_in(folders, value_set=snapshot.partitions.paths)
     if -1 in ordinals or partition.null_count:
         return None
@@ -134,7 +134,7 @@ def _changes(
 ) -> list[_Change] | None:
     """Find the places of the files among the rows, which lie in the order of paths; None where one is not there."""
     keys, count = snapshot.keys, len(snapshot)
-    uris = pa.array([lister.uri(file.path) for file in (*gone, *come)], pa.string())
+    uris = text_array([lister.uri(file.path) for file in (*gone, *come)])
     # Texts are in the order of their bytes in UTF-8, which is that of their characters.
     places = compute.search_sorted(snapshot.columns.column("base_file"), uris).to_pylist()
     changes = [_Change(at, goes=False, new=number) for number, at in enumerate(places[len(gone) :])]
@@ -163,7 +163,7 @@ def _spliced_columns(
     of_old, of_new = _Pieces(old.remove_column(at)), _Pieces(new.remove_column(at))
     pieces = [piece for run in runs for piece in (of_new if run.new else of_old).between(run.start, run.stop)]
     columns = arrow.Table.from_batches(pieces, of_old.schema)
-    columns = columns.add_column(at, schema.field(at), pa.array(partition, pa.int32()))
+    columns = columns.add_column(at, schema.field(at), number_array(partition, pa.int32()))
     return columns.combine_chunks() if len(pieces) > MOST_PIECES else columns
 
 

@@ -15,7 +15,7 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from pruner.arrow import arrow, compute, empty_table
+from pruner.arrow import arrow, compute, empty_table, number_array, positions
 from pruner.tables.snapshot import SLICE_KEY_BYTES
 from pruner.tables.source import SAVED_METADATA, SavedLook
 from pruner.tables.touched import PRINTS
@@ -61,11 +61,11 @@ def save(snapshot: Snapshot, prints: pa.Table) -> SavedLook | None:
     if schemas is None:
         return None
     kept = np.flatnonzero((schemas.ordinals >= 0) & snapshot.coverable)
-    keys = snapshot.keys.take(pa.array(kept, pa.int64()))
+    keys = snapshot.keys.take(positions(kept))
     known = prints.take(compute.index_in(keys, value_set=prints.column("slice_key").combine_chunks()))
     columns: dict[str, Any] = {
         "slice_key": keys,
-        "schema": pa.array(schemas.ordinals[kept]),
+        "schema": number_array(schemas.ordinals[kept], pa.int32()),
         **{name: known.column(name) for name in _PRINT_COLUMNS},
     }
     texts = tuple(b64encode(schema.serialize().to_pybytes()).decode() for schema in schemas.distinct)

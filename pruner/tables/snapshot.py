@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, overload
 import numpy as np
 import pyarrow as pa
 
-from pruner.arrow import arrow, as_numpy, filled
+from pruner.arrow import arrow, as_numpy, filled, number_array, positions, text_array
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -146,7 +146,7 @@ class Snapshot:
     @cached_property
     def partition_ordinals(self) -> NDArray[np.int32]:
         """The partition of each slice, as an ordinal into `partitions`."""
-        return self.columns.column("partition").combine_chunks().to_numpy()
+        return as_numpy(self.columns.column("partition"))
 
     @cached_property
     def base_files(self) -> Any:
@@ -199,12 +199,12 @@ class Snapshot:
 
     def to_read(self, ordinals: NDArray[np.intp]) -> pa.Table:
         """What is to be read of some slices, in their order: columns as `READ_COLUMNS`."""
-        at = pa.array(ordinals.astype(np.int64, copy=False), pa.int64())
+        at = positions(ordinals)
         found = self.columns.select([name for name in READ_COLUMNS if name != LOG_INSTANTS]).take(at)
         # The text is the same for all slices: as a dictionary it is there once.
         logs: Any = found.column("log_files").combine_chunks()
-        codes: Any = pa.array(np.zeros(len(ordinals), np.int32), mask=np.asarray(logs.is_null()))
-        instants = arrow.DictionaryArray.from_arrays(codes, pa.array([self.log_instants or ""]))
+        codes: Any = number_array(np.zeros(len(ordinals), np.int32), pa.int32(), as_numpy(logs.is_null()))
+        instants = arrow.DictionaryArray.from_arrays(codes, text_array([self.log_instants or ""]))
         return found.append_column(LOG_INSTANTS, instants)
 
 

@@ -12,7 +12,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import pruner.arrow as module
-from pruner.arrow import as_numpy, bytes_array, empty_table, filled, number_array, text_array, truth_array
+from pruner.arrow import (
+    WithoutNulls,
+    as_numpy,
+    bytes_array,
+    empty_table,
+    filled,
+    number_array,
+    text_array,
+    truth_array,
+)
 from tests.support.profiles import examples
 
 INTEGERS = st.lists(st.none() | st.integers(-(2**31), 2**31 - 1))
@@ -98,3 +107,49 @@ def test_byte_strings_of_one_width() -> None:
 def test_tables_without_rows() -> None:
     schema = pa.schema({"a": pa.int64(), "b": pa.list_(pa.string()), "c": pa.binary(16)}, {"k": "v"})
     assert empty_table(schema).equals(schema.empty_table(), check_metadata=True)
+
+
+HELD = (
+    pa.int64(),
+    pa.bool_(),
+    pa.string(),
+    pa.binary(),
+    pa.decimal128(38, 0),
+    pa.list_(pa.string()),
+    pa.float64(),
+)
+
+
+@pytest.mark.parametrize("type_", [*HELD, pa.binary(16), pa.int8(), pa.timestamp("us"), pa.large_string()])
+@pytest.mark.parametrize("count", [0, 1, 7, 8, 9, 100])
+def test_columns_of_nulls(type_: pa.DataType, count: int) -> None:
+    checked(module.nulls(count, type_), pa.nulls(count, type_))
+    doubled: Any = pa.chunked_array([module.nulls(count, type_), module.nulls(count, type_)]).combine_chunks()
+    checked(doubled, pa.nulls(2 * count, type_))
+
+
+@settings(max_examples=examples(100))
+@given(
+    columns=st.lists(st.tuples(st.sampled_from(HELD), st.lists(st.booleans(), max_size=4)), max_size=6),
+    rows=st.integers(0, 20),
+)
+def test_a_table_is_held_without_its_columns_of_nulls(
+    columns: list[tuple[pa.DataType, list[bool]]], rows: int
+) -> None:
+    values = {
+        "int64": 5, "bool": True, "string": "x", "binary": b"y", "decimal128(38, 0)": 7, "double": 0.5
+    }  # fmt: skip
+    made = [
+        pa.array([values.get(str(type_), ["z"]) if at in where else None for at in range(rows)], type_)
+        for type_, where in (
+            (type_, {at for at, there in enumerate(there) if there}) for type_, there in columns
+        )
+    ]
+    table: Any = pa.Table.from_arrays(made, names=["same name"] * len(made))
+    if not made:
+        return
+    held = WithoutNulls(table)
+    assert held.table().equals(table)
+    assert held.table().schema.equals(table.schema)
+    held.table().validate(full=True)
+    assert held.nbytes == sum(each.nbytes for each in table.columns if each.null_count < rows)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from decimal import Decimal
 from pathlib import Path
 
 import pyarrow as pa
@@ -11,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import pruner
+from tests.support.paging import page_everything
 
 ENGINES = {"duckdb", "pyspark", "trino", "pandas", "polars"}
 
@@ -101,3 +103,56 @@ def test_a_look_up_loads_its_index_and_no_pandas(tmp_path: Path, using: str) -> 
     own = {"pruner.indexes.bloom_filter", "pruner.indexes.record_index"}
     assert own & set(modules) == {f"pruner.indexes.{using}"}
     assert not (PLANNED_WITHOUT - own) & set(modules)
+
+
+ASKED = {
+    "stats": ("s > 'v3'", "d = 5", "w IN (5, 6)", "u = 5", "f < 2.5", "day = 1 AND n > 3"),
+    "maps": ("s = 'v3'", "s IS NULL", "d IN (1, 2, 30)", "n BETWEEN 3 AND 5 AND s != 'v4'"),
+    "pages": ("s = 'v3' AND n = 3", "n IN (1, 2, 300)"),
+}
+
+
+@pytest.fixture(scope="module")
+def typed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Tables of one content: with statistics of every type, with bitmaps, and with bitmaps that are read by pages."""
+    folder = tmp_path_factory.mktemp("typed")
+    for name in ASKED:
+        for number in range(4):
+            below = folder / name / f"day={number % 2}"
+            below.mkdir(parents=True, exist_ok=True)
+            values = range(number * 3, number * 3 + 3)
+            rows = {
+                "n": pa.array(values),
+                "s": pa.array([f"v{value}" for value in values]),
+                "d": pa.array([Decimal(value) for value in values], pa.decimal128(12, 2)),
+                "w": pa.array([Decimal(value) for value in values], pa.decimal128(30, 2)),
+                "u": pa.array(values, pa.uint64()),
+                "f": pa.array([value / 2 for value in values]),
+            }
+            pq.write_table(pa.table(rows), below / f"{number}.parquet")
+    pruner.open_table(folder / "stats").create_index("all", "*")
+    with pytest.MonkeyPatch.context() as patched:
+        page_everything(patched, 4)
+        pruner.open_table(folder / "pages").create_index("some", ["s", "n"], using="bitmap")
+    pruner.open_table(folder / "maps").create_index("some", ["s", "d", "n"], using="bitmap")
+    return folder
+
+
+ASK = """
+import sys, pruner
+from pruner.evidence import paged
+paged.WHOLE_RECORDS = 0
+for predicate in sys.argv[2:]:
+    plan = pruner.open_table(sys.argv[1]).plan(predicate)
+    assert plan.kept < plan.total, predicate
+    plan.explain(), list(plan.files)
+    assert "pandas" not in sys.modules, predicate
+"""
+
+
+@pytest.mark.parametrize("table", ASKED)
+def test_no_type_and_no_index_needs_pandas(typed: Path, table: str) -> None:
+    """It takes a quarter of a second and 35 MB."""
+    arguments = [sys.executable, "-c", ASK, typed / table, *ASKED[table]]
+    run = subprocess.run(arguments, capture_output=True, text=True, check=False)
+    assert not run.returncode, run.stderr

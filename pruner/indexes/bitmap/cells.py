@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from pruner.arrow import nulls
 from pruner.expr.bound import CompareLeaf, InLeaf, PrefixLeaf
 from pruner.expr.patterns import successor
 from pruner.indexes.bitmap.values import value_list
@@ -35,7 +36,7 @@ class Cells:
     def __init__(self, leaves: Sequence[Leaf], stored: pa.DataType) -> None:
         """`stored` is the type in which values are recorded."""
         self._leaves = frozenset(leaves)
-        self._serves = value_list(pa.array([], stored)).serves
+        self._serves = value_list(nulls(0, stored)).serves
         found = {cut for leaf in leaves for cut in _cuts(leaf) if self._serves(cut[0])}
         self._cuts: list[tuple[Any, int]] = sorted(found)
         self._number = {cut: number + 1 for number, cut in enumerate(self._cuts)}

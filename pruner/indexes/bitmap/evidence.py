@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 from pyroaring import BitMap64
 
+from pruner.arrow import as_numpy
 from pruner.errors import FormatError, StorageError
 from pruner.indexes.bitmap.decoding import decoded
 from pruner.indexes.bitmap.entries import LeafEntries
@@ -231,7 +232,7 @@ def _overflowing(postings: Postings, type_: pa.DataType, *, rounded: bool) -> Ma
     """Slices with a value that Trino reads as another; None where there are none."""
     if not pa.types.is_timestamp(type_):
         return None
-    values = np.asarray(postings.distinct.view(pa.int64()))
+    values = as_numpy(postings.distinct.view(pa.int64()))
     others = may_overflow(values, values, type_, rounded=rounded)
     if others is None:
         return None

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 from pyroaring import BitMap64
 
-from pruner.arrow import arrow
+from pruner.arrow import as_numpy, positions
 from pruner.errors import FormatError, StorageError
 from pruner.indexes.bitmap.cells import Cells
 from pruner.indexes.bitmap.decoding import decoded
@@ -239,8 +239,8 @@ class _Segment:
     def _records(self, page: int) -> _Postings:
         """The records of a page that count: their cells, slices and numbers of rows."""
         records, cells = self._read_page(page)
-        owners = records.column(SLICE_COLUMN).to_numpy().astype(np.int64)
-        sizes = records.column("cardinality").to_numpy().astype(np.int64)
+        owners = as_numpy(records.column(SLICE_COLUMN)).astype(np.int64)
+        sizes = as_numpy(records.column("cardinality")).astype(np.int64)
         local = self._local(owners)
         counted = local >= 0
         return _Postings(cells[counted], local[counted], sizes[counted])
@@ -331,19 +331,19 @@ class _Segment:
         wanted = np.isin(self.slices, slices)
         for page in pages.tolist():
             records, cells = self._read_page(page)
-            local = self._local(records.column(SLICE_COLUMN).to_numpy().astype(np.int64))
+            local = self._local(as_numpy(records.column(SLICE_COLUMN)).astype(np.int64))
             chosen = np.flatnonzero(entries[cells] & (local >= 0) & wanted[local])
             if len(chosen):
                 deferred = self._about.pages.read_deferred(int(self._about.numbers[page]))
-                blobs.append(deferred.take(arrow.array(chosen)))
+                blobs.append(deferred.take(positions(chosen)))
                 owners.append(self.slices[local[chosen]])
-                sizes.append(records.column("cardinality").to_numpy()[chosen])
+                sizes.append(as_numpy(records.column("cardinality"))[chosen])
         if not blobs:
             return Rows(BitMap64(), np.empty(0, np.intp))
         together = np.concatenate(owners)
         order = np.argsort(together, kind="stable")
         counts = self._focus.row_counts[together[order]]
-        records = pa.concat_tables(blobs).take(arrow.array(order))
+        records = pa.concat_tables(blobs).take(positions(order))
         return decoded(records, together[order], np.concatenate(sizes)[order], counts)
 
 

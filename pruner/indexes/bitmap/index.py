@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 import pyarrow as pa
 
-from pruner.arrow import compute
+from pruner.arrow import as_numpy, compute, positions
 from pruner.errors import IndexDefinitionError
 from pruner.indexes.bitmap.evidence import BitmapEvidence
 from pruner.indexes.bitmap.focused import WaitingBitmap
@@ -86,13 +86,13 @@ class Bitmap:
 
     def values_and_rows(self, records: pa.Table) -> tuple[int, int]:
         """Distinct values and rows of some slices: see `CountingIndexType`."""
-        values = np.count_nonzero(records.column("entry").to_numpy() == VALUE)
+        values = np.count_nonzero(as_numpy(records.column("entry")) == VALUE)
         return int(values), int(compute.sum(records.column("row_count")).as_py() or 0)
 
     def load(self, records: pa.Table, count: int, field: Field) -> Evidence:
         """Make evidence of records that are in memory as a whole."""
         rows = records.select(self.deferred)
-        return self.load_deferring(records, count, field, lambda at: rows.take(pa.array(at, pa.int64())))
+        return self.load_deferring(records, count, field, lambda at: rows.take(positions(at)))
 
     def load_deferring(self, records: pa.Table, count: int, field: Field, fetch: Fetch) -> Evidence:
         """Make evidence of the records of `count` slices; bitmaps are fetched when rows are asked for."""

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 import pyarrow as pa
 
-from pruner.arrow import compute
+from pruner.arrow import as_numpy, compute, filled, nulls, positions, truth_array
 from pruner.indexes.bitmap.record import NAN, NULL, SLICE, VALUE, stored_type
 from pruner.indexes.bitmap.values import ValueList, value_list
 from pruner.indexes.columns.kinds import Conversion, conversion, kind_of, parse_type
@@ -140,7 +140,7 @@ def load_headers(records: pa.Table, slices: Integers, with_nulls: Mask, count: i
     row_counts = _ints(records, "row_count", -1)
     encoded = cast("Any", records.column("type").combine_chunks()).dictionary_encode()
     types: list[str] = encoded.dictionary.to_pylist()
-    codes = encoded.indices.fill_null(-1).to_numpy().astype(np.int64)
+    codes = as_numpy(filled(encoded.indices, -1)).astype(np.int64)
     fits = np.array([conversion_of(text, field) is not None for text in types] + [False])
     absent = _flags(records, "absent")
     usable = _flags(records, "usable") & (row_counts >= 0) & fits[codes] & (~absent | field.absent_is_null)
@@ -198,16 +198,16 @@ def _coded(
         kind = kind_of(recorded)
         assert kind is not None
         column = records.column(f"value_{kind.value}").combine_chunks()
-        arrays.append(rescaled(column.take(pa.array(at, pa.int64())), how.factor, stored))
+        arrays.append(rescaled(column.take(positions(at)), how.factor, stored))
         ordered.append(at)
-    joined: Any = pa.concat_arrays([*arrays, pa.array([], stored)])
+    joined: Any = pa.concat_arrays([*arrays, nulls(0, stored)])
     encoded = joined.dictionary_encode()
     order = _ascending(encoded.dictionary)
     ranks = np.empty(len(order) + 1, np.int64)
     ranks[order] = np.arange(len(order))
     ranks[-1] = -1
-    codes = ranks[encoded.indices.fill_null(len(order)).to_numpy()]
-    distinct = encoded.dictionary.take(pa.array(order, pa.int64()))
+    codes = ranks[as_numpy(filled(encoded.indices, len(order)))]
+    distinct = encoded.dictionary.take(positions(order))
     values = value_list(distinct)
     for kind, entry in ((NAN, len(values)), (NULL, len(values) + 1)):
         at = rows[kinds[rows] == kind]
@@ -231,8 +231,8 @@ def rescaled(values: pa.Array[Any], factor: int, stored: pa.DataType) -> pa.Arra
 
 def _ascending(values: Any) -> NDArray[np.intp]:
     if pa.types.is_floating(values.type) or pa.types.is_integer(values.type):
-        return np.argsort(values.to_numpy(zero_copy_only=False), kind="stable")
-    return compute.sort_indices(values).to_numpy().astype(np.intp)
+        return np.argsort(as_numpy(values), kind="stable")
+    return as_numpy(compute.sort_indices(values)).astype(np.intp)
 
 
 def _adding_up(codes: Integers, owners: Integers, sizes: Integers, headers: Headers, values: int) -> Mask:
@@ -282,14 +282,12 @@ def _sorted(
 
 
 def _where(records: pa.Table, chosen: Mask) -> pa.Table:
-    return records.filter(cast("Any", pa.array(chosen)))
+    return records.filter(truth_array(chosen))
 
 
 def _ints(records: pa.Table, name: str, default: int = 0) -> Integers:
-    column = records.column(name).combine_chunks()
-    filled = column.fill_null(default) if column.null_count else column
-    return filled.to_numpy(zero_copy_only=False).astype(np.int64, copy=False)
+    return as_numpy(filled(records.column(name).combine_chunks(), default)).astype(np.int64, copy=False)
 
 
 def _flags(records: pa.Table, name: str) -> Mask:
-    return np.asarray(records.column(name).combine_chunks().fill_null(False))
+    return as_numpy(filled(records.column(name).combine_chunks(), False))

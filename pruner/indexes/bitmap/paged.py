@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 import pyarrow as pa
 
+from pruner.arrow import as_numpy, positions, truth_array
 from pruner.errors import FormatError, StorageError
 from pruner.indexes.bitmap.load import conversion_of, load_headers, rescaled
 from pruner.indexes.bitmap.record import NULL, SLICE, VALUE, stored_type
@@ -100,7 +101,7 @@ class PagedBitmap:
             return None
         found = np.zeros(self.count, np.bool_)
         for each in self.segments:
-            bounds = each.bounds.to_numpy(zero_copy_only=False)
+            bounds = as_numpy(each.bounds)
             doubted = may_overflow(bounds[::2], bounds[1::2], self.field.type, rounded=rounded)
             if doubted is not None:
                 numbers: list[int] = each.numbers[each.kinds == VALUE][doubted].tolist()
@@ -114,10 +115,10 @@ class PagedBitmap:
         except (FormatError, StorageError):
             found[each.slices] = True
             return
-        values = table_values(records, each, self.field).to_numpy(zero_copy_only=False)
+        values = as_numpy(table_values(records, each, self.field))
         wrong = may_overflow(values, values, self.field.type, rounded=rounded)
         if wrong is not None:
-            slices = records.column(SLICE_COLUMN).to_numpy()[wrong]
+            slices = as_numpy(records.column(SLICE_COLUMN))[wrong]
             found[slices[slices >= 0]] = True
 
 
@@ -138,13 +139,13 @@ def load_paged(
     """
     tables = [_about_slices(each) for each in segments]
     records = pa.concat_tables(tables, promote_options="permissive").combine_chunks()
-    slices = records.column(SLICE_COLUMN).to_numpy().astype(np.int64)
+    slices = as_numpy(records.column(SLICE_COLUMN)).astype(np.int64)
     # Where a NULL that was counted for a file without the column may read as something else (trap T3).
     with_nulls = [np.empty(0, np.int64)] if field.absent_is_null else [_with_nulls(each) for each in segments]
     headers = load_headers(records, slices, np.isin(slices, np.concatenate(with_nulls)), count, field)
     found: list[ValuePages] = []
     for each, table in zip(segments, tables, strict=True):
-        own = table.column(SLICE_COLUMN).to_numpy().astype(np.int64)
+        own = as_numpy(table.column(SLICE_COLUMN)).astype(np.int64)
         covered = np.sort(own[headers.usable[own]])
         if len(covered):
             pages = _value_pages(each, table, covered, field)
@@ -157,13 +158,13 @@ def load_paged(
 def _about_slices(each: RecordPages) -> pa.Table:
     """The records about whole slices that count."""
     records = pa.concat_tables([each.read(page, None) for page in each.leading])
-    chosen = (records.column(SLICE_COLUMN).to_numpy() >= 0) & (records.column("entry").to_numpy() == SLICE)
-    return records.filter(cast("Any", pa.array(chosen)))
+    chosen = (as_numpy(records.column(SLICE_COLUMN)) >= 0) & (as_numpy(records.column("entry")) == SLICE)
+    return records.filter(truth_array(chosen))
 
 
 def _with_nulls(each: RecordPages) -> Integers:
-    pages = np.flatnonzero(each.firsts.column("entry").to_numpy() == NULL).tolist()
-    tables = [each.read(page, (SLICE_COLUMN,)).column(SLICE_COLUMN).to_numpy() for page in pages]
+    pages = np.flatnonzero(as_numpy(each.firsts.column("entry")) == NULL).tolist()
+    tables = [as_numpy(each.read(page, (SLICE_COLUMN,)).column(SLICE_COLUMN)) for page in pages]
     return np.concatenate([np.empty(0, np.int64), *tables])
 
 
@@ -174,9 +175,9 @@ def _value_pages(each: RecordPages, headers: pa.Table, slices: Integers, field: 
     how = conversion_of(types[0], field) if len(types) == 1 else None
     if how is None or len(columns) != 1:
         return None
-    kinds = each.firsts.column("entry").to_numpy().astype(np.int64)
+    kinds = as_numpy(each.firsts.column("entry")).astype(np.int64)
     numbers = np.flatnonzero(kinds != SLICE)
-    at = pa.array(np.flatnonzero(kinds == VALUE), pa.int64())
+    at = positions(np.flatnonzero(kinds == VALUE))
     ends = [
         rescaled(keys.column(columns[0]).combine_chunks().take(at), how.factor, stored_type(field.type))
         for keys in (cast("Any", each.firsts), cast("Any", each.lasts))
@@ -189,7 +190,7 @@ def _value_pages(each: RecordPages, headers: pa.Table, slices: Integers, field: 
         pages=each,
         numbers=numbers,
         kinds=kinds[numbers],
-        bounds=bounds.take(pa.array(turns, pa.int64())),
+        bounds=bounds.take(positions(turns)),
         column=columns[0],
         factor=how.factor,
         slices=slices,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 import pyarrow as pa
 
+from pruner.arrow import as_numpy
 from pruner.indexes.columns.ordering import FloatOrder, IntegerOrder, RankOrder, decimals_as_bytes
 
 if TYPE_CHECKING:
@@ -90,7 +91,7 @@ class ByteList:
 def value_list(values: pa.Array[Any]) -> ValueList:
     """Make a list of ascending distinct values of a stored type."""
     if pa.types.is_integer(values.type) or pa.types.is_floating(values.type):
-        return NumberList(values.to_numpy(zero_copy_only=False))
+        return NumberList(as_numpy(values))
     return ByteList(values)
 
 

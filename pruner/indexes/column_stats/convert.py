@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pruner.arrow import as_numpy, filled
+from pruner.arrow import as_numpy, filled, nulls, truth_array
 from pruner.indexes.columns.kinds import INT96, Conversion, Kind, conversion, kind_of, parse_type
 from pruner.indexes.columns.ordering import (
     FloatOrder,
@@ -62,7 +62,7 @@ def bounds_in(records: pa.Table, types: list[str], codes: NDArray[np.int64], fie
     target = kind_of(field.type)
     if target is Kind.BYTES:
         fits = [conversion(text, field.type) is not None for text in types]
-        usable = pa.array(np.array([*fits, False])[codes])
+        usable = truth_array(np.array([*fits, False])[codes])
         return _ranked(_bytes_of(records, "min", usable), _bytes_of(records, "max", usable), decimals=False)
     low, high = _Ends(len(codes), target, down=True), _Ends(len(codes), target, down=False)
     for code, text in enumerate(types):
@@ -97,7 +97,7 @@ class _Ends:
         self.recorded = np.zeros(count, np.bool_)
         self._integers = np.zeros(count, np.int64)
         self.floats = np.zeros(count, np.float64)
-        self._wide = pa.nulls(count, _WIDE)
+        self._wide = nulls(count, _WIDE)
 
     def take(self, column: pa.Array[Any], at: Mask, how: Conversion) -> None:
         """Take the bounds of the records `at` from one column of the records."""
@@ -140,10 +140,10 @@ class _Ends:
         self.known |= known
 
     def _take_wide(self, column: pa.Array[Any], known: Mask, how: Conversion) -> None:
-        picked = pa.array(known)
+        picked = truth_array(known)
         digits = len(str(how.factor)) - 1
         try:
-            mine = pc.if_else(picked, column.cast(_WIDE), pa.scalar(None, _WIDE))
+            mine = pc.if_else(picked, column.cast(_WIDE), nulls(len(column), _WIDE))
             scaled = mine.cast(pa.decimal128(38, digits)).view(_WIDE)
         except pa.ArrowInvalid:
             return  # some bound has more digits than its own type allows: all bounds of this type are unknown
@@ -165,10 +165,10 @@ class _Ends:
 
 def _bytes_of(records: pa.Table, end: str, usable: pa.Array[Any]) -> pa.Array[Any]:
     column = records.column(f"{end}_{Kind.BYTES.value}").combine_chunks()
-    return pc.if_else(usable, column, pa.scalar(None, column.type))
+    return pc.if_else(usable, column, nulls(len(column), column.type))
 
 
 def _ranked(low: pa.Array[Any], high: pa.Array[Any], *, decimals: bool) -> Bounds:
     lows, highs, distinct = rank(low, high)
-    known = np.asarray(low.is_valid()), np.asarray(high.is_valid())
+    known = as_numpy(low.is_valid()), as_numpy(high.is_valid())
     return Bounds(lows, highs, *known, RankOrder(distinct, decimals=decimals))

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from pruner.arrow import nulls, number_array, text_array, truth_array
 from pruner.indexes.column_stats.record import RECORD_SCHEMA
 from pruner.indexes.columns.kinds import Kind, kind_of
 from pruner.metadata.segments import SLICE_COLUMN
@@ -20,25 +21,26 @@ def records_of_values(values: pa.Array[Any]) -> pa.Table | None:
     count = len(values)
     is_null = values.is_null()
     bounds = _storage(values, kind)
+    no = truth_array(np.zeros(count, np.bool_))
     columns: dict[str, pa.Array[Any]] = {
-        "trusted": pa.repeat(pa.scalar(True), count),
-        "row_count": pa.repeat(pa.scalar(1, pa.int64()), count),
-        "type": pa.repeat(pa.scalar(str(values.type)), count),
-        "absent": pa.repeat(pa.scalar(False), count),
+        "trusted": truth_array(np.ones(count, np.bool_)),
+        "row_count": number_array(np.ones(count, np.int64), pa.int64()),
+        "type": text_array([str(values.type)] * count),
+        "absent": no,
         "null_count": is_null.cast(pa.int64()),
         "has_values": values.is_valid(),
         f"min_{kind.value}": bounds,
         f"max_{kind.value}": bounds,
         "min_exact": values.is_valid(),
         "max_exact": values.is_valid(),
-        "calendar_open": pa.repeat(pa.scalar(False), count),
-        "from_data": pa.repeat(pa.scalar(False), count),
+        "calendar_open": no,
+        "from_data": no,
     }
     arrays: list[pa.Array[Any]] = []
     for name, type_ in zip(RECORD_SCHEMA.names, RECORD_SCHEMA.types, strict=True):
-        arrays.append(columns[name] if name in columns else pa.array([None] * count, type_))
+        arrays.append(columns[name] if name in columns else nulls(count, type_))
     table = pa.Table.from_arrays(arrays, schema=RECORD_SCHEMA)
-    return table.append_column(SLICE_COLUMN, pa.array(np.arange(count, dtype=np.int32)))
+    return table.append_column(SLICE_COLUMN, number_array(np.arange(count, dtype=np.int32), pa.int32()))
 
 
 def _storage(values: pa.Array[Any], kind: Kind) -> pa.Array[Any]:

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pruner.arrow import compute
+from pruner.arrow import as_numpy, binary_array, compute, filled, nulls
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -179,11 +179,10 @@ class RankOrder:
             look_up = bisect_left if side == "left" else bisect_right
             found = [infinite if v is None else look_up(self._values, self._bytes(v)) + shift for v in values]
             return np.array(found, dtype=np.int32)
-        needles = pa.array([None if value is None else self._bytes(value) for value in values], pa.binary())
-        ranks = compute.search_sorted(self._distinct, needles, side=side)
-        valid = np.asarray(needles.is_valid())
-        found = ranks.fill_null(0).to_numpy(zero_copy_only=False).astype(np.int32) + np.int32(shift)
-        return np.where(valid, found, np.int32(infinite))
+        valid = np.array([value is not None for value in values])
+        needles = binary_array([b"" if value is None else self._bytes(value) for value in values])
+        found = as_numpy(compute.search_sorted(self._distinct, needles, side=side)).astype(np.int32)
+        return np.where(valid, found + np.int32(shift), np.int32(infinite))
 
     def _bytes(self, value: StorageValue) -> bytes:
         if isinstance(value, bytes):
@@ -230,9 +229,9 @@ def rank(
     order = compute.sort_indices(encoded.dictionary)
     distinct = encoded.dictionary.take(order)
     ranks = np.empty(len(distinct) + 1, dtype=np.int32)
-    ranks[order.to_numpy()] = np.arange(len(distinct), dtype=np.int32)
+    ranks[as_numpy(order)] = np.arange(len(distinct), dtype=np.int32)
     ranks[-1] = -1
-    codes = encoded.indices.fill_null(len(distinct)).to_numpy()
+    codes = as_numpy(filled(encoded.indices, len(distinct)))
     ranked = ranks[codes]
     lows, highs = ranked[:count], ranked[count:]
     return lows, np.where(highs < 0, np.int32(len(distinct)), highs), distinct
@@ -253,4 +252,4 @@ def decimals_as_bytes(unscaled: pa.Array[Any]) -> pa.Array[Any]:
     big_endian[:, 0] = high.view(np.uint64) ^ np.uint64(1 << 63)
     big_endian[:, 1] = low
     plain = pa.Array.from_buffers(pa.binary(16), len(unscaled), [None, pa.py_buffer(big_endian.tobytes())])
-    return pc.if_else(unscaled.is_valid(), plain.cast(pa.binary()), pa.scalar(None, pa.binary()))
+    return pc.if_else(unscaled.is_valid(), plain.cast(pa.binary()), nulls(len(unscaled), pa.binary()))
