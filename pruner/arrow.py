@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -117,29 +117,46 @@ def nulls(count: int, type_: pa.DataType) -> Any:
     return arrow.nulls(count, type_)
 
 
-class WithoutNulls:
-    """A table whose columns of nothing but nulls take no memory while it is held.
+class Condensed:
+    """A table whose columns of one value, or of nothing but nulls, take next to no memory while it is held.
 
     Attributes:
-        nbytes: bytes of the other columns.
+        nbytes: bytes that are held.
     """
 
     def __init__(self, table: pa.Table) -> None:
-        columns = cast("Any", table).itercolumns()
-        kept = [i for i, column in enumerate(columns) if column.null_count < len(column)]
         self._schema = table.schema
         self._rows = table.num_rows
-        self._held = dict(zip(kept, table.select(kept).columns, strict=True))
-        self.nbytes = sum(column.nbytes for column in self._held.values())
+        columns: list[Any] = table.columns
+        self._held = [_condensed(column) for column in columns]
+        self.nbytes = sum(0 if column is None else column.nbytes for column in self._held)
 
     def table(self) -> pa.Table:
         """The table as it was."""
         schema: Any = self._schema
-        columns = [
-            self._held[position] if position in self._held else nulls(self._rows, field.type)
-            for position, field in enumerate(schema)
-        ]
+        columns = [self._column(held, of.type) for held, of in zip(self._held, schema, strict=True)]
         return arrow.Table.from_arrays(columns, schema=schema)
+
+    def _column(self, held: Any, type_: pa.DataType) -> Any:
+        if held is None:
+            return nulls(self._rows, type_)
+        return held if len(held) == self._rows else arrow.repeat(held[0], self._rows)
+
+
+def _condensed(column: Any) -> Any:
+    """None for a column of nulls, one row of a column that has one value, and any other column."""
+    if column.null_count == len(column):
+        return None
+    types = pa.types
+    # Floats and decimals may be equal and yet not the same; of lists and the like there is no comparison.
+    comparable = (
+        types.is_integer(column.type) or types.is_boolean(column.type) or types.is_string(column.type)
+    )
+    if not comparable or column.null_count or column[0] != column[-1]:
+        return column
+    same = compute.all(compute.equal(column, column[0])).as_py()
+    # What is taken is a copy: a part of the column would hold all of it.
+    return column.take(positions([0])) if same else column
 
 
 def empty_table(schema: pa.Schema) -> pa.Table:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 import numpy as np
 import pyarrow as pa
 
-from pruner.arrow import WithoutNulls, as_numpy, first_value
+from pruner.arrow import Condensed, as_numpy, first_value
 from pruner.errors import FormatError
 from pruner.limits import INDEX_MEMORY
 from pruner.metadata.coverage import locate
@@ -66,8 +66,8 @@ class SegmentCache:
             StorageError: it cannot be read.
         """
 
-        def load() -> WithoutNulls:
-            return WithoutNulls(self._metadata().read_segment(entry, only, but))
+        def load() -> Condensed:
+            return Condensed(self._metadata().read_segment(entry, only, but))
 
         return self._kept((entry.id, only, but), load).table()
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import pruner.arrow as module
 from pruner.arrow import (
-    WithoutNulls,
+    Condensed,
     as_numpy,
     bytes_array,
     empty_table,
@@ -109,7 +109,7 @@ def test_tables_without_rows() -> None:
     assert empty_table(schema).equals(schema.empty_table(), check_metadata=True)
 
 
-HELD = (
+HELD: tuple[Any, ...] = (
     pa.int64(),
     pa.bool_(),
     pa.string(),
@@ -122,34 +122,47 @@ HELD = (
 
 @pytest.mark.parametrize("type_", [*HELD, pa.binary(16), pa.int8(), pa.timestamp("us"), pa.large_string()])
 @pytest.mark.parametrize("count", [0, 1, 7, 8, 9, 100])
-def test_columns_of_nulls(type_: pa.DataType, count: int) -> None:
+def test_columns_of_nulls(type_: Any, count: int) -> None:
     checked(module.nulls(count, type_), pa.nulls(count, type_))
     doubled: Any = pa.chunked_array([module.nulls(count, type_), module.nulls(count, type_)]).combine_chunks()
     checked(doubled, pa.nulls(2 * count, type_))
 
 
-@settings(max_examples=examples(100))
-@given(
-    columns=st.lists(st.tuples(st.sampled_from(HELD), st.lists(st.booleans(), max_size=4)), max_size=6),
-    rows=st.integers(0, 20),
-)
-def test_a_table_is_held_without_its_columns_of_nulls(
-    columns: list[tuple[pa.DataType, list[bool]]], rows: int
-) -> None:
-    values = {
-        "int64": 5, "bool": True, "string": "x", "binary": b"y", "decimal128(38, 0)": 7, "double": 0.5
-    }  # fmt: skip
-    made = [
-        pa.array([values.get(str(type_), ["z"]) if at in where else None for at in range(rows)], type_)
-        for type_, where in (
-            (type_, {at for at, there in enumerate(there) if there}) for type_, there in columns
-        )
+VALUES = {
+    pa.int64(): (5, 6),
+    pa.bool_(): (True, False),
+    pa.string(): ("", "x"),
+    pa.binary(): (b"y", b""),
+    pa.decimal128(38, 0): (7, 8),
+    pa.float64(): (0.0, -0.0),
+    pa.list_(pa.string()): ([], ["z"]),
+}
+
+
+@settings(max_examples=examples(200))
+@given(data=st.data(), rows=st.integers(0, 6), chunks=st.integers(1, 3))
+def test_a_table_that_is_held_is_the_table_that_was_read(data: st.DataObject, rows: int, chunks: int) -> None:
+    """NULL, one value and several, in any order; -0.0 stays what it was."""
+    types = data.draw(st.lists(st.sampled_from(HELD), min_size=1, max_size=6))
+    parts: list[pa.Table] = []
+    for _ in range(chunks):
+        columns = [
+            data.draw(st.lists(st.sampled_from((None, *VALUES[type_])), min_size=rows, max_size=rows))
+            for type_ in types
+        ]
+        arrays = [pa.array(values, type_) for values, type_ in zip(columns, types, strict=True)]
+        parts.append(pa.Table.from_arrays(arrays, names=["same name"] * len(types)))
+    table: Any = pa.concat_tables(parts)
+    held = Condensed(table).table()
+    held.validate(full=True)
+    assert held.schema.equals(table.schema)
+    assert [repr(column.to_pylist()) for column in held.columns] == [
+        repr(column.to_pylist()) for column in table.columns
     ]
-    table: Any = pa.Table.from_arrays(made, names=["same name"] * len(made))
-    if not made:
-        return
-    held = WithoutNulls(table)
-    assert held.table().equals(table)
-    assert held.table().schema.equals(table.schema)
-    held.table().validate(full=True)
-    assert held.nbytes == sum(each.nbytes for each in table.columns if each.null_count < rows)
+
+
+def test_a_column_of_one_value_takes_the_memory_of_one_row() -> None:
+    table = pa.table({"type": ["int64"] * 1000, "rows": [3] * 1000, "none": pa.nulls(1000, pa.int64())})
+    assert Condensed(table).nbytes < 40
+    assert Condensed(table).table().equals(table)
+    assert Condensed(table.append_column("n", pa.array(range(1000)))).nbytes == 8000 + Condensed(table).nbytes
