@@ -219,12 +219,20 @@ def _tables(path: Path, content: dict[str, Any]) -> tuple[TableSettings, ...]:
     for name, section in sections.items():
         where = f"{path}: tables.{name}"
         entry = mapping(section, where)
+        _refuse_split_name(name, entry, where)
         _refuse_literal_secrets(entry.get("storage_options"), f"{where}.storage_options")
         table = replace(settings_of(entry, where), name=name)
         _claim((name, *table.aliases), name, taken, where)
         _refuse_shared_place(table, tables, where)
         tables.append(table)
     return tuple(tables)
+
+
+def _refuse_split_name(name: str, entry: Mapping[str, Any], where: str) -> None:
+    """Refuse `[tables.web.visits]`, which TOML takes for a key `visits` of a table `web`."""
+    for key, value in entry.items():
+        if "uri" not in entry and isinstance(value, dict) and "uri" in value:
+            raise ConfigError(f'{where}: quote a name with dots in it: [tables."{name}.{key}"]')
 
 
 def _refuse_shared_place(table: TableSettings, others: Iterable[TableSettings], where: str) -> None:

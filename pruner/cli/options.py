@@ -146,8 +146,10 @@ def pairs(texts: list[str] | None, option: str) -> dict[str, str]:
     found: dict[str, str] = {}
     for text in texts or []:
         key, equals, value = text.partition("=")
-        if not key or not equals:
+        if not equals:
             raise typer.BadParameter(f"{text!r} has no '=' in it", param_hint=option)
+        if not key:
+            raise typer.BadParameter(f"{text!r} has nothing in front of '='", param_hint=option)
         if key in found:
             raise typer.BadParameter(f"{key!r} is given twice", param_hint=option)
         found[key] = value

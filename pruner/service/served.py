@@ -75,9 +75,9 @@ class Served:
         gone = sorted(before - set(config.names()))
         fresh = [name for name in config.names() if not catalog.is_open(name)]
         _log.info(
-            "%s was read again: %d tables%s%s",
+            "%s was read again: %s%s%s",
             config.path,
-            len(config.tables),
+            counted(len(config.tables), "table"),
             f"; opened anew: {', '.join(fresh)}" if fresh else "",
             f"; gone: {', '.join(gone)}" if gone else "",
         )

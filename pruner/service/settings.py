@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import ssl
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -56,6 +57,7 @@ class Settings:
             raise ConfigError(f"the token in {TOKEN_VARIABLE} is shorter than {SHORTEST_TOKEN} characters")
         if (self.certificate is None) != (self.private_key is None):
             raise ConfigError("TLS needs both --certificate and --private-key")
+        self._check_certificate()
         if _is_loopback(self.host):
             return
         if self.token is None:
@@ -68,6 +70,19 @@ class Settings:
                 f"{self.host} is reachable from other machines: give --certificate and --private-key for TLS, "
                 "or --insecure where something in front of the service does that"
             )
+
+    def _check_certificate(self) -> None:
+        if self.certificate is None or self.private_key is None:
+            return
+        try:
+            ssl.create_default_context(ssl.Purpose.CLIENT_AUTH).load_cert_chain(
+                self.certificate, self.private_key
+            )
+        except OSError as error:
+            raise ConfigError(
+                f"TLS cannot use the certificate {self.certificate} with the private key {self.private_key}: "
+                f"{error.strerror or error}; give a certificate chain and its key, both as PEM"
+            ) from error
 
 
 def _is_loopback(host: str) -> bool:

@@ -155,6 +155,7 @@ WRONG = {
     "[tables.t]\nuri = []": 'tables.t: the key "uri" is missing',
     "[tables.t]\nuri = [1]": "tables.t.uri must be a string",
     "[tables.t]\nuri = 1": "tables.t.uri must be a string or a list",
+    "[tables.web.visits]\nuri = '/t'": r"tables.web: quote a name with dots in it: \[tables.\"web.visits\"\]$",
     "[tables.t]\nuri = '/t'\nindex_url = '/i'": "tables.t: unknown key 'index_url': did you mean 'index_uri'",
     "[tables.t]\nuri = '/t'\nzzz = 1": "unknown key 'zzz'; the keys of a table are uri, index_uri",
     "[tables.t]\nuri = '/t'\nindex_uri = 1": "tables.t.index_uri must be a string",

@@ -152,6 +152,10 @@ def test_a_read_only_place_for_the_metadata_table(run: Run, flights: Path, tmp_p
         (["plan", "t", "--where", "a = 1", "--files", "some"], ["--files", "some"]),
         (["plan", ".", "--where", "a = 1", "--option", "region"], ["--option", "'region' has no '='"]),
         (
+            ["plan", ".", "--where", "a = 1", "--option", "=x"],
+            ["--option", "'=x' has nothing in front of '='"],
+        ),
+        (
             ["plan", ".", "--where", "a = 1", "--option", "a=1", "--option", "a=2"],
             ["--option", "'a' is given twice"],
         ),

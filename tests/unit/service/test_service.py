@@ -254,6 +254,11 @@ def test_the_description_names_every_route(client: Client) -> None:
         (Settings(host="10.0.0.1", token=TOKEN), "--certificate"),
         (Settings(token="short"), "shorter than 16"),
         (Settings(certificate=Path("x.pem")), "needs both"),
+        (Settings(certificate=Path("x.pem"), private_key=Path("x.pem")), "No such file.*PEM$"),
+        (
+            Settings(certificate=Path(__file__), private_key=Path(__file__)),
+            "cannot use .*test_service.py.*PEM$",
+        ),
     ],
 )
 def test_settings_that_let_strangers_in_are_refused(settings: Settings, sentence: str) -> None:
