@@ -3,8 +3,8 @@
 A container is the lower 16 bits of up to 4,096 rows, ascending, or 65,536 bits for more rows (RoaringFormatSpec.md).
 They are made in two ways. Values that at least one row in sixteen has are found one by one: all rows are compared with
 the value. Their containers are mostly bits, for which nothing needs to be sorted. The rows of all other values are
-brought together by sorting, 65,536 rows at a time. Touching memory for the first time costs more than the work on it,
-so temporary arrays are small or used again.
+brought together by sorting, a million rows at a time. Touching memory for the first time costs more than the work on
+it, so temporary arrays are small or used again.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,7 +28,8 @@ if TYPE_CHECKING:
 
 _BITS = 16
 _ROWS = 1 << _BITS
-_ROW_NUMBERS = np.arange(_ROWS, dtype=np.uint32)
+_SORTED_ROWS = 16 * _ROWS
+"""Rows that are sorted at a time: their positions are numbers of 64 bits."""
 
 SPARSE_ROWS = 4096
 """Most rows of a container that is a list; bits take as many units of 16 bits."""
@@ -118,12 +120,6 @@ def _pieces(holds: Mask, sizes: Integers) -> list[Units]:
     return found
 
 
-def _by_code(codes: Codes) -> NDArray[np.intp]:
-    """Positions by code, those of one code ascending; numpy sorts 16 bits at a time by radix."""
-    order = np.argsort(codes.astype(np.uint16), kind="stable")
-    return order[np.argsort((codes[order] >> _BITS).astype(np.uint16), kind="stable")]
-
-
 def _bits(flags: Mask) -> Units:
     """A container as bits."""
     packed = np.packbits(flags, bitorder="little")
@@ -153,90 +149,104 @@ def _runs(codes: Codes, wanted: Sequence[int]) -> list[Runs]:
     ]
 
 
-def sorted_containers(codes: Codes, count: int, others: Integers) -> Containers:
-    """The containers of all codes below `count` but the `others`, from sorts of their rows."""
-    sorter = _Sorter(codes, count, others)
-    parts = [sorter.part(start) for start in range(0, len(codes), _ROWS)]
-    owners = np.concatenate([part.codes for part in parts])
-    cardinalities = np.concatenate([part.sizes for part in parts])
-    uppers = np.repeat(np.arange(len(parts)), [len(part.codes) for part in parts])
-    shorter = _shorter_as_runs(np.concatenate([part.runs for part in parts]), cardinalities)
-    in_runs = np.unique(owners[shorter])
-    order = np.argsort(owners, kind="stable")
-    if len(in_runs):
-        order = order[~np.isin(owners[order], in_runs)]
-    units = np.minimum(cardinalities, SPARSE_ROWS)
-    contents: Any = binary_parts(sorter.content, np.concatenate([[0], np.cumsum(units)]))
-    return Containers(
-        codes=owners[order],
-        uppers=uppers[order],
-        cardinalities=cardinalities[order],
-        contents=contents.take(pa.array(order)),
-        runs=_runs(codes, in_runs.tolist()),
-    )
+def sorted_containers(codes: Codes, sizes: Integers, others: Integers) -> Containers:
+    """The containers of all codes (`sizes` has the number of rows of each) but the `others`, from sorts of rows."""
+    chosen = np.ones(len(sizes), np.bool_)
+    chosen[others] = False
+    parts: list[_Part] = []
+    for start in range(0, len(codes), _SORTED_ROWS):
+        block = codes[start : start + _SORTED_ROWS]
+        counts = sizes if len(block) == len(codes) else np.bincount(block, minlength=len(sizes))
+        parts.append(_sorted_part(block, start >> _BITS, np.where(chosen, counts, 0)))
+    together = parts[0] if len(parts) == 1 else _Part(*map(np.concatenate, zip(*parts, strict=True)))
+    in_runs = np.unique(together.codes[_shorter_as_runs(together.runs, together.sizes)])
+    units = np.minimum(together.sizes, SPARSE_ROWS)
+    contents: Any = binary_parts(together.content, np.concatenate([[0], np.cumsum(units)]))
+    codes_of, uppers, cardinalities = together.codes, together.uppers, together.sizes
+    if len(parts) > 1 or len(in_runs):
+        order = np.argsort(codes_of, kind="stable")
+        order = order[~np.isin(codes_of[order], in_runs)]
+        contents = contents.take(pa.array(order))
+        codes_of, uppers, cardinalities = codes_of[order], uppers[order], cardinalities[order]
+    return Containers(codes_of, uppers, cardinalities, contents, _runs(codes, in_runs.tolist()))
 
 
 class _Part(NamedTuple):
-    """The containers of the rows with the same upper bits, by code."""
+    """The containers of some neighbouring rows, by code and upper bits, and what they hold, one behind the other."""
 
     codes: Integers
+    uppers: Integers
     sizes: Integers
     runs: Integers
+    content: Units
 
 
-class _Sorter:
-    """Sorts 65,536 rows at a time; `content` has what their containers hold, one behind the other."""
+def _sorted_part(codes: Codes, upper: int, sizes: Integers) -> _Part:
+    """Sort rows that begin with such upper bits; codes of which `sizes` has no row are left out."""
+    positions = _by_code(codes, sizes)
+    ends = np.cumsum(sizes)
+    lower, starts, followed = _looked_through(positions, (ends - sizes)[sizes > 0])
+    behinds = np.append(starts, len(lower))[1:]
+    joined = np.searchsorted(followed, behinds - 1) - np.searchsorted(followed, starts)
+    counts = behinds - starts
+    owners = np.repeat(np.arange(len(sizes)), np.diff(np.searchsorted(starts, ends), prepend=0))
+    uppers = upper + (positions[starts] >> _BITS).astype(np.int64)
+    return _Part(owners, uppers, counts, counts - joined, _with_bits(lower, starts, behinds))
 
-    def __init__(self, codes: Codes, count: int, others: Integers) -> None:
-        self._codes = codes
-        self._count = count
-        self._chosen: Mask | None = None
-        if len(others):
-            self._chosen = np.ones(count, np.bool_)
-            self._chosen[others] = False
-        self.content: Units = np.empty(len(codes), "<u2")
-        self._filled = 0
 
-    def part(self, start: int) -> _Part:
-        """Sort the rows from a multiple of 65,536 on, and add what their containers hold."""
-        codes = self._codes[start : start + _ROWS]
-        owners, rows = self._sorted(codes)
+def _looked_through(
+    positions: NDArray[np.uint64], of_codes: Integers
+) -> tuple[Units, NDArray[np.intp], NDArray[np.intp]]:
+    """The lower bits of sorted positions, where containers start, and after which position its neighbour follows.
+
+    `of_codes` is where the positions of each code start. A part of all is looked through at a time, in memory that was
+    used before.
+    """
+    count = len(positions)
+    uppers = positions.view("<u2")[1 :: positions.itemsize // 2]
+    lower = np.empty(count, "<u2")
+    lower[:1] = positions[:1]
+    starts, followed = [np.arange(min(count, 1))], [np.arange(0)]
+    flags, steps = np.empty(_ROWS, np.bool_), np.empty(_ROWS, "<u2")
+    for begin in range(1, count, _ROWS):
+        end = min(begin + _ROWS, count)
+        flag, step = flags[: end - begin], steps[: end - begin]
+        lower[begin:end] = positions[begin:end]
+        np.not_equal(uppers[begin:end], uppers[begin - 1 : end - 1], out=flag)
+        first, last = np.searchsorted(of_codes, [begin, end])
+        flag[of_codes[first:last] - begin] = True
         # NumPy finds what is set among flags six times faster than among numbers.
-        others = np.flatnonzero(owners[1:] != owners[:-1]) + 1
-        starts = np.concatenate([np.zeros(min(len(rows), 1), np.int64), others])
-        ends = np.append(starts, len(rows))[1:]
-        followed = np.flatnonzero(np.diff(rows) == 1)
-        joined = np.searchsorted(followed, ends - 1) - np.searchsorted(followed, starts)
-        part = _Part(owners[starts].astype(np.int64), ends - starts, ends - starts - joined)
-        self._add(codes, rows, part)
-        return part
+        starts.append(np.flatnonzero(flag) + begin)
+        np.subtract(lower[begin:end], lower[begin - 1 : end - 1], out=step)
+        np.equal(step, 1, out=flag)
+        followed.append(np.flatnonzero(flag) + (begin - 1))
+    return lower, np.concatenate(starts), np.concatenate(followed)
 
-    def _sorted(self, codes: Codes) -> tuple[Codes, Units]:
-        """The codes that are to be sorted, ascending, and the row of each; rows of one code ascend."""
-        among = None if self._chosen is None else self._chosen[codes]
-        if self._count > _ROWS:
-            rows = _by_code(codes) if among is None else np.flatnonzero(among)
-            rows = rows if among is None else rows[_by_code(codes[rows])]
-            return codes[rows], rows.astype("<u2")
-        # Code and row in one number of 32 bits: NumPy sorts numbers faster than it tells their order.
-        keys = codes.astype(np.uint32)
-        keys <<= _BITS
-        keys |= _ROW_NUMBERS[: len(codes)]
-        if among is not None:
-            keys = keys[among]
-        keys.sort()
-        return (keys >> _BITS).astype(np.uint16), keys.astype("<u2")
 
-    def _add(self, codes: Codes, lower: Units, part: _Part) -> None:
-        """Add the rows of the containers, as bits where they are too many for a list."""
-        done = 0
-        ends = np.cumsum(part.sizes)
-        for number in np.flatnonzero(part.sizes > SPARSE_ROWS).tolist():
-            self._append(lower[done : int(ends[number] - part.sizes[number])])
-            self._append(_bits(codes == int(part.codes[number])))
-            done = int(ends[number])
-        self._append(lower[done:])
+def _by_code(codes: Codes, sizes: Integers) -> NDArray[np.uint64]:
+    """The positions of the codes of which there are `sizes`, by code; those of one code ascend."""
+    if int(sizes.sum()) == len(codes):
+        return _order(codes)
+    rows = np.flatnonzero((sizes > 0)[codes]).astype(np.uint64)
+    return rows[_order(codes[rows])]
 
-    def _append(self, units: Units) -> None:
-        self.content[self._filled : self._filled + len(units)] = units
-        self._filled += len(units)
+
+def _order(codes: Codes) -> NDArray[np.uint64]:
+    """Positions in ascending order of codes: Arrow counts values of 16 bits, where NumPy compares or sorts twice."""
+    order: Any = pc
+    if codes.dtype.itemsize == 2:
+        return order.sort_indices(pa.array(codes)).to_numpy()
+    first = order.sort_indices(pa.array(codes.astype(np.uint16))).to_numpy()
+    return first[order.sort_indices(pa.array((codes[first] >> _BITS).astype(np.uint16))).to_numpy()]
+
+
+def _with_bits(lower: Units, starts: Integers, behinds: Integers) -> Units:
+    """What containers hold, in which those with too many rows for a list are bits."""
+    pieces: list[Units] = []
+    done = 0
+    for number in np.flatnonzero(behinds - starts > SPARSE_ROWS).tolist():
+        flags = np.zeros(_ROWS, np.bool_)
+        flags[lower[starts[number] : behinds[number]]] = True
+        pieces += (lower[done : starts[number]], _bits(flags))
+        done = int(behinds[number])
+    return np.concatenate([*pieces, lower[done:]]) if pieces else lower

@@ -45,7 +45,7 @@ def pack_rows(codes: Codes, sizes: Integers, wanted: list[int]) -> pa.Array[Any]
     if len(frequent):
         parts.append(found_containers(codes, frequent))
     if int(sizes[frequent].sum()) < len(codes):
-        parts.append(sorted_containers(codes, len(sizes), frequent))
+        parts.append(sorted_containers(codes, sizes, frequent))
     made: list[int] = []
     blobs: list[Any] = []
     for part in parts:

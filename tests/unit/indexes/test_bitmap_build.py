@@ -131,6 +131,31 @@ def test_blobs_made_at_once_are_those_made_one_by_one(rows: int, distinct: int, 
     assert [len(blob) for blob in found] == [len(BitMap(rows).serialize()) for rows in expected]
 
 
+@pytest.mark.parametrize(
+    ("rows", "distinct", "run", "digest"),
+    [
+        (1_000, 7, 1, 0x570131765D9C52DE),
+        (100_000, 3, 1, 0x890C3196798A6469),
+        (200_000, 40, 1, 0x954166A48CE4ADD2),
+        (200_000, 40, 9, 0x6BF721309BC2CE02),
+        (300_000, 1_000, 1, 0xFE908195F6706B63),
+        (65_537, 20_000, 1, 0xA6E928FE05D396BC),
+        (1_200_000, 1_000, 1, 0xF2FD1B6ACB3098E1),
+        (1_200_000, 30, 50, 0x10AAA9404C88FB1D),
+        (150_000, 70_000, 1, 0x0CCAE6BB669D9389),
+        (1_200_000, 12, 30_000, 0x3779481CC47373AC),
+    ],
+)
+def test_blobs_have_the_bytes_that_they_always_had(rows: int, distinct: int, run: int, digest: int) -> None:
+    """Whatever way they are made, on whatever machine: indexes of several builds become one."""
+    numbers = np.arange(rows, dtype=np.uint64) // np.uint64(run)
+    codes = (numbers * np.uint64(2654435761) % np.uint64(1 << 32)) % np.uint64(distinct)
+    sizes = np.bincount(codes.astype(np.int64), minlength=distinct)
+    narrow = np.uint16 if distinct < 1 << 16 else np.uint32
+    found: list[Any] = pack_rows(codes.astype(narrow), sizes, list(range(distinct))).to_pylist()
+    assert checksum(b"".join(found)) == digest
+
+
 def test_entries_of_a_dictionary_that_no_row_has_are_no_values(tmp_path: Path) -> None:
     """Also where there are more of them than `max_cardinality`."""
     file = tmp_path / "f.parquet"
