@@ -32,6 +32,7 @@ from pruner.expr.patterns import literal_beginning, literal_pattern
 from pruner.expr.types import is_instant
 from pruner.expr.walk import nodes_of
 from pruner_duckdb.constants import UndecodablePart, constant
+from pruner_duckdb.shown import function_name
 from pruner_duckdb.trees import Node
 from pruner_duckdb.types import arrow_type
 
@@ -62,6 +63,8 @@ _NAMES: Final[Mapping[str, str]] = {
 """Names of the registry (`pruner.expr.functions.rows`) by those of DuckDB. Others keep their own."""
 
 _PARTS: Final = frozenset({"year", "quarter", "month", "epoch"})
+
+_ROWS: Final = frozenset({"row", "struct_pack"})
 
 _PART_OR_EMPTY: Final = "split_part, or empty"
 
@@ -224,6 +227,27 @@ def row_comparison(operator: Operator, left: Sequence[Expr], right: Sequence[Exp
             return conjunction((disjunction((Compare(outer, first, literal), IsNull(first))), rest))
         case _:
             return rest
+
+
+def row_parts(node: Node) -> list[tuple[Node, Node | None]] | None:
+    """The parts of a row, each with what tells the type that it is cast to, or None; None where it is no row.
+
+    DuckDB casts a row as a whole where one of its parts has another type than that of the row beside it.
+    """
+    if node.get("expression_class") != "BOUND_FUNCTION":
+        return None
+    if function_name(node) in _ROWS:
+        return [(child, None) for child in node["children"]]
+    if node.get("type") != "OPERATOR_CAST" or node["function_data"]["try_cast"]:
+        return None
+    inside, row = node["children"][0], node["return_type"]
+    if function_name(inside) != "row" or row.get("id") != "TUPLE" or row_parts(inside) is None:
+        return None
+    types = [each["second"] for each in row["type_info"]["child_types"]]
+    return [
+        (child, None if child["return_type"] == type_ else {"return_type": type_})
+        for child, type_ in zip(inside["children"], types, strict=True)
+    ]
 
 
 def row_values(node: Node) -> list[Literal] | None:

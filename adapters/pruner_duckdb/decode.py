@@ -49,7 +49,6 @@ _COMPARISONS = {
     "COMPARE_GREATERTHANOREQUALTO": Operator.GE,
 }
 _BETWEEN = ("input", "lower", "upper")
-_ROWS = frozenset(["row", "struct_pack"])
 _MOST_CASES = 6
 """Branches of a CASE: each names its condition twice."""
 
@@ -170,13 +169,10 @@ class _Decoder:
         values = calls.row_values(right)
         if values is None and calls.row_values(left) is not None:
             return self._rows(operator.mirrored, [right, left])
-        if (
-            values is None
-            or function_name(left) not in _ROWS
-            or left.get("expression_class") != "BOUND_FUNCTION"
-        ):
+        columns = None if values is None else calls.row_parts(left)
+        if values is None or columns is None:
             return None
-        parts = [self.decode(child) for child in left["children"]]
+        parts = [self._cast(to, child, lenient=False) if to else self.decode(child) for child, to in columns]
         return calls.row_comparison(operator, parts, values, summary(left))
 
     def _in(self, children: Sequence[Node]) -> Expr:

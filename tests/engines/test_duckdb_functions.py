@@ -29,6 +29,8 @@ KEPT = {
     "(id, early) = (77, false)": 1,
     "(id, price) IN ((5, 6.25), (590, 737.5))": 2,
     "(id, price) < (40, 1.0)": 1,
+    "(id, day) = (77, '2024-01-02')": 1,
+    "(day, id) IN (('2024-01-02', 77), ('2024-01-12', 590::HUGEINT))": 2,
     "extra['code'] = 3": 1,
     "CASE WHEN id < 50 THEN price > 0 ELSE id = 599 END": 2,
     "lower(carrier) = 'c03a'": 2,
