@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import struct
 from functools import lru_cache
+from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
 
 MOST_ROWS = (1 << 32) - 1
 """Most rows of a slice: positions are 32-bit integers."""
+
+_LISTED = 32
+"""Looking for the next slice in a set takes as long as listing so many rows of one."""
 
 _COUNT = struct.Struct("<Q")
 _KEY = struct.Struct("<I")
@@ -62,12 +66,10 @@ def decode_many(slices: Iterable[int], blobs: Iterable[bytes], cardinality: int)
 
     Returns None where they do not hold `cardinality` positions in all.
     """
-    parts: list[bytes] = [b""]
-    for number, blob in zip(slices, blobs, strict=True):
-        parts += (_KEY.pack(number), blob)
-    parts[0] = _COUNT.pack(len(parts) // 2)
+    keyed = list(chain.from_iterable(zip(map(_KEY.pack, slices), blobs, strict=True)))
+    keyed.insert(0, _COUNT.pack(len(keyed) // 2))
     try:
-        found = BitMap64.deserialize(b"".join(parts))
+        found = BitMap64.deserialize(b"".join(keyed))
     except (ValueError, IndexError):
         return None
     return found if len(found) == cardinality else None
@@ -85,8 +87,15 @@ def _all_of(rows: int) -> bytes:
     return encode_all(rows)
 
 
-def slices_in(rows: BitMap64) -> Iterator[int]:
-    """The slices of which a set holds a row, ascending."""
+def slices_in(rows: BitMap64, asked: int) -> NDArray[np.int64]:
+    """The slices of which a set holds a row, ascending; `asked` is of how many slices it can hold one."""
+    if len(rows) > _LISTED * asked:
+        return np.fromiter(_slices_in(rows), np.int64)
+    held = (np.frombuffer(rows.to_array(), np.uint64) >> np.uint64(32)).astype(np.int64)
+    return held[np.append(held[1:] != held[:-1], np.ones(min(len(held), 1), np.bool_))]
+
+
+def _slices_in(rows: BitMap64) -> Iterator[int]:
     if not rows:
         return
     last = rows.max()

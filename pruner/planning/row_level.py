@@ -142,7 +142,7 @@ class RowLevel:
             return bounds.can
         matching = np.zeros(len(self._snapshot), np.bool_)
         for block in self._blocks(at[unsettled]):
-            matching[np.fromiter(slices_in(self._rows(block).rows), np.intp)] = True
+            matching[slices_in(self._rows(block).rows, len(block))] = True
         return bounds.can & (matching[at] | ~unsettled)
 
     def _may_bring_together(self, at: Ordinals) -> bool:

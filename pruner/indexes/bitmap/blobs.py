@@ -8,9 +8,17 @@ against that of the slice, its checksum. The blobs of many slices are decoded at
 from __future__ import annotations
 
 from array import array
+from operator import eq
+from typing import TYPE_CHECKING
 
+import numpy as np
 import xxhash
 from pyroaring import BitMap
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
 
 LEAST_BYTES = 8
 """Length of the shortest blob, that of no row."""
@@ -39,11 +47,19 @@ def checksum(blob: bytes | memoryview) -> int:
     return xxhash.xxh3_64_intdigest(blob)
 
 
-def most_bytes(rows: int) -> int:
-    """Length that no blob about `rows` rows exceeds."""
-    return LEAST_BYTES + 8 + (rows // _CONTAINER_ROWS + 1) * _CONTAINER_BYTES
+def are_sound(
+    blobs: Sequence[bytes | None], expected: Sequence[int | None], row_counts: NDArray[np.int64]
+) -> NDArray[np.bool_]:
+    """Tell for each of many blobs whether it may be decoded.
 
-
-def is_sound(blob: bytes | None, expected: int, rows: int) -> bool:
-    """Tell whether a blob about a slice of `rows` rows may be decoded."""
-    return blob is not None and LEAST_BYTES <= len(blob) <= most_bytes(rows) and checksum(blob) == expected
+    Args:
+        blobs: the blobs.
+        expected: the checksum of each.
+        row_counts: the number of rows of the slice of each.
+    """
+    held = [blob or b"" for blob in blobs]
+    lengths = np.fromiter(map(len, held), np.int64, len(held))
+    right = np.fromiter(map(eq, map(xxhash.xxh3_64_intdigest, held), expected), np.bool_, len(held))
+    # No blob about so many rows is longer.
+    most = LEAST_BYTES + 8 + (row_counts // _CONTAINER_ROWS + 1) * _CONTAINER_BYTES
+    return right & (lengths >= LEAST_BYTES) & (lengths <= most)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from pyroaring import BitMap64
 
-from pruner.indexes.bitmap.blobs import is_sound
+from pruner.indexes.bitmap.blobs import are_sound
 from pruner.indexes.row_sets import Rows, decode_many
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ def decoded(
     """
     blobs: list[Any] = records.column("rows").to_pylist()
     checksums: list[Any] = records.column("checksum").to_pylist()
-    sound = np.fromiter(map(is_sound, blobs, checksums, row_counts.tolist()), np.bool_, len(blobs))
+    sound = are_sound(blobs, checksums, row_counts)
     broken = np.unique(owners[~sound])
     kept = np.flatnonzero(~np.isin(owners, broken)) if len(broken) else np.arange(len(owners))
     # A key may stand once in the 64-bit format: first come the first postings of all slices, then the second ones.

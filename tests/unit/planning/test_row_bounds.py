@@ -13,10 +13,12 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pyroaring import BitMap64
 
 import pruner
 from pruner.indexes.bitmap.evidence import BitmapEvidence
 from pruner.indexes.bitmap.focused import FocusedBitmap
+from pruner.indexes.row_sets import slices_in
 from pruner.planning.plan import Plan
 from pruner.planning.row_bounds import RowBounds
 from pruner.planning.row_level import RowLevel
@@ -56,6 +58,14 @@ def test_rows_that_cannot_miss_each_other_are_counted() -> None:
     nothing = RowBounds.of_all(np.array([False]), np.array([10]))
     assert int((nothing | three).least[0]) == 3
     assert not (nothing & seven).can[0]
+
+
+@settings(max_examples=examples(200))
+@given(st.sets(st.tuples(st.integers(0, 5), st.integers(0, 70_000))), st.sampled_from([0, 1, 1000]))
+def test_slices_with_a_row_of_a_set(rows: set[tuple[int, int]], asked: int) -> None:
+    """Few rows are listed, many are skipped over."""
+    found = slices_in(BitMap64([number << 32 | row for number, row in rows]), asked)
+    assert found.tolist() == sorted({number for number, _ in rows})
 
 
 @pytest.mark.parametrize("paged", [False, True])
