@@ -6,6 +6,8 @@ import base64
 import hashlib
 import weakref
 import zlib
+from collections import deque
+from threading import Lock
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -24,6 +26,9 @@ INLINE_SLICES = 4096
 
 CACHED_KEY_BYTES = 256 * 1024 * 1024
 """Keys of snapshots that are kept; the snapshots asked for last stay."""
+
+KEPT_SNAPSHOTS = 8
+"""Snapshots of a table whose keys are kept: a client asks for keys right after the answer that names them."""
 
 
 class SnapshotKeys(NamedTuple):
@@ -48,6 +53,8 @@ class KeyCache:
     def __init__(self, limit_bytes: int = CACHED_KEY_BYTES) -> None:
         self._keys: BoundedCache[bytes] = BoundedCache(limit_bytes)
         self._last: dict[str, _Known] = {}
+        self._ids: dict[str, deque[str]] = {}
+        self._lock = Lock()
 
     def of(self, table: str, snapshot: Snapshot) -> SnapshotKeys:
         """The keys of a table's snapshot; they are then known by their id."""
@@ -60,7 +67,20 @@ class KeyCache:
         keys_id = f"{snapshot.id}-{hashlib.sha256(keys).hexdigest()[:32]}"
         self._keys.put(keys_id, keys, len(keys))
         self._last[table] = _Known(weakref.ref(snapshot), keys_id)
+        self._forget_old(table, keys_id)
         return SnapshotKeys(keys_id, keys)
+
+    def _forget_old(self, table: str, newest: str) -> None:
+        """Forget the keys of snapshots that a table that changes all the time has long left behind."""
+        with self._lock:
+            ids = self._ids.setdefault(table, deque())
+            if newest in ids:
+                ids.remove(newest)
+            ids.append(newest)
+            if len(ids) > KEPT_SNAPSHOTS:
+                oldest = ids.popleft()
+                if not any(oldest in others for others in self._ids.values()):
+                    self._keys.drop(oldest)
 
     def known(self, keys_id: str) -> bytes | None:
         """The keys of a snapshot that was planned on lately; None for others."""

@@ -38,3 +38,9 @@ class BoundedCache(Generic[Value]):
                 return None
             self._values.move_to_end(key)
             return self._values[key][0]
+
+    def drop(self, key: str | bytes) -> None:
+        """Forget a value, if it is known."""
+        with self._lock:
+            if key in self._values:
+                self._held -= self._values.pop(key)[1]

@@ -16,7 +16,7 @@ import pytest
 
 import pruner
 from pruner.service import Settings
-from pruner.service.answers import KeyCache
+from pruner.service.answers import KEPT_SNAPSHOTS, KeyCache
 from pruner.service.keys import slice_keys
 from tests.support.hudi_synthetic import SyntheticTable
 from tests.unit.service.conftest import Client, running
@@ -61,6 +61,26 @@ def test_the_bits_of_another_order_are_no_bits_for_keys_that_are_known(copies: t
     assert (cache.known(first.id), cache.known(second.id)) == (slice_keys(snapshot), slice_keys(other))
     assert cache.of("first", snapshot) == first
     assert cache.known("nothing") is None
+
+
+def test_the_keys_of_snapshots_that_a_table_has_left_behind_are_forgotten(copies: tuple[Path, Path]) -> None:
+    """A table of 10,000 slices that changes every five seconds took 4 MiB more each minute, up to 256 MiB."""
+    snapshot = pruner.open_table(copies[0]).snapshot().data
+    cache = KeyCache()
+
+    def keys_id(table: str, number: int) -> str:
+        return cache.of(table, replace(snapshot, id=f"snapshot {number}")).id
+
+    shared = keys_id("other", 0)
+    ids = [keys_id("busy", number) for number in range(3 * KEPT_SNAPSHOTS)]
+    assert shared == ids[0]
+    known = [cache.known(each) is not None for each in ids]
+    assert known == [True] + [False] * (2 * KEPT_SNAPSHOTS - 1) + [True] * KEPT_SNAPSHOTS
+    again = ids[-KEPT_SNAPSHOTS]
+    assert keys_id("busy", 2 * KEPT_SNAPSHOTS) == again
+    keys_id("busy", 999)
+    assert cache.known(again) is not None
+    assert cache.known(ids[1 - KEPT_SNAPSHOTS]) is None
 
 
 def _planned(client: Client, table: str) -> dict[str, Any]:
