@@ -113,6 +113,7 @@ class FocusedKeys:
         self._leaves = leaves
         self._problems: dict[str, None] = {}
         self._lock = Lock()
+        self._asked: dict[tuple[int, Outcome, Semantics], tuple[Leaf, Entries | None]] = {}
         self.count = evidence.count
         self.covered = evidence.covered
         self.row_counts = evidence.keys.row_counts
@@ -145,6 +146,14 @@ class FocusedKeys:
 
     def entries(self, leaf: Leaf, outcome: Outcome, semantics: Semantics) -> Entries | None:
         """The entries whose rows can make `leaf` come to `outcome`; None where nothing can be said."""
+        # A plan asks several times, and to hash a value takes microseconds. The leaf is held, so its id stays its own.
+        key = id(leaf), outcome, semantics
+        known = self._asked.get(key)
+        if known is None:
+            known = self._asked[key] = leaf, self._entries(leaf, outcome, semantics)
+        return known[1]
+
+    def _entries(self, leaf: Leaf, outcome: Outcome, semantics: Semantics) -> Entries | None:
         hashes = self._evidence.sought.hashes(leaf, outcome, semantics, MOST_VALUES)
         if hashes is None or self._is_too_much:
             return None

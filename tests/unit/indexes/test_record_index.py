@@ -17,7 +17,8 @@ from pruner.expr.bound import CompareLeaf, InLeaf, IsNullLeaf, NotNullLeaf, Poin
 from pruner.expr.nodes import Operator
 from pruner.expr.semantics import Semantics
 from pruner.indexes.base import Evidence
-from pruner.indexes.columns.canonical import hash_values
+from pruner.indexes.columns import sought
+from pruner.indexes.columns.canonical import hash_of, hash_values
 from pruner.indexes.optional import (
     ArrangingIndexType,
     CountingIndexType,
@@ -388,3 +389,27 @@ def test_null_keys_stand_in_no_entry(tmp_path: Path) -> None:
     assert table.plan("id IS NOT DISTINCT FROM NULL OR id = 2").kept == 3
     assert sorted(entry.cardinality for entry in table.inspect("keys")) == [0, 1, 2]
     assert {entry.counts for entry in table.inspect("keys")} == {"keys"}
+
+
+def test_the_values_of_a_long_list_are_hashed_once_for_all_questions(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A plan asks for the slices, the rows and their number. Each time a list of 10,000 took 35 ms more."""
+    hashed: list[Any] = []
+
+    def counted(value: Any, type_: Any) -> int:
+        hashed.append(value)
+        return hash_of(value, type_)
+
+    monkeypatch.setattr(sought, "hash_of", counted)
+    evidence: Any = RECORD_INDEX.load(_records([[1, 2], [3], [900]]), 3, X)
+    leaf = InLeaf(X, tuple(Point(value, value) for value in range(100)))
+    focused = evidence.focused([leaf])
+    first = focused.entries(leaf, Outcome.TRUE, DUCKDB)
+    once = len(hashed)
+    for _ in range(3):
+        assert focused.possible(leaf, Outcome.TRUE, DUCKDB, None).tolist() == [True, True, False]
+        assert focused.entries(leaf, Outcome.TRUE, DUCKDB) is first
+    assert len(hashed) == once <= 200
+    assert focused.entries(leaf, Outcome.FALSE, DUCKDB) is None
+    other = InLeaf(X, (Point(900, 900),))
+    assert focused.entries(other, Outcome.TRUE, DUCKDB) is None
+    assert evidence.possible(other, Outcome.TRUE, DUCKDB, None).tolist() == [False, False, True]
