@@ -85,7 +85,7 @@ class Descent:
     def __init__(self, plans: Sequence[Node], width_of_scan: Callable[[Node], int | None]) -> None:
         self._width_of_scan = width_of_scan
         self._joined: dict[int, Node] = {}  # by the identity of what reads numbered rows for a join
-        for node in nodes_below(list(plans)):
+        for node in _operators(plans):
             if _is_of_numbered(node) and (reader := _reader_for_join(node)) is not None:
                 self._joined[id(reader)] = node["children"][0]
 
@@ -194,6 +194,15 @@ class Descent:
                 return _sum(left, 1)
             case _:
                 return _sum(left, right)
+
+
+def _operators(plans: Sequence[Node]) -> Iterator[Node]:
+    """Every operator of some plans. Expressions are not looked into: a list of constants has thousands of parts."""
+    pending = [*plans]
+    while pending:
+        node = pending.pop()
+        yield node
+        pending.extend(node.get("children", ()))
 
 
 def _is_of_numbered(node: Node) -> bool:
