@@ -318,7 +318,7 @@ def _attached(
     ask = runner.method(lazy=False).first_row
     _require_free(names, shadow, ask)
     names.begin_in(*ask("SELECT system.main.current_database(), system.main.current_schema()", []))
-    views.look(ask)
+    views.look(ask, for_macros=False)
     return Connection(runner)
 
 

@@ -105,7 +105,7 @@ def form_of(text: str, parse: Parse) -> Form | None:
         if refusal.syntax:
             return None
     try:
-        return _with_pivots(text, parse) or _Other(*_with_numbers(text.encode()), parse).form()
+        return _with_pivots(text, parse) or _Other(*with_numbers(text.encode()), parse).form()
     except NotSelect:
         return None
 
@@ -123,7 +123,7 @@ def _with_pivots(text: str, parse: Parse) -> Form | None:
     return replace(form, text=encoded, pieces=pieces, literal=True, unpruned=FINDS_VALUES)
 
 
-def _with_numbers(text: bytes) -> tuple[bytes, list[Token]]:
+def with_numbers(text: bytes) -> tuple[bytes, list[Token]]:
     """Give each question mark its number, so that parts may be put together in another order; with the tokens."""
     found = list(tokens(text))
     marks = [token for token in found if token.kind == "mark"]

@@ -53,8 +53,9 @@ _OF_LAMBDAS = _names(
     "list_transform list_apply array_transform array_apply apply list_filter array_filter filter",
     "list_reduce array_reduce reduce",
 )
-"""What they come to follows from the lambda, whose own functions are looked at one by one. In a plan they do not show
-it, so that no predicate over them is understood.
+"""What they come to follows from the lambda, whose own functions are looked at one by one. A bound plan has the
+lambda's expression in it, so that plans of two sessions are compared with it; no predicate over such a function is
+understood.
 """
 
 _OF_LISTS = _names(

@@ -12,6 +12,9 @@ from pruner_duckdb.trees import Node, nodes_below
 NO_LOCATION = 1 << 62
 """Locations from here on mean that the parser kept none."""
 
+READ = frozenset(["BASE_TABLE", "TABLE_FUNCTION"])
+"""What a query reads by a name in FROM."""
+
 _MORE_OF_A_STAR = (
     "exclude_list",
     "replace_list",
@@ -128,6 +131,12 @@ def _behind(query: Node, name: str) -> Iterator[Node | None]:
 
 def _is(part: object, type_: str) -> bool:
     return isinstance(part, dict) and cast("Node", part).get("type") == type_
+
+
+def path_of_call(function: Node) -> tuple[str, ...]:
+    """The name of a function in parts."""
+    parts = (function.get("catalog"), function.get("schema"), function.get("function_name"))
+    return tuple(str(part) for part in parts if part)
 
 
 def names_of_lambda(node: Node) -> list[Node]:

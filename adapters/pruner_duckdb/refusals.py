@@ -45,7 +45,9 @@ def refusal(name: str, text: str, found: Sequence[Token]) -> PrunerError:
                 f"table {name} has indexes of pruner: run CREATE INDEX by pruner.sql or `pruner sql`"
             )
         case "create" if {"macro", "function"} & set(words):
-            return PrunerError(f"table {name} cannot be read by a macro: write a view")
+            return PrunerError(
+                f"table {name} cannot be read by a macro that returns a value: write a macro AS TABLE, or a view"
+            )
         case "create" if "references" in text.lower():
             return PrunerError(f"table {name} is no table of DuckDB: no foreign key can refer to it")
         case "pragma" | "call":

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from copy import copy
 from typing import Any, cast
 
+from pruner_duckdb.queries import READ
 from pruner_duckdb.select import Node, Span, splice
 from pruner_duckdb.tokens import CLOSING, OPENING, Token, tokens
 from pruner_duckdb.trees import nodes_below
@@ -74,7 +75,7 @@ def _places(item: Node, replaced: frozenset[int]) -> set[int]:
     return {
         node["query_location"]
         for node in nodes_below(item)
-        if node.get("type") == "BASE_TABLE" and node.get("query_location") in replaced
+        if str(node.get("type")) in READ and node.get("query_location") in replaced
     }
 
 

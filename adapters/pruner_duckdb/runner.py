@@ -26,6 +26,7 @@ from pruner_duckdb.scans import Scan
 from pruner_duckdb.scope import Method, Scope
 from pruner_duckdb.select import NotSelect
 from pruner_duckdb.statement import Statement
+from pruner_duckdb.table_macros import is_create_table_macro
 from pruner_duckdb.told import told
 from pruner_duckdb.types import quote_text
 from pruner_duckdb.views import Views, is_create_view
@@ -195,7 +196,7 @@ class Runner:
             with self.changes.during(sql):
                 return statement.scope.call(statement.method.call, sql, statement.method.named(None))
 
-        if ours and is_create_view(statement.text):
+        if ours and (is_create_view(statement.text) or is_create_table_macro(statement.text)):
             self.views.create(run, statement.first_row, statement.text)
             return run(_NOTHING_COUNTED)
         kept = self._prepared.keep(statement.text, lambda text: self.reads_tables(statement.with_text(text)))
@@ -285,16 +286,21 @@ class Runner:
         name = self.tables.called(missing.group(1)) if missing else None
         if name is None:
             return
-        if not self.views.mentioned_in(str(statement.text)):
-            try:
-                self.views.look(statement.first_row)
-            except duckdb.Error:  # the error ended the user's transaction
-                raise error from None
-            if self.views.mentioned_in(str(statement.text)):
-                raise LearnedViews from None
+        try:
+            others = self.views.look(statement.first_row)
+        except duckdb.Error:  # the error ended the user's transaction
+            raise error from None
+        if others and self.views.mentioned_in(str(statement.text)):
+            raise LearnedViews from None
         written = str(statement.text)
         if missing is not None and not self.tables.is_meant(missing.group(1), name, written):
             return  # another schema, or a part of the name: DuckDB says that there is no such table
+        macro = self.views.macro_in(written)
+        if macro is not None:
+            raise PrunerError(
+                f"macro {macro} reads table {name}, and this call of it is not understood: give it one argument for "
+                "each parameter"
+            ) from error
         raise refusal(name, written, statement.tokens) from error
 
 

@@ -18,8 +18,10 @@ from pruner_duckdb.extents import add_lengths, has_lengths
 from pruner_duckdb.functions import SESSION_VALUES
 from pruner_duckdb.queries import (
     NO_LOCATION,
+    READ,
     is_of_any_row,
     names_of_lambda,
+    path_of_call,
     scope_of_child,
     shows_table,
     tables_in_scope,
@@ -77,9 +79,7 @@ class Reference:
 
 @dataclass(frozen=True, slots=True)
 class FunctionUse:
-    """A function call, an operator, or a session value such as `current_date`; `span` is None without a
-    location.
-    """
+    """A function call, an operator, or a session value as `current_date`; `span` is None without a location."""
 
     name: str
     span: Span | None
@@ -259,14 +259,14 @@ class _Walk:
                 self._base_table(node, visible)
             case "TABLE_FUNCTION":
                 whole = self._span(node)
-                path = (str(node["function"].get("function_name")),)
+                path = path_of_call(node["function"])
                 self._plain = False
                 self._references.append(
                     Reference(path, whole, whole, node.get("alias") or None, function=True)
                 )
             case "SELECT_NODE":
                 self._named_by_text |= any(
-                    not item["alias"] and any(part.get("type") == "BASE_TABLE" for part in nodes_below(item))
+                    not item["alias"] and any(str(part.get("type")) in READ for part in nodes_below(item))
                     for item in node["select_list"]
                 )
             case "SHOW_REF" if node.get("table_name"):

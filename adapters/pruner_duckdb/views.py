@@ -1,15 +1,16 @@
-"""Views of the session over tables of pruner: the database keeps their text, every statement reads them anew.
+"""Views and table macros over tables of pruner: the database keeps their text, every statement reads them anew.
 
 DuckDB makes a view only when it finds the tables. So empty tables of the same shape stand in for them while
 the view is made, in one transaction, and are gone afterwards. DuckDB alone then says that the view's table
-does not exist; a statement that comes through the adapter has the view's text put in the place of its name.
+does not exist; a statement that comes through the adapter has the view's text put in the place of its name, or that of
+a macro in the place of its call.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import dropwhile, islice
 from typing import TYPE_CHECKING, Any
@@ -18,10 +19,20 @@ import duckdb
 
 from pruner.errors import PrunerError
 from pruner_duckdb.answers import Ask
-from pruner_duckdb.forms import form_of
+from pruner_duckdb.forms import form_of, with_numbers
 from pruner_duckdb.select import Reference, Select, Span
 from pruner_duckdb.session import session_state
 from pruner_duckdb.shadow import Relation, Shadow
+from pruner_duckdb.table_macros import (
+    Call,
+    TableMacro,
+    calls_one_of,
+    forms_created,
+    list_table_macros,
+    require_understood,
+    with_arguments,
+    written_call,
+)
 from pruner_duckdb.tokens import tokens
 from pruner_duckdb.types import quote
 
@@ -52,19 +63,14 @@ class _View:
     columns: str
     """Names of the columns in brackets, or nothing."""
 
-    def is_called(self, path: Sequence[str], home: tuple[str, str]) -> bool:
-        """Tell whether a statement in the database and schema `home` means this view by a name."""
-        *front, name = (part.lower() for part in path)
-        if name != self.name.lower():
-            return False
-        database, schema = self.database.lower(), self.schema.lower()
-        if not front:
-            return database == "temp" or (database, schema) == home
-        if len(front) == 1:
-            if front[0] == schema and database in (home[0], "temp"):
-                return True
-            return front[0] == database and schema == "main"
-        return tuple(front) == (database, schema)
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """What a session has at the time of a statement, and its current database and schema."""
+
+    views: Sequence[_View]
+    macros: Sequence[TableMacro]
+    home: tuple[str, str]
 
 
 class Views:
@@ -74,26 +80,31 @@ class Views:
         self._tables = tables
         self._shadow = shadow
         self._names: frozenset[str] = frozenset()
+        self._macros: frozenset[str] = frozenset()
 
     def mentioned_in(self, text: str) -> bool:
-        """Tell cheaply whether a text may read one of the views known so far."""
+        """Tell cheaply whether a text may read one of the views or macros known so far."""
         lowered = text.lower()
-        return any(name in lowered for name in self._names)
+        return any(name in lowered for name in self._names) or bool(calls_one_of(lowered, self._macros))
 
-    def look(self, ask: Ask) -> None:
-        """Learn the names of the session's views that may read a table of pruner."""
-        views, _ = _list_views(ask)
-        names: set[str] = set()
-        while True:
-            found = {
-                view.name.lower()
-                for view in views
-                if self._tables.mentioned_in(view.query) or any(n in view.query.lower() for n in names)
-            }
-            if found == names:
-                break
-            names = found
-        self._names = frozenset(names)
+    def macro_in(self, text: str) -> str | None:
+        """The name of a macro known so far that a text may call."""
+        return calls_one_of(text.lower(), self._macros)
+
+    def look(self, ask: Ask, *, for_macros: bool = True) -> bool:
+        """Learn the names of the session's views and table macros that may read a table of pruner.
+
+        Args:
+            ask: asks the session.
+            for_macros: whether to look for macros, too, which takes DuckDB some 17 ms.
+
+        Returns:
+            Whether there are others than before.
+        """
+        known = _list(ask, for_macros=for_macros)
+        names, macros = _that_read(self._tables, known)
+        before, self._names, self._macros = (self._names, self._macros), names, macros
+        return before != (names, macros)
 
     def expanded(self, text: str, ask: Ask) -> str:
         """Put the texts of views into the place of their names.
@@ -101,58 +112,100 @@ class Views:
         Raises:
             PrunerError: a name in a view would mean another thing there.
         """
-        views, home = _list_views(ask)
-        return self._expanded(text, views, home, _DEEPEST)
+        known = _list(ask, for_macros=False)
+        if self._macros and self.macro_in(self._with_queries(text, known)):
+            known = replace(known, macros=list_table_macros(ask))
+            # An argument may stand in the macro more than once, or not at all.
+            text = with_numbers(text.encode())[0].decode()
+        return self._expanded(text, known, _DEEPEST)
 
-    def _expanded(self, text: str, views: Sequence[_View], home: tuple[str, str], depth: int) -> str:
+    def _expanded(self, text: str, known: _Known, depth: int) -> str:
         form = form_of(text, self._shadow.parse)
         if form is None or depth == 0:
             return text
         edits: list[tuple[Span, str]] = []
         replaced: list[Reference] = []
         for reference in form.select.references:
-            view = _view_called(reference, views, home)
-            if view is None or not view.query or reference.name is None:
-                continue
-            query = self._expanded(view.query, views, home, depth - 1)
-            inner = self._select(query)
-            if inner is None or not self._tables.read_by(inner):
-                continue
-            _require_same_names(view, inner, form.select, home)
-            edits.append((reference.name, _inlined(view, query, reference)))
-            replaced.append(reference)
+            edit = (self._macro if reference.function else self._view)(reference, form.select, known, depth)
+            if edit is not None:
+                edits.append(edit)
+                replaced.append(reference)
         if not edits:
             return text
         if form.select.named_by_text and form.is_select:
             edits += self._shadow.result_names(form.select.text, [span.start for span, _ in edits])
         return form.spliced([*edits, *self._tables.shortened(form.select, replaced)])
 
-    def _with_queries(self, text: str, views: Sequence[_View]) -> str:
-        """A text with the queries of all views behind it that it may read."""
-        unread = list(views)
+    def _view(
+        self, reference: Reference, outer: Select, known: _Known, depth: int
+    ) -> tuple[Span, str] | None:
+        """What stands in the place of a view's name; None for what reads no table of pruner."""
+        view = _view_called(reference, known)
+        if view is None or not view.query or reference.name is None:
+            return None
+        query = self._expanded(view.query, known, depth - 1)
+        inner = self._select(query)
+        if inner is None or not self._tables.read_by(inner):
+            return None
+        _require_same_names(view, inner, outer, known.home)
+        return reference.name, _inlined(view, query, reference)
+
+    def _macro(
+        self, reference: Reference, outer: Select, known: _Known, depth: int
+    ) -> tuple[Span, str] | None:
+        """What stands in the place of the call of a macro; None for what reads no table of pruner, and for a call that
+        DuckDB is to understand.
+        """
+        forms = _forms_called(reference, known)
+        call = None if reference.whole is None or not forms else _call(outer, reference)
+        if call is None or any(each.parameters is None for each in forms):
+            return None
+        fitting = [
+            (each, values) for each in forms if (values := call.values(each.parameters or ())) is not None
+        ]
+        if len(fitting) != 1:
+            return None
+        ((macro, values),) = fitting
+        text = with_arguments(macro.query, values, self._shadow.tree)
+        query = None if text is None else self._expanded(text, known, depth - 1)
+        inner = None if query is None else self._select(query)
+        if inner is None or not self._tables.read_by(inner):
+            return None
+        if query != text:
+            # DuckDB lets a WITH of the statement stand before the macro's own tables, but not before those of views.
+            _require_not_hidden(f"macro {macro.name}", inner, outer)
+        return call.span, f"({query})"
+
+    def _with_queries(self, text: str, known: _Known) -> str:
+        """A text with the queries of all views and macros behind it that it may read."""
+        unread: list[_View | TableMacro] = [*known.views, *known.macros]
         while True:
             lowered = text.lower()
-            read = [view for view in unread if view.name.lower() in lowered]
+            read = [each for each in unread if each.name.lower() in lowered]
             if not read:
                 return text
-            text = "\n".join([text, *(view.query for view in read)])
-            unread = [view for view in unread if view not in read]
+            text = "\n".join([text, *(each.query for each in read)])
+            unread = [each for each in unread if each not in read]
 
     def _select(self, query: str) -> Select | None:
         form = form_of(query, self._shadow.parse)
         return None if form is None else form.select
 
     def create(self, run: Callable[[str], Any], ask: Ask, text: str) -> None:
-        """Run a CREATE VIEW with empty tables in the place of those of pruner.
+        """Run a CREATE VIEW or CREATE MACRO … AS TABLE with empty tables in the place of those of pruner.
 
         Raises:
-            PrunerError: a table cannot be listed completely, or the view has the name of a table that it reads.
-            duckdb.Error: DuckDB refuses the view.
+            PrunerError: a table cannot be listed completely, the view has the name of a table that it reads, or calls
+                of the macro would not be understood.
+            duckdb.Error: DuckDB refuses the view or macro.
         """
-        query = _definition(text)[0] or text  # without the view's own name
-        stubs = self._shapes_for(self._with_queries(query, _list_views(ask)[0]), ask)
+        forms = forms_created(text)
+        query = text if forms else _definition(text)[0] or text  # without the view's own name
+        stubs = self._shapes_for(self._with_queries(query, _list(ask, for_macros=True)), ask)
         name = _created_name(text)
-        if any(path[-1] == name for path, _ in stubs):
+        if forms and stubs:
+            require_understood(forms, self._shadow.tree)
+        elif any(path[-1] == name for path, _ in stubs):
             raise PrunerError(f"view {name} would hide the table {name} that it reads: give it another name")
         own = _outside_transaction(ask)
         if own:
@@ -204,13 +257,37 @@ def _created_name(text: str) -> str | None:
     return found[last].identifier if found else None
 
 
-def _list_views(ask: Ask) -> tuple[list[_View], tuple[str, str]]:
+def _that_read(tables: TableNames, known: _Known) -> tuple[frozenset[str], frozenset[str]]:
+    """Names of the views and of the macros that may read one of the tables, in lower case."""
+    views: frozenset[str] = frozenset()
+    macros: frozenset[str] = frozenset()
+
+    def reads(query: str) -> bool:
+        lowered = query.lower()
+        return (
+            tables.mentioned_in(query)
+            or any(name in lowered for name in views)
+            or calls_one_of(lowered, macros) is not None
+        )
+
+    while True:
+        found = (
+            frozenset(each.name.lower() for each in known.views if reads(each.query)),
+            frozenset(each.name.lower() for each in known.macros if reads(each.query)),
+        )
+        if found == (views, macros):
+            return found
+        views, macros = found
+
+
+def _list(ask: Ask, *, for_macros: bool) -> _Known:
     database, schema, rows = ask(_LIST_VIEWS, [])
     views = [
         _View(row["database"], row["schema"], row["name"], *_definition(row["sql"] or ""))
         for row in rows or ()
     ]
-    return views, (str(database).lower(), str(schema).lower())
+    macros = list_table_macros(ask) if for_macros else []
+    return _Known(views, macros, (str(database).lower(), str(schema).lower()))
 
 
 def _definition(sql: str) -> tuple[str, str]:
@@ -228,12 +305,37 @@ def _definition(sql: str) -> tuple[str, str]:
     return "", ""
 
 
-def _view_called(reference: Reference, views: Sequence[_View], home: tuple[str, str]) -> _View | None:
-    if reference.function:
-        return None
-    found = [view for view in views if view.is_called(reference.path, home)]
+def _view_called(reference: Reference, known: _Known) -> _View | None:
+    found = [view for view in known.views if _is_called(view, reference.path, known.home)]
     # A temporary one hides others of its name.
     return min(found, key=lambda view: view.database != "temp", default=None)
+
+
+def _forms_called(reference: Reference, known: _Known) -> list[TableMacro]:
+    found = [macro for macro in known.macros if _is_called(macro, reference.path, known.home)]
+    temporary = [macro for macro in found if macro.database == "temp"]
+    return temporary or found
+
+
+def _call(outer: Select, reference: Reference) -> Call | None:
+    return (
+        None if reference.whole is None else written_call(outer.text, reference.path, reference.whole.start)
+    )
+
+
+def _is_called(each: _View | TableMacro, path: Sequence[str], home: tuple[str, str]) -> bool:
+    """Tell whether a statement in the database and schema `home` means this view or macro by a name."""
+    *front, name = (part.lower() for part in path)
+    if name != each.name.lower():
+        return False
+    database, schema = each.database.lower(), each.schema.lower()
+    if not front:
+        return database == "temp" or (database, schema) == home
+    if len(front) == 1:
+        if front[0] == schema and database in (home[0], "temp"):
+            return True
+        return front[0] == database and schema == "main"
+    return tuple(front) == (database, schema)
 
 
 def _require_same_names(view: _View, inner: Select, outer: Select, home: tuple[str, str]) -> None:
@@ -242,19 +344,29 @@ def _require_same_names(view: _View, inner: Select, outer: Select, home: tuple[s
     Raises:
         PrunerError: one does not.
     """
-    bare = {each.path[0].lower() for each in inner.references if len(each.path) == 1 and not each.function}
-    hidden = sorted(bare & outer.ctes)
-    if hidden:
-        raise PrunerError(
-            f"view {view.name} reads {hidden[0]}, and a WITH of the statement has that name, too: give the "
-            "WITH another name"
-        )
+    bare = _require_not_hidden(f"view {view.name}", inner, outer)
     elsewhere = view.database != "temp" and (view.database.lower(), view.schema.lower()) != home
     if elsewhere and bare:
         raise PrunerError(
             f"view {view.name} reads {min(bare)} by its bare name and belongs to another schema than the "
             f"current one: make {view.schema} of {view.database} the current one with USE"
         )
+
+
+def _require_not_hidden(name: str, inner: Select, outer: Select) -> set[str]:
+    """Return the tables that a text reads by their bare names, of which a WITH of the statement has none.
+
+    Raises:
+        PrunerError: it has one.
+    """
+    bare = {each.path[0].lower() for each in inner.references if len(each.path) == 1 and not each.function}
+    hidden = sorted(bare & outer.ctes)
+    if hidden:
+        raise PrunerError(
+            f"{name} reads {hidden[0]}, and a WITH of the statement has that name, too: give the "
+            "WITH another name"
+        )
+    return bare
 
 
 def _inlined(view: _View, query: str, reference: Reference) -> str:

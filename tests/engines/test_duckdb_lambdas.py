@@ -31,7 +31,7 @@ PRUNED = (
 )
 
 NOT_PRUNED = (
-    # A lambda is no part of a plan that is understood, nor what the session alone knows of the value in it.
+    # A lambda is a part of a plan that is not understood, nor what the session alone knows of the value in it.
     "SELECT id FROM t WHERE list_transform(xs, lambda x: x + 1) = list_transform(xs, lambda x: x + id) ORDER BY id",
     "SELECT id FROM t WHERE id = list_transform([3], lambda x: x + coalesce(getvariable('v'), 0))[1]",
 )
