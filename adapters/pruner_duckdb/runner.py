@@ -288,8 +288,11 @@ class Runner:
             return
         try:
             others = self.views.look(statement.first_row)
-        except duckdb.Error:  # the error ended the user's transaction
-            raise error from None
+        except duckdb.Error:
+            raise PrunerError(
+                f"the error about table {name} has ended the transaction: a macro of an earlier session or of another "
+                "handle is called once before BEGIN"
+            ) from error
         if others and self.views.mentioned_in(str(statement.text)):
             raise LearnedViews from None
         written = str(statement.text)
