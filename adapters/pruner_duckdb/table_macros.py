@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import cache
 from itertools import islice
@@ -183,6 +183,11 @@ def forms_created(text: str) -> list[tuple[tuple[str, ...] | None, str]]:
         (_parameters(found[opening + 1 : closing]), encoded[found[closing + 2].stop : stop].decode())
         for (opening, closing), stop in zip(heads, stops, strict=True)
     ]
+
+
+def mentions(query: str, names: Set[str]) -> bool:
+    """Tell whether one of some names, in lower case, stands in a query as a word."""
+    return any(token.text.strip('"').lower() in names for token in tokens(query.encode()))
 
 
 def require_understood(forms: Sequence[tuple[tuple[str, ...] | None, str]], tree_of: TreeOf) -> None:

@@ -29,6 +29,7 @@ from pruner_duckdb.table_macros import (
     calls_one_of,
     forms_created,
     list_table_macros,
+    mentions,
     require_understood,
     with_arguments,
     written_call,
@@ -201,10 +202,13 @@ class Views:
         """
         forms = forms_created(text)
         query = text if forms else _definition(text)[0] or text  # without the view's own name
-        stubs = self._shapes_for(self._with_queries(query, _list(ask, for_macros=True)), ask)
+        known = _list(ask, for_macros=True)
+        stubs = self._shapes_for(self._with_queries(query, known), ask)
         name = _created_name(text)
-        if forms and stubs:
-            require_understood(forms, self._shadow.tree)
+        if forms:
+            reading = {path[-1].lower() for path, _ in stubs}.union(*_that_read(self._tables, known))
+            if any(mentions(query, reading) for _, query in forms):
+                require_understood(forms, self._shadow.tree)
         elif any(path[-1] == name for path, _ in stubs):
             raise PrunerError(f"view {name} would hide the table {name} that it reads: give it another name")
         own = _outside_transaction(ask)

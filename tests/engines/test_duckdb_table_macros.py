@@ -205,6 +205,19 @@ def test_another_handle_of_the_database(roots: dict[str, Path], tmp_path: Path) 
             con.execute("FROM m(60)")
 
 
+def test_macros_that_read_other_things_are_duckdbs(tmp_path: Path) -> None:
+    """A table whose name is part of other words made each macro with default values be refused."""
+    table = indexed(write_tree(tmp_path / "t", {"a.parquet": "SELECT 1 AS id"}))
+    with pruner_duckdb.connect({"t": table}) as con:
+        con.execute("CREATE MACRO given(a, b := 5) AS TABLE SELECT a + b AS title")
+        assert con.execute("FROM given(1)").fetchall() == [(6,)]
+        with pytest.raises(PrunerError, match="no parameters with types or default values"):
+            con.execute('CREATE MACRO mine(a, b := 5) AS TABLE SELECT a + b FROM "T"')
+        con.execute("CREATE VIEW v AS FROM t")
+        with pytest.raises(PrunerError, match="no parameters with types or default values"):
+            con.execute("CREATE MACRO mine(a, b := 5) AS TABLE SELECT a + b FROM v")
+
+
 def test_a_transaction_that_begins_with_the_macro_of_an_earlier_session(
     roots: dict[str, Path], tmp_path: Path
 ) -> None:

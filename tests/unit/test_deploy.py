@@ -13,6 +13,7 @@ import sysconfig
 import textwrap
 import tomllib
 import urllib.request
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -118,14 +119,21 @@ def _installed(folder: Path) -> Path:
 
 
 @pytest.mark.parametrize("branch", ["if", "else"])
-def test_the_chart_starts_the_service_with_tls_and_without(branch: str) -> None:
+def test_the_chart_starts_the_service_with_tls_and_without(branch: str, tmp_path: Path) -> None:
     arguments = DEPLOYMENT.split("args:\n")[1].split("          env:")[0]
     with_tls, without = re.split(r"\{\{- else \}\}", arguments)
     always = re.findall(r"^ {12}- (\S+)$", with_tls.split("{{- if")[0].replace(_WORKERS, "3"), re.MULTILINE)
     assert '"--workers=3"' in always
     always = [argument.strip('"') for argument in always]
     chosen = with_tls.split("{{- if")[1] if branch == "if" else without
-    _settings(always + re.findall(r"^ {12}- (\S+)$", chosen, re.MULTILINE)).check()
+    settings = _settings(always + re.findall(r"^ {12}- (\S+)$", chosen, re.MULTILINE))
+    assert (settings.certificate is not None) == (branch == "if")
+    if settings.certificate is not None:  # the secret is mounted in the container: others take its place here
+        made = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=localhost"]
+        key, certificate = tmp_path / "tls.key", tmp_path / "tls.crt"
+        subprocess.run([*made, "-keyout", key, "-out", certificate], check=True, capture_output=True)
+        settings = replace(settings, certificate=certificate, private_key=key)
+    settings.check()
     assert f"name: {TOKEN_VARIABLE}" in DEPLOYMENT
 
 
