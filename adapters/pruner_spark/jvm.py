@@ -39,7 +39,6 @@ class JavaSide:
         self.planner = Planner(self.log)
         self._lock = Lock()
         self._factory: Any = None
-        self._datasets: Any = None
 
     @property
     def factory(self) -> Any:
@@ -100,36 +99,9 @@ class JavaSide:
             self.log.read({int(number): (int(left), int(read)) for number, left, read in lines})
         return self.log.scans(session)
 
-    def rows_of(self, session: Any, plan: Any) -> Any:
-        """Return Java's DataFrame of a plan; a command runs at once."""
-        if self._datasets is None:
-            classic = ".classic." in str(session.getClass().getName())  # from Spark 4 on
-            self._datasets = self._class(f"{_SQL}.classic.Dataset" if classic else f"{_SQL}.Dataset")
-        return self._datasets.ofRows(session, plan)
-
-    def with_cached(self, cache: Any, plan: Any) -> Any:
-        """Return a plan with what a cache of Spark's holds in it; all other nodes stay the same objects."""
-        from py4j.protocol import Py4JError  # pyright: ignore[reportMissingTypeStubs]
-
-        try:
-            return cache.useCachedData(plan)
-        except Py4JError:
-            # Later versions of Spark 4 ask which entries count; their default is all of them.
-            return cache.useCachedData(plan, getattr(cache, "useCachedData$default$2")())
-
     def execution(self, session: Any, plan: Any) -> Any:
         """Return what will run an analysed plan."""
         return session.sessionState().executePlan(plan, self._modes.ALL())
-
-    def analyzed(self, session: Any, query: str) -> Any:
-        """Return the analysed plan of a statement, which does not run.
-
-        Raises:
-            Py4JError: Spark refuses the statement.
-        """
-        state = session.sessionState()
-        parsed = state.sqlParser().parsePlan(query)
-        return state.executePlan(parsed, self._modes.SKIP()).analyzed()
 
     def hudi_instant(self, text: str) -> str:
         """Return the instant of a timeline that a text of time travel means: 17 digits."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -39,7 +39,11 @@ class Leaf:
 
 def leaves_of(relations: Any) -> list[Leaf]:
     """Return the leaves that java/Relations.java has found, in their order."""
-    described: list[dict[str, Any]] = json.loads(str(relations.described()))
+    return told_leaves(json.loads(str(relations.described())))
+
+
+def told_leaves(described: Sequence[Mapping[str, Any]]) -> list[Leaf]:
+    """Return the leaves that were described."""
     return [_leaf(position, each) for position, each in enumerate(described)]
 
 

@@ -33,13 +33,14 @@ class Merger:
         self._side = side
         self._wrapper = wrapper
 
-    def pruned(self, plan: Any, merging: Any) -> Any:
+    def pruned(self, plan: Any, source: Any, merging: Any) -> Any:
         """Return the statement with the rows of its source, and a target that leaves out what has none of their keys.
 
         The source runs here, once: its keys are those of the very rows that are merged then.
 
         Args:
             plan: the analysed statement.
+            source: the part of it that reads what is merged.
             merging: what it does (java/Merging.java).
 
         Raises:
@@ -53,7 +54,6 @@ class Merger:
             return plan
         reason = self._why_whole(merging)
         if reason is None:
-            source = self._side.factory.source(plan)
             try:
                 rows = self._rows(merging, source)
                 if rows is not None:
@@ -84,9 +84,9 @@ class Merger:
         except SchemaError as error:
             self._wrapper.leave(target, table_behind, f"{_WHOLE}: {error}")
             return changed
-        return factory.withSource(changed, target, self._wrapper.wrap(target, table_behind, keys=keys))
+        return factory.withSource(changed, target, self._wrapper.wrap(target, table_behind, keys))
 
     def _frame(self, plan: Any) -> DataFrame:
         from pyspark.sql import DataFrame
 
-        return DataFrame(self._side.rows_of(java_session(self._spark), plan), self._spark)
+        return DataFrame(self._side.factory.rows(java_session(self._spark), plan), self._spark)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from pruner.errors import PrunerError
 from pruner.expr.nodes import TRUE
-from pruner_spark.relation import TooLateError
+from pruner_spark.relation import Asked, TooLateError
 from pruner_spark.scans import LOGGER, Scan, ScanLog
 
 if TYPE_CHECKING:
@@ -53,28 +53,31 @@ class Planner:
         forgotten, _ = self._relations.pop(name)
         del self._names[forgotten]
 
-    def apply(self, message: Any) -> None:
-        """Answer one message of Java's (java/Scan.java, java/Failure.java). Never raises: nothing is dropped then."""
+    def apply(self, scan: Any, message: Any) -> None:
+        """Plan a scan of Java's (java/Scan.java), or take note that one failed (java/Call.java).
+
+        Never raises: nothing is dropped then.
+        """
         try:
-            self._answer(message)
+            self._answer(scan, str(message))
         except (
             Exception
         ) as error:  # of a failing connection, or a relation forgotten: nobody to record it with
             LOGGER.warning("a scan is not pruned: %s", sentence(error))
 
-    def _answer(self, message: Any) -> None:
-        name, number, failure = str(message.head()).split("\t", 2)
+    def _answer(self, java_scan: Any, message: str) -> None:
+        name, number, text = message.split("\t", 2)
         with self._lock:
             if name not in self._relations:
                 raise PrunerError("its relation was forgotten, as many others were read since")
             self._relations.move_to_end(name)
             relation = self._relations[name][1]
-        if failure:
-            self._log.add(relation.session, Scan(relation.name, None, failure, number=int(number)))
+        if java_scan is None:
+            self._log.add(relation.session, Scan(relation.name, None, text, number=int(number)))
             return
         started = time.perf_counter()
         try:
-            scan = relation.prune(message)
+            scan = relation.prune(Asked(java_scan, text))
         except TooLateError:
             return  # Java has said already that it waited too long
         except BaseException as error:  # panics of Rust code are no Exceptions
@@ -86,7 +89,7 @@ class Planner:
     class Java:
         """What py4j is to take the object for."""
 
-        implements: ClassVar[list[str]] = ["java.util.function.Function"]
+        implements: ClassVar[list[str]] = ["java.util.function.BiFunction"]
 
 
 def sentence(error: BaseException) -> str:

@@ -177,6 +177,6 @@ def _wrapped(
     spark = frame.sparkSession
     wrapper = Wrapper(spark, java_side(spark), planning_seconds)
     java_frame: Any = frame._jdf  # pyright: ignore[reportPrivateUsage]
-    plan = java_frame.queryExecution().analyzed()
-    wrapped = wrapper.wrap(plan, choose, uncached=uncached, keys=keys)
-    return frame if wrapped is plan else wrapper.frame(wrapped)
+    analyzed = wrapper.analyzed(java_frame.queryExecution().analyzed(), uncached=uncached)
+    chosen = wrapper.chosen(analyzed, choose, keys)
+    return analyzed.frame(chosen) if chosen else frame

@@ -56,6 +56,14 @@ class Shape:
     options: tuple[tuple[str, str], ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A scan that wants a plan (java/Scan.java), and what it says of itself (java/Asked.java)."""
+
+    java: Any
+    text: str
+
+
 class PrunedRelation:
     """A table, as one kind of relation of one session reads it. Threads may share it."""
 
@@ -85,23 +93,23 @@ class PrunedRelation:
         self._lock = Lock()
         self._slices: OrderedDict[str, Any] = OrderedDict()
 
-    def prune(self, java_scan: Any) -> Scan:
+    def prune(self, scan: Asked) -> Scan:
         """Plan a scan and have the files dropped that cannot hold a matching row.
 
         Raises:
             PrunerError, Py4JError: planning is not possible; nothing was dropped.
         """
-        asked = json.loads(str(java_scan.asked()))
+        java_scan, asked = scan.java, json.loads(scan.text)
         told = Told(asked["expression"], asked["columns"]) if "expression" in asked else None
         # With its JSON, few predicates are asked for anything more.
         predicate = java_scan.predicate() if told is None else Later(java_scan.predicate)
         plan = partial(self.plan, predicate, SessionState.told(asked), told=told)
         first = plan(self.table.snapshot(self.shape.as_of))
-        scan = self._apply(first, java_scan)
-        if scan.files_unknown and self.shape.as_of is None and self.table.format == "hudi":
+        pruned = self._apply(first, java_scan)
+        if pruned.files_unknown and self.shape.as_of is None and self.table.format == "hudi":
             # The relation was resolved before the newest commit: its slices are those of an earlier instant.
-            return self._apply_past(plan, java_scan, scan)
-        return scan
+            return self._apply_past(plan, java_scan, pruned)
+        return pruned
 
     def plan(
         self, predicate: Any, state: SessionState, pinned: PinnedSnapshot, told: Told | None = None

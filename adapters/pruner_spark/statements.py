@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
     from pruner import Table
     from pruner.ddl import SqlResult
+    from pruner_spark.jvm import JavaSide
+    from pruner_spark.wrapping import Statement
 
 _ABOUT_INDEXES = re.compile(
     r"(?:\s|--[^\n]*(?:\n|$)|/\*.*?\*/)*"
@@ -66,19 +68,31 @@ def sql(
     if args:
         return prune(session.sql(query, args), planning_seconds=planning_seconds)
     side = java_side(spark)
-    plan = side.analyzed(java_session(spark), query)
-    source = side.factory.source(plan)
-    if source is None:
-        return session.sql(query)
     wrapper = Wrapper(spark, side, planning_seconds)
-    wrapped = wrapper.wrap(source, table_behind, uncached=True)
-    if wrapped is not source and side.factory.changesRows(plan):
-        wrapped = answered(spark, side, wrapped)
-    pruned = plan if wrapped is source else side.factory.withSource(plan, source, wrapped)
-    merging = side.factory.merging(pruned)
+    # It is analysed once: what it comes to runs as it is, or with other relations in it.
+    statement = wrapper.told(side.factory.statement(java_session(spark), query), uncached=True)
+    if statement.leaves is None:
+        return session.sql(query)
+    chosen = wrapper.chosen(statement, table_behind)
+    if statement.is_direct:
+        return statement.frame(chosen) if chosen or statement.is_query else session.sql(query)
+    changed = _changed(spark, side, wrapper, statement, chosen)
+    return session.sql(query) if changed is None else wrapper.frame(changed)
+
+
+def _changed(spark: SparkSession, side: JavaSide, wrapper: Wrapper, statement: Statement, chosen: str) -> Any:
+    """A statement that changes rows, with what it reads pruned; None where it is to run as it is."""
+    plan, source = statement.plan, statement.source
+    pruned, wrapped = plan, source
+    merging = side.factory.merging(plan)
+    if chosen:
+        wrapped = statement.pruned(chosen)
+        wrapped = wrapped if merging is not None else answered(spark, side, wrapped)
+        pruned = side.factory.withSource(plan, source, wrapped)
+        merging = side.factory.merging(pruned)
     if merging is not None:
-        pruned = Merger(spark, side, wrapper).pruned(pruned, merging)
-    return session.sql(query) if pruned is plan else wrapper.frame(pruned)
+        pruned = Merger(spark, side, wrapper).pruned(pruned, wrapped, merging)
+    return None if pruned is plan else pruned
 
 
 class _SparkTables:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from functools import cached_property
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pruner.errors import PrunerError
 from pruner.expr.nodes import TRUE, Expr
 from pruner_spark.agreement import spark_columns
 from pruner_spark.jvm import java_session, session_id
-from pruner_spark.leaves import Leaf, leaves_of
+from pruner_spark.leaves import Leaf, leaves_of, told_leaves
 from pruner_spark.planner import sentence
 from pruner_spark.relation import PrunedRelation, Shape
 from pruner_spark.scans import Scan
@@ -57,6 +57,43 @@ Chooser = Callable[[Leaf], "TableSettings | None"]
 """Gives the table behind a leaf of a plan, or None to leave it as it is."""
 
 
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """A statement that Spark has analysed (java/Statement.java) and what it reads.
+
+    `leaves` is None where it only does something. With `is_direct` no more is to be done with it than to replace
+    relations.
+    """
+
+    spark: SparkSession
+    java: Any
+    patience: int
+    leaves: Sequence[Leaf] | None
+    session: str
+    is_query: bool
+    is_direct: bool
+
+    @property
+    def plan(self) -> Any:
+        """The analysed plan."""
+        return self.java.plan()
+
+    @property
+    def source(self) -> Any:
+        """The part of it that reads."""
+        return self.java.source()
+
+    def pruned(self, chosen: str) -> Any:
+        """The part that reads, with relations that prune themselves: see `Wrapper.chosen`."""
+        return self.java.pruned(chosen, self.patience)
+
+    def frame(self, chosen: str) -> DataFrame:
+        """Its DataFrame, with relations that prune themselves; a command runs at once, as in `spark.sql`."""
+        from pyspark.sql import DataFrame
+
+        return DataFrame(self.java.rows(chosen, self.patience), self.spark)
+
+
 class Wrapper:
     """Wraps the relations of one session's plans."""
 
@@ -65,32 +102,48 @@ class Wrapper:
         self._side = side
         self._patience = max(1, int(planning_seconds * 1000))
 
-    def wrap(self, plan: Any, choose: Chooser, *, uncached: bool = False, keys: Expr = TRUE) -> Any:
-        """Return an analysed plan whose relations prune themselves, where `choose` gives a table.
+    def told(self, statement: Any, *, uncached: bool = False) -> Statement:
+        """Return what Java tells of one of its statements (java/Statement.java).
 
-        With `uncached` the parts of the plan that Spark has cached stay as they are: another relation in them would
-        have them read again, and what was cached may be gone, or other rows by now. With `keys` the relations read the
-        file groups that can hold a row for which these are true, whatever Spark pushes to the scan.
+        With `uncached` the parts of it that Spark has cached stay as they are: another relation in them would have
+        them read again, and what was cached may be gone, or other rows by now.
+        """
+        told = json.loads(str(statement.described(uncached)))
+        leaves = told_leaves(told["reads"]) if "reads" in told else None
+        return Statement(
+            self._spark, statement, self._patience, leaves, told["session"], told["query"], told["direct"]
+        )
+
+    def analyzed(self, plan: Any, *, uncached: bool = False) -> Statement:
+        """Return a plan that Spark has analysed as a statement."""
+        return self.told(self._side.factory.analyzed(java_session(self._spark), plan), uncached=uncached)
+
+    def chosen(self, statement: Statement, choose: Chooser, keys: Expr = TRUE) -> str:
+        """Return, for Java, which relations of a statement prune themselves: those to which `choose` gives a table.
+
+        With `keys` they read the file groups that can hold a row for which these are true, whatever Spark pushes to
+        the scan.
 
         Raises:
             ConfigError: `pruner.toml` cannot be read.
             PrunerError: the file index does not fit the running Spark.
         """
-        factory = self._side.factory
-        relations = factory.relations(self._past_the_cache(plan) if uncached else plan)
         known = _remembering(choose)
-        numbers = {leaf.position: self._number(leaf, known, keys) for leaf in leaves_of(relations)}
+        leaves = statement.leaves or ()
+        numbers = {leaf.position: self._number(leaf, known, keys, statement.session) for leaf in leaves}
         mark = "" if keys == TRUE else "\tkeys"
-        chosen = "\n".join(f"{place}\t{name}{mark}" for place, name in numbers.items() if name is not None)
-        if not chosen:
-            return plan
-        context = java_session(self._spark).sparkContext()
-        return factory.prune(plan, relations, chosen, self._patience, context)
+        return "\n".join(f"{place}\t{name}{mark}" for place, name in numbers.items() if name is not None)
 
-    def _past_the_cache(self, plan: Any) -> Any:
-        """The plan with what Spark has cached in the place of how it was made."""
-        cache = java_session(self._spark).sharedState().cacheManager()
-        return plan if cache.isEmpty() else self._side.with_cached(cache, plan)
+    def wrap(self, plan: Any, choose: Chooser, keys: Expr) -> Any:
+        """Return an analysed plan whose relations prune themselves: see `chosen`.
+
+        Raises:
+            ConfigError: `pruner.toml` cannot be read.
+            PrunerError: the file index does not fit the running Spark.
+        """
+        analyzed = self.analyzed(plan)
+        chosen = self.chosen(analyzed, choose, keys)
+        return analyzed.pruned(chosen) if chosen else plan
 
     def knows(self, plan: Any, choose: Chooser) -> bool:
         """Tell whether `choose` gives a table for any relation of a plan.
@@ -108,7 +161,7 @@ class Wrapper:
         """
         for leaf in leaves_of(self._side.factory.relations(plan)):
             if (settings := choose(leaf)) is not None:
-                self._side.log.add(self._session, Scan(_name(settings), None, reason))
+                self._side.log.add(session_id(self._spark), Scan(_name(settings), None, reason))
 
     def frame(self, plan: Any) -> DataFrame:
         """Return the DataFrame of a plan; a command runs at once, as in `spark.sql`."""
@@ -116,13 +169,9 @@ class Wrapper:
 
         # It has been analysed: to do it again, by the settings of now, could change what it means.
         plan.setAnalyzed()
-        return DataFrame(self._side.rows_of(java_session(self._spark), plan), self._spark)
+        return DataFrame(self._side.factory.rows(java_session(self._spark), plan), self._spark)
 
-    @cached_property
-    def _session(self) -> str:
-        return session_id(self._spark)
-
-    def _number(self, leaf: Leaf, choose: Chooser, keys: Expr) -> str | None:
+    def _number(self, leaf: Leaf, choose: Chooser, keys: Expr, session: str) -> str | None:
         """Return the planner's name for what a leaf reads and how; None where it stays as it is."""
         if leaf.index.startswith(_OURS):
             return None
@@ -131,12 +180,12 @@ class Wrapper:
             return None
         try:
             _check(leaf)
-            return self._planned(leaf, settings, keys)
+            return self._planned(leaf, settings, keys, session)
         except PrunerError as error:
-            self._side.log.add(self._session, Scan(_name(settings), None, sentence(error)))
+            self._side.log.add(session, Scan(_name(settings), None, sentence(error)))
             return None
 
-    def _planned(self, leaf: Leaf, settings: TableSettings, keys: Expr) -> str:
+    def _planned(self, leaf: Leaf, settings: TableSettings, keys: Expr, session: str) -> str:
         table = opened(settings)
         if (leaf.index == _HUDI_INDEX) != (table.format == "hudi"):
             raise NotPrunableError(
@@ -144,8 +193,8 @@ class Wrapper:
             )
         shape = self._shape(leaf)
         notes = _notes(leaf)
-        pruned = PrunedRelation(_name(settings), table, shape, self._session, self._side.slices, notes, keys)
-        key = (self._session, leaf.reader, identity(settings), repr(shape), notes, keys)
+        pruned = PrunedRelation(_name(settings), table, shape, session, self._side.slices, notes, keys)
+        key = (session, leaf.reader, identity(settings), repr(shape), notes, keys)
         return self._side.planner.name_of(key, pruned)
 
     def _shape(self, leaf: Leaf) -> Shape:

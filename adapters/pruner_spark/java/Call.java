@@ -1,21 +1,32 @@
 package pruner.spark;
 
+import java.io.IOException;
 import java.util.concurrent.Callable;
-import java.util.function.Function;
+import java.util.function.BiFunction;
 
 /** One call of the planner, made with the class loader of the thread that wants it. */
 final class Call implements Callable {
-  private final Function planner;
-  private final Object argument;
+  private final BiFunction planner;
+  private final Scan scan;
+  private final String failure;
   private final ClassLoader classes = Thread.currentThread().getContextClassLoader();
 
-  Call(Function planner, Object argument) {
+  /** A scan that wants a plan. */
+  Call(BiFunction planner, Scan scan) {
     this.planner = planner;
-    this.argument = argument;
+    this.scan = scan;
+    failure = null;
   }
 
-  public Object call() {
+  /** A scan that ran unpruned although it had asked: its head (see Scan) and the reason. */
+  Call(BiFunction planner, String failure) {
+    this.planner = planner;
+    scan = null;
+    this.failure = failure;
+  }
+
+  public Object call() throws IOException {
     Thread.currentThread().setContextClassLoader(classes);
-    return planner.apply(argument);
+    return planner.apply(scan, scan == null ? failure : scan.head() + scan.asked());
   }
 }

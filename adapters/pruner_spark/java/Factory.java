@@ -4,7 +4,7 @@ import java.io.IOException;
 import java.util.HashMap;
 import java.util.Map;
 import java.util.WeakHashMap;
-import java.util.function.Function;
+import java.util.function.BiFunction;
 import org.apache.spark.SparkContext;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
@@ -16,11 +16,26 @@ public final class Factory {
   private static final String HUDI = "org.apache.hudi.HoodieFileIndex";
 
   private final WeakHashMap executions = new WeakHashMap();
-  private Function planner;
+  private BiFunction planner;
 
   /** The planner, in Python, of all file indexes: given once, so that Python keeps one object for Java. */
-  public void plannedBy(Function planner) {
+  public void plannedBy(BiFunction planner) {
     this.planner = planner;
+  }
+
+  /** A statement, analysed; it does not run. See Statement. */
+  public Statement statement(SparkSession session, String query) throws Throwable {
+    return new Statement(this, session, Statement.analyzed(session, query));
+  }
+
+  /** A plan that Spark has analysed already. */
+  public Statement analyzed(SparkSession session, LogicalPlan plan) {
+    return new Statement(this, session, plan);
+  }
+
+  /** The DataFrame of a plan; a command runs at once. */
+  public Object rows(SparkSession session, LogicalPlan plan) throws Throwable {
+    return Statement.rows(session, plan);
   }
 
   /** See Relations. */
@@ -33,7 +48,7 @@ public final class Factory {
    * tab, the planner's name for what is read and how. A third part, `keys`, tells that this is less than what the
    * predicate of the scan says. `patience` is in milliseconds.
    */
-  public LogicalPlan prune(
+  LogicalPlan prune(
       LogicalPlan plan, Relations relations, String chosen, long patience, SparkContext context)
       throws ReflectiveOperationException {
     Map indexes = new HashMap();
@@ -87,11 +102,6 @@ public final class Factory {
   }
 
   /** See Sources. */
-  public LogicalPlan source(LogicalPlan plan) {
-    return Sources.of(plan);
-  }
-
-  /** See Sources. */
   public LogicalPlan withSource(LogicalPlan plan, LogicalPlan old, LogicalPlan source) {
     return Sources.replace(plan, old, source);
   }
@@ -99,11 +109,6 @@ public final class Factory {
   /** See Sources. */
   public Merging merging(LogicalPlan plan) {
     return Sources.merging(plan);
-  }
-
-  /** See Sources. */
-  public boolean changesRows(LogicalPlan plan) {
-    return Sources.changesRows(plan);
   }
 
   /** See Subqueries. */

@@ -7,7 +7,7 @@ import org.apache.spark.sql.execution.datasources.InMemoryFileIndex;
  * The index of a table whose partitions the catalog knows. It is one of Spark's own class: by that Spark's optimizer
  * (`PruneFileSourcePartitions`) finds the partitions that a query needs and their size, which joins are planned by.
  */
-public final class PrunedCatalogFileIndex extends CatalogFileIndex {
+public final class PrunedCatalogFileIndex extends CatalogFileIndex implements Listed {
   private final CatalogFileIndex base;
   private final Pruning pruning;
 
@@ -22,8 +22,11 @@ public final class PrunedCatalogFileIndex extends CatalogFileIndex {
   }
 
   public $SEQ$ listFiles($SEQ$ partitionFilters, $SEQ$ dataFilters) {
-    $SEQ$ listing = base.listFiles(partitionFilters, dataFilters);
-    return pruning.prune(this, listing, partitionFilters, dataFilters);
+    return pruning.prune(this, this, partitionFilters, dataFilters);
+  }
+
+  public $SEQ$ listed($SEQ$ partitionFilters, $SEQ$ dataFilters) {
+    return base.listFiles(partitionFilters, dataFilters);
   }
 
   public void refresh() {

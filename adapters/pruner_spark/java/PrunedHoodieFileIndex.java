@@ -9,7 +9,7 @@ import scala.collection.immutable.Map;
  * Hudi's index with other options, pruned. It is one of Hudi's own class: by that Hudi's optimizer rule lists the
  * partitions that a query needs and says how large they are, which joins are planned by.
  */
-public final class PrunedHoodieFileIndex extends HoodieFileIndex {
+public final class PrunedHoodieFileIndex extends HoodieFileIndex implements Listed {
   private final Pruning pruning;
 
   PrunedHoodieFileIndex(HoodieFileIndex base, Map options, Pruning pruning) {
@@ -25,8 +25,11 @@ public final class PrunedHoodieFileIndex extends HoodieFileIndex {
   }
 
   public $SEQ$ listFiles($SEQ$ partitionFilters, $SEQ$ dataFilters) {
-    $SEQ$ listing = super.listFiles(partitionFilters, dataFilters);
-    return pruning.prune(this, listing, partitionFilters, dataFilters);
+    return pruning.prune(this, this, partitionFilters, dataFilters);
+  }
+
+  public $SEQ$ listed($SEQ$ partitionFilters, $SEQ$ dataFilters) {
+    return super.listFiles(partitionFilters, dataFilters);
   }
 
   /**

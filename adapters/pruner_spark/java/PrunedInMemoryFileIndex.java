@@ -14,7 +14,7 @@ import scala.collection.mutable.LinkedHashSet;
  * partitions of a table in the catalog, and equal to the index that it is over: so Spark finds what it has cached,
  * and reuses exchanges. It lists nothing of its own.
  */
-public final class PrunedInMemoryFileIndex extends InMemoryFileIndex {
+public final class PrunedInMemoryFileIndex extends InMemoryFileIndex implements Listed {
   private final InMemoryFileIndex base;
   private final Pruning pruning;
 
@@ -32,8 +32,11 @@ public final class PrunedInMemoryFileIndex extends InMemoryFileIndex {
   }
 
   public $SEQ$ listFiles($SEQ$ partitionFilters, $SEQ$ dataFilters) {
-    $SEQ$ listing = base.listFiles(partitionFilters, dataFilters);
-    return pruning.prune(this, listing, partitionFilters, dataFilters);
+    return pruning.prune(this, this, partitionFilters, dataFilters);
+  }
+
+  public $SEQ$ listed($SEQ$ partitionFilters, $SEQ$ dataFilters) {
+    return base.listFiles(partitionFilters, dataFilters);
   }
 
   /** The constructor of Spark's class asks as well, before there is a base. */

@@ -8,7 +8,7 @@ import java.util.concurrent.ThreadPoolExecutor;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
 import java.util.concurrent.atomic.AtomicLong;
-import java.util.function.Function;
+import java.util.function.BiFunction;
 import org.apache.spark.SparkContext;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.catalyst.expressions.Expression;
@@ -17,18 +17,23 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * What the file indexes of one relation have in common: they ask the index that Spark or Hudi resolved first and
- * for everything, and leave the files out of its listing that the planner (in Python) drops. Whatever goes wrong
- * there, the listing stays as it was.
+ * What the file indexes of one relation have in common: they ask the index that Spark or Hudi resolved for everything,
+ * and leave the files out of its listing that the planner (in Python) drops. Whatever goes wrong there, the listing
+ * stays as it was. The plan is made while the files are listed: which files there are is the listing's to say alone,
+ * and a file that the plan does not know stays.
  */
 final class Pruning {
   private static final int MOST_THREADS = 64;
+
+  /** Scans that may be planned while they list: beyond, a slow listing shall not keep the threads of others. */
+  private static final int MOST_AHEAD = 16;
+
   private static final ThreadPoolExecutor THREADS =
       new ThreadPoolExecutor(0, MOST_THREADS, 30L, TimeUnit.SECONDS, new SynchronousQueue(), new Daemons());
   private static final AtomicLong SCANS = new AtomicLong();
   private static final Logger LOGGER = LoggerFactory.getLogger("pruner");
 
-  private final Function planner;
+  private final BiFunction planner;
   private final String table;
   private final SliceKeys keys;
   private final SparkSession reader;
@@ -41,7 +46,7 @@ final class Pruning {
    * `patience` is in milliseconds.
    */
   Pruning(
-      Function planner,
+      BiFunction planner,
       String table,
       SliceKeys keys,
       SparkSession reader,
@@ -58,13 +63,21 @@ final class Pruning {
   }
 
   /** What is left of the listing that an index has of its own for these filters. */
-  $SEQ$ prune(FileIndex index, $SEQ$ listing, $SEQ$ partitionFilters, $SEQ$ dataFilters) {
+  $SEQ$ prune(FileIndex index, Listed base, $SEQ$ partitionFilters, $SEQ$ dataFilters) {
     long number = SCANS.incrementAndGet();
     Expression predicate = predicate(partitionFilters, dataFilters);
-    Scan scan = new Scan(table, number, reader, index, keys, listing, predicate);
+    Scan scan = new Scan(table, number, reader, index, keys, predicate);
+    Future ahead = ahead(scan);
+    $SEQ$ listing = null;
+    try {
+      listing = base.listed(partitionFilters, dataFilters);
+    } finally {
+      scan.listed(listing);
+    }
     executions.listed(context, new Listing(number, index, partitionFilters, dataFilters));
     try {
-      plan(scan);
+      Future running = ahead == null ? THREADS.submit(new Call(planner, scan)) : ahead;
+      running.get(patience, TimeUnit.MILLISECONDS);
       return scan.close();
     } catch (TimeoutException error) {
       fail(scan, "planning took longer than " + patience + " ms");
@@ -95,9 +108,12 @@ final class Pruning {
     return reader;
   }
 
-  private void plan(Scan scan) throws InterruptedException, ExecutionException, TimeoutException {
-    Future running = THREADS.submit(new Call(planner, scan));
-    running.get(patience, TimeUnit.MILLISECONDS);
+  private Future ahead(Scan scan) {
+    try {
+      return THREADS.getActiveCount() < MOST_AHEAD ? THREADS.submit(new Call(planner, scan)) : null;
+    } catch (RejectedExecutionException error) {
+      return null;
+    }
   }
 
   /** Record a failure with the planner if it answers at all, and in Spark's own log. */
@@ -105,7 +121,7 @@ final class Pruning {
     scan.abandon();
     LOGGER.warn("scan of {} is not pruned: {}", scan.index(), reason);
     try {
-      THREADS.submit(new Call(planner, new Failure(scan.head() + reason)));
+      THREADS.submit(new Call(planner, scan.head() + reason));
     } catch (RejectedExecutionException error) {
       LOGGER.warn("the planner cannot be told");
     }

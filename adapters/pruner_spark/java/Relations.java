@@ -24,13 +24,18 @@ public final class Relations {
     plan.transformUpWithSubqueries(new Leaves(new IdentityHashMap(), leaves));
   }
 
-  /** What the planner wants to know of each, as JSON: one call however many there are. See Description. */
+  /** What the planner wants to know of each, as JSON: one call however many there are. */
   public String described() throws IOException {
+    return Json.of(descriptions());
+  }
+
+  /** See Description. */
+  List descriptions() {
     List descriptions = new ArrayList();
     for (int k = 0; k < leaves.size(); k++) {
       descriptions.add(Description.of(leaves.get(k)));
     }
-    return Json.of(descriptions);
+    return descriptions;
   }
 
   int count() {

@@ -11,7 +11,7 @@ import org.apache.spark.sql.execution.datasources.FileStatusWithMetadata;
 import org.apache.spark.sql.execution.datasources.PartitionDirectory;
 import scala.collection.Iterator;
 
-/** One listing on its way to a scan: the planner asks for the predicate and says what to drop, once. */
+/** One listing on its way to a scan: the planner is told the predicate and says what to drop, once. */
 public final class Scan {
   private final String table;
   private final long number;
@@ -31,19 +31,17 @@ public final class Scan {
       SparkSession reader,
       FileIndex index,
       SliceKeys keys,
-      $SEQ$ listing,
       Expression predicate) {
     this.table = table;
     this.number = number;
     this.reader = reader;
     this.index = index;
     this.keys = keys;
-    this.listing = listing;
     this.predicate = predicate;
   }
 
-  /** The relation's name with the planner, the scan's number, and no failure. */
-  public String head() {
+  /** The relation's name with the planner and the scan's number. */
+  String head() {
     return table + "\t" + number + "\t";
   }
 
@@ -52,7 +50,7 @@ public final class Scan {
   }
 
   /** See Asked. */
-  public String asked() throws IOException {
+  String asked() throws IOException {
     return Asked.of(reader, predicate);
   }
 
@@ -64,9 +62,12 @@ public final class Scan {
   /**
    * Leave out the files of the slices whose bit is set in `drop` (bit k of byte k / 8 is ordinal k of
    * `slices`). A file that is not among `slices`, whole, stays. Returns how many files the listing had, how
-   * many of them were unknown and how many went.
+   * many of them were unknown and how many went. Waits for the listing.
    */
-  public synchronized String drop(Slices slices, byte[] drop) {
+  public synchronized String drop(Slices slices, byte[] drop) throws InterruptedException {
+    while (listing == null && !closed) {
+      wait();
+    }
     if (closed) {
       return "closed";
     }
@@ -108,6 +109,13 @@ public final class Scan {
       return partition;
     }
     return kept.isEmpty() ? null : new PartitionDirectory(partition.values(), PythonUtils.toSeq(kept));
+  }
+
+  /** Now the files are known; null where they could not be listed. */
+  synchronized void listed($SEQ$ files) {
+    listing = files;
+    closed = closed || files == null;
+    notifyAll();
   }
 
   /** What is left of the listing; what the planner says from now on comes too late. */

@@ -1,5 +1,6 @@
 package pruner.spark;
 
+import java.lang.reflect.InvocationTargetException;
 import java.lang.reflect.Method;
 import org.apache.spark.sql.catalyst.plans.logical.Command;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
@@ -53,6 +54,15 @@ final class Sources {
       parts[k] = part == old ? source : merge ? replace((LogicalPlan) part, old, source) : part;
     }
     return (LogicalPlan) plan.makeCopy(parts);
+  }
+
+  /** What a method returns that cannot be named where this is compiled; its errors are its own. */
+  static Object made(Method method, Object object, Object[] given) throws Throwable {
+    try {
+      return method.invoke(object, given);
+    } catch (InvocationTargetException error) {
+      throw error.getCause();
+    }
   }
 
   /** What a method without arguments returns that not all objects have; null where this one does not. */
