@@ -61,11 +61,11 @@ def _compare(spark: SparkSession, condition: str, wanted: bool) -> None:
     query = f"SELECT * FROM rows WHERE {condition}"
     side = java_side(spark)
     session = java_session(spark)
-    plan = side.analyzed(session, query)
+    plan = side.factory.statement(session, query).plan()
     made = answered(spark, side, plan)
     assert bool(made.fastEquals(plan)) != wanted, condition
     made.setAnalyzed()
-    found = _outcome(lambda: DataFrame(side.rows_of(session, made), spark))
+    found = _outcome(lambda: DataFrame(side.factory.rows(session, made), spark))
     assert found == _outcome(lambda: spark.sql(query)), condition
 
 
