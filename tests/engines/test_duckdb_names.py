@@ -177,6 +177,8 @@ def test_such_a_column_in_joins_subqueries_and_views(
         ("WITH w AS (SELECT id FROM visits) SELECT id FROM w WHERE user = 'eve'", (_VISITS,)),
         ("WITH w(a, b) AS (SELECT id, user FROM visits) SELECT a FROM w WHERE user = 'eve'", (_VISITS,)),
         ("SELECT a FROM (SELECT id, user FROM visits) w(a, b) WHERE user = 'eve'", (_VISITS,)),
+        ("SELECT a FROM (SELECT * FROM visits) w(a, b, c) WHERE user = 'eve'", (_VISITS,)),
+        ("SELECT a FROM (SELECT * FROM visits) w(a, b, c) WHERE user = 'duckdb' AND a >= 0", (_VISITS,)),
         (
             "SELECT id FROM (WITH w AS (SELECT 1 AS user) SELECT id FROM visits, w) WHERE user = 'eve'",
             (_VISITS,),
