@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from numpy.typing import NDArray
 
@@ -64,12 +64,9 @@ def text_array(values: Sequence[str], nulls: Sequence[bool] | NDArray[np.bool_] 
     data = joined.encode()
     # Most are ASCII, of which every character is a byte.
     lengths = map(len, values) if len(data) == len(joined) else (len(each.encode()) for each in values)
-    ends = np.cumsum(np.fromiter(lengths, np.int64, len(values)))
     if len(data) > _MOST_BYTES:
         return arrow.array(values, pa.string(), mask=np.asarray(nulls, np.bool_) if len(nulls) else None)
-    offsets = np.concatenate([np.zeros(1, np.int32), ends.astype(np.int32)])
-    buffers = [_validity(nulls), arrow.py_buffer(offsets), arrow.py_buffer(data)]
-    return arrow.Array.from_buffers(pa.string(), len(values), buffers)
+    return _one_behind_the_other(pa.string(), data, lengths, len(values), _validity(nulls))
 
 
 def bytes_array(values: Sequence[bytes], width: int) -> Any:
@@ -89,11 +86,16 @@ def binary_array(values: Sequence[bytes]) -> Any:
     data = b"".join(values)
     if len(data) > _MOST_BYTES:
         return arrow.array(values, pa.binary())
-    ends = np.cumsum(np.fromiter(map(len, values), np.int64, len(values)))
+    return _one_behind_the_other(pa.binary(), data, map(len, values), len(values), None)
+
+
+def _one_behind_the_other(
+    type_: pa.DataType, data: bytes, lengths: Iterable[int], count: int, validity: pa.Buffer | None
+) -> Any:
+    """A column of texts or byte strings of such lengths in bytes, no more than `_MOST_BYTES` together."""
+    ends = np.cumsum(np.fromiter(lengths, np.int64, count))
     offsets = np.concatenate([np.zeros(1, np.int32), ends.astype(np.int32)])
-    return arrow.Array.from_buffers(
-        pa.binary(), len(values), [None, arrow.py_buffer(offsets), arrow.py_buffer(data)]
-    )
+    return arrow.Array.from_buffers(type_, count, [validity, arrow.py_buffer(offsets), arrow.py_buffer(data)])
 
 
 def filled(column: Any, value: int) -> Any:
@@ -115,6 +117,11 @@ def nulls(count: int, type_: pa.DataType) -> Any:
         zeros = arrow.py_buffer(np.zeros((count * type_.bit_width // 512 + 1) * 64, np.uint8))
         return arrow.Array.from_buffers(type_, count, [zeros, zeros], count)
     return arrow.nulls(count, type_)
+
+
+def null_unless(chosen: Any, column: Any) -> Any:
+    """A column that is null where a column of booleans is not true."""
+    return compute.if_else(chosen, column, nulls(len(column), column.type))
 
 
 class Condensed:

@@ -7,11 +7,12 @@ directly above. Where DuckDB numbers the rows for a join that depends on each of
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, TypeGuard
+from typing import Any
 
 from pruner.expr.nodes import TRUE, Column, Expr, disjunction
 from pruner_duckdb.decode import Node, all_of, decode_expression, decode_table_filter
 from pruner_duckdb.numbered import Conditions, Descent, takes_names
+from pruner_duckdb.trees import is_node
 
 
 class UnknownPlanFormat(Exception):  # noqa: N818 - never reaches a user
@@ -55,8 +56,8 @@ def _scans(plans: list[Node], *, looks_below: bool) -> list[tuple[Node, list[Con
         pending: list[tuple[Any, Node | None]] = [(plan, None) for plan in plans]
         while pending:
             node, parent = pending.pop()
-            conditions = Conditions(parent["expressions"]) if _is(parent, "LOGICAL_FILTER") else None
-            if _is(node, "LOGICAL_GET"):
+            conditions = Conditions(parent["expressions"]) if is_node(parent, "LOGICAL_FILTER") else None
+            if is_node(node, "LOGICAL_GET"):
                 scans.append(node)
                 found.setdefault(id(node), []).extend([conditions] if conditions else [])
             elif conditions and descent is not None and descent.starts_at(node):
@@ -66,10 +67,6 @@ def _scans(plans: list[Node], *, looks_below: bool) -> list[tuple[Node, list[Con
     except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
         raise UnknownPlanFormat(f"DuckDB's plan is not written as expected ({error!r})") from error
     return [(scan, found[id(scan)]) for scan in scans]
-
-
-def _is(node: Node | None, kind: str) -> TypeGuard[Node]:
-    return node is not None and node.get("type") == kind
 
 
 def _scan_predicate(scan: Node, conditions: list[Conditions]) -> tuple[str, Expr]:

@@ -97,25 +97,15 @@ class Descent:
         """Yield the scans below an operator with the conditions above it: what they say of a scan's rows is true for
         each row that matters.
         """
-        yield from self._into(node, conditions)
-
-    def _below_number(self, window: Node, conditions: Conditions) -> Iterator[tuple[Node, Conditions]]:
-        child: Node = window["children"][0]
-        width = self._width(child)
-        # Whoever asks for the number itself wants all rows to be counted.
-        if width is not None and not conditions.mentions(width):
-            yield from self._into(child, conditions.below(lambda index: index if index < width else None))
-
-    def _into(self, node: Node, conditions: Conditions) -> Iterator[tuple[Node, Conditions]]:
         children: list[Node] = node.get("children", [])
         match node["type"]:
             case "LOGICAL_GET":
                 yield node, conditions
             case "LOGICAL_FILTER":
                 kept: list[int] = node["projection_map"]
-                yield from self._into(children[0], conditions.below(_chosen(kept)))
+                yield from self.into(children[0], conditions.below(_chosen(kept)))
             case "LOGICAL_PROJECTION":
-                yield from self._into(children[0], conditions.below(_projected(node["expressions"])))
+                yield from self.into(children[0], conditions.below(_projected(node["expressions"])))
             case "LOGICAL_UNNEST":
                 yield from self._side(children[0], conditions, 0, [])
             case "LOGICAL_WINDOW" if numbers_rows(node):
@@ -125,11 +115,18 @@ class Descent:
             case "LOGICAL_COMPARISON_JOIN" | "LOGICAL_DELIM_JOIN":
                 yield from self._sides(node, conditions, str(node["join_type"]))
             case "LOGICAL_MATERIALIZED_CTE" if _is_of_numbered(node):
-                yield from self._into(children[1], conditions)
+                yield from self.into(children[1], conditions)
             case "LOGICAL_CTE_REF" if id(node) in self._joined:
-                yield from self._into(self._joined[id(node)], conditions)
+                yield from self.into(self._joined[id(node)], conditions)
             case _:
                 pass
+
+    def _below_number(self, window: Node, conditions: Conditions) -> Iterator[tuple[Node, Conditions]]:
+        child: Node = window["children"][0]
+        width = self._width(child)
+        # Whoever asks for the number itself wants all rows to be counted.
+        if width is not None and not conditions.mentions(width):
+            yield from self.into(child, conditions.below(lambda index: index if index < width else None))
 
     def _sides(self, join: Node, conditions: Conditions, kind: str) -> Iterator[tuple[Node, Conditions]]:
         left, right = join["children"]
@@ -149,7 +146,7 @@ class Descent:
         width = len(kept) or self._width(side)
         if width is not None:
             below = _chosen(kept)
-            yield from self._into(
+            yield from self.into(
                 side,
                 conditions.below(
                     lambda index: below(index - first) if first <= index < first + width else None

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterator, Mapping
 from typing import cast
 
-from pruner_duckdb.trees import Node, nodes_below
+from pruner_duckdb.trees import Node, is_node, nodes_below
 
 NO_LOCATION = 1 << 62
 """Locations from here on mean that the parser kept none."""
@@ -79,7 +79,7 @@ def scope_of_child(query: Node, key: str, child: object) -> Node | None:
     """
     if key == "from_table":
         join = cast("Node", child) if isinstance(child, dict) else {}
-        two_tables = all(_is(join.get(side), "BASE_TABLE") for side in ("left", "right"))
+        two_tables = all(is_node(join.get(side), "BASE_TABLE") for side in ("left", "right"))
         return query if two_tables else None
     return query
 
@@ -127,10 +127,6 @@ def _behind(query: Node, name: str) -> Iterator[Node | None]:
                 yield query["from_table"] or {}
         elif (item["alias"] or str(item.get("column_names", [""])[-1])).lower() == name:
             yield None
-
-
-def _is(part: object, type_: str) -> bool:
-    return isinstance(part, dict) and cast("Node", part).get("type") == type_
 
 
 def path_of_call(function: Node) -> tuple[str, ...]:

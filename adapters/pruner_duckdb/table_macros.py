@@ -186,8 +186,8 @@ def forms_created(text: str) -> list[tuple[tuple[str, ...] | None, str]]:
 
 
 def mentions(query: str, names: Set[str]) -> bool:
-    """Tell whether one of some names, in lower case, stands in a query as a word."""
-    return any(token.text.strip('"').lower() in names for token in tokens(query.encode()))
+    """Tell whether one of some names, in lower case, stands in a query."""
+    return any(token.identifier in names for token in tokens(query.encode()))
 
 
 def require_understood(forms: Sequence[tuple[tuple[str, ...] | None, str]], tree_of: TreeOf) -> None:

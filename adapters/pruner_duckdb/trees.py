@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, TypeAlias, cast
+from typing import Any, TypeAlias, TypeGuard, cast
 
 Node: TypeAlias = dict[str, Any]
+
+
+def is_node(part: object, type_: str) -> TypeGuard[Node]:
+    """Tell whether a part of a tree is an object of this type."""
+    return isinstance(part, dict) and cast("Node", part).get("type") == type_
 
 
 def nodes_below(part: Any) -> Iterator[Node]:

@@ -158,7 +158,7 @@ class Views:
         DuckDB is to understand.
         """
         forms = _forms_called(reference, known)
-        call = None if reference.whole is None or not forms else _call(outer, reference)
+        call = _call(outer, reference) if forms else None
         if call is None or any(each.parameters is None for each in forms):
             return None
         fitting = [

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from pruner.arrow import as_numpy, number_array
 from pruner.errors import FormatError, StorageError
-from pruner.evidence.join import expand
+from pruner.evidence.join import expand, with_slices
 from pruner.metadata.segments import SLICE_COLUMN
 
 if TYPE_CHECKING:
@@ -255,8 +255,7 @@ def grouped_evidence(
         read = np.unique(slices)
         positions = np.full(count, -1, np.int32)
         positions[read] = np.arange(len(read), dtype=np.int32)
-        at = together.column_names.index(SLICE_COLUMN)
-        compact = together.set_column(at, SLICE_COLUMN, number_array(positions[slices], pa.int32()))
+        compact = with_slices(together, positions[slices])
         return Loaded(kind.load(compact, len(read), about), positions, lost, tuple(notes))
 
     return GroupedEvidence(count, groups, _layout(grouped, ungrouped), load)

@@ -114,19 +114,10 @@ class Placement:
         records = as_recorded(records, kind, entry)
         if ordinals is None:
             ordinals = self._of_batch(entry)
-        if len(local) and not (local.min() >= 0 and local.max() < len(ordinals)):
-            raise FormatError(
-                f"segment {entry.path} names slices outside its batch: drop the index and create it anew"
-            )
-        found = ordinals[local]
+        found = placed(local, ordinals, entry)
         usable = found >= 0
         usable[usable] = self._snapshot.coverable[found[usable]]
-        placed = records.set_column(
-            records.column_names.index(SLICE_COLUMN),
-            SLICE_COLUMN,
-            number_array(found.astype(np.int32), pa.int32()),
-        )
-        return Part(entry, placed).only(usable)
+        return Part(entry, with_slices(records, found)).only(usable)
 
     def locate(self, entries: Iterable[SegmentEntry]) -> None:
         """Join the batches of some segments at once; those that cannot be read are left to `part` to report."""
@@ -268,6 +259,26 @@ def as_recorded(records: pa.Table, kind: IndexType, entry: SegmentEntry) -> pa.T
     if SLICE_COLUMN in records.column_names:
         columns[SLICE_COLUMN] = records.column(SLICE_COLUMN)
     return pa.table(columns)
+
+
+def placed(local: NDArray[np.int64], ordinals: NDArray[np.int64], entry: SegmentEntry) -> NDArray[np.int64]:
+    """The `ordinals` of slices by the local ordinals that records of a segment have.
+
+    Raises:
+        FormatError: some lie outside the segment's batch.
+    """
+    if len(local) and not (local.min() >= 0 and local.max() < len(ordinals)):
+        raise FormatError(
+            f"segment {entry.path} names slices outside its batch: drop the index and create it anew"
+        )
+    return ordinals[local]
+
+
+def with_slices(records: pa.Table, slices: NDArray[Any]) -> pa.Table:
+    """The records with other numbers of their slices."""
+    at = records.column_names.index(SLICE_COLUMN)
+    column = number_array(slices.astype(np.int32, copy=False), pa.int32())
+    return records.set_column(at, SLICE_COLUMN, column)
 
 
 def _locals(records: pa.Table, entry: SegmentEntry) -> NDArray[np.int64]:

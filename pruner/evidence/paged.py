@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from pruner.arrow import as_numpy, number_array, positions
+from pruner.arrow import as_numpy, positions
 from pruner.errors import FormatError, StorageError
+from pruner.evidence.join import placed, with_slices
 from pruner.indexes.optional import PagedIndexType
 from pruner.metadata.segments import SLICE_COLUMN
 
@@ -56,14 +57,8 @@ class _Pages(ABC):
     def read(self, page: int, names: Sequence[str] | None) -> pa.Table:
         """Columns of the records of a page: see `RecordPages`."""
         records = self._stored(page, names)
-        local = as_numpy(records.column(SLICE_COLUMN))
-        if len(local) and not (local.min() >= 0 and local.max() < len(self._ordinals)):
-            raise FormatError(
-                f"segment {self._entry.path} names slices outside its batch: drop the index and create it anew"
-            )
-        at = records.column_names.index(SLICE_COLUMN)
-        return records.set_column(
-            at, SLICE_COLUMN, number_array(self._ordinals[local].astype(np.int32), pa.int32())
+        return with_slices(
+            records, placed(as_numpy(records.column(SLICE_COLUMN)), self._ordinals, self._entry)
         )
 
 

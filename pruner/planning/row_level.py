@@ -74,6 +74,7 @@ class RowSet(NamedTuple):
 class _Told(NamedTuple):
     """The index that tells the rows of a part about one field: by which entries, and of which slices."""
 
+    source: Source
     evidence: RowEvidence
     entries: Entries
     slices: Mask
@@ -245,7 +246,7 @@ class RowLevel:
     def _possible(self, part: _Part, at: Ordinals) -> Mask:
         if part.told is None or part.is_settled:
             return part.can
-        evidence, entries, asked = part.told
+        _, evidence, entries, asked = part.told
         return part.can & (evidence.holding(entries.mask, self._semantics, at) | ~asked)
 
     def _bounds(self, at: Ordinals, counts: NDArray[np.int64]) -> RowBounds:
@@ -259,7 +260,7 @@ class RowLevel:
             found = RowBounds.of_all(self._possible(asked, at), counts)
             if asked.told is None:
                 return found
-            evidence, entries, told = asked.told
+            _, evidence, entries, told = asked.told
             if not isinstance(evidence, RowCountingEvidence):
                 return found.at_least(told, np.zeros(len(at), np.int64))
             least = evidence.rows_in(entries.mask, at)
@@ -284,7 +285,7 @@ class RowLevel:
         if _FEW * len(at) < len(settled) or not settled.all():
             asked &= settled[at]
         entries = entries_of(of, outcome, evidence, self._semantics)
-        return _Part(can, _Told(evidence, entries, asked), is_settled=left and next(leaves(of)) is of)
+        return _Part(can, _Told(source, evidence, entries, asked), is_settled=left and next(leaves(of)) is of)
 
     def _by_row(self, source: Source) -> RowEvidence:
         found = source.rows(self._semantics)
@@ -331,15 +332,14 @@ class RowLevel:
         exact = ~can
         rows = BitMap64()
         if told_by is not None:
-            evidence, entries, asked = told_by
+            source, evidence, entries, asked = told_by
             rows, broken, all_match = evidence.rows(entries.mask, at[asked])
             told = asked & ~np.isin(at, broken) if len(broken) else asked
             exact |= told & (entries.exact and all_match)
             if len(broken):
-                index = self.sources[next(leaves(of)).field.path].index
-                self.notes[f"index {index}: bitmaps of {counted(len(broken), 'slice')} are damaged: kept"] = (
-                    None
-                )
+                self.notes[
+                    f"index {source.index}: bitmaps of {counted(len(broken), 'slice')} are damaged: kept"
+                ] = None
         rest = can & ~told
         if rest.any():
             rows |= all_rows(at[rest], counts[rest])

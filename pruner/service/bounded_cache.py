@@ -24,8 +24,7 @@ class BoundedCache(Generic[Value]):
     def put(self, key: str | bytes, value: Value, size: int) -> None:
         """Remember a value of `size` bytes in place of an earlier one; the oldest others make room."""
         with self._lock:
-            if key in self._values:
-                self._held -= self._values.pop(key)[1]
+            self._take_out(key)
             self._values[key] = value, size + ENTRY_BYTES
             self._held += size + ENTRY_BYTES
             while self._held > self._limit and len(self._values) > 1:
@@ -42,5 +41,8 @@ class BoundedCache(Generic[Value]):
     def drop(self, key: str | bytes) -> None:
         """Forget a value, if it is known."""
         with self._lock:
-            if key in self._values:
-                self._held -= self._values.pop(key)[1]
+            self._take_out(key)
+
+    def _take_out(self, key: str | bytes) -> None:
+        if key in self._values:
+            self._held -= self._values.pop(key)[1]

@@ -23,7 +23,7 @@ from pruner.arrow import (
     bytes_array,
     compute,
     filled,
-    nulls,
+    null_unless,
     number_array,
     positions,
     text_array,
@@ -273,9 +273,7 @@ class HudiColumns:
             "file_id": table.column("file_id"),
             "base_file": compute.binary_join_element_wise(below, base, ""),
             "base_size": table.column("base_size"),
-            "base_version": compute.if_else(
-                base.is_valid(), table.column("base_instant"), nulls(len(base), pa.string())
-            ),
+            "base_version": null_unless(base.is_valid(), table.column("base_instant")),
             "base_instant": table.column("base_instant"),
             "log_files": _each(logs, uris),
             "log_size": _sums(sizes),

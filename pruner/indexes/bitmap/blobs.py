@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from array import array
 from operator import eq
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import xxhash
@@ -42,9 +42,8 @@ def encode_runs(starts: list[int], ends: list[int]) -> bytes:
     return found.serialize()
 
 
-def checksum(blob: bytes | memoryview) -> int:
-    """XXH3-64 of a blob."""
-    return xxhash.xxh3_64_intdigest(blob)
+checksum: Final = xxhash.xxh3_64_intdigest
+"""XXH3-64 of a blob."""
 
 
 def are_sound(
@@ -59,7 +58,7 @@ def are_sound(
     """
     held = [blob or b"" for blob in blobs]
     lengths = np.fromiter(map(len, held), np.int64, len(held))
-    right = np.fromiter(map(eq, map(xxhash.xxh3_64_intdigest, held), expected), np.bool_, len(held))
+    right = np.fromiter(map(eq, map(checksum, held), expected), np.bool_, len(held))
     # No blob about so many rows is longer.
     most = LEAST_BYTES + 8 + (row_counts // _CONTAINER_ROWS + 1) * _CONTAINER_BYTES
     return right & (lengths >= LEAST_BYTES) & (lengths <= most)

@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from pruner.arrow import compute
+from pruner.arrow import compute, null_unless
 from pruner.indexes.column_stats.load import check_rows, flags
 from pruner.indexes.columns.kinds import Kind
 from pruner.indexes.columns.unknown import partly_absent
@@ -116,7 +115,7 @@ def _joined(
             continue
         column = found.column(f"{name}_{how}").cast(types[name])
         if name in known:
-            column = pc.if_else(known[name], column, pa.scalar(None, column.type))
+            column = null_unless(known[name], column)
         joined = _with(joined, name, column)
     joined = _with(joined, "note", pa.nulls(len(starts), pa.string()))
     return joined.drop_columns([SLICE_COLUMN])

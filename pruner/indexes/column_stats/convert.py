@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pruner.arrow import as_numpy, filled, nulls, truth_array
+from pruner.arrow import as_numpy, filled, null_unless, nulls, truth_array
 from pruner.indexes.columns.kinds import INT96, Conversion, Kind, conversion, kind_of, parse_type
 from pruner.indexes.columns.ordering import (
     FloatOrder,
@@ -143,7 +143,7 @@ class _Ends:
         picked = truth_array(known)
         digits = len(str(how.factor)) - 1
         try:
-            mine = pc.if_else(picked, column.cast(_WIDE), nulls(len(column), _WIDE))
+            mine = null_unless(picked, column.cast(_WIDE))
             scaled = mine.cast(pa.decimal128(38, digits)).view(_WIDE)
         except pa.ArrowInvalid:
             return  # some bound has more digits than its own type allows: all bounds of this type are unknown
@@ -165,7 +165,7 @@ class _Ends:
 
 def _bytes_of(records: pa.Table, end: str, usable: pa.Array[Any]) -> pa.Array[Any]:
     column = records.column(f"{end}_{Kind.BYTES.value}").combine_chunks()
-    return pc.if_else(usable, column, nulls(len(column), column.type))
+    return null_unless(usable, column)
 
 
 def _ranked(low: pa.Array[Any], high: pa.Array[Any], *, decimals: bool) -> Bounds:

@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from pruner.arrow import as_numpy, binary_array, compute, filled, nulls
+from pruner.arrow import as_numpy, binary_array, compute, filled, null_unless
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -252,4 +251,4 @@ def decimals_as_bytes(unscaled: pa.Array[Any]) -> pa.Array[Any]:
     big_endian[:, 0] = high.view(np.uint64) ^ np.uint64(1 << 63)
     big_endian[:, 1] = low
     plain = pa.Array.from_buffers(pa.binary(16), len(unscaled), [None, pa.py_buffer(big_endian.tobytes())])
-    return pc.if_else(unscaled.is_valid(), plain.cast(pa.binary()), nulls(len(unscaled), pa.binary()))
+    return null_unless(unscaled.is_valid(), plain.cast(pa.binary()))
