@@ -9,8 +9,16 @@ import duckdb
 
 from pruner_duckdb.trees import Node, nodes_below
 
-_CASTS_BY_UTC: Final = duckdb.__version__.startswith(("0.", "1."))
+_IS_1: Final = duckdb.__version__.startswith(("0.", "1."))
+_CASTS_BY_UTC: Final = _IS_1
 _ZONED: Final = "TIMESTAMP WITH TIME ZONE"
+
+RUNS_RELATIONS_WITH_PARAMETERS: Final = _IS_1
+"""Whether `sql` runs a query with parameters at once, as DuckDB 1.5 does. It keeps all rows in memory, and methods of
+the relation read them from a VALUES list: `limit(3)` over 5,000,000 rows took 10 s in place of 2 ms. And it waits
+for its threads while it holds Python's lock, for ever where one of them is to close a file of a file system that is
+written in Python (measured, 1.5.5; 2.0 does neither).
+"""
 
 
 def nan_option(columns: Iterable[tuple[str, str, object]]) -> str:

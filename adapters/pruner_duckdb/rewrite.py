@@ -14,6 +14,7 @@ from pruner.expr.nodes import TRUE, Expr
 from pruner.expr.semantics import Semantics
 from pruner_duckdb.answers import Ask
 from pruner_duckdb.calls import MOMENTS
+from pruner_duckdb.engine_faults import RUNS_RELATIONS_WITH_PARAMETERS
 from pruner_duckdb.forms import Form
 from pruner_duckdb.markers import Markers
 from pruner_duckdb.meaning import Meaning
@@ -103,13 +104,13 @@ class Rewriter:
         settled = all(
             known is None or known.last_relation for known in map(self.tables.of, form.select.references)
         )
-        rewritten = self._rewritten(form, statement.parameters, seen)
+        rewritten = self._rewritten(form, statement, seen)
         if key and settled and not seen.passing and rewritten and rewritten.lasting:
             self._remembered.put(key, rewritten, seen)
         return rewritten
 
-    def _rewritten(self, form: Form, parameters: Parameters, seen: Observations) -> Rewritten | None:
-        select = form.select
+    def _rewritten(self, form: Form, statement: Statement, seen: Observations) -> Rewritten | None:
+        select, parameters = form.select, statement.parameters
         candidates = self.tables.read_by(select)
         names = sorted({each.path for each in candidates})
         state = session_state(seen.ask, self._shadow, names, self._likely_comparison(select, parameters))
@@ -135,8 +136,9 @@ class Rewriter:
             else ({}, form.unpruned)
         )
         now = seen.transaction_start() if any(use.name in MOMENTS for use in select.functions) else None
+        markers = Markers(form.select, parameters, literal=form.literal or _stays_lazy(statement))
         rewritten = self._splice(
-            form, parameters, pinned, expressions, reason, replace(SEMANTICS, zone=state.zone, now=now)
+            form, markers, pinned, expressions, reason, replace(SEMANTICS, zone=state.zone, now=now)
         )
         named = all(not each.function or _stays(each) for each in select.references)
         understood = all(
@@ -268,14 +270,13 @@ class Rewriter:
     def _splice(
         self,
         form: Form,
-        parameters: Parameters,
+        markers: Markers,
         pinned: Mapping[tuple[str, ...], Pinned],
         expressions: Mapping[Reference, Expr | None],
         reason: str | None,
         semantics: Semantics,
     ) -> Rewritten:
         select = form.select
-        markers = Markers(select, parameters, literal=form.literal)
         by_reference = of_references(pinned)
         chosen = sorted(by_reference, key=_name_start)
         edits = [*markers.edits(), *self.tables.shortened(select, chosen)]
@@ -366,7 +367,12 @@ def _grant(ask: Ask, seen: Observations) -> None:
         grant(ask, known.name, snapshot.data.root, known.table.storage_options)
 
 
+def _stays_lazy(statement: Statement) -> bool:
+    """Tell whether a relation of it is lazy only as long as it takes no parameters."""
+    return RUNS_RELATIONS_WITH_PARAMETERS and statement.method.lazy and not statement.parameters
+
+
 def _key(statement: Statement) -> Hashable:
     """What tells a statement apart from all others; None where that is not known."""
     values = parameters_key(statement.parameters)
-    return None if values is None else (statement.text, values, switched_off())
+    return None if values is None else (statement.text, values, _stays_lazy(statement), switched_off())

@@ -257,6 +257,15 @@ def test_a_relation_has_the_methods_of_duckdbs(con: pruner_duckdb.Connection) ->
     assert pa.table(relation).num_rows == 3
 
 
+def test_a_relation_scans_files_and_no_copy_of_their_rows(con: pruner_duckdb.Connection) -> None:
+    """DuckDB 1.5 runs a relation that has a parameter at once, and goes on with the rows as a list of VALUES."""
+    for sql in ("FROM flights", "SELECT id, carrier FROM flights WHERE id < 60"):
+        for _ in range(2):
+            assert "PARQUET" in con.sql(sql).limit(3).explain()
+        assert "PARQUET" in con.sql(sql).project("id").explain()
+        assert len(con.execute(sql).fetchall()) == len(con.sql(sql).fetchall())
+
+
 def test_mistakes_in_a_relation_are_reported_when_it_is_made(con: pruner_duckdb.Connection) -> None:
     for _ in range(2):
         with pytest.raises(duckdb.BinderException, match="nope"):
