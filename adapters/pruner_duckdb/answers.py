@@ -13,6 +13,8 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from pruner_duckdb.definitions import defines_nothing
+
 if TYPE_CHECKING:
     import duckdb
 
@@ -51,19 +53,28 @@ READING = _FETCHING | _names(
 class Changes:
     """When a database, or a session in it, may last have changed. One for each database; threads may share it."""
 
-    def __init__(self, *, all_pass_here: bool) -> None:
+    def __init__(self, *, all_pass_here: bool, as_shipped: bool = False) -> None:
         """Begin to watch.
 
         Args:
             all_pass_here: whether nobody has a handle of the database, or will get one except by `handed_out`.
+            as_shipped: whether its functions, types and settings mean what they do in any new database.
         """
         self._all_pass_here = all_pass_here
+        self._as_shipped = as_shipped
         self._moment = object()
 
     @property
     def moment(self) -> object | None:
         """What is another object after each change; None where changes may not be seen."""
         return self._moment if self._all_pass_here else None
+
+    @property
+    def as_shipped(self) -> bool:
+        """Whether nobody can have given a function, a type or a setting another meaning than it has in any new
+        database. An extension may have been loaded all the same: DuckDB does so by itself.
+        """
+        return self._all_pass_here and self._as_shipped
 
     def happened(self) -> None:
         """Something may have changed."""
@@ -78,10 +89,13 @@ class Changes:
         """Let something run that may change the database: it may be half done, or done by the time it fails.
 
         Args:
-            statement: its text, if it is a statement.
+            statement: its text, or the name of a method; nothing where a data frame gets or loses a name.
         """
-        if _OTHERS_CHANGE.search(getattr(statement, "query", None) or str(statement)):
+        text = str(getattr(statement, "query", None) or statement)
+        if _OTHERS_CHANGE.search(text):
             self.handed_out()
+        if self._as_shipped and not defines_nothing(text):
+            self._as_shipped = False
         self.happened()
         try:
             yield

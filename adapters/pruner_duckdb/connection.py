@@ -15,6 +15,7 @@ import duckdb
 
 from pruner.errors import PrunerError, TableError
 from pruner_duckdb.answers import CHANGING_NOTHING, SHOWING_CHANGES, Ask, Changes
+from pruner_duckdb.definitions import are_harmless
 from pruner_duckdb.filtering import with_condition
 from pruner_duckdb.names import Path, TableNames
 from pruner_duckdb.predicates import Predicates
@@ -179,7 +180,7 @@ class Connection:
 
     def _returning_self(self, name: str, member: Callable[..., Any]) -> Callable[..., Any]:
         def call(*arguments: Any, **named: Any) -> Any:
-            with nullcontext() if name in CHANGING_NOTHING else self._runner.changes.during():
+            with nullcontext() if name in CHANGING_NOTHING else self._runner.changes.during(name):
                 result = member(*arguments, **named)
             return self if isinstance(result, duckdb.DuckDBPyConnection) else result
 
@@ -289,7 +290,8 @@ def connect(
         duckdb.Error: the database cannot be opened.
     """
     con = duckdb.connect(database, read_only=read_only, config=dict(config or {}))
-    return _attached(con, tables, Changes(all_pass_here=database == ":memory:"))
+    own = database == ":memory:"
+    return _attached(con, tables, Changes(all_pass_here=own, as_shipped=own and are_harmless(config or ())))
 
 
 def attach(con: duckdb.DuckDBPyConnection, tables: Mapping[str, TableSpec]) -> Connection:

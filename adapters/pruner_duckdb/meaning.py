@@ -25,6 +25,18 @@ class Meaning:
         self._predicates = predicates
         self.macros = OwnMacros(shadow)
 
+    def is_shipped(self, select: Select) -> bool:
+        """Tell whether a statement means one thing in all new databases: it calls functions of DuckDB's own that look
+        at nothing but their arguments, and has no arrow, which is a lambda or a path into JSON.
+        """
+        known = self._shadow.repeatable | MOMENTS
+        return (
+            all(use.name in known for use in select.functions)
+            and not any(each.function for each in select.references)
+            and b"->" not in select.text
+            and b"lambda" not in select.text.lower()
+        )
+
     def is_known(self, select: Select) -> bool:
         """Tell whether nothing that a statement calls depends on more than its arguments and what is compared, or
         changes anything.
@@ -73,7 +85,7 @@ class Meaning:
         return self.macros.called_by(use.name for use in select.functions)
 
     def _compare(self, draft: Draft, state: SessionState, seen: Observations) -> None:
-        texts, macros = self.comparisons(draft), draft.macros.definitions
+        texts, macros = () if seen.as_shipped else self.comparisons(draft), draft.macros.definitions
         try:
             require_same_meaning(state, self._shadow, seen.ask, texts, macros)
         except NotPlanned as reason:

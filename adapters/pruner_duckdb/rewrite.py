@@ -113,8 +113,11 @@ class Rewriter:
         select, parameters = form.select, statement.parameters
         candidates = self.tables.read_by(select)
         names = sorted({each.path for each in candidates})
-        state = session_state(seen.ask, self._shadow, names, self._likely_comparison(select, parameters))
+        as_shipped = statement.method.answers.changes.as_shipped and self.meaning.is_shipped(select)
+        comparison = None if as_shipped else self._likely_comparison(select, parameters)
+        state = session_state(seen.ask, self._shadow, names, comparison, as_shipped=as_shipped)
         self._zone = seen.zone = state.zone
+        seen.as_shipped = state.as_shipped
         chosen = [each for each in candidates if each.path not in state.known]
         if not chosen:
             return None

@@ -13,6 +13,7 @@ from typing import Any
 import duckdb
 
 from pruner_duckdb.answers import Ask
+from pruner_duckdb.definitions import EXTENSIONS
 from pruner_duckdb.predicates import Unpruned
 from pruner_duckdb.shadow import Definitions, NotPlanned, Relation, Shadow, readable_plans, setting_text
 from pruner_duckdb.trees import nodes_below
@@ -49,16 +50,25 @@ _SETTING = "system.main.current_setting('{}')"
 
 @dataclass(frozen=True, slots=True)
 class SessionState:
-    """The session's zone, its settings, which of the names its catalog has, and its plans of some texts."""
+    """The session's zone, its settings, which of the names its catalog has, and its plans of some texts.
+
+    `as_shipped` tells that every function and type in it is one of a new database.
+    """
 
     zone: str
     settings: Mapping[str, str]
     known: frozenset[tuple[str, ...]]
     plans: Mapping[str, str]
+    as_shipped: bool = False
 
 
 def session_state(
-    ask: Ask, shadow: Shadow, names: Sequence[tuple[str, ...]], comparison: str | None = None
+    ask: Ask,
+    shadow: Shadow,
+    names: Sequence[tuple[str, ...]],
+    comparison: str | None = None,
+    *,
+    as_shipped: bool = False,
 ) -> SessionState:
     """Ask the session for its zone, its settings, and which of `names` its catalog has as tables or views.
 
@@ -68,31 +78,39 @@ def session_state(
         names: looked up in the session's catalog.
         comparison: a text whose plan will most likely be wanted next; asked for with the rest, because each
             question takes about a millisecond.
+        as_shipped: whether nobody has defined anything there, so that no other extensions are all that it takes.
     """
-    if comparison is not None:
+    texts = [] if comparison is None or as_shipped else [comparison]
+    if texts or as_shipped:
         try:
-            return _session_state(ask, shadow, names, [comparison])
+            return _session_state(ask, shadow, names, texts, as_shipped=as_shipped)
         except duckdb.Error:
-            pass  # whatever is the matter with the text, it must not keep the statement from running
-    return _session_state(ask, shadow, names, [])
+            pass  # whatever is the matter with this, it must not keep the statement from running
+    return _session_state(ask, shadow, names, [], as_shipped=False)
 
 
 def _session_state(
-    ask: Ask, shadow: Shadow, names: Sequence[tuple[str, ...]], texts: list[str]
+    ask: Ask, shadow: Shadow, names: Sequence[tuple[str, ...]], texts: list[str], *, as_shipped: bool
 ) -> SessionState:
     wanted = shadow.known_settings(MEANING_SETTINGS)
     asked_for = ("TimeZone", *wanted, *shadow.known_settings(PARSER_SETTINGS))
-    settings = ", ".join(map(_SETTING.format, asked_for))
+    settings = ", ".join([*map(_SETTING.format, asked_for), f"({EXTENSIONS})" if as_shipped else "NULL"])
     probes = ", system.main.json_serialize_plan(?)" * (len(names) + len(texts))
     selects = [f"SELECT 1 FROM {'.'.join(quote(part) for part in name)}" for name in names]
     question = f"SELECT {settings}{probes}"
     # Views and schemas of many tables are asked for once.
     asked = shadow.question(question) if len(selects) + len(texts) <= _FEW_PROBES else question
     row = ask(asked, [*selects, *texts])
-    values, answers, plans = _parts(row, len(asked_for), len(names))
+    values, (extensions,), answers, plans = _parts(row, len(asked_for), 1, len(names))
     known = frozenset(name for name, answer in zip(names, answers, strict=True) if _exists(answer))
     meaning = dict(zip(wanted, map(setting_text, values[1:]), strict=False))
-    return SessionState(str(values[0]), meaning, known, dict(zip(texts, plans, strict=True)))
+    return SessionState(
+        str(values[0]),
+        meaning,
+        known,
+        dict(zip(texts, plans, strict=True)),
+        as_shipped=as_shipped and extensions == shadow.extensions,
+    )
 
 
 def transaction_start(ask: Ask) -> int:

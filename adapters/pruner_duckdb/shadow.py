@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 
 import duckdb
 
+from pruner_duckdb.definitions import EXTENSIONS
 from pruner_duckdb.functions import FOLDABLE, repeatable_functions
 from pruner_duckdb.instance import Definitions, Instance, NotPlanned, first_line
 from pruner_duckdb.result_names import aliases
@@ -117,6 +118,8 @@ class Shadow:
         self._connection = self._shipped.connection
         known = self._connection.execute("SELECT lower(name) FROM duckdb_settings()").fetchall()
         self._settings = frozenset(row[0] for row in known)
+        (self.extensions,) = self._connection.execute(EXTENSIONS).fetchone() or ("",)
+        """Those that a new database has loaded."""
         self._tables_lock = threading.Lock()
         self._tables: OrderedDict[tuple[Relation, int], str] = OrderedDict()
         self._created = 0
