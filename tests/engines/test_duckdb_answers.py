@@ -12,7 +12,7 @@ import pytest
 
 import pruner_duckdb
 from pruner_duckdb.answers import Answers, Changes
-from pruner_duckdb.scope import Method
+from tests.engines.duckdb_questions import Questions
 from tests.engines.duckdb_tables import FLIGHTS_FILES, indexed, write_flights
 
 SMALL = "SELECT count(*) FROM flights WHERE id < 60 AND upper(carrier) >= 'C'"
@@ -33,27 +33,9 @@ def con(flights: Path) -> Iterator[pruner_duckdb.Connection]:
         yield con
 
 
-class Questions(list[str]):
-    """The questions that sessions were asked."""
-
-    def of(self, con: Any, sql: str) -> int:
-        """How many a statement needs."""
-        self.clear()
-        con.execute(sql).fetchall()
-        return len(self)
-
-
 @pytest.fixture
 def questions(monkeypatch: pytest.MonkeyPatch) -> Questions:
-    asked = Questions()
-    first_row = Method.first_row
-
-    def counting(self: Method, sql: Any, parameters: list[object]) -> tuple[Any, ...]:
-        asked.append(getattr(sql, "query", sql))
-        return first_row(self, sql, parameters)
-
-    monkeypatch.setattr(Method, "first_row", counting)
-    return asked
+    return Questions(monkeypatch)
 
 
 @pytest.mark.parametrize("sql", [SMALL, JOIN])
@@ -104,7 +86,7 @@ def test_a_statement_by_the_clock_asks_for_the_moment_alone(
     con.execute(sql).fetchall()
     con.execute(sql).fetchall()
     assert questions.of(con, sql) == 1
-    assert "now()" in questions[0]
+    assert "now()" in questions[0][0]
 
 
 def test_a_view_over_tables_is_looked_up_once(con: pruner_duckdb.Connection, questions: Questions) -> None:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import duckdb
 import pytest
 
 import pruner_duckdb
 from pruner_duckdb.definitions import are_harmless, defines_nothing
-from pruner_duckdb.scope import Method
+from tests.engines.duckdb_questions import Questions
 from tests.engines.duckdb_tables import FLIGHTS_FILES, indexed, write_flights
 
 ASKED = "SELECT count(*) FROM flights WHERE id < 60 AND upper(carrier) >= 'C'"
@@ -91,35 +90,22 @@ def con(flights: Path) -> Iterator[pruner_duckdb.Connection]:
         yield con
 
 
-class Compared(list[str]):
-    """The texts whose plans a session was asked for, to compare them."""
-
-    def of(self, con: Any, sql: str) -> int:
-        """How many texts with a function a statement needs; its rows are those of DuckDB alone."""
-        self.clear()
-        con.execute(sql).fetchall()
-        return sum("upper" in text for text in self)
-
-
 @pytest.fixture
-def compared(monkeypatch: pytest.MonkeyPatch) -> Compared:
-    asked = Compared()
-    first_row = Method.first_row
+def questions(monkeypatch: pytest.MonkeyPatch) -> Questions:
+    return Questions(monkeypatch)
 
-    def listening(self: Method, sql: Any, parameters: list[object]) -> tuple[Any, ...]:
-        asked.extend(map(str, parameters))
-        return first_row(self, sql, parameters)
 
-    monkeypatch.setattr(Method, "first_row", listening)
-    return asked
+def compared(questions: Questions, con: pruner_duckdb.Connection, sql: str) -> int:
+    """How many texts a session has to plan so that its meaning of a function is known."""
+    return questions.about("upper", con, sql)
 
 
 def test_a_new_session_is_asked_nothing_about_functions(
-    con: pruner_duckdb.Connection, compared: Compared
+    con: pruner_duckdb.Connection, questions: Questions
 ) -> None:
     for number, between in enumerate(["SELECT 1", "CREATE TABLE t (x INTEGER)", "INSERT INTO t VALUES (1)"]):
         con.execute(between)
-        assert compared.of(con, f"{ASKED} AND id >= {number}") == 0
+        assert compared(questions, con, f"{ASKED} AND id >= {number}") == 0
         assert con.last_plans[-1].kept == 2
 
 
@@ -134,34 +120,34 @@ def test_a_new_session_is_asked_nothing_about_functions(
     ],
 )
 def test_after_a_definition_the_session_is_asked(
-    con: pruner_duckdb.Connection, compared: Compared, definition: str
+    con: pruner_duckdb.Connection, questions: Questions, definition: str
 ) -> None:
-    assert compared.of(con, ASKED) == 0
+    assert compared(questions, con, ASKED) == 0
     con.execute(definition)
-    assert compared.of(con, ASKED) > 0
-    assert compared.of(con, f"{ASKED} AND id >= 1") > 0
+    assert compared(questions, con, ASKED) > 0
+    assert compared(questions, con, f"{ASKED} AND id >= 1") > 0
     assert con.last_plans[-1].kept == 2
 
 
-def test_a_session_that_was_set_up_by_somebody_else_is_asked(flights: Path, compared: Compared) -> None:
+def test_a_session_that_was_set_up_by_somebody_else_is_asked(flights: Path, questions: Questions) -> None:
     with pruner_duckdb.attach(duckdb.connect(), {"flights": indexed(flights)}) as con:
-        assert compared.of(con, ASKED) > 0
+        assert compared(questions, con, ASKED) > 0
     config = {"default_null_order": "nulls_first"}
     with pruner_duckdb.connect({"flights": indexed(flights)}, config=config) as con:
-        assert compared.of(con, ASKED) > 0
+        assert compared(questions, con, ASKED) > 0
     with pruner_duckdb.connect({"flights": indexed(flights)}, config={"threads": 1}) as con:
-        assert compared.of(con, ASKED) == 0
+        assert compared(questions, con, ASKED) == 0
         assert con.native is not None
-        assert compared.of(con, f"{ASKED} AND id >= 1") > 0
+        assert compared(questions, con, f"{ASKED} AND id >= 1") > 0
 
 
 def test_extensions_that_are_loaded_meanwhile_are_noticed(
-    con: pruner_duckdb.Connection, compared: Compared, monkeypatch: pytest.MonkeyPatch
+    con: pruner_duckdb.Connection, questions: Questions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert compared.of(con, ASKED) == 0
+    assert compared(questions, con, ASKED) == 0
     shadow = con._runner.rewriter.shadow  # pyright: ignore[reportPrivateUsage]
     monkeypatch.setattr(shadow, "extensions", f"{shadow.extensions},more")
-    assert compared.of(con, f"{ASKED} AND id >= 1") > 0
+    assert compared(questions, con, f"{ASKED} AND id >= 1") > 0
     assert con.last_plans[-1].kept == 2
 
 
