@@ -14,7 +14,7 @@ from pruner.expr.nodes import TRUE, Expr
 from pruner.expr.semantics import Semantics
 from pruner_duckdb.answers import Ask
 from pruner_duckdb.calls import MOMENTS
-from pruner_duckdb.engine_faults import RUNS_RELATIONS_WITH_PARAMETERS
+from pruner_duckdb.engine_faults import READS_ROWS_LATE_OF_ONE_SCAN, RUNS_RELATIONS_WITH_PARAMETERS
 from pruner_duckdb.forms import Form
 from pruner_duckdb.markers import Markers
 from pruner_duckdb.meaning import Meaning
@@ -306,7 +306,7 @@ class Rewriter:
                     every=select.every_column,
                     bare=surely and form.names_nothing_added and not _repeats(reference, table.shape),
                     whole_structs=select.may_list_null(),
-                    ranges=select.uses_ranges,
+                    ranges=select.uses_ranges or (READS_ROWS_LATE_OF_ONE_SCAN and select.shows_first_rows),
                 ),
             )
             edits.append((_name_span(reference), f"{source}{alias}"))

@@ -97,6 +97,7 @@ class Parameter:
 
 _IN = re.compile(rb"\bin\b", re.IGNORECASE)
 _NULL = re.compile(rb"\bnull\b", re.IGNORECASE)
+_FIRST_ROWS = re.compile(rb"\border\s+by\b.*\blimit\b", re.IGNORECASE | re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +150,11 @@ class Select:
     def uses_ranges(self) -> bool:
         """Whether DuckDB joins or counts by what it knows of the values in columns."""
         return len(self.references) > 1 or any(use.name == "count" for use in self.functions)
+
+    @property
+    def shows_first_rows(self) -> bool:
+        """Whether it seems to show whole rows, the first ones in some order."""
+        return self.every_column and _FIRST_ROWS.search(self.text) is not None
 
     def spliced(self, replacements: Iterable[tuple[Span, str]]) -> str:
         """Return the text with other text in the place of some spans, which do not overlap."""

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 import pruner
 import pruner_duckdb
-from tests.engines.duckdb_tables import Compared, indexed, oracle, write_flights, write_tree
+from tests.engines.duckdb_tables import BEFORE_2, Compared, indexed, oracle, write_flights, write_tree
 from tests.support import hudi_synthetic
 from tests.support.parquet_types import converted_only, int96
 from tests.support.parquet_types import plain as written_plainly
@@ -109,6 +109,30 @@ def test_joins_and_counts_know_the_ranges_of_files_that_differ(tmp_path: Path, s
     assert plan(pruned, sql) == plan(pruned.native, alone)
     pruned.execute("SELECT max(amount) FROM t").fetchall()
     assert "union_by_name" not in _sent(pruned)
+
+
+@pytest.mark.parametrize(
+    "sql", ["SELECT * FROM t ORDER BY amount DESC LIMIT 3", "FROM t ORDER BY id, late LIMIT 9"]
+)
+def test_first_rows_of_files_that_differ_are_found_by_few_columns(tmp_path: Path, sql: str) -> None:
+    """By one scan that reads whole rows late, or by scans that leave out parts for the rows found so far."""
+    rows = "i::{} AS id, ((i * 7919) % 9001)::DOUBLE AS amount{} FROM range({}, {}) r(i)"
+    root = write_tree(
+        tmp_path / "t",
+        {
+            "a.parquet": "SELECT " + rows.format("INTEGER", "", 0, 3000),
+            "b.parquet": "SELECT " + rows.format("BIGINT", ", 'y' AS late", 3000, 9000),
+        },
+    )
+    pruned = pruner_duckdb.connect({"t": indexed(root)})
+    pruned.execute("FROM t LIMIT 1")  # from now on its shape is known
+    alone = sql.replace("FROM t", f"FROM read_parquet('{root}/*.parquet', union_by_name = true) t")
+    assert pruned.execute(sql).fetchall() == pruned.native.execute(alone).fetchall()
+    shown = plan(pruned, sql)
+    if BEFORE_2:
+        assert shown == plan(pruned.native, alone)
+    else:
+        assert json.dumps(shown).count("Dynamic Filter") == 2
 
 
 def _sent(pruned: pruner_duckdb.Connection) -> str:
