@@ -20,6 +20,9 @@ for its threads while it holds Python's lock, for ever where one of them is to c
 written in Python (measured, 1.5.5; 2.0 does neither).
 """
 
+NULL_IS_NO_TEXT: Final = _IS_1
+"""Whether a folder `key=null` has NULL for a key of text, too."""
+
 READS_ROWS_LATE_OF_ONE_SCAN: Final = _IS_1
 """Whether whole rows, the first ones in some order, take longer under UNION ALL than by `union_by_name`. Of one scan
 DuckDB finds them by the columns of the order and reads the rest afterwards. Several under UNION ALL took 1.6 times as

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from pruner_duckdb.folders import folder_values
 from pruner_duckdb.types import READ_PARQUET, file_name, quote, quote_text
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ def listed_sql(
     """
     uris: list[Any] = snapshot.base_files.take(pa.array(ordinals, pa.int64())).to_pylist()
     files = [file_name(uri) for uri in uris]
-    partitions = _PartitionValues(snapshot, ordinals, bind)
+    partitions = _PartitionValues(snapshot, ordinals, shape, bind)
     selected: list[str] = []
     described: list[str] = []
     for number, (name, data_type, partition) in enumerate(shape.columns):
@@ -87,9 +88,9 @@ class _PartitionValues:
     the list once for each vector; as a column of a one-row table beside the scan they cost a little, always.
     """
 
-    def __init__(self, snapshot: Snapshot, ordinals: NDArray[np.intp], bind: Bind) -> None:
-        self._values = snapshot.partitions.values
+    def __init__(self, snapshot: Snapshot, ordinals: NDArray[np.intp], shape: ScanShape, bind: Bind) -> None:
         self._ordinals = snapshot, ordinals
+        self._shape = shape
         self._bind = bind
         self._columns: list[str] = []
 
@@ -103,7 +104,8 @@ class _PartitionValues:
     def value(self, path: tuple[str, ...], data_type: str, own: str, *, likely: bool) -> str:
         """The value of one column as an expression of the scan."""
         used, positions = self._used
-        distinct = parameter_values(self._values[path].take(pa.array(used, pa.int64())))
+        snapshot, _ = self._ordinals
+        distinct = folder_values(snapshot, used, path, data_type, as_written=self._shape.by_folders)
         if len(distinct) == 1:
             return f"{self._bind(distinct[0])}::{data_type}"
         values = self._bind([distinct[position] for position in positions])
@@ -122,8 +124,3 @@ class _PartitionValues:
     def beside(self) -> str:
         """What stands behind the files in FROM."""
         return ", pruner_values" if self._columns else ""
-
-
-def parameter_values(values: pa.Array[Any]) -> list[str | None]:
-    """Values as text that DuckDB casts back to the same value."""
-    return [None if value is None else str(value) for value in values.cast(pa.string()).to_pylist()]

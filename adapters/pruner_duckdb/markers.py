@@ -8,9 +8,11 @@ from itertools import count
 from typing import Any, cast
 
 from pruner.errors import PrunerError
+from pruner_duckdb.forms import with_numbers
 from pruner_duckdb.literals import NoLiteral, sql_literal
 from pruner_duckdb.predicates import Parameters
-from pruner_duckdb.select import Select, Span
+from pruner_duckdb.select import Select, Span, splice
+from pruner_duckdb.tokens import tokens
 
 _OWN = re.compile(r"\$(pruner_\d+)\b")
 
@@ -100,3 +102,26 @@ def _written_out(value: Any) -> str:
         raise PrunerError(
             f"a statement without parameters cannot hold {reason}: name the values of PIVOT with IN (…)"
         ) from None
+
+
+def without_gone(text: str, before: str, parameters: Parameters) -> tuple[str, Parameters]:
+    """A text that was put in the place of another one, and the values of those parameters of it that are left: DuckDB
+    refuses more values than a statement has parameters. Numbers close up.
+
+    Args:
+        text: the new text, without question marks where `before` has other parameters than it.
+        before: the statement as it was asked for.
+        parameters: its values.
+    """
+    marks = [token for token in tokens(text.encode()) if token.kind == "mark"]
+    left = {token.text[1:].lower() for token in marks}
+    asked = {token.text[1:].lower() for token in with_numbers(before.encode())[1] if token.kind == "mark"}
+    gone = asked - left
+    if not parameters or not gone or any(token.text == "?" for token in marks):
+        return text, parameters
+    if isinstance(parameters, Mapping):
+        return text, {name: value for name, value in parameters.items() if name.lower() not in gone} or None
+    kept = [number for number in range(1, len(parameters) + 1) if str(number) not in gone]
+    numbers = {str(number): f"${place}" for place, number in enumerate(kept, 1)}
+    edits = [(Span(token.start, token.stop), numbers.get(token.text[1:], token.text)) for token in marks]
+    return splice(text.encode(), edits), [parameters[number - 1] for number in kept] or None

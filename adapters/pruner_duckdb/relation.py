@@ -8,8 +8,8 @@ same methods to it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from itertools import islice
-from typing import Any
+from itertools import chain, islice
+from typing import Any, TypeVar
 
 import duckdb
 
@@ -23,6 +23,9 @@ Filtered = Callable[..., "LazyRelation | None"]
 """Takes DuckDB's own filtered relation and what `filter` was given; None where it must stay as it is."""
 
 
+_Result = TypeVar("_Result")
+
+
 def _nothing() -> None:
     """Nobody is to be told."""
 
@@ -30,7 +33,8 @@ def _nothing() -> None:
 class LazyRelation:
     """Looks like `duckdb.DuckDBPyRelation`: its methods work, and those that return relations return a `LazyRelation`.
 
-    `fetchone` and `fetchmany`, which DuckDB 2.0 removed, run the statement once and go through its rows.
+    `fetchone` and `fetchmany`, which DuckDB 2.0 removed, run the statement once and go through its rows, which stay in
+    DuckDB's memory.
     """
 
     def __init__(
@@ -72,8 +76,28 @@ class LazyRelation:
 
     def _remaining(self) -> Iterator[tuple[Any, ...]]:
         if self._rows is None:
-            self._rows = iter(self.fetchall())
+            self._rows = self._on_native(_rows_of_one_run)
         return self._rows
+
+    def _on_native(self, use: Callable[[duckdb.DuckDBPyRelation], _Result]) -> _Result:
+        """What comes of DuckDB's relation over the tables as they are now.
+
+        Raises:
+            PrunerError: a table cannot be listed completely.
+            duckdb.Error: whatever DuckDB refuses.
+        """
+        try:
+            return use(self._make())
+        except duckdb.Error as error:
+            told = self._told(error)
+            if not isinstance(error, duckdb.IOException) and not isinstance(told, TableError):
+                raise told from error.__cause__
+            # A file that a cleaner removed since the plan was made is met by planning again, once.
+            self._look_again()
+        try:
+            return use(self._make())
+        except duckdb.Error as error:
+            raise self._told(error) from error.__cause__
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
@@ -91,18 +115,11 @@ class LazyRelation:
 
     def _wrapped(self, name: str) -> Callable[..., Any]:
         def call(*arguments: Any, **named: Any) -> Any:
-            plain = tuple(_native(each) for each in arguments)
-            try:
-                result = getattr(self._make(), name)(
-                    *plain, **{key: _native(each) for key, each in named.items()}
-                )
-            except duckdb.Error as error:
-                told = self._told(error)
-                if not isinstance(error, duckdb.IOException) and not isinstance(told, TableError):
-                    raise told from error.__cause__
-                # A file that a cleaner removed since the plan was made is met by planning again, once.
-                self._look_again()
-                result = self._again(name, arguments, named)
+            def use(native: duckdb.DuckDBPyRelation) -> Any:
+                plain = tuple(_native(each) for each in arguments)
+                return getattr(native, name)(*plain, **{key: _native(each) for key, each in named.items()})
+
+            result = self._on_native(use)
             if not isinstance(result, duckdb.DuckDBPyRelation):
                 return result
             if name == "filter" and self._filtered is not None:
@@ -111,22 +128,11 @@ class LazyRelation:
                 if one is not None:
                     return one
 
-            def make() -> duckdb.DuckDBPyRelation:
-                again = tuple(_native(each) for each in arguments)
-                return getattr(self._make(), name)(
-                    *again, **{key: _native(each) for key, each in named.items()}
-                )
-
-            return LazyRelation(make, self._told, self._look_again, handed_out=self._handed_out)
+            return LazyRelation(
+                lambda: use(self._make()), self._told, self._look_again, handed_out=self._handed_out
+            )
 
         return call
-
-    def _again(self, name: str, arguments: tuple[Any, ...], named: dict[str, Any]) -> Any:
-        plain = tuple(_native(each) for each in arguments)
-        try:
-            return getattr(self._make(), name)(*plain, **{key: _native(each) for key, each in named.items()})
-        except duckdb.Error as error:
-            raise self._told(error) from error.__cause__
 
     def __getitem__(self, name: str) -> Any:
         self._handed_out()
@@ -150,3 +156,16 @@ class LazyRelation:
 
 def _native(value: Any) -> Any:
     return value.native() if isinstance(value, LazyRelation) else value
+
+
+def _rows_of_one_run(native: duckdb.DuckDBPyRelation) -> Iterator[tuple[Any, ...]]:
+    """The rows of a relation that runs now, one by one. They stay in DuckDB's memory, so that nothing that the
+    connection does meanwhile ends them: DuckDB 1.5 drops what it has not read by then.
+    """
+    of_either_version: Any = native
+    if hasattr(native, "iter_rows"):
+        rows = iter(of_either_version.iter_rows())
+    else:
+        rows = iter(of_either_version.execute().fetchone, None)
+    first = list(islice(rows, 1))  # by then it has run
+    return chain(first, rows)

@@ -15,6 +15,7 @@ from pruner.errors import PrunerError, TableError
 from pruner.tables.hudi_merging import TableChanged
 from pruner_duckdb.answers import Answers, Changes
 from pruner_duckdb.index_statements import shown_instead
+from pruner_duckdb.markers import without_gone
 from pruner_duckdb.predicates import Parameters
 from pruner_duckdb.prepared import PreparedStatements, WrongArgumentsError
 from pruner_duckdb.reading import Sources
@@ -165,7 +166,8 @@ class Runner:
         if self.views.mentioned_in(statement.text):
             text = self.views.expanded(statement.text, statement.answer)
             if text != statement.text:
-                statement = replace(statement, text=text, original=statement.written)
+                left, values = without_gone(text, statement.text, statement.parameters)
+                statement = replace(statement, text=left, parameters=values, original=statement.written)
         return statement
 
     def _refuse(self, text: str, wrong: WrongArgumentsError) -> None:

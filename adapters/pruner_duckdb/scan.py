@@ -17,7 +17,8 @@ import pyarrow as pa
 
 from pruner_duckdb.casts import may_fail
 from pruner_duckdb.engine_faults import nan_option
-from pruner_duckdb.listed import listed_sql, parameter_values
+from pruner_duckdb.folders import folder_values
+from pruner_duckdb.listed import listed_sql
 from pruner_duckdb.merged_rows import ALWAYS, own_name
 from pruner_duckdb.native import folded, united_plainly
 from pruner_duckdb.types import READ_PARQUET, file_name, quote, quote_text
@@ -292,9 +293,9 @@ def _native_sql(snapshot: Snapshot, group: _Group, shape: ScanShape, bind: Bind,
         elif from_folders:
             selected.append(quote(path[0]) if path[0] == name else f"{quote(path[0])} AS {quote(name)}")
         else:
-            partition = snapshot.partition_ordinals[group.ordinals[:1]]
-            values = snapshot.partitions.values[path].take(pa.array(partition, pa.int64()))
-            selected.append(f"{bind(parameter_values(values)[0])}::{data_type} AS {quote(name)}")
+            partition = snapshot.partition_ordinals[group.ordinals[:1]].astype(np.intp)
+            (value,) = folder_values(snapshot, partition, path, data_type, as_written=shape.by_folders)
+            selected.append(f"{bind(value)}::{data_type} AS {quote(name)}")
     scan = _read_parquet(snapshot, group, shape, bind)
     return f"SELECT {', '.join(selected)} FROM {scan}{_stands_at(reading.positions)}"
 

@@ -8,7 +8,7 @@ of the table's own schema.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import duckdb
@@ -34,13 +34,15 @@ class ScanShape:
 
     `columns` has name, DuckDB type, and for a partition value its path in the snapshot, None for a column of files.
     `files` has for each distinct schema of the snapshot what DuckDB reads of its files, None where it is not known.
-    `native_folders` tells whether DuckDB may read partition values from the paths. `hidden` are columns of which the
+    `native_folders` tells whether DuckDB may read partition values from the paths, and `by_folders`, that plain DuckDB
+    would read them there. `hidden` are columns of which the
     snapshot does not know the values as DuckDB reads them: no predicate over them prunes.
     """
 
     columns: tuple[tuple[str, str, tuple[str, ...] | None], ...]
     files: tuple[FileColumns | None, ...] = ()
     native_folders: bool = False
+    by_folders: bool = False
     hidden: frozenset[str] = field(default_factory=frozenset[str])
 
     @property
@@ -62,7 +64,7 @@ class ScanShape:
         kept = tuple(each for each in self.columns if may_read(each[0]))
         own = next((each for each in (*kept, *self.columns) if each[2] is None), None)
         columns = kept if own is None or own in kept else (*kept, own)
-        return ScanShape(columns, self.files, self.native_folders, self.hidden)
+        return replace(self, columns=columns)
 
     def require_names(self, table: str, may_read: Callable[[str], bool]) -> None:
         """Make sure that DuckDB can tell the columns apart.
@@ -122,7 +124,7 @@ def _parquet_shape(
     renamed = any(each.renamed for each in known)
     hidden = frozenset(each[0] for each in columns) if renamed else _hidden(snapshot, columns, run)
     alike = parsed_alike(snapshot, folders)
-    return ScanShape(tuple(columns), files, alike, hidden)
+    return ScanShape(tuple(columns), files, native_folders=alike, by_folders=True, hidden=hidden)
 
 
 def _table_type(snapshot: Snapshot, column: str, table: str) -> str:

@@ -266,6 +266,23 @@ def test_a_relation_scans_files_and_no_copy_of_their_rows(con: pruner_duckdb.Con
         assert len(con.execute(sql).fetchall()) == len(con.sql(sql).fetchall())
 
 
+def test_rows_that_are_fetched_one_by_one_come_of_one_run(con: pruner_duckdb.Connection) -> None:
+    """DuckDB 1.5 itself drops the rows that a relation has not read when its connection runs another statement."""
+    many = con.sql("SELECT a.id, b.id FROM flights a, flights b WHERE a.id < 50")
+    scans = len(con.last_plans)
+    first = [many.fetchone(), *many.fetchmany(2)]
+    assert len(con.last_plans) == scans + 2
+    con.execute("SELECT count(*) FROM flights").fetchall()
+    con.sql("SELECT count(*) FROM flights").fetchall()
+    rest = many.fetchmany(50 * 600)
+    assert len({*first, *rest}) == 50 * 600
+    assert [many.fetchone(), many.fetchmany(3)] == [None, []]
+    late = con.sql("SELECT error(carrier) FROM flights WHERE id > 7")
+    for fetch in (late.fetchone, late.fetchmany):
+        with pytest.raises(duckdb.InvalidInputException, match="C0"):
+            fetch()
+
+
 def test_mistakes_in_a_relation_are_reported_when_it_is_made(con: pruner_duckdb.Connection) -> None:
     for _ in range(2):
         with pytest.raises(duckdb.BinderException, match="nope"):

@@ -11,7 +11,7 @@ import pytest
 
 import pruner_duckdb
 from pruner_duckdb.filtering import with_condition
-from tests.engines.duckdb_tables import BEFORE_2, FLIGHTS_FILES, indexed, oracle, write_flights, write_tree
+from tests.engines.duckdb_tables import FLIGHTS_FILES, indexed, oracle, write_flights, write_tree
 
 
 @pytest.fixture(scope="module")
@@ -82,9 +82,7 @@ def test_what_is_not_plain_text_is_applied_to_the_rows(pruned: pruner_duckdb.Con
     assert pruned.last_plans[-1].kept == FLIGHTS_FILES
     twice = pruned.sql("SELECT id, id FROM flights")
     plain = pruned.native.sql("SELECT 1 AS id, 2 AS id")
-    # With DuckDB 1.5 a relation of ours always has the names of a subquery (docs/python.md).
-    wanted = plain.project("*").columns if BEFORE_2 else plain.filter("id = 1").columns
-    assert twice.filter("id = 70").columns == wanted
+    assert twice.filter("id = 70").columns == plain.filter("id = 1").columns
 
 
 @pytest.mark.parametrize(
