@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 from pruner_duckdb.tokens import CLOSING, OPENING, Token, tokens, with_plain_spaces
 from pruner_duckdb.trees import Node, nodes_below
+from pruner_duckdb.types import quote_text
 
 LENGTH = "query_location_length"
 LOCATION = "query_location"
@@ -67,8 +68,9 @@ class _Tokens:
             return None
         match node.get("type"):
             case "BASE_TABLE":
-                path = [node.get("catalog_name"), node.get("schema_name"), node.get("table_name")]
-                after = self._path(first, [str(part) for part in path if part])
+                named = [node.get("catalog_name"), node.get("schema_name"), node.get("table_name")]
+                path = [str(part) for part in named if part]
+                after = first + 1 if self._is_file(first, path) else self._path(first, path)
             case "TABLE_FUNCTION" if not str(node.get("with_ordinality", "")).startswith("WITH_"):
                 after = self._call(first, str(node["function"]["function_name"]))
             case "FUNCTION":
@@ -99,6 +101,10 @@ class _Tokens:
 
     def _identifier(self, number: int) -> str | None:
         return self._all[number].identifier if number < len(self._all) else None
+
+    def _is_file(self, number: int, names: Sequence[str]) -> bool:
+        """Tell whether a token is the name of a table as a text: `FROM 'x.parquet'`."""
+        return len(names) == 1 and self._text(number) == quote_text(names[0])
 
     def _path(self, number: int, names: Sequence[str]) -> int | None:
         """The token behind a dotted name, if it spells exactly these parts."""

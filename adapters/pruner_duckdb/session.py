@@ -206,9 +206,9 @@ def describe_relation(run: Callable[[str], duckdb.DuckDBPyRelation], text: str) 
     except duckdb.Error as error:
         reason = str(error).split("\n", 1)[0]
         raise Unpruned(f"the shape of {text[:80]!r} is not known ({reason})") from error
-    for name, data_type in columns:
-        if _may_be_collated(data_type) and not _plans_without_collation(run, text):
-            raise Unpruned(f"column {name!r} of {text[:80]!r} may have a collation of its own")
+    unsure = [(name, str(data_type)) for name, data_type in columns if _may_be_collated(data_type)]
+    if unsure and not (_plans_without_collation(run, text) or _compare_as_text(run, text, unsure)):
+        raise Unpruned(f"column {unsure[0][0]!r} of {text[:80]!r} may have a collation of its own")
     return Relation(tuple((name, str(data_type)) for name, data_type in columns))
 
 
@@ -234,3 +234,24 @@ def _plans_without_collation(run: Callable[[str], duckdb.DuckDBPyRelation], text
     except NotPlanned:
         return False
     return not any(node.get("collation") for node in nodes_below(plans))
+
+
+def _compare_as_text(
+    run: Callable[[str], duckdb.DuckDBPyRelation], text: str, columns: Sequence[tuple[str, str]]
+) -> bool:
+    """Tell whether columns are text that is compared as it is, where a plan cannot be serialized (a data frame, CSV):
+    EXPLAIN shows the functions that a collation puts around both sides of a comparison.
+    """
+    if any(data_type != "VARCHAR" for _, data_type in columns):
+        return False
+    sides = [f"pruner_t.{quote(name)}" for name, _ in columns]
+    conditions = " AND ".join(f"{side} > {side} || 'x'" for side in sides)
+    query = f"SELECT 1 FROM (SELECT * FROM {text}) pruner_t WHERE {conditions}"
+    try:
+        ((_, explained),) = run(f"EXPLAIN (FORMAT JSON) {query}").fetchall()
+    except (duckdb.Error, ValueError):
+        return False
+    plainly = [f"({name} > ({name} || 'x'))" for name, _ in columns]
+    wanted = plainly[0] if len(plainly) == 1 else f"({' AND '.join(plainly)})"
+    shown = [node.get("extra_info", {}).get("Expression") for node in nodes_below(json.loads(explained))]
+    return wanted in shown

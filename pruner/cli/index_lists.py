@@ -21,7 +21,7 @@ def print_indexes(found: TableStatus) -> None:
     if found.indexes:
         print_columns(header, (_index_row(index) for index in found.indexes))
     else:
-        write_line("no indexes")
+        write_line("no indexes are known" if found.fallbacks else "no indexes")
     for note in _notes(found.indexes, REASONS):
         write_line(f"note: {printable(note)}")
     for name, use in found.hudi_indexes.items():

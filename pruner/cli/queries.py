@@ -313,3 +313,5 @@ def _report_scans(scans: Iterable[ScanRecord]) -> None:
             )
         )
         sys.stderr.write(printable(f"{scan.table}: {'; '.join(filter(None, (figures, reason)))}") + "\n")
+        for note in () if plan is None else plan.fallbacks:
+            sys.stderr.write(printable(f"{scan.table}: {note}") + "\n")

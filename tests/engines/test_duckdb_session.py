@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import duckdb
+import pandas as pd
 import pytest
 
 import pruner_duckdb
@@ -175,6 +176,41 @@ def test_a_collation_of_a_column_of_another_table(compared: Compared) -> None:
     assert compared.full.execute(joined).fetchall() != [(0,)]
     compared.both("CREATE TABLE plain AS SELECT 'C03a' AS code")
     assert compared.kept(joined.replace("codes", "plain").replace("c03A", "C03a")) == (2,)
+
+
+@pytest.mark.parametrize("read_by", ["variable", "registered", "view", "CSV", "file"])
+def test_text_in_data_frames_and_files_has_no_collation(
+    compared: Compared, tmp_path: Path, read_by: str
+) -> None:
+    """DuckDB 1.5 tells of no collation but in a plan, and serializes none over a data frame or CSV."""
+    codes = pd.DataFrame({"code": ["C03a", "x"], 'a "b': ["C03A", "y"], "id": [151, 2]})
+    codes.to_csv(tmp_path / "codes.csv", index=False)
+    for each in (compared.pruned, compared.full):
+        each.register("registered", codes)
+        each.execute("CREATE TEMP VIEW seen AS SELECT * FROM registered")
+    place = {
+        "variable": "codes",
+        "registered": "registered",
+        "view": "seen",
+        "CSV": f"read_csv('{tmp_path}/codes.csv')",
+        "file": f"'{tmp_path}/codes.csv'",
+    }[read_by]
+    joined = f"SELECT count(*) FROM {place} c JOIN flights ON code = carrier WHERE code = 'C03a'"
+    found = compared.pruned.execute(joined).fetchall()
+    assert found == compared.full.execute(joined).fetchall()
+    assert (compared.pruned.last_plans[-1].kept, compared.reasons()) == (2, [None])
+    assert len(codes) == 2
+
+
+def test_a_view_over_a_data_frame_may_give_it_a_collation(compared: Compared) -> None:
+    codes = pd.DataFrame({"code": ["C03A"]})
+    for each in (compared.pruned, compared.full):
+        each.register("registered", codes)
+        each.execute("CREATE TEMP VIEW codes AS SELECT code COLLATE nocase AS code FROM registered")
+    joined = "SELECT count(*) FROM codes JOIN flights ON code = carrier WHERE code = 'c03A'"
+    assert compared.kept(joined) == ALL
+    assert compared.reasons() == ["column 'code' of 'codes' may have a collation of its own"]
+    assert compared.full.execute(joined).fetchall() != [(0,)]
 
 
 def test_settings_that_change_arithmetic_run_unpruned(compared: Compared) -> None:
