@@ -265,15 +265,21 @@ def row_values(node: Node) -> list[Literal] | None:
     ]
 
 
+def is_list(node: Node) -> bool:
+    """Tell whether a part of a plan is a constant list."""
+    value: Any = node.get("value") if node.get("expression_class") == "BOUND_CONSTANT" else None
+    return value is not None and not value.get("is_null") and value["type"].get("id") == "LIST"
+
+
 def contained(operands: Sequence[Expr], listed: Node) -> Expr:
     """`list_contains(list, value)`: IN, where no NULL is in the list.
 
     Raises:
         UndecodablePart: the list is no constant, or NULL is in it.
     """
-    value: Any = listed.get("value") if listed.get("expression_class") == "BOUND_CONSTANT" else None
-    if len(operands) != 1 or value is None or value.get("is_null") or value["type"].get("id") != "LIST":
+    if len(operands) != 1 or not is_list(listed):
         raise UndecodablePart("a list that is no constant")
+    value: Any = listed["value"]
     child_type: Any = value["type"]["type_info"]["child_type"]
     options = tuple(constant({**child, "type": child_type}) for child in value["value"]["children"])
     if not options or any(option.value is None for option in options):

@@ -16,6 +16,7 @@ import duckdb
 from pruner.errors import PrunerError, TableError
 from pruner_duckdb.answers import CHANGING_NOTHING, SHOWING_CHANGES, Ask, Changes
 from pruner_duckdb.definitions import are_harmless
+from pruner_duckdb.engine_faults import SHOWS_WHAT_WAS_DONE
 from pruner_duckdb.filtering import with_condition
 from pruner_duckdb.names import Path, TableNames
 from pruner_duckdb.predicates import Predicates
@@ -216,6 +217,8 @@ class Connection:
             return runner.told(error, statement)
 
         made = runner.outlived(statement)
+        if made is not None and not SHOWS_WHAT_WAS_DONE:
+            return None
         if made is not None:
             # Made lazy, so that nobody has a handle of the database who does not ask for one.
             return LazyRelation(

@@ -249,6 +249,8 @@ class _Decoder:
                 return self._affix(children, lambda text: f"{text}%")
             case "suffix" | "ends_with":
                 return self._affix(children, lambda text: f"%{text}")
+            case "contains" if calls.is_list(children[0]):  # what DuckDB 1.5 makes of `x IN list`
+                return calls.contained([self.decode(child) for child in children[1:]], children[0])
             case "contains":
                 return self._affix(children, lambda text: f"%{text}%")
             case _ if name in ALLOWED_FUNCTIONS:

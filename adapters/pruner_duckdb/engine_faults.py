@@ -23,6 +23,14 @@ written in Python (measured, 1.5.5; 2.0 does neither).
 NULL_IS_NO_TEXT: Final = _IS_1
 """Whether a folder `key=null` has NULL for a key of text, too."""
 
+SHOWS_WHAT_WAS_DONE: Final = not _IS_1
+"""Whether `sql` returns a relation of a CREATE VIEW or PREPARE; DuckDB 1.5 returns None."""
+
+HANDS_ARROW_ANY_FILTER: Final = _IS_1
+"""Whether a join gives a scan of Arrow's a filter that it cannot take: "Pushdown Filter Type BLOOM_FILTER is not
+currently supported in PyArrow Scans" (1.5.6).
+"""
+
 READS_ROWS_LATE_OF_ONE_SCAN: Final = _IS_1
 """Whether whole rows, the first ones in some order, take longer under UNION ALL than by `union_by_name`. Of one scan
 DuckDB finds them by the columns of the order and reads the rest afterwards. Several under UNION ALL took 1.6 times as

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from pruner_duckdb.casts import may_fail
-from pruner_duckdb.engine_faults import nan_option
+from pruner_duckdb.engine_faults import HANDS_ARROW_ANY_FILTER, nan_option
 from pruner_duckdb.folders import folder_values
 from pruner_duckdb.listed import listed_sql
 from pruner_duckdb.merged_rows import ALWAYS, own_name
@@ -355,7 +355,7 @@ def merged_sql(snapshot: Snapshot, shape: ScanShape, source: str) -> str:
         zip(snapshot.schema.columns, shape.columns, strict=True)
     ):
         value = own_name(number)
-        if has_floats(field.type):
+        if has_floats(field.type) or HANDS_ARROW_ANY_FILTER:
             value = f"CASE WHEN {ALWAYS} THEN {value} END"
         selected.append(f"({value})::{data_type} AS {quote(name)}")
     return f"SELECT {', '.join(selected)} FROM {source}"

@@ -245,6 +245,9 @@ def test_sql_returns_what_duckdb_returns_of_what_outlives_it(connections: tuple[
     shown: list[object] = []
     for connection in connections:
         relation = connection.sql(sql)
+        if relation is None:  # as in DuckDB 1.5
+            shown.append(None)
+            continue
         shown.append(
             (relation.columns, [str(each) for each in relation.types], relation.fetchall(), str(relation))
         )

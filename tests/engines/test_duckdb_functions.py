@@ -13,7 +13,7 @@ import pytest
 
 import pruner_duckdb
 from pruner_duckdb import remembered
-from tests.engines.duckdb_tables import indexed, write_flights, write_tree
+from tests.engines.duckdb_tables import BEFORE_2, indexed, write_flights, write_tree
 
 KEPT = {
     "id + 1 = 120": 1,
@@ -93,6 +93,10 @@ def flights(
     return con, plain
 
 
+KEPT_BEFORE_2 = {"(day, id) IN (('2024-01-02', 77), ('2024-01-12', 590::HUGEINT))": 12}
+"""What DuckDB 1.5 shows in a way of its own (docs/python.md)."""
+
+
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("condition", KEPT)
 def test_conditions_over_functions_prune(flights, condition: str):
@@ -101,7 +105,7 @@ def test_conditions_over_functions_prune(flights, condition: str):
     assert con.execute(query).fetchall() == plain.execute(query).fetchall()
     scan = con.last_plans[-1]
     assert scan.reason is None
-    assert scan.kept == KEPT[condition]
+    assert scan.kept == (KEPT | KEPT_BEFORE_2 if BEFORE_2 else KEPT)[condition]
 
 
 @pytest.mark.parametrize("listed", ["[5, 77]", "[5, 98]", "[6, 599]", "?"])
@@ -191,7 +195,8 @@ def test_a_moment_is_no_riddle_beside_an_index_over_an_expression(tmp_path: Path
     )
     assert con.fetchall() == [(0,), (1,)]
     plan = con.last_plans[-1].plan
-    assert (plan.kept, plan.fallbacks) == (2, ())
+    assert plan.kept == 2
+    assert plan.fallbacks == () or BEFORE_2
     assert "case" not in plan.explain()
 
 

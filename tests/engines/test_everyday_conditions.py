@@ -16,7 +16,7 @@ import pytest
 import pruner
 import pruner_duckdb
 from pruner import Semantics
-from tests.engines.duckdb_tables import indexed, write_tree
+from tests.engines.duckdb_tables import BEFORE_2, indexed, write_tree
 
 FILES = 8
 ROWS = 10
@@ -151,7 +151,9 @@ def test_in_statements_of_duckdb(
         query = f"SELECT id, f FROM t WHERE {written.duckdb} ORDER BY id"
         assert repr(con.sql(query).fetchall()) == repr(plain.execute(query).fetchall())
         (scan,) = con.last_plans
-        assert (scan.kept, scan.reason) == (written.kept, None)
+        # DuckDB 1.5 makes no range of a GLOB (docs/python.md).
+        kept = 8 if BEFORE_2 and "GLOB" in written.duckdb else written.kept
+        assert (scan.kept, scan.reason) == (kept, None)
 
 
 @pytest.mark.sampled(3)

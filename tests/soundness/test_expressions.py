@@ -20,6 +20,7 @@ import pytest
 import pruner
 import pruner_duckdb
 from pruner import Semantics
+from tests.engines.duckdb_tables import BEFORE_2
 from tests.support.plain_duckdb import judge
 from tests.support.profiles import IS_BRIEF, examples, seed
 
@@ -100,7 +101,8 @@ EXPRESSIONS = {
     "xor(n, m)": "number",
     "date_diff('day', d, d2)": "small",
     "d + 7": "date",
-    "j ->> '$.a'": "text",
+    # Without brackets DuckDB 1.5 reads `j ->> '$.a' IS NULL` as `j ->> ('$.a' IS NULL)` (docs/python.md).
+    "(j ->> '$.a')" if BEFORE_2 else "j ->> '$.a'": "text",
     "s2::DATE": "date",
     "levenshtein(s, 'K4x')": "small",
     "floor(x)::BIGINT": "small",
