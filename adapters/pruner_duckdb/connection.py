@@ -217,9 +217,9 @@ class Connection:
             return runner.told(error, statement)
 
         made = runner.outlived(statement)
-        if made is not None and not SHOWS_WHAT_WAS_DONE:
-            return None
         if made is not None:
+            if not SHOWS_WHAT_WAS_DONE:
+                return None
             # Made lazy, so that nobody has a handle of the database who does not ask for one.
             return LazyRelation(
                 lambda: made, told, runner.tables.look_again, handed_out=runner.changes.handed_out

@@ -113,11 +113,13 @@ def without_gone(text: str, before: str, parameters: Parameters) -> tuple[str, P
         before: the statement as it was asked for.
         parameters: its values.
     """
+    if not parameters:
+        return text, parameters
     marks = [token for token in tokens(text.encode()) if token.kind == "mark"]
     left = {token.text[1:].lower() for token in marks}
     asked = {token.text[1:].lower() for token in with_numbers(before.encode())[1] if token.kind == "mark"}
     gone = asked - left
-    if not parameters or not gone or any(token.text == "?" for token in marks):
+    if not gone or any(token.text == "?" for token in marks):
         return text, parameters
     if isinstance(parameters, Mapping):
         return text, {name: value for name, value in parameters.items() if name.lower() not in gone} or None
