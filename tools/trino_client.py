@@ -77,14 +77,14 @@ class TrinoClient:
         """Return what the server knows of a query."""
         url = f"http://127.0.0.1:{self.port}/v1/query/{query_id}"
         request = urllib.request.Request(url, headers={"X-Trino-User": "tests"})
-        with urllib.request.urlopen(request, timeout=30) as answer:
+        with urllib.request.urlopen(request, timeout=300) as answer:
             return json.loads(answer.read())
 
     def metrics(self) -> str:
         """Return the server's page of metrics, in the form that OpenMetrics reads."""
         url = f"http://127.0.0.1:{self.port}/metrics"
         request = urllib.request.Request(url, headers={"X-Trino-User": "tests"})
-        with urllib.request.urlopen(request, timeout=30) as answer:
+        with urllib.request.urlopen(request, timeout=300) as answer:
             return answer.read().decode()
 
     def splits_by_scan(self, query_id: str) -> Counter[str]:

@@ -23,6 +23,7 @@ from pruner.metadata import MetadataTable, receipts
 from pruner.pipeline import spark as spark_runner
 from pruner.pipeline.spark_probe import advice
 from pruner.storage.opening import open_store
+from tests.support.patience import PATIENCE
 from tests.support.spark import spark_snapshot
 
 if TYPE_CHECKING:
@@ -341,7 +342,9 @@ def test_the_command_line_starts_a_session_of_its_own(spark: SparkSession, tmp_p
         "--output",
         "json",
     ]
-    ran = subprocess.run(command, capture_output=True, text=True, check=False, timeout=180, env=os.environ)
+    ran = subprocess.run(
+        command, capture_output=True, text=True, check=False, timeout=PATIENCE, env=os.environ
+    )
     assert ran.returncode == 0, ran.stderr
     answer = json.loads(ran.stdout)
     assert (answer["indexed"], answer["failures"]) == (5, [])
@@ -351,7 +354,9 @@ def test_the_command_line_starts_a_session_of_its_own(spark: SparkSession, tmp_p
 def test_a_session_that_cannot_start_is_said_in_one_sentence(spark: SparkSession, tmp_path: Path) -> None:
     write_files(tmp_path / "t", 1)
     command = [sys.executable, "-m", "pruner", "refresh", str(tmp_path / "t"), "--spark", "nonsense"]
-    ran = subprocess.run(command, capture_output=True, text=True, check=False, timeout=180, env=os.environ)
+    ran = subprocess.run(
+        command, capture_output=True, text=True, check=False, timeout=PATIENCE, env=os.environ
+    )
     assert ran.returncode == 1
     said = [line for line in ran.stderr.splitlines() if line.startswith("error: ")]
     assert len(said) == 1

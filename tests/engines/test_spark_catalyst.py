@@ -25,6 +25,7 @@ from pruner_spark.catalyst import decode
 from pruner_spark.jvm import session_state
 from tests.support.catalyst import condition, counted_calls, parquet_schema, settings
 from tests.support.losses import indexed, write_files
+from tests.support.patience import PATIENCE
 from tests.support.spec import Case, cases
 
 if TYPE_CHECKING:
@@ -210,7 +211,7 @@ def test_nested_cases_do_not_multiply(spark: SparkSession, t: str, file: Path) -
     opaque = [each for each in expression.operands if isinstance(each, Opaque)]
     assert [each.reason for each in opaque] == ["more than 6 cases"]
     assert "s = 'a'" in show(expression)
-    assert time.perf_counter() - started < 30
+    assert time.perf_counter() - started < PATIENCE
 
 
 def test_an_unknown_function_is_opaque_with_its_columns(spark: SparkSession, t: str, file: Path) -> None:

@@ -18,6 +18,7 @@ from tests.engines.spark_tables import (
     indexed_numbers,
     new_scans,
 )
+from tests.support.patience import PATIENCE
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -100,6 +101,6 @@ def test_a_session_stopped_and_made_anew_and_the_callback_server(numbers: Path, 
     root = Path(__file__).parents[2]
     environment = {**os.environ, "PYTHONPATH": str(root)}
     run = subprocess.run(
-        command, capture_output=True, text=True, check=False, cwd=root, env=environment, timeout=120
+        command, capture_output=True, text=True, check=False, cwd=root, env=environment, timeout=PATIENCE
     )
     assert run.stdout.strip().endswith("done"), run.stdout[-2000:] + run.stderr[-4000:]

@@ -9,7 +9,7 @@ import pytest
 from tests.support.notifying_store import STEPS, NotifyingStore, notifying_store
 from tests.support.object_store import TABLE, trino_settings
 from tests.support.service import running_service
-from tests.support.trino import HIVE_SETTINGS, PATIENCE
+from tests.support.trino import HIVE_SETTINGS, WAITS
 from tools.trino import store_jars
 from tools.trino_client import TrinoClient
 from tools.trino_metastore import Metastore
@@ -38,7 +38,7 @@ def client(told: NotifyingStore, tmp_path_factory: pytest.TempPathFactory) -> It
         told.configure(config, environment)
         with running_service(config) as url:
             settings = {**HIVE_SETTINGS, **trino_settings(options)}
-            asking = {"pruner.url": url, "pruner.timeout": PATIENCE}
+            asking = {"pruner.url": url, **WAITS}
             catalogs = {
                 "pruned_hive": local_catalog("pruned_hive", metastore.folder, **settings, **asking),
             }

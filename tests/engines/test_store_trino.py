@@ -17,7 +17,7 @@ from tests.support.object_store import (
     trino_settings,
 )
 from tests.support.service import running_service
-from tests.support.trino import HIVE_SETTINGS, PATIENCE
+from tests.support.trino import HIVE_SETTINGS, WAITS
 from tools.trino import store_jars
 from tools.trino_client import TrinoClient
 from tools.trino_metastore import Metastore
@@ -64,7 +64,7 @@ def client(store: ObjectStore, tmp_path_factory: pytest.TempPathFactory) -> Iter
         for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
             environment.setenv(name, "another")  # the service believes its configuration before that
         with running_service(config) as url:
-            asking = {"pruner.url": url, "pruner.timeout": PATIENCE}
+            asking = {"pruner.url": url, **WAITS}
             other = {"s3.aws-access-key": "another"}
             catalogs = {
                 "hive": local_catalog("hive", metastore.folder, **HIVE_SETTINGS, **reading),

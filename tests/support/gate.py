@@ -14,6 +14,8 @@ from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+from tests.support.patience import PATIENCE
+
 
 @dataclass(frozen=True)
 class Behaviour:
@@ -118,7 +120,7 @@ class Gate:
         }
         request = urllib.request.Request(self.target + handler.path, body, wanted)
         try:
-            with urllib.request.urlopen(request, timeout=30) as response:
+            with urllib.request.urlopen(request, timeout=PATIENCE) as response:
                 return response.status, response.read()
         except urllib.error.HTTPError as refused:
             with refused:

@@ -11,7 +11,6 @@ import io
 import json
 import subprocess
 import threading
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -28,6 +27,7 @@ import pytest
 import pruner
 from pruner.storage.opening import open_store
 from tests.support.object_store import ROWS, TABLE, ObjectStore, object_store, python_of_the_store
+from tests.support.patience import until
 from tools.matrix import ROOT
 
 FEED = "s3://lake/events"
@@ -35,8 +35,6 @@ CONFIRM_AFTER = 3600.0
 """Seconds between whole listings: none falls into a test."""
 
 TOKEN = "told-by-the-store"
-_PATIENCE = 60.0
-_POLL_SECONDS = 0.02
 
 _SWITCH_ON = """
 import json, sys
@@ -135,10 +133,7 @@ class NotifyingStore:
 
     def await_events(self, name: str, count: int) -> None:
         """Wait until so many events about a file have come."""
-        deadline = time.monotonic() + _PATIENCE
-        while self.told.count(name) < count:
-            assert time.monotonic() < deadline, f"no event about {name}: only of {self.told}"
-            time.sleep(_POLL_SECONDS)
+        until(lambda: self.told.count(name) >= count, lambda: f"an event about {name} beside {self.told}")
 
     def _native(self) -> Any:
         """A client of its own, as another writer has it: pruner's stores never overwrite."""

@@ -28,6 +28,7 @@ import pyarrow.parquet as pq
 
 import pruner
 from pruner.storage.opening import open_store
+from tests.support.patience import PATIENCE
 from tests.support.store_proxy import StoreProxy, proxied
 from tools.matrix import ROOT, python_with
 from tools.minio import minio
@@ -58,7 +59,6 @@ KINDS = ["local", "memory", "s3", *(["minio"] if ON_MINIO else [])]
 """Stores over which the contracts of stores and of commits are tested."""
 
 _NOTHING = subprocess.DEVNULL
-_PATIENCE = 120.0
 _POLL_SECONDS = 0.1
 
 
@@ -208,7 +208,7 @@ def _minio(
 
 def _wait_for(process: subprocess.Popen[bytes], place: str, method: str) -> None:
     """Ask until the server answers; moto makes a bucket by that."""
-    deadline = time.monotonic() + _PATIENCE
+    deadline = time.monotonic() + PATIENCE
     while True:
         try:
             with urllib.request.urlopen(urllib.request.Request(place, method=method)):

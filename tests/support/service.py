@@ -14,6 +14,7 @@ from pruner.service import Served, Settings, create_app
 from pruner.service.serving import server_of
 from pruner.service.telemetry import Telemetry
 from pruner.service.upkeep import Upkeep
+from tests.support.patience import PATIENT
 
 
 @contextmanager
@@ -24,10 +25,10 @@ def running_service(
 
     Args:
         config: its `pruner.toml`; the one at hand unless given.
-        settings: those of the service; the usual ones unless given.
+        settings: those of the service; the usual ones with much patience unless given.
         telemetry: where its spans and figures go; nowhere unless given.
     """
-    served, chosen = Served(load(config)), settings or Settings()
+    served, chosen = Served(load(config)), settings or Settings(limits=PATIENT)
     serving = server_of(create_app(served, chosen, telemetry=telemetry), chosen)
     upkeep = Upkeep(served, seconds=0.05)
     listening = socket.create_server(("127.0.0.1", 0), backlog=2048)

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pruner
 from tests.support.gate import Gate
+from tests.support.patience import PATIENCE
 from tests.support.statement_tables import DEFINITIONS, TABLES
 from tools.trino import OLDEST
 from tools.trino_client import Result, TrinoClient
@@ -28,8 +29,8 @@ HIVE_SETTINGS = {
     "hive.security": "allow-all",
     "hive.non-managed-table-writes-enabled": "true",
 }
-PATIENCE = "60s"
-"""How long scans wait for their plans: a busy machine must not make tests read what they would not."""
+WAITS = {"pruner.timeout": f"{PATIENCE:g}s"}
+"""Scans wait long for their plans: a busy machine must not make tests read what they would not."""
 STATIC = {"enable_dynamic_filtering": "false"}
 """Session in which scans read what their plans say, whatever the other side of a join finds meanwhile."""
 MILLISECONDS = {**HIVE_SETTINGS, "hive.timestamp-precision": "MILLISECONDS"}
@@ -92,7 +93,9 @@ def start_oldest(folder: Path) -> Trino:
     common = {**HIVE_SETTINGS, "hive.metastore.version-compatibility": "UNSAFE_ASSUME_COMPATIBILITY"}
     catalogs = {
         "hive": local_catalog("hive", metastore.folder, **common),
-        "pruned_hive": local_catalog("pruned_hive", metastore.folder, **common, **{"pruner.url": gate.url}),
+        "pruned_hive": local_catalog(
+            "pruned_hive", metastore.folder, **common, **{"pruner.url": gate.url}, **WAITS
+        ),
     }
     server = start_trino(folder / "server", catalogs, plugin_jars=[plugin_jar()], version=OLDEST)
     return Trino(server, metastore, gate)
@@ -107,13 +110,16 @@ def start(folder: Path, *, others: Mapping[str, Mapping[str, str]] | None = None
     metastore = Metastore(folder / "metastore")
     metastore.folder.mkdir(parents=True)
     gate = Gate()
-    asking = {"pruner.url": gate.url, "pruner.timeout": PATIENCE}
+    asking = {"pruner.url": gate.url, **WAITS}
     hasty = {**asking, "pruner.timeout": "400ms"}
     catalogs = {
         "hive": local_catalog("hive", metastore.folder, **HIVE_SETTINGS),
         "pruned_hive": local_catalog("pruned_hive", metastore.folder, **HIVE_SETTINGS, **asking),
         "pruned_hasty": local_catalog(
             "pruned_hive", metastore.folder, **HIVE_SETTINGS, **hasty, **{"pruner.pause": "0s"}
+        ),
+        "pruned_failing": local_catalog(
+            "pruned_hive", metastore.folder, **HIVE_SETTINGS, **asking, **{"pruner.pause": "0s"}
         ),
         "pruned_pausing": local_catalog(
             "pruned_hive", metastore.folder, **HIVE_SETTINGS, **hasty, **{"pruner.pause": f"{PAUSE}s"}

@@ -17,7 +17,7 @@ from tests.support.trino import Result, Trino, aged
 
 SCHEMA = "singles"
 CATALOGS = (
-    "pruned_hive", "pruned_hasty", "pruned_pausing", "pruned_alone", "pruned_waiting", "pruned_millis"
+    "pruned_hive", "pruned_hasty", "pruned_failing", "pruned_pausing", "pruned_alone", "pruned_waiting", "pruned_millis"
 )  # fmt: skip
 """Catalogs whose names for a table the service knows; Hudi tables it knows by their place."""
 

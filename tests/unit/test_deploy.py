@@ -25,6 +25,7 @@ from pruner.catalog.config import load
 from pruner.cli.app import app
 from pruner.service.guard import OPEN_ROUTES
 from pruner.service.settings import TOKEN_VARIABLE, Settings
+from tests.support.patience import PATIENCE
 from tools import extra_sizes
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -99,7 +100,7 @@ def test_what_the_image_starts_serves(tmp_path: Path) -> None:
         asked = urllib.request.Request(
             f"http://127.0.0.1:{port}/v1/plan", question.encode(), {"Authorization": f"Bearer {TOKEN}"}
         )
-        with urllib.request.urlopen(asked, timeout=60) as answer:
+        with urllib.request.urlopen(asked, timeout=PATIENCE) as answer:
             assert json.load(answer)["total"] == 1
     finally:
         service.terminate()

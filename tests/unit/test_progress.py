@@ -13,6 +13,7 @@ import pytest
 
 import pruner
 from pruner.showing.progress import progress_bar, telling
+from tests.support.patience import PATIENCE
 
 BUILD = """
 import sys, pruner
@@ -36,7 +37,7 @@ def test_a_terminal_shows_a_bar(root: str, progress: str, shown: bool) -> None:
     command = [sys.executable, "-c", BUILD, root, progress]
     environment = os.environ | {"TERM": "xterm"}
     done = subprocess.run(
-        command, stderr=theirs, stdout=subprocess.PIPE, env=environment, timeout=120, check=True
+        command, stderr=theirs, stdout=subprocess.PIPE, env=environment, timeout=PATIENCE, check=True
     )
     os.close(theirs)
     os.set_blocking(ours, False)

@@ -19,6 +19,7 @@ from typer.testing import CliRunner
 
 from pruner.catalog.config import FILE_VARIABLE
 from pruner.cli.app import app
+from tests.support.patience import PATIENCE
 
 ROWS_PER_FILE = 10
 
@@ -89,7 +90,7 @@ def run_process() -> Run:
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=PATIENCE,
             check=False,
         )
         return Ran(done.returncode, done.stdout, done.stderr)

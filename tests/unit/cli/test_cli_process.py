@@ -19,6 +19,7 @@ from pathlib import Path
 import pytest
 
 from pruner.cli.failures import describe
+from tests.support.patience import PATIENCE
 from tests.unit.cli.conftest import Run, command_line
 
 pytestmark = pytest.mark.processes
@@ -46,7 +47,7 @@ def test_without_a_command_the_help_is_shown(run_process: Run) -> None:
 def test_the_console_script_is_installed(flights: Path) -> None:
     script = Path(sys.executable).parent / "pruner"
     done = subprocess.run(
-        [script, "status", flights, "--output", "json"], capture_output=True, check=True, timeout=60
+        [script, "status", flights, "--output", "json"], capture_output=True, check=True, timeout=PATIENCE
     )
     assert json.loads(done.stdout)["slices"] == 4
 
@@ -58,7 +59,7 @@ def test_help_waits_for_no_heavy_import() -> None:
         "except SystemExit as end: print(end.code, *sys.modules)"
     )
     done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=PATIENCE
     )
     assert "--where" in done.stdout
     code, *modules = done.stdout.splitlines()[-1].split()
@@ -69,7 +70,7 @@ def test_help_waits_for_no_heavy_import() -> None:
 def test_query_without_duckdb_names_the_extra() -> None:
     code = "import sys; sys.modules['duckdb'] = None; from pruner.cli import main; main()"
     arguments = [sys.executable, "-c", code, "query", "SELECT 1"]
-    done = subprocess.run(arguments, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(arguments, capture_output=True, text=True, timeout=PATIENCE, check=False)
     assert done.returncode == 1
     assert done.stderr.startswith("error: adapter 'duckdb' (pruner_duckdb of lake-pruner ")
     assert done.stderr.endswith("(in a checkout: pip install '.[duckdb]')\n")
@@ -105,7 +106,7 @@ def test_a_reader_that_goes_away_is_no_error(rows: int) -> None:
     process.stdout.close()
     complaints = process.stderr.read()
     process.stderr.close()
-    assert process.wait(60) == 1
+    assert process.wait(PATIENCE) == 1
     assert complaints == b""
 
 
@@ -119,7 +120,7 @@ def test_an_interrupt_ends_with_130(flights: Path, tmp_path: Path) -> None:
     with place.open("w", encoding="utf-8"):
         time.sleep(0.2)
         process.send_signal(signal.SIGINT)
-        _, complaints = process.communicate(timeout=60)
+        _, complaints = process.communicate(timeout=PATIENCE)
     assert process.returncode == 130
     assert "Traceback" not in complaints
 
@@ -138,7 +139,7 @@ def test_progress_is_shown_to_a_person_only(flights: Path, run_process: Run) -> 
     )
     os.close(terminal)
     shown = _read_terminal(watcher)
-    out, _ = process.communicate(timeout=60)
+    out, _ = process.communicate(timeout=PATIENCE)
     assert process.returncode == 0
     assert b"indexing" in shown
     assert out.startswith(b"index stats created")
@@ -154,12 +155,12 @@ def test_uninstall_asks_a_person(flights: Path, run_process: Run) -> None:
         os.close(terminal)
         os.write(watcher, answer)
         shown = _read_terminal(watcher)
-        assert process.wait(60) == code, shown
+        assert process.wait(PATIENCE) == code, shown
         assert b"Delete all indexes in" in shown
         assert Path(f"{flights}.pruner").exists() is stays
 
 
-def _read_terminal(watcher: int, seconds: float = 60) -> bytes:
+def _read_terminal(watcher: int, seconds: float = PATIENCE) -> bytes:
     """Everything that is written to a terminal until its last user closes it."""
     shown = b""
     deadline = time.monotonic() + seconds
@@ -187,10 +188,10 @@ def test_the_service_serves_and_stops(flights: Path, tmp_path: Path) -> None:
         assert service.stdout is not None
         url = re.search(r"http://[\d.:]+", service.stdout.readline())
         assert url is not None
-        with urllib.request.urlopen(f"{url[0]}/v1/tables", timeout=30) as answer:
+        with urllib.request.urlopen(f"{url[0]}/v1/tables", timeout=PATIENCE) as answer:
             assert answer.read() == b'[{"name":"t","aliases":[]}]'
         service.send_signal(signal.SIGTERM)
-        assert service.wait(30) in (0, -signal.SIGTERM)
+        assert service.wait(PATIENCE) in (0, -signal.SIGTERM)
     finally:
         service.kill()
         service.communicate()

@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import pruner
+from tests.support.patience import PATIENCE
 from tests.unit.cli.conftest import Run
 
 pytestmark = pytest.mark.processes
@@ -65,7 +66,7 @@ def test_follows_and_stops(table: pruner.Table, tmp_path: Path, stop: signal.Sig
         rounds += said_until_indexed(process)
         assert table.plan("x = 9").kept == 0
         process.send_signal(stop)
-        out, err = process.communicate(timeout=30)
+        out, err = process.communicate(timeout=PATIENCE)
     assert (process.returncode, out, err) == (0, "", "")
     # The second file is young at first; a round in which nothing happens says nothing.
     assert [each["indexed"] for each in rounds if each["indexed"]] == [1, 1]
@@ -87,7 +88,7 @@ def test_a_round_that_fails_is_said_once_and_tried_again(table: pruner.Table, tm
         assert any("1 slice indexed" in line for line in iter(process.stdout.readline, ""))
         assert table.plan("x = 9").kept == 0
         process.send_signal(signal.SIGTERM)
-        _, err = process.communicate(timeout=30)
+        _, err = process.communicate(timeout=PATIENCE)
     assert (process.returncode, err) == (0, "")
 
 

@@ -11,6 +11,7 @@ import pytest
 
 import pruner
 from tests.support.parquet_tables import write_file
+from tests.support.patience import PATIENCE
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "length_index"
 
@@ -43,7 +44,9 @@ def test_an_index_type_of_another_distribution(tmp_path: Path) -> None:
         "--target",
         str(site),
     ]
-    subprocess.run([sys.executable, *install, str(EXAMPLE)], check=True, capture_output=True, timeout=120)
+    subprocess.run(
+        [sys.executable, *install, str(EXAMPLE)], check=True, capture_output=True, timeout=PATIENCE
+    )
     root = tmp_path / "t"
     write_file(root / "a.parquet", s=["LEX", "LAX"], x=[1, 2])
     write_file(root / "b.parquet", s=["Lexington", "Boston"], x=[1, 2])
@@ -53,7 +56,7 @@ def test_an_index_type_of_another_distribution(tmp_path: Path) -> None:
         check=True,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=PATIENCE,
         env={**os.environ, "PYTHONPATH": os.pathsep.join([str(site), *sys.path])},
     )
     assert done.stdout.splitlines() == [

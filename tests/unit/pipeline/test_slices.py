@@ -25,6 +25,7 @@ from pruner.schema import Field
 from pruner.storage.opening import open_store
 from pruner.tables.parquet import ParquetSource
 from pruner.tables.snapshot import Snapshot
+from tests.support.patience import PATIENCE
 
 X, S = Field(("x",), pa.int64()), Field(("s",), pa.string())
 
@@ -302,6 +303,6 @@ def test_workers_need_no_main_guard_and_end_with_their_caller(tmp_path: Path) ->
         "print(sum(result.tables[0].num_rows for result in slices.run_slices(files, {}, [request])))\n"
     )
     run = subprocess.run(
-        [sys.executable, str(script)], capture_output=True, text=True, check=True, timeout=120
+        [sys.executable, str(script)], capture_output=True, text=True, check=True, timeout=PATIENCE
     )
     assert (run.stdout, run.stderr) == ("30\n", "")

@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import pruner
+from tests.support.patience import PATIENCE
 
 WAITING = 6
 """Threads that ask while another one looks."""
@@ -32,7 +33,7 @@ class SlowLooks:
             self.count += 1
             found = take(previous)
             self.started.set()
-            assert self.go_on.wait(60)
+            assert self.go_on.wait(PATIENCE)
             return found
 
         monkeypatch.setattr(source, "snapshot", slowly)
@@ -50,7 +51,7 @@ def test_those_who_wait_share_a_look_that_begins_after_they_asked(
     looks = SlowLooks(table, monkeypatch)
     with ThreadPoolExecutor(WAITING + 1) as pool:
         first = pool.submit(lambda: table.plan("x = 1").total)
-        assert looks.started.wait(60)
+        assert looks.started.wait(PATIENCE)
         # The first look has listed the folder by now and must not be what the others are answered from.
         write(tmp_path, "b")
         others = [pool.submit(lambda: table.plan("x = 1").total) for _ in range(WAITING)]

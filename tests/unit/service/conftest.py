@@ -18,6 +18,7 @@ import pytest
 
 import pruner
 from pruner.service import Settings
+from tests.support.patience import PATIENCE, PATIENT
 from tests.support.service import running_service
 
 FILES = 20
@@ -54,7 +55,7 @@ class Client:
 
     def _ask(self, request: urllib.request.Request) -> Answer:
         try:
-            with urllib.request.urlopen(request, timeout=30) as response:
+            with urllib.request.urlopen(request, timeout=PATIENCE) as response:
                 return Answer(response.status, response.read())
         except urllib.error.HTTPError as refused:
             with refused:
@@ -108,5 +109,5 @@ def serve(lake: Path) -> Iterator[Callable[[Settings], Client]]:
 
 @pytest.fixture
 def client(serve: Callable[[Settings], Client]) -> Client:
-    """A service with default settings."""
-    return serve(Settings())
+    """A service with default settings and much patience."""
+    return serve(Settings(limits=PATIENT))

@@ -19,6 +19,7 @@ from pruner.service import Settings
 from pruner.service.answers import KEPT_SNAPSHOTS, KeyCache
 from pruner.service.keys import slice_keys
 from tests.support.hudi_synthetic import SyntheticTable
+from tests.support.patience import PATIENT
 from tests.unit.service.conftest import Client, running
 
 FOLDERS = ("city=a", "city=b", "city=c")
@@ -39,7 +40,7 @@ def copies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Path]
 
 def test_two_copies_of_one_table_have_keys_of_their_own(copies: tuple[Path, Path]) -> None:
     """Keys were known by the snapshot's id, which copies share: with the keys of the one the other pruned nothing."""
-    with running(Settings()) as client:
+    with running(Settings(limits=PATIENT)) as client:
         cached: dict[str, bytes] = {}
         for root in copies:
             answer = _planned(client, root.name)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,6 +12,7 @@ import pytest
 
 from pruner.catalog.config import load
 from pruner.service import Served, Settings
+from tests.support.patience import PATIENT, until
 from tests.unit.service.conftest import Client
 
 NUMBERS = '[tables.numbers]\nuri = "lake/numbers"\naliases = ["hive.web.numbers"]\n'
@@ -25,13 +25,6 @@ def _request(table: str) -> dict[str, object]:
         "session": {"engine": "trino"},
         "predicate": {"form": "sql", "text": "n = 42"},
     }
-
-
-def _until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 20
-    while not condition():
-        assert time.monotonic() < deadline, "it did not come about in 20 seconds"
-        time.sleep(0.02)
 
 
 @pytest.fixture
@@ -65,18 +58,18 @@ def test_where_no_table_can_be_read_the_service_is_alive_but_not_ready(
     config: Path, serve: Callable[[Settings], Client]
 ) -> None:
     config.write_text(ABSENT, encoding="utf-8")
-    client = serve(Settings())
-    _until(lambda: client.get("/readyz").json == {"status": "no table can be read"})
+    client = serve(Settings(limits=PATIENT))
+    until(lambda: client.get("/readyz").json == {"status": "no table can be read"})
     assert client.get("/readyz").status == 503
     assert client.get("/healthz").status == 200
 
 
 def test_a_table_that_is_added_is_served_without_a_restart(client: Client, config: Path) -> None:
     """So is an alias; what is gone from the file is gone."""
-    _until(lambda: client.get("/readyz").status == 200)
+    until(lambda: client.get("/readyz").status == 200)
     assert client.post("/v1/plan", _request("more")).status == 404
     config.write_text(NUMBERS.replace("numbers]", "more]").replace("web.numbers", "web.more"), "utf-8")
-    _until(lambda: client.post("/v1/plan", _request("more")).status == 200)
+    until(lambda: client.post("/v1/plan", _request("more")).status == 200)
     assert client.post("/v1/plan", _request("hive.web.more")).json["kept"] == 1
     assert client.post("/v1/plan", _request("numbers")).status == 404
     assert client.get("/v1/tables").json == [{"name": "more", "aliases": ["hive.web.more"]}]

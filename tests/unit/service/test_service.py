@@ -12,6 +12,7 @@ import time
 import zlib
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ from pruner.service.answers import INLINE_SLICES
 from pruner.service.bounded_cache import ENTRY_BYTES
 from pruner.service.keys import file_key, normal_path
 from pruner.service.reports import Reports
+from tests.support.patience import PATIENCE, PATIENT
 from tests.unit.service.conftest import FILES, Client
 
 TOKEN = "a token that nobody guesses"
@@ -154,23 +156,23 @@ def test_without_the_token_nothing_is_told(serve: Callable[[Settings], Client]) 
 
 def test_large_and_slow_bodies_are_refused(serve: Callable[[Settings], Client]) -> None:
     """413 with and without a declared length, 408 for a body that does not come."""
-    client = serve(Settings(limits=Limits(body_bytes=1000, body_seconds=0.3)))
+    client = serve(Settings(limits=replace(PATIENT, body_bytes=1000, body_seconds=0.3)))
     assert client.post("/v1/plan", b" " * 1001).status == 413
     host, port = client.url.removeprefix("http://").split(":")
-    with socket.create_connection((host, int(port)), timeout=10) as chunked:
+    with socket.create_connection((host, int(port)), timeout=PATIENCE) as chunked:
         chunked.sendall(b"POST /v1/plan HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n")
         chunked.sendall(b"800\r\n" + b" " * 0x800 + b"\r\n")
         assert b" 413 " in chunked.recv(100)
-    with socket.create_connection((host, int(port)), timeout=10) as silent:
+    with socket.create_connection((host, int(port)), timeout=PATIENCE) as silent:
         silent.sendall(b"POST /v1/plan HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\n")
         assert b" 408 " in silent.recv(100)
 
 
 def test_too_many_at_once_are_refused(serve: Callable[[Settings], Client]) -> None:
     """While the only place is taken a second request waits as long as its client prefers, then gets 429."""
-    client = serve(Settings(limits=Limits(concurrent=1, body_seconds=20, wait_seconds=20)))
+    client = serve(Settings(limits=replace(PATIENT, concurrent=1)))
     host, port = client.url.removeprefix("http://").split(":")
-    with socket.create_connection((host, int(port)), timeout=10) as waiting:
+    with socket.create_connection((host, int(port)), timeout=PATIENCE) as waiting:
         waiting.sendall(b"POST /v1/plan HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\n12345")
         hasty = "respond-async, wait=0"
         while client.get("/v1/tables", Prefer=hasty).status != 429:
@@ -181,7 +183,7 @@ def test_too_many_at_once_are_refused(serve: Callable[[Settings], Client]) -> No
 
 def test_requests_wait_for_their_turn(serve: Callable[[Settings], Client]) -> None:
     """A query of forty scans asks forty times at once: all are planned."""
-    client = serve(Settings(limits=Limits(concurrent=2)))
+    client = serve(Settings(limits=replace(PATIENT, concurrent=2)))
     with ThreadPoolExecutor(40) as threads:
         asked = [threads.submit(client.post, "/v1/plan", _request(f"n = {number}")) for number in range(40)]
         assert {each.result().status for each in asked} == {200}
@@ -291,7 +293,7 @@ def test_a_table_whose_variable_is_not_set_does_not_stop_the_others(
 ) -> None:
     config = lake.parent.parent / "pruner.toml"
     config.write_text(config.read_text() + '[tables.away]\nuri = "${PRUNER_TEST_UNSET}/away"\n')
-    client = serve(Settings())
+    client = serve(Settings(limits=PATIENT))
     assert client.post("/v1/plan", _request("n >= 150")).json["kept"] == 5
     refused = client.post("/v1/plan", {**_request("n >= 150"), "table": "away"})
     assert refused.status == 503

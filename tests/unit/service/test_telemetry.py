@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -20,6 +19,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.trace import StatusCode
 
 from pruner.service.telemetry import PLAN_SPAN, Telemetry
+from tests.support.patience import until
 from tests.support.service import running_service
 from tests.unit.service.conftest import FILES, Client
 from tests.unit.test_extras import ran_without
@@ -132,13 +132,9 @@ def test_a_service_sends_what_it_has_before_it_ends(lake: Path) -> None:
         named = {"OTEL_EXPORTER_OTLP_ENDPOINT": url, "OTEL_EXPORTER_OTLP_COMPRESSION": "none"}
         with patch.dict(os.environ, named), planner_process(lake.parents[1]) as (service, _):
             client = Client(service)
-            until = time.monotonic() + 60
-            while client.get("/readyz").status != 200 and time.monotonic() < until:
-                time.sleep(0.05)
+            until(lambda: client.get("/readyz").status == 200, "readiness")
             assert client.post("/v1/plan", _request("n = 42")).status == 200
-        deadline = time.monotonic() + 20
-        while {path for path, _ in came} != {"/v1/traces", "/v1/metrics"} and time.monotonic() < deadline:
-            time.sleep(0.05)
+        until(lambda: {path for path, _ in came} == {"/v1/traces", "/v1/metrics"}, lambda: f"all of {came}")
     (traces,) = [body for path, body in came if path == "/v1/traces"]
     sent = ExportTraceServiceRequest.FromString(traces)
     assert [span.name for each in sent.resource_spans[0].scope_spans for span in each.spans] == [PLAN_SPAN]

@@ -16,6 +16,7 @@ import pytest
 from pruner.service import Limits, Settings
 from pruner.service.planning import Looked, Planning, UnreadableError
 from pruner.service.together import MOST_SCANS
+from tests.support.patience import PATIENCE, PATIENT
 from tests.unit.service.conftest import Answer, Client
 
 
@@ -106,16 +107,16 @@ def test_a_slow_table_holds_up_no_other(
     """The plan of the other table is on the line while the slow one is still being listed."""
     config = lake.parent.parent / "pruner.toml"
     config.write_text(config.read_text() + '[tables.slow]\nuri = "lake/numbers"\n')
-    client = serve(Settings())
+    client = serve(Settings(limits=PATIENT))
     look, listed = Planning.look, threading.Event()
 
     def looking(self: Planning, asked: Any) -> Looked:
         if asked.table == "slow":
-            assert listed.wait(30)
+            assert listed.wait(PATIENCE)
         return look(self, asked)
 
     monkeypatch.setattr(Planning, "look", looking)
-    connection = http.client.HTTPConnection(client.url.removeprefix("http://"), timeout=30)
+    connection = http.client.HTTPConnection(client.url.removeprefix("http://"), timeout=PATIENCE)
     connection.request("POST", "/v1/plans", json.dumps({"scans": [_scan("n = 1", "slow"), _scan("n = 42")]}))
     response = connection.getresponse()
     first = json.loads(response.readline())

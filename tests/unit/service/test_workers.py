@@ -7,15 +7,15 @@ import os
 import re
 import signal
 import subprocess
-import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.support.patience import PATIENCE, until
 from tests.unit.cli.conftest import command_line
 from tests.unit.service.conftest import FILES, Client
 from tools.planner_service import planner_process
@@ -33,13 +33,6 @@ def _workers(pid: int) -> list[int]:
     return [int(child) for child in listed if b"spawn_main" in Path(f"/proc/{child}/cmdline").read_bytes()]
 
 
-def _until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < deadline, "it did not come about in 60 seconds"
-        time.sleep(0.05)
-
-
 def _asked(client: Client, number: int) -> dict[str, Any]:
     predicate = {"form": "sql", "text": f"n = {number}"}
     asked = {"table": "numbers", "session": {"engine": "trino"}, "predicate": predicate}
@@ -55,7 +48,7 @@ def _asked(client: Client, number: int) -> dict[str, Any]:
 def service(lake: Path) -> Iterator[tuple[Client, int]]:
     """A service of two workers, and its process."""
     with planner_process(lake.parents[1], "--workers", f"{WORKERS}") as (url, pid):
-        _until(lambda: _log(lake).count("table numbers is ready") == WORKERS)
+        until(lambda: _log(lake).count("table numbers is ready") == WORKERS)
         yield Client(url), pid
 
 
@@ -102,7 +95,7 @@ def _the_port_is_not_shared_with_another_service(client: Client, lake: Path) -> 
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=PATIENCE,
     )
     assert second.returncode == 1
     assert second.stderr.startswith(f"error: cannot listen on 127.0.0.1:{port}: Address already in use")
@@ -115,7 +108,7 @@ def _a_worker_that_dies_is_replaced(client: Client, pid: int, lake: Path) -> Non
     os.kill(before[0], signal.SIGKILL)
     for number in range(ASKED):
         _asked(client, number)
-    _until(lambda: len(_workers(pid)) == WORKERS)
+    until(lambda: len(_workers(pid)) == WORKERS)
     assert len(set(before) & set(_workers(pid))) == 1
     assert re.search(r"worker \d ended with -9 and is started again", _log(lake))
     assert f"pruner_plan_seconds_count {2 * ASKED}.0" in client.get("/metrics").body.decode()
@@ -125,9 +118,9 @@ def _no_worker_outlives_the_service(client: Client, pid: int, told: signal.Signa
     _asked(client, 1)
     processes = [pid, *_workers(pid)]
     os.kill(pid, told)
-    _until(lambda: not any(_runs(each) for each in processes))
+    until(lambda: not any(_runs(each) for each in processes))
     with pytest.raises(urllib.error.URLError):
-        urllib.request.urlopen(f"{client.url}/healthz", timeout=5)
+        urllib.request.urlopen(f"{client.url}/healthz", timeout=PATIENCE)
 
 
 def _runs(pid: int) -> bool:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from pruner.service.keys import file_key
+from tests.support.patience import PATIENCE
 from tools.jars import Jar, fetched_jar
 from tools.java import trino_java
 from tools.trino import trino_home
@@ -82,7 +83,7 @@ def test_what_no_server_can_be_made_to_do(tmp_path: Path) -> None:
         [java.executable, "-cp", f"{classes}{os.pathsep}{tmp_path}", "lakepruner.trino.PluginEdges", token],
         capture_output=True,
         check=True,
-        timeout=60,
+        timeout=PATIENCE,
     )
     assert sorted(run.stdout.decode().splitlines()) == [
         "a split is of a form that is not known: 1",
