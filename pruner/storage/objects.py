@@ -108,9 +108,9 @@ class ObjectStore(Store):
         offset = self._key(after) if after else None
         return sorted(self._listed(folder, offset))
 
-    def some(self) -> Iterator[ObjectInfo]:
+    def some(self, prefix: str = "") -> Iterator[ObjectInfo]:
         """Yield the objects page by page: see `Store.some`."""
-        yield from self._listed(self._prefix, None)
+        yield from self._listed(self._key(prefix) if prefix else self._prefix, None)
 
     def _listed(self, folder: str, offset: str | None) -> Iterator[ObjectInfo]:
         with self._doing("list", folder.removeprefix(self._prefix).strip("/")):

@@ -97,9 +97,12 @@ class Store(ABC):
         A folder that does not exist is an empty one.
         """
 
-    def some(self) -> Iterator[ObjectInfo]:
-        """Yield all objects in any order, as they are found: whoever wants a few of many need not wait for all."""
-        yield from self.list()
+    def some(self, prefix: str = "") -> Iterator[ObjectInfo]:
+        """Yield the objects below a folder in any order, as they are found.
+
+        Whoever wants a few of many need not wait for all.
+        """
+        yield from self.list(prefix)
 
     @abstractmethod
     def delete(self, paths: Iterable[str]) -> None:

@@ -8,7 +8,7 @@ from functools import partial
 from itertools import combinations
 from typing import TYPE_CHECKING
 
-from pruner.errors import StorageError, TableError
+from pruner.errors import TableError
 from pruner.storage.opening import is_within, normalize_uri, open_store
 from pruner.tables.hudi_properties import PROPERTIES_PATH
 from pruner.tables.parquet import ParquetSource
@@ -60,9 +60,10 @@ def open_table_source(
     if hudi:
         raise TableError(f"{hudi[0]} is a Hudi table, whose Parquet files are not all part of the data")
     for root in roots:
-        _check_root(root, storage_options)
+        _check_root(root)
     if format == "hudi":
         raise TableError(f"{roots[0]} is not a Hudi table: there is no {PROPERTIES_PATH} in it")
+    # This looks above the roots as well.
     source = ParquetSource(roots, storage_options, immutable=immutable, feed=feed)
     source.check()
     return source
@@ -80,55 +81,22 @@ def _check_apart(roots: list[str], feed: FeedSettings | None) -> None:
             raise TableError(f"the change feed {place} and the table {root} overlap: keep them apart")
 
 
-def _are_hudi(
-    places: Sequence[str], storage_options: Mapping[str, str] | None, *, sure: bool = True
-) -> list[bool]:
-    """Tell of each place whether it is the root of a Hudi table; those in a store are asked at once.
-
-    Unless it is to be `sure`, a place that cannot be read is none.
-    """
-    found = _is_hudi if sure else _is_readable_hudi
+def _are_hudi(places: Sequence[str], storage_options: Mapping[str, str] | None) -> list[bool]:
+    """Tell of each place whether it is the root of a Hudi table; those in a store are asked at once."""
     if all(place.startswith("/") for place in places):
-        return [found(place, storage_options) for place in places]
+        return [_is_hudi(place, storage_options) for place in places]
     with ThreadPoolExecutor(len(places)) as threads:
-        return list(threads.map(partial(found, storage_options=storage_options), places))
+        return list(threads.map(partial(_is_hudi, storage_options=storage_options), places))
 
 
 def _is_hudi(root: str, storage_options: Mapping[str, str] | None) -> bool:
     return open_store(root, storage_options).exists(PROPERTIES_PATH)
 
 
-def _check_root(root: str, storage_options: Mapping[str, str] | None) -> None:
+def _check_root(root: str) -> None:
     if root.startswith("/"):
         if not os.path.lexists(root):
             glob = ": a table is a folder, so give the one that the glob looks into" if "*" in root else ""
             raise TableError(f"no such path: {root}{glob}")
         if not os.path.isdir(root):  # noqa: PTH112
             raise TableError(f"{root} is not a folder: give the folder that holds the table's files")
-    parents = _parents(root)
-    if root.startswith("/"):
-        parents += [path for path in _parents(os.path.realpath(root)) if path not in parents]
-    for parent, is_hudi in zip(parents, _are_hudi(parents, storage_options, sure=False), strict=True):
-        if parent.rsplit("/", 1)[-1] == ".hoodie" or root.rsplit("/", 1)[-1] == ".hoodie":
-            raise TableError(f"{root} belongs to the inside of a Hudi table: open the table's root instead")
-        if is_hudi:
-            raise TableError(
-                f"{root} is a folder inside the Hudi table {parent}: open the table's root instead"
-            )
-
-
-def _is_readable_hudi(root: str, storage_options: Mapping[str, str] | None) -> bool:
-    try:
-        return _is_hudi(root, storage_options)
-    except StorageError:
-        return False  # who may not look above the table cannot be told about it
-
-
-def _parents(root: str) -> list[str]:
-    """The folders above a root, nearest first, down to the bucket or the file system's root."""
-    floor = "" if root.startswith("/") else "/".join(root.split("/", 3)[:3])
-    above: list[str] = []
-    while len(root) > len(floor) and "/" in root[len(floor) :]:
-        root = root.rsplit("/", 1)[0]
-        above.append(root or "/")
-    return above

@@ -16,6 +16,7 @@ from operator import attrgetter, ne
 from typing import Final, NamedTuple, TypeAlias, overload
 
 from pruner.errors import TableError
+from pruner.tables.foreign import TELLING_FOLDERS
 from pruner.tables.listing import CLOCK_TICK_NS, COARSE_TICK_NS, Fact, LocalLister, incomplete
 
 _Stamp: TypeAlias = tuple[int, int, int, int, int, int]
@@ -232,8 +233,8 @@ class FolderLister(LocalLister):
             started - before.since > _granularity(before.stamp)
             and not has_links
             and not any(fact[1] == 0 for fact in files)
-            # Files in a folder of this name can make the folder above another table's (`_check_folder`).
-            and not any(folder.endswith("/metadata/") or folder == "metadata/" for folder in folders)
+            # Files in folders of these names can make the folder above another table's (`_check_folder`).
+            and not any(folder[len(prefix) : -1] in TELLING_FOLDERS for folder in folders)
         )
         return replace(before, files=files, folders=folders, settled=settled)
 

@@ -13,6 +13,15 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from pruner.errors import TableError
 from pruner.storage.opening import open_store
+from pruner.tables.foreign import (
+    FOREIGN,
+    TELLING_FOLDERS,
+    SeenNames,
+    check_above,
+    names_of_disk,
+    refuse_content,
+    refuse_name,
+)
 from pruner.tables.touched import fingerprint
 
 if TYPE_CHECKING:
@@ -28,14 +37,6 @@ CLOCK_TICK_NS = 20_000_000
 
 COARSE_TICK_NS = 2_000_000_000
 """The same for stores that keep whole seconds (FAT two of them)."""
-
-FOREIGN = {
-    ".hoodie": "a Hudi table",
-    ".hoodie_partition_metadata": "a partition of a Hudi table",
-    "_delta_log": "a Delta table",
-    "_spark_metadata": "the output of a Spark streaming query",
-}
-"""Names that show that not every Parquet file beside them is part of the data, and what they belong to."""
 
 METADATA_SUFFIXES = (".pruner", ".pidx")
 """How folders and segments of our own metadata tables end; they are Parquet inside, but never data."""
@@ -135,6 +136,7 @@ class LocalLister:
 
     def __init__(self, root: str) -> None:
         self.root = root
+        self._linked: set[str] = set()
 
     def facts(self) -> Sequence[Fact]:
         """List all files: see `Lister.facts`."""
@@ -197,7 +199,7 @@ class LocalLister:
                 for entry in entries:
                     name = entry.name
                     if name[0] in "._" or name.endswith(_SUSPECT):
-                        _refuse_foreign(self.root, prefix, name)
+                        refuse_name(self.root, prefix, name)
                         if is_hidden(name) or is_metadata(name):
                             continue
                     stat = entry.stat()
@@ -213,10 +215,14 @@ class LocalLister:
         return has_links
 
     def _check_folder(self, parent: str, prefix: str, name: str, is_link: bool) -> None:
-        if name == "metadata":
-            _refuse_iceberg(self.root, prefix, os.listdir(f"{parent}{name}"))  # noqa: PTH208 - names are all it takes
+        if name in TELLING_FOLDERS:
+            refuse_content(self.root, prefix, lambda folder: names_of_disk(f"{parent}{folder}"))
         if is_link:
             _refuse_cycle(self.root, f"{parent}{name}")
+            target = os.path.realpath(f"{parent}{name}")
+            if target not in self._linked:
+                check_above({target: None})
+                self._linked.add(target)
 
     def version(self, fact: Fact) -> str:
         """Return times and inode: see `Lister.version`."""
@@ -286,9 +292,13 @@ class StoreLister:
         return list(self._facts(self._store.list(prefix.rstrip("/"))))
 
     def _facts(self, objects: Iterable[ObjectInfo]) -> Iterator[Fact]:
+        seen = SeenNames(self.root)
         for path, size, mtime_ns, etag in objects:
             parts = path.split("/")
-            _refuse_foreign_path(self.root, parts)
+            for depth, part in enumerate(parts):
+                if part in FOREIGN:
+                    refuse_name(self.root, "".join(f"{above}/" for above in parts[:depth]), part)
+            seen.note(parts)
             if path.endswith("/") or any(is_hidden(part) or is_metadata(part) for part in parts):
                 continue
             yield (path, size, etag or mtime_ns)
@@ -342,33 +352,6 @@ def incomplete(root: str, where: str, error: OSError) -> TableError:
     """The error for a listing that cannot be read wholly."""
     reason = error.strerror or str(error)
     return TableError(f"cannot list {root} completely: {reason} at {where}")
-
-
-def _refuse_foreign(root: str, prefix: str, name: str) -> None:
-    if name in FOREIGN:
-        where = f"{root}/{prefix}".rstrip("/")
-        raise TableError(
-            f"{where} is {FOREIGN[name]} ({name} is there), whose files are not all part of the data: "
-            f"{'open that table by its own root' if name == '.hoodie' else 'pruner cannot prune it'}"
-        )
-
-
-def _refuse_iceberg(root: str, prefix: str, names: list[str]) -> None:
-    if any(name.endswith(".metadata.json") for name in names):
-        where = f"{root}/{prefix}".rstrip("/")
-        raise TableError(
-            f"{where} is an Iceberg table (metadata/*.metadata.json is there), whose files are not all part "
-            "of the data: pruner cannot prune it"
-        )
-
-
-def _refuse_foreign_path(root: str, parts: list[str]) -> None:
-    for depth, part in enumerate(parts):
-        prefix = "".join(f"{above}/" for above in parts[:depth])
-        if part in FOREIGN:
-            _refuse_foreign(root, prefix, part)
-        if part == "metadata" and depth == len(parts) - 2:
-            _refuse_iceberg(root, prefix, parts[-1:])
 
 
 def _refuse_cycle(root: str, link: str) -> None:

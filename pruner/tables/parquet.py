@@ -26,10 +26,12 @@ from pruner.tables.file_schemas import (
     UnreadableFileError,
 )
 from pruner.tables.folders import FolderLister
+from pruner.tables.foreign import Above
 from pruner.tables.listing import Fact, Lister, open_lister, settle
 from pruner.tables.parquet_building import Builder, DataFile, data_files, slice_key
 from pruner.tables.parquet_patching import FEW, patched
 from pruner.tables.parquet_saving import load, load_prints, save
+from pruner.tables.several import check_one_table
 from pruner.tables.touched import Seen, TouchedFiles
 
 if TYPE_CHECKING:
@@ -92,6 +94,7 @@ class ParquetSource:
         self._last: _Look | None = None
         self._known: dict[bytes, pa.Schema] = {}
         self._touched = TouchedFiles()
+        self._above = Above(self.roots, self.storage_options)
 
     def _lister(self, root: str, immutable: bool, feed: FeedSettings | None) -> Lister:
         folders = immutable and root.startswith("/")
@@ -107,7 +110,11 @@ class ParquetSource:
             TableError: a root has no data files, or belongs to a foreign format.
             StorageError: the store refuses to be read.
         """
-        if not any(fact[1] for lister in self._listers for fact in lister.some_facts()):
+        facts = ((lister.root, fact) for lister in self._listers for fact in lister.some_facts() if fact[1])
+        root, first = next(facts, (self.root, None))
+        # Where files lie below the root tells which formats they can be of: see `check_above`.
+        self._above.check({root: str(first[0])} if first is not None else {})
+        if first is None:
             raise self._empty()
 
     def identity(self) -> str:
@@ -151,6 +158,7 @@ class ParquetSource:
 
     def confirm(self) -> None:
         """Let the next look list everything, whatever a feed names: see `TableSource`."""
+        self._above.confirm()
         for lister in self._listers:
             if isinstance(lister, FeedLister):
                 lister.confirm()
@@ -165,7 +173,9 @@ class ParquetSource:
         with self._lock:
             facts = self._listed()
             last = self._last
-            if last is not None and last.settled and last.facts == facts:
+            same = last is not None and last.facts == facts
+            self._above.look(changed=last is not None and not same)
+            if last is not None and last.settled and same:
                 last.facts = facts
                 # Nothing was derived from the listing up to here: this is what a look at a quiet table costs.
                 return previous if previous is not None and previous.id == last.snapshot.id else last.snapshot
@@ -253,6 +263,7 @@ class ParquetSource:
         if not files:
             raise self._empty()
         self._check_readable(files, schemas)
+        check_one_table(self._listers, files, schemas)
         unsettled = [file.path in young[file.root] for file in files]
         snapshot = Builder(self._listers, files, schemas, unsettled).build()
         unreadable = any(isinstance(schema, UnreadableFileError) for schema in schemas.values())

@@ -21,9 +21,9 @@ FOLDERS = ("pruner", "adapters", "tests", "benchmarks", "demo", "tools", "exampl
 
 HEADING = re.compile(r"^#{2,3} ([A-Z]\d{1,2})\. .+\n", re.MULTILINE)
 HOLDER = re.compile(r"^- `([\w/]+\.py)`:(.*(?:\n  .+)*)", re.MULTILINE)
-CITED = re.compile(r"\b(?:[SLTNI]|R ?)\d{1,2}\b")
+CITED = re.compile(r"\b(?:[SLTNID]|R ?)\d{1,2}\b")
 TEST = re.compile(r"^ *def (test_\w+)", re.MULTILINE)
-IN_THE_NAME_OF_A_TEST = re.compile(r"_([sltnir]\d{1,2})(?=_|$)")
+IN_THE_NAME_OF_A_TEST = re.compile(r"_([sltnidr]\d{1,2})(?=_|$)")
 
 
 def entries(page: Path) -> dict[str, str]:

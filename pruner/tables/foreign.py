@@ -1,0 +1,357 @@
+"""What shows that files belong to a table of another format, and so are not all part of the data (rule R8).
+
+A listing meets these signs in a root and below it. A root can also lie inside such a table, which only the folders
+above it show: the `data` folder of an Iceberg table holds the files of every snapshot that was not yet expired.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from concurrent.futures import ThreadPoolExecutor
+from itertools import islice
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from pruner.errors import StorageError, TableError
+from pruner.storage.opening import open_store
+from pruner.tables.hudi_properties import PROPERTIES_PATH
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from pruner.storage.store import Store
+
+FOREIGN: Final = {
+    ".hoodie": "a Hudi table",
+    ".hoodie_partition_metadata": "a partition of a Hudi table",
+    "_delta_log": "a Delta table",
+    "_spark_metadata": "the output of a Spark streaming query",
+}
+"""Names that show that not every Parquet file beside them is part of the data, and what they belong to."""
+
+TELLING_FOLDERS: Final = ("metadata", "schema", "snapshot")
+"""Folders whose content can show it: those of Iceberg and Paimon. Users have folders of these names, too."""
+
+MOST_ABOVE: Final = 32
+"""Folders above a root that are looked at, the nearest first."""
+
+_ADVICE: Final = {
+    "Hudi": "open that table by its own root",
+    "Delta": "read it with an engine that knows Delta tables, because pruner reads Hudi and Parquet alone",
+    "Iceberg": "read it with an engine that knows Iceberg tables, because pruner reads Hudi and Parquet alone",
+    "Paimon": "read it with an engine that knows Paimon tables, because pruner reads Hudi and Parquet alone",
+    "Spark": "read it with Spark, which goes by the log of that query",
+}
+_FORMAT_OF: Final = {
+    ".hoodie": "Hudi",
+    ".hoodie_partition_metadata": "Hudi",
+    "_delta_log": "Delta",
+    "_spark_metadata": "Spark",
+}
+_ICEBERG_SIGN: Final = "metadata/*.metadata.json"
+_PAIMON_SIGN: Final = "snapshot/snapshot-*"
+
+_ICEBERG_ENDINGS: Final = (".metadata.json", ".metadata.json.gz")
+_ICEBERG_HINT: Final = "version-hint.text"
+_PAIMON_SCHEMA: Final = re.compile(r"schema-\d+")
+_PAIMON_SNAPSHOT: Final = re.compile(r"snapshot-\d+|LATEST|EARLIEST")
+_PAIMON_BUCKET: Final = re.compile(r"bucket-(\d+|postpone)")
+
+_ABOVE: Final = (".hoodie", "_delta_log", "_spark_metadata", *TELLING_FOLDERS)
+"""What shows in a folder of the local disk that another look at it is due."""
+
+_FIRST_PAGE: Final = 1000
+"""Objects that a store lists in one request."""
+
+_THREADS: Final = 32
+
+
+def refuse_name(root: str, prefix: str, name: str) -> None:
+    """Refuse a listing that meets a name of another format.
+
+    Args:
+        root: what is listed.
+        prefix: the folder below it, with a slash at its end, or "".
+        name: what is in that folder.
+
+    Raises:
+        TableError: the folder is another format's.
+    """
+    if name in FOREIGN:
+        raise _refusal(root, prefix, FOREIGN[name], name, _FORMAT_OF[name])
+
+
+def refuse_content(root: str, prefix: str, names_in: Callable[[str], Iterable[str]]) -> None:
+    """Refuse a listing in which a folder's subfolders show that it is another format's.
+
+    Args:
+        root: what is listed.
+        prefix: the folder below it, with a slash at its end, or "".
+        names_in: gives the names in one of its subfolders, none where there is no such subfolder.
+
+    Raises:
+        TableError: the folder is an Iceberg or a Paimon table.
+    """
+    if any(map(is_of_iceberg, names_in("metadata"))):
+        raise _refusal(root, prefix, "an Iceberg table", _ICEBERG_SIGN, "Iceberg")
+    if any(map(_PAIMON_SCHEMA.fullmatch, names_in("schema"))) and any(
+        map(_PAIMON_SNAPSHOT.fullmatch, names_in("snapshot"))
+    ):
+        raise _refusal(root, prefix, "a Paimon table", _PAIMON_SIGN, "Paimon")
+
+
+def is_of_iceberg(name: str) -> bool:
+    """Tell whether a file in a folder `metadata` shows that the folder is Iceberg's."""
+    return name.endswith(_ICEBERG_ENDINGS) or name == _ICEBERG_HINT
+
+
+class SeenNames:
+    """The signs of Iceberg and Paimon that a listing of objects met, which come one by one."""
+
+    def __init__(self, root: str) -> None:
+        self._root = root
+        self._names: dict[str, dict[str, list[str]]] = {}
+
+    def note(self, parts: Sequence[str]) -> None:
+        """Take a look at the path of an object.
+
+        Raises:
+            TableError: with what was seen before it shows an Iceberg or a Paimon table.
+        """
+        if len(parts) < 2 or parts[-2] not in TELLING_FOLDERS:
+            return
+        name = parts[-1]
+        if not (is_of_iceberg(name) or _PAIMON_SCHEMA.fullmatch(name) or _PAIMON_SNAPSHOT.fullmatch(name)):
+            return
+        prefix = "".join(f"{part}/" for part in parts[:-2])
+        names = self._names.setdefault(prefix, {})
+        names.setdefault(parts[-2], []).append(name)
+        refuse_content(self._root, prefix, lambda folder: names.get(folder, ()))
+
+
+def _refusal(root: str, prefix: str, what: str, sign: str, format_: str) -> TableError:
+    where = f"{root}/{prefix}".rstrip("/")
+    advice = "open that table by its own root" if format_ == "Hudi" else _ADVICE[format_]
+    return TableError(
+        f"{where} is {what} ({sign} is there), whose files are not all part of the data: {advice}"
+    )
+
+
+class _Place(NamedTuple):
+    """A folder above a root: its path, and the names of the folders that lead from it to a data file."""
+
+    path: str
+    way: tuple[str, ...]
+
+
+class Above:
+    """The folders above the roots of a table, any of which can turn out, or turn into, one of another format."""
+
+    def __init__(self, roots: Sequence[str], storage_options: Mapping[str, str]) -> None:
+        """Look at nothing yet."""
+        self._files = dict[str, str | None].fromkeys(roots)
+        self._options = storage_options
+        self._due = False
+        self._signs = [
+            f"{place.path.rstrip('/')}/{sign}"
+            for root in roots
+            if root.startswith("/")
+            for place in places_above(root, None)
+            for sign in _ABOVE
+        ]
+        self._there: list[str] = []
+
+    def check(self, files: Mapping[str, str]) -> None:
+        """Look at them all.
+
+        Args:
+            files: the path of a data file below some of the roots.
+
+        Raises:
+            TableError: a root lies inside another format's table.
+        """
+        self._files.update(files)
+        there = list(filter(os.path.lexists, self._signs))
+        check_above(self._files, self._options)
+        self._there, self._due = there, False
+
+    def confirm(self) -> None:
+        """Let the next look be at them all."""
+        self._due = True
+
+    def look(self, *, changed: bool) -> None:
+        """Look at those of the local disk for new signs, and at all of them where that is due.
+
+        In a store each sign is a request, so that the folders there are looked at again when a table is refreshed.
+
+        Args:
+            changed: the files below the roots are not those of the last look.
+
+        Raises:
+            TableError: a root lies inside another format's table.
+        """
+        if self._due or (
+            self._signs and (changed or self._there != list(filter(os.path.lexists, self._signs)))
+        ):
+            self.check({})
+
+
+def check_above(roots: Mapping[str, str | None], storage_options: Mapping[str, str] | None = None) -> None:
+    """Refuse roots that lie inside a table of Hudi, Delta, Iceberg or Paimon, or inside a streaming query's output.
+
+    Whoever may not look above a root cannot be told about it. All questions to a store are asked at once.
+
+    Args:
+        roots: each with the path of one of its data files relative to it, where one is known.
+        storage_options: options of the object store.
+
+    Raises:
+        TableError: one of them does.
+    """
+    asked: list[tuple[str, str, str]] = []
+    for root, file in roots.items():
+        for place in places_above(root, file):
+            if ".hoodie" in (root.rsplit("/", 1)[-1], place.path.rsplit("/", 1)[-1]):
+                raise TableError(
+                    f"{root} belongs to the inside of a Hudi table: open the table's root instead"
+                )
+            asked += [(root, place.path, format_) for format_, fits in _MAY_HOLD.items() if fits(place.way)]
+    questions = list(dict.fromkeys((path, format_) for _, path, format_ in asked))
+    answers = dict(zip(questions, _answers(questions, storage_options), strict=True))
+    for root, path, format_ in asked:
+        if answers[path, format_]:
+            raise _inside(root, path, format_)
+
+
+def _inside(root: str, parent: str, format_: str) -> TableError:
+    if format_ == "Hudi":
+        return TableError(f"{root} is a folder inside the Hudi table {parent}: open the table's root instead")
+    what = "the output of a Spark streaming query," if format_ == "Spark" else f"the {format_} table"
+    return TableError(
+        f"{root} is a folder inside {what} {parent}, whose files are not all part of the data: {_ADVICE[format_]}"
+    )
+
+
+def _answers(questions: list[tuple[str, str]], options: Mapping[str, str] | None) -> list[bool]:
+    stores = {path: open_store(path, options) for path in dict.fromkeys(path for path, _ in questions)}
+
+    def ask(question: tuple[str, str]) -> bool:
+        path, format_ = question
+        try:
+            return _SHOWS[format_](stores[path])
+        except (StorageError, OSError):
+            return False
+
+    if not questions or all(path.startswith("/") for path, _ in questions):
+        return list(map(ask, questions))
+    with ThreadPoolExecutor(min(_THREADS, len(questions))) as threads:
+        return list(threads.map(ask, questions))
+
+
+def places_above(root: str, file: str | None) -> list[_Place]:
+    """Return the folders above a root, nearest first, up to the bucket or the file system's root.
+
+    Args:
+        root: as `normalize_uri` spells it; links on the way to a local one are followed as well.
+        file: path of a data file relative to the root.
+    """
+    places: dict[str, _Place] = {}
+    for spelled in (root, os.path.realpath(root)) if root.startswith("/") else (root,):
+        above = _above(spelled)
+        way = tuple((file or "").split("/")[:-1])
+        for parent in above[:MOST_ABOVE]:
+            way = (spelled[len(parent.rstrip("/")) + 1 :].split("/")[0], *way)
+            places.setdefault(parent, _Place(parent, way))
+    return list(places.values())
+
+
+def _above(root: str) -> list[str]:
+    floor = "" if root.startswith("/") else "/".join(root.split("/", 3)[:3])
+    above: list[str] = []
+    while len(root) > len(floor) and "/" in root[len(floor) :]:
+        root = root.rsplit("/", 1)[0]
+        above.append(root or "/")
+    return above
+
+
+def _holds_hudi(store: Store) -> bool:
+    return store.exists(PROPERTIES_PATH)
+
+
+def _holds_delta(store: Store) -> bool:
+    return _has_folder(store, "_delta_log")
+
+
+def _holds_sink(store: Store) -> bool:
+    return _has_folder(store, "_spark_metadata")
+
+
+def _holds_iceberg(store: Store) -> bool:
+    names = _names(store, "metadata")
+    if any(map(is_of_iceberg, names)):
+        return True
+    # Behind a first page of manifests, only a table that lies in folders of its own versions has the sign, and a hint.
+    return len(names) >= _FIRST_PAGE and store.exists(f"metadata/{_ICEBERG_HINT}")
+
+
+def _holds_paimon(store: Store) -> bool:
+    return any(map(_PAIMON_SCHEMA.fullmatch, _names(store, "schema"))) and any(
+        map(_PAIMON_SNAPSHOT.fullmatch, _names(store, "snapshot"))
+    )
+
+
+_SHOWS: Final[Mapping[str, Callable[[Store], bool]]] = {
+    "Hudi": _holds_hudi,
+    "Delta": _holds_delta,
+    "Iceberg": _holds_iceberg,
+    "Paimon": _holds_paimon,
+    "Spark": _holds_sink,
+}
+
+
+def _always(_: Sequence[str]) -> bool:
+    return True
+
+
+def _is_partition(way: Sequence[str]) -> bool:
+    return all("=" in name for name in way)
+
+
+def _is_bucket(way: Sequence[str]) -> bool:
+    return any(map(_PAIMON_BUCKET.fullmatch, way))
+
+
+_MAY_HOLD: Final[Mapping[str, Callable[[Sequence[str]], bool]]] = {
+    "Hudi": _always,
+    "Delta": _always,
+    "Iceberg": _always,
+    # Every file of a Paimon table lies in a bucket's folder, every one of a streaming query in a partition's.
+    "Paimon": _is_bucket,
+    "Spark": _is_partition,
+}
+"""Whether a table of a format can have a data file to which these folders lead from its root.
+
+What cannot be is not asked for: each question is a request to the store.
+"""
+
+
+def _has_folder(store: Store, folder: str) -> bool:
+    if store.uri.startswith("/"):
+        return os.path.lexists(f"{store.uri}/{folder}")
+    return next(iter(store.some(folder)), None) is not None
+
+
+def _names(store: Store, folder: str) -> list[str]:
+    """The names in a folder; of a store's, those of the first page."""
+    if store.uri.startswith("/"):
+        return names_of_disk(f"{store.uri}/{folder}")
+    found = islice(store.some(folder), _FIRST_PAGE)
+    return [info.path.removeprefix(f"{folder}/").split("/", 1)[0] for info in found]
+
+
+def names_of_disk(folder: str) -> list[str]:
+    """The names in a folder of the local disk; none where there is no such folder."""
+    try:
+        return os.listdir(folder)  # noqa: PTH208 - names are all it takes
+    except (FileNotFoundError, NotADirectoryError):
+        return []

@@ -1,0 +1,125 @@
+"""Refuses a folder that holds several tables, which would silently be read as one (rule R8).
+
+Folders that are no partitions (`k=v`) can be how one table is laid out, as in `2024/01/01/x.parquet`, or tables side by
+side. Their files tell: those of one table have columns in common, however much its schema changed on the way. So two
+tables are only what has no column in common with the rest, not even by way of files in between, and lies in folders of
+its own.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pruner.errors import TableError
+from pruner.tables.file_schemas import BrokenFileError, distinct
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    import pyarrow as pa
+
+    from pruner.tables.listing import Lister
+    from pruner.tables.parquet_building import DataFile
+
+
+def check_one_table(
+    listers: Sequence[Lister],
+    files: Sequence[DataFile],
+    schemas: Mapping[bytes, pa.Schema | BrokenFileError],
+) -> None:
+    """Refuse a root whose folders hold tables of their own. Roots that are given together are one table.
+
+    Args:
+        listers: those of the roots.
+        files: the data files, by root.
+        schemas: what their keys stand for.
+
+    Raises:
+        TableError: a root holds two tables; it names both.
+    """
+    known = distinct(schema for schema in schemas.values() if not isinstance(schema, BrokenFileError))
+    names = {id(schema): _names(schema) for schema in known}
+    if len(_Linked(names).sets()) < 2:
+        return  # nothing was done for each file up to here
+    for position, lister in enumerate(listers):
+        _check_root(lister, [file for file in files if file.root == position], schemas, names)
+
+
+def _check_root(
+    lister: Lister,
+    files: Sequence[DataFile],
+    schemas: Mapping[bytes, pa.Schema | BrokenFileError],
+    names: Mapping[int, frozenset[str]],
+) -> None:
+    held: dict[tuple[str, ...], set[int]] = {}
+    for file in files:
+        if names.get(schema := id(schemas[file.key])):
+            held.setdefault(_folders(file), set()).add(schema)
+    linked = _Linked({schema: names[schema] for found in held.values() for schema in found})
+    for found in held.values():
+        linked.join(found)
+    first: dict[int, DataFile] = {}
+    for file in files:
+        if (of := linked.set_of(id(schemas[file.key]))) is not None:
+            first.setdefault(of, file)
+    if len(first) > 1:
+        one, other = list(first.values())[:2]
+        here, there = _apart(one, other)
+        raise TableError(
+            f"{lister.root} holds at least two tables, as files in {_place(lister, here)} and in "
+            f"{_place(lister, there)} have no column in common: open one of them, or give both as roots where they "
+            "are one table"
+        )
+
+
+def _names(schema: pa.Schema) -> frozenset[str]:
+    """The columns of a file, without regard to case: engines match them so."""
+    return frozenset(name.lower() for name in schema.names)
+
+
+def _folders(file: DataFile) -> tuple[str, ...]:
+    """The folders above a file that are no partitions."""
+    return tuple(part for part in file.path.split("/")[:-1] if "=" not in part)
+
+
+def _apart(one: DataFile, other: DataFile) -> tuple[str, str]:
+    """The highest folders of two files that are not the same."""
+    left, right = one.path.split("/")[:-1], other.path.split("/")[:-1]
+    depth = next((at for at, pair in enumerate(zip(left, right, strict=False)) if pair[0] != pair[1]), None)
+    depth = min(len(left), len(right)) if depth is None else depth
+    if any("=" in part for part in (*left[depth : depth + 1], *right[depth : depth + 1])):
+        return "/".join(left), "/".join(right)  # it is further down that they are tables
+    return "/".join(left[: depth + 1]), "/".join(right[: depth + 1])
+
+
+def _place(lister: Lister, folder: str) -> str:
+    return lister.uri(folder) if folder else lister.root
+
+
+class _Linked:
+    """Sets of schemas that belong together: two with a column in common do, and so does whatever they do with."""
+
+    def __init__(self, names: Mapping[int, frozenset[str]]) -> None:
+        self._above = {schema: schema for schema, columns in names.items() if columns}
+        by_column: dict[str, int] = {}
+        for schema in self._above:
+            for column in names[schema]:
+                self.join({by_column.setdefault(column, schema), schema})
+
+    def set_of(self, schema: int) -> int | None:
+        """The schema that stands for all that belong together with this one; None for one without columns."""
+        if schema not in self._above:
+            return None
+        while (above := self._above[schema]) != schema:
+            self._above[schema] = schema = self._above[above]
+        return schema
+
+    def join(self, schemas: set[int]) -> None:
+        """Take schemas as belonging together."""
+        found = [of for schema in schemas if (of := self.set_of(schema)) is not None]
+        for of in found:
+            self._above[of] = found[0]
+
+    def sets(self) -> set[int | None]:
+        """The schemas that stand for the others."""
+        return {self.set_of(schema) for schema in self._above}

@@ -1,0 +1,244 @@
+"""Tables of other formats, as root, parent and child: their files are not all part of the data (rule R8, trap D8)."""
+
+from __future__ import annotations
+
+import io
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Literal
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import pruner
+from pruner.errors import TableError
+from pruner.storage.objects import ObjectStore
+from pruner.storage.opening import open_store
+from pruner.tables.foreign import MOST_ABOVE
+from tests.support.foreign_tables import FOREIGN_TABLES, ForeignTable
+from tests.support.parquet_tables import write_file, write_tree
+
+Medium = Literal["disk", "store"]
+KINDS = pytest.mark.parametrize("kind", FOREIGN_TABLES)
+MEDIA = pytest.mark.parametrize("medium", ["disk", "store"])
+
+
+def content(**columns: Any) -> bytes:
+    sink = io.BytesIO()
+    pq.write_table(pa.table(columns or {"x": [1]}), sink)
+    return sink.getvalue()
+
+
+class Lake:
+    """A folder of the disk or a store, into which files are put."""
+
+    def __init__(self, medium: Medium, folder: Path) -> None:
+        self.root = str(folder) if medium == "disk" else f"memory://{folder.name}/deep/lake"
+        self._store = open_store(self.root)
+
+    def put(self, path: str, data: bytes | None = None) -> None:
+        self._store.put_new(path, content() if data is None else data)
+
+    def put_table(self, at: str, table: ForeignTable) -> None:
+        for number, path in enumerate(table.data):
+            self.put(f"{at}/{path}", content(id=[1], v=[number]))
+        for path, text in table.beside.items():
+            self.put(f"{at}/{path}", text.encode())
+
+    def place(self, path: str) -> str:
+        return f"{self.root}/{path}"
+
+    def refusal(self, *paths: str, **options: Any) -> str:
+        """What the user is told, at the latest by the first plan."""
+        with pytest.raises(TableError) as caught:
+            self.open(*paths, **options).plan("id = 1")
+        assert "\n" not in str(caught.value)
+        return str(caught.value)
+
+    def open(self, *paths: str, **options: Any) -> pruner.Table:
+        places = [self.place(path) for path in paths]
+        return pruner.open_table(places if len(places) > 1 else places[0], **options)
+
+
+@pytest.fixture
+def lake(tmp_path: Path, medium: Medium) -> Lake:
+    return Lake(medium, tmp_path / "lake" if medium == "disk" else tmp_path)
+
+
+@KINDS
+@MEDIA
+def test_d8_no_folder_of_another_formats_table_is_opened(lake: Lake, kind: str):
+    table = FOREIGN_TABLES[kind]
+    lake.put_table("t", table)
+    told = lake.refusal("t")
+    assert f"{lake.place('t')} is {table.what} (" in told
+    assert "whose files are not all part of the data" in told
+    for folder in table.folders:
+        told = lake.refusal(f"t/{folder}")
+        assert f"{lake.place(f't/{folder}')} is a folder inside {table.name} {lake.place('t')}, whose" in told
+        assert told.rpartition(": ")[2].startswith("read it with ")
+        assert lake.refusal(f"t/{folder}/") == told
+
+
+@KINDS
+@MEDIA
+@pytest.mark.parametrize("files", [None, "immutable"])
+def test_d8_a_folder_that_holds_one_is_not_opened(lake: Lake, kind: str, files: str | None):
+    lake.put("a.parquet")
+    lake.put("k=1/b.parquet")
+    lake.put_table("k=2/deeper/t", FOREIGN_TABLES[kind])
+    assert f"{lake.place('k=2/deeper/t')} is {FOREIGN_TABLES[kind].what}" in lake.refusal("", files=files)
+    assert lake.open("k=1").plan("x = 1").kept == 1
+
+
+@KINDS
+@MEDIA
+def test_d8_each_of_several_roots_is_looked_at(lake: Lake, kind: str):
+    lake.put("plain/id.parquet", content(id=[1]))
+    lake.put_table("t", FOREIGN_TABLES[kind])
+    inner = f"t/{FOREIGN_TABLES[kind].folders[-1]}"
+    assert f"{lake.place(inner)} is a folder inside" in lake.refusal("plain", inner)
+    assert f"{lake.place('t')} is " in lake.refusal("plain", "t")
+
+
+@KINDS
+@MEDIA
+@pytest.mark.parametrize("files", [None, "immutable"])
+def test_r8_a_table_that_becomes_another_formats_is_refused_at_the_next_look(
+    lake: Lake, kind: str, files: str | None
+):
+    table = FOREIGN_TABLES[kind]
+    for path in table.data:
+        lake.put(f"t/{path}", content(id=[1]))
+    opened = lake.open("t", files=files)
+    assert opened.plan("id = 1").total == 2
+    for path, text in table.beside.items():
+        lake.put(f"t/{path}", text.encode())
+    with pytest.raises(TableError, match=f"is {table.what}"):
+        opened.plan("id = 1")
+    with pytest.raises(TableError, match=f"is {table.what}"):
+        opened.refresh()
+
+
+@KINDS
+@MEDIA
+def test_r8_a_folder_whose_parent_becomes_another_formats_is_refused(lake: Lake, kind: str, medium: Medium):
+    table = FOREIGN_TABLES[kind]
+    lake.put(f"t/{table.data[0]}", content(id=[1]))
+    opened = lake.open(f"t/{table.folders[0]}")
+    assert opened.plan("id = 1").total == 1
+    for path, text in table.beside.items():
+        lake.put(f"t/{path}", text.encode())
+    if medium == "disk":
+        with pytest.raises(TableError, match="is a folder inside"):
+            opened.plan("id = 1")
+    with pytest.raises(TableError, match="is a folder inside"):
+        opened.refresh()
+    with pytest.raises(TableError, match="is a folder inside"):
+        opened.plan("id = 1")
+
+
+@MEDIA
+@pytest.mark.parametrize(
+    "files",
+    [
+        ("metadata/a.parquet", "metadata/b.json"),
+        ("metadata=1/a.parquet",),
+        ("snapshot=1/schema=2/a.parquet",),
+        ("schema/schema-a.parquet", "snapshot/snapshot-1.parquet"),
+        ("schema/a.parquet", "snapshot/b.parquet", "manifest/c.parquet"),
+        ("schema/schema-0", "data/a.parquet"),
+        ("snapshot/snapshot-1", "data/a.parquet"),
+        ("schema/schema-0", "deeper/snapshot/snapshot-1"),
+        ("bucket-0/a.parquet", "bucket-1/b.parquet"),
+        ("data/k=1/a.parquet",),
+        ("delta_log/a.parquet", "spark_metadata/a.parquet"),
+        ("version-hint.text", "a.metadata.json", "a.parquet"),
+        ("2024/01/01/x.parquet", "2024/01/02/x.parquet"),
+    ],
+)
+def test_folders_of_the_user_with_such_names_are_data(lake: Lake, files: tuple[str, ...]):
+    for path in files:
+        lake.put(f"t/{path}", b"{}" if path.endswith((".json", ".text")) else content(x=[1]))
+    parquet = [path for path in files if not path.endswith((".json", ".text"))]
+    assert lake.open("t").plan("x = 1").total == len(parquet)
+    for folder in {path.rpartition("/")[0] for path in parquet} - {""}:
+        assert lake.open(f"t/{folder}").plan("x = 1").total >= 1
+
+
+@MEDIA
+def test_a_streams_output_is_its_partitions_and_not_what_else_lies_beside(lake: Lake):
+    lake.put_table("t", FOREIGN_TABLES["stream"])
+    lake.put("t/other/a.parquet")
+    assert lake.open("t/other").plan("x = 1").total == 1
+    assert "is a folder inside the output of a Spark streaming query, " in lake.refusal("t/k=1")
+
+
+@MEDIA
+def test_the_log_of_a_delta_table_is_no_table(lake: Lake):
+    lake.put("t/a.parquet")
+    lake.put("t/_delta_log/00000000000000000010.checkpoint.parquet", content(id=[1]))
+    assert f"is a folder inside the Delta table {lake.place('t')}" in lake.refusal("t/_delta_log")
+
+
+@pytest.mark.parametrize("kind", FOREIGN_TABLES)
+def test_links_into_another_formats_table(tmp_path: Path, kind: str):
+    lake = Lake("disk", tmp_path)
+    lake.put_table("t", FOREIGN_TABLES[kind])
+    inner = tmp_path / "t" / FOREIGN_TABLES[kind].folders[-1]
+    (tmp_path / "link").symlink_to(inner)
+    assert f"inside {FOREIGN_TABLES[kind].name} {tmp_path / 't'}" in lake.refusal("link")
+    write_tree(tmp_path / "plain", "a.parquet")
+    (tmp_path / "plain" / "linked").symlink_to(inner)
+    assert f"inside {FOREIGN_TABLES[kind].name} {tmp_path / 't'}" in lake.refusal("plain")
+
+
+def test_who_may_not_look_above_opens_what_lies_below(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    lake = Lake("store", tmp_path)
+    lake.put("t/a.parquet")
+    listed = ObjectStore.some
+
+    def some(store: ObjectStore, prefix: str = "") -> Iterator[Any]:
+        if prefix:
+            raise pruner.StorageError("the store refuses to list it")
+        return listed(store)
+
+    monkeypatch.setattr(ObjectStore, "some", some)
+    assert lake.open("t").plan("x = 1").total == 1
+
+
+def test_a_look_above_costs_a_few_requests(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    lake = Lake("store", tmp_path)  # memory://NAME/deep/lake
+    lake.put("t/k=1/a.parquet")
+    asked: Counter[str] = Counter()
+    for name in ("info", "some"):
+        plain = getattr(ObjectStore, name)
+
+        def counting(store: ObjectStore, *path: str, name: str = name, plain: Any = plain) -> Any:
+            asked[f"{name} {store.uri.removeprefix(lake.root)}/{'/'.join(path)}"] += 1
+            return plain(store, *path)
+
+        monkeypatch.setattr(ObjectStore, name, counting)
+    opened = lake.open("t")
+    above = [lake.root.removesuffix(end) for end in ("", "/lake", "/deep/lake")]
+    wanted = {
+        f"{ask} {place.removeprefix(lake.root)}/{sign}": 1
+        for place in above
+        for ask, sign in (("info", ".hoodie/hoodie.properties"), ("some", "_delta_log"), ("some", "metadata"))
+    }
+    assert asked == wanted | {"info /t/.hoodie/hoodie.properties": 1, "some /t/": 1}
+    asked.clear()
+    assert opened.plan("x = 1").total == 1
+    lake.put("t/k=1/b.parquet")
+    assert opened.plan("x = 1").total == 2
+    assert not [each for each in asked if "_delta_log" in each], "a look at a store asks for the table alone"
+
+
+def test_only_so_many_folders_above_are_looked_at(tmp_path: Path):
+    deep = "/".join(["d"] * MOST_ABOVE)
+    write_file(tmp_path / deep / "t" / "a.parquet")
+    (tmp_path / "d" / "_delta_log").mkdir()
+    with pytest.raises(TableError, match=f"inside the Delta table {tmp_path / 'd'},"):
+        pruner.open_table(tmp_path / deep / "t")
