@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from pruner.limits import FEED_CONFIRM_SECONDS, INDEX_MEMORY
 from pruner.metadata.table import MetadataTable
-from pruner.storage.opening import open_store
+from pruner.storage.opening import normalize_uri, open_store
 from pruner.table import Table
 from pruner.tables.detect import open_table_source
 from pruner.tables.feed.place import FeedSettings
@@ -17,6 +17,16 @@ if TYPE_CHECKING:
 
 METADATA_SUFFIX = ".pruner"
 """What is appended to the first root to get the place of the metadata table: beside the table, never inside it."""
+
+
+def has_metadata(uri: str, storage_options: Mapping[str, str]) -> bool:
+    """Tell whether a metadata table stands beside a place, whether or not a table is there.
+
+    Raises:
+        StorageError: the store refuses to be read.
+    """
+    place = normalize_uri(uri).rstrip("/") + METADATA_SUFFIX
+    return MetadataTable(open_store(place, storage_options)).exists()
 
 
 def open_places(  # noqa: PLR0913 - one parameter for each key of a table

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from pruner.catalog.config import load
 from pruner.catalog.settings import TableSettings
 from pruner.errors import PrunerError
+from pruner.opening import has_metadata
 
 if TYPE_CHECKING:
     from pruner import Table
@@ -82,5 +83,13 @@ def settings_at(roots: Sequence[str]) -> TableSettings:
 def _has_index(settings: TableSettings) -> bool:
     try:
         return bool(opened(settings).indexes())
+    except PrunerError:
+        return _had_index(settings)
+
+
+def _had_index(settings: TableSettings) -> bool:
+    """Tell whether there is an index for what cannot be opened, so that whoever plans over it says why."""
+    try:
+        return has_metadata(settings.uris[0], settings.storage_options)
     except PrunerError:
         return False

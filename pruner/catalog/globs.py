@@ -1,7 +1,7 @@
 """Globs in place of tables: what people write for a folder of files.
 
 A table is a folder with all of its files. So a glob stands for a table where it takes all of them. One that takes some
-is refused, because an index and a plan are always about a whole table.
+is refused, because an index and a plan are always about a whole table; so is one that takes files that are none of it.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 from pruner.errors import TableError
+from pruner.tables.other_files import other_files
 
 if TYPE_CHECKING:
     from pruner.table import Table
@@ -28,7 +29,7 @@ def folder_of(place: str) -> str | None:
 
 
 def require_all(table: Table, folder: str, glob: str) -> None:
-    """Refuse a glob that leaves out files of the table in its folder, for which it is to stand.
+    """Refuse a glob that takes other files than the table in its folder, for which it is to stand.
 
     Raises:
         TableError: it does.
@@ -42,6 +43,14 @@ def require_all(table: Table, folder: str, glob: str) -> None:
             f"the glob {glob} takes {taken:,} of the {len(files):,} files of {folder}, and a table has them all: "
             "name the folder instead, and choose files by a condition"
         )
+    if table.format == "parquet":
+        hidden = other_files([table.uri], table.storage_options, frozenset(files)).hidden
+        beside = [file for file in hidden if _takes(pattern, file.removeprefix(root).split("/"))]
+        if beside:
+            raise TableError(
+                f"the glob {glob} takes {beside[0]}, which is no file of the table, as a name in it begins with _ or "
+                ".: name the folder instead, or rename what is data"
+            )
 
 
 def _takes(pattern: list[str], path: list[str]) -> bool:

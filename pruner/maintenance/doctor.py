@@ -24,6 +24,7 @@ from pruner.maintenance.uncovered import REASONS, REFUSED
 from pruner.planning.pinned import DISABLED_VARIABLE
 from pruner.showing.words import counted
 from pruner.storage.files import open_for_arrow
+from pruner.tables.other_files import other_files
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -76,6 +77,8 @@ def examine(
     started = time.monotonic()
     listed = snapshot()
     yield from probe_listing(source, listed, time.monotonic() - started)
+    if source.format == "parquet":
+        yield from probe_files(source, listed)
     yield probe_data(source, listed)
     yield from probe_metadata_store(metadata.store, exists=metadata.exists())
     yield from probe_indexes(status())
@@ -104,6 +107,40 @@ def probe_listing(source: TableSource, snapshot: Snapshot, seconds: float) -> It
         yield Finding(
             "list", Level.WARNING, f"{cause}{more}", "mend the file or take it away, then pruner refresh"
         )
+
+
+def probe_files(source: TableSource, snapshot: Snapshot) -> Iterator[Finding]:
+    """Tell of files that an engine takes for the table's or not, where the rule of pruner is the other way round."""
+    taken = set(snapshot.columns.column("base_file").to_pylist())
+    try:
+        found = other_files(source.roots, source.storage_options, taken)
+    except PrunerError as error:
+        yield Finding(
+            "files", Level.WARNING, f"what else lies beside the table's files is not known: {error}"
+        )
+        return
+    if found.hidden:
+        told = (
+            f"{_named(found.hidden)} left out, as in Spark and Trino, for a name of file or folder that begins with _ "
+            "or .; DuckDB's own glob **/*.parquet reads such files"
+        )
+        yield Finding("files", Level.WARNING, told, "rename what is data, or move what is none")
+    if found.foreign:
+        told = f"{_named(found.foreign)} ignored for not being Parquet inside; Spark and Trino fail on such files"
+        yield Finding("files", Level.WARNING, told, "move it away from the data")
+    if found.named_otherwise:
+        told = (
+            f"{_named(found.named_otherwise)} part of the table, as in Spark and Trino, without a name that ends in "
+            ".parquet; DuckDB's own glob **/*.parquet leaves such files out"
+        )
+        yield Finding("files", Level.OK, told)
+
+
+def _named(places: list[str]) -> str:
+    """How many files, the first of them as an example, and the verb that follows."""
+    if len(places) == 1:
+        return f"{places[0]} is"
+    return f"{counted(len(places), 'file')} ({places[0]} and {len(places) - 1:,} more) are"
 
 
 def probe_data(source: TableSource, snapshot: Snapshot) -> Finding:

@@ -102,3 +102,15 @@ def test_the_settings_of_a_glob_are_those_of_its_folder(lake: Path, tmp_path: Pa
     assert (Path(named.uris[0]), named.files) == (lake, "immutable")
     with pytest.raises(TableError, match="takes 2 of the 4 files"):
         settings_in_place("lake/*/0.parquet")
+
+
+@pytest.mark.parametrize("hidden", ["_old.parquet", ".x.parquet", "2024-01/_x.parquet", "_tmp/0.parquet"])
+def test_a_glob_for_more_than_the_table_is_refused(lake: Path, hidden: str) -> None:
+    """DuckDB reads such files by that glob; a table does not have them."""
+    write_file(lake / hidden, x=[9])
+    with pytest.raises(
+        TableError, match=r"takes .*, which is no file of the table, as a name in it begins with _ or"
+    ):
+        Catalog().open("lake/**/*.parquet")
+    assert len(Catalog().open("lake/2024-*/[01].parquet").snapshot().slices) == 4
+    assert len(Catalog().open("lake").snapshot().slices) == 4

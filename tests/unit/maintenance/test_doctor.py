@@ -15,6 +15,7 @@ import pruner
 from pruner.errors import StorageError
 from pruner.maintenance.doctor import Finding, Level, probe_installation, probe_metadata_store
 from pruner.storage.local import LocalStore
+from pruner.storage.opening import open_store
 from pruner.storage.store import ObjectInfo
 from pruner.table import Table
 
@@ -140,3 +141,37 @@ def test_versions_and_variables(monkeypatch: pytest.MonkeyPatch) -> None:
     assert fitting.found.startswith("numpy ")
     assert (pyarrow.level, pyarrow.remedy) == (Level.WARNING, "pip install 'pyarrow>=1000'")
     assert (missing.level, missing.found) == (Level.FAILURE, "no-such-thing is not installed")
+
+
+def test_files_of_which_engines_think_otherwise(table: Table, tmp_path: Path) -> None:
+    root = tmp_path / "t"
+    file = (root / "0.parquet").read_bytes()
+    assert found(table.diagnose(), "files") == []
+    for name in (
+        "_old.parquet",
+        "_tmp/.x.parquet",
+        "x.PARQUET",
+        "notes.txt",
+        "_SUCCESS",
+        "t.pruner/y.parquet",
+        "z.pq",
+    ):
+        (root / name).parent.mkdir(exist_ok=True)
+        (root / name).write_bytes(b"how this came about" if name in {"notes.txt", "_SUCCESS"} else file)
+    (root / "empty.parquet").touch()
+    hidden, foreign, otherwise = found(pruner.open_table(root).diagnose(), "files")
+    assert hidden.found.startswith(
+        f"2 files ({root}/_old.parquet and 1 more) are left out, as in Spark and Trino"
+    )
+    assert foreign.found.startswith(f"{root}/notes.txt is ignored for not being Parquet inside")
+    assert otherwise.found.startswith(f"2 files ({root}/x.PARQUET and 1 more) are part of the table")
+    assert [each.level for each in (hidden, foreign, otherwise)] == [Level.WARNING, Level.WARNING, Level.OK]
+
+
+def test_files_of_which_engines_think_otherwise_in_a_store(table: Table, tmp_path: Path) -> None:
+    place = f"memory://{tmp_path.name}/t"
+    for name in ("0.parquet", "k=1/_old.parquet", "x"):
+        open_store(place).put_new(name, (tmp_path / "t" / "0.parquet").read_bytes())
+    hidden, otherwise = found(pruner.open_table(place).diagnose(), "files")
+    assert hidden.found.startswith(f"{place}/k=1/_old.parquet is left out, ")
+    assert otherwise.found.startswith(f"{place}/x is part of the table, ")
