@@ -8,7 +8,7 @@ from functools import partial
 from itertools import combinations
 from typing import TYPE_CHECKING
 
-from pruner.errors import TableError
+from pruner.errors import StorageError, TableError
 from pruner.storage.opening import is_within, normalize_uri, open_store
 from pruner.tables.hudi_properties import PROPERTIES_PATH
 from pruner.tables.parquet import ParquetSource
@@ -90,7 +90,13 @@ def _are_hudi(places: Sequence[str], storage_options: Mapping[str, str] | None) 
 
 
 def _is_hudi(root: str, storage_options: Mapping[str, str] | None) -> bool:
-    return open_store(root, storage_options).exists(PROPERTIES_PATH)
+    try:
+        return open_store(root, storage_options).exists(PROPERTIES_PATH)
+    except StorageError as error:
+        if root.startswith("/") and os.path.lexists(f"{root}/{PROPERTIES_PATH.partition('/')[0]}"):
+            raise
+        # It is the folder that cannot be read, whatever was looked for in it.
+        raise type(error)(str(error).replace(f"{root}/{PROPERTIES_PATH}", root)) from None
 
 
 def _check_root(root: str) -> None:

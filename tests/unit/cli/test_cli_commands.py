@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
+import tempfile
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -21,6 +25,43 @@ def created(run: Run, flights: Path, columns: str = "delay, carrier") -> None:
 
 def test_version(run: Run) -> None:
     assert run("--version").out == f"pruner {__version__}\n"
+
+
+@pytest.mark.parametrize("command", ["status", "doctor", "plan"])
+@pytest.mark.parametrize(("mode", "above"), [(0o000, False), (0o444, False), (0o111, False), (0o000, True)])
+def test_a_folder_that_cannot_be_read_is_named(
+    run: Run, flights: Path, monkeypatch: pytest.MonkeyPatch, command: str, mode: int, above: bool
+) -> None:
+    """And not a file of Hudi's that may not even exist."""
+    with tempfile.TemporaryDirectory() as outside:  # pytest's own folders are for one user alone
+        Path(outside).chmod(0o755)
+        monkeypatch.chdir(outside)
+        table = shutil.copytree(flights, Path(outside) / "above" / "t")
+        arguments = [command, table, *(["--where", "delay > 1"] if command == "plan" else [])]
+        assert run(*arguments).code == 0, "whatever is imported by it"
+        closed = table.parent if above else table
+        closed.chmod(mode)
+        try:
+            with unprivileged():
+                ran = run(*arguments)
+        finally:
+            closed.chmod(0o755)
+            monkeypatch.undo()
+    assert ran.code == 1
+    assert re.search(f"^error: cannot (look up|list) {table}( completely)?: Permission denied", ran.err)
+    assert ".hoodie" not in ran.out + ran.err
+
+
+@contextmanager
+def unprivileged() -> Generator[None]:
+    """Be nobody for a while: the superuser may read everything."""
+    user = os.geteuid()
+    if user == 0:
+        os.seteuid(65534)
+    try:
+        yield
+    finally:
+        os.seteuid(user)
 
 
 def test_create_builds_and_plan_prunes(run: Run, flights: Path) -> None:
