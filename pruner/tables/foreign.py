@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import time
 from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -59,6 +60,9 @@ _PAIMON_BUCKET: Final = re.compile(r"bucket-(\d+|postpone)")
 
 _ABOVE: Final = (".hoodie", "_delta_log", "_spark_metadata", *TELLING_FOLDERS)
 """What shows in a folder of the local disk that another look at it is due."""
+
+_GRANULARITY_NS: Final = 2_000_000_000
+"""How long a change of a folder may not show in its times: some file systems keep two seconds."""
 
 _FIRST_PAGE: Final = 1000
 """Objects that a store lists in one request."""
@@ -152,14 +156,13 @@ class Above:
         self._files = dict[str, str | None].fromkeys(roots)
         self._options = storage_options
         self._due = False
-        self._signs = [
-            f"{place.path.rstrip('/')}/{sign}"
-            for root in roots
-            if root.startswith("/")
-            for place in places_above(root, None)
-            for sign in _ABOVE
-        ]
+        local = [root for root in roots if root.startswith("/")]
+        self._folders = list({place.path: None for root in local for place in places_above(root, None)})
+        self._signs = [f"{folder.rstrip('/')}/{sign}" for folder in self._folders for sign in _ABOVE]
         self._there: list[str] = []
+        self._stamps: list[tuple[int, int]] = []
+        self._since = 0
+        self._settled = False
 
     def check(self, files: Mapping[str, str]) -> None:
         """Look at them all.
@@ -171,7 +174,7 @@ class Above:
             TableError: a root lies inside another format's table.
         """
         self._files.update(files)
-        there = list(filter(os.path.lexists, self._signs))
+        there = self._signs_there()
         check_above(self._files, self._options)
         self._there, self._due = there, False
 
@@ -190,10 +193,22 @@ class Above:
         Raises:
             TableError: a root lies inside another format's table.
         """
-        if self._due or (
-            self._signs and (changed or self._there != list(filter(os.path.lexists, self._signs)))
-        ):
+        if self._due or (self._folders and (changed or self._has_new_signs())):
             self.check({})
+
+    def _has_new_signs(self) -> bool:
+        """Compare the signs, unless the folders show that nothing came or went in them: a `stat` for each."""
+        now, stamps = time.monotonic_ns(), list(map(_stamp, self._folders))
+        if stamps != self._stamps:
+            self._stamps, self._since, self._settled = stamps, now, False
+        elif self._settled:
+            return False
+        # What comes within the granularity of the file system's clock may not show in the stamp.
+        self._settled = now - self._since > _GRANULARITY_NS
+        return self._there != self._signs_there()
+
+    def _signs_there(self) -> list[str]:
+        return list(filter(os.path.lexists, self._signs))
 
 
 def check_above(roots: Mapping[str, str | None], storage_options: Mapping[str, str] | None = None) -> None:
@@ -333,6 +348,15 @@ _MAY_HOLD: Final[Mapping[str, Callable[[Sequence[str]], bool]]] = {
 
 What cannot be is not asked for: each question is a request to the store.
 """
+
+
+def _stamp(folder: str) -> tuple[int, int]:
+    """What changes when something comes or goes in a folder; one that cannot be asked never seems the same."""
+    try:
+        found = os.stat(folder)  # noqa: PTH116 - a Path costs more than the call
+    except OSError:
+        return (-1, time.monotonic_ns())
+    return (found.st_ino, found.st_mtime_ns)
 
 
 def _has_folder(store: Store, folder: str) -> bool:

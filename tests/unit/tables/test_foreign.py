@@ -16,6 +16,7 @@ import pruner
 from pruner.errors import TableError
 from pruner.storage.objects import ObjectStore
 from pruner.storage.opening import open_store
+from pruner.tables import foreign
 from pruner.tables.foreign import MOST_ABOVE
 from tests.support.foreign_tables import FOREIGN_TABLES, ForeignTable
 from tests.support.parquet_tables import write_file, write_tree
@@ -124,11 +125,18 @@ def test_r8_a_table_that_becomes_another_formats_is_refused_at_the_next_look(
 
 @KINDS
 @MEDIA
-def test_r8_a_folder_whose_parent_becomes_another_formats_is_refused(lake: Lake, kind: str, medium: Medium):
+@pytest.mark.parametrize("quiet", [False, True])
+def test_r8_a_folder_whose_parent_becomes_another_formats_is_refused(
+    lake: Lake, kind: str, medium: Medium, quiet: bool, monkeypatch: pytest.MonkeyPatch
+):
+    """Also where the folders above were quiet for so long that they are asked for nothing but their times."""
+    if quiet:
+        monkeypatch.setattr(foreign, "_GRANULARITY_NS", -1)
     table = FOREIGN_TABLES[kind]
     lake.put(f"t/{table.data[0]}", content(id=[1]))
     opened = lake.open(f"t/{table.folders[0]}")
-    assert opened.plan("id = 1").total == 1
+    for _ in range(3):
+        assert opened.plan("id = 1").total == 1
     for path, text in table.beside.items():
         lake.put(f"t/{path}", text.encode())
     if medium == "disk":
