@@ -19,6 +19,7 @@ from pruner.tables.feed.place import FeedSettings, add_event, announce
 from pruner.tables.listing import CLOCK_TICK_NS, LocalLister, StoreLister
 from pruner.tables.parquet import ParquetSource
 from tests.support.feeds import in_memory, listings, put, s3_event
+from tests.support.foreign_tables import FOREIGN_TABLES
 from tests.support.parquet_tables import names, slice_keys, write_file, write_tree
 from tests.support.profiles import examples
 
@@ -265,6 +266,22 @@ def test_hidden_names_and_other_tables_are_passed_over(tmp_path: Path) -> None:
     with listings(LocalLister) as whole:
         assert source.snapshot(before) is before
     assert whole == []
+
+
+@pytest.mark.parametrize("kind", FOREIGN_TABLES)
+def test_r8_a_feed_that_names_another_formats_files_ends_in_a_refusal(tmp_path: Path, kind: str) -> None:
+    """Also where the folders that they come into were there before."""
+    table = FOREIGN_TABLES[kind]
+    root = write_tree(tmp_path / "t", *table.data)
+    for folder in {path.partition("/")[0] for path in table.beside} - {"_delta_log", "_spark_metadata"}:
+        (root / folder).mkdir()
+    source = followed(root)
+    for path, text in table.beside.items():
+        (root / path).parent.mkdir(exist_ok=True)
+        (root / path).write_text(text)
+    announce(f"{root}.feed", [str(root)], list(table.beside))
+    with pytest.raises(TableError, match=table.what):
+        source.snapshot()
 
 
 def test_objects_come_and_go_at_random_and_events_come_late_twice_and_in_any_order() -> None:

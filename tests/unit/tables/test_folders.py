@@ -19,6 +19,7 @@ import pruner
 from pruner.errors import TableError
 from pruner.tables.folders import FolderLister
 from pruner.tables.listing import CLOCK_TICK_NS, Fact, LocalLister
+from tests.support.foreign_tables import FOREIGN_TABLES
 from tests.support.parquet_tables import write_file, write_tree
 from tests.support.profiles import examples
 
@@ -162,6 +163,20 @@ def test_a_folder_with_a_linked_file_is_listed_at_every_look(tmp_path: Path) -> 
     (tmp_path / "target.parquet").write_bytes(b"something of another size")
     assert lister.facts() == lister.facts()
     assert {fact[0]: fact[1] for fact in lister.facts()}["k=1/l.parquet"] == 25
+
+
+@pytest.mark.parametrize("kind", ["iceberg", "paimon"])
+def test_r8_signs_that_come_into_old_folders_are_noticed(tmp_path: Path, kind: str) -> None:
+    """The folder above them has no new entry."""
+    table = FOREIGN_TABLES[kind]
+    root = write_tree(
+        tmp_path / "t", *table.data, *(f"{path.partition('/')[0]}/x.parquet" for path in table.beside)
+    )
+    lister = settled(root)
+    for path, text in table.beside.items():
+        (root / path).write_text(text)
+    with pytest.raises(TableError, match=table.what):
+        lister.facts()
 
 
 def test_a_tree_that_cannot_be_listed_wholly_is_an_error(tmp_path: Path) -> None:
