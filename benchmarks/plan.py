@@ -23,8 +23,9 @@ from benchmarks.lake import Bounds, index_with, link_tree, made_up_bounds
 from benchmarks.records import ROWS_PER_FILE
 from benchmarks.timing import medians
 from pruner.evidence.snapshot import SnapshotEvidence
-from pruner.expr.bind import bind, conjuncts
+from pruner.expr.bind import bind
 from pruner.expr.semantics import Semantics
+from pruner.expr.short_ranges import conditions
 from pruner.expr.sql import parse_predicate
 from pruner.metadata.segment_cache import SegmentCache
 from pruner.metadata.table import MetadataTable
@@ -169,7 +170,7 @@ def _kernel(table: Table, pinned: PinnedSnapshot, text: str) -> Callable[[], Any
     """The evidence of each conjunct over all files, AND-ed: no text, no plan, no report."""
     semantics = Semantics.of("duckdb")
     bound = bind(parse_predicate(text, semantics), pinned.schema, semantics, strict=True)
-    leaves: list[Any] = list(conjuncts(bound))
+    leaves: list[Any] = conditions(bound)
     metadata = MetadataTable(open_store(table.index_uri))
     evidence = SnapshotEvidence(pinned.data, metadata.state(), SegmentCache(lambda: metadata))
     sources = [evidence.sources(leaf.field).usable[0] for leaf in leaves]

@@ -43,6 +43,11 @@ class SourceOfIndex(Source):
         return self._source.notes
 
     @property
+    def longest_range(self) -> int:
+        """See `Source.longest_range`."""
+        return self._source.longest_range
+
+    @property
     def listed(self) -> ListedEvidence | None:
         """See `Source.listed`."""
         return self._source.listed

@@ -15,6 +15,7 @@ from pruner.indexes.optional import (
     FocusingEvidence,
     ListedEvidence,
     LocatingEvidence,
+    LookingUpEvidence,
     NotingEvidence,
     RowEvidence,
 )
@@ -62,6 +63,11 @@ class Source(ABC):
     def moves(self) -> bool:
         """Whether masks over slices are all that it gives, so that they can be had for a later snapshot."""
         return False
+
+    @property
+    def longest_range(self) -> int:
+        """Values of a range that it looks up one by one at most; 0 where it knows the order of values."""
+        return 0
 
     def why_silent(self, semantics: Semantics) -> str | None:
         """Return why it never answers an engine, whatever the leaf; None where it may."""
@@ -144,6 +150,11 @@ class RecordsSource(Source):
             self.evidence,
             RowEvidence | FocusingEvidence | CountingEvidence | ListedEvidence | LocatingEvidence,
         )
+
+    @property
+    def longest_range(self) -> int:
+        """See `Source.longest_range`."""
+        return self.evidence.longest_range if isinstance(self.evidence, LookingUpEvidence) else 0
 
     def possible(
         self, leaf: Leaf, outcome: Outcome, semantics: Semantics, at: NDArray[np.intp] | None

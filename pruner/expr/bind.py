@@ -98,11 +98,6 @@ def bind(
     return with_functions(bound, indexed, semantics) if indexed.names else bound
 
 
-def conjuncts(bound: BoundExpr) -> tuple[BoundExpr, ...]:
-    """The parts of a bound predicate that must all be true."""
-    return bound.operands if isinstance(bound, BoundAnd) else (bound,)
-
-
 _Test: TypeAlias = Compare | In | IsNull | Like | Column | Literal | Call | Opaque
 
 

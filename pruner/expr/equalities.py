@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
-from pruner.expr.bound import BoundAnd, BoundOr, CompareLeaf, InLeaf
+from pruner.expr.bound import BoundAnd, BoundNot, BoundOr, CompareLeaf, InLeaf, Same
+from pruner.expr.combine import negation
 from pruner.expr.nodes import Operator
 from pruner.expr.semantics import BINARY_COLLATION
+from pruner.expr.short_ranges import with_lists
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -17,16 +19,28 @@ if TYPE_CHECKING:
     from pruner.expr.semantics import Semantics
     from pruner.schema import Field
 
+MOST_LISTED: Final = 1_000
+"""Values of a range that are named one by one."""
+
 
 def required_values(predicate: BoundExpr, semantics: Semantics) -> Iterator[tuple[Field, list[int | bytes]]]:
     """Yield each column that must have one of some values wherever a predicate is true, and these values.
 
     Integers and text alone are taken, by engines that compare text byte by byte.
     """
+    yield from _required(with_lists(predicate, lambda _: MOST_LISTED), semantics)
+
+
+def _required(predicate: BoundExpr, semantics: Semantics) -> Iterator[tuple[Field, list[int | bytes]]]:
     match predicate:
         case BoundAnd(operands):
             for operand in operands:
-                yield from required_values(operand, semantics)
+                yield from _required(operand, semantics)
+        case BoundNot(BoundOr(operands) | Same(operands)):
+            for operand in operands:
+                yield from _required(negation(operand), semantics)
+        case BoundNot(CompareLeaf(field, Operator.NE, point)):
+            yield from _required(CompareLeaf(field, Operator.EQ, point), semantics)
         case BoundOr(operands):
             yield from _of_alternatives(operands, semantics)
         case CompareLeaf() | InLeaf():
@@ -40,7 +54,7 @@ def required_values(predicate: BoundExpr, semantics: Semantics) -> Iterator[tupl
 def _of_alternatives(
     operands: Sequence[BoundExpr], semantics: Semantics
 ) -> Iterator[tuple[Field, list[int | bytes]]]:
-    found = [list(required_values(operand, semantics)) for operand in operands]
+    found = [list(_required(operand, semantics)) for operand in operands]
     if all(len(each) == 1 for each in found):
         fields = {each[0][0] for each in found}
         if len(fields) == 1:

@@ -37,6 +37,19 @@ class NotingEvidence(Evidence, Protocol):
 
 
 @runtime_checkable
+class LookingUpEvidence(Evidence, Protocol):
+    """Evidence that looks values up one by one and knows no order of them, so that it says nothing of a range.
+
+    Of a short range of integers, decimals, dates or times it is asked for each of the values.
+    """
+
+    @property
+    def longest_range(self) -> int:
+        """Values of a range that are worth looking up one by one."""
+        ...
+
+
+@runtime_checkable
 class CountingEvidence(Evidence, Protocol):
     """Evidence that knows how many values each slice holds, and not which."""
 

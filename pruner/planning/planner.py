@@ -14,13 +14,14 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
+from pruner.evidence.file_filters import MOST_VALUES
 from pruner.evidence.file_filters import NAME as FILE_FILTERS
 from pruner.evidence.file_filters import USING as FILE_FILTERS_USING
 from pruner.evidence.focus import Focus
-from pruner.expr.bind import conjuncts
 from pruner.expr.bound import BoundAnd, BoundIsNull, BoundNot, BoundOr, CompareLeaf, InLeaf, Unknown
 from pruner.expr.fields import leaves, unknowns
 from pruner.expr.nodes import Constant
+from pruner.expr.short_ranges import conditions, listed, with_lists
 from pruner.expr.show import describe
 from pruner.planning import row_level
 from pruner.planning.combining import CombinedEvidence
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from pruner.evidence.file_filters import FileFilters
     from pruner.evidence.focus import KnowsFields
     from pruner.evidence.snapshot import IndexCost
+    from pruner.evidence.sources import Source
     from pruner.expr.bound import BoundExpr, Leaf
     from pruner.expr.semantics import Semantics
     from pruner.indexes.optional import LocatingEvidence
@@ -161,15 +163,16 @@ class Planner:
             notes: reasons, known beforehand, why something cannot be used to prune.
         """
         started = time.perf_counter()
-        evidence = Focus(self._evidence, predicate)
+        asked = with_lists(predicate, partial(self._longest_range, semantics=semantics))
+        evidence = Focus(self._evidence, asked)
         progress = _Progress(
             Survivors(len(self._snapshot)), fallbacks=dict.fromkeys((*notes, *self._uncoverable_notes))
         )
-        for clause in sorted(conjuncts(predicate), key=_evaluation_rank):
+        for clause in sorted(conditions(asked), key=_evaluation_rank):
             self._apply(clause, evidence, semantics, progress)
-        answered = self._apply_waiting(predicate, Waiting(self._snapshot, evidence, semantics), progress)
+        answered = self._apply_waiting(asked, Waiting(self._snapshot, evidence, semantics), progress)
         self._apply_implied(predicate, semantics, progress)
-        rows = RowLevel(self._snapshot, evidence, semantics, predicate)
+        rows = RowLevel(self._snapshot, evidence, semantics, asked)
         if answered and rows.can_narrow and progress.survivors.left:
             self._apply_rows(predicate, rows, progress)
         self._apply_file_filters(predicate, evidence, semantics, progress)
@@ -193,6 +196,18 @@ class Planner:
             all_match=lambda: self._every_row_matches(predicate, evidence, semantics),
             rows=partial(_row_positions, self._snapshot, rows),
             storage_options=self._storage_options,
+        )
+
+    def _longest_range(self, about: Field, semantics: Semantics) -> int:
+        """How many values of a range of a field are looked up one by one at most.
+
+        None are where an index that knows their order tells all of them apart.
+        """
+        sources = self._evidence.sources(about).usable
+        longest = max((each.longest_range for each in sources), default=0)
+        ordered = (each for each in sources if not each.longest_range and each.uncovered is None)
+        return (
+            0 if longest and any(_tells_apart(each.focused(()), semantics) for each in ordered) else longest
         )
 
     @cached_property
@@ -287,11 +302,12 @@ class Planner:
         """Ask the filters in the files that are left, where no index has told their values apart."""
         if self._filters is None or not self._filters.ask_about(progress.survivors.left):
             return
-        for leaf in conjuncts(predicate):
+        required = conditions(predicate)
+        for leaf in (*required, *listed(required, lambda _: MOST_VALUES)):
             if not isinstance(leaf, CompareLeaf | InLeaf):
                 continue
             known = (source for source in evidence.sources(leaf.field).usable if source.uncovered is None)
-            if any(each.counted is not None or each.rows(semantics) is not None for each in known):
+            if any(_tells_apart(each, semantics) for each in known):
                 continue
             keep = self._filters.possible(leaf, semantics, progress.survivors.ordinals())
             if keep is not None:
@@ -304,6 +320,11 @@ class Planner:
         refuted = refuted | possible(predicate, Outcome.NULL, combined.leaf, combined.count)
         # Merging drops and combines rows, so nothing is claimed of all rows of a slice with log files.
         return ~refuted & self._snapshot.coverable & ~self._snapshot.has_logs
+
+
+def _tells_apart(source: Source, semantics: Semantics) -> bool:
+    """Tell whether an index knows single values, and not only between which they are."""
+    return source.counted is not None or source.rows(semantics) is not None
 
 
 def _gaps(progress: _Progress, evidence: Focus, number: int) -> Mask | None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from pyroaring import BitMap64
 
-from pruner.expr.bound import BoundAnd, BoundIsNull, BoundNot, BoundOr, Unknown
+from pruner.expr.bound import BoundAnd, BoundIsNull, BoundNot, BoundOr, Same, Unknown
 from pruner.expr.fields import conjoins, grouped, leaves, only_field, parts, single_field_parts
 from pruner.expr.nodes import Constant
 from pruner.indexes.optional import RowCountingEvidence
@@ -359,6 +359,10 @@ def entries_of(of: BoundExpr, outcome: Outcome, evidence: RowEvidence, semantics
     """The entries of one field on whose rows a predicate about that field can come to the outcome."""
 
     def part(leaf: BoundExpr, wanted: Outcome) -> Entries | None:
+        if isinstance(leaf, Same):
+            forms = [entries_of(each, wanted, evidence, semantics) for each in leaf.operands]
+            # One that has no entry too many has those of the others.
+            return next((each for each in forms if each.exact), None)
         if isinstance(leaf, BoundAnd | BoundOr | BoundNot | BoundIsNull | Constant | Unknown):
             return None
         return evidence.entries(leaf, wanted, semantics) or everything(exact=False)

@@ -112,6 +112,10 @@ def test_no_row_is_lost_and_other_files_are_left_out(root: Path, column: str) ->
     assert kept <= 60 * 1.6  # three row groups of five files, at 1 to 5 %
     absent = [table.plan(f"{column} = {literal(column, FILES * ROWS + each)}").kept for each in range(30)]
     assert sum(absent) <= 30
+    if column in ("id", "part"):
+        neighbours = table.plan(f"{column} BETWEEN 7 AND 8")
+        assert {"1.parquet", "2.parquet"} <= set(files_of(neighbours))
+        assert neighbours.kept < FILES
     values = [7, 13, 19]
     listed = table.plan(f"{column} IN ({', '.join(literal(column, each) for each in values)})")
     assert "1.parquet" in files_of(listed)

@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 MOST_VALUES = 1024
 """Values of one leaf that are looked up: among so many, one seems to be nearly everywhere."""
 
+LONGEST_RANGE = 64
+"""Values of a range that are looked up: with one percent of false answers, half of the slices seem to hold one."""
+
 MOST_LOOK_UPS = 1 << 25
 """Values times slices beyond which nothing is said: half a second."""
 
@@ -34,6 +37,7 @@ class BloomEvidence:
     """Evidence of the filters of one field: see `pruner.indexes.base.Evidence`. Threads may share it."""
 
     counts = "distinct values"
+    longest_range = LONGEST_RANGE
 
     def __init__(self, filters: Filters, field: Field) -> None:
         self._filters = filters

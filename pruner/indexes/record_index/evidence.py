@@ -38,6 +38,9 @@ MOST_VALUES = 1 << 17
 FEW_VALUES = 64
 """Values for which it is not worked out what would be read."""
 
+LONGEST_RANGE = 1024
+"""Keys of a range that are looked up: to hash them takes two milliseconds."""
+
 MOST_BYTES = 1 << 27
 """Bytes that are read for one predicate; what asks for more is not answered."""
 
@@ -46,6 +49,7 @@ class KeyEvidence:
     """Evidence of the keys of one field: see `FocusingEvidence`. Threads may share it."""
 
     counts = "keys"
+    longest_range = LONGEST_RANGE
 
     def __init__(self, keys: Keys, field: Field) -> None:
         self.keys = keys

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from pruner.errors import PredicateError, SchemaError
-from pruner.expr.bind import bind, conjuncts
+from pruner.expr.bind import bind
 from pruner.expr.bound import (
     BoundAnd,
     BoundExpr,
@@ -163,12 +163,6 @@ def test_nested_and_or_are_flat_and_constants_go() -> None:
 def test_not_of_a_constant(value: bool | None, negated: bool | None) -> None:
     assert bound_of(Not(Constant(value))) == Constant(negated)
     assert bound_of(Literal(value, pa.bool_())) == Constant(value)
-
-
-def test_conjuncts() -> None:
-    bound = bound_of(And((N_IS_ONE, IsNull(N))))
-    assert conjuncts(bound) == (bound_of(N_IS_ONE), bound_of(IsNull(N)))
-    assert conjuncts(bound_of(Or((N_IS_ONE, IsNull(N))))) == (bound_of(Or((N_IS_ONE, IsNull(N)))),)
 
 
 def test_what_is_not_understood_stays_below_its_not() -> None:

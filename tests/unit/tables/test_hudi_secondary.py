@@ -97,6 +97,9 @@ def test_integers_are_looked_up_by_their_digits(tmp_path: Path) -> None:
     named.keys.second(INDEX, [(str(id_ - 5), str(id_)) for id_ in range(40)])
     assert named.kept("seats = -5") == [0]
     assert named.kept("seats IN (5, 30)") == [1, 3]
+    assert named.kept("seats BETWEEN 4 AND 5") == [0, 1]
+    assert named.kept("NOT (seats < 5 OR seats > 6)") == [1]
+    assert named.kept("seats BETWEEN 4 AND 4000") == EVERYTHING
 
 
 def test_other_types_are_not_looked_up(tmp_path: Path) -> None:

@@ -1,0 +1,226 @@
+"""Short ranges as lists of values: `500 <= k AND k <= 502` is `k IN (500, 501, 502)` where k is an integer.
+
+Engines make ranges of lists of neighbours, and people write them. What looks values up one by one knows nothing of a
+range, and can look up the values in it. The list is put beside the range as another form of it (`Same`), and only
+where a predicate is asked whether the range can be true: under a NOT that is where it is written as `k < 500 OR
+k > 502`. So nothing that is known of the range by itself gets lost.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+
+from pruner.expr.bound import (
+    BoundAnd,
+    BoundIsNull,
+    BoundNot,
+    BoundOr,
+    CompareLeaf,
+    Guarded,
+    InLeaf,
+    Point,
+    Same,
+    Unknown,
+)
+from pruner.expr.leaves import in_leaf
+from pruner.expr.nodes import Constant, Operator
+from pruner.expr.types import integer_range
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from pruner.expr.bound import BoundExpr, StorageValue
+    from pruner.schema import Field
+
+    Longest = Callable[[Field], int]
+
+_LOWER: Final = frozenset({Operator.GE, Operator.GT})
+_UPPER: Final = frozenset({Operator.LE, Operator.LT})
+_ENDS: Final = _LOWER | _UPPER
+
+
+class Listed(Same):
+    """A range of one column and the list of the values in it: two forms of one predicate."""
+
+    __slots__ = ()
+
+
+def with_lists(predicate: BoundExpr, longest: Longest) -> BoundExpr:
+    """A predicate with the values of its short ranges, to be asked where it can be true.
+
+    Args:
+        predicate: the predicate.
+        longest: how many values of a range of a field are listed at most; 0 where no list of them is of use.
+    """
+    return _extended(predicate, longest, negated=False)
+
+
+def conditions(predicate: BoundExpr) -> list[BoundExpr]:
+    """The parts of a predicate that must all be true, ranges and the lists of their values each by itself."""
+    if isinstance(predicate, Listed) or not isinstance(predicate, BoundAnd):
+        return _parts(predicate)
+    return [part for operand in predicate.operands for part in _parts(operand)]
+
+
+def listed(operands: Iterable[BoundExpr], longest: Longest) -> list[InLeaf]:
+    """The lists of values that follow from conditions that must all be true, one for each field with a short range."""
+    return [found for _, found in _lists(list(operands), longest, negated=False)]
+
+
+def _parts(operand: BoundExpr) -> list[BoundExpr]:
+    """The range of a list and the list; any other operand as it is."""
+    if not isinstance(operand, Listed):
+        return [operand]
+    span, values = operand.operands
+    return [*(span.operands if type(span) is BoundAnd else [span]), values]
+
+
+def _extended(predicate: BoundExpr, longest: Longest, *, negated: bool) -> BoundExpr:
+    match predicate:
+        case Unknown() | Constant() | BoundIsNull():
+            return predicate  # whether it is NULL is asked by each of the other outcomes as well
+        case BoundNot(operand):
+            return BoundNot(_extended(operand, longest, negated=not negated))
+        case Guarded(operands, text):
+            return Guarded(tuple(_extended(each, longest, negated=negated) for each in operands), text)
+        case Same(operands):
+            return Same(tuple(_extended(each, longest, negated=negated) for each in operands))
+        case BoundAnd(operands) | BoundOr(operands):
+            kind = BoundOr if isinstance(predicate, BoundOr) else BoundAnd
+            if negated is (kind is BoundOr):
+                return _joined(kind, operands, longest, negated=negated)
+            return kind(tuple(_extended(each, longest, negated=negated) for each in operands))
+        case CompareLeaf(field, operator) if operator in _ENDS and _has_ends(field.type):
+            return _joined(None, [predicate], longest, negated=negated)
+        case _:
+            return predicate
+
+
+def _joined(
+    kind: type[BoundAnd] | type[BoundOr] | None,
+    operands: Sequence[BoundExpr],
+    longest: Longest,
+    *,
+    negated: bool,
+) -> BoundExpr:
+    """Conditions that must all be true (or, negated, all be false), with the lists that follow from them."""
+    found = _lists(operands, longest, negated=negated)
+    taken = {id(each) for of_range, _ in found for each in of_range}
+    rest = [each for each in operands if id(each) not in taken]
+    if kind is not None:
+        rest = [_extended(each, longest, negated=negated) for each in rest]
+    forms: list[BoundExpr] = []
+    for of_range, values in found:
+        span = of_range[0] if len(of_range) == 1 or kind is None else kind(tuple(of_range))
+        forms.append(Listed((span, BoundNot(values) if negated else values)))
+    together = (*rest, *forms)
+    return together[0] if len(together) == 1 or kind is None else kind(together)
+
+
+def _lists(
+    operands: Sequence[BoundExpr], longest: Longest, *, negated: bool
+) -> list[tuple[list[BoundExpr], InLeaf]]:
+    """For each field with a short range: the operands that make the range, and the list of its values."""
+    ranges: dict[Field, _Range] = {}
+    for operand in operands:
+        for leaf in operand.operands if isinstance(operand, Same) else (operand,):
+            if isinstance(leaf, CompareLeaf) and _is_counted(leaf.field.type):
+                operator = leaf.operator.negated if negated else leaf.operator
+                if operator in _ENDS:
+                    ranges.setdefault(leaf.field, _Range(leaf.field)).narrow(operand, operator, leaf.point)
+    found: list[tuple[list[BoundExpr], InLeaf]] = []
+    for field, span in ranges.items():
+        count = span.count
+        if count is not None and count <= longest(field):
+            values = in_leaf(field, span.points(), has_null=False)
+            if isinstance(values, InLeaf):
+                found.append((span.operands, values))
+    return found
+
+
+@dataclass
+class _Range:
+    """The values between the ends that conditions on a field leave, both included; None for an end that is open.
+
+    `exact` tells of the values whether the conditions hold for them certainly; None before there was a condition.
+    Conditions of both kinds together make no list, for a list is believed or allowed for as a whole.
+    """
+
+    field: Field
+    low: int | None = None
+    high: int | None = None
+    exact: bool | None = None
+    mixed: bool = False
+
+    def __post_init__(self) -> None:
+        self.operands: list[BoundExpr] = []
+        if pa.types.is_boolean(self.field.type):
+            self.low, self.high = 0, 1
+        elif pa.types.is_integer(self.field.type):
+            self.low, self.high = integer_range(self.field.type)
+
+    def narrow(self, operand: BoundExpr, operator: Operator, point: Point) -> None:
+        """Add a condition."""
+        if not any(operand is each for each in self.operands):
+            self.operands.append(operand)
+        self.mixed |= point.nan or self.exact is (not point.exact)
+        self.exact = point.exact
+        if operator in _LOWER:
+            self._narrow_below(operator, point)
+        else:
+            self._narrow_above(operator, point)
+
+    def _narrow_below(self, operator: Operator, point: Point) -> None:
+        behind = operator is Operator.GT and point.exact
+        end = point.high if behind else point.low
+        if isinstance(end, int):
+            end = int(end) + behind
+            self.low = end if self.low is None else max(self.low, end)
+        else:
+            self.mixed |= end is not None
+
+    def _narrow_above(self, operator: Operator, point: Point) -> None:
+        before = operator is Operator.LT and point.exact
+        end = point.low if before else point.high
+        if isinstance(end, int):
+            end = int(end) - before
+            self.high = end if self.high is None else min(self.high, end)
+        else:
+            self.mixed |= end is not None
+
+    @property
+    def count(self) -> int | None:
+        """The number of values, at least 1; None where they cannot be listed."""
+        if self.mixed or self.low is None or self.high is None or self.low > self.high:
+            return None
+        return self.high - self.low + 1
+
+    def points(self) -> list[Point]:
+        """Each of the values."""
+        assert self.low is not None
+        assert self.high is not None
+        assert self.exact is not None
+        values: Iterable[StorageValue] = range(self.low, self.high + 1)
+        if pa.types.is_boolean(self.field.type):
+            values = map(bool, values)
+        return [Point(value, value, self.exact) for value in values]
+
+
+def _has_ends(type_: pa.DataType) -> bool:
+    """Tell whether a type has a least and a greatest value, where a range with one end ends as well."""
+    return pa.types.is_boolean(type_) or pa.types.is_integer(type_)
+
+
+def _is_counted(type_: pa.DataType) -> bool:
+    """Tell whether there are only so many values of a type between any two."""
+    types = pa.types
+    return (
+        _has_ends(type_)
+        or types.is_decimal(type_)
+        or types.is_date(type_)
+        or types.is_timestamp(type_)
+        or types.is_time(type_)
+    )
