@@ -29,7 +29,7 @@ COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --gen
 	--no-emit-index-url --no-emit-find-links --no-annotate --no-header
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-trino quick check check-matrix check-stores test faults fuzz soak bench api docs trino-plugin lock clean
+.PHONY: help setup demo demo-trino quick check check-matrix check-stores test faults fuzz soak bench api docs trino-plugin wheel lock clean
 
 help: ## Show the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1|/p' $(MAKEFILE_LIST) | while IFS='|' read -r name text; do \
@@ -94,6 +94,11 @@ bench: $(READY) ## Measure planning and scanning
 
 trino-plugin: $(READY) ## Build the jar of the Trino plugin; needs a full JDK 25
 	@$(BIN)/python -m tools.trino_plugin
+
+wheel: $(READY) ## Build a wheel in dist/, with the Trino plugin in it; needs a full JDK 25
+	@$(BIN)/python -m tools.trino_plugin
+	@rm -f dist/*.whl
+	@$(BIN)/hatchling build --target wheel --directory dist
 
 lock: $(READY) ## Renew the lock files from pyproject.toml, keeping versions that still fit
 	@$(COMPILE) --group build --output-file requirements-build.lock

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
         StorageError,
         TableError,
     )
+    from pruner.examples import example
     from pruner.expr.semantics import NanOrder, Semantics
     from pruner.lineage import open_lineage
     from pruner.maintenance.build import RefreshResult
@@ -74,6 +75,7 @@ __all__ = [
     "TableMap",
     "TableStatus",
     "__version__",
+    "example",
     "notify",
     "open_lineage",
     "open_table",
@@ -99,6 +101,7 @@ _HOMES = {
         "StorageError",
         "TableError",
     ),
+    "pruner.examples": ("example",),
     "pruner.expr.semantics": ("NanOrder", "Semantics"),
     "pruner.lineage": ("open_lineage",),
     "pruner.maintenance.build": ("RefreshResult",),

@@ -14,6 +14,7 @@ from pruner.plugins import BrokenPluginError, Group, MissingPluginError, load_pl
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from pathlib import Path
 
     from pruner.catalog.names import TableLike
     from pruner.expr.engines import Traits
@@ -26,6 +27,7 @@ __all__ = [
     "BrokenPluginError",
     "FileScanner",
     "MissingPluginError",
+    "PluginAdapter",
     "QueryAdapter",
     "QueryConnection",
     "RequestDecoder",
@@ -94,6 +96,19 @@ class RequestDecoder(Adapter, Protocol):
 
         Raises:
             PredicateError: the content has another shape than the adapter agreed on with its engine.
+        """
+        ...
+
+
+@runtime_checkable
+class PluginAdapter(Adapter, Protocol):
+    """An adapter that brings what is to be installed in its engine."""
+
+    def plugin_jar(self) -> Path:
+        """The plugin's jar.
+
+        Raises:
+            PrunerError: this installation came without it; with what brings it.
         """
         ...
 

@@ -13,11 +13,11 @@ def plugin_jar() -> Path:
     """Return the jar to copy into Trino's plugin folders (docs/trino.md).
 
     Raises:
-        PrunerError: this installation is a checkout in which the jar was not built, or a wheel that was made in one.
+        PrunerError: this installation is a checkout in which the jar was not built, or was made from one.
     """
     if not PLUGIN_JAR.is_file():
         raise PrunerError(
-            f"this installation has no {PLUGIN_JAR.name}: run `make trino-plugin` in a checkout of lake-pruner "
-            "(it needs a full JDK 25); a wheel built afterwards brings the jar"
+            f"this installation has no {PLUGIN_JAR.name}: it comes with a wheel that `make wheel` built in a checkout "
+            "of lake-pruner (which needs a full JDK 25), and not with the sources or another wheel"
         )
     return PLUGIN_JAR

@@ -11,6 +11,7 @@ import typer
 from pruner import __version__
 from pruner.cli import (
     advising,
+    demo,
     doctor,
     errors,
     indexes,
@@ -21,6 +22,7 @@ from pruner.cli import (
     queries,
     serve,
     tables,
+    trino_plugin,
     upkeep,
 )
 from pruner.cli.failures import PrunerGroup
@@ -35,6 +37,7 @@ app = typer.Typer(
 )
 
 for name, command in {
+    "demo": demo.demo,
     "sql": indexes.sql,
     "refresh": indexes.refresh,
     "plan": plans.plan,
@@ -48,6 +51,7 @@ for name, command in {
     "map": maps.map_,
     "inspect": inspecting.inspect,
     "doctor": doctor.doctor,
+    "trino-plugin": trino_plugin.trino_plugin,
     "errors": errors.errors,
     "notify": notify.notify,
     "verify": upkeep.verify,

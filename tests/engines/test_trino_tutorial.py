@@ -13,6 +13,7 @@ import pytest
 from tests.support.trino import aged
 from tests.support.trino_tables import SCHEMA, TrinoTables
 from tests.unit.test_tutorials import BLOCK, FOLDER, run_sh
+from tools.trino_plugin import plugin_jar
 
 PAGE = (FOLDER / "trino.md").read_text(encoding="utf-8")
 COLUMNS = {"booking": "bigint", "guest": "string", "state": "string"}
@@ -53,6 +54,11 @@ def test_every_block_runs(trino_tables: TrinoTables, tmp_path: Path, monkeypatch
                 sql = text.replace("pruned.web.bookings", known.name)
                 found = trino_tables.trino.run(sql, catalog="pruned_hive", schema=SCHEMA)
                 answers.append((found.rows, known.splits(found)))
+            case "sh" if "trino-plugin" in text:
+                monkeypatch.setattr("pruner_trino.jar.PLUGIN_JAR", plugin_jar())
+                run_sh(text)
+                written = tmp_path / "plugin" / "hive" / plugin_jar().name
+                assert written.read_bytes() == plugin_jar().read_bytes()
             case _:
                 assert language == "sh"
                 assert "uninstall" in text or "question" in run_sh(text)

@@ -1,4 +1,4 @@
-"""Documents that people read: links lead somewhere, lines are short, and the example of the README runs."""
+"""Documents that people read: links lead somewhere, and lines are short."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ import tomllib
 from pathlib import Path
 from typing import Protocol
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from pruner.indexes import optional
@@ -68,25 +66,6 @@ def test_the_site_has_every_page() -> None:
 def test_records_of_decisions_are_numbered() -> None:
     records = sorted((ROOT / "docs" / "adr").glob("*.md"))
     assert [int(record.name[:4]) for record in records] == [*range(1, len(records) + 1)]
-
-
-def test_the_example_of_the_readme_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys) -> None:
-    files = {"a": (["AA", "UA"], [10, 90]), "b": (["AA", "AA"], [70, 5]), "c": (["UA", "WN"], [1, 2])}
-    (tmp_path / "lake" / "flights").mkdir(parents=True)
-    for name, (carriers, delays) in files.items():
-        path = tmp_path / "lake" / "flights" / f"{name}.parquet"
-        pq.write_table(pa.table({"carrier": carriers, "delay": delays}), path)
-    monkeypatch.chdir(tmp_path)
-    section = text_of(ROOT / "README.md").split("\n## Use\n")[1]
-    example = re.search(r"```python\n(.*?)```", section, re.DOTALL)
-    assert example is not None
-    exec(compile(example[1], "README.md", "exec"), {})
-    printed = capsys.readouterr().out
-    assert printed.startswith("2 of 3 ")
-    assert "a.parquet" in printed
-    assert "b.parquet" in printed
-    assert "carrier = 'AA'" in printed
-    assert printed.rstrip().endswith("[(3,)]")
 
 
 def first_cells(text: str, header: str) -> str:
