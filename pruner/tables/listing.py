@@ -219,10 +219,18 @@ class LocalLister:
             refuse_content(self.root, prefix, lambda folder: names_of_disk(f"{parent}{folder}"))
         if is_link:
             _refuse_cycle(self.root, f"{parent}{name}")
-            target = os.path.realpath(f"{parent}{name}")
-            if target not in self._linked:
-                check_above({target: None})
-                self._linked.add(target)
+            self._check_target(f"{parent}{name}")
+
+    def _check_target(self, link: str) -> None:
+        """Refuse a link into another format's table; each target is looked at once."""
+        target = os.path.realpath(link)
+        if target in self._linked:
+            return
+        try:
+            check_above({target: None})
+        except TableError as error:
+            raise TableError(f"cannot list {self.root}: of the link {link}, {error}") from None
+        self._linked.add(target)
 
     def version(self, fact: Fact) -> str:
         """Return times and inode: see `Lister.version`."""
