@@ -67,6 +67,7 @@ class StoreProxy:
         fault: says what happens to a request; None for nothing.
         requests: what came, in its order.
         accepted: the only access key that is let through, as a store does that knows no other; None for any.
+        forbidden: says which requests are refused, as a store does where a user may not look.
     """
 
     endpoint: str
@@ -74,6 +75,7 @@ class StoreProxy:
     fault: Callable[[Request], Fault | None] = lambda _: None
     requests: list[Request] = field(default_factory=list[Request])
     accepted: str | None = None
+    forbidden: Callable[[Request], bool] = lambda _: False
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def counts(self) -> Counter[str]:
@@ -126,6 +128,8 @@ class _Handler(BaseHTTPRequestHandler):
         signed = f"Credential={proxy.accepted}/" in self.headers.get("Authorization", "")
         if proxy.accepted is not None and not signed:
             self._answer(403, [], b"" if self.command == "HEAD" else _error("InvalidAccessKeyId"))
+        elif proxy.forbidden(request):
+            self._answer(403, [], b"" if self.command == "HEAD" else _error("AccessDenied"))
         elif fault is Fault.CUT:
             self._cut()
         elif fault in _REFUSALS:
