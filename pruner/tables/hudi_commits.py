@@ -1,13 +1,14 @@
 """What the commits of a Hudi table say they did, from the files of its timeline.
 
 Table version 6 writes commits as JSON and cleans as Avro, versions 8 and 9 everything as Avro object files (Hudi
-technical specification, "Timeline"; avro-idl of `HoodieCommitMetadata`, `HoodieReplaceCommitMetadata` and
-`HoodieCleanMetadata`).
+technical specification, "Timeline"; avro-idl of `HoodieCommitMetadata`, `HoodieReplaceCommitMetadata`,
+`HoodieCleanMetadata` and `HoodieCompactionPlan`).
 """
 
 from __future__ import annotations
 
 import io
+from collections.abc import Iterator
 from typing import Any, TypeVar
 
 import fastavro
@@ -57,6 +58,32 @@ class Clean(msgspec.Struct, frozen=True, rename="camel"):
 
     partition_metadata: dict[str, CleanedPartition] | None = None
     bootstrap_partition_metadata: dict[str, CleanedPartition] | None = None
+    earliest_commit_to_retain: str | None = None
+
+    def deleted(self) -> Iterator[tuple[str, str]]:
+        """Yield partition path and name of each file that was deleted, or that the cleaner tried to delete."""
+        for partition, cleaned in (self.partition_metadata or {}).items():
+            for paths in (
+                cleaned.delete_path_patterns,
+                cleaned.success_delete_files,
+                cleaned.failed_delete_files,
+            ):
+                for path in paths or ():
+                    yield partition, path[path.rfind("/") + 1 :]
+
+
+class CompactedGroup(msgspec.Struct, frozen=True, rename="camel"):
+    """One file group of a compaction plan: the log files, by path or name, that it takes up."""
+
+    partition_path: str | None = None
+    file_id: str | None = None
+    delta_file_paths: list[str] | None = None
+
+
+class CompactionPlan(msgspec.Struct, frozen=True, rename="camel"):
+    """What a compaction was asked to do."""
+
+    operations: list[CompactedGroup] | None = None
 
 
 def read_commit(data: bytes) -> Commit:
@@ -75,6 +102,15 @@ def read_clean(data: bytes) -> Clean:
         UnreadCommitError: it is in another form.
     """
     return _read(data, Clean)
+
+
+def read_compaction_plan(data: bytes) -> CompactionPlan:
+    """Parse the plan of a compaction.
+
+    Raises:
+        UnreadCommitError: it is in another form.
+    """
+    return _read(data, CompactionPlan)
 
 
 def _read(data: bytes, kind: type[_T]) -> _T:

@@ -166,7 +166,11 @@ def with_shared_logs(entry: HudiSlice, logs: Iterable[tuple[LogName, int]]) -> H
     Hudi joins the slice of a pending compaction with the one before it (`fetchMergedFileSlice` of
     `AbstractTableFileSystemView`), which comes to the same log files.
     """
-    own = sorted((log for log in logs if log[0].instant >= entry.instant), key=by_writing)
+    # In a table that was downgraded, a log file may belong to the slice by its content and not by its name.
+    listed = frozenset(entry.logs)
+    own = sorted(
+        (log for log in logs if log[0].instant >= entry.instant or log[0].name in listed), key=by_writing
+    )
     return replace(
         entry,
         logs=tuple(log.name for log, _ in own),

@@ -9,7 +9,6 @@ slice that it found.
 
 from __future__ import annotations
 
-import re
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -212,23 +211,11 @@ def _clean(data: bytes, state: _State) -> None:
     clean = read_clean(data)
     if clean.bootstrap_partition_metadata:
         raise NotFollowedError("a cleaner deleted files of a bootstrap")
-    for partition, cleaned in (clean.partition_metadata or {}).items():
-        deleted = {
-            re.sub(r"(?s)^.*/", "", path)
-            for paths in (
-                cleaned.delete_path_patterns,
-                cleaned.success_delete_files,
-                cleaned.failed_delete_files,
-            )
-            for path in paths or []
-        }
-        for name in deleted:
-            group = group_of(name)
-            entry = None if group is None else state.slice_of((partition, group))
-            if group is None or (entry is not None and name in (entry.base, *entry.logs)):
-                raise NotFollowedError(
-                    f"a cleaner deleted {name}, which is of the newest slice or is not known"
-                )
+    for partition, name in set(clean.deleted()):
+        group = group_of(name)
+        entry = None if group is None else state.slice_of((partition, group))
+        if group is None or (entry is not None and name in (entry.base, *entry.logs)):
+            raise NotFollowedError(f"a cleaner deleted {name}, which is of the newest slice or is not known")
 
 
 def _check_sizes(store: Store, changes: Changes) -> None:

@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING
 
 from pruner.errors import FormatError, TableError
 from pruner.storage.opening import open_store
+from pruner.tables.hudi_cleaned import CleanedError
 from pruner.tables.hudi_columns import HudiColumns
+from pruner.tables.hudi_downgraded import any_named_by_write
 from pruner.tables.hudi_files import HudiSlice, attach_logs, marked, misread_by_hudi_rs
 from pruner.tables.hudi_listing import folders_of
 from pruner.tables.hudi_metadata.indexes import partitions_of
@@ -78,12 +80,22 @@ def list_table(
     except TableError as reason:
         if decides is None:
             raise
+        if isinstance(reason, CleanedError) or _downgraded(store, timeline):
+            raise
         _log.debug("%s is listed by hudi-rs: %s", store.uri, reason)
         try:
             found = _by_hudi_rs(store, decides, timeline, as_of)
         except TableError as error:
             raise (reason if _TWO_BASE_FILES in str(error) else error) from None
         return HudiColumns.joined(store.uri, _checked(store.uri, found, timeline))
+
+
+def _downgraded(store: Store, timeline: Timeline) -> bool:
+    """Tell whether log files are from before a downgrade, which hudi-rs takes for slices without a base file."""
+    if timeline.properties.version >= COMPLETION_TIMES or not timeline.properties.merge_on_read:
+        return False
+    files = listing_of(store, folders_of(store), marked=False)
+    return any(any_named_by_write(each, timeline) for _, each in files.groups())
 
 
 def _listing(store: Store, whole: list[FileGroup] | None, *, refuse_strange: bool) -> Listing:

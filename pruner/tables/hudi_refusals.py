@@ -6,9 +6,9 @@ What it raises names a parser's trouble; whoever has the table needs the file, a
 from __future__ import annotations
 
 import re
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from pruner.errors import StorageError, TableError, first_line
 from pruner.tables.hudi_commits import COMMIT_BYTES, UnreadCommitError, read_commit
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from pruner.storage.store import Store
     from pruner.tables.hudi_timeline import Timeline
 
+_T = TypeVar("_T")
 _COMMIT = re.compile(r"commit metadata|Timeline error", re.IGNORECASE)
 _REMEDIES = (
     (re.compile(r"Config "), "mend .hoodie/hoodie.properties, or restore it from hoodie.properties.backup"),
@@ -60,6 +61,27 @@ def refusal(store: Store, timeline: Timeline, what: str) -> TableError:
             )
     remedy = next((f"; {text}" for pattern, text in _REMEDIES if pattern.search(what)), "")
     return TableError(f"cannot list the Hudi table {store.uri} completely: {what}{remedy}")
+
+
+def incomplete(store: Store, why: str) -> TableError:
+    """The error for a table whose slices cannot be told for sure; `why` is a clause."""
+    return TableError(f"cannot list the Hudi table {store.uri} completely: {why}")
+
+
+def read_instant(
+    store: Store, timeline: Timeline, name: str, parse: Callable[[bytes], _T], max_bytes: int = COMMIT_BYTES
+) -> _T:
+    """What a file of the timeline says.
+
+    Raises:
+        TableError: it cannot be understood.
+        StorageError: the store refuses.
+    """
+    path = f"{timeline.properties.timeline_path}/{name}"
+    try:
+        return parse(store.get(path, max_bytes))
+    except UnreadCommitError as error:
+        raise incomplete(store, f"{path} {error}") from None
 
 
 def _damaged_commit(store: Store, timeline: Timeline) -> tuple[str, str] | None:

@@ -3,8 +3,8 @@
 The rules are those of Hudi's own file system view (`AbstractTableFileSystemView` and `HoodieFileGroup` of 1.2). A
 slice begins with the base file of a completed instant, or with log files alone. Up to table version 6 a log file's
 name gives the slice that it belongs to. From version 8 on it belongs to the newest slice that was begun when it was
-completed. File groups that a completed instant replaced are gone. Whatever does not add up is an error, never a
-shorter listing.
+completed; so it does in a table of version 6 that was downgraded, which keeps the log files of before. File groups
+that a completed instant replaced are gone. Whatever does not add up is an error, never a shorter listing.
 """
 
 from __future__ import annotations
@@ -17,9 +17,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from pruner.errors import TableError
-from pruner.tables.hudi_commits import UnreadCommitError, read_commit
+from pruner.tables.hudi_cleaned import Cleaned
+from pruner.tables.hudi_commits import read_commit
+from pruner.tables.hudi_downgraded import Compactions, logs_by_slice
 from pruner.tables.hudi_files import HudiSlice, LogName, by_writing, misread_by_hudi_rs, with_shared_logs
 from pruner.tables.hudi_listing import Listing, folders_of
+from pruner.tables.hudi_refusals import incomplete, read_instant
 from pruner.tables.hudi_timeline import COMPLETION_TIMES
 
 if TYPE_CHECKING:
@@ -62,7 +65,7 @@ def listing_of(
     try:
         return Listing(folders, marked=marked, refuse_strange=refuse_strange)
     except TableError as error:
-        raise _incomplete(store, str(error)) from None
+        raise incomplete(store, str(error)) from None
 
 
 def slices_among(
@@ -90,20 +93,27 @@ def slices_among(
     """
     replaced = set(_replaced(store, timeline, as_of))
     completed_at = _Completions(store, timeline)
+    compactions = Compactions(store, timeline)
+    cleaned = Cleaned(store, timeline, as_of)
     shared = shared and misread_by_hudi_rs(timeline)
     certain = certain and bool(timeline.running_since)
     for group, files in listing.groups():
         if group in replaced:
             continue
-        start, logs = _newest(files, timeline, as_of, completed_at)
+        if timeline.properties.version < COMPLETION_TIMES:
+            start, logs = _newest_by_names(group, files, timeline, as_of, compactions)
+        else:
+            start, logs = _newest(files, timeline, as_of, completed_at)
+        cleaned.seen(group, start)
         if start is not None:
             if certain and any(map(timeline.may_have_failed, (start, *(log.instant for log, _ in logs)))):
-                raise _incomplete(
+                raise incomplete(
                     store, f"files of {start} or later in {group[1]} may be of a write that failed"
                 )
             base = _committed(store, timeline, group, start, files.bases.get(start, ()))
             entry = _slice(group, start, base, logs)
             yield with_shared_logs(entry, files.logs) if shared else entry
+    cleaned.require_all_seen(replaced)
 
 
 def _committed(
@@ -125,15 +135,11 @@ def _committed(
         named = {stat.path for stat in stats.get(group[0], ()) if stat.file_id == group[1]}
         bases = [base for base in bases if (f"{group[0]}/{base[0]}" if group[0] else base[0]) in named]
     if finished is None or len(bases) != 1:
-        raise _incomplete(
+        raise incomplete(
             store,
             f"file group {group[1]} has several base files of {instant}, and no commit tells which counts",
         )
     return bases[0]
-
-
-def _incomplete(store: Store, why: str) -> TableError:
-    return TableError(f"cannot list the Hudi table {store.uri} completely: {why}")
 
 
 def _replaced(store: Store, timeline: Timeline, as_of: str | None) -> Iterable[Group]:
@@ -148,17 +154,18 @@ def _replaced(store: Store, timeline: Timeline, as_of: str | None) -> Iterable[G
 
 
 def _commit(store: Store, timeline: Timeline, instant: Finished) -> Commit:
-    """What a completed instant says that it did.
+    return read_instant(store, timeline, instant.name, read_commit, _MAX_COMMIT_BYTES)
 
-    Raises:
-        TableError: it cannot be understood.
-        StorageError: the store refuses.
-    """
-    path = f"{timeline.properties.timeline_path}/{instant.name}"
-    try:
-        return read_commit(store.get(path, _MAX_COMMIT_BYTES))
-    except UnreadCommitError as error:
-        raise _incomplete(store, f"{path} {error}") from None
+
+def _newest_by_names(
+    group: Group, files: GroupFiles, timeline: Timeline, as_of: str | None, compactions: Compactions
+) -> tuple[str | None, list[tuple[LogName, int]]]:
+    """The newest slice of a group up to table version 6: see `_newest`."""
+    bases = {instant for instant in files.bases if timeline.committed(instant)}
+    logs = [entry for entry in files.logs if timeline.committed(entry[0].instant)]
+    slices = logs_by_slice(group, bases, logs, compactions)
+    start = _last(slices, as_of)
+    return start, [] if start is None else slices[start]
 
 
 def _newest(
@@ -170,16 +177,11 @@ def _newest(
     """
     bases = {instant for instant in files.bases if timeline.committed(instant)}
     logs = [entry for entry in files.logs if timeline.committed(entry[0].instant)]
-    if timeline.properties.version < COMPLETION_TIMES:
-        begun = {*bases, *(log.instant for log, _ in logs)}
-        start = _last(begun, as_of)
-        logs = [entry for entry in logs if entry[0].instant == start]
-    else:
-        start = _last(bases, as_of)
-        later = min((instant for instant in bases if start is None or instant > start), default=None)
-        logs = [entry for entry in logs if completed_at.within(entry[0].instant, start, later)]
-        if start is None:  # log files alone, up to the first base file
-            start = _last([log.instant for log, _ in logs], as_of, first=True)
+    start = _last(bases, as_of)
+    later = min((instant for instant in bases if start is None or instant > start), default=None)
+    logs = [entry for entry in logs if completed_at.within(entry[0].instant, start, later)]
+    if start is None:  # log files alone, up to the first base file
+        start = _last([log.instant for log, _ in logs], as_of, first=True)
     return start, logs
 
 
@@ -227,7 +229,7 @@ class _Completions:
         if self._archived is None:
             self._archived = _archived(self._store, self._timeline.properties.history_path)
         if instant not in self._archived:
-            raise _incomplete(
+            raise incomplete(
                 self._store, f"neither timeline tells when instant {instant}, which has log files, completed"
             )
         return self._archived[instant]
@@ -259,7 +261,7 @@ def _archived(store: Store, folder: str) -> dict[str, str]:
             pairs = zip(*(table[name].to_pylist() for name in table.column_names), strict=True)
             found.update((start, end) for start, end in pairs if start and end)
     except (ValueError, KeyError, TypeError, pa.ArrowException) as error:
-        raise _incomplete(
+        raise incomplete(
             store, f"the archived timeline, by {manifest}, is not understood ({error})"
         ) from None
     return found

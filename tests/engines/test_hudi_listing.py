@@ -42,7 +42,7 @@ Listed = tuple[str, str, str | None, tuple[str, ...]]
 """Partition path, file id, base file and log files of a slice, by their names."""
 
 
-def listed(snapshot: Snapshot) -> set[Listed]:
+def listed(snapshot: Snapshot | pruner.PinnedSnapshot) -> set[Listed]:
     return {
         (
             entry.partition_path,

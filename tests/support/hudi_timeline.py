@@ -13,6 +13,8 @@ from pathlib import Path
 FILE_NAME = re.compile(
     r"(?P<requested>\d{17})(?:_(?P<completed>\d{17}))?\.(?P<action>[a-z]+)(?:\.(?P<state>requested|inflight))?"
 )
+TIMELINE_MOVED = 8
+"""The table version from which the timeline has a folder of its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,9 +44,9 @@ def table_property(table: Path, name: str) -> str | None:
 
 def timeline(table: Path) -> list[Instant]:
     """Return the files of the active timeline, ordered by the time of the request."""
-    folder = table / ".hoodie" / "timeline"
-    if not folder.is_dir():
-        folder = table / ".hoodie"  # versions below 8
+    folder = table / ".hoodie"
+    if table_version(table) >= TIMELINE_MOVED:  # a downgrade leaves the empty folder behind
+        folder /= "timeline"
     found = [_instant(file) for file in folder.iterdir() if file.is_file()]
     return sorted((i for i in found if i), key=lambda instant: (instant.requested, instant.file.name))
 
