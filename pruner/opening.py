@@ -19,16 +19,6 @@ METADATA_SUFFIX = ".pruner"
 """What is appended to the first root to get the place of the metadata table: beside the table, never inside it."""
 
 
-def has_metadata(uri: str, storage_options: Mapping[str, str]) -> bool:
-    """Tell whether a metadata table stands beside a place, whether or not a table is there.
-
-    Raises:
-        StorageError: the store refuses to be read.
-    """
-    place = normalize_uri(uri).rstrip("/") + METADATA_SUFFIX
-    return MetadataTable(open_store(place, storage_options)).exists()
-
-
 def open_places(  # noqa: PLR0913 - one parameter for each key of a table
     uri: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
     *,
@@ -64,7 +54,25 @@ def open_places(  # noqa: PLR0913 - one parameter for each key of a table
     options = dict(storage_options or {})
     followed = None if feed is None else FeedSettings(feed, confirm_after)
     source = open_table_source(roots, options, immutable=files is not None, feed=followed)
-    place = index_uri or source.root.rstrip("/") + METADATA_SUFFIX
-    metadata = MetadataTable(open_store(place, options))
+    place, metadata = _metadata(source.root, options, index_uri)
     used = {"hudi_indexes": hudi_indexes, "file_filters": file_filters}
     return Table(source, metadata, place, max_staleness, index_memory, **used)
+
+
+def defines_indexes(
+    uri: str, *, storage_options: Mapping[str, str] | None = None, index_uri: str | None = None
+) -> bool:
+    """Tell whether there is an index over what lies in a place, be it a table that pruner reads or not.
+
+    Raises:
+        FormatError: the metadata table is damaged, or a newer pruner wrote it.
+        StorageError: the store refuses to be read, or a URI is not understood.
+    """
+    _, metadata = _metadata(normalize_uri(uri), dict(storage_options or {}), index_uri)
+    return bool(metadata.state().definitions)
+
+
+def _metadata(root: str, options: dict[str, str], index_uri: str | None) -> tuple[str, MetadataTable]:
+    """The place of the metadata table and the metadata table."""
+    place = index_uri or root.rstrip("/") + METADATA_SUFFIX
+    return place, MetadataTable(open_store(place, options))

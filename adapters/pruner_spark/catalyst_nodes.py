@@ -54,6 +54,8 @@ Handler: TypeAlias = "Callable[[Nodes, JsonNode, int, list[Part]], Part]"
 
 _CLASSES = "org.apache.spark.sql.catalyst.expressions."
 _METADATA_COLUMN = "__metadata_col"
+_FILE_METADATA = "__file_source_metadata_col"
+_HUDIS = "_hoodie_"
 _FIELD_ID = "parquet.field.id"
 _COLLATIONS = "__COLLATIONS"
 
@@ -123,7 +125,7 @@ class Nodes:
         """A column of the relation."""
         name = str(node["name"])
         metadata = self._metadata[name]
-        if _METADATA_COLUMN in metadata:
+        if _METADATA_COLUMN in metadata and not self._is_held(name, metadata):
             raise UndecodableError("it is no column of the table")
         self._require_by_name(metadata)
         return self._column((name,), node["dataType"])
@@ -136,6 +138,14 @@ class Nodes:
         field = parent.fields[int(node["ordinal"])]
         self._require_by_name(field.get("metadata") or {})
         return self._column((*parent.path, str(field["name"])), field["type"])
+
+    def _is_held(self, name: str, metadata: Mapping[str, Any]) -> bool:
+        """Tell whether files hold a column that is marked as one of metadata: Hudi marks its meta columns, Spark what
+        it makes of a file's name, size and time.
+        """
+        if _FILE_METADATA in metadata or not name.startswith(_HUDIS) or self._schema is None:
+            return False
+        return any(field.path == (name,) for field in self._schema)
 
     def _require_by_name(self, metadata: Mapping[str, Any]) -> None:
         """Refuse a column or field that is another thing in files, by its metadata, than what has its name."""

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 PACKAGE = "pruner.spark"
 _SEQ = "$SEQ$"
 _SQL = "org.apache.spark.sql"
+_HUDI_PROPERTIES = ".hoodie/hoodie.properties"
 _PATIENCE = 1_000
 """Milliseconds that Spark has to tell of the queries that have ended."""
 
@@ -107,6 +108,17 @@ class JavaSide:
         """Return the instant of a timeline that a text of time travel means: 17 digits."""
         hudi = self.gateway.jvm.org.apache.spark.sql.hudi
         return str(hudi.HoodieSqlCommonUtils.formatQueryInstant(text))
+
+    def is_hudi(self, spark: SparkSession, place: str) -> bool:
+        """Tell whether a place is the root of a Hudi table by the store as Spark has it; False where that fails."""
+        from py4j.protocol import Py4JError  # pyright: ignore[reportMissingTypeStubs]
+
+        try:
+            path = self._class("org.apache.hadoop.fs.Path")(f"{place.rstrip('/')}/{_HUDI_PROPERTIES}")
+            configuration = java_session(spark).sessionState().newHadoopConf()
+            return bool(path.getFileSystem(configuration).exists(path))
+        except Py4JError:
+            return False
 
     def _sources(self) -> dict[str, str]:
         """The classes by the names under which Janino looks for them, with the type that Scala 2.13 changed."""

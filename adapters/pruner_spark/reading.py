@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from pruner.catalog.names import settings_in_place
-from pruner.errors import TableError
+from pruner.errors import PrunerError, StorageError, TableError
 from pruner.expr.nodes import TRUE, Expr
 from pruner_spark.jvm import java_side
 from pruner_spark.key_lists import require_alike, rows_with
@@ -143,22 +143,42 @@ def _resolved(
         TableError: there is no such table, or its format is not supported.
         pyspark.errors.PySparkException: Spark cannot read it.
     """
-    table = opened(settings)
-    reader = spark.read.format(table.format)
+    found, refusal = _format(spark, settings)
+    reader = spark.read.format(found)
     if read_optimized:
         reader = reader.option("hoodie.datasource.query.type", "read_optimized")
     reader = reader.options(**options)
     if as_of is not None:
-        if table.format != "hudi":
+        if found != "hudi":
             raise TableError(
-                f"{table.uri} is a {table.format} table, which has no earlier snapshots: leave as_of out"
+                f"{settings.uris[0]} is a {found} table, which has no earlier snapshots: leave as_of out"
             )
         reader = reader.option("as.of.instant", as_of)
     first, *others = settings.uris
     try:
         return reader.load([first, *others] if others else first)
     except Exception:
-        table.snapshot()  # says in one sentence that nothing there is Parquet, where that is why
+        if refusal is not None:
+            raise refusal from None
+        opened(settings).snapshot()  # says in one sentence that nothing there is Parquet, where that is why
+        raise
+
+
+def _format(spark: SparkSession, settings: TableSettings) -> tuple[str, PrunerError | None]:
+    """The format that Spark is to read, and why pruner refuses the table, None where it does not.
+
+    Spark may read a Hudi table that pruner does not: it is read unpruned. What else is refused is no table, or one
+    of which files alone do not tell how to read it.
+
+    Raises:
+        TableError: there is no such table, or its format is not supported.
+        StorageError: the store refuses to be read, and it is not known to be a Hudi table.
+    """
+    try:
+        return opened(settings).format, None
+    except (TableError, StorageError) as refusal:
+        if len(settings.uris) == 1 and java_side(spark).is_hudi(spark, settings.uris[0]):
+            return "hudi", refusal
         raise
 
 

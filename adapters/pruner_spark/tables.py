@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 from pruner.catalog.config import load
 from pruner.catalog.settings import TableSettings
 from pruner.errors import PrunerError
-from pruner.opening import has_metadata
 
 if TYPE_CHECKING:
     from pruner import Table
@@ -81,15 +80,15 @@ def settings_at(roots: Sequence[str]) -> TableSettings:
 
 
 def _has_index(settings: TableSettings) -> bool:
+    """Tell whether a table has an index; of one that pruner refuses, too, so that it is said why."""
     try:
         return bool(opened(settings).indexes())
     except PrunerError:
-        return _had_index(settings)
+        return _has_index_of_a_refused_table(settings)
 
 
-def _had_index(settings: TableSettings) -> bool:
-    """Tell whether there is an index for what cannot be opened, so that whoever plans over it says why."""
+def _has_index_of_a_refused_table(settings: TableSettings) -> bool:
     try:
-        return has_metadata(settings.uris[0], settings.storage_options)
+        return settings.defines_indexes()
     except PrunerError:
         return False

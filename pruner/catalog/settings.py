@@ -77,6 +77,12 @@ class TableSettings:
             file_filters=self.file_filters,
         )
 
+    def defines_indexes(self) -> bool:
+        """Tell whether there is an index, be it over a table that cannot be opened: see `pruner.opening`."""
+        from pruner.opening import defines_indexes
+
+        return defines_indexes(self.uris[0], storage_options=self.storage_options, index_uri=self.index_uri)
+
 
 @dataclass(frozen=True, slots=True)
 class Overrides:

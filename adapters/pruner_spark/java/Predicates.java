@@ -38,15 +38,23 @@ final class Predicates {
     return new And(left, conjunction(filters.subList(size / 2, size)));
   }
 
-  /** `_metadata.file_name` and the like: a column of the table can have the same name. */
+  /**
+   * `_metadata.file_name` and the like: a column of the table can have the same name. Hudi marks its meta columns as
+   * such as well, but they are columns that its files hold.
+   */
   private static boolean aboutFiles(Expression filter) {
     Iterator each = filter.references().iterator();
     while (each.hasNext()) {
       Attribute attribute = (Attribute) each.next();
-      if (attribute.metadata().contains("__metadata_col")) {
+      if (attribute.metadata().contains("__metadata_col") && !isHudis(attribute)) {
         return true;
       }
     }
     return false;
+  }
+
+  private static boolean isHudis(Attribute attribute) {
+    return attribute.name().startsWith("_hoodie_")
+        && !attribute.metadata().contains("__file_source_metadata_col");
   }
 }

@@ -3,6 +3,8 @@ package pruner.spark;
 import java.util.ArrayList;
 import org.apache.hudi.HoodieFileIndex;
 import org.apache.spark.api.python.PythonUtils;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 import scala.collection.immutable.Map;
 
 /**
@@ -10,6 +12,8 @@ import scala.collection.immutable.Map;
  * partitions that a query needs and says how large they are, which joins are planned by.
  */
 public final class PrunedHoodieFileIndex extends HoodieFileIndex implements Listed {
+  private static final Logger LOGGER = LoggerFactory.getLogger("pruner");
+
   private final Pruning pruning;
 
   PrunedHoodieFileIndex(HoodieFileIndex base, Map options, Pruning pruning) {
@@ -34,12 +38,19 @@ public final class PrunedHoodieFileIndex extends HoodieFileIndex implements List
 
   /**
    * Hudi says 0 until it has listed its files, by which every table would be broadcast to a join. Its optimizer rule
-   * lists them in time, but a session may lack it.
+   * lists those of a query in time, and notes it: what is 0 then are partitions without files. Of a plan that was not
+   * optimized the whole table is listed, unless that cannot be done.
    */
   public long sizeInBytes() {
-    if (super.sizeInBytes() == 0L) {
-      $SEQ$ nothing = PythonUtils.toSeq(new ArrayList());
+    long size = super.sizeInBytes();
+    if (size != 0L || hasPredicatesPushedDown()) {
+      return size;
+    }
+    $SEQ$ nothing = PythonUtils.toSeq(new ArrayList());
+    try {
       super.listFiles(nothing, nothing);
+    } catch (RuntimeException error) {
+      LOGGER.info("the size of {} is not known: {}", this, error.toString());
     }
     return super.sizeInBytes();
   }
