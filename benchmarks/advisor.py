@@ -82,7 +82,7 @@ def _compared(lake: str, table: pruner.Table, plans: list[pruner.Plan]) -> Grid:
     kept, read = _read(table, questions)
     for each in advice.proposals:
         began = time.process_time()
-        table.create_index(each.name, on=each.column, using=each.using)
+        table.create_index(each.name, on=each.column.split(", "), using=each.using)
         took = time.process_time() - began
         size = next(index.bytes for index in table.status().indexes if index.name == each.name)
         before, (kept, read) = (kept, read), _read(table, questions)

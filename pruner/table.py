@@ -24,6 +24,7 @@ from pruner.tables.detect import open_table_source
 if TYPE_CHECKING:
     from pruner.advice.forecast import SampleLimits
     from pruner.advice.found import Advice
+    from pruner.advice.pace import Pace
     from pruner.expr.nodes import Expr
     from pruner.expr.semantics import Semantics
     from pruner.maintenance.build import Indexing, RefreshResult
@@ -313,21 +314,33 @@ class Table:
         told = coverage_over_time(self._metadata, view.snapshot, view.state, self._segments)
         return replace(found, history=told)
 
-    def advise(self, plans: Sequence[Plan] = (), *, limits: SampleLimits | None = None) -> Advice:
+    def advise(
+        self,
+        plans: Sequence[Plan] = (),
+        *,
+        limits: SampleLimits | None = None,
+        budget: float | Pace | None = None,
+    ) -> Advice:
         """Say which indexes would help, what each costs and saves, which never helped, and what a layout would do.
 
         Args:
             plans: plans of the statements to speed up, for example `last_plans` of a connection; without any,
                 questions are made from values of each column.
             limits: how much of the table is sampled (docs/advisor.md).
+            budget: seconds that it may take; a smaller sample is judged by then, and the notes say so. Without one the
+                whole sample is, however long it takes.
 
         Raises:
             TableError: the listing cannot be read completely.
         """
         from pruner.advice.advisor import Advisor
+        from pruner.advice.pace import Pace
 
+        pace = budget if isinstance(budget, Pace) else Pace(budget)
         view = self._views.current()
-        advisor = Advisor(self.uri, view.snapshot, view.state, self._segments, self.storage_options, limits)
+        advisor = Advisor(
+            self.uri, view.snapshot, view.state, self._segments, self.storage_options, limits, pace
+        )
         return advisor.advise(plans)
 
     def verify(self, *, files: bool = False) -> list[str]:

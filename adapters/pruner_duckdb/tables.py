@@ -44,11 +44,23 @@ _OPTIONS = frozenset(
 _KEPT_SHAPES = 8
 
 
+def _checked_name(name: str) -> str:
+    """A name that statements can use.
+
+    Raises:
+        TableError: it has nothing where a catalog, a schema or a table would stand.
+    """
+    # For callers that no type checker warns.
+    if not isinstance(name, str) or not all(part.strip() for part in name.split(".")):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise TableError(f"{name!r} is no name for a table: give one such as 'flights' or 'web.flights'")
+    return name
+
+
 class KnownTable:
     """One name and the table behind it, opened when a statement first reads it."""
 
     def __init__(self, name: str, spec: TableSpec) -> None:
-        self.name = name
+        self.name = _checked_name(name)
         self.path = tuple(part.lower() for part in name.split("."))
         self._spec = spec
         self._options = _checked_options(name, spec)

@@ -12,7 +12,17 @@ import pyarrow as pa
 from pruner.advice.forecast import Estimator, SampleLimits, sampled
 from pruner.advice.found import Advice, Forecast, LayoutProposal
 from pruner.advice.layouts import layouts
-from pruner.advice.proposals import PROPOSED, chosen, columns_left, cost_of, described, possible, useless
+from pruner.advice.pace import ROWS, Pace
+from pruner.advice.proposals import (
+    PROPOSED,
+    chosen,
+    columns_left,
+    cost_of,
+    described,
+    merged,
+    possible,
+    useless,
+)
 from pruner.advice.questions import asked, suggested, unanswerable
 from pruner.advice.trials import RANGES, Candidate, subset
 from pruner.errors import PrunerError, first_line
@@ -59,6 +69,7 @@ class Advisor:
         segments: SegmentCache,
         storage_options: Mapping[str, str],
         limits: SampleLimits | None = None,
+        pace: Pace | None = None,
     ) -> None:
         self._uri = uri
         self._snapshot = snapshot
@@ -66,6 +77,8 @@ class Advisor:
         self._segments = segments
         self._storage_options = storage_options
         self._limits = limits or SampleLimits()
+        self._pace = pace or Pace()
+        self._late: list[str] = []
         self._notes: list[str] = []
 
     def advise(self, plans: Sequence[Plan]) -> Advice:
@@ -82,18 +95,25 @@ class Advisor:
         existing = list(self._existing())
         candidates = [self._as_stored(each) for each in possible(questions, existing)]
         estimator = Estimator(
-            self._snapshot, self._segments, [*existing, *candidates], self._storage_options, self._limits
+            self._snapshot,
+            self._segments,
+            [*existing, *candidates],
+            self._storage_options,
+            self._limits,
+            self._pace,
         )
         cost = lru_cache(maxsize=None)(
             partial(cost_of, snapshot=self._snapshot, storage_options=self._storage_options)
         )
-        picked = chosen(estimator, questions, existing, candidates, cost)
+        picked = chosen(estimator, questions, existing, candidates, cost, self._pace)
         now, then = (estimator.total(questions, each).bytes for each in (existing, [*existing, *picked]))
         if len(picked) == PROPOSED:
             self._note_left(columns_left(estimator, questions, now, [*existing, *picked], candidates, cost))
         ranges = [each for each in candidates if each.using == RANGES]
         as_it_lies = estimator.total(questions, [*existing, *ranges]).bytes
+        picked = merged(picked)
         found = () if rows is None else self._layouts(rows, questions, as_it_lies)
+        self._note_time(estimator)
         return Advice(
             uri=self._uri,
             files=len(self._snapshot),
@@ -107,6 +127,20 @@ class Advisor:
             useless=useless(estimator, questions, existing) if questions else {},
             notes=tuple(self._notes),
         )
+
+    def _note_time(self, estimator: Estimator) -> None:
+        """Say what there was no time for."""
+        parts: list[str] = []
+        if len(estimator.sampled) < estimator.wanted:
+            parts.append(
+                f"{len(estimator.sampled):,} of the {counted(estimator.wanted, 'file')} of the sample"
+            )
+        if self._late:
+            parts.append(f"no layout by {', '.join(self._late[:SHOWN_COLUMNS])}")
+        if parts:
+            self._notes.append(
+                f"{self._pace.seconds:g} s sufficed for {' and '.join(parts)}; a larger budget judges by more"
+            )
 
     def _note_left(self, columns: Sequence[str]) -> None:
         """Say on which columns indexes would help that are not proposed, as there are enough."""
@@ -123,7 +157,9 @@ class Advisor:
         if self._snapshot.any_logs:
             self._notes.append("no layout is judged: base files alone are not the table's content")
             return []
-        return list(layouts(rows, questions, self._snapshot, self._segments, as_it_lies))
+        return list(
+            layouts(rows, questions, self._snapshot, self._segments, as_it_lies, self._pace, self._late)
+        )
 
     def _as_stored(self, candidate: Candidate) -> Candidate:
         """The candidate over the table's own columns: engines read some as another type, such as UUID for 16 bytes."""
@@ -148,14 +184,14 @@ class Advisor:
 
     def _rows(self) -> pa.Table | None:
         """A sample of the rows in base files; None, with a note, where they cannot be read."""
-        among = sampled(self._snapshot, self._limits)
+        among = self._pace.mixed(sampled(self._snapshot, self._limits))
         chosen = subset(self._snapshot, among[self._snapshot.coverable[among]])
         planner = Planner(chosen, _Nothing(), self._storage_options)
         semantics = replace(Semantics.of(REFERENCE_ENGINE), scan_mode="read_optimized")
         plan = planner.plan(Constant(True), "true", semantics)
         names = [each.name for each in self._snapshot.schema.columns if _is_asked_about(each)]
         try:
-            return _thinned(plan.scan_pyarrow(names[:SUGGESTED_COLUMNS]))
+            return _thinned(plan.scan_pyarrow(names[:SUGGESTED_COLUMNS]), self._pace)
         except (PrunerError, OSError, pa.ArrowException) as error:
             self._notes.append(
                 f"the rows of a sample cannot be read, so no layout is judged: {first_line(error)}"
@@ -176,8 +212,8 @@ class _Nothing:
         return Sources()
 
 
-def _thinned(dataset: Any) -> pa.Table:
-    """Rows of a dataset at even distances."""
+def _thinned(dataset: Any, pace: Pace) -> pa.Table:
+    """Rows of a dataset at even distances, of as many files as there is time for."""
     step = max(dataset.count_rows() // SAMPLED_ROWS, 1)
     tables: list[pa.Table] = []
     offset = 0
@@ -186,6 +222,8 @@ def _thinned(dataset: Any) -> pa.Table:
         at = np.arange(-offset % step, batch.num_rows, step, dtype=np.int64)
         tables.append(pa.Table.from_batches([batch]).take(pa.array(at, pa.int64())))
         offset += batch.num_rows
+        if pace.is_over(ROWS):
+            break
     return pa.concat_tables(tables) if tables else dataset.schema.empty_table()
 
 

@@ -7,10 +7,11 @@ tried on fewer: what it leaves there of what ranges leave is taken for the share
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from pruner.advice.pace import DATA, FOOTERS, ROWS, Pace
 from pruner.advice.trials import RANGES, Trial, recorded, subset
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from pruner.advice.questions import Question
     from pruner.advice.trials import Candidate
     from pruner.metadata.segment_cache import SegmentCache
+    from pruner.schema import Field
     from pruner.tables.snapshot import Snapshot
 
 FOOTER_FILES = 5000
@@ -62,19 +64,27 @@ class Estimator:
         candidates: Iterable[Candidate],
         storage_options: Mapping[str, str],
         limits: SampleLimits,
+        pace: Pace | None = None,
     ) -> None:
+        pace = pace or Pace()
         self.snapshot = snapshot
-        wide = _spread(len(snapshot), limits.footer_files)
-        self.sampled = sampled(snapshot, limits)
+        wide = pace.mixed(_spread(len(snapshot), limits.footer_files))
+        chosen = pace.mixed(sampled(snapshot, limits))
         wanted = {(each.using, f.path): f for each in candidates for f in each.fields}
-        everything = len(self.sampled) == len(snapshot)
-        footers = {key: f for key, f in wanted.items() if everything or key[0] == RANGES}
-        of_footers, of_data = subset(snapshot, wide), subset(snapshot, self.sampled)
-        self._wide = Trial(of_footers, segments, recorded(of_footers, footers, storage_options))
-        self._narrow = (
-            self._wide if everything else Trial(of_data, segments, recorded(of_data, wanted, storage_options))
-        )
-        self._times = len(snapshot) / max(len(wide), 1)
+        unhurried = pace.seconds is None and len(chosen) == len(snapshot)
+        footers = {key: f for key, f in wanted.items() if unhurried or key[0] == RANGES}
+
+        def tried(ordinals: NDArray[np.intp], about: Mapping[Any, Field], begin: float, end: float) -> Trial:
+            """Of the slices as many as there is time for."""
+            among = subset(snapshot, ordinals)
+            found = recorded(among, about, storage_options, pace.pieces(len(among), begin, end))
+            return Trial(subset(among, np.arange(found.slices)), segments, found.evidence)
+
+        self._wide = tried(wide, footers, ROWS, FOOTERS)
+        self._narrow = self._wide if unhurried else tried(chosen, wanted, FOOTERS, DATA)
+        self.sampled = chosen[: len(self._narrow.snapshot)]
+        self.wanted = len(chosen)
+        self._times = len(snapshot) / max(len(self._wide.snapshot), 1)
         self._read: dict[tuple[int, frozenset[Candidate]], Read] = {}
 
     @property

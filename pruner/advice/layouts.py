@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from pruner.advice.found import LayoutProposal
+from pruner.advice.pace import CHOICE, LAYOUTS
 from pruner.advice.questions import is_askable
 from pruner.advice.trials import RANGES, Candidate, Trial, recorded
 from pruner.arrow import compute
@@ -28,6 +29,7 @@ from pruner.tables.detect import open_table_source
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from pruner.advice.pace import Pace
     from pruner.advice.questions import Question
     from pruner.metadata.segment_cache import SegmentCache
     from pruner.schema import Field
@@ -52,18 +54,24 @@ def layouts(
     snapshot: Snapshot,
     segments: SegmentCache,
     as_it_lies: float,
+    pace: Pace,
+    late: list[str],
 ) -> Iterator[LayoutProposal]:
     """Layouts by each column that a question is about and that would save something, from a sample of the rows.
 
     `as_it_lies` are the bytes that the questions read of the files as they are, with ranges of the same columns: what
-    ranges save without another order is no merit of a layout.
+    ranges save without another order is no merit of a layout. `late` gets the columns for which no time is left.
     """
     fields = {path: field for question in questions for path, field in question.fields.items()}
     tried = [field for path, field in fields.items() if len(path) == 1 and _serves(field, rows)]
     if not rows.num_rows:
         return
     files = min(max(len(snapshot), 1), FILES, max(rows.num_rows // 10, 1))
-    for field in tried:
+    for number, field in enumerate(tried):
+        pace.tell(CHOICE + (LAYOUTS - CHOICE) * number / len(tried))
+        if pace.is_over(LAYOUTS):
+            late.append(render_column_path(field.path))
+            continue
         ordered: pa.Table = cast("Any", rows).sort_by(field.path[0])
         share_files, share_bytes, kind = _read(ordered, field, tried, questions, segments, files)
         read = share_bytes * int(snapshot.sizes.sum())
@@ -95,8 +103,8 @@ def _read(
         snapshot = open_table_source([folder], {}).snapshot(None)
         plain = [replace(each, field_id=None, partition=False, in_file=True) for each in fields]
         ranged = [each for each in plain if _has_ranges(each)]
-        evidence = recorded(snapshot, {(RANGES, each.path): each for each in ranged}, {})
-        trial = Trial(snapshot, segments, evidence)
+        tried = recorded(snapshot, {(RANGES, each.path): each for each in ranged}, {})
+        trial = Trial(snapshot, segments, tried.evidence)
         chosen = [Candidate(RANGES, (each,), each.name) for each in ranged]
         kept = [(trial.kept(each, chosen), each.times) for each in questions]
     weights = np.diff(edges) / max(ordered.num_rows, 1)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pruner.advice.found import Proposal
+from pruner.advice.pace import CHOICE, DATA, Pace
 from pruner.advice.trials import RANGES, Candidate
 from pruner.errors import IndexDefinitionError
 from pruner.expr.identifier import render_column_path
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
     from pruner.maintenance.estimate import IndexEstimate
     from pruner.schema import Field
     from pruner.tables.snapshot import Snapshot
+
+_LONGEST_NAME = 60
+"""Characters of the name of an index over several columns; a longer one would name none of them."""
 
 PROPOSED = 5
 """Indexes that are proposed at most."""
@@ -80,9 +84,9 @@ def possible(questions: Sequence[Question], existing: Iterable[Candidate]) -> It
 
 def cost_of(candidate: Candidate, snapshot: Snapshot, storage_options: Mapping[str, str]) -> Cost:
     """What an index would cost, by `create_index(…, dry_run=True)`."""
-    (field,) = candidate.fields
-    request = BuildRequest(index_type(candidate.using), field, {}, candidate.name)
-    found: IndexEstimate | None = estimate(snapshot, snapshot.coverable, [request], storage_options)
+    kind = index_type(candidate.using)
+    requests = [BuildRequest(kind, field, {}, candidate.name) for field in candidate.fields]
+    found: IndexEstimate | None = estimate(snapshot, snapshot.coverable, requests, storage_options)
     if found is None:
         return Cost(0, 0.0, "the files of the sample cannot be read")
     return Cost(found.bytes, found.seconds, found.refused if found.bytes > NEGLIGIBLE else None)
@@ -94,12 +98,15 @@ def chosen(
     existing: Sequence[Candidate],
     candidates: Sequence[Candidate],
     cost: Callable[[Candidate], Cost],
+    pace: Pace | None = None,
 ) -> list[Candidate]:
-    """The indexes to propose, the most useful first."""
+    """The indexes to propose, the most useful first; as many as there is time to find."""
+    pace = pace or Pace()
     picked: list[Candidate] = []
     first = now = estimator.total(questions, existing).bytes
     left = list(candidates)
-    while left and len(picked) < PROPOSED:
+    while left and len(picked) < PROPOSED and not (picked and pace.is_over(CHOICE)):
+        pace.tell(DATA + (CHOICE - DATA) * len(picked) / PROPOSED)
         with_each = [estimator.total(questions, [*existing, *picked, each]).bytes for each in left]
         best = now - min(with_each)
         if best < max(WORTH * first, 1):
@@ -113,6 +120,18 @@ def chosen(
             left.remove(picked[-1])
             now = estimator.total(questions, [*existing, *picked]).bytes
     return picked
+
+
+def merged(picked: Sequence[Candidate]) -> list[Candidate]:
+    """The same indexes, those of ranges as one: their records come from the same footers."""
+    ranges = [each for each in picked if each.using == RANGES]
+    if len(ranges) < 2:
+        return list(picked)
+    fields = tuple(field for each in ranges for field in each.fields)
+    name = "_".join((*map(_plain, fields), RANGES))
+    together = Candidate(RANGES, fields, name if len(name) <= _LONGEST_NAME else f"several_{RANGES}")
+    others = [each for each in picked if each is ranges[0] or each.using != RANGES]
+    return [together if each is ranges[0] else each for each in others]
 
 
 def _simplest(as_good: Sequence[Candidate], cost: Callable[[Candidate], Cost]) -> Candidate:
@@ -161,7 +180,7 @@ def described(
     for each in picked:
         after = [*before, each]
         reads = [(estimator.read(q, before), estimator.read(q, after), q.times) for q in questions]
-        column = render_column_path(each.fields[0].path)
+        column = ", ".join(render_column_path(field.path) for field in each.fields)
         yield Proposal(
             name=each.name,
             using=each.using,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -12,6 +12,7 @@ from pruner.evidence.snapshot import SnapshotEvidence
 from pruner.evidence.sources import RecordsSource, Sources
 from pruner.indexes.optional import ArrangingIndexType, SpreadingIndexType
 from pruner.indexes.registry import index_type
+from pruner.metadata.segments import SLICE_COLUMN, SLICE_FIELD
 from pruner.pipeline.requests import BuildRequest
 from pruner.pipeline.slices import run_slices
 from pruner.planning.planner import Planner
@@ -112,24 +113,52 @@ class _Chosen:
         return Sources([*known.usable, *tried], [])
 
 
+class Recorded(NamedTuple):
+    """Evidence of the first `slices` of a snapshot, by index type and column."""
+
+    slices: int
+    evidence: dict[tuple[str, Path], Evidence]
+
+
 def recorded(
-    snapshot: Snapshot, wanted: Mapping[tuple[str, Path], Field], storage_options: Mapping[str, str]
-) -> dict[tuple[str, Path], Evidence]:
-    """Evidence of all slices of a snapshot by the kernel, one reading of the files for all that is wanted."""
+    snapshot: Snapshot,
+    wanted: Mapping[tuple[str, Path], Field],
+    storage_options: Mapping[str, str],
+    pieces: Iterable[tuple[int, int]] | None = None,
+) -> Recorded:
+    """Evidence of the slices of a snapshot by the kernel, one reading of the files for all that is wanted.
+
+    Args:
+        snapshot: the slices.
+        wanted: what is wanted.
+        storage_options: options of the store.
+        pieces: the slices from here to there, one after the other; all at once unless given.
+    """
     requests = [BuildRequest(index_type(using), field, {}, using) for (using, _), field in wanted.items()]
     if not requests or not len(snapshot):
-        return {}
+        return Recorded(len(snapshot), {})
     gathered: list[list[pa.Table]] = [[] for _ in requests]
-    slices = snapshot.to_read(np.arange(len(snapshot)))
-    for result in run_slices(slices, storage_options, requests):
-        for tables, table in zip(gathered, result.tables, strict=True):
-            if table is not None:
-                tables.append(table)
+    slices, done = snapshot.to_read(np.arange(len(snapshot))), 0
+    for start, stop in pieces or ((0, len(snapshot)),):
+        for result in run_slices(slices.slice(start, stop - start), storage_options, requests):
+            for tables, table in zip(gathered, result.tables, strict=True):
+                if table is not None:
+                    tables.append(_moved(table, start))
+        done = stop
     found: dict[tuple[str, Path], Evidence] = {}
     for key, request, tables in zip(wanted, requests, gathered, strict=True):
         if tables:
-            found[key] = loaded(request, pa.concat_tables(tables).combine_chunks(), len(snapshot))
-    return found
+            found[key] = loaded(request, pa.concat_tables(tables).combine_chunks(), done)
+    return Recorded(done, found)
+
+
+def _moved(records: pa.Table, by: int) -> pa.Table:
+    """Records whose slices are counted from another one on."""
+    if by == 0:
+        return records
+    at = records.schema.get_field_index(SLICE_COLUMN)
+    positions: Any = records.column(at)
+    return records.set_column(at, SLICE_FIELD, pa.array(positions.to_numpy() + by, pa.int32()))
 
 
 def loaded(request: BuildRequest, records: pa.Table, count: int) -> Evidence:

@@ -38,6 +38,14 @@ _NO_SECRET = re.compile(r"kms_key_id$|bucket_key_enabled$|public_key$", re.IGNOR
 _ABSOLUTE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:|/|~")
 
 
+class UnknownTableError(TableError):
+    """A text that is neither the name of a table nor a place; `name` is the text."""
+
+    def __init__(self, sentence: str, name: str) -> None:
+        super().__init__(sentence)
+        self.name = name
+
+
 @dataclass(frozen=True)
 class Config:
     """A configuration; `path` is None when there is no file. Variables in `tables` are not filled in yet."""
@@ -94,7 +102,7 @@ class Config:
 
         Raises:
             ConfigError: a value of it that is not overridden names an environment variable that is not set.
-            TableError: it is neither a known name nor a place.
+            UnknownTableError: it is neither a known name nor a place.
 
         """
         found = self.find(name_or_uri, overrides)
@@ -103,7 +111,9 @@ class Config:
         if is_place(name_or_uri):
             return self.find_at((name_or_uri,), overrides) or overrides.at((name_or_uri,))
         known = self._known_names(name_or_uri)
-        raise TableError(f"no table {name_or_uri!r}: there is no such path, and {known}")
+        raise UnknownTableError(
+            f"unknown table {name_or_uri!r}: there is no such path, and {known}", name_or_uri
+        )
 
     def _known_names(self, wanted: str) -> str:
         if self.path is None:

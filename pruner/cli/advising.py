@@ -5,26 +5,26 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from contextlib import redirect_stdout
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
+from pruner.advice.pace import STATEMENTS as IN_TIME
+from pruner.advice.pace import Pace
 from pruner.cli.options import (
     DialectOption,
-    IndexUriOption,
     Output,
     OutputOption,
-    StorageOption,
-    TableArgument,
-    catalog,
+    among_tables,
 )
 from pruner.cli.output import megabytes, print_columns, print_json, printable, write_line
-from pruner.cli.queries import duckdb_adapter, mentioned
+from pruner.cli.queries import MISSING_TABLE, duckdb_adapter, mentioned
 from pruner.cli.statement_logs import Asked, asked_in, with_name
 from pruner.errors import PrunerError, first_line
 from pruner.expr.engines import SqlEngine
+from pruner.showing.progress import progress_bar
 from pruner.showing.words import counted
 
 if TYPE_CHECKING:
@@ -41,6 +41,18 @@ STATEMENTS = 2000
 SHOWN = 20
 """Questions that the text lists."""
 
+BUDGET = 10.0
+"""Seconds that it takes at most, by and large."""
+
+BudgetOption = Annotated[
+    float,
+    typer.Option(
+        "--budget",
+        metavar="SECONDS",
+        min=0.1,
+        help="How long it may take; more time judges by a larger sample.",
+    ),
+]
 LogOption = Annotated[
     Path | None,
     typer.Option(
@@ -57,27 +69,29 @@ SqlOption = Annotated[
 ]
 
 
+@among_tables
 def advise(
-    table: TableArgument,
+    tables: Catalog,
+    table: str,
     log: LogOption = None,
     dialect: DialectOption = SqlEngine.DUCKDB,
     sql: SqlOption = False,
-    index_uri: IndexUriOption = None,
-    option: StorageOption = None,
+    budget: BudgetOption = BUDGET,
     output: OutputOption = Output.TEXT,
 ) -> None:
     """Say which indexes would help, and what a layout would do."""
-    tables = catalog({}, index_uri, option)
     opened = tables.open(table)
     notes: list[str] = []
-    plans = [] if log is None else _planned(log, dialect, table, opened, tables, notes)
-    if log is not None and not plans:
-        reasons = "".join(f"; {each}" for each in notes[:3])
-        raise PrunerError(f"no statement of {log} asks anything of {table}{reasons}")
-    found = opened.advise(plans)
+    with progress_bar(f"advise {printable(table)}") as told:
+        pace = Pace(budget, told)
+        plans = [] if log is None else _Log(log, dialect, pace, notes).planned(table, opened, tables)
+        if log is not None and not plans:
+            reasons = "".join(f"; {each}" for each in notes[:3])
+            raise PrunerError(f"no statement of {log} asks anything of {table}{reasons}")
+        found = opened.advise(plans, budget=pace)
     found = replace(found, notes=(*notes, *found.notes))
     if output is Output.JSON:
-        print_json(asdict(found))
+        print_json(_whole(asdict(found)))
     elif sql:
         with redirect_stdout(sys.stderr):  # so that a file of statements needs no second run to be understood
             _print(found)
@@ -97,29 +111,69 @@ def _log_text(log: Path) -> str:
         raise typer.BadParameter(f"cannot read {str(log)!r}: {reason}", param_hint="--log") from error
 
 
-def _planned(
-    log: Path, dialect: str, name: str, table: Table, tables: Catalog, notes: list[str]
-) -> list[Plan]:
-    """The plans of scans of the table in a log, each as often as it comes."""
-    short = Path(table.uri).name if Path(name).name == Path(table.uri).name else name
-    counted: Counter[Asked] = Counter()
-    for asked in asked_in(_log_text(log)):
-        if asked.place is None:
-            counted[Asked(with_name(asked.text.strip().rstrip(";").strip(), table.uri, short))] += 1
-        elif asked.place.rstrip("/") == table.uri.rstrip("/"):
-            counted[asked] += 1
-    ask = _Asking(short, table, tables, dialect, [each.text for each in counted if each.place is None])
-    found: list[Plan] = []
-    for asked, times in counted.most_common(STATEMENTS):
-        try:
-            plans = ask.plans(asked)
-        except Exception as error:  # whatever DuckDB or a parser refuses is one statement of many
-            notes.append(f"not understood: {asked.text[:80]}: {first_line(error)}")
-            continue
-        found += plans * times
-    if len(counted) > STATEMENTS:
-        notes.append(f"{len(counted) - STATEMENTS:,} statements that come less often were not looked at")
-    return found
+def _whole(found: dict[str, Any]) -> dict[str, Any]:
+    """Advice for programs: forecasts of files and bytes are means, and there is no part of a file or byte."""
+    counts = ("files", "bytes")
+
+    def whole(name: str, value: Any) -> Any:
+        match value:
+            case dict():
+                return {key: whole(key, each) for key, each in cast("dict[str, Any]", value).items()}
+            case list() | tuple():
+                return [whole(name, each) for each in cast("list[Any]", value)]
+            case float() if any(count in name for count in counts):
+                return round(value)
+            case _:
+                return value
+
+    return whole("", found)
+
+
+@dataclass(frozen=True)
+class _Log:
+    """The statements of a file, and how they are made into plans."""
+
+    file: Path
+    dialect: str
+    pace: Pace
+    notes: list[str]
+
+    def planned(self, name: str, table: Table, tables: Catalog) -> list[Plan]:
+        """The plans of scans of the table in a log, each as often as it comes."""
+        short = Path(table.uri).name if Path(name).name == Path(table.uri).name else name
+        counted: Counter[Asked] = Counter()
+        for asked in asked_in(_log_text(self.file)):
+            if asked.place is None:
+                counted[Asked(with_name(asked.text.strip().rstrip(";").strip(), table.uri, short))] += 1
+            elif asked.place.rstrip("/") == table.uri.rstrip("/"):
+                counted[asked] += 1
+        texts = [each.text for each in counted if each.place is None]
+        ask = _Asking(short, table, tables, self.dialect, texts)
+        found: list[Plan] = []
+        done = 0
+        for asked, times in counted.most_common(STATEMENTS):
+            if found and self.pace.is_over(IN_TIME):
+                break
+            done += 1
+            self.pace.tell(IN_TIME * done / len(counted))
+            try:
+                plans = ask.plans(asked)
+            except Exception as error:  # whatever DuckDB or a parser refuses is one statement of many
+                self.notes.append(f"not understood: {asked.text[:80]}: {_reason(error)}")
+                continue
+            found += plans * times
+        if len(counted) > done:
+            self.notes.append(f"{len(counted) - done:,} statements that come less often were not looked at")
+        return found
+
+
+def _reason(error: Exception) -> str:
+    """Why a statement was not understood; of a table that nobody knows, how to name it."""
+    missing = MISSING_TABLE.search(str(error))
+    if missing is None:
+        return first_line(error)
+    name = missing["name"]
+    return f"unknown table {name}: pass --table {name}=URI"
 
 
 class _Asking:

@@ -26,11 +26,20 @@ from pruner.cli import (
     upkeep,
 )
 from pruner.cli.failures import PrunerGroup
+from pruner.cli.usage import epilog
 
 app = typer.Typer(
     name="pruner",
     cls=PrunerGroup,
     no_args_is_help=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog="""\b
+First steps:
+  pruner demo
+  pruner advise TABLE                             which indexes would help
+  pruner sql "CREATE INDEX stats ON 'TABLE' (*)"
+  pruner explain TABLE --where "delay > 60"       what they leave to read
+  pruner COMMAND -h                               options and examples""",
     # Plain help starts faster than a formatted one and needs no terminal to be readable.
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
@@ -59,7 +68,7 @@ for name, command in {
     "vacuum": upkeep.vacuum,
     "uninstall": upkeep.uninstall,
 }.items():
-    app.command(name)(command)
+    app.command(name, epilog=epilog(name))(command)
 
 
 def _print_version(asked: bool) -> None:

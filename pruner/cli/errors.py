@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from importlib.resources import files
 from typing import Annotated, Any
 
@@ -22,8 +22,20 @@ _BEFORE = re.compile(r"^(.*?error: )?(Invalid value for [^ :]+: )?", re.IGNORECA
 _BEHIND = r"( \(line \d+ of the query\))?(; .*)?"
 """What may follow a message."""
 
+_SHORTEST_PART = 3
+"""Characters of a text that is looked for in messages."""
+
+_WORDS_OF_ITS_OWN = 3
+"""Spaces from which on what stands between two holes of a message tells it from others."""
+
+_CUT_SHORT = 12
+"""Characters of a part of a message from which on a text that ends with them is taken for its beginning."""
+
 MessageArgument = Annotated[
-    str | None, typer.Argument(metavar="[MESSAGE]", help="An error as it was shown: only what it means.")
+    str | None,
+    typer.Argument(
+        metavar="[MESSAGE]", help="An error as it was shown, or a part of it: only what it means."
+    ),
 ]
 
 
@@ -41,10 +53,10 @@ def errors(message: MessageArgument = None, output: OutputOption = Output.TEXT) 
     """List every error message with its cause and what to do."""
     shown = explained()
     if message is not None:
-        shown = meaning(message, shown)
+        shown = meaning(message, shown) or partly(message, shown)
         if not shown:
             raise typer.BadParameter(
-                "this text is not known here: quote one line, without what stands before 'error:'",
+                "this text is in no message: quote a part of one, or a line as it was shown",
                 param_hint="MESSAGE",
             )
     if output is Output.JSON:
@@ -83,6 +95,35 @@ def meaning(shown: str, among: list[Explained]) -> list[Explained]:
         return []
     _, each, message = max(fitting, key=lambda fit: fit[0])
     return [Explained(each.area, each.cause, each.remedy, (message,))]
+
+
+def partly(text: str, among: list[Explained]) -> list[Explained]:
+    """What the messages mean of which the text is a part, or that have words of their own in it."""
+    words = _folded(_BEFORE.sub("", text))
+    found: list[Explained] = []
+    for each in among:
+        messages = tuple(message for message in each.messages if _is_partly(words, message))
+        if messages:
+            found.append(replace(each, messages=messages))
+    return found
+
+
+def _is_partly(words: str, message: str) -> bool:
+    if len(words) >= _SHORTEST_PART and words in _folded(message):
+        return True
+    parts = [_folded(part) for part in message.split(HOLE)]
+    return any(
+        part in words or _is_cut_short(words, part) for part in parts if part.count(" ") >= _WORDS_OF_ITS_OWN
+    )
+
+
+def _is_cut_short(words: str, part: str) -> bool:
+    """Whether a text ends with a good deal of the beginning of what stands in a message."""
+    return any(words.endswith(part[:length]) for length in range(_CUT_SHORT, len(part)))
+
+
+def _folded(text: str) -> str:
+    return " ".join(text.casefold().split()).strip(" .:;")
 
 
 def _pattern(message: str) -> str:

@@ -21,6 +21,7 @@ from pruner.cli.options import (
     given_text,
     on_table,
     pairs,
+    saying_how_to_name_tables,
 )
 from pruner.cli.output import megabytes, print_json, printable, write_line
 from pruner.cli.watch import follow
@@ -103,7 +104,7 @@ def sql(
     tables = catalog(pairs(table, "--table"), index_uri, option)
     complaints: list[str] = []
     for number, each in enumerate(parsed, 1):
-        with _counting(number, len(parsed)):
+        with saying_how_to_name_tables(), _counting(number, len(parsed)):
             result = execute(each, tables, dialect=dialect, force=force, dry_run=dry_run)
         _print_result(result, output)
         complaints += _complaints(result.refresh) if result.refresh else []
@@ -242,6 +243,7 @@ def _refresh_json(result: RefreshResult) -> dict[str, Any]:
         "uncoverable": result.uncoverable,
         "files": result.files,
         "bytes": result.bytes,
+        "bytes_read": result.bytes_read,
         "failures": [asdict(failure) for failure in result.failures],
         "problems": dict(result.problems),
         "resumed": result.resumed,
@@ -296,8 +298,12 @@ _NO_INDEX = "the table has no index, so there is nothing to refresh: make one wi
 
 def _counts(result: RefreshResult) -> str:
     what = "to be indexed" if result.dry_run else "indexed"
-    counts = f"{counted(result.indexed, 'slice')} {what}, {result.already:,} were covered, {megabytes(result.bytes)} "
-    counts += "to read" if result.dry_run else "read"
+    counts = f"{counted(result.indexed, 'slice')} {what}, {result.already:,} were covered, "
+    counts += (
+        f"{megabytes(result.bytes)} of files to look at"
+        if result.dry_run
+        else f"{megabytes(result.bytes_read)} of {megabytes(result.bytes)} read"
+    )
     for index, slices in result.declined.items():
         counts += f"; index {printable(index)} cannot take {slices:,} of them (pruner status says why)"
     if result.resumed:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import inspect
 import sys
+from contextlib import contextmanager
 from enum import StrEnum
 from functools import wraps
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Annotated, Concatenate, ParamSpec, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, Concatenate, ParamSpec, get_type_hints
 from zoneinfo import available_timezones
 
 import typer
@@ -18,7 +19,7 @@ from pruner.expr.engines import SqlEngine
 from pruner.limits import PREDICATE_TEXT_BYTES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Generator
 
     from pruner.catalog.names import Catalog
     from pruner.table import Table
@@ -102,25 +103,57 @@ def on_table(command: Callable[Concatenate[Table, Options], None]) -> Callable[.
     The function takes the opened table first; what it takes besides are the options of the command itself.
     """
 
+    def opened(tables: Catalog, name: str, *args: Options.args, **own: Options.kwargs) -> None:
+        command(tables.open(name), *args, **own)
+
+    return _taking_a_table(command, opened, leading=1, others={})
+
+
+def among_tables(command: Callable[Concatenate[Catalog, str, Options], None]) -> Callable[..., None]:
+    """Make a command of a function that works on one table beside others: it gets the arguments that say which ones.
+
+    The function takes the catalog and the table as it was named first; what it takes besides are its own options.
+    """
+    return _taking_a_table(command, command, leading=2, others={"named": NamedTables})
+
+
+def _taking_a_table(
+    command: Callable[..., None],
+    call: Callable[Concatenate[Catalog, str, ...], None],
+    *,
+    leading: int,
+    others: dict[str, Any],
+) -> Callable[..., None]:
+    """A command with the arguments that say which table is meant, and with the options of a function.
+
+    Args:
+        command: the function, after whose first `leading` parameters its options come.
+        call: is called with the tables, the name of the one that is meant, and those options.
+        leading: see `command`.
+        others: further arguments that say which tables there are, by name.
+    """
+
     @wraps(command)
     def opening(
+        *,
         table: str,
         index_uri: str | None,
         option: list[str] | None,
-        *args: Options.args,
-        **own: Options.kwargs,
+        named: list[str] | None = None,
+        **own: Any,
     ) -> None:
-        command(catalog({}, index_uri, option).open(table), *args, **own)
+        call(catalog(pairs(named, "--table"), index_uri, option), table, **own)
 
-    _, *own = inspect.signature(command).parameters.values()
+    own = [*inspect.signature(command).parameters.values()][leading:]
     texts = SimpleNamespace(__annotations__={each.name: each.annotation for each in own})
     types = get_type_hints(texts, vars(sys.modules[command.__module__]), include_extras=True)
-    named = inspect.Parameter.KEYWORD_ONLY
+    only = inspect.Parameter.KEYWORD_ONLY
     taken = [
-        inspect.Parameter("table", named, annotation=TableArgument),
-        *(each.replace(kind=named, annotation=types[each.name]) for each in own),
-        inspect.Parameter("index_uri", named, default=None, annotation=IndexUriOption),
-        inspect.Parameter("option", named, default=None, annotation=StorageOption),
+        inspect.Parameter("table", only, annotation=TableArgument),
+        *(each.replace(kind=only, annotation=types[each.name]) for each in own),
+        *(inspect.Parameter(name, only, default=None, annotation=kind) for name, kind in others.items()),
+        inspect.Parameter("index_uri", only, default=None, annotation=IndexUriOption),
+        inspect.Parameter("option", only, default=None, annotation=StorageOption),
     ]
     # Typer reads both.
     vars(opening)["__signature__"] = inspect.Signature(taken)
@@ -139,6 +172,18 @@ def catalog(tables: dict[str, str], index_uri: str | None, options: list[str] | 
     places = Catalog({}, config, overrides)
     opened = {name: places.at(uri) for name, uri in tables.items()}
     return Catalog(opened, config, overrides)
+
+
+@contextmanager
+def saying_how_to_name_tables() -> Generator[None]:
+    """Have the error about a name that SQL uses and nobody knows say which option gives it a table."""
+    from pruner.catalog.config import UnknownTableError
+
+    try:
+        yield
+    except UnknownTableError as error:
+        error.add_note(f"pass --table {error.name}=URI")
+        raise
 
 
 def pairs(texts: list[str] | None, option: str) -> dict[str, str]:

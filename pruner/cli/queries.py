@@ -48,7 +48,7 @@ _ANSWERED = frozenset(["SELECT", "EXPLAIN", "MULTI"])
 _EXPLANATION = ["explain_key", "explain_value"]
 """Columns of EXPLAIN: each value is a drawing of many lines."""
 
-_MISSING_TABLE = re.compile(
+MISSING_TABLE = re.compile(
     r"Table with name \"?(?P<name>[^\"\n]+?)\"? does not exist!(?:\nDid you mean \"(?P<near>.*)\")?"
 )
 
@@ -247,7 +247,7 @@ def _refused_by_duckdb(error: Exception, known: tuple[str, ...]) -> PrunerError 
     if type(error).__module__.partition(".")[0] not in ("duckdb", "_duckdb"):
         return None
     sentence, _, details = str(error).partition("\n\n")
-    missing = _MISSING_TABLE.search(sentence)
+    missing = MISSING_TABLE.search(sentence)
     if missing is not None and missing["near"] not in known:
         sentence = _without_table(missing["name"], known)
     line = _ERROR_LINE.search(details)
@@ -272,7 +272,7 @@ def _without_table(name: str, known: tuple[str, ...]) -> str:
         short = re.sub(r"\W+", "_", name.rstrip("/").rpartition("/")[2]) or "t"
         return f"{name} is a place and needs a name: add --table {short}={name}, and write FROM {short}"
     tables = f"known are {', '.join(known)}" if known else "none is known"
-    return f"there is no table {name}, {tables}: name one by --table NAME=URI or in pruner.toml"
+    return f"unknown table {name}: pass --table {name}=URI, or name it in pruner.toml ({tables})"
 
 
 def _rows(connection: QueryConnection) -> Iterator[tuple[Any, ...]]:

@@ -106,7 +106,9 @@ def uninstall(
     """Delete all indexes, never the table."""
     if not yes:
         if not sys.stdin.isatty():
-            raise typer.BadParameter("nobody can be asked here: confirm with --yes", param_hint="--yes")
+            raise typer.BadParameter(
+                "standard input is not a terminal, so nobody can be asked: pass --yes", param_hint="--yes"
+            )
         typer.confirm(f"Delete all indexes in {printable(table.index_uri)}?", abort=True, err=True)
     deleted = table.uninstall()
     if output is Output.JSON:

@@ -17,6 +17,7 @@ from pruner.expr.bound import (
     BoundAnd,
     BoundExpr,
     CompareLeaf,
+    InLeaf,
     IsNullLeaf,
     NotNullLeaf,
     Point,
@@ -355,9 +356,12 @@ def _known(
 ) -> BoundExpr:
     """What a condition says of the column; not known where it says nothing."""
     try:
-        return ask(*asked, **more)
+        found = ask(*asked, **more)
     except NotInvertible as reason:
         return unknown(node, str(reason))
+    if isinstance(found, InLeaf) and any(point.low != point.high for point in found.points):
+        return replace(found, text=show(node))
+    return found
 
 
 def _function_in(node: _Test) -> Call | None:

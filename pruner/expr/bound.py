@@ -8,6 +8,7 @@ And, Or, Not and IsNull over leaves. NOT is not pushed down: the verdict's algeb
 from __future__ import annotations
 
 from dataclasses import dataclass
+from dataclasses import field as dataclass_field
 from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
@@ -51,11 +52,16 @@ class CompareLeaf:
 
 @dataclass(frozen=True, slots=True)
 class InLeaf:
-    """`field IN (points…)`; `has_null` tells that the list held a NULL. `points` is not empty or `has_null` is set."""
+    """`field IN (points…)`; `has_null` tells that the list held a NULL. `points` is not empty or `has_null` is set.
+
+    `text` is the predicate as it was written, where it was about a function and the points are what that says of the
+    field.
+    """
 
     field: Field
     points: tuple[Point, ...]
     has_null: bool = False
+    text: str = dataclass_field(default="", compare=False)
 
 
 @dataclass(frozen=True, slots=True)

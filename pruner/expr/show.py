@@ -46,6 +46,7 @@ from pruner.expr.nodes import (
 )
 from pruner.expr.types import decimal_digits, is_instant, is_string, is_time, is_uuid, unit_of
 from pruner.expr.values import Interval
+from pruner.showing.words import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -199,6 +200,8 @@ def _bound_parts(node: BoundExpr) -> Sequence[_Part]:
 
 def _listed_parts(node: InLeaf | RecurringLeaf) -> Sequence[_Part]:
     match node:
+        case InLeaf(field, points, _, str() as text) if text:
+            return (f"{text} ({counted(len(points), 'range')} of {_field(field)})",)
         case InLeaf(field, points, has_null):
             values = [_point(point, field.type) for point in points[:_VALUES_SHOWN]]
             if has_null and len(points) < _VALUES_SHOWN:

@@ -53,7 +53,9 @@ class RefreshResult:
     `indexed` slices got records; `declined` says for each index, by its name, of how many of them it has only the
     reason why it cannot take them. `already` were covered by every index that takes them (a WHERE leaves slices out),
     `uncoverable` are not settled or cannot be read; `problems` names the last by the URI of the file, with one
-    sentence each. `files` and `bytes` say what was to be read. Each failure names a slice that stays uncovered.
+    sentence each. `files` and `bytes` say which files were to be read, and how large they are;
+    `bytes_read` is what was read of them, which for ranges is their footers. Each failure names a slice that stays
+    uncovered.
     `resumed` slices had been recorded by a build that ended before its commit; they count as covered. `refused` has one
     sentence for each index, by its name, that this pruner cannot refresh; the others were. `estimate` says what an
     index that is not there yet would cost.
@@ -71,6 +73,7 @@ class RefreshResult:
     refused: Mapping[str, str] = field(default_factory=dict[str, str])
     estimate: IndexEstimate | None = None
     declined: Mapping[str, int] = field(default_factory=dict[str, int])
+    bytes_read: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -322,7 +325,8 @@ class Indexing:
             )
         indexed = sum(receipt.indexed for receipt in built)
         declined = sum((Counter(receipt.declined) for receipt in built), Counter[str]())
-        return replace(counts, indexed=indexed, failures=tuple(failures), declined=declined)
+        read = sum(receipt.read for receipt in built)
+        return replace(counts, indexed=indexed, failures=tuple(failures), declined=declined, bytes_read=read)
 
 
 def is_forced(options: dict[str, str]) -> bool:

@@ -105,7 +105,7 @@ def probe_listing(source: TableSource, snapshot: Snapshot, seconds: float) -> It
         )
         cause = sentence if place in sentence else f"{place}: {sentence}"
         yield Finding(
-            "list", Level.WARNING, f"{cause}{more}", "mend the file or take it away, then pruner refresh"
+            "list", Level.WARNING, f"{cause}{more}", "repair or delete the file, then run pruner refresh"
         )
 
 

@@ -34,6 +34,7 @@ class Receipt(msgspec.Struct, frozen=True, kw_only=True):
     record in one of them. `failures` has slice, index and reason of each slice that stays uncovered. `identity` is that
     of the table when the batch was read. `part` names the part of a build that the slices are, if it was in parts.
     `declined` says for each index, by its name, how many of its records tell only why it cannot take a slice.
+    `read` is how many bytes of the table's files the batch took.
     """
 
     identity: str
@@ -43,6 +44,7 @@ class Receipt(msgspec.Struct, frozen=True, kw_only=True):
     failures: tuple[tuple[str, str, str], ...] = ()
     part: str | None = None
     declined: dict[str, int] = {}
+    read: int = 0
 
 
 class _Signed(msgspec.Struct, frozen=True):

@@ -194,6 +194,7 @@ class _Batch:
             records=tuple(records),
             indexed=int(np.count_nonzero(indexed)),
             failures=failures,
+            read=sum(result.read for result in self._results),
             part=self._job.part,
             declined={name: int(np.count_nonzero(mask)) for name, mask in declined.items() if mask.any()},
         )

@@ -186,6 +186,16 @@ class FileReader:
         self._source = open_for_arrow(uri, size, storage_options or {}) if source is None else source
         self._metadata, content = _footer_of(self._source)
         self.footer = Footer(self._metadata, content)
+        self._chunks: set[tuple[int, int]] = set()
+
+    @property
+    def bytes_read(self) -> int:
+        """What was needed of the file so far: its footer, and the column chunks that were asked for, as stored."""
+        of_chunks = (
+            self._metadata.row_group(group).column(position).total_compressed_size
+            for group, position in self._chunks
+        )
+        return self._metadata.serialized_size + _TRAILER + sum(of_chunks)
 
     @cached_property
     def _file(self) -> pq.ParquetFile:
@@ -258,6 +268,8 @@ class FileReader:
         # pyarrow picks columns by dotted names, which can name several; the right one is then found by its real path.
         reader = cast("Any", file)
         name = ".".join(leaf.path)
+        asked = range(self._metadata.num_row_groups) if groups is None else groups
+        self._chunks.update((group, leaf.position) for group in asked)
         for batch in reader.iter_batches(BATCH_ROWS, row_groups=groups, columns=[name], use_threads=False):
             array = batch.column(_only(batch.schema.names, leaf.path[0]))
             for part in leaf.path[1:]:

@@ -16,7 +16,7 @@ from pruner.pipeline.requests import Failure
 from pruner.pipeline.unions import UnionReader
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from pruner.indexes.base import SliceReader
     from pruner.pipeline.requests import BuildRequest, SliceFiles
@@ -47,15 +47,24 @@ def _record(reader: SliceReader, request: BuildRequest) -> Recorded | Failure:
 
 
 def read_slice(
-    files: SliceFiles, storage_options: Mapping[str, str], requests: Sequence[BuildRequest]
+    files: SliceFiles,
+    storage_options: Mapping[str, str],
+    requests: Sequence[BuildRequest],
+    told: Callable[[int], None] | None = None,
 ) -> list[Recorded | Failure]:
-    """Open the files of a slice and run the kernel on it; a file that cannot be opened fails every request."""
+    """Open the files of a slice and run the kernel on it; a file that cannot be opened fails every request.
+
+    `told` gets the number of bytes that were read.
+    """
     try:
         reader = _opened(files, storage_options, requests)
     except Exception as error:
         return [_failure(files.name, request, error) for request in requests]
     with reader:
-        return kernel(reader, requests)
+        found = kernel(reader, requests)
+        if told is not None:
+            told(reader.bytes_read + (files.log_size or 0))
+        return found
 
 
 def _opened(

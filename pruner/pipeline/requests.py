@@ -97,7 +97,7 @@ class Chunk:
 @dataclass(frozen=True, slots=True)
 class ChunkResult:
     """What came of a chunk: the position of its first slice and their number, for each request a table of records
-    (or None), and failures.
+    (or None), failures, and how many bytes of the files were `read`.
 
     `__slice` (int32) of a record is the position of its slice.
     """
@@ -106,6 +106,7 @@ class ChunkResult:
     slices: int
     tables: list[pa.Table | None]
     failures: list[Failure]
+    read: int = 0
 
 
 def request_json(request: BuildRequest) -> dict[str, Any]:

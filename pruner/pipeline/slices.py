@@ -73,9 +73,10 @@ def run_slices(
 def run_chunk(chunk: Chunk, options: Mapping[str, str], requests: Sequence[BuildRequest]) -> ChunkResult:
     """Run the kernel over the slices of a chunk; the records are in the order of the slices."""
     gathered = Gathered(requests)
+    amounts: list[int] = []
 
     def read(files: SliceFiles) -> list[Recorded | Failure]:
-        return read_slice(files, options, requests)
+        return read_slice(files, options, requests, amounts.append)
 
     threads = min(_threads(chunk), len(chunk))
     if threads > 1:
@@ -85,7 +86,7 @@ def run_chunk(chunk: Chunk, options: Mapping[str, str], requests: Sequence[Build
     else:
         for files in chunk:
             gathered.add(files, read(files))
-    return ChunkResult(chunk.start, len(chunk), gathered.tables(), gathered.failures)
+    return ChunkResult(chunk.start, len(chunk), gathered.tables(), gathered.failures, sum(amounts))
 
 
 def cut(sizes: NDArray[np.int64], most: int, most_bytes: int) -> Iterator[tuple[int, int]]:

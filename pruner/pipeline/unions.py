@@ -134,6 +134,12 @@ class UnionReader:
         for part in parts:
             self._open.enter_context(part.reader)
         self.footer = UnionFooter(parts, fields)
+        self._base = base
+
+    @property
+    def bytes_read(self) -> int:
+        """What was needed of the base file so far; log files are read whole."""
+        return 0 if self._base is None else self._base.bytes_read
 
     def __enter__(self) -> UnionReader:
         return self

@@ -37,6 +37,7 @@ def _serve(tasks: IO[bytes], answers: IO[bytes]) -> None:
 def _answer(answers: IO[bytes], result: ChunkResult) -> None:
     about = {
         "tables": [table is not None for table in result.tables],
+        "read": result.read,
         "failures": [astuple(failure) for failure in result.failures],
     }
     write_frame(answers, json.dumps(about).encode())

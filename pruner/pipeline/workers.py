@@ -125,7 +125,7 @@ class Worker:
         except (OSError, EOFError, ValueError) as error:
             raise WorkerDiedError from error
         failures = [Failure(*failure) for failure in answer["failures"]]
-        return ChunkResult(chunk.start, len(chunk), tables, failures)
+        return ChunkResult(chunk.start, len(chunk), tables, failures, answer["read"])
 
     def _started(self) -> subprocess.Popen[bytes]:
         if self._closed:

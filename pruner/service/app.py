@@ -32,7 +32,7 @@ from pruner.service.together import Looks, Together, scans_of
 from pruner.service.work import Work
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Generator
+    from collections.abc import Awaitable, Callable, Generator, Mapping
 
     from starlette.requests import Request
 
@@ -88,10 +88,16 @@ def create_app(
 async def _no_route(request: Request, error: Exception) -> Response:
     """A path or a method that no route has, refused in the form of every other refusal."""
     status = error.status_code if isinstance(error, HTTPException) else 404
-    answer = refusal(
-        status, f"no route for {request.method} {request.url.path[:200]}: /v1/openapi.json lists them"
+    headers: Mapping[str, str] = getattr(error, "headers", None) or {}
+    path = request.url.path[:200]
+    taken = headers.get("Allow")
+    sentence = (
+        f"no route for {request.method} {path}: /v1/openapi.json lists them"
+        if taken is None
+        else f"{path} takes {taken}, not {request.method}: /v1/openapi.json describes it"
     )
-    answer.headers.update(getattr(error, "headers", None) or {})
+    answer = refusal(status, sentence)
+    answer.headers.update(headers)
     return answer
 
 

@@ -41,6 +41,12 @@ def refusal(status: int, sentence: str) -> Response:
     return Response(encode(Failure(sentence)), status, media_type="application/json")
 
 
+_NO_TOKEN = "send the service's token as 'Authorization: Bearer …'"
+_WRONG_TOKEN = (
+    "the token is not that of the service: send its PRUNER_SERVICE_TOKEN as 'Authorization: Bearer …'"
+)
+
+
 class Guard:
     """Asks for the token and bounds the number of requests at once; those that come meanwhile wait for their turn."""
 
@@ -61,7 +67,7 @@ class Guard:
             await self._app(scope, receive, send)
             return
         if not self._allowed(scope):
-            refused = refusal(401, "send the service's token as 'Authorization: Bearer …'")
+            refused = refusal(401, _NO_TOKEN if _sent(scope) is None else _WRONG_TOKEN)
             if scope["path"] == PAGE:
                 refused.headers["WWW-Authenticate"] = 'Basic realm="pruner: any name, the token as password"'
             await refused(scope, receive, send)
@@ -81,13 +87,18 @@ class Guard:
     def _allowed(self, scope: Scope) -> bool:
         if self._token is None:
             return True
-        sent = [value for name, value in scope["headers"] if name == b"authorization"]
-        scheme, _, token = (sent[0] if len(sent) == 1 else b"").partition(b" ")
+        scheme, _, token = (_sent(scope) or b"").partition(b" ")
         if scheme.lower() == b"basic" and scope["path"] == PAGE:
             scheme, token = b"bearer", _password(token)
         # In constant time, whatever was sent.
         same = hmac.compare_digest(token.strip(), self._token)
         return same and scheme.lower() == b"bearer"
+
+
+def _sent(scope: Scope) -> bytes | None:
+    """The header with the token; None where there is none, empty where there are several."""
+    sent: list[bytes] = [value for name, value in scope["headers"] if name == b"authorization"]
+    return None if not sent else sent[0] if len(sent) == 1 else b""
 
 
 async def acquired(places: asyncio.Semaphore, seconds: float) -> None:

@@ -54,4 +54,6 @@ def _load_adapters() -> None:
         try:
             load_adapter(engine)
         except PrunerError as error:
-            _log.info("%s", error)
+            # An engine whose package is not installed is one that nobody asks for.
+            missing = isinstance(error.__cause__, ModuleNotFoundError)
+            _log.log(logging.DEBUG if missing else logging.INFO, "%s", error)

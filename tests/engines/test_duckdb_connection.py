@@ -61,6 +61,12 @@ def test_an_existing_connection_is_attached_with_what_it_has(flights: Path) -> N
     assert existing.execute("SELECT count(*) FROM mine").fetchall() == [(1,)]
 
 
+@pytest.mark.parametrize("name", ["", " ", "a.", ".a", "a..b", 5, None])
+def test_a_name_that_no_statement_could_use_is_refused(flights: Path, name: Any) -> None:
+    with pytest.raises(PrunerError, match=r"is no name for a table: give one such as 'flights' or"):
+        pruner_duckdb.connect({name: str(flights)})
+
+
 def test_a_name_that_exists_already_is_refused(flights: Path) -> None:
     existing = duckdb.connect()
     existing.execute("CREATE VIEW flights AS SELECT 1")

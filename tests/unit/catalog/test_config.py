@@ -208,7 +208,7 @@ def test_what_is_no_name_is_a_place(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     for place in ("s3://b/t", "/data/t", "./t", "a/b", ".", "here"):
         assert Config().resolve(place) == TableSettings(uris=(place,))
     with pytest.raises(
-        TableError, match=r"no table 'gone': there is no such path, and there is no pruner\.toml"
+        TableError, match=r"unknown table 'gone': there is no such path, and there is no pruner\.toml"
     ):
         Config().resolve("gone")
 
@@ -223,9 +223,9 @@ def test_a_name_wins_over_a_folder_of_the_same_name(tmp_path: Path, monkeypatch:
 
 def test_an_unknown_name_shows_the_nearest_known_ones(tmp_path: Path) -> None:
     path = write(tmp_path, "[tables.flights]\nuri = '/f'\naliases = ['web']")
-    with pytest.raises(TableError, match=r"no table 'flihgts': .*pruner\.toml names flights$"):
+    with pytest.raises(TableError, match=r"unknown table 'flihgts': .*pruner\.toml names flights$"):
         load(path).resolve("flihgts")
-    with pytest.raises(TableError, match=r"no table 'zzz': .*pruner\.toml names flights, web$"):
+    with pytest.raises(TableError, match=r"unknown table 'zzz': .*pruner\.toml names flights, web$"):
         load(path).resolve("zzz")
 
 

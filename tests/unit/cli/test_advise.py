@@ -18,6 +18,9 @@ from tests.unit.cli.conftest import Run
 SPARK_EVENTS = Path(__file__).parents[2] / "fixtures" / "spark-3.5-events.jsonl"
 """Begins of statements in the event log of a session of Spark 3.5 over a table at LAKE."""
 
+IN_TIME = ("--budget", "3600")
+"""However slow the machine is."""
+
 LOG = """\
 -- yesterday
 SELECT count(*) FROM lake WHERE account = 7;
@@ -49,30 +52,76 @@ def lake(tmp_path: Path) -> Path:
 
 
 def test_the_statements_of_a_log_decide(run: Run, lake: Path, tmp_path: Path) -> None:
-    ran = run("advise", lake, "--log", tmp_path / "log.sql", "--output", "json")
+    ran = run("advise", lake, "--log", tmp_path / "log.sql", *IN_TIME, "--output", "json")
     assert ran.code == 0, ran.err
     found = json.loads(ran.out)
     assert {each["column"] for each in found["proposals"]} == {"account", "day"}
     assert [each["times"] for each in found["questions"]] == [2, 1]
-    assert [each["files_now"] for each in found["questions"]] == [12.0, 12.0]
-    assert found["questions"][1]["files_then"] == 1.0
+    assert [each["files_now"] for each in found["questions"]] == [12, 12]
+    assert found["questions"][1]["files_then"] == 1
+
     assert len(found["notes"]) == 3
     assert not Path("written.csv").exists()
 
 
+def test_files_and_bytes_are_whole(run: Run, lake: Path) -> None:
+    found = json.loads(run("advise", lake, *IN_TIME, "--output", "json").out)
+
+    def counts(name: str, value: object) -> list[object]:
+        if isinstance(value, dict):
+            return [each for key, inner in value.items() for each in counts(key, inner)]
+        if isinstance(value, list):
+            return [each for inner in value for each in counts(name, inner)]
+        return [value] if "files" in name or "bytes" in name else []
+
+    assert len(counts("", found)) > 20
+    assert {type(each) for each in counts("", found)} == {int}
+
+
+def test_ranges_are_proposed_as_one_index(run: Run, lake: Path, tmp_path: Path) -> None:
+    for number, file in enumerate(sorted(lake.glob("*.parquet"))):
+        rows = pq.read_table(file)
+        pq.write_table(rows.append_column("hour", pa.array([number] * len(rows))), file)
+        os.utime(file, (1_600_000_000, 1_600_000_000))
+    (tmp_path / "log.sql").write_text(
+        "FROM lake WHERE day < 100\nFROM lake WHERE hour = 3\nFROM lake WHERE account = 7"
+    )
+    found = json.loads(run("advise", lake, "--log", tmp_path / "log.sql", *IN_TIME, "--output", "json").out)
+    [ranges] = [each for each in found["proposals"] if each["using"] == "column_stats"]
+    assert set(ranges["column"].split(", ")) == {"day", "hour"}
+    assert set(ranges["helped"]) == {1, 2}
+    assert run("sql", ranges["sql"]).code == 0
+    assert run("plan", lake, "--where", "day = 5").out.startswith("1 of 12 ")
+    assert run("plan", lake, "--where", "hour = 5").out.startswith("1 of 12 ")
+
+
+def test_statements_over_several_tables(run: Run, lake: Path, tmp_path: Path) -> None:
+    others = tmp_path / "somewhere"
+    others.mkdir()
+    pq.write_table(pa.table({"account": [7, 8], "kind": ["a", "b"]}), others / "0.parquet")
+    (tmp_path / "log.sql").write_text(
+        "SELECT * FROM lake JOIN people USING (account) WHERE day = 3 AND kind = 'a'"
+    )
+    log = ("--log", tmp_path / "log.sql")
+    unknown = run("advise", lake, *log, *IN_TIME)
+    assert unknown.code == 1
+    assert "unknown table people: pass --table people=URI" in unknown.err
+    assert list(asked(run, lake, *log, "--table", f"people={others}")) == ["day = 3"]
+
+
 def test_what_is_printed_can_be_run(run: Run, lake: Path, tmp_path: Path) -> None:
-    ran = run("advise", lake, "--log", tmp_path / "log.sql", "--sql")
+    ran = run("advise", lake, "--log", tmp_path / "log.sql", *IN_TIME, "--sql")
     assert "read now" in ran.err
     assert "because" in ran.err
     for statement in ran.out.splitlines():
         assert run("sql", statement.rstrip(";")).code == 0
     assert run("plan", lake, "--where", "day = 5").out.startswith("1 of 12 slices")
-    text = run("advise", lake, "--log", tmp_path / "log.sql").out
+    text = run("advise", lake, "--log", tmp_path / "log.sql", *IN_TIME).out
     assert "no index would save a hundredth of what is read" in text
 
 
 def test_text_says_what_and_why(run: Run, lake: Path) -> None:
-    text = run("advise", lake).out
+    text = run("advise", lake, *IN_TIME).out
     assert "1. CREATE INDEX " in text
     assert "   because " in text
     assert "note: no statement was given" in text
@@ -89,7 +138,7 @@ def test_a_log_that_asks_nothing_of_the_table(run: Run, lake: Path, tmp_path: Pa
 
 def asked(run: Run, *arguments: object) -> dict[str, int]:
     """The predicates that a log asks, and how often."""
-    ran = run("advise", *arguments, "--output", "json")
+    ran = run("advise", *arguments, *IN_TIME, "--output", "json")
     assert ran.code == 0, ran.err
     return {each["predicate"]: each["times"] for each in json.loads(ran.out)["questions"]}
 

@@ -42,11 +42,11 @@ def test_sentences_that_are_only_printed_are_those_of_the_code() -> None:
     ("shown", "remedy"),
     [
         (
-            "error: there is no table ordrs, known are a, b: name one by --table NAME=URI or in pruner.toml",
+            "error: unknown table ordrs: pass --table ordrs=URI, or name it in pruner.toml (known are a, b)",
             "NAME=URI",
         ),
         (
-            "there is no table o, none is known: name one by --table NAME=URI or in pruner.toml (line 1 of the query)",
+            "unknown table o: pass --table o=URI, or name it in pruner.toml (none is known) (line 1 of the query)",
             "NAME=URI",
         ),
         (
@@ -110,4 +110,4 @@ def test_the_list_as_text_and_as_json(run: Run) -> None:
 def test_a_text_that_is_no_error_of_pruner(run: Run) -> None:
     refused = run("errors", "Segmentation fault")
     assert refused.code == 2
-    assert "this text is not known here" in refused.err
+    assert "this text is in no message" in refused.err

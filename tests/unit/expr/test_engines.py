@@ -33,6 +33,7 @@ NAMED_HERE = {
     "indexes/columns/trust.py": "names of writers, as they stand in files",
     "cli/queries.py": "`pruner query` runs on DuckDB",
     "cli/advising.py": "statements of logs are planned by DuckDB, event logs are those of Spark",
+    "cli/trino_plugin.py": "the plugin that it writes out is Trino's",
     "pipeline/spark_probe.py": "modules that a Spark worker must have",
     "extras.py": "names of extras to install",
     "planning/plan.py": "`scan_polars` and its like name the engine that the files are for",

@@ -79,7 +79,7 @@ def test_a_file_that_cannot_be_read_is_named_with_its_cause(table: Table, tmp_pa
     assert "does not end like a Parquet file" in named.found
     assert (named.level, named.remedy) == (
         Level.WARNING,
-        "mend the file or take it away, then pruner refresh",
+        "repair or delete the file, then run pruner refresh",
     )
 
 

@@ -136,9 +136,12 @@ def test_bad_requests_get_one_sentence(client: Client, body: Any, status: int, s
 
 
 def test_what_has_no_route_is_refused_like_everything_else(client: Client) -> None:
-    for answer, status in ((client.get("/v1/plan"), 405), (client.get("/nothing"), 404)):
-        assert answer.status == status
-        assert answer.json["error"].startswith("no route for GET /")
+    nothing = client.get("/nothing")
+    assert nothing.status == 404
+    assert nothing.json["error"].startswith("no route for GET /nothing: ")
+    wrong = client.get("/v1/plan")
+    assert wrong.status == 405
+    assert wrong.json["error"] == "/v1/plan takes POST, not GET: /v1/openapi.json describes it"
 
 
 def test_without_the_token_nothing_is_told(serve: Callable[[Settings], Client]) -> None:
@@ -148,6 +151,10 @@ def test_without_the_token_nothing_is_told(serve: Callable[[Settings], Client]) 
         assert client.get("/v1/tables", Authorization=header).status == 401
         assert client.post("/v1/plan", _request("n = 42"), Authorization=header).status == 401
         assert client.get("/metrics", Authorization=header).status == 401
+    missing, wrong = client.get("/v1/tables"), client.get("/v1/tables", Authorization=f"Bearer {TOKEN}x")
+    assert "send the service's token as 'Authorization: Bearer" in missing.json["error"]
+    assert wrong.json["error"].startswith("the token is not that of the service")
+    assert TOKEN not in wrong.json["error"]
     assert client.get("/healthz").status == 200
     assert client.get("/v1/tables", Authorization=f"Bearer {TOKEN}").json == [
         {"name": "numbers", "aliases": ["hive.web.numbers"]}
