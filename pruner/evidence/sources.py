@@ -170,7 +170,8 @@ class RecordsSource(Source):
         """See `Source.focused`."""
         if self._focusing is None:
             return self
-        return FocusedSource(self.index, self.using, self._focusing.focused(leaves), self._uncovered)
+        evidence = self._focusing.focused(leaves)
+        return FocusedSource(self.index, self.using, evidence, self._uncovered, self.longest_range)
 
     @property
     def listed(self) -> ListedEvidence | None:
@@ -265,15 +266,28 @@ class PagedSource(Source):
 class FocusedSource(Source):
     """What an index that looks up what is asked for says about one predicate."""
 
-    def __init__(self, index: str, using: str, evidence: RowEvidence, uncovered: Mask | None) -> None:
+    def __init__(
+        self,
+        index: str,
+        using: str,
+        evidence: RowEvidence,
+        uncovered: Mask | None,
+        longest_range: int = 0,
+    ) -> None:
         super().__init__(index, using)
         self._evidence = evidence
         self._uncovered = uncovered
+        self._longest_range = longest_range
 
     @property
     def uncovered(self) -> Mask | None:
         """See `Source.uncovered`."""
         return self._uncovered
+
+    @property
+    def longest_range(self) -> int:
+        """See `Source.longest_range`."""
+        return self._longest_range
 
     @property
     def notes(self) -> tuple[str, ...]:

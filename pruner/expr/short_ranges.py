@@ -48,6 +48,11 @@ class Listed(Same):
     __slots__ = ()
 
 
+@dataclass(frozen=True, slots=True)
+class ValuesOfRange(InLeaf):
+    """The list of the values in a range. Whatever knows the order of values is asked about the range alone."""
+
+
 def with_lists(predicate: BoundExpr, longest: Longest) -> BoundExpr:
     """A predicate with the values of its short ranges, to be asked where it can be true.
 
@@ -137,7 +142,7 @@ def _lists(
         if count is not None and count <= longest(field):
             values = in_leaf(field, span.points(), has_null=False)
             if isinstance(values, InLeaf):
-                found.append((span.operands, values))
+                found.append((span.operands, ValuesOfRange(field, values.points)))
     return found
 
 

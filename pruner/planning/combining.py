@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from pruner.expr.short_ranges import ValuesOfRange
 from pruner.expr.show import describe
 from pruner.showing.words import counted
 from pruner.verdict import Outcome
@@ -89,6 +90,8 @@ class CombinedEvidence:
         """The sources about a leaf's field; what is known to be unusable is noted."""
         found = self._evidence.sources(leaf.field)
         self.notes.update(dict.fromkeys(found.fallbacks))
+        if isinstance(leaf, ValuesOfRange):
+            return [each for each in found.usable if each.longest_range]
         return found.usable
 
     def ask(self, source: Source, leaf: Leaf, outcome: Outcome) -> Mask | None:

@@ -24,7 +24,7 @@ from pruner.expr.bound import (
 )
 from pruner.expr.fields import leaves
 from pruner.expr.nodes import Operator
-from pruner.expr.short_ranges import conditions, listed, with_lists
+from pruner.expr.short_ranges import ValuesOfRange, conditions, listed, with_lists
 from pruner.schema import Field
 from tests.support.profiles import examples
 from tests.unit.expr.outcomes import outcomes
@@ -138,7 +138,7 @@ def test_the_list_holds_what_the_range_does(name: str, data: st.DataObject) -> N
 
 def test_the_list_stands_beside_its_range_and_where_it_can_be_true() -> None:
     low, high = between(K, 500, 502)
-    values = InLeaf(K, tuple(map(exactly, (500, 501, 502))))
+    values = ValuesOfRange(K, tuple(map(exactly, (500, 501, 502))))
     other = IsNullLeaf(Field(("j",), pa.int64()))
 
     def longest(field: Field) -> int:
@@ -163,7 +163,7 @@ def test_a_list_is_made_of_every_form_of_a_range() -> None:
         Same((last, CompareLeaf(DATE_OF_K, Operator.LE, days[1]))),
     )
     (found,) = lists_in(with_lists(BoundAnd(ends), lambda _: LONGEST))
-    assert found == InLeaf(DATE_OF_K, tuple(days))
+    assert found == ValuesOfRange(DATE_OF_K, tuple(days))
 
 
 @pytest.mark.parametrize(
