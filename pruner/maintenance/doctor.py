@@ -25,6 +25,7 @@ from pruner.planning.pinned import DISABLED_VARIABLE
 from pruner.showing.words import counted
 from pruner.storage.files import open_for_arrow
 from pruner.tables.other_files import other_files
+from pruner.tables.several import least_alike
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -79,6 +80,7 @@ def examine(
     yield from probe_listing(source, listed, time.monotonic() - started)
     if source.format == "parquet":
         yield from probe_files(source, listed)
+        yield from probe_folders(source, listed)
     yield probe_data(source, listed)
     yield from probe_metadata_store(metadata.store, exists=metadata.exists())
     yield from probe_indexes(status())
@@ -134,6 +136,17 @@ def probe_files(source: TableSource, snapshot: Snapshot) -> Iterator[Finding]:
             ".parquet; DuckDB's own glob **/*.parquet leaves such files out"
         )
         yield Finding("files", Level.OK, told)
+
+
+def probe_folders(source: TableSource, snapshot: Snapshot) -> Iterator[Finding]:
+    """Tell of folders that could be tables of their own."""
+    found = least_alike(snapshot) if len(source.roots) == 1 else None
+    if found is not None:
+        one, other, common = found
+        shared = ", ".join(sorted(common)) or "none"
+        places = " and in ".join(f"{source.root.rstrip('/')}/{folder}".rstrip("/") for folder in (one, other))
+        told = f"files in {places} have few columns in common ({shared}), and are read as one table"
+        yield Finding("folders", Level.WARNING, told, "open each folder by itself if they are two tables")
 
 
 def _named(places: list[str]) -> str:

@@ -8,7 +8,8 @@ its own.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from itertools import combinations
+from typing import TYPE_CHECKING, Final
 
 from pruner.errors import TableError
 from pruner.tables.file_schemas import BrokenFileError, distinct
@@ -20,6 +21,10 @@ if TYPE_CHECKING:
 
     from pruner.tables.listing import Lister
     from pruner.tables.parquet_building import DataFile
+    from pruner.tables.snapshot import Snapshot
+
+_COMPARED: Final = 100
+"""Sets of columns that are compared with each other."""
 
 
 def check_one_table(
@@ -70,6 +75,38 @@ def _check_root(
             f"{_place(lister, there)} have no column in common: open one of them, or give both as roots where they "
             "are one table"
         )
+
+
+def least_alike(snapshot: Snapshot) -> tuple[str, str, frozenset[str]] | None:
+    """Find two folders of a tree that are no partitions and whose files have few columns in common.
+
+    One table can be like that, so nobody is refused for it.
+
+    Returns:
+        Their paths below the root, and the columns of both; None where at least half of the columns of one are in the
+        other.
+    """
+    schemas = snapshot.file_schemas
+    if schemas is None:
+        return None
+    names = list(map(_names, schemas.distinct))
+    partitions, ordinals = snapshot.columns.column("partition").to_numpy(), schemas.ordinals
+    of_folder: dict[str, frozenset[str]] = {}
+    for partition, ordinal in sorted(set(zip(partitions.tolist(), ordinals.tolist(), strict=True))):
+        path: str = snapshot.partitions.paths[partition].as_py()
+        folder = "/".join(part for part in path.split("/") if "=" not in part)
+        if ordinal >= 0:
+            of_folder[folder] = of_folder.get(folder, frozenset()) | names[ordinal]
+    first: dict[frozenset[str], str] = {}
+    for folder, columns in of_folder.items():
+        if columns:
+            first.setdefault(columns, folder)
+    pairs = combinations(list(first)[:_COMPARED], 2)
+    return min(
+        ((first[a], first[b], a & b) for a, b in pairs if 2 * len(a & b) < min(len(a), len(b))),
+        key=lambda found: len(found[2]),
+        default=None,
+    )
 
 
 def _names(schema: pa.Schema) -> frozenset[str]:

@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator
 from importlib import metadata as distributions
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -18,6 +19,7 @@ from pruner.storage.local import LocalStore
 from pruner.storage.opening import open_store
 from pruner.storage.store import ObjectInfo
 from pruner.table import Table
+from tests.support.parquet_tables import write_file
 
 
 @pytest.fixture
@@ -175,3 +177,24 @@ def test_files_of_which_engines_think_otherwise_in_a_store(table: Table, tmp_pat
     hidden, otherwise = found(pruner.open_table(place).diagnose(), "files")
     assert hidden.found.startswith(f"{place}/k=1/_old.parquet is left out, ")
     assert otherwise.found.startswith(f"{place}/x is part of the table, ")
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "told"),
+    [
+        ({"id": [1], "city": ["x"], "age": [1]}, {"id": [1], "amount": [1], "day": [1]}, "(id)"),
+        ({"id": [1], "city": ["x"]}, {"id": [1], "amount": [1]}, None),
+        ({"id": [1]}, {"id": [1], "amount": [1], "day": [1]}, None),
+    ],
+)
+def test_folders_that_could_be_two_tables(tmp_path: Path, one: Any, other: Any, told: str | None) -> None:
+    """Tables of one lake often share a column, and so do the years of one table."""
+    for folder, columns in (("a/k=1", one), ("a/k=2", one), ("b", other), ("c", one)):
+        write_file(tmp_path / folder / "x.parquet", **columns)
+    findings = found(pruner.open_table(tmp_path).diagnose(), "folders")
+    if told is None:
+        assert findings == []
+    else:
+        assert [each.level for each in findings] == [Level.WARNING]
+        said = f"files in {tmp_path}/a and in {tmp_path}/b have few columns in common {told}"
+        assert findings[0].found.startswith(said)

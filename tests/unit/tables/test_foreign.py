@@ -191,6 +191,17 @@ def test_the_log_of_a_delta_table_is_no_table(lake: Lake):
     assert f"is a folder inside the Delta table {lake.place('t')}" in lake.refusal("t/_delta_log")
 
 
+def test_an_iceberg_table_behind_a_page_of_manifests(tmp_path: Path):
+    """Versions that are called `v…` stand behind all manifests, where a first page does not reach; a hint tells."""
+    lake = Lake("store", tmp_path)
+    lake.put("t/data/a.parquet")
+    for number in range(1000):
+        lake.put(f"t/metadata/{number:04}-m0.avro", b"Obj")
+    lake.put("t/metadata/v1.metadata.json", b"{}")
+    lake.put("t/metadata/version-hint.text", b"1")
+    assert f"is a folder inside the Iceberg table {lake.place('t')}" in lake.refusal("t/data")
+
+
 @pytest.mark.parametrize("kind", FOREIGN_TABLES)
 def test_links_into_another_formats_table(tmp_path: Path, kind: str):
     lake = Lake("disk", tmp_path)
