@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import duckdb
 import pytest
 
 import pruner
@@ -58,3 +59,26 @@ def test_two_tables_below_one_folder_are_named(tmp_path: Path) -> None:
         pruner_duckdb.connect({"t": tmp_path}).execute("SELECT * FROM t").fetchall()
     both = pruner.open_table([tmp_path / "a", tmp_path / "b"])
     assert pruner_duckdb.connect({"t": both}).execute("SELECT count(*) FROM t").fetchall() == [(2,)]
+
+
+def test_what_duckdbs_own_glob_takes_and_a_table_does_not(tmp_path: Path) -> None:
+    """As docs/parquet.md has it: hidden files, and neither other endings nor what lies behind a link."""
+    root = tmp_path / "t"
+    hidden = ["_x.parquet", ".x.parquet", "_dir/f.parquet", ".dir/g.parquet"]
+    both = ["a.parquet", "sub/e.parquet", "_k=1/h.parquet"]
+    ours = ["b.PARQUET", "c.parq", "d.pq", "000000_0", "link/l.parquet"]
+    (tmp_path / "elsewhere").mkdir()
+    root.mkdir()
+    (root / "link").symlink_to(tmp_path / "elsewhere")
+    for name in (*hidden, *both, *ours):
+        write_file(root / name, name=[name])
+    plain = duckdb.sql(
+        f"SELECT name FROM read_parquet('{root}/**/*.parquet', hive_partitioning = false)"
+    ).fetchall()
+    assert sorted(row[0] for row in plain) == sorted(hidden + both)
+    table = pruner_duckdb.connect({"t": root}).execute("SELECT name FROM t").fetchall()
+    assert sorted(row[0] for row in table) == sorted(both + ours)
+    said = [finding.found for finding in pruner.open_table(root).diagnose() if finding.probe == "files"]
+    assert [text.split(" (")[0] for text in said] == ["4 files", "4 files"], (
+        "what lies behind a link is not looked for"
+    )
