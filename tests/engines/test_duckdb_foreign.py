@@ -72,10 +72,8 @@ def test_what_duckdbs_own_glob_takes_and_a_table_does_not(tmp_path: Path) -> Non
     (root / "link").symlink_to(tmp_path / "elsewhere")
     for name in (*hidden, *both, *ours):
         write_file(root / name, name=[name])
-    plain = duckdb.sql(
-        f"SELECT name FROM read_parquet('{root}/**/*.parquet', hive_partitioning = false)"
-    ).fetchall()
-    assert sorted(row[0] for row in plain) == sorted(hidden + both)
+    query = f"SELECT name FROM read_parquet('{root}/**/*.parquet', hive_partitioning = false)"
+    assert sorted(row[0] for row in duckdb.connect().execute(query).fetchall()) == sorted(hidden + both)
     table = pruner_duckdb.connect({"t": root}).execute("SELECT name FROM t").fetchall()
     assert sorted(row[0] for row in table) == sorted(both + ours)
     said = [finding.found for finding in pruner.open_table(root).diagnose() if finding.probe == "files"]
