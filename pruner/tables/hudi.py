@@ -25,7 +25,7 @@ from pruner.tables.hudi_metadata.indexes import HudiIndexes, StatCache
 from pruner.tables.hudi_partitions import hudi_partitions
 from pruner.tables.hudi_properties import read_properties
 from pruner.tables.hudi_refusals import refusing
-from pruner.tables.hudi_rs import hudi_rs
+from pruner.tables.hudi_rs import PlainRoot, hudi_rs
 from pruner.tables.hudi_saving import load, save
 from pruner.tables.hudi_schema import as_it_was, table_schema
 from pruner.tables.hudi_timeline import Timeline, newest_schema_file, read_timeline
@@ -79,6 +79,7 @@ class HudiSource:
         self.roots = (root,)
         self.storage_options = dict(storage_options or {})
         self._store = open_store(root, self.storage_options)
+        self._plain = PlainRoot(root)
         self._lock = RLock()
         self._last: _Look | None = None
         self._known: _Known | None = None
@@ -184,7 +185,7 @@ class HudiSource:
     def _look(self, timeline: Timeline, as_of: str | None) -> _Look:
         with refusing(self._store, timeline):
             table = hudi_rs().HudiTable(
-                self.root, {**self.storage_options, **_unchecked(timeline.properties)}
+                self._plain.path, {**self.storage_options, **_unchecked(timeline.properties)}
             )
             avro = table.get_schema_in_avro_str()
             converted = converted_by_hudi_rs(avro)

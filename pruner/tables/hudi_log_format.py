@@ -50,11 +50,12 @@ class Header(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """One block; `content` is a view of the file's bytes."""
+    """One block; `content` and `whole`, from its magic to its end, are views of the file's bytes."""
 
     type: BlockType
     header: dict[int, bytes]
     content: memoryview
+    whole: memoryview
 
     @property
     def instant(self) -> str:
@@ -106,11 +107,11 @@ def blocks(data: bytes) -> Iterator[Block]:
         end = position + 8 + size
         if size <= 0 or end > len(view):
             raise ValueError(f"the block at byte {position - len(MAGIC)} is cut short or names a wrong size")
-        yield _block(view[position + 8 : end], size + len(MAGIC))
+        yield _block(view[position + 8 : end], view[position - len(MAGIC) : end])
         position = end
 
 
-def _block(body: memoryview, size: int) -> Block:
+def _block(body: memoryview, whole: memoryview) -> Block:
     version, ordinal = _unpack(">ii", body, 0)
     if version not in _VERSIONS or ordinal not in tuple(BlockType):
         raise ValueError(f"a block has version {version} and type {ordinal}, which pruner does not know")
@@ -121,9 +122,9 @@ def _block(body: memoryview, size: int) -> Block:
         raise ValueError(f"a block names a content of {length} bytes, which cannot be")
     content = body[position : position + length]
     _, position = entries_of(body, position + length)
-    if _unpack(">q", body, position) != (size,) or position + 8 != len(body):
+    if _unpack(">q", body, position) != (len(whole) - 8,) or position + 8 != len(body):
         raise ValueError("the sizes before and behind a block differ")
-    return Block(BlockType(ordinal), header, content)
+    return Block(BlockType(ordinal), header, content, whole)
 
 
 def entries_of(body: memoryview, position: int) -> tuple[dict[int, bytes], int]:

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from pruner.errors import TableError
-from pruner.tables.hudi_rs import hudi_rs
+from pruner.tables.hudi_copied import CopyReader, has_inner_moment
+from pruner.tables.hudi_rs import PlainRoot, hudi_rs
 from pruner.tables.hudi_unconverted import LoneReader, NotAlone, has_wall_clock
 
 if TYPE_CHECKING:
@@ -73,14 +74,18 @@ class SliceMerger:
         """
         self._name = name
         self._prefix = snapshot.root.rstrip("/") + "/"
+        self._plain = PlainRoot(snapshot.root)
         with self._told("cannot be opened to merge log files"):
-            table = hudi_rs().HudiTable(snapshot.root, dict(storage_options))
+            table = hudi_rs().HudiTable(self._plain.path, dict(storage_options))
             properties = table.hudi_options()
             until = as_of or self._pinned_at(snapshot, table.get_timeline())
             version = properties.get("hoodie.table.version", "")
-            self._lone: LoneReader | None = None
-            if any(has_wall_clock(field.type) for field in snapshot.schema.columns):
-                self._lone = LoneReader(snapshot, version, storage_options, until)
+            types = [field.type for field in snapshot.schema.columns]
+            clocks, moments = any(map(has_wall_clock, types)), any(map(has_inner_moment, types))
+            self._lone = LoneReader(snapshot, version, storage_options, until) if clocks else None
+            self._copies = (
+                CopyReader(snapshot, version, storage_options, until) if clocks or moments else None
+            )
             self._reader = _reader_of(table, until) if self._lone is None else self._lone.base_files
         with_meta = properties.get("hoodie.populate.meta.fields", "true").lower() != "false"
         self.absent: frozenset[str] = frozenset() if with_meta else _META_COLUMNS
@@ -89,7 +94,7 @@ class SliceMerger:
         self._partial_updates = properties.get("hoodie.table.partial.update.mode", "").strip().upper()
         self._must_be_unique = not version.isdecimal() or int(version) >= _DUPLICATES_VERSION
         self._unique: set[str] = set()
-        self._readable: set[str] = set()
+        self._readers: dict[str, LoneReader | None] = {}
         self._opened = False
         self._lock = Lock()
 
@@ -120,10 +125,10 @@ class SliceMerger:
         Raises:
             TableError: it cannot, with the reason.
         """
-        if self._lone is not None:
+        if self._copies is not None:
             for entry in slices:
                 with self._told(f"cannot be read merged ({entry.file_id})"):
-                    self._require_readable(self._lone, entry)
+                    self._without_table(entry)
         if self._opened or not len(slices):
             return
         if self._partial_updates not in _PARTIAL_UPDATES:
@@ -148,11 +153,44 @@ class SliceMerger:
 
     def _stream(self, entry: FileSlice, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         options = hudi_rs().HudiReadOptions(projection=list(columns)).with_batch_size(BATCH_ROWS)
-        if self._lone is not None:
-            return self._lone.stream(entry, options)
+        reader = self._without_table(entry)
+        if reader is not None:
+            return reader.stream(entry, options)
         base = self._relative(entry.base_file) if entry.base_file else ""
         logs = [self._relative(uri) for uri in entry.log_files]
         return iter(self._reader.read_file_slice_from_paths_stream(base, logs, options))
+
+    def _without_table(self, entry: FileSlice) -> LoneReader | None:
+        """What reads a slice without the table, None where hudi-rs merges it with the table.
+
+        Raises:
+            NotAlone: nothing reads it as Hudi would.
+            OSError, StorageError, ValueError: a file cannot be read.
+        """
+        if self._copies is None:
+            return None
+        known_as = "\0".join((entry.base_file or "", *entry.log_files, str(entry.size)))
+        if known_as not in self._readers:
+            reader = self._chosen(entry, self._copies)
+            with self._lock:
+                if len(self._readers) >= _KEPT_CHECKS:
+                    self._readers.clear()
+                self._readers[known_as] = reader
+            return reader
+        return self._readers[known_as]
+
+    def _chosen(self, entry: FileSlice, copies: CopyReader) -> LoneReader | None:
+        if not copies.needed_for(entry):
+            if self._lone is None:
+                return None
+            try:
+                self._lone.require_readable(entry)
+            except NotAlone:
+                pass  # in a copy it may be otherwise
+            else:
+                return self._lone
+        copies.require_readable(entry)
+        return copies
 
     def _relative(self, uri: str) -> str:
         return uri.removeprefix(self._prefix)
@@ -174,25 +212,10 @@ class SliceMerger:
                 f"table {self._name}: {base} holds several rows of one key, which hudi-rs does not merge with "
                 f"log files as Hudi does: {_ADVICE}"
             )
-        self._remember(self._unique, base)
-
-    def _require_readable(self, lone: LoneReader, entry: FileSlice) -> None:
-        """Refuse a slice that hudi-rs, reading without the table, would not read as one of this table.
-
-        Raises:
-            TableError: it would not.
-        """
-        known_as = "\0".join((entry.base_file or "", *entry.log_files, str(entry.size)))
-        if known_as in self._readable:
-            return
-        lone.require_readable(entry)
-        self._remember(self._readable, known_as)
-
-    def _remember(self, checked: set[str], base: str) -> None:
         with self._lock:
-            if len(checked) >= _KEPT_CHECKS:
-                checked.clear()
-            checked.add(base)
+            if len(self._unique) >= _KEPT_CHECKS:
+                self._unique.clear()
+            self._unique.add(base)
 
     @contextmanager
     def _told(self, what: str) -> Generator[None]:

@@ -7,7 +7,8 @@ in a folder of its own beside copies of its log files.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, cast
@@ -20,7 +21,7 @@ from pruner.tables.hudi_avro import arrow_schema
 from pruner.tables.hudi_files import instant_of
 from pruner.tables.hudi_log_format import Block, BlockType, blocks, log_bytes
 from pruner.tables.hudi_properties import PROPERTIES_PATH
-from pruner.tables.hudi_rs import hudi_rs
+from pruner.tables.hudi_rs import PlainRoot, hudi_rs
 
 if TYPE_CHECKING:
     import hudi
@@ -71,7 +72,8 @@ class LoneReader:
         self._until = until and until.ljust(_INSTANT_DIGITS, "9")
         self._oldest, *committed = (snapshot.log_instants or "").split(" ")
         self._committed = frozenset(committed)
-        self.base_files = hudi_rs().HudiFileGroupReader(snapshot.root, self._options)
+        self._plain = PlainRoot(snapshot.root)
+        self.base_files = hudi_rs().HudiFileGroupReader(self._plain.path, self._options)
 
     def require_readable(self, entry: FileSlice) -> None:
         """Look whether the reader merges a slice as one of this table.
@@ -118,20 +120,25 @@ class LoneReader:
 
     def _without_base(self, logs: Sequence[str], options: hudi.HudiReadOptions) -> Iterator[pa.RecordBatch]:
         """The rows of log files alone: those of an empty base file that is merged with them."""
-        with TemporaryDirectory(prefix="pruner-logs-") as folder:
-            root = Path(folder)
-            properties = root / PROPERTIES_PATH
-            properties.parent.mkdir()
-            properties.write_bytes(
-                open_store(self._root, self._options).get(PROPERTIES_PATH, _PROPERTIES_BYTES)
-            )
+        with self._folder() as root:
             schema = pa.schema([pa.field(field.name, field.type) for field in self._fields])
             _write_parquet(schema.empty_table(), root / _EMPTY_BASE)
             names = [uri.rpartition("/")[2] for uri in logs]
             for uri, name in zip(logs, names, strict=True):
                 (root / name).write_bytes(self._checked(uri))
-            reader = hudi_rs().HudiFileGroupReader(folder, {})
+            reader = hudi_rs().HudiFileGroupReader(str(root), {})
             yield from reader.read_file_slice_from_paths_stream(_EMPTY_BASE, names, options)
+
+    @contextmanager
+    def _folder(self) -> Generator[Path]:
+        """A folder that stands for the table, with its properties."""
+        with TemporaryDirectory(prefix="pruner-logs-") as folder:
+            properties = Path(folder) / PROPERTIES_PATH
+            properties.parent.mkdir()
+            properties.write_bytes(
+                open_store(self._root, self._options).get(PROPERTIES_PATH, _PROPERTIES_BYTES)
+            )
+            yield Path(folder)
 
     def _logs(self, entry: FileSlice) -> list[str]:
         """The log files of a slice that were begun until then."""
@@ -149,18 +156,31 @@ class LoneReader:
         content = log_bytes(uri, self._options)
         for block in blocks(content):
             self._require_counts(block)
-            if block.type is BlockType.AVRO:
-                self._require_alike(arrow_schema(block.schema, self._root), "a log file")
+            self._require_data(block)
         return content
 
     def _require_counts(self, block: Block) -> None:
-        if block.type not in (BlockType.AVRO, BlockType.DELETE):
-            raise NotAlone(f"a log file has a block of type {block.type.name}")
         instant = block.instant
-        if not (instant in self._committed or (instant and instant < self._oldest)):
+        if not self._completed(instant):
             raise NotAlone(f"a log file has a block of {instant or 'no instant'}, which has not completed")
         if self._until is not None and instant > self._until:
             raise NotAlone("a log file goes on after the instant that is read")
+
+    def _require_data(self, block: Block) -> None:
+        """Refuse a block that holds no rows, or rows with other columns than the table.
+
+        Raises:
+            NotAlone: it is such a block.
+        """
+        if block.type is BlockType.AVRO:
+            self._require_alike(arrow_schema(block.schema, self._root), "a log file")
+        elif block.type is BlockType.PARQUET:
+            self._require_alike(pq.read_schema(pa.BufferReader(bytes(block.content))), "a log file")
+        elif block.type is not BlockType.DELETE:
+            raise NotAlone(f"a log file has a block of type {block.type.name}")
+
+    def _completed(self, instant: str) -> bool:
+        return instant in self._committed or bool(instant and instant < self._oldest)
 
     def _require_alike(self, schema: pa.Schema, where: str) -> None:
         why = why_not_alike(self._fields, schema, where)

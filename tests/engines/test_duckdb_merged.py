@@ -8,6 +8,7 @@ DuckDB's with its optimizer off: the filters go through Arrow and hudi-rs, which
 from __future__ import annotations
 
 import math
+import shutil
 import struct
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -21,9 +22,13 @@ import pruner_duckdb
 from pruner.errors import PrunerError, TableError
 from tests.engines.duckdb_tables import Rows
 from tests.support.hudi_merging import BUILDERS, merging_tables
+from tests.support.hudi_nested import BUILDERS as NESTED
+from tests.support.hudi_nested import CLOCKS, nested_tables
+from tests.support.hudi_nested import columns as columns_of
 from tests.support.hudi_payloads import payload_tables
 from tests.support.hudi_tables import HudiTables, table_names
 from tests.support.hudi_timeline import completed
+from tests.support.hudi_writer import HudiWriter, rows_of
 from tests.support.spark_reads import Read, SparkReads
 
 if TYPE_CHECKING:
@@ -46,14 +51,19 @@ REFUSED = {
 @pytest.fixture(scope="module")
 def tables(hudi_tables: HudiTables, start_session: Callable[[], SparkSession]) -> Callable[[str], Path]:
     """The path of a table of either catalog; read-only."""
-    catalogs = (merging_tables(start_session), payload_tables(start_session), hudi_tables)
+    catalogs = (
+        merging_tables(start_session),
+        nested_tables(start_session),
+        payload_tables(start_session),
+        hudi_tables,
+    )
     return lambda name: next(each for each in catalogs if name in each.known).path(name)
 
 
 MERGED_BY_MODE = [
     f"mor_{name}_payload_v9" for name in ("overwrite_non_defaults", "partial_update", "event_time", "aws_dms")
 ]
-ALL = [*table_names("mor_.*"), *BUILDERS, *MERGED_BY_MODE]
+ALL = [*table_names("mor_.*"), *BUILDERS, *NESTED, *MERGED_BY_MODE]
 
 
 @pytest.mark.parametrize("name", [name for name in ALL if name not in REFUSED])
@@ -76,7 +86,7 @@ def test_rows_are_those_of_sparks_snapshot_read(
         assert found == [row for row in expected if row[position] == key]
 
 
-@pytest.mark.parametrize("name", [name for name in table_names("mor_.*") if name not in REFUSED])
+@pytest.mark.parametrize("name", [*(name for name in table_names("mor_.*") if name not in REFUSED), *NESTED])
 def test_rows_as_of_each_instant_are_those_of_spark(
     spark_reads: SparkReads, tables: Callable[[str], Path], tmp_path: Path, name: str
 ) -> None:
@@ -97,6 +107,22 @@ def test_what_hudi_rs_merges_otherwise_is_refused_in_one_sentence(
             run("SELECT * FROM t")
         assert "\n" not in str(raised.value)
         assert "read_optimized" in str(raised.value)
+
+
+def test_blocks_of_both_formats_over_an_inner_timestamp_are_refused_by_the_columns_name(
+    tables: Callable[[str], Path], spark: SparkSession, tmp_path: Path
+) -> None:
+    root = tmp_path / "mor_nested_clocks_avro_v9"
+    shutil.copytree(tables(root.name), root)
+    schema = ", ".join(f"{name} {type_}" for name, type_, _ in columns_of(CLOCKS, 0))
+    values = (value for _, _, value in columns_of(CLOCKS, 0))
+    options = {"hoodie.logfile.data.block.format": "parquet"}
+    table = HudiWriter(spark, root, 9, "MERGE_ON_READ", options=options)
+    table.upsert(rows_of(spark, [(0, "rome", *values, 9)], f"id INT, city STRING, {schema}, ts BIGINT"))
+    with pytest.raises(
+        TableError, match=r"because column 's' has timestamps inside of it, .*; compact the table"
+    ):
+        connection(root, tmp_path).execute("SELECT id FROM t")
 
 
 @pytest.mark.parametrize("name", ["mor_repeated_keys_v6"])
@@ -214,9 +240,9 @@ def comparable(value: Any) -> Any:
 
 def _comparable_items(values: list[Any]) -> Iterator[Any]:
     """The items of a list; a map comes from Arrow as a list of pairs."""
-    yield from (
-        tuple(map(comparable, each)) if isinstance(each, tuple) else comparable(each) for each in values
-    )
+    for each in values:
+        pair: Any = each if isinstance(each, tuple) and not hasattr(each, "asDict") else None
+        yield comparable(each) if pair is None else tuple(map(comparable, pair))
 
 
 def test_the_oracle_tells_signed_zeros_apart() -> None:
