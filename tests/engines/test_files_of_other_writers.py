@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import duckdb
+import pyarrow.parquet as pq
 import pytest
 
 import pruner
@@ -139,6 +141,76 @@ def test_bitmaps_leave_as_few_files(tmp_path: Path, place: tuple[str, str]) -> N
     semantics = pruner.Semantics(engine="duckdb", zone="UTC")
     for where, kept in IN_DUCKDB[place].items():
         assert table.plan(where, semantics=semantics).kept <= kept, where
+
+
+ALIKE = {
+    "int96": (FASTPARQUET, PARQUET_MR),
+    **dict.fromkeys(
+        ("texts", "bytes", "small", "unsigned", "doubles"), (FASTPARQUET, PARQUET_MR, "arrow", "duckdb")
+    ),
+}
+"""Tables whose files these writers write with the same type, so that one index covers them all."""
+
+
+def tree_of(name: str, writers: tuple[str, ...], root: Path) -> None:
+    """Write one folder with the files of some writers; Arrow and DuckDB write the rows of fastparquet's."""
+    root.mkdir()
+    for number in range(FILES):
+        source = WRITERS / FASTPARQUET / name / f"{number}.parquet"
+        for writer in writers:
+            target = root / f"{writer}-{number}.parquet"
+            if writer == "arrow":
+                parquet: Any = pq  # whose stubs leave types open
+                parquet.write_table(parquet.read_table(source), target)
+            elif writer == "duckdb":
+                duckdb.execute(f"COPY (FROM read_parquet('{source}')) TO '{target}'")
+            else:
+                shutil.copyfile(WRITERS / writer / name / source.name, target)
+
+
+@pytest.mark.parametrize(
+    ("name", "using"),
+    [
+        (name, using)
+        for name in ALIKE
+        for using in ("column_stats", "bitmap")
+        if using != "bitmap" or name not in ("bytes", "int96")
+    ],
+)
+def test_a_tree_of_several_writers_loses_no_row_and_no_file_too_many_is_read(
+    tmp_path: Path, name: str, using: str
+) -> None:
+    writers = ALIKE[name]
+    tree_of(name, writers, tmp_path / "t")
+    table = pruner.open_table(str(tmp_path / "t"))
+    table.create_index("i", on="x", using=using)
+    with pruner_duckdb.connect({"t": table}) as connection, plain_duckdb.judge("UTC") as judge:
+        connection.execute("SET TimeZone = 'UTC'")
+        for where, kept in OF_BOTH[name].items():
+            found = connection.execute(f"SELECT x FROM t WHERE {where} ORDER BY ALL").fetchall()
+            source = f"read_parquet('{table.uri}/*.parquet')"
+            expected = judge.execute(f"SELECT x FROM {source} WHERE {where} ORDER BY ALL").fetchall()
+            assert repr(found) == repr(expected), where
+            holding: Any = judge.execute(
+                f"SELECT count(DISTINCT filename) FROM read_parquet('{table.uri}/*.parquet', filename = true) "
+                f"WHERE {where}"
+            ).fetchone()
+            assert holding[0] <= connection.last_plans[-1].kept <= kept * len(writers), where
+
+
+@pytest.mark.parametrize("name", ["int96", "micros"])
+def test_a_tree_whose_writers_have_other_types_is_read_as_ever(tmp_path: Path, name: str) -> None:
+    tree_of(name, (FASTPARQUET, PARQUET_MR, "arrow", "duckdb"), tmp_path / "t")
+    table = pruner.open_table(str(tmp_path / "t"))
+    with pytest.raises(pruner.PrunerError, match="column 'x' cannot be indexed: files hold both timestamp"):
+        table.create_index("i", on="x", using="column_stats")
+    with pruner_duckdb.connect({"t": table}) as connection, plain_duckdb.judge("UTC") as judge:
+        connection.execute("SET TimeZone = 'UTC'")
+        for where in OF_BOTH[name]:
+            found = connection.execute(f"SELECT x FROM t WHERE {where} ORDER BY ALL").fetchall()
+            source = f"read_parquet('{table.uri}/*.parquet')"
+            expected = judge.execute(f"SELECT x FROM {source} WHERE {where} ORDER BY ALL").fetchall()
+            assert repr(found) == repr(expected), where
 
 
 @pytest.mark.spark
