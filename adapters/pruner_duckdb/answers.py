@@ -32,18 +32,18 @@ def _names(*lines: str) -> frozenset[str]:
     return frozenset(name for line in lines for name in line.split())
 
 
-_FETCHING = _names(
+FETCHING = _names(
     "fetchall fetchone fetchmany fetchdf fetch_df fetch_df_chunk fetchnumpy fetch_arrow_table fetch_arrow_reader",
     "fetch_record_batch df to_df arrow pl tf torch to_arrow_table to_arrow_reader to_dicts iter_rows description",
 )
 
-CHANGING_NOTHING = _FETCHING | _names("rowcount interrupt query_progress extract_statements")
+CHANGING_NOTHING = FETCHING | _names("rowcount interrupt query_progress extract_statements")
 """What DuckDB's connection has that leaves the session as it is."""
 
 SHOWING_CHANGES = _names("append begin checkpoint commit create_function remove_function rollback")
 """What may change the session, and gives nobody a handle of it."""
 
-READING = _FETCHING | _names(
+READING = FETCHING | _names(
     "aggregate alias close columns count describe distinct dtypes except_ explain filter head intersect join limit",
     "max mean min order project sample select set_alias shape show sort sum type types union unique",
 )

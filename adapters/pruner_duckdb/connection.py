@@ -14,7 +14,7 @@ from typing import Any
 import duckdb
 
 from pruner.errors import PrunerError, TableError
-from pruner_duckdb.answers import CHANGING_NOTHING, SHOWING_CHANGES, Ask, Changes
+from pruner_duckdb.answers import CHANGING_NOTHING, FETCHING, SHOWING_CHANGES, Ask, Changes
 from pruner_duckdb.definitions import are_harmless
 from pruner_duckdb.engine_faults import SHOWS_WHAT_WAS_DONE
 from pruner_duckdb.filtering import with_condition
@@ -181,6 +181,8 @@ class Connection:
 
     def _returning_self(self, name: str, member: Callable[..., Any]) -> Callable[..., Any]:
         def call(*arguments: Any, **named: Any) -> Any:
+            if name in FETCHING:
+                return self._runner.fetched(lambda: member(*arguments, **named))
             with nullcontext() if name in CHANGING_NOTHING else self._runner.changes.during(name):
                 result = member(*arguments, **named)
             return self if isinstance(result, duckdb.DuckDBPyConnection) else result
@@ -247,7 +249,12 @@ class Connection:
             (condition,) = (*arguments, *named.values())
             return self._filtered(statement, native, condition)
 
-        return LazyRelation(make, told, runner.tables.look_again, filtered, runner.changes.handed_out)
+        def plainly(error: duckdb.Error, use: Callable[[duckdb.DuckDBPyRelation], Any]) -> Any:
+            return runner.plainly(statement, error, use)
+
+        return LazyRelation(
+            make, told, runner.tables.look_again, filtered, runner.changes.handed_out, plainly
+        )
 
     def _filtered(
         self, statement: Statement, native: duckdb.DuckDBPyRelation, condition: object

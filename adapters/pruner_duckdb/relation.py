@@ -15,6 +15,7 @@ import duckdb
 
 from pruner.errors import PrunerError, TableError
 from pruner_duckdb.answers import READING
+from pruner_duckdb.plainly import VALUE_ERRORS
 
 _FREEZING = frozenset(["create_view", "to_view"])
 """Methods whose result outlives the run with the list of files that it had."""
@@ -22,6 +23,9 @@ _FREEZING = frozenset(["create_view", "to_view"])
 Filtered = Callable[..., "LazyRelation | None"]
 """Takes DuckDB's own filtered relation and what `filter` was given; None where it must stay as it is."""
 
+
+Plainly = Callable[[duckdb.Error, Callable[[duckdb.DuckDBPyRelation], Any]], Any]
+"""Runs a statement as DuckDB alone would: takes how it failed, and what is made of DuckDB's relation."""
 
 _Result = TypeVar("_Result")
 
@@ -44,6 +48,7 @@ class LazyRelation:
         look_again: Callable[[], None],
         filtered: Filtered | None = None,
         handed_out: Callable[[], None] = _nothing,
+        plainly: Plainly | None = None,
     ) -> None:
         """Hold what is needed to run the statement whenever the relation runs.
 
@@ -53,12 +58,15 @@ class LazyRelation:
             look_again: lets `make` plan for the tables as they are then.
             filtered: makes a condition part of the statement.
             handed_out: to be told before somebody may change the database by way of the relation.
+            plainly: uses DuckDB's relation over all files, after an error that a value made; raises it again where
+                that fails, too.
         """
         self._make = make
         self._told = told
         self._look_again = look_again
         self._filtered = filtered
         self._handed_out = handed_out
+        self._plainly = plainly
         self._rows: Iterator[tuple[Any, ...]] | None = None
 
     def native(self) -> duckdb.DuckDBPyRelation:
@@ -90,6 +98,8 @@ class LazyRelation:
             return use(self._make())
         except duckdb.Error as error:
             told = self._told(error)
+            if self._plainly is not None and isinstance(told, VALUE_ERRORS):
+                return self._plainly(told, use)
             if not isinstance(error, duckdb.IOException) and not isinstance(told, TableError):
                 raise told from error.__cause__
             # A file that a cleaner removed since the plan was made is met by planning again, once.
@@ -128,8 +138,17 @@ class LazyRelation:
                 if one is not None:
                     return one
 
+            def use_plainly(error: duckdb.Error, further: Callable[[duckdb.DuckDBPyRelation], Any]) -> Any:
+                if self._plainly is None:
+                    raise error
+                return self._plainly(error, lambda native: further(use(native)))
+
             return LazyRelation(
-                lambda: use(self._make()), self._told, self._look_again, handed_out=self._handed_out
+                lambda: use(self._make()),
+                self._told,
+                self._look_again,
+                handed_out=self._handed_out,
+                plainly=use_plainly,
             )
 
         return call

@@ -20,6 +20,7 @@ from pruner_duckdb.markers import Markers
 from pruner_duckdb.meaning import Meaning
 from pruner_duckdb.native import FileColumns, described, folded
 from pruner_duckdb.pinned import SEMANTICS, Pinned, failure, is_failure, of_references
+from pruner_duckdb.plainly import Plainly
 from pruner_duckdb.predicates import (
     KEPT_TABLE_FUNCTIONS,
     Draft,
@@ -74,6 +75,23 @@ class Rewriter:
         """The database in which statements are planned."""
         return self._shadow
 
+    def as_plain(
+        self, statement: Statement, relation_of: RelationOf, plainly: Plainly, reason: str
+    ) -> Rewritten | None:
+        """A statement that reads all files, as DuckDB alone would; takes and raises what `rewrite` does.
+
+        Args:
+            statement: the statement.
+            relation_of: makes a relation of a query, seeing the variables that the user sees.
+            plainly: how the files are read.
+            reason: why nothing is pruned.
+        """
+        form = statement.form
+        if form is None:
+            return None
+        seen = Observations(statement.answer, statement.first_row, relation_of)
+        return self._rewritten(form, statement, seen, (plainly, reason))
+
     def rewrite(self, statement: Statement, relation_of: RelationOf) -> Rewritten | None:
         """Plan each scan and put the files to read in the place of the tables.
 
@@ -109,7 +127,13 @@ class Rewriter:
             self._remembered.put(key, rewritten, seen)
         return rewritten
 
-    def _rewritten(self, form: Form, statement: Statement, seen: Observations) -> Rewritten | None:
+    def _rewritten(
+        self,
+        form: Form,
+        statement: Statement,
+        seen: Observations,
+        plainly: tuple[Plainly, str] | None = None,
+    ) -> Rewritten | None:
         select, parameters = form.select, statement.parameters
         candidates = self.tables.read_by(select)
         names = sorted({each.path for each in candidates})
@@ -141,7 +165,7 @@ class Rewriter:
         now = seen.transaction_start() if any(use.name in MOMENTS for use in select.functions) else None
         markers = Markers(form.select, parameters, literal=form.literal or _stays_lazy(statement))
         rewritten = self._splice(
-            form, markers, pinned, expressions, reason, replace(SEMANTICS, zone=state.zone, now=now)
+            form, markers, pinned, expressions, reason, replace(SEMANTICS, zone=state.zone, now=now), plainly
         )
         named = all(not each.function or _stays(each) for each in select.references)
         understood = all(
@@ -278,6 +302,7 @@ class Rewriter:
         expressions: Mapping[Reference, Expr | None],
         reason: str | None,
         semantics: Semantics,
+        plainly: tuple[Plainly, str] | None,
     ) -> Rewritten:
         select = form.select
         by_reference = of_references(pinned)
@@ -291,7 +316,10 @@ class Rewriter:
         surely = reason is None and form.is_select
         for reference in chosen:
             table = by_reference[reference]
-            scan = table.plan(expressions.get(reference, TRUE), reason, semantics)
+            if plainly is None:
+                scan = table.plan(expressions.get(reference, TRUE), reason, semantics)
+            else:
+                scan = table.plan(None, plainly[1], semantics)
             scans.append(scan)
             alias = "" if reference.alias is not None else f" AS {quote(reference.path[-1])}"
             source = table.known.reader.sql(
@@ -300,17 +328,34 @@ class Rewriter:
                 markers.bind,
                 sources,
                 self._described,
-                Wanted(
-                    select.may_read,
-                    narrow=surely,
-                    every=select.every_column,
-                    bare=surely and form.names_nothing_added and not _repeats(reference, table.shape),
-                    whole_structs=select.may_list_null(),
-                    ranges=select.uses_ranges or (READS_ROWS_LATE_OF_ONE_SCAN and select.shows_first_rows),
-                ),
+                self._wanted(form, reference, table.shape, plainly, surely=surely),
             )
             edits.append((_name_span(reference), f"{source}{alias}"))
         return Rewritten(form.spliced(edits), markers.values, tuple(scans), sources)
+
+    @staticmethod
+    def _wanted(
+        form: Form,
+        reference: Reference,
+        shape: ScanShape,
+        plainly: tuple[Plainly, str] | None,
+        *,
+        surely: bool,
+    ) -> Wanted:
+        """What a statement wants of a table; `surely` tells that it is known which columns it reads."""
+        select = form.select
+        bare = surely and form.names_nothing_added and not _repeats(reference, shape)
+        ranges = select.uses_ranges or (READS_ROWS_LATE_OF_ONE_SCAN and select.shows_first_rows)
+        how = None if plainly is None else plainly[0]
+        return Wanted(
+            select.may_read,
+            narrow=surely,
+            every=select.every_column,
+            bare=bare and (how is None or how.bare),
+            whole_structs=select.may_list_null(),
+            ranges=ranges or how is not None,
+            by_name=how is not None and how.by_name,
+        )
 
     def _described(self, uri: str, names: list[str]) -> FileColumns | None:
         """What DuckDB reads of a file."""

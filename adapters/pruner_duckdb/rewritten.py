@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -10,6 +11,8 @@ import duckdb
 from pruner_duckdb.markers import renamed
 from pruner_duckdb.reading import Sources
 from pruner_duckdb.scans import Scan
+
+_PARAMETER = re.compile(r"\$\w+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +35,11 @@ class Rewritten:
     def to_run(self) -> str | duckdb.Statement:
         """What DuckDB is given."""
         return self.sql if self.parsed is None else self.parsed
+
+    @property
+    def form(self) -> str:
+        """The text, whatever the names of its parameters."""
+        return _PARAMETER.sub("$", self.sql)
 
     def parsed_by(self, native: duckdb.DuckDBPyConnection) -> Rewritten:
         """The same, parsed: reading the text takes DuckDB a third of the time of a short query."""

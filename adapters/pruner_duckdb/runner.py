@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 import duckdb
 
@@ -16,6 +16,7 @@ from pruner.tables.hudi_merging import TableChanged
 from pruner_duckdb.answers import Answers, Changes
 from pruner_duckdb.index_statements import shown_instead
 from pruner_duckdb.markers import without_gone
+from pruner_duckdb.plainly import VALUE_ERRORS, Plainly, why_plain
 from pruner_duckdb.predicates import Parameters
 from pruner_duckdb.prepared import PreparedStatements, WrongArgumentsError
 from pruner_duckdb.reading import Sources
@@ -37,6 +38,9 @@ _NOTHING_DONE = 'SELECT true AS "Success" WHERE false'
 """What the connection shows after a CREATE VIEW, and after a PREPARE."""
 
 _MISSING_TABLE = re.compile(r"Table with name \"?(.+?)\"? does not exist")
+
+
+_Result = TypeVar("_Result")
 
 
 class LearnedViews(Exception):  # noqa: N818 - never reaches a user
@@ -65,6 +69,8 @@ class Runner:
         self._prepared = PreparedStatements()
         self._recording = True
         self._sources: Sources = {}
+        self._unread: Statement | None = None
+        """What `execute` ran last over pruned tables, until a row of it has been fetched."""
 
     def on(self, native: duckdb.DuckDBPyConnection) -> Runner:
         """The same for another connection to the database."""
@@ -116,6 +122,7 @@ class Runner:
         Raises:
             LearnedViews: begin again.
         """
+        self._unread = None
         about_index = shown_instead(statement, self.rewriter.shadow)
         if about_index is not None:
             return statement.with_text(about_index).call()
@@ -131,13 +138,60 @@ class Runner:
         if rewritten is None:
             return self._unchanged(statement)
         try:
-            return self._call_rewritten(rewritten, statement, record)
+            made = self._call_rewritten(rewritten, statement, record)
+            self._unread = None if statement.method.lazy else statement
+            return made
         except (duckdb.IOException, TableError):
             self.tables.look_again()
             again = self._rewritten(statement)
             if again is None or _snapshots(again) == _snapshots(rewritten):
                 raise
             return self._call_rewritten(again, statement, record)
+        except VALUE_ERRORS as error:
+            return self.plainly(statement, error, record=record)
+
+    def plainly(
+        self,
+        statement: Statement,
+        error: duckdb.Error,
+        use: Callable[[Any], _Result] = lambda made: made,
+        *,
+        record: bool = True,
+    ) -> _Result:
+        """Run a statement that failed for a value as DuckDB alone would (see `pruner_duckdb.plainly`).
+
+        Args:
+            statement: the statement.
+            error: how it failed.
+            use: what is made of its result.
+            record: whether its scans are logged and remembered.
+
+        Raises:
+            duckdb.Error: it fails so, too; the error is the first one.
+        """
+        relation_of = self.relation_of(statement.scope)
+        tried: set[str] = set()
+        for plainly in Plainly:
+            try:
+                again = self.rewriter.as_plain(statement, relation_of, plainly, why_plain(error))
+                if again is not None and again.form not in tried:
+                    tried.add(again.form)
+                    return use(self._call_rewritten(again, statement, record))
+            except (duckdb.Error, PrunerError):
+                continue  # in a transaction the first error has ended it
+        raise error
+
+    def fetched(self, fetch: Callable[[], _Result]) -> _Result:
+        """What comes of DuckDB's result. The first of it may be the first to fail for a value: DuckDB goes on working
+        while rows are fetched.
+        """
+        statement, self._unread = self._unread, None
+        try:
+            return fetch()
+        except VALUE_ERRORS as error:
+            if statement is None:
+                raise
+            return self.plainly(statement, error, lambda _: fetch())
 
     def _concerns(self, text: str) -> bool:
         """Tell cheaply whether a text may read a table, a view or a prepared statement of ours."""

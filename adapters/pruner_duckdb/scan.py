@@ -60,6 +60,7 @@ class Wanted:
     tells that no name in the statement means one of the columns that DuckDB adds to a scan. `whole_structs` tells
     whether structs must not be read field by field. `ranges` tells that DuckDB does better where it knows the least and
     greatest values of columns and how many are NULL, which it does of several files by `union_by_name` alone.
+    `by_name` tells that it is to know them in any case.
     """
 
     may_read: Callable[[str], bool]
@@ -68,6 +69,7 @@ class Wanted:
     bare: bool = False
     whole_structs: bool = False
     ranges: bool = False
+    by_name: bool = False
 
     def leaves_out(self, column: str) -> bool:
         """Tell whether a column is surely not read."""
@@ -183,7 +185,9 @@ def _alike(snapshot: Snapshot, ordinals: NDArray[np.intp], shape: ScanShape, rea
     # In the order of the files, in which `union_by_name` has their columns.
     distinct, first = np.unique(numbers, return_index=True)
     different: list[int] = distinct[np.argsort(first)].tolist()
-    if len(different) > 1 and reading.wanted.ranges and not by_position and not reading.wanted.whole_structs:
+    together = reading.wanted.by_name or (len(different) > 1 and reading.wanted.ranges)
+    whole = reading.wanted.whole_structs and _has_structs(shape)
+    if together and not by_position and not whole:
         one = united_plainly([kinds.columns[number] if number >= 0 else None for number in different])
         # With the statistics of all files DuckDB 1.5 takes those of a column that a folder has, too, for the folder's.
         if one is not None and not _may_fail(one, shape, reading) and not _holds_keys((one,), shape):
@@ -231,7 +235,7 @@ def _shows(group: _Group, shape: ScanShape, wanted: Wanted) -> bool:
     keys = [(name, path[0]) for name, _, path in shape.columns if path is not None]
     if any(_ADDED.match(name) for kind in group.kinds for name in kind.by_name):
         return False
-    if wanted.whole_structs and any(data_type.startswith("STRUCT(") for _, data_type in own):
+    if wanted.whole_structs and _has_structs(shape):
         return False
     if wanted.every or not wanted.narrow:
         in_order = _shown_by(group.kinds[0], shape) == shape.columns
@@ -242,6 +246,10 @@ def _shows(group: _Group, shape: ScanShape, wanted: Wanted) -> bool:
     if from_paths and not (shape.native_folders and all(name == key for name, key in from_paths)):
         return False
     return all(kind.by_name.get(folded(each[0])) == each for each in read for kind in group.kinds)
+
+
+def _has_structs(shape: ScanShape) -> bool:
+    return any(data_type.startswith("STRUCT(") for _, data_type, path in shape.columns if path is None)
 
 
 def _shown_by(

@@ -45,6 +45,31 @@ class Pair:
             return outcome(plain, sql)
 
 
+class PlainReaders:
+    """DuckDB without pruner over the same files, in each of the ways in which it is asked to read them."""
+
+    def __init__(self, roots: Mapping[str, Path]) -> None:
+        self._roots = roots
+        self._connections = self._connect()
+
+    def _connect(self) -> list[duckdb.DuckDBPyConnection]:
+        made: list[duckdb.DuckDBPyConnection] = []
+        for option in ("", ", union_by_name = true"):
+            plain = duckdb.connect(config={"threads": 1})
+            for name, root in self._roots.items():
+                scan = f"read_parquet('{root}/**/*.parquet', hive_partitioning = true{option})"
+                plain.execute(f"CREATE VIEW {name} AS FROM {scan}")
+            made.append(plain)
+        return made
+
+    def outcomes(self, sql: str) -> list[Rows | str]:
+        """What each of them makes of a statement."""
+        found = [outcome(each, sql) for each in self._connections]
+        if FAILED_INSIDE in found:
+            self._connections = self._connect()
+        return found
+
+
 def outcome(connection: Any, sql: str) -> Rows | str:
     """The rows in an order that no plan changes, or the kind of error that DuckDB reports."""
     try:

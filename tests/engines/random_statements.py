@@ -317,6 +317,71 @@ def filtered(tape: Tape) -> tuple[Parts, str]:
     return drawn, condition(tape, drawn.relations, 2, nesting=True)
 
 
+MISFITS = (
+    "'x'",
+    "'__HIVE_DEFAULT_PARTITION__'",
+    "'2024-02-30'",
+    "'99999999999999999999999999999999999999999'",
+    "99999999999999999999::HUGEINT",
+    "99999999999999999999999999999999999999::DECIMAL(38, 0)",
+    "8::DECIMAL(10, 2)",
+    "1e300",
+    "-1",
+    "true",
+    "DATE '2024-01-03'",
+)
+"""Literals that most columns cannot be compared with: DuckDB refuses them, or fails where it works them out."""
+
+DECIDING = (
+    "{0} != {0}",
+    "{0} < {0}",
+    "{0} = {0}",
+    "{0} IS NULL",
+    "{0} IS NOT NULL",
+    "list_contains([NULL], {0})",
+    "{0} IN (NULL)",
+    "{0} IS DISTINCT FROM {0}",
+    "coalesce({0}, NULL) IS NULL",
+    "false",
+    "NULL",
+)
+"""Conditions that may make others irrelevant."""
+
+
+def _misfit(tape: Tape, relation: Relation) -> str:
+    """A condition that may fail for a value, or be refused."""
+    columns = [f"{relation.alias}.{name}" for name, kind in relation.columns if kind in COMPARED]
+    column, literal = tape.one_of(columns), tape.one_of(MISFITS)
+    match tape.number(0, 5):
+        case 0:
+            return f"{column} IN ({literal}, {tape.one_of(MISFITS)})"
+        case 1:
+            return f"{column} BETWEEN {literal} AND {tape.one_of(MISFITS)}"
+        case 2:
+            target = tape.one_of(("INTEGER", "TINYINT", "DATE", "DECIMAL(4, 2)", "BOOLEAN"))
+            return f"{column}::{target} {tape.one_of(COMPARISONS)} {literal}"
+        case _:
+            return f"{column} {tape.one_of(COMPARISONS)} {literal}"
+
+
+def misfitting(tape: Tape) -> str:
+    """A statement over one table with conditions that fail, and others that may keep DuckDB from working them out."""
+    relation = _of_table(tape.one_of(SHAPES), "t0")
+    columns = [f"{relation.alias}.{name}" for name, kind in relation.columns if kind in COMPARED]
+    parts = [_misfit(tape, relation) for _ in range(tape.number(1, 2))]
+    for _ in range(tape.number(1, 2)):
+        if tape.number(0, 2):
+            decides = tape.one_of(DECIDING).format(tape.one_of(columns))
+        else:
+            decides = comparison(tape, (relation,), 0)
+        parts.insert(tape.number(0, len(parts)), decides)
+    where = f" {tape.one_of(('AND', 'AND', 'AND', 'OR'))} ".join(parts)
+    if tape.number(0, 3) == 0:
+        where = f"NOT ({where})"
+    shown = tape.one_of(("count(*)", f"t0.{relation.key}", "*"))
+    return f"SELECT {shown} FROM {relation.source} WHERE {where}"
+
+
 def statement(tape: Tape) -> str:
     """A whole statement."""
     drawn, where = filtered(tape)

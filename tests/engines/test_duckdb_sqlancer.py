@@ -12,7 +12,8 @@ They need no second database: a statement is compared with others that must give
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import duckdb
@@ -21,20 +22,31 @@ from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 
 from tests.engines.duckdb_tables import Rows
-from tests.engines.random_pair import FAILED_INSIDE, Pair
-from tests.engines.random_statements import Parts, filtered
+from tests.engines.random_pair import FAILED_INSIDE, Pair, PlainReaders, outcome
+from tests.engines.random_statements import Parts, filtered, misfitting
 from tests.engines.random_tables import without_sign_of_zero, write_random_tables
 from tests.engines.tape import Tape, tapes
 from tests.support import profiles
 
 PARTITIONED = 250
 COUNTED = 300
+MISFITTING = 300
 SEEN: Counter[str] = Counter()
 
 
 @pytest.fixture(scope="module")
-def pair(tmp_path_factory: pytest.TempPathFactory) -> Pair:
-    return Pair(write_random_tables(tmp_path_factory.mktemp("sqlancer")))
+def roots(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Path]:
+    return write_random_tables(tmp_path_factory.mktemp("sqlancer"))
+
+
+@pytest.fixture(scope="module")
+def pair(roots: Mapping[str, Path]) -> Pair:
+    return Pair(roots)
+
+
+@pytest.fixture(scope="module")
+def plain(roots: Mapping[str, Path]) -> PlainReaders:
+    return PlainReaders(roots)
 
 
 def rows(pair: Pair, sql: str) -> Rows:
@@ -137,6 +149,24 @@ def test_where_counts_as_the_select_list_does(pair: Pair, case: tuple[Parts, str
     SEEN["counted, pruned"] += any(scan.kept < scan.total for scan in pair.pruned.last_plans)
     holds = parts.select(f"({condition}) IS TRUE AS holds")
     assert counted == rows(pair, f"SELECT coalesce(sum(holds::INTEGER), 0)::BIGINT FROM ({holds})"), condition
+
+
+@settings(max_examples=profiles.examples(MISFITTING))
+@given(sql=tapes().map(misfitting))
+def test_no_statement_fails_that_duckdb_runs(pair: Pair, plain: PlainReaders, sql: str) -> None:
+    """Whether a condition that fails for a value is worked out depends on the files that DuckDB knows of."""
+    pair.pruned.last_plans.clear()
+    ran = [rows for rows in plain.outcomes(sql) if not isinstance(rows, str)]
+    found = outcome(pair.pruned, sql)
+    if found == FAILED_INSIDE:
+        pair.connect_again()
+        reject()
+    SEEN["misfits"] += 1
+    SEEN["misfits, one way to read them runs"] += bool(ran)
+    if ran:
+        assert found == ran[0], sql
+        reasons = [scan.reason or "" for scan in pair.pruned.last_plans]
+        SEEN["misfits, read as a whole"] += any("the pruned statement failed" in each for each in reasons)
 
 
 def test_the_compared_statements_do_prune(record_property: Callable[[str, object], None]) -> None:
