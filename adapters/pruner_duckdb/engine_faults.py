@@ -31,6 +31,9 @@ HANDS_ARROW_ANY_FILTER: Final = _IS_1
 currently supported in PyArrow Scans" (1.5.6).
 """
 
+NUMBERS_ROWS_BY_NAME: Final = not _IS_1
+"""Whether `file_row_number` is known to be right under `union_by_name` (measured, 2.0)."""
+
 READS_ROWS_LATE_OF_ONE_SCAN: Final = _IS_1
 """Whether whole rows, the first ones in some order, take longer under UNION ALL than by `union_by_name`. Of one scan
 DuckDB finds them by the columns of the order and reads the rest afterwards. Several under UNION ALL took 1.6 times as

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from pruner_duckdb.casts import may_fail
-from pruner_duckdb.engine_faults import HANDS_ARROW_ANY_FILTER, nan_option
+from pruner_duckdb.engine_faults import HANDS_ARROW_ANY_FILTER, NUMBERS_ROWS_BY_NAME, nan_option
 from pruner_duckdb.folders import folder_values
 from pruner_duckdb.listed import listed_sql
 from pruner_duckdb.merged_rows import ALWAYS, own_name
@@ -187,6 +187,7 @@ def _alike(snapshot: Snapshot, ordinals: NDArray[np.intp], shape: ScanShape, rea
     different: list[int] = distinct[np.argsort(first)].tolist()
     together = reading.wanted.by_name or (len(different) > 1 and reading.wanted.ranges)
     whole = reading.wanted.whole_structs and _has_structs(shape)
+    whole = whole and not (reading.wanted.by_name and NUMBERS_ROWS_BY_NAME)
     if together and not by_position and not whole:
         one = united_plainly([kinds.columns[number] if number >= 0 else None for number in different])
         # With the statistics of all files DuckDB 1.5 takes those of a column that a folder has, too, for the folder's.
