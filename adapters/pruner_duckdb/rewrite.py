@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from pruner.adapters import switched_off
 from pruner.errors import PrunerError
@@ -58,6 +59,12 @@ _NAMED_BY_VALUE = re.compile(r"(?<!\w)\d")
 """What the name of a column has in it that DuckDB made of an expression with an integer."""
 
 
+BEGINS_WITHIN: Final = 600 * 10**9
+"""Within how many nanoseconds after it was planned a statement that asks what time it is begins to run. One that takes
+longer runs again over all files.
+"""
+
+
 class Rewriter:
     """Plans and rewrites statements; one serves a connection and all of its cursors."""
 
@@ -107,7 +114,8 @@ class Rewriter:
         """
         key = _key(statement)
         found = None if key is None else self._remembered.get(key, statement.method, relation_of)
-        if found is not None:
+        # A relation runs whenever somebody likes.
+        if found is not None and not (statement.method.lazy and found[0].begins_by is not None):
             again, seen = found
             self._zone = seen.zone
             _grant(statement.answer, seen)
@@ -163,17 +171,20 @@ class Rewriter:
             else ({}, form.unpruned)
         )
         now = seen.transaction_start() if any(use.name in MOMENTS for use in select.functions) else None
+        # Only of what runs now, and can run again, is it seen to that it begins in time.
+        bounded = now is not None and form.asks and not statement.method.lazy and plainly is None
+        latest = max(now or 0, time.time_ns()) + BEGINS_WITHIN if bounded else None
         markers = Markers(form.select, parameters, literal=form.literal or _stays_lazy(statement))
-        rewritten = self._splice(
-            form, markers, pinned, expressions, reason, replace(SEMANTICS, zone=state.zone, now=now), plainly
-        )
+        semantics = replace(SEMANTICS, zone=state.zone, now=now, latest=latest)
+        rewritten = self._splice(form, markers, pinned, expressions, reason, semantics, plainly)
         named = all(not each.function or _stays(each) for each in select.references)
         understood = all(
             scan.reason in (None, LEFT_OUT) for scan in rewritten.scans
         ) and self.meaning.is_known(select)
         # What it reads besides files is used up. A statement that reads every file means the same whatever it calls.
         lasting = not rewritten.sources and (understood or _unpruned_for_good(rewritten))
-        return replace(rewritten, harmless=named and form.asks and lasting and understood, lasting=lasting)
+        harmless = named and form.asks and lasting and understood
+        return replace(rewritten, harmless=harmless, lasting=lasting, begins_by=latest)
 
     def binds(self, select: Select, parameters: Parameters, relation_of: RelationOf) -> bool:
         """Tell whether a statement surely makes sense, judged by the tables' shapes as last read."""

@@ -28,6 +28,10 @@ class Rewritten:
     """Whether running it surely changes nothing in the session or the database."""
     lasting: bool = False
     """Whether the same answers of the session make the same rewriting."""
+    begins_by: int | None = None
+    """Up to when it may begin to run, in nanoseconds since 1970: it was planned for a `now()` of that time at the
+    latest. None for a plan that serves at any time.
+    """
     parsed: duckdb.Statement | None = None
     """The same as DuckDB's parser leaves it; None where it was not parsed beforehand."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
@@ -39,6 +40,8 @@ _NOTHING_DONE = 'SELECT true AS "Success" WHERE false'
 
 _MISSING_TABLE = re.compile(r"Table with name \"?(.+?)\"? does not exist")
 
+
+_LATE = "the statement may have begun later than the moments in it were planned for"
 
 _Result = TypeVar("_Result")
 
@@ -138,7 +141,7 @@ class Runner:
         if rewritten is None:
             return self._unchanged(statement)
         try:
-            made = self._call_rewritten(rewritten, statement, record)
+            made = self._call_in_time(rewritten, statement, record)
             self._unread = None if statement.method.lazy else statement
             return made
         except (duckdb.IOException, TableError):
@@ -146,7 +149,7 @@ class Runner:
             again = self._rewritten(statement)
             if again is None or _snapshots(again) == _snapshots(rewritten):
                 raise
-            return self._call_rewritten(again, statement, record)
+            return self._call_in_time(again, statement, record)
         except VALUE_ERRORS as error:
             return self.plainly(statement, error, record=record)
 
@@ -307,6 +310,19 @@ class Runner:
             if isinstance(error, duckdb.CatalogException):
                 self._learn_views(error, statement.with_text(rewritten.sql))
             raise self.told(error, statement) from error.__cause__
+
+    def _call_in_time(self, rewritten: Rewritten, statement: Statement, record: bool) -> Any:
+        """Run a statement, and once more over all files if it may have begun too late for its plan.
+
+        DuckDB's `now()` is when the transaction began, by the clock of this machine, and that was before now.
+        """
+        made = self._call_rewritten(rewritten, statement, record)
+        if rewritten.begins_by is None or time.time_ns() <= rewritten.begins_by:
+            return made
+        again = self.rewriter.as_plain(statement, self.relation_of(statement.scope), Plainly.SCAN, _LATE)
+        if again is None:
+            raise PrunerError("the tables of the statement were gone before it began: run it again")
+        return self._call_rewritten(again, statement, record)
 
     def told(self, error: duckdb.Error, statement: Statement) -> Exception:
         """An error of DuckDB as one about the statement that was asked for; where reading merged rows was what failed,

@@ -2,8 +2,9 @@
 
 The engine takes the moment when its statement or transaction begins, and that is not known here for certain. It is not
 before the moment that the session told, or that planning began, give or take what clocks differ. When it is at the
-latest nobody knows: a plan may be read an hour later. So such a constant is everything from an earliest moment on:
-`ts >= now() - INTERVAL 1 DAY` is bounded below whatever moment the engine takes, and `ts < now()` is not.
+latest is known only where whoever runs the statement makes sure of it (`Semantics.latest`): else a plan may be read an
+hour later. So such a constant is everything from an earliest moment on, up to the latest one if there is one: `ts >=
+now() - INTERVAL 1 DAY` is bounded below whatever moment the engine takes, and `ts < now()` only where it is known.
 """
 
 from __future__ import annotations
@@ -51,11 +52,12 @@ class _Kind(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class _Earliest:
-    """The earliest that a moment can be, in nanoseconds since 1970; dates are midnights."""
+class _End:
+    """The earliest or latest that a moment can be, in nanoseconds since 1970; dates are midnights."""
 
     kind: _Kind
     moment: int
+    latest: bool
 
 
 class _Unsure(Exception):  # noqa: N818 - becomes a `NotComparable`
@@ -78,41 +80,51 @@ def is_moving(expression: Expr) -> bool:
 
 
 def coerce_moving(column: pa.DataType, expression: Expr, semantics: Semantics) -> Coerced:
-    """Coerce a moment that moves to a date or timestamp column: everything from the earliest moment on."""
+    """Coerce a moment that moves to a date or timestamp column: everything from the earliest to the latest moment."""
     if not is_temporal(column):
         return NotComparable("a moment beside something else than a date or timestamp")
+    told = time.time_ns() if semantics.now is None else semantics.now
+    first = _coerced(column, expression, semantics, _End(_Kind.INSTANT, told - CLOCKS_DIFFER, latest=False))
+    if not isinstance(first, Point) or semantics.latest is None:
+        return Point(first.low, None, exact=False) if isinstance(first, Point) else first
+    last = _coerced(column, expression, semantics, _End(_Kind.INSTANT, semantics.latest, latest=True))
+    if not isinstance(last, Point):
+        return Point(first.low, None, exact=False)
+    # Between two moments of one day there is no date, and what is compared with a date is that day's midnight.
+    nothing_between = isinstance(first.low, int) and isinstance(last.high, int) and first.low > last.high
+    return Point(first.low, last.high, exact=nothing_between)
+
+
+def _coerced(column: pa.DataType, expression: Expr, semantics: Semantics, now: _End) -> Coerced:
+    """What one end of `now()` makes of an expression of it, as a literal beside the column."""
     try:
-        earliest = _earliest(expression, semantics)
+        found = _end(expression, semantics, now)
     except (_Unsure, OverflowError, ValueError):
         return NotComparable("from which moment on is not certain")
-    type_ = timestamp("ns", instant=earliest.kind is _Kind.INSTANT)
-    point = coerce_temporal(column, Literal(earliest.moment, type_), semantics)
-    return Point(point.low, None, exact=False) if isinstance(point, Point) else point
+    type_ = timestamp("ns", instant=found.kind is _Kind.INSTANT)
+    return coerce_temporal(column, Literal(found.moment, type_), semantics)
 
 
-def _earliest(expression: Expr, semantics: Semantics) -> _Earliest:
+def _end(expression: Expr, semantics: Semantics, now: _End) -> _End:
     match expression:
         case Call(function, ()) if function in _MOVING:
-            told = time.time_ns() if semantics.now is None else semantics.now
-            now = _Earliest(_Kind.INSTANT, told - CLOCKS_DIFFER)
             return now if function == NOW else _cast(now, _KIND_OF[function], semantics)
         case Call("cast" | "try_cast", (operand,), pa.DataType() as target) if is_temporal(target):
-            found = _earliest(operand, semantics)
+            found = _end(operand, semantics, now)
             if pa.types.is_date(target):
                 return _cast(found, _Kind.DATE, semantics)
             return _cast(found, _Kind.INSTANT if is_instant(target) else _Kind.WALL, semantics)
         case Call("add" | "subtract" as function, (operand, Literal() as constant)):
-            return _shifted(_earliest(operand, semantics), constant, _SHIFTS[function], semantics)
+            return _shifted(_end(operand, semantics, now), constant, _SHIFTS[function], semantics)
         case Call("add", (Literal() as constant, operand)):
-            return _shifted(_earliest(operand, semantics), constant, 1, semantics)
+            return _shifted(_end(operand, semantics, now), constant, 1, semantics)
         case Call("date_trunc", (Literal(value=str(unit)), operand)) if unit.lower() in TRUNCATED_TO:
-            found = _earliest(operand, semantics)
+            found = _end(operand, semantics, now)
             start = _cast(found, _Kind.WALL, semantics).moment
-            return _back(
-                _Earliest(_Kind.WALL, start_of(unit.lower(), _micros(start)) * 1000), found.kind, semantics
-            )
+            moment = start_of(unit.lower(), _micros(start)) * 1000
+            return _cast(_End(_Kind.WALL, moment, found.latest), found.kind, semantics)
         case Call("timezone", (Literal(value=str(zone)), operand)):
-            return _at_zone(_earliest(operand, semantics), zone, semantics)
+            return _at_zone(_end(operand, semantics, now), zone, semantics)
         case _:
             raise _Unsure
 
@@ -120,16 +132,16 @@ def _earliest(expression: Expr, semantics: Semantics) -> _Earliest:
 _KIND_OF: Final = {CURRENT_DATE: _Kind.DATE, CURRENT_WALL: _Kind.WALL}
 
 
-def _cast(found: _Earliest, kind: _Kind, semantics: Semantics) -> _Earliest:
+def _cast(found: _End, kind: _Kind, semantics: Semantics) -> _End:
     moment = found.moment
     if found.kind is _Kind.INSTANT and kind is not _Kind.INSTANT:
-        moment = walls_of_instant(moment, semantics.zone)[0]
+        moment = walls_of_instant(moment, semantics.zone)[found.latest]
     elif found.kind is not _Kind.INSTANT and kind is _Kind.INSTANT:
-        moment = instants_of_wall(moment, semantics.zone)[0]
-    return _Earliest(kind, moment // DAY * DAY if kind is _Kind.DATE else moment)
+        moment = instants_of_wall(moment, semantics.zone)[found.latest]
+    return _End(kind, moment // DAY * DAY if kind is _Kind.DATE else moment, found.latest)
 
 
-def _at_zone(found: _Earliest, zone: str, semantics: Semantics) -> _Earliest:
+def _at_zone(found: _End, zone: str, semantics: Semantics) -> _End:
     """What the clocks of a zone show at an instant, or the instant at which they show a date and time."""
     compared = semantics.traits.name in FUNCTIONS["timezone"].written
     if not compared or found.kind is _Kind.DATE or not is_certain_zone(zone):
@@ -138,30 +150,26 @@ def _at_zone(found: _Earliest, zone: str, semantics: Semantics) -> _Earliest:
     return _cast(found, other, replace(semantics, zone=zone))
 
 
-def _shifted(found: _Earliest, constant: Literal, sign: int, semantics: Semantics) -> _Earliest:
+def _shifted(found: _End, constant: Literal, sign: int, semantics: Semantics) -> _End:
     value = constant.value
     if isinstance(value, int) and not isinstance(value, bool) and found.kind is _Kind.DATE:
-        return _Earliest(_Kind.DATE, found.moment + sign * value * DAY)
+        return replace(found, moment=found.moment + sign * value * DAY)
     if not isinstance(value, Interval):
         raise _Unsure
     if not (value.months or value.days):
-        return _Earliest(_without_date(found.kind), found.moment + sign * value.nanoseconds)
+        return _End(_without_date(found.kind), found.moment + sign * value.nanoseconds, found.latest)
     # A day has as many hours as the session's zone says.
     start = _micros(_cast(found, _Kind.WALL, semantics).moment)
     if value.months:
         start -= start % MICROSECONDS_OF_DAY  # a later moment may come to an earlier one of the same day
-    return _back(
-        _Earliest(_Kind.WALL, shifted(start, value, sign) * 1000), _without_date(found.kind), semantics
-    )
+        start += MICROSECONDS_OF_DAY - 1 if found.latest else 0
+    moment = shifted(start, value, sign) * 1000
+    return _cast(_End(_Kind.WALL, moment, found.latest), _without_date(found.kind), semantics)
 
 
 def _without_date(kind: _Kind) -> _Kind:
     """A date and an interval are a date or a timestamp, by the engine, and the same moment either way."""
     return _Kind.WALL if kind is _Kind.DATE else kind
-
-
-def _back(wall: _Earliest, kind: _Kind, semantics: Semantics) -> _Earliest:
-    return _cast(wall, kind, semantics)
 
 
 def _micros(moment: int) -> int:

@@ -68,7 +68,10 @@ class PlainTexts:
         if plain is None:
             return parse()
         # When a statement runs makes no difference, and would make each one another shape.
-        about = (semantics if semantics.now is None else replace(semantics, now=None), plain.shape)
+        about = (
+            semantics if semantics.now is None else replace(semantics, now=None, latest=None),
+            plain.shape,
+        )
         understood = self._understood.get(about)
         if understood:
             return plain.expression

@@ -33,6 +33,7 @@ class Semantics:
     known, and comparisons that depend on it are widened to hold in every zone. `ansi` is Spark's ANSI mode.
     `timestamp_unit` is the precision to which the engine rounds timestamps when it reads them. `now` is the earliest
     that `now()` can be in the statement, in nanoseconds since 1970 in UTC; None means when it is planned.
+    `latest` is the latest that it can be, None where nobody makes sure of one.
     `shared_partition_columns` says where a column that is both in the path and in the files takes its value from (trap
     N6), where the author of the scan decides that; None means that the engine decides.
     """
@@ -47,6 +48,7 @@ class Semantics:
     timestamp_unit: OneOf["s", "ms", "us", "ns"] | None = None
     scan_mode: ScanMode = "snapshot"
     now: int | None = None
+    latest: int | None = None
     shared_partition_columns: Origin | None = None
 
     @staticmethod

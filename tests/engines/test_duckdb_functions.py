@@ -12,7 +12,7 @@ import duckdb
 import pytest
 
 import pruner_duckdb
-from pruner_duckdb import remembered
+from pruner_duckdb import remembered, rewrite
 from tests.engines.duckdb_tables import BEFORE_2, indexed, write_flights, write_tree
 
 KEPT = {
@@ -155,8 +155,11 @@ MOVING = {
     "seen >= now() - INTERVAL 36 HOUR": 3,
     "ts > current_timestamp - INTERVAL '60' HOUR": 4,
     "ts > current_localtimestamp() - INTERVAL 60 HOUR": 4,
-    "seen BETWEEN now() - INTERVAL 12 HOUR AND now()": 2,
-    "seen < now()": 11,
+    "seen BETWEEN now() - INTERVAL 12 HOUR AND now()": 1,
+    "seen < now()": 10,
+    "seen >= now() - INTERVAL 100 HOUR AND seen < now() - INTERVAL 60 HOUR": 2,
+    "ts BETWEEN localtimestamp - INTERVAL 100 HOUR AND localtimestamp - INTERVAL 60 HOUR": 2,
+    "NOT (seen >= now() - INTERVAL 60 HOUR)": 7,
     "age < 100 AND seen >= get_current_timestamp() - INTERVAL 36 HOUR": 3,
     "age < 3 AND age(now()::TIMESTAMP, ts) < INTERVAL 9 DAY": 4,
     "ts > now() AT TIME ZONE 'UTC' - INTERVAL 60 HOUR": 4,
@@ -166,7 +169,7 @@ MOVING = {
 
 
 @pytest.mark.parametrize("condition", MOVING)
-def test_moments_that_move_prune_from_below(days: Path, condition: str):
+def test_moments_that_move_prune_from_both_ends(days: Path, condition: str):
     con = pruner_duckdb.connect({"events": str(days)})
     con.execute("SET TimeZone = 'UTC'")
     query = f"SELECT age FROM events WHERE {condition} ORDER BY age"
@@ -175,6 +178,48 @@ def test_moments_that_move_prune_from_below(days: Path, condition: str):
     wanted = plain.execute(query.replace("events", f"'{days}/*.parquet'")).fetchall()
     assert con.execute(query).fetchall() == wanted
     assert con.last_plans[-1].kept == MOVING[condition]
+
+
+WINDOW = "SELECT age FROM events WHERE seen BETWEEN now() - INTERVAL 100 HOUR AND now() - INTERVAL 60 HOUR ORDER BY age"
+
+
+def test_windows_of_views_and_prepared_statements(days: Path):
+    con = pruner_duckdb.connect({"events": str(days)})
+    con.execute(f"CREATE VIEW lately AS {WINDOW}")
+    con.execute(f"PREPARE lately AS {WINDOW}")
+    for text in (WINDOW, "FROM lately ORDER BY age", "EXECUTE lately", f"EXPLAIN ANALYZE {WINDOW}"):
+        found = con.execute(text).fetchall()
+        assert found == [(3,), (4,)] or text.startswith("EXPLAIN")
+        assert con.last_plans[-1].kept == 2
+    con.begin()
+    assert con.execute(WINDOW).fetchall() == [(3,), (4,)]
+    assert con.last_plans[-1].kept == 2
+    con.rollback()
+
+
+def test_what_may_run_later_has_no_latest_moment(days: Path):
+    """A relation, also where the same text was run and remembered before, and what writes rows."""
+    con = pruner_duckdb.connect({"events": str(days)})
+    con.execute(WINDOW).fetchall()
+    assert con.last_plans[-1].kept == 2
+    assert con.sql(WINDOW).fetchall() == [(3,), (4,)]
+    assert con.last_plans[-1].kept == 6
+    con.execute(f"CREATE TABLE found AS {WINDOW}")
+    assert con.last_plans[-1].kept == 6
+    assert con.execute(WINDOW).fetchall() == [(3,), (4,)]
+
+
+def test_a_statement_that_begins_too_late_for_its_plan_runs_again(
+    days: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(rewrite, "BEGINS_WITHIN", -(10**9) * 86_400 * 3)
+    con = pruner_duckdb.connect({"events": str(days)})
+    for _ in range(2):
+        assert con.execute(WINDOW).fetchall() == [(3,), (4,)]
+        planned, run = list(con.last_plans)[-2:]
+        assert planned.kept < 2
+        assert "begun later" in (run.reason or "")
+        assert run.kept == run.total
 
 
 def test_a_moment_is_no_riddle_beside_an_index_over_an_expression(tmp_path: Path):

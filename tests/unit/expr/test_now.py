@@ -55,9 +55,10 @@ ZONES = ("UTC", "Europe/Berlin", "America/New_York", "Pacific/Apia")
 COLUMNS = {"day": "DATE", "ts": "TIMESTAMP", "seen": "TIMESTAMPTZ"}
 
 
-def bound(text: str, now: datetime.datetime, zone: str | None = "UTC") -> object:
-    moment = int(now.timestamp()) * 1_000_000_000 + now.microsecond * 1000
-    semantics = Semantics(zone=zone, now=moment)
+def bound(
+    text: str, now: datetime.datetime, zone: str | None = "UTC", latest: datetime.datetime | None = None
+) -> object:
+    semantics = Semantics(zone=zone, now=_nanoseconds(now), latest=_nanoseconds(latest) if latest else None)
     return bind(parse_predicate(text, semantics), SCHEMA, semantics, strict=False)
 
 
@@ -81,6 +82,34 @@ def test_no_later_moment_comes_to_less(moving: str):
                 assert low <= reached, f"{column} >= {moving}: now() is {taken}, told {told}, {zone}"
 
 
+@pytest.mark.parametrize("moving", MOVING)
+def test_no_earlier_moment_comes_to_more(moving: str):
+    """Where it is known when the moment is taken at the latest."""
+    rng = random.Random(f"{seed()} latest {moving}")
+    connection = plain_duckdb.session()
+    for zone in ZONES:
+        connection.execute(f"SET TimeZone = '{zone}'")
+        for _ in range(max(2, examples(60) // 10)):
+            told = _moment(rng)
+            spans = [0, 1, 600, 3600, 86_400, rng.randint(0, 10**7)]
+            latest = told + datetime.timedelta(seconds=rng.choice(spans))
+            taken = latest - (latest - told) * rng.choice([0, 0, 0.001, rng.random(), 1])
+            for column, type_ in COLUMNS.items():
+                leaf = bound(f"{column} >= {moving}", told, zone, latest)
+                assert isinstance(leaf, CompareLeaf)
+                low, high = leaf.point.low, leaf.point.high
+                assert isinstance(low, int)
+                assert isinstance(high, int)
+                assert leaf.point.exact is (low > high)
+                case = f"{column} >= {moving}: now() is {taken}, told {told}, at the latest {latest}, {zone}"
+                assert low <= _evaluated(connection, moving, taken, zone, type_), case
+                assert _evaluated(connection, moving, taken, zone, type_, up=False) <= high, case
+
+
+def _nanoseconds(moment: datetime.datetime) -> int:
+    return int(moment.timestamp()) * 1_000_000_000 + moment.microsecond * 1000
+
+
 def _moment(rng: random.Random) -> datetime.datetime:
     """A moment, often one near a clock change or the end of a month."""
     around = rng.choice(
@@ -91,9 +120,18 @@ def _moment(rng: random.Random) -> datetime.datetime:
 
 
 def _evaluated(
-    connection: duckdb.DuckDBPyConnection, moving: str, at: datetime.datetime, zone: str, type_: str
+    connection: duckdb.DuckDBPyConnection,
+    moving: str,
+    at: datetime.datetime,
+    zone: str,
+    type_: str,
+    *,
+    up: bool = True,
 ) -> int:
-    """What the constant comes to where `at` is the moment, in the storage domain of a column of that type."""
+    """What the constant comes to where `at` is the moment, in the storage domain of a column of that type.
+
+    A moment between two dates is rounded up or down.
+    """
     instant = f"TIMESTAMPTZ '{at.isoformat(' ')}'"
     text = moving.replace("now()", instant).replace("current_date", f"({instant})::DATE")
     text = text.replace("localtimestamp", f"({instant})::TIMESTAMP")
@@ -101,7 +139,7 @@ def _evaluated(
     # A date that a timestamp is compared with is its midnight.
     cast = f"({text})::{'TIMESTAMP' if type_ == 'DATE' else type_}"
     if type_ == "DATE":
-        unit = "CAST(ceil(epoch_us(x) / 86400000000) AS BIGINT)"
+        unit = f"CAST({'ceil' if up else 'floor'}(epoch_us(x) / 86400000000) AS BIGINT)"
     row = connection.execute(f"SELECT {unit} FROM (SELECT {cast} AS x)").fetchall()[0]
     return int(row[0])
 
