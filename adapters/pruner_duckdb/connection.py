@@ -16,7 +16,7 @@ import duckdb
 from pruner.errors import PrunerError, TableError
 from pruner_duckdb.answers import CHANGING_NOTHING, FETCHING, SHOWING_CHANGES, Ask, Changes
 from pruner_duckdb.definitions import are_harmless
-from pruner_duckdb.engine_faults import SHOWS_WHAT_WAS_DONE
+from pruner_duckdb.engine_faults import EXPRESSIONS_ARE_TEXT, SHOWS_WHAT_WAS_DONE
 from pruner_duckdb.filtering import with_condition
 from pruner_duckdb.names import Path, TableNames
 from pruner_duckdb.predicates import Predicates
@@ -260,6 +260,8 @@ class Connection:
         self, statement: Statement, native: duckdb.DuckDBPyRelation, condition: object
     ) -> LazyRelation | None:
         """A relation whose statement has a condition in it; None where it would not be the same as `native`."""
+        if EXPRESSIONS_ARE_TEXT and isinstance(condition, duckdb.Expression):
+            condition = str(condition)  # as DuckDB does
         if not isinstance(condition, str):
             return None
         text = with_condition(statement.text, condition, native.alias)

@@ -26,6 +26,9 @@ NULL_IS_NO_TEXT: Final = _IS_1
 SHOWS_WHAT_WAS_DONE: Final = not _IS_1
 """Whether `sql` returns a relation of a CREATE VIEW or PREPARE; DuckDB 1.5 returns None."""
 
+EXPRESSIONS_ARE_TEXT: Final = not _IS_1
+"""Whether an expression object is the SQL text that it shows, as in 2.0. What one of 1.5 shows lacks quotes."""
+
 HANDS_ARROW_ANY_FILTER: Final = _IS_1
 """Whether a join gives a scan of Arrow's a filter that it cannot take: "Pushdown Filter Type BLOOM_FILTER is not
 currently supported in PyArrow Scans" (1.5.6).

@@ -11,7 +11,7 @@ import pytest
 
 import pruner_duckdb
 from pruner_duckdb.filtering import with_condition
-from tests.engines.duckdb_tables import FLIGHTS_FILES, indexed, oracle, write_flights, write_tree
+from tests.engines.duckdb_tables import BEFORE_2, FLIGHTS_FILES, indexed, oracle, write_flights, write_tree
 
 
 @pytest.fixture(scope="module")
@@ -76,10 +76,32 @@ def test_what_follows_a_condition_and_names_of_the_relation(pruned: pruner_duckd
     assert kept(pruned.view("late").filter("number = 599"), [(599,)]) == 1
 
 
-def test_what_is_not_plain_text_is_applied_to_the_rows(pruned: pruner_duckdb.Connection) -> None:
+@pytest.mark.parametrize(
+    ("condition", "rows", "kept"),
+    [
+        (duckdb.ColumnExpression("id") == 70, 1, 1),
+        (
+            (duckdb.ColumnExpression("id") > 68)
+            & (duckdb.ColumnExpression("id") < duckdb.ConstantExpression(71)),
+            2,
+            1,
+        ),
+        (duckdb.ColumnExpression("id").isin(70, 71), 2, 1),
+        (~(duckdb.ColumnExpression("id") >= 1), 1, 1),
+        (duckdb.SQLExpression("id = 70 OR id = 599"), 2, 2),
+    ],
+)
+def test_expressions_are_conditions(
+    pruned: pruner_duckdb.Connection, condition: duckdb.Expression, rows: int, kept: int
+) -> None:
     relation = pruned.sql("SELECT id FROM flights")
-    assert relation.filter(duckdb.ColumnExpression("id") == 70).fetchall() == [(70,)]
-    assert pruned.last_plans[-1].kept == FLIGHTS_FILES
+    expected = pruned.sql("SELECT id FROM flights").native().filter(condition).order("id").fetchall()
+    assert relation.filter(condition).order("id").fetchall() == expected
+    assert len(expected) == rows
+    assert pruned.last_plans[-1].kept == (FLIGHTS_FILES if BEFORE_2 else kept)
+
+
+def test_what_is_not_plain_text_is_applied_to_the_rows(pruned: pruner_duckdb.Connection) -> None:
     twice = pruned.sql("SELECT id, id FROM flights")
     plain = pruned.native.sql("SELECT 1 AS id, 2 AS id")
     assert twice.filter("id = 70").columns == plain.filter("id = 1").columns
