@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import datetime
 import math
+from collections.abc import Sequence
+from typing import Final, cast
 
 import pyarrow as pa
 
+from pruner.expr.clock import offsets_near
 from pruner.expr.nodes import (
     FALSE,
     Call,
@@ -25,8 +28,10 @@ from pruner.expr.patterns import literal_beginning, literal_pattern
 from pruner.expr.types import is_string
 from pruner_spark.catalyst_part import BOOLEAN, LARGEST, Part, any_null, chosen, negated
 from pruner_spark.catalyst_source import UndecodableError
+from pruner_spark.catalyst_types import INSTANT
 from pruner_spark.catalyst_values import choice
 
+_WALL: Final = pa.timestamp("us")
 _BRANCHES = 32
 _FIRST_YEAR = 1900
 
@@ -58,10 +63,37 @@ def _truth(operator: Operator, left: Part, right: Literal) -> Expr | None:
 
 def comparable(children: list[Part]) -> list[Part]:
     """The operands; a cast to an instant is left to the rules on clocks where the others are constants."""
-    constants = sum(isinstance(child.expr, Literal) for child in children)
-    if constants < len(children) - 1:
+    casts = [child for child in children if not isinstance(child.expr, Literal)]
+    if len(casts) != 1 or casts[0].moment is None:
         return children
-    return [child.moment or child for child in children]
+    constants = [child for child in children if child is not casts[0]]
+    moment, literals = by_clocks(casts[0], [cast("Literal", child.expr) for child in constants])
+    of_type = {id(child): Part(made, made.type) for child, made in zip(constants, literals, strict=True)}
+    return [of_type.get(id(child), moment) for child in children]
+
+
+def by_clocks(operand: Part, literals: Sequence[Literal]) -> tuple[Part, tuple[Literal, ...]]:
+    """What a cast to an instant was made of, and constants to compare that with.
+
+    These are what the clocks show at the moments that the cast is compared with, where no clock changes near any of
+    them. Then the comparisons are the same: an instant that lies further away than clocks ever change was made of a
+    value on the same side.
+    """
+    if operand.moment is None:
+        return operand, tuple(literals)
+    walls = [_wall(literal, operand.zone) for literal in literals]
+    certain = tuple(wall for wall in walls if wall is not None)
+    return operand.moment, certain if len(certain) == len(walls) else tuple(literals)
+
+
+def _wall(literal: Literal, zone: str | None) -> Literal | None:
+    """What the clocks of a zone show at an instant; None where that is not certain and one-to-one."""
+    if literal.value is None:
+        return Literal(None, _WALL)
+    if zone is None or literal.type != INSTANT or not isinstance(literal.value, int):
+        return None
+    least, greatest = offsets_near(zone, literal.value * 1000)
+    return Literal(literal.value + least // 1000, _WALL) if least == greatest else None
 
 
 def null_safe(children: list[Part]) -> Part:

@@ -26,7 +26,9 @@ from pruner.expr.nodes import (
     Operator,
     Or,
 )
+from pruner.expr.show import show
 from pruner.expr.types import is_naive_timestamp, is_string
+from pruner.expr.walk import columns_of
 from pruner_spark import catalyst_conditions as conditions
 from pruner_spark.catalyst_functions import MAKERS, Make, cast_function
 from pruner_spark.catalyst_literals import interval, literal, set_literals
@@ -205,7 +207,7 @@ class Nodes:
         if target == INSTANT and (pa.types.is_date(operand.type) or is_naive_timestamp(operand.type)):
             if isinstance(operand.expr, Literal):
                 self._require_zone(node)
-            return Part(made, target, null=operand.is_null, moment=operand).over(children)
+            return self._instant(node, made, operand).over(children)
         if pa.types.is_date(operand.type) and is_string(target):
             return Part(made, target, null=operand.is_null, day=operand).over(children)
         function = cast_function(operand.type, target)
@@ -223,6 +225,14 @@ class Nodes:
         elif mode != "ANSI":
             raise UndecodableError(f"a cast to {target} without ANSI mode may wrap, cut or become NULL")
         return Part(made, target).over(children)
+
+    def _instant(self, node: JsonNode, made: Expr, operand: Part) -> Part:
+        """A cast to an instant: by another zone than the session's it is no more than what it was made of."""
+        zone = self._session.zone if node.get("timeZoneId") == self._session.zone else None
+        if zone is None:
+            reason = f"it follows the zone {node.get('timeZoneId')}, not the session's"
+            made = Opaque(columns_of(made), show(made), reason)
+        return Part(made, INSTANT, null=operand.is_null, moment=operand, zone=zone)
 
     def same(self, _: JsonNode, __: int, children: list[Part]) -> Part:
         """Something that leaves the value what it is; -0.0 and 0.0, and all NaN, are equal anyway."""
@@ -249,7 +259,7 @@ class Nodes:
         if operand.type is None:
             raise UndecodableError("a list of values of a type that is not supported")
         literals = set_literals(place, operand.type, self._source)
-        return conditions.member(operand.moment or operand, literals, children)
+        return conditions.member(*conditions.by_clocks(operand, literals), children)
 
     def like(self, _: JsonNode, place: int, children: list[Part]) -> Part:
         """LIKE, whose escape the JSON does not have."""

@@ -47,8 +47,8 @@ class Part:
 
     `type` is None where predicates are never decided on the type. `null` is the predicate that tells whether the
     value is NULL. `path` and `fields` serve the fields of structs; `moment` is the value that a cast to an instant
-    by the session's zone was made of, `day` the date that a cast to text was made of; `depth` and `size` bound what
-    is made of the part.
+    was made of, `zone` that of the session if the cast goes by it; `day` is the date that a cast to text was made of;
+    `depth` and `size` bound what is made of the part.
     """
 
     expr: Expr
@@ -57,6 +57,7 @@ class Part:
     path: tuple[str, ...] = ()
     fields: tuple[Any, ...] = ()
     moment: Part | None = None
+    zone: str | None = None
     day: Part | None = None
     depth: int = 1
     size: int = 1

@@ -132,6 +132,9 @@ FORMS: tuple[Form, ...] = (
             ("mm", ("instant",), "instant", "spark"),
             ("week", ("instant",), "instant", "spark"),
             ("minute", ("instant",), "instant", "spark"),
+            # Spark makes an instant of a value without a zone before it cuts it off.
+            *((unit, _WALLS, "instant", "spark") for unit in ("year", "quarter", "month", "week", "day")),
+            *((unit, ("wall",), "instant", "spark") for unit in ("hour", "minute", "second", "millisecond")),
         )
     ),
     *(_same(f"trunc(c, '{unit}')", ("date",), "date", "spark") for unit in ("year", "MM", "quarter", "week")),
@@ -157,7 +160,9 @@ FORMS: tuple[Form, ...] = (
     _same("unix_millis(c)", ("instant",), "number", "spark"),
     _same("unix_micros(c)", ("instant",), "number", "spark"),
     _same("CAST(c AS BIGINT)", ("instant",), "number", "spark"),
-    _same("CAST(c AS TIMESTAMPTZ)", _WALLS, "instant", "duckdb"),
+    Form({"duckdb": "CAST(c AS TIMESTAMPTZ)", "spark": "CAST(c AS TIMESTAMP)"}, _WALLS, "instant"),
+    _same("unix_micros(CAST(c AS TIMESTAMP))", ("wall",), "number", "spark"),
+    _same("year(CAST(c AS TIMESTAMP))", ("wall",), "number", "spark"),
     Form({"duckdb": "CAST(c AS TIMESTAMP)", "spark": "CAST(c AS TIMESTAMP_NTZ)"}, ("instant",), "wall"),
     _same("to_date(c)", ("wall", "instant"), "date", "spark"),
     _same("extract(year FROM c)", _MOMENTS, "number"),
