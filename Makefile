@@ -104,6 +104,7 @@ lock: $(READY) ## Renew the lock files from pyproject.toml, keeping versions tha
 	@$(COMPILE) --group build --output-file requirements-build.lock
 	@$(COMPILE) --group java --output-file requirements-java.lock
 	@$(COMPILE) --group duckdb-1-5 --output-file requirements-duckdb-1.5.lock
+	@$(COMPILE) --group duckdb-2-0 --output-file requirements-duckdb-2.0.lock
 	@$(COMPILE) --group dbt --output-file requirements-dbt.lock
 	@$(COMPILE) --group store --output-file requirements-store.lock
 	@$(COMPILE) --group tpc --output-file requirements-tpc.lock

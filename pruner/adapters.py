@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from pruner.expr.nodes import Expr
     from pruner.expr.semantics import Semantics
     from pruner.planning.plan import Plan
+    from pruner.table import Table
 
 __all__ = [
     "Adapter",
@@ -28,11 +29,13 @@ __all__ = [
     "FileScanner",
     "MissingPluginError",
     "PluginAdapter",
+    "ProbingAdapter",
     "QueryAdapter",
     "QueryConnection",
     "RequestDecoder",
     "ScanRecord",
     "TraitsAdapter",
+    "VersionedAdapter",
     "adapter_names",
     "load_adapter",
     "switched_off",
@@ -110,6 +113,42 @@ class PluginAdapter(Adapter, Protocol):
         Raises:
             PrunerError: this installation came without it; with what brings it.
         """
+        ...
+
+
+@runtime_checkable
+class ProbingAdapter(Adapter, Protocol):
+    """An adapter whose engine can show in this process that it reads a table, for `pruner doctor`."""
+
+    def probe(self, table: Table, plan: Plan) -> None:
+        """Read one row, as a user of the engine would.
+
+        Args:
+            table: the table.
+            plan: a plan that reads one base file of it.
+
+        Raises:
+            Exception: whatever the engine says.
+        """
+        ...
+
+
+@runtime_checkable
+class VersionedAdapter(Adapter, Protocol):
+    """An adapter that knows with which versions of its engine it was tested."""
+
+    @property
+    def installed_version(self) -> str:
+        """The engine's version here."""
+        ...
+
+    @property
+    def tested_versions(self) -> Sequence[str]:
+        """Versions that passed all tests."""
+        ...
+
+    def self_test(self) -> str | None:
+        """Why nothing that the installed version tells can be used; None where it can."""
         ...
 
 

@@ -24,7 +24,7 @@ from pruner_duckdb.relation import LazyRelation
 from pruner_duckdb.rewrite import Rewriter
 from pruner_duckdb.runner import LearnedViews, Runner
 from pruner_duckdb.scope import NO_VARIABLES, Scope
-from pruner_duckdb.selftest import TESTED_VERSIONS, plan_format_problem
+from pruner_duckdb.selftest import TESTED_VERSIONS, find_problem, plan_format_problem
 from pruner_duckdb.session import session_state
 from pruner_duckdb.shadow import Shadow
 from pruner_duckdb.statement import Statement
@@ -51,6 +51,12 @@ def ask_unknown_version() -> None:
     if duckdb.__version__ not in TESTED_VERSIONS:
         shadow, _ = _shadow_and_predicates()
         plan_format_problem(shadow)
+
+
+def self_test_of_this_process() -> str | None:
+    """Ask the running DuckDB, whether it was tested or not; returns what is not as expected, None for nothing."""
+    shadow, _ = _shadow_and_predicates()
+    return find_problem(shadow)
 
 
 class Connection:

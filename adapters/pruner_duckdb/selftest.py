@@ -31,7 +31,7 @@ from pruner_duckdb.gets import UnknownPlanFormat, scan_predicates
 from pruner_duckdb.select import NotSelect, Span
 from pruner_duckdb.shadow import NotPlanned, Relation, Shadow
 
-TESTED_VERSIONS = frozenset(["1.5.6", "2.0.0"])
+TESTED_VERSIONS = frozenset(["1.5.6", "2.0.0", "2.0.1"])
 """Versions that pass all tests (`make test` and `make check-matrix`)."""
 
 _RELATION = Relation((("x", "INTEGER"), ("a", "INTEGER"), ("b", "VARCHAR"), ("c", "TIMESTAMP")))

@@ -17,7 +17,7 @@ from pruner_python.content import content_of
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from pruner import Plan
+    from pruner import Plan, Table
     from pruner_python.content import Part
 
 engine = "pyarrow"
@@ -43,6 +43,11 @@ def scan(
     fragments = [fragment(uri, _guarantee(part)) for part in content.parts for uri in part.files]
     dataset: Any = ds.FileSystemDataset
     return dataset(fragments, content.schema, format_, local)
+
+
+def probe(table: Table, plan: Plan) -> None:
+    """Read a row: see `pruner.adapters.ProbingAdapter`."""
+    scan(plan, None, table.storage_options).head(1)
 
 
 def _check_readable(file: str, storage_options: Mapping[str, str]) -> None:

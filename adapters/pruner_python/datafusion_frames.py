@@ -14,7 +14,7 @@ from pruner_python import arrow
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from pruner import Plan
+    from pruner import Plan, Table
 
 engine = "datafusion"
 
@@ -28,6 +28,11 @@ def scan(
     return context.read_table(
         _InFewParts(list(found.get_fragments()), found.schema, found.format, found.filesystem)
     )
+
+
+def probe(table: Table, plan: Plan) -> None:
+    """Read a row: see `pruner.adapters.ProbingAdapter`."""
+    scan(plan, None, table.storage_options).limit(1).collect()
 
 
 class _Files:

@@ -14,7 +14,7 @@ from pruner_python.content import content_of, refusal
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from pruner import Plan
+    from pruner import Plan, Table
     from pruner_python.content import Part
 
 engine = "polars"
@@ -52,6 +52,11 @@ def scan(
         return _scan(files, stored, storage_options, keys).select(list(whole))
     frames = [_frame(part, stored, whole, storage_options) for part in content.parts]
     return frames[0] if len(frames) == 1 else pl.concat(frames, how="vertical")
+
+
+def probe(table: Table, plan: Plan) -> None:
+    """Read a row: see `pruner.adapters.ProbingAdapter`."""
+    scan(plan, None, table.storage_options).head(1).collect()
 
 
 def _told_by_folders(part: Part) -> bool:

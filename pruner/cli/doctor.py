@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import typer
@@ -19,8 +20,10 @@ if TYPE_CHECKING:
 @on_table
 def doctor(table: Table, output: OutputOption = Output.TEXT) -> None:
     """Test what pruning relies on: listing, reading, writing, clocks, versions, indexes."""
+    from pruner.cli.engine_probes import probe_engines
+
     findings: list[Finding] = []
-    for finding in table.diagnose():
+    for finding in chain(table.diagnose(), probe_engines(table)):
         findings.append(finding)
         if output is Output.TEXT:
             write_line(_line(finding))

@@ -1,0 +1,103 @@
+"""What `pruner doctor` finds about engines: each reads a row, versions are named, and what was not tried is."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+from pathlib import Path
+
+import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import pruner_duckdb
+from pruner.cli import engine_probes
+from pruner.plugins import BrokenPluginError
+from tests.unit.cli.conftest import Run
+from tests.unit.metadata.s3_server import serve
+
+
+def findings(run: Run, table: object, *options: str) -> dict[str, list[tuple[str, str]]]:
+    ran = run("doctor", table, *options, "--output", "json")
+    found: dict[str, list[tuple[str, str]]] = {}
+    for each in json.loads(ran.out)["findings"]:
+        found.setdefault(each["probe"], []).append((each["level"], each["found"]))
+    return found
+
+
+def test_each_engine_of_this_process_reads_a_row(run: Run, flights: Path) -> None:
+    found = findings(run, flights)
+    for engine in ("duckdb", "pyarrow", "polars", "datafusion"):
+        level, sentence = found[f"engine {engine}"][-1]
+        assert (level, sentence.partition(" in ")[0]) == ("ok", "a row was read")
+    assert found["engine"] == [("ok", "not tried: spark, trino (it needs a session or a server)")]
+    versions = found["engine duckdb"][0]
+    assert versions == (
+        "ok",
+        f"{duckdb.__version__} is installed, tested are {', '.join(pruner_duckdb.tested_versions)}; "
+        "the self-test finds nothing amiss",
+    )
+
+
+def test_an_engine_that_is_not_installed_is_named(
+    run: Run, flights: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = engine_probes.load_adapter
+
+    def load(name: str) -> object:
+        if name == "polars":
+            raise BrokenPluginError("adapter 'polars' cannot be loaded") from ModuleNotFoundError("polars")
+        if name == "datafusion":
+            raise BrokenPluginError("adapter 'datafusion' cannot be used: it has no `engine`")
+        return real(name)
+
+    monkeypatch.setattr(engine_probes, "load_adapter", load)
+    found = findings(run, flights)
+    assert found["engine"][0][1].endswith("; polars (not installed)")
+    assert found["engine datafusion"] == [
+        ("warning", "adapter 'datafusion' cannot be used: it has no `engine`")
+    ]
+
+
+def test_what_the_self_test_finds_is_told(run: Run, flights: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pruner_duckdb, "self_test", lambda: "plans of DuckDB 9 are not written as expected")
+    monkeypatch.setattr(pruner_duckdb, "installed_version", "9.0.0")
+    level, sentence = findings(run, flights)["engine duckdb"][0]
+    assert level == "warning"
+    assert sentence.startswith(
+        "9.0.0 is installed, tested are 1.5.6, 2.0.0, 2.0.1; the self-test fails: plans of"
+    )
+
+
+def test_a_file_that_an_engine_cannot_read_fails(run: Run, flights: Path) -> None:
+    """Its footer is whole, so that the listing and the probe of the footer find nothing."""
+    for file in flights.glob("*.parquet"):
+        data = bytearray(file.read_bytes())
+        data[4:60] = b"\xff" * 56
+        file.write_bytes(bytes(data))
+        os.utime(file, (1_600_000_000, 1_600_000_000))
+    ran = run("doctor", flights)
+    assert ran.code == 1
+    assert "ok       read: footer of a file with 10 rows" in ran.out
+    assert "failure  engine duckdb: cannot read the table: " in ran.out
+    assert "failure  engine pyarrow: cannot read the table: " in ran.out
+    assert "Traceback" not in ran.out + ran.err
+
+
+def test_a_missing_httpfs_is_found(run: Run) -> None:
+    """DuckDB reads S3 by an extension that this environment does not have; the planner does without."""
+    with serve(page=1000) as (options, server):
+        for number in range(3):
+            content = io.BytesIO()
+            pq.write_table(pa.table({"a": [number]}), content)
+            server.objects[f"t/{number}.parquet"] = content.getvalue()
+        given = [part for key, value in options.items() for part in ("--option", f"{key}={value}")]
+        found = findings(run, "s3://bucket/t", *given)
+    assert found["read"][0][0] == "ok"
+    assert found["engine pyarrow"][0][0] == "ok"
+    level, sentence = found["engine duckdb"][-1]
+    assert level == "failure"
+    assert "DuckDB cannot read s3://bucket/t" in sentence
+    assert "without its extension httpfs" in sentence
