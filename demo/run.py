@@ -138,7 +138,7 @@ def _index(table: pruner.Table, console: Console) -> None:
         seconds = time.perf_counter() - started
     assert result is not None
     console.print(
-        f"column_stats over every column, built by Spark {spark.version}: {result.indexed} slices indexed now, "
+        f"column_stats over every column, built by Spark {spark.version}: {result.indexed} file groups indexed now, "
         f"{result.already} covered before, {seconds:.2f} s"
     )
 
@@ -152,7 +152,7 @@ def _index_hours(table: pruner.Table, console: Console) -> None:
     assert result is not None
     seconds = time.perf_counter() - started
     console.print(
-        f"bitmap over hour(departure), built here: {result.indexed} slices indexed, {seconds:.2f} s"
+        f"bitmap over hour(departure), built here: {result.indexed} file groups indexed, {seconds:.2f} s"
     )
 
 
@@ -171,7 +171,7 @@ def _introduction(table: pruner.Table) -> str:
     size = sum(index.bytes for index in status.indexes)
     data = table.snapshot().data.sizes.sum()
     return (
-        f"flights: {table.format} table, {status.slices} file groups, {data / 1e6:.1f} MB in the latest slices; "
+        f"flights: {table.format} table, {status.slices} file groups, {data / 1e6:.1f} MB in the latest file slices; "
         f"index {size / 1e3:.0f} kB beside the table"
     )
 

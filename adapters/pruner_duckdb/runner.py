@@ -333,7 +333,7 @@ class Runner:
             return failures[0]
         if any(name in str(error) for name in self._sources):
             return PrunerError(
-                "slices with log files cannot be read while python_enable_replacements is false: "
+                "file groups with log files cannot be read while python_enable_replacements is false: "
                 "SET python_enable_replacements = true, or give the table the option read_optimized"
             )
         return told(error, statement.written, self.tables.written, with_place=not statement.executes)

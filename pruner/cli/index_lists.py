@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pruner.cli.output import print_columns, printable, write_line
-from pruner.showing.words import counted
+from pruner.showing.words import counted, noun_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -22,7 +22,7 @@ def print_indexes(found: TableStatus) -> None:
         print_columns(header, (_index_row(index) for index in found.indexes))
     else:
         write_line("no indexes are known" if found.fallbacks else "no indexes")
-    for note in _notes(found.indexes, REASONS):
+    for note in _notes(found.indexes, REASONS, noun_of(found.format)):
         write_line(f"note: {printable(note)}")
     for name, use in found.hudi_indexes.items():
         write_line(f"Hudi's own index {printable(name)}: {use}")
@@ -48,13 +48,13 @@ def _index_row(index: IndexStatus) -> tuple[object, ...]:
     )
 
 
-def _notes(indexes: Iterable[IndexStatus], reasons: Mapping[str, str]) -> Iterator[str]:
+def _notes(indexes: Iterable[IndexStatus], reasons: Mapping[str, str], noun: str) -> Iterator[str]:
     """What is to be said of indexes: each sentence once, with the names of all indexes of which it is true."""
     told: dict[tuple[str, str], list[str]] = {}
     for index in indexes:
         if index.note:
             yield index.note
-        for sentence in _about(index, reasons):
+        for sentence in _about(index, reasons, noun):
             told.setdefault(sentence, []).append(index.name)
     for (of_one, of_several), names in told.items():
         if len(names) == 1:
@@ -63,18 +63,18 @@ def _notes(indexes: Iterable[IndexStatus], reasons: Mapping[str, str]) -> Iterat
             yield f"indexes {', '.join(names[:-1])} and {names[-1]} {of_several}"
 
 
-def _about(index: IndexStatus, reasons: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+def _about(index: IndexStatus, reasons: Mapping[str, str], noun: str) -> Iterator[tuple[str, str]]:
     """The sentences about an index without their subject, as they read of one index and of several."""
     if index.uncovered:
         why = ", ".join(f"{count:,} {reasons[each]}" for each, count in index.uncovered.items())
-        yield f"does not cover slices: {why}", f"do not cover slices: {why}"
+        yield f"does not cover {noun}s: {why}", f"do not cover {noun}s: {why}"
     if index.idle:
         idle = (
             f"left out nothing in the last {index.idle:,} of {counted(index.plans, 'plan')} of this process"
         )
         yield idle, idle
     for reason, count in index.refused.items():
-        refused = f"cannot cover {counted(count, 'slice')}: {reason}"
+        refused = f"cannot cover {counted(count, noun)}: {reason}"
         yield refused, refused
     for sentence in index.left_out.values():
         yield f"leaves a column out: {sentence}", f"leave a column out: {sentence}"

@@ -27,7 +27,7 @@ from pruner.cli.output import megabytes, print_json, printable, write_line
 from pruner.cli.watch import follow
 from pruner.errors import PrunerError
 from pruner.expr.engines import SqlEngine
-from pruner.showing.words import counted
+from pruner.showing.words import counted, noun_of
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -203,7 +203,9 @@ def status(
         return
     write_line(f"table     {printable(found.uri)} ({found.format})")
     write_line(f"snapshot  {printable(found.snapshot_id)}")
-    write_line(f"slices    {found.slices:,}, of which {found.coverable:,} can be indexed")
+    write_line(
+        f"{noun_of(found.format) + 's':<9} {found.slices:,}, of which {found.coverable:,} can be indexed"
+    )
     for reason, count in found.uncoverable.items():
         write_line(f"          {count:,} cannot: {printable(reason)}")
     write_line("")
@@ -298,7 +300,7 @@ _NO_INDEX = "the table has no index, so there is nothing to refresh: make one wi
 
 def _counts(result: RefreshResult) -> str:
     what = "to be indexed" if result.dry_run else "indexed"
-    counts = f"{counted(result.indexed, 'slice')} {what}, {result.already:,} were covered, "
+    counts = f"{counted(result.indexed, result.noun)} {what}, {result.already:,} were covered, "
     counts += (
         f"{megabytes(result.bytes)} of files to look at"
         if result.dry_run

@@ -49,7 +49,7 @@ def plan(
         write_line(made.to_json(files.value))
         return
     write_line(
-        f"{made.kept:,} of {counted(made.total, 'slice')} to read, "
+        f"{made.kept:,} of {counted(made.total, made.snapshot.noun)} to read, "
         f"{megabytes(made.bytes_kept)} of {megabytes(made.bytes_total)}"
     )
     for reason in made.fallbacks:

@@ -308,7 +308,7 @@ def _report_scans(scans: Iterable[ScanRecord]) -> None:
             ""
             if plan is None
             else (
-                f"{plan.kept:,} of {counted(plan.total, 'slice')} read, "
+                f"{plan.kept:,} of {counted(plan.total, plan.snapshot.noun)} read, "
                 f"{megabytes(plan.bytes_kept)} of {megabytes(plan.bytes_total)}"
             )
         )

@@ -21,7 +21,7 @@ from pruner.expr.derived.made import Made, Source
 from pruner.expr.derived.rows import REGISTRY_VERSION
 from pruner.expr.engines import SqlEngine
 from pruner.expr.nodes import Call, Column
-from pruner.showing.words import counted
+from pruner.showing.words import FILE_GROUP, counted
 from pruner.tables.hudi_metadata.definitions import EXPRESSION
 from pruner.tables.hudi_metadata.indexes import COLUMN_STATS
 
@@ -109,7 +109,7 @@ class ExpressionStatistics:
         if kept.num_rows < found.num_rows:
             lost = found.num_rows - kept.num_rows
             notes += (
-                f"{counted(lost, 'slice')} kept: nothing shows that their values lie where engines agree",
+                f"{counted(lost, FILE_GROUP)} kept: nothing shows that their values lie where engines agree",
             )
         made = arrow.repeat(pa.scalar(_made(derived).text, pa.string()), kept.num_rows)
         at: int = kept.column_names.index("parquet")

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from pruner.arrow import arrow, compute
-from pruner.showing.words import counted
+from pruner.showing.words import FILE_GROUP, counted
 from pruner.tables.hudi_metadata.keys import partition_id
 from pruner.tables.hudi_metadata.stat_values import WRAPPED_DECIMAL
 
@@ -104,7 +104,7 @@ def stat_records(
     kept = {name: column.filter(pa.array(usable)) for name, column in per_slice["columns"].items()}
     records = _records(schema, kept, per_slice["slice"][usable], int(usable.sum()))
     return records, tuple(
-        f"{counted(count, 'slice')} kept: {reason}" for reason, count in reasons.items() if count
+        f"{counted(count, FILE_GROUP)} kept: {reason}" for reason, count in reasons.items() if count
     )
 
 

@@ -97,7 +97,7 @@ class OwnStatistics:
         except (FormatError, StorageError) as error:
             return f"not used: {error}"
         # Old releases have none of the record key, which tells nothing of other columns.
-        return f"used: {covered:,} of {len(self._snapshot):,} slices" if covered else "used"
+        return f"used: {covered:,} of {len(self._snapshot):,} file groups" if covered else "used"
 
     @cached_property
     def _record_index(self) -> RecordIndexSource | None:

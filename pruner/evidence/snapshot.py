@@ -198,7 +198,7 @@ class SnapshotEvidence:
         if earlier is not None and about.since is not None:
             count = int(np.count_nonzero(earlier))
             found.fallbacks.append(
-                f"column {about.name}: {counted(count, 'slice')} kept: {about.since.reason}"
+                f"column {about.name}: {counted(count, self._snapshot.noun)} kept: {about.since.reason}"
             )
             found.usable = [LaterSource(source, earlier) for source in found.usable]
 

@@ -27,6 +27,7 @@ from pruner.metadata.coverage import locate
 from pruner.metadata.definitions import FieldBinding, IndexDefinition, define
 from pruner.pipeline.batches import BuildJob, Target, work_table
 from pruner.pipeline.requests import BuildRequest, Failure
+from pruner.showing.words import FILE
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -74,6 +75,7 @@ class RefreshResult:
     estimate: IndexEstimate | None = None
     declined: Mapping[str, int] = field(default_factory=dict[str, int])
     bytes_read: int = 0
+    noun: str = FILE
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,6 +261,7 @@ class Indexing:
             problems=dict(snapshot.problems),
             resumed=resumed,
             refused=refused,
+            noun=snapshot.noun,
         )
         if dry_run or not to_read.any():
             return counts

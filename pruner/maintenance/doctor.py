@@ -22,7 +22,7 @@ from pruner.errors import PrunerError, first_line
 from pruner.extras import DISTRIBUTION
 from pruner.maintenance.uncovered import REASONS, REFUSED
 from pruner.planning.pinned import DISABLED_VARIABLE
-from pruner.showing.words import counted
+from pruner.showing.words import counted, noun_of
 from pruner.storage.files import open_for_arrow
 from pruner.tables.other_files import other_files
 from pruner.tables.several import least_alike
@@ -89,7 +89,7 @@ def examine(
 def probe_listing(source: TableSource, snapshot: Snapshot, seconds: float) -> Iterator[Finding]:
     """Tell of the listing that a snapshot took, and of slices that no index may cover."""
     found = (
-        f"{source.format} table, {counted(len(snapshot), 'slice')}, {snapshot.sizes.sum() / 1e6:,.2f} MB, "
+        f"{source.format} table, {counted(len(snapshot), snapshot.noun)}, {snapshot.sizes.sum() / 1e6:,.2f} MB, "
         f"listed in {seconds * 1e3:,.0f} ms"
     )
     if len(snapshot):
@@ -97,7 +97,7 @@ def probe_listing(source: TableSource, snapshot: Snapshot, seconds: float) -> It
     else:
         yield Finding("list", Level.WARNING, f"{found}: it is empty", "check that this is the table's root")
     for reason, count in snapshot.uncoverable_because.items():
-        found = f"every plan keeps {counted(count, 'slice')}, because of {reason}"
+        found = f"every plan keeps {counted(count, snapshot.noun)}, because of {reason}"
         yield Finding("list", Level.WARNING, found, "see pruner status")
     for place, sentence in islice(snapshot.problems.items(), 1):
         more = (
@@ -244,14 +244,14 @@ def probe_indexes(status: TableStatus) -> Iterator[Finding]:
         remedy = f"""pruner sql "CREATE INDEX stats ON '{status.uri}' (a_column)\""""
         yield Finding("index", Level.WARNING, "there is no index, so nothing is pruned by one", remedy)
     for index in status.indexes:
-        yield _index(index)
+        yield _index(index, noun_of(status.format))
 
 
-def _index(index: IndexStatus) -> Finding:
+def _index(index: IndexStatus, noun: str) -> Finding:
     probe = f"index {index.name}"
     if not index.usable:
         return Finding(probe, Level.FAILURE, index.note or "plans cannot use it: drop it and create it anew")
-    covered = f"{index.using} covers {index.covered:,} of {counted(index.coverable, 'slice')}"
+    covered = f"{index.using} covers {index.covered:,} of {counted(index.coverable, noun)}"
     refused = sum(index.refused.values())
     others = {why: count for why, count in index.uncovered.items() if why != REFUSED}
     if others:

@@ -19,9 +19,7 @@ BAR = "█"
 NO_BAR = "·"
 _HEIGHTS = " ▁▂▃▄▅▆▇█"
 
-_LEGEND = (
-    "C: covered; U: not covered; X: no index may cover it. A small letter goes for most slices of a cell."
-)
+_LEGEND = "C: covered; U: not covered; X: no index may cover it. A small letter goes for most of a cell."
 
 
 _WITHOUT_INDEXES = (
@@ -36,7 +34,7 @@ def map_page(found: TableMap) -> str:
     """A map as HTML that stands for itself."""
     facts = [
         ("Table", found.uri),
-        ("Slices", f"{found.slices:,}"),
+        (f"{found.noun.capitalize()}s", f"{found.slices:,}"),
         ("Bytes", f"{found.bytes:,}"),
     ]
     undrawn = listed("Columns that are not drawn", found.undrawn)
@@ -127,7 +125,7 @@ def _bar(each: DrawnRange, places: int) -> str:
 def map_lines(found: TableMap) -> Iterator[str]:
     """A map as text."""
     yield f"table    {found.uri}"
-    yield f"slices   {found.slices:,}, {found.bytes / 1e6:,.2f} MB"
+    yield f"{found.noun + 's':<8} {found.slices:,}, {found.bytes / 1e6:,.2f} MB"
     if not found.indexes:
         yield f"indexes  none: {_WITHOUT_INDEXES}"
     for each in found.indexes:
@@ -158,7 +156,7 @@ def _history_lines(found: TableMap) -> Iterator[str]:
         yield f"coverage of {name} after each commit that changed these numbers{since}"
         for each, covered in changes:
             bar = _share(covered, each.slices)
-            yield f"  {_moment(each):<28}  {bar}  {covered:,} of {counted(each.slices, 'slice')} covered"
+            yield f"  {_moment(each):<28}  {bar}  {covered:,} of {counted(each.slices, found.noun)} covered"
 
 
 def _profile(overlaps: tuple[int, ...]) -> str:

@@ -22,6 +22,7 @@ from pruner.maintenance.status import answering_slices
 from pruner.pipeline.requests import BuildRequest, Chunk
 from pruner.pipeline.slices import run_chunk
 from pruner.showing.strips import Cell, Fate, letters, strip
+from pruner.showing.words import FILE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -123,6 +124,8 @@ class TableMap:
     history: tuple[CoverageAt, ...] = ()
     undrawn: tuple[str, ...] = ()
     """Why columns that were named are not drawn."""
+    noun: str = FILE
+    """What people call a slice of this table."""
 
 
 class Cartographer:
@@ -168,6 +171,7 @@ class Cartographer:
             tuple(self._coverage()),
             tuple(found),
             undrawn=tuple(map(str, refused)),
+            noun=self._snapshot.noun,
         )
 
     def _coverage(self) -> Iterator[IndexMap]:

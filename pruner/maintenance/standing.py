@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from pruner.errors import IndexDefinitionError, PrunerError
 from pruner.metadata import receipts
-from pruner.showing.words import counted
+from pruner.showing.words import are, counted
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -42,7 +42,7 @@ def _of_refresh(metadata: MetadataTable) -> str | None:
     waiting = sum(receipt.indexed for receipt in receipts.receipts(metadata.store))
     if not waiting:
         return None
-    return f"records of {counted(waiting, 'slice')} are finished: the next refresh takes them up"
+    return f"{counted(waiting, 'record')} {are(waiting)} finished: the next refresh takes them up"
 
 
 def _of_new_index(metadata: MetadataTable, definition: IndexDefinition) -> str:

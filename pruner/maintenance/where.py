@@ -56,6 +56,6 @@ def _bound(text: str, schema: TableSchema) -> BoundExpr:
         if not leaf.field.partition:
             raise IndexDefinitionError(
                 f"WHERE of an index names column {leaf.field.name!r}, which is no partition column: "
-                "whole slices are indexed or not"
+                "whole files are indexed or not"
             )
     return bound

@@ -75,7 +75,7 @@ class UnionFooter:
         if left_out or widest is None or (field is not None and _of_another_unit(widest, field)):
             return _unusable(path, present, " and ".join(texts))
         if None in found and not (field is not None and field.absent_is_null):
-            return _unusable(path, present, f"{widest.type_text}, which some files of the slice lack,")
+            return _unusable(path, present, f"{widest.type_text}, which some files of the file group lack,")
         return replace(widest, partly_absent=True) if None in found else widest
 
     def alike(self, path: Path, field_id: int | None) -> tuple[LeafColumn, ...]:

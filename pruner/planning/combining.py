@@ -52,6 +52,7 @@ class CombinedEvidence:
         everything: bool = False,
     ) -> None:
         self._snapshot = snapshot
+        self._noun = snapshot.noun
         self._evidence = evidence
         self._semantics = semantics
         self._at = at
@@ -141,7 +142,7 @@ class CombinedEvidence:
         if contradicted.any():
             self.notes[
                 f"indexes contradict each other on column {leaf.field.name} for "
-                f"{counted(int(np.count_nonzero(contradicted)), 'slice')}: kept"
+                f"{counted(int(np.count_nonzero(contradicted)), self._noun)}: kept"
             ] = None
         return contradicted
 

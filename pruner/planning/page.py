@@ -58,7 +58,7 @@ def _sections(facts: PlanFacts) -> Iterator[Content]:
             ("Table", facts.snapshot.root),
             ("Predicate", element("code", _cut(facts.predicate, SHOWN_PREDICATE))),
             ("Rules of", f"{facts.semantics.engine}, scan mode {facts.semantics.scan_mode}"),
-            ("To read", f"{left:,} of {counted(total, 'slice')}{share}"),
+            ("To read", f"{left:,} of {counted(total, facts.snapshot.noun)}{share}"),
             ("Bytes to read", f"{megabytes(facts.bytes_kept)} of {megabytes(facts.bytes_total)}"),
             ("Planned in", f"{facts.planning_seconds * 1000:.2f} ms"),
         ]
@@ -101,12 +101,15 @@ def _strips(facts: PlanFacts) -> Markup:
         met |= dict.fromkeys(fate for cell in cells for fate, _ in cell.counts)
         title = f"Step {number}, {step.index}: {_cut(step.clause, 80)}"
         parts += [element("h3", title), drawn(cells, title)]
+    noun = facts.snapshot.noun.capitalize()
     legend = table(
-        "Letters: a capital goes for all slices of a cell, a small one for most of them",
-        ("Letter", "Slices"),
+        "Letters: a capital goes for all of a cell, a small one for most of them",
+        ("Letter", f"{noun}s"),
         [(element("span", fate.letter, class_=fate.style), fate.words) for fate in met],
     )
-    return section("Slices, step by step", legend if met else "No clause could be asked of an index.", *parts)
+    return section(
+        f"{noun}s, step by step", legend if met else "No clause could be asked of an index.", *parts
+    )
 
 
 def _codes(facts: PlanFacts, number: int) -> NDArray[np.int64]:
@@ -135,7 +138,8 @@ def _slices(facts: PlanFacts) -> Markup:
         for ordinal in chosen
     ]
     caption = (
-        f"The first {half} slices to read and the first {half} that are left out, of {len(facts.snapshot):,}"
+        f"The first {half} {facts.snapshot.noun}s to read and the first {half} that are left out, "
+        f"of {len(facts.snapshot):,}"
     )
     return section("Files", table(caption, ("File", "Bytes", "Why"), rows))
 

@@ -153,7 +153,7 @@ class Plan:
         """
         if self.has_logs and self.semantics.scan_mode != "read_optimized":
             raise TableError(
-                "some slices to read have log files, so their base files alone are not the table's content: "
+                "some file groups to read have log files, so their base files alone are not the table's content: "
                 'use plan.slices, or ask with Semantics(scan_mode="read_optimized")'
             )
         files: Any = self.snapshot.columns.column("base_file")
@@ -262,7 +262,7 @@ class Plan:
         return plan_page(self._facts, whole=False)
 
     def __repr__(self) -> str:
-        return f"<Plan {self.kept} of {counted(self.total, 'slice')}: {self.predicate[:80]}>"
+        return f"<Plan {self.kept} of {counted(self.total, self.snapshot.noun)}: {self.predicate[:80]}>"
 
 
 class FileSequence(Sequence[str]):

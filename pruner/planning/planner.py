@@ -213,7 +213,9 @@ class Planner:
     @cached_property
     def _uncoverable_notes(self) -> tuple[str, ...]:
         reasons = self._snapshot.uncoverable_because
-        return tuple(f"{reason}: {counted(count, 'slice')} kept" for reason, count in reasons.items())
+        return tuple(
+            f"{reason}: {counted(count, self._snapshot.noun)} kept" for reason, count in reasons.items()
+        )
 
     def _apply(self, clause: BoundExpr, evidence: Focus, semantics: Semantics, progress: _Progress) -> None:
         """Drop the slices on which one conjunct is proven never true, by the sources at hand."""
@@ -242,7 +244,7 @@ class Planner:
                 kept = _about(progress.survivors.at, keep if rescued is None else keep | rescued, asked)
                 uncovered = 0 if source.uncovered is None else progress.survivors.count_in(source.uncovered)
                 if uncovered and leaf.field.expression is not None:
-                    progress.fallbacks[_left_open(source.index, uncovered)] = None
+                    progress.fallbacks[_left_open(source.index, uncovered, self._snapshot.noun)] = None
                 progress.apply(leaf, kept, {source.index: source.using}, uncovered)
         if not combined.answered and len(sources) == len(combined.sources(leaf)):
             combined.note_silence(leaf)
@@ -342,9 +344,9 @@ def _gaps(progress: _Progress, evidence: Focus, number: int) -> Mask | None:
     return np.logical_or.reduce(masks) if masks else None
 
 
-def _left_open(index: str, slices: int) -> str:
+def _left_open(index: str, slices: int, noun: str) -> str:
     return (
-        f"index {index} says nothing of {counted(slices, 'slice')}: not indexed yet, or with values outside those on "
+        f"index {index} says nothing of {counted(slices, noun)}: not indexed yet, or with values outside those on "
         "which engines agree about its expression; kept"
     )
 

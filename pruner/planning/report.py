@@ -211,7 +211,7 @@ def report_text(facts: PlanFacts) -> str:
         f"predicate  {_shortened(facts.predicate)}",
         f"semantics  {facts.semantics.engine}, scan mode {facts.semantics.scan_mode}, "
         f"zone {facts.semantics.zone or 'unknown'}",
-        f"kept       {facts.survivors.left:,} of {counted(len(facts.snapshot), 'slice')}, "
+        f"kept       {facts.survivors.left:,} of {counted(len(facts.snapshot), facts.snapshot.noun)}, "
         f"{megabytes(facts.bytes_kept)} of {megabytes(facts.bytes_total)}, "
         f"planned in {facts.planning_seconds * 1000:.2f} ms",
     ]

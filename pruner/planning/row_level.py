@@ -154,9 +154,9 @@ class RowLevel:
             ] = None
             return False
         if len(at) > BROUGHT_TOGETHER:
-            self.notes[f"rows of {counted(len(at), 'slice')} are too many to be brought together: kept"] = (
-                None
-            )
+            self.notes[
+                f"rows of {counted(len(at), self._snapshot.noun)} are too many to be brought together: kept"
+            ] = None
             return False
         return True
 
@@ -338,7 +338,7 @@ class RowLevel:
             exact |= told & (entries.exact and all_match)
             if len(broken):
                 self.notes[
-                    f"index {source.index}: bitmaps of {counted(len(broken), 'slice')} are damaged: kept"
+                    f"index {source.index}: bitmaps of {counted(len(broken), self._snapshot.noun)} are damaged: kept"
                 ] = None
         rest = can & ~told
         if rest.any():

@@ -106,7 +106,7 @@ def opened(uri: str, options: Mapping[str, str]) -> Any:
 def _rows(plan: Plan) -> Iterator[tuple[str, Positions | None]]:
     if plan.has_logs and plan.semantics.scan_mode != "read_optimized":
         raise TableError(
-            "some slices to read have log files, so their base files alone are not the table's content"
+            "some file groups to read have log files, so their base files alone are not the table's content"
         )
     if plan.rows is not None:
         yield from plan.rows.pairs()

@@ -8,7 +8,7 @@ from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pruner.showing.words import counted
+from pruner.showing.words import FILE, counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -26,7 +26,8 @@ _log = logging.getLogger("pruner")
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came of one plan: for whom it was made, of what form its predicate was, and how many slices it keeps.
+    """What came of one plan: for whom it was made, of what form its predicate was, and how many slices it keeps,
+    called by `noun`.
 
     `indexes` are those by which slices were left out, with how many.
     """
@@ -39,6 +40,7 @@ class Outcome:
     total: int
     indexes: tuple[tuple[str, int], ...]
     fallbacks: tuple[str, ...]
+    noun: str = FILE
 
 
 def outcome_of(planned: Planned, engine: str, plan_id: str) -> Outcome:
@@ -46,7 +48,15 @@ def outcome_of(planned: Planned, engine: str, plan_id: str) -> Outcome:
     plan = planned.plan
     indexes = tuple((step.index, step.dropped) for step in plan.steps if step.dropped)
     return Outcome(
-        plan_id, planned.table, engine, planned.shape, plan.kept, plan.total, indexes, plan.fallbacks
+        plan_id,
+        planned.table,
+        engine,
+        planned.shape,
+        plan.kept,
+        plan.total,
+        indexes,
+        plan.fallbacks,
+        plan.snapshot.noun,
     )
 
 
@@ -67,7 +77,7 @@ class Entry:
         found = self.outcome
         by = "".join(f"; {count} by {index}" for index, count in found.indexes)
         fallbacks = "".join(f"; {reason}" for reason in found.fallbacks)
-        kept = f"{found.kept} of {counted(found.total, 'slice')} kept in {self.seconds * 1000:.1f} ms"
+        kept = f"{found.kept} of {counted(found.total, found.noun)} kept in {self.seconds * 1000:.1f} ms"
         again = " again" if self.again else ""
         return _BREAKS.sub(
             " ", f"table {found.table}: {kept} for {found.engine}{again}: {found.shape}{by}{fallbacks}"

@@ -58,7 +58,7 @@ def description() -> dict[str, Any]:
 
 def _plan() -> dict[str, Any]:
     wrong = ("400", "404", "408", "413", "422", "503")
-    operation = _get("Plan one scan: which slices can be left out.", _reference("PlanAnswer"), wrong)
+    operation = _get("Plan one scan: which files can be left out.", _reference("PlanAnswer"), wrong)
     content = {"application/json": {"schema": _reference("PlanRequest")}}
     return {**operation, "requestBody": {"required": True, "content": content}}
 
@@ -100,7 +100,7 @@ def _page() -> dict[str, Any]:
 
 
 def _keys() -> dict[str, Any]:
-    operation = _get("16 bytes for each slice of a snapshot.", {}, ("404",), _id("snapshot id"))
+    operation = _get("16 bytes for each file of a snapshot.", {}, ("404",), _id("snapshot id"))
     operation["responses"]["200"]["content"] = {
         "application/octet-stream": {"schema": {"type": "string", "format": "binary"}}
     }

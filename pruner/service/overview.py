@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pruner.errors import PrunerError
-from pruner.showing.words import are, counted, third
+from pruner.showing.words import are, counted, noun_of, third
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -85,18 +85,18 @@ def advice(name: str, status: TableStatus, plans: Sequence[Outcome]) -> Iterator
         columns = f"CREATE INDEX stats ON {name} (*)"
         yield f'No index: only partitions prune. Try: pruner sql "{columns}"'
     for index in status.indexes:
-        yield from _index_advice(name, index)
+        yield from _index_advice(name, index, noun_of(status.format))
     yield from _plan_advice(name, plans)
 
 
-def _index_advice(name: str, index: IndexStatus) -> Iterator[str]:
+def _index_advice(name: str, index: IndexStatus, noun: str) -> Iterator[str]:
     refused = sum(index.refused.values())
     missing = index.coverable - index.covered - refused
     if index.note is not None:
         yield f"Index {index.name} is not used: {index.note}."
     elif missing > 0:
         yield (
-            f"{missing:,} of {counted(index.coverable, 'slice')} {are(missing)} not in index {index.name} and "
+            f"{missing:,} of {counted(index.coverable, noun)} {are(missing)} not in index {index.name} and "
             f"stay{third(missing)} in every plan. Run: pruner refresh {name}"
         )
     if index.idle >= MANY_PLANS:
@@ -105,7 +105,7 @@ def _index_advice(name: str, index: IndexStatus) -> Iterator[str]:
             f"here. See whether it is worth its {index.bytes:,} bytes: pruner advise {name}"
         )
     for reason, count in index.refused.items():
-        yield f"{counted(count, 'slice')} cannot be indexed by {index.name}: {reason}."
+        yield f"{counted(count, noun)} cannot be indexed by {index.name}: {reason}."
 
 
 def _plan_advice(name: str, plans: Sequence[Outcome]) -> Iterator[str]:

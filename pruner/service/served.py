@@ -11,7 +11,7 @@ from pruner.catalog.names import Catalog
 from pruner.catalog.settings import ConfigError
 from pruner.errors import PrunerError
 from pruner.service.planning import Planning
-from pruner.showing.words import counted
+from pruner.showing.words import FILE, counted
 
 if TYPE_CHECKING:
     from pruner.catalog.config import Config
@@ -26,6 +26,7 @@ class Standing:
 
     slices: int = 0
     problem: str | None = None
+    noun: str = FILE
 
 
 class Served:
@@ -97,12 +98,12 @@ class Served:
             snapshot.plan("1 = 1")
         except PrunerError as error:
             return Standing(problem=str(error))
-        return Standing(len(snapshot.slices))
+        return Standing(len(snapshot.slices), noun=snapshot.data.noun)
 
     def _stands(self, name: str, now: Standing, before: Standing | None) -> None:
         self._standing[name] = now
         if now.problem is None:
-            _log.info("table %s is ready: %s", name, counted(now.slices, "slice"))
+            _log.info("table %s is ready: %s", name, counted(now.slices, now.noun))
         elif before is None or before.problem != now.problem:
             _log.warning("table %s cannot be read yet: %s", name, now.problem)
 

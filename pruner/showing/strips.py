@@ -48,7 +48,7 @@ class Cell:
     def words(self) -> str:
         """What became of which slices."""
         last = self.end - 1
-        of = f"slice {self.first:,}" if last == self.first else f"slices {self.first:,} to {last:,}"
+        of = f"{self.first:,}" if last == self.first else f"{self.first:,} to {last:,}"
         return f"{of}: " + ", ".join(f"{count:,} {fate.words}" for fate, count in self.counts)
 
 
@@ -88,7 +88,7 @@ def summary(cells: Sequence[Cell]) -> str:
     for cell in cells:
         for fate, count in cell.counts:
             totals[fate.words] = totals.get(fate.words, 0) + count
-    return ", ".join(f"{count:,} {words}" for words, count in totals.items()) or "no slices"
+    return ", ".join(f"{count:,} {words}" for words, count in totals.items()) or "nothing"
 
 
 def drawn(cells: Sequence[Cell], label: str) -> Markup:

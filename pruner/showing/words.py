@@ -1,23 +1,30 @@
-"""Numbers in sentences."""
+"""Numbers in sentences, and what people call the parts of a table."""
 
 from __future__ import annotations
 
+FILE, FILE_GROUP = "file", "file group"
+
+
+def noun_of(table_format: str) -> str:
+    """What people call a part of a table that a scan reads or leaves out: Hudi's have log files besides."""
+    return FILE_GROUP if table_format == "hudi" else FILE
+
 
 def counted(count: int, noun: str) -> str:
-    """A number of things: 1 slice, 2,000 slices."""
+    """A number of things: 1 file, 2,000 files."""
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
 
 
 def are(count: int) -> str:
-    """The verb behind `counted`: 1 slice is, 2 slices are."""
+    """The verb behind `counted`: 1 file is, 2 files are."""
     return "is" if count == 1 else "are"
 
 
 def third(count: int) -> str:
-    """The ending of a verb behind `counted`: 1 slice stays, 2 slices stay."""
+    """The ending of a verb behind `counted`: 1 file stays, 2 files stay."""
     return "s" if count == 1 else ""
 
 
 def not_indexed(count: int, reason: str) -> str:
-    """How many slices an index refused, and why."""
-    return f"{counted(count, 'slice')} {are(count)} not indexed: {reason}"
+    """How many files or file groups an index refused, and why."""
+    return f"{count:,} {are(count)} not indexed: {reason}"

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from pruner.errors import StorageError, TableError
 from pruner.memory import MANY_SLICES, give_back_memory
+from pruner.showing.words import FILE_GROUP
 from pruner.storage.opening import open_store
 from pruner.tables.hudi_avro import arrow_schema, converted_by_hudi_rs
 from pruner.tables.hudi_columns import HudiColumns
@@ -266,6 +267,7 @@ def _schema_as_of(table: hudi.HudiTable, instant: str) -> str | None:
 
 def _snapshot(id_: str, columns: HudiColumns, schema: TableSchema, timeline: Timeline) -> Snapshot:
     return Snapshot(
+        noun=FILE_GROUP,
         id=id_,
         schema=schema,
         columns=columns.columns,

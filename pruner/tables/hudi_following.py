@@ -168,7 +168,7 @@ def _new_base(
         or before != (entry.instant if entry else None)
         or not name.endswith(".parquet")
     ):
-        raise NotFollowedError(f"{instant.name} wrote {name} on top of another slice than the newest")
+        raise NotFollowedError(f"{instant.name} wrote {name} on top of another file slice than the newest")
     return HudiSlice(
         partition=partition,
         file_id=stat.file_id or "",
@@ -186,7 +186,7 @@ def _more_logs(
     """The slice with one more log file, or a log file that grew (version 6)."""
     has_times = now.properties.version >= COMPLETION_TIMES
     if log.instant != (instant.requested if has_times else entry.instant):
-        raise NotFollowedError(f"{instant.name} wrote a log file of another slice than the newest")
+        raise NotFollowedError(f"{instant.name} wrote a log file of another file slice than the newest")
     logs = dict(zip(entry.logs, entry.log_sizes, strict=True))
     logs[log.name] = stat.file_size_in_bytes or 0
     if not set(stat.log_files or [log.name]) <= set(logs):
@@ -215,7 +215,9 @@ def _clean(data: bytes, state: _State) -> None:
         group = group_of(name)
         entry = None if group is None else state.slice_of((partition, group))
         if group is None or (entry is not None and name in (entry.base, *entry.logs)):
-            raise NotFollowedError(f"a cleaner deleted {name}, which is of the newest slice or is not known")
+            raise NotFollowedError(
+                f"a cleaner deleted {name}, which is of the newest file slice or is not known"
+            )
 
 
 def _check_sizes(store: Store, changes: Changes) -> None:

@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from pruner.arrow import arrow, as_numpy, filled, number_array, positions, text_array
+from pruner.showing.words import FILE
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -125,7 +126,7 @@ class Snapshot:
     by the reason, where the format knows one. `log_instants` says whose blocks in log files count when they are read
     (rule R4): the oldest instant of the timeline, then each completed one, with spaces between; what is neither
     completed nor older than all of them is unfinished, and everything is while it is None. `descent` is there where the
-    snapshot was made from the one before.
+    snapshot was made from the one before. `noun` is what people call a slice.
     """
 
     id: str
@@ -139,6 +140,7 @@ class Snapshot:
     unsettled_because: dict[str, int] = field(default_factory=dict[str, int])
     log_instants: str | None = None
     descent: Descent | None = field(default=None, compare=False, repr=False)
+    noun: str = FILE
 
     def __len__(self) -> int:
         return self.columns.num_rows
@@ -183,7 +185,7 @@ class Snapshot:
     def uncoverable_because(self) -> dict[str, int]:
         """The number of slices that no index may cover by the reason."""
         others = int(np.count_nonzero(~self.coverable)) - sum(self.unsettled_because.values())
-        rest = {"slices that are unsettled or unreadable": others} if others > 0 else {}
+        rest = {f"{self.noun}s that are unsettled or unreadable": others} if others > 0 else {}
         return {**self.unsettled_because, **rest}
 
     @cached_property

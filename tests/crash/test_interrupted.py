@@ -22,7 +22,7 @@ from tests.crash.dying import Fate
 
 pytestmark = pytest.mark.processes
 
-_FINISHED = re.compile(r"records of (\d+) slices are finished: the next refresh takes them up")
+_FINISHED = re.compile(r"(\d+) records are finished: the next refresh takes them up")
 
 
 def _create_and_stop(made: Made, place: str, step: int, said: str) -> None:
@@ -88,7 +88,7 @@ def test_stopped_before_every_change(made: Made, processes: ForkServerContext, t
         assert_sound(table)
         _assert_nothing_is_half(place)
         if process.exitcode == 0:
-            assert said.read_text().startswith(f"index new created: {COUNT} slices indexed")
+            assert said.read_text().startswith(f"index new created: {COUNT} files indexed")
             break
         assert process.exitcode == 130, said.read_text()
         assert said.read_text().startswith("error: stopped")

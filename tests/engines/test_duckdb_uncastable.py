@@ -56,8 +56,9 @@ def test_what_plain_duckdb_answers_of_a_column_that_cannot_be_cast(tmp_path: Pat
         assert sorted(pruned.execute(sql.format("t")).fetchall(), key=repr) == expected, sql
         assert pruned.last_plans[-1].kept == kept, sql
         answered += 1
-    # DuckDB 1.5 casts for IS NULL, too.
-    assert answered == (3 if BEFORE_2 else 6)
+    # DuckDB 1.5 casts for IS NULL, too; 2.0.1 reads bytes as text, whatever they are.
+    reads_bytes = kinds == "VARCHAR, BLOB" and duckdb.__version__ not in ("1.5.6", "2.0.0")
+    assert answered == (8 if reads_bytes else 3 if BEFORE_2 else 6)
 
 
 @pytest.mark.parametrize(

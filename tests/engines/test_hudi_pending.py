@@ -118,7 +118,7 @@ def test_plans_while_a_service_is_pending(
     assert after.kept == sum(reasons.values()) + len({failure.slice for failure in refreshed.failures})
     assert set(reasons) <= {RUNNING_WRITE, UNFINISHED}
     for reason, count in reasons.items():
-        assert f"{reason}: {counted(count, 'slice')} kept" in after.fallbacks
+        assert f"{reason}: {counted(count, 'file group')} kept" in after.fallbacks
     if version > 6:
         # There a log file tells by its name whose it is, so no service hides what the others hold.
         assert after.kept == 0

@@ -132,7 +132,7 @@ def test_a_plan_on_paper(chromium: Browser, folder: Path) -> None:
     assert "A A A K K K K K K K K K U" in printed
     assert "· · · K K K K B B B B B U" in printed
     assert "A dropped in step 1 by stats" in printed
-    assert "To read 5 of 13 slices (38.5%)" in printed
+    assert "To read 5 of 13 files (38.5%)" in printed
 
 
 def test_a_map_on_paper_shows_what_is_folded(chromium: Browser, folder: Path) -> None:

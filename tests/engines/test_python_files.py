@@ -367,7 +367,7 @@ def test_slices_with_log_files_are_refused_as_by_files(read: Callable[..., pa.Ta
         read(table.plan("city = 'a'"), ["id"]).num_rows == read(table.plan("city = 'b'"), ["id"]).num_rows > 0
     )
     made.log(list(made.groups)[:1])
-    with pytest.raises(TableError, match="some slices to read have log files"):
+    with pytest.raises(TableError, match="some file groups to read have log files"):
         read(table.plan("true"))
     rules = pruner.Semantics(scan_mode="read_optimized")
     assert read(table.plan("true", semantics=rules), ["id"]).num_rows > 0

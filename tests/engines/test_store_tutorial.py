@@ -69,4 +69,4 @@ def test_every_block_runs(tmp_path: Path) -> None:
             check=False,
         )
     assert run.returncode == 0, run.stderr
-    assert "2 of 50 slices to read" in run.stdout
+    assert "2 of 50 files to read" in run.stdout

@@ -157,7 +157,7 @@ def test_i3_a_slice_whose_counts_do_not_add_up_is_kept(tmp_path: Path) -> None:
         table = pa.Table.from_pylist(changed, schema=_schema(tmp_path, field))
         evidence: Any = BITMAP.load(table.append_column("__slice", pa.array([0, 0, 0], pa.int32())), 1, field)
         assert not evidence.covered.any()
-        assert evidence.notes == ("records of 1 slice do not add up",)
+        assert evidence.notes == ("1 record does not add up",)
 
 
 def _schema(tmp_path: Path, field: Field) -> pa.Schema:
@@ -244,11 +244,11 @@ def test_too_many_values_leave_a_slice_uncovered_with_the_reason(tmp_path: Path,
     assert (built.indexed, built.declined) == (2, {"bits": 1} if limit == 3 else {})
     plan = table.plan("x = 7")
     assert [Path(uri).name for uri in plan.files] == ([] if limit == 4 else ["many.parquet"])
-    said = "1 slice is not indexed: the slice has more than max_cardinality = 3 distinct values"
+    said = "1 is not indexed: there are more than max_cardinality = 3 distinct values"
     assert any(said in reason for reason in plan.fallbacks) is (limit == 3)
     (status,) = table.status().indexes
     assert (status.covered, status.coverable) == (1 + (limit == 4), 2)
-    assert status.refused == ({said.removeprefix("1 slice is not indexed: "): 1} if limit == 3 else {})
+    assert status.refused == ({said.removeprefix("1 is not indexed: "): 1} if limit == 3 else {})
     assert (table.refresh().indexed, table.refresh().already) == (0, 2)
 
 

@@ -342,7 +342,7 @@ def test_r2_indexes_that_contradict_each_other(tmp_path: Path) -> None:
     for predicate in ("x = 55", "x = 55 OR x IS NULL", "NOT (x <> 55 AND x <> 56)"):
         plan = pruner.open_table(table.uri).plan(predicate)
         assert [Path(file).name for file in plan.files] == ["a.parquet"]
-        assert "indexes contradict each other on column x for 1 slice: kept" in plan.fallbacks
+        assert "indexes contradict each other on column x for 1 file: kept" in plan.fallbacks
 
 
 def test_a_vacuum_without_grace_beside_a_writer(table: pruner.Table, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -267,7 +267,7 @@ def test_t12_a_merger_that_is_code_leaves_slices_with_logs_uncovered(
     with_logs = {entry.file_id for entry in table.snapshot().slices if entry.log_files}
     plan = table.plan("fare > 1000000", semantics=SPARK)
     assert {entry.file_id for entry in plan.slices} == with_logs
-    assert f"{OWN_CODE}: {counted(len(with_logs), 'slice')} kept" in plan.fallbacks
+    assert f"{OWN_CODE}: {counted(len(with_logs), 'file group')} kept" in plan.fallbacks
 
 
 @pytest.mark.spark

@@ -32,7 +32,7 @@ class TooManyValuesError(ValueError):
     """A slice has more distinct values than the index is to hold of one slice."""
 
     def __init__(self, limit: int) -> None:
-        super().__init__(f"the slice has more than max_cardinality = {limit} distinct values")
+        super().__init__(f"there are more than max_cardinality = {limit} distinct values")
 
 
 @dataclass(frozen=True, slots=True)

@@ -153,7 +153,9 @@ class FocusedBitmap:
         """Take so many bytes of what may be read for this predicate; False, with a note, where they are too many."""
         if size > self._left:
             limit = self._b.limit_bytes // 1_000_000
-            self._problems[f"its answer takes more than the {limit:,} MB of index_memory: slices kept"] = None
+            self._problems[
+                f"its answer takes more than the {limit:,} MB of index_memory: nothing is left out by it"
+            ] = None
             return False
         self._left -= size
         return True

@@ -121,7 +121,9 @@ def load_postings(records: pa.Table, count: int, field: Field) -> Postings:
     if not trusted.all():
         broken = np.unique(owners[~trusted[owners]])
         headers.usable &= trusted
-        headers.notes.append(f"records of {counted(len(broken), 'slice')} do not add up")
+        headers.notes.append(
+            f"{counted(len(broken), 'record')} {'does' if len(broken) == 1 else 'do'} not add up"
+        )
         kept = trusted[owners]
         codes, owners, sizes, rows = codes[kept], owners[kept], sizes[kept], rows[kept]
     return _sorted(values, distinct, codes, owners, sizes, rows, headers)

@@ -61,7 +61,7 @@ def load_parts(parts: Sequence[RecordPart], count: int, field: Field) -> Keys:
             opened.append(SegmentKeys(part))
         except (FormatError, StorageError) as error:
             sound[start:end] = False
-            problems.append(f"the keys of {counted(table.num_rows, 'slice')} cannot be used: {error}")
+            problems.append(f"the keys behind {counted(table.num_rows, 'record')} cannot be used: {error}")
     found = readable(records, sound, count, field)
     place = placing(ints(records, SLICE_COLUMN), found.usable, count)
     return Keys(

@@ -115,7 +115,7 @@ def test_what_is_printed_can_be_run(run: Run, lake: Path, tmp_path: Path) -> Non
     assert "because" in ran.err
     for statement in ran.out.splitlines():
         assert run("sql", statement.rstrip(";")).code == 0
-    assert run("plan", lake, "--where", "day = 5").out.startswith("1 of 12 slices")
+    assert run("plan", lake, "--where", "day = 5").out.startswith("1 of 12 files")
     text = run("advise", lake, "--log", tmp_path / "log.sql", *IN_TIME).out
     assert "no index would save a hundredth of what is read" in text
 

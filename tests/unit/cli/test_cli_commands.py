@@ -67,10 +67,10 @@ def unprivileged() -> Generator[None]:
 def test_create_builds_and_plan_prunes(run: Run, flights: Path) -> None:
     ran = run("sql", f"CREATE INDEX stats ON '{flights}' (delay)")
     assert ran.code == 0
-    assert ran.out.startswith("index stats created: 4 slices indexed, 0 were covered, ")
+    assert ran.out.startswith("index stats created: 4 files indexed, 0 were covered, ")
     ran = run("plan", flights, "--where", "delay >= 20")
     assert ran.code == 0
-    assert ran.out.startswith("2 of 4 slices to read, ")
+    assert ran.out.startswith("2 of 4 files to read, ")
     assert ran.err == ""
 
 
@@ -137,11 +137,11 @@ def test_each_statement_of_several_is_a_line_of_json(run: Run, flights: Path) ->
 
 def test_a_glob_names_the_table_of_its_folder(run: Run, flights: Path) -> None:
     created(run, flights)
-    assert run("plan", f"{flights}/*.parquet", "--where", "delay > 33").out.startswith("1 of 4 slices")
+    assert run("plan", f"{flights}/*.parquet", "--where", "delay > 33").out.startswith("1 of 4 files")
     some = run("plan", f"{flights}/part-[01].parquet", "--where", "delay > 33")
     assert (some.code, "takes 2 of the 4 files" in some.err) == (1, True)
     named = ("--table", f"f={flights}/**")
-    assert "f: 1 of 4 slices read" in run("query", "SELECT * FROM f WHERE delay > 33", *named).err
+    assert "f: 1 of 4 files read" in run("query", "SELECT * FROM f WHERE delay > 33", *named).err
 
 
 def test_a_place_in_a_query_is_told_to_be_named(run: Run, flights: Path) -> None:
@@ -157,7 +157,7 @@ def test_explain_shows_the_funnel(run: Run, flights: Path) -> None:
     created(run, flights)
     ran = run("explain", flights, "--where", "delay > 33 AND carrier LIKE 'A%'")
     assert ran.code == 0
-    assert "1 of 4 slices" in ran.out
+    assert "1 of 4 files" in ran.out
     assert "stats: " in ran.out
     report = json.loads(run("explain", flights, "--where", "delay > 33", "--output", "json").out)
     assert [step["dropped"] for step in report["funnel"]] == [3]
@@ -186,7 +186,7 @@ def test_the_predicate_comes_from_a_file_or_from_standard_input(
     from_file = run("plan", flights, "--where", f"@{tmp_path}/where.sql")
     from_stdin = run("plan", flights, "--where", "-", stdin="delay < 10\n")
     assert from_file == from_stdin
-    assert from_file.out.startswith("1 of 4 slices")
+    assert from_file.out.startswith("1 of 4 files")
 
 
 @pytest.mark.load
@@ -196,7 +196,7 @@ def test_a_million_values_in_a_file_are_planned(run: Run, flights: Path, tmp_pat
     (tmp_path / "in.sql").write_text(f"delay IN (35,{values})", encoding="utf-8")
     ran = run("plan", flights, "--where", f"@{tmp_path}/in.sql")
     assert ran.code == 0, ran.err
-    assert ran.out.startswith("1 of 4 slices")
+    assert ran.out.startswith("1 of 4 files")
 
 
 def test_nothing_counts_as_covered_where_there_is_no_index(run: Run, flights: Path) -> None:
@@ -214,7 +214,7 @@ def test_refresh_covers_new_files(run: Run, flights: Path) -> None:
     done = json.loads(ran.out)
     assert (ran.code, done["dry_run"], done["indexed"], done["failures"]) == (0, False, 1, [])
     assert run("plan", flights, "--where", "delay > 33").out.startswith("1 of 5")
-    assert run("refresh", flights).out.startswith("0 slices indexed, 5 were covered")
+    assert run("refresh", flights).out.startswith("0 files indexed, 5 were covered")
 
 
 def test_partition_restricts_a_refresh(run: Run, flights: Path) -> None:
@@ -265,11 +265,11 @@ def test_status_and_show_indexes(run: Run, flights: Path) -> None:
     via_sql = json.loads(run("sql", f"SHOW INDEXES ON '{flights}'", "--output", "json").out)
     assert via_sql == {"statement": "show", **shown}
     text = run("status", flights).out
-    assert "slices    5, of which 5 can be indexed" in text
+    assert "files     5, of which 5 can be indexed" in text
     header, row, note = text.splitlines()[-3:]
     assert header.split() == ["index", "type", "columns", "covered", "of", "segments", "bytes", "refreshed"]
     assert row.split()[:2] == ["stats", "column_stats"]
-    assert note == "note: index stats does not cover slices: 1 not indexed yet"
+    assert note == "note: index stats does not cover files: 1 not indexed yet"
 
 
 def test_statements_say_what_they_did(run: Run, flights: Path) -> None:
@@ -311,7 +311,7 @@ def test_query_reads_only_what_is_left(run: Run, flights: Path) -> None:
     ran = run("query", "SELECT delay, carrier FROM flights WHERE delay > 37 ORDER BY delay", *named)
     assert ran.code == 0, ran.err
     assert ran.out == "delay  carrier\n   38  AD\n   39  AD\n"
-    assert ran.err.startswith("flights: 1 of 4 slices read, ")
+    assert ran.err.startswith("flights: 1 of 4 files read, ")
     ran = run("query", "SELECT count(*) AS n FROM flights WHERE delay < 15", *named, "--output", "json")
     answer = json.loads(ran.out)
     assert answer["columns"] == [{"name": "n", "type": "BIGINT"}]

@@ -62,7 +62,7 @@ def test_a_query_names_an_index(run: Run, events: Path, text: str, zone: str) ->
     ran = run("query", f"SET TimeZone = '{zone}'; {text}", "--table", f"events={events}")
     count, slices = QUERIES[text]
     assert (ran.code, ran.out.split()) == (0, ["n", count]), ran.err
-    assert f"events: {slices} slices read" in ran.err
+    assert f"events: {slices} files read" in ran.err
 
 
 def test_a_selected_index_has_its_name(run: Run, events: Path) -> None:
@@ -93,7 +93,7 @@ def test_of_two_tables_with_one_name_none_is_meant(run: Run, events: Path, tmp_p
 
 
 def test_plan_names_an_index(run: Run, events: Path) -> None:
-    assert run("plan", events, "--where", "hour_idx = '02'").out.startswith("2 of 30 slices to read")
+    assert run("plan", events, "--where", "hour_idx = '02'").out.startswith("2 of 30 files to read")
     assert run("explain", events, "--where", "Following BETWEEN 31 AND 40").code == 0
 
 
@@ -107,4 +107,4 @@ def test_a_table_with_an_alias_is_one_table(
     ran = run("query", "SELECT count(*) AS n FROM events WHERE hour_idx = '02'")
     assert ran.out.split() == ["n", "4"], ran.err
     assert ran.err.count("\n") == 1, "the attempt without the index is not told"
-    assert "events: 2 of 30 slices read" in ran.err
+    assert "events: 2 of 30 files read" in ran.err

@@ -55,7 +55,7 @@ def test_a_build_that_is_stopped_later_goes_on_where_it_was(
         patched.setattr("pruner.table.runner_for", lambda _: Stops(2))
         done = run("sql", f"CREATE INDEX i ON '{flights}' (delay)")
     assert done.code == 130
-    assert "records of 3 slices are finished: the next refresh takes them up" in done.err
+    assert "3 records are finished: the next refresh takes them up" in done.err
     assert "index i is defined: refresh it to go on, or drop it" in done.err
     result = pruner.open_table(flights).refresh()
     assert (result.resumed, result.indexed) == (3, 1)

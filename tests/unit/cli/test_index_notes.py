@@ -20,4 +20,4 @@ def test_a_note_that_is_true_of_several_indexes_names_them_all(run: Run, tmp_pat
     os.utime(write_file(root / "0.parquet", a=[1, 7], b=[2, 7], c=[3, 7]), (1_600_000_001, 1_600_000_001))
     table.drop_index("on_c")
     notes = [line for line in run("status", root).out.splitlines() if line.startswith("note: ")]
-    assert notes == ["note: indexes on_a and on_b do not cover slices: 1 not indexed yet, 1 rewritten since"]
+    assert notes == ["note: indexes on_a and on_b do not cover files: 1 not indexed yet, 1 rewritten since"]

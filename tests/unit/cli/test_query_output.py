@@ -77,7 +77,7 @@ def test_a_query_with_intervals_runs_once(run: Run, flights: Path, monkeypatch: 
     table = ("--table", f"flights={flights}")
     found = run("query", "SELECT max(delay) * INTERVAL 1 DAY AS i FROM flights", *table, "--output", "csv")
     assert found.out == "i\n39 days\n"
-    assert found.err.count("slices read") == 1
+    assert found.err.count("files read") == 1
     assert [text.split()[0] for text in ran] == ["DESCRIBE", "SELECT"]
     ran.clear()
     failed = run("query", "SELECT INTERVAL 1 DAY AS i, CAST(carrier AS INT) AS n FROM flights", *table)
@@ -91,7 +91,7 @@ def test_csv_of_a_pruned_table(run: Run, flights: Path) -> None:
     select = "SELECT delay, carrier FROM flights WHERE delay > 37"
     ran = run("query", select, "--table", f"flights={flights}", "--output", "csv")
     assert ran.out == "delay,carrier\n38,AD\n39,AD\n"
-    assert ran.err.startswith("flights: 1 of 4 slices read, ")
+    assert ran.err.startswith("flights: 1 of 4 files read, ")
 
 
 @pytest.mark.processes

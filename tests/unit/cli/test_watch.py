@@ -85,7 +85,7 @@ def test_a_round_that_fails_is_said_once_and_tried_again(table: pruner.Table, tm
         time.sleep(0.5)
         log.write_bytes(content)
         assert process.stdout is not None
-        assert any("1 slice indexed" in line for line in iter(process.stdout.readline, ""))
+        assert any("1 file indexed" in line for line in iter(process.stdout.readline, ""))
         assert table.plan("x = 9").kept == 0
         process.send_signal(signal.SIGTERM)
         _, err = process.communicate(timeout=PATIENCE)

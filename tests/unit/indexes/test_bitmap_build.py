@@ -166,7 +166,7 @@ def test_entries_of_a_dictionary_that_no_row_has_are_no_values(tmp_path: Path) -
     records = _recorded(file, pa.string(), max_cardinality="2")
     assert records.column("value_bytes").to_pylist() == [None, b"v003", b"v007"]
     full = _recorded(file, pa.string(), max_cardinality="1")
-    assert full.column("note").to_pylist() == ["the slice has more than max_cardinality = 1 distinct values"]
+    assert full.column("note").to_pylist() == ["there are more than max_cardinality = 1 distinct values"]
 
 
 def _file_dictionary(file: Path) -> pa.Array[Any]:

@@ -42,7 +42,7 @@ def test_a_table_in_order(table: Table, tmp_path: Path) -> None:
     findings = list(table.diagnose())
     assert {each.level for each in findings} == {Level.OK}
     assert [each.probe for each in findings] == ["packages", "list", "read", "write", "clock", "index stats"]
-    assert findings[-1].found == "column_stats covers 3 of 3 slices"
+    assert findings[-1].found == "column_stats covers 3 of 3 files"
     assert sorted(tmp_path.rglob("*")) == before
 
 
@@ -60,7 +60,7 @@ def test_slices_that_came_since_the_build(table: Table, tmp_path: Path) -> None:
     (finding,) = found(table.diagnose(), "index stats")
     assert (finding.level, finding.remedy) == (Level.WARNING, "run pruner refresh")
     assert (
-        finding.found == "column_stats covers 3 of 4 slices; the others stay in every plan: 1 not indexed yet"
+        finding.found == "column_stats covers 3 of 4 files; the others stay in every plan: 1 not indexed yet"
     )
 
 
@@ -76,7 +76,7 @@ def test_a_file_that_cannot_be_read_is_named_with_its_cause(table: Table, tmp_pa
     broken.write_bytes(b"not Parquet at all, whatever the name says")
     os.utime(broken, (1_600_000_000, 1_600_000_000))
     _, kept, named = found(pruner.open_table(tmp_path / "t").diagnose(), "list")
-    assert kept.found == "every plan keeps 1 slice, because of slices that are unsettled or unreadable"
+    assert kept.found == "every plan keeps 1 file, because of files that are unsettled or unreadable"
     assert "broken.parquet" in named.found
     assert "does not end like a Parquet file" in named.found
     assert (named.level, named.remedy) == (

@@ -73,12 +73,12 @@ def test_text_and_page_say_the_same(table: pruner.Table) -> None:
         line for line in lines if line.startswith("coverage of first after each commit that changed these")
     ]
     assert " on, the first that can be told" in begin
-    drawn = [line for line in lines if line.startswith("  ") and line.endswith("slices covered")]
+    drawn = [line for line in lines if line.startswith("  ") and line.endswith("files covered")]
     figures = [line.split()[-5:] for line in drawn if not line.startswith("  now ")]
     assert 2 <= len(figures) < 2 * (len(found.history) - 1), (
         "commits after which nothing is different are left out"
     )
-    assert any(line.startswith("  now ") and line.endswith("  4 of 5 slices covered") for line in lines)
+    assert any(line.startswith("  now ") and line.endswith("  4 of 5 files covered") for line in lines)
 
 
 @pytest.mark.parametrize(

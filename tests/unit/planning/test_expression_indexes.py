@@ -176,7 +176,7 @@ def test_values_outside_the_agreed_domain_keep_their_file(tmp_path: Path) -> Non
     table.create_index("capitals", on="upper(city)", using="bitmap")
     plan = table.plan("upper(city) = 'CITY-2'")
     assert hours(plan) == [1, 2]
-    assert any("capitals says nothing of 1 slice:" in each for each in plan.fallbacks), plan.fallbacks
+    assert any("capitals says nothing of 1 file:" in each for each in plan.fallbacks), plan.fallbacks
 
 
 def test_the_domain_is_checked_at_every_node(tmp_path: Path) -> None:

@@ -61,7 +61,7 @@ def test_each_clause_has_a_strip_of_all_slices(table: pruner.Table) -> None:
 
 def test_files_are_named_with_the_reason(table: pruner.Table) -> None:
     page = Page(table.plan("d >= 80").to_html())
-    rows = page.rows("The first 50 slices")
+    rows = page.rows("The first 50 files")
     assert [Path(file).name for file, _, _ in rows] == ["8.parquet", "9.parquet"] + [
         f"{n}.parquet" for n in range(8)
     ]
@@ -91,7 +91,7 @@ def test_nothing_breaks_out_of_the_page(tmp_path: Path) -> None:
         page = Page(made)
         assert_stands_for_itself(page)
         assert page.all("dd")[1].text == predicate
-    assert "<img src=x>.parquet" in Page(plan.to_html()).rows("The first 50 slices")[0][0]
+    assert "<img src=x>.parquet" in Page(plan.to_html()).rows("The first 50 files")[0][0]
 
 
 def test_a_notebook_gets_a_part_of_a_page(table: pruner.Table) -> None:
@@ -117,7 +117,7 @@ def test_an_empty_table(tmp_path: Path) -> None:
         "r",
     )
     empty = PlanFacts(none, "d = 1", Semantics.of("duckdb"), Survivors(0), tuple, (), 0.0)
-    assert "0 of 0 slices" in Page(plan_page(empty, whole=True)).all("dd")[3].text
+    assert "0 of 0 files" in Page(plan_page(empty, whole=True)).all("dd")[3].text
 
 
 @pytest.mark.load

@@ -98,7 +98,7 @@ def test_it_says_what_to_do(client: Client, lake: Path) -> None:
     for _ in range(6):
         _plan(client, {"form": "sql", "text": "n >= 0"})
     text = _page(client).text
-    assert "1 of 21 slices is not in index stats and stays in every plan. Run: pruner refresh numbers" in text
+    assert "1 of 21 files is not in index stats and stays in every plan. Run: pruner refresh numbers" in text
     assert "6 of the last 6 plans left out nothing, most often n >= ? (6 times)" in text
     pruner.open_table(lake).drop_index("stats")
     assert 'Try: pruner sql "CREATE INDEX' in _page(client).text
@@ -168,8 +168,8 @@ def test_a_browser_may_send_the_token_as_a_password_there_and_only_there(
 def test_the_log_has_duration_shape_and_index(client: Client, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO, logger="pruner"):
         _plan(client, {"form": "sql", "text": "n = 42"})
-    line = next(record.getMessage() for record in caplog.records if "slices kept" in record.getMessage())
-    assert line.startswith(f"table numbers: 1 of {FILES} slices kept in ")
+    line = next(record.getMessage() for record in caplog.records if "files kept" in record.getMessage())
+    assert line.startswith(f"table numbers: 1 of {FILES} files kept in ")
     assert line.endswith(" ms for trino: n = ?; 19 by stats")
 
 
@@ -193,5 +193,5 @@ def test_a_line_of_the_log_stays_one_line() -> None:
     entry = Entry(Outcome("id", "t", "trino", "a\nb", 1, 1, (("i", 1),), reasons), 0, 0.001, again=True)
     assert (
         entry.line()
-        == "table t: 1 of 1 slice kept in 1.0 ms for trino again: a b; 1 by i; x 2026 ERROR y [2J "
+        == "table t: 1 of 1 file kept in 1.0 ms for trino again: a b; 1 by i; x 2026 ERROR y [2J "
     )

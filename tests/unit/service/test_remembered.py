@@ -30,7 +30,7 @@ def test_the_same_request_gets_the_same_answer(client: Client, caplog: pytest.Lo
     with caplog.at_level(logging.INFO, logger="pruner"):
         first, second = _ask(client), _ask(client)
     assert first == second
-    lines = [record.getMessage() for record in caplog.records if "slices kept" in record.getMessage()]
+    lines = [record.getMessage() for record in caplog.records if "files kept" in record.getMessage()]
     assert ["again" in line for line in lines] == [False, True]
     assert client.get(f"/v1/plans/{second['plan_id']}").status == 200
 

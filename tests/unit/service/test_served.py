@@ -44,14 +44,14 @@ def test_tables_are_opened_and_what_cannot_be_read_is_named(
         served.open_tables()
         served.open_tables()
     assert caplog.text.count("table absent cannot be read yet") == 1
-    assert caplog.text.count("table numbers is ready: 20 slices") == 1
+    assert caplog.text.count("table numbers is ready: 20 files") == 1
     assert served.readiness() is None
     absent = config.parent / "lake" / "absent"
     absent.mkdir()
     pq.write_table(pa.table({"n": [1]}), absent / "part.parquet")
     with caplog.at_level(logging.INFO, logger="pruner"):
         served.open_tables()
-    assert "table absent is ready: 1 slice" in caplog.text
+    assert "table absent is ready: 1 file" in caplog.text
 
 
 def test_where_no_table_can_be_read_the_service_is_alive_but_not_ready(

@@ -126,7 +126,7 @@ def say(text: str) -> Callable[[SyntheticTable], None]:
 
 REFUSED: dict[str, tuple[Callable[[SyntheticTable], None], str]] = {
     "another size": (every_stat(fileSizeInBytes=1), "not of the size"),
-    "another slice before": (every_stat(prevCommit="20250101000000001"), "on top of another slice"),
+    "another slice before": (every_stat(prevCommit="20250101000000001"), "on top of another file slice"),
     "another group": (every_stat(fileId="f-0"), "another file group"),
     "no path": (every_stat(path=None), "neither a base file nor a log file"),
     "changes for CDC": (every_stat(cdcStats={"a": 1}), "neither a base file nor a log file"),

@@ -299,9 +299,9 @@ def test_status_says_what_is_made_of_the_indexes(keyed: Keyed) -> None:
         return keyed.open().status().hudi_indexes
 
     assert uses()["record_index"] == "used for record keys: 40 keys, as many as rows"
-    assert uses()["column_stats"] == "used: 4 of 4 slices"
+    assert uses()["column_stats"] == "used: 4 of 4 file groups"
     keyed.table.insert(["city=a"])
-    assert uses()["column_stats"] == "used: 4 of 5 slices"
+    assert uses()["column_stats"] == "used: 4 of 5 file groups"
     assert uses()["record_index"].startswith("not used: files without statistics")
     properties = keyed.table.root / ".hoodie" / "hoodie.properties"
     with properties.open("a") as file:
