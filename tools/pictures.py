@@ -48,7 +48,7 @@ def printed(folder: Path, *arguments: str) -> str:
     """What `pruner` prints in a folder, but for sizes, which follow the version of the writer."""
     command = [sys.executable, "-m", "pruner", *arguments]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True)
-    return re.sub(rf"(slices   {FILES}), .* MB", r"\1", done.stdout.replace(f"{folder}/", ""))
+    return re.sub(rf"(files    {FILES}), .* MB", r"\1", done.stdout.replace(f"{folder}/", ""))
 
 
 def picture(command: str, text: str) -> str:
