@@ -1,0 +1,61 @@
+"""The words for people: files of a Parquet table, file groups of a Hudi table, and slices of neither."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from pruner.showing.words import noun_of
+from tests.unit.cli.conftest import Run
+
+COMMANDS = (
+    ("status",),
+    ("plan", "--where", "{column} IS NOT NULL"),
+    ("explain", "--where", "{column} IS NOT NULL"),
+    ("explain", "--where", "{column} IS NOT NULL", "--html", "-"),
+    ("refresh", "--dry-run"),
+    ("refresh",),
+    ("map", "--history"),
+    ("doctor",),
+)
+
+
+def outputs(run: Run, table: object, column: str) -> str:
+    created = run("sql", f"CREATE INDEX words ON '{table}' ({column})")
+    assert created.code == 0, created.err
+    printed = [created.out]
+    for command, *options in COMMANDS:
+        ran = run(command, table, *(each.format(column=column) for each in options))
+        printed.append(ran.out + ran.err)
+    found = run("query", f"SELECT count(*) FROM t WHERE {column} IS NOT NULL", "--table", f"t={table}")
+    return "\n".join((*printed, found.out, found.err))
+
+
+def test_a_parquet_table_has_files(run: Run, flights: Path) -> None:
+    text = outputs(run, flights, "delay")
+    assert not re.search(r"\bslices?\b|file group", text, re.IGNORECASE)
+    assert "index words created: 4 files indexed" in text
+    assert re.search(r"^files +4, of which 4 can be indexed$", text, re.MULTILINE)
+    assert "kept       4 of 4 files, " in text
+    assert "t: 4 of 4 files read" in text
+
+
+@pytest.mark.spark
+def test_a_hudi_table_has_file_groups(run: Run, hudi_table: Callable[[str], Path]) -> None:
+    text = outputs(run, hudi_table("cow_v9"), "id")
+    assert not re.search(r"(?<!file )\bslices?\b", text, re.IGNORECASE)
+    assert re.search(r"index words created: \d+ file groups indexed", text)
+    assert re.search(r"^file groups \d+, of which \d+ can be indexed$", text, re.MULTILINE)
+    assert re.search(r"kept       (\d+) of \1 file groups, ", text)
+
+
+def test_one_place_decides() -> None:
+    assert [noun_of(each) for each in ("hudi", "parquet", "delta", "iceberg")] == [
+        "file group",
+        "file",
+        "file",
+        "file",
+    ]
