@@ -24,6 +24,8 @@ LOCKS := requirements-build.lock requirements.lock
 LOCKED := .venv/.locked-$(shell cat $(LOCKS) | cksum | tr ' ' '-')
 READY := $(LOCKED)-$(shell cksum < pyproject.toml | tr ' ' '-')
 
+NATIVE_SOURCES := tools/native_scan.py $(wildcard adapters/pruner_duckdb/native_scan/source/*)
+
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet install --no-deps --no-build-isolation
 COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	--no-emit-index-url --no-emit-find-links --no-annotate --no-header
@@ -131,6 +133,7 @@ $(LOCKED): | .venv/bin/python
 	@$(PIP) --require-hashes --requirement requirements.lock
 	@rm -f .venv/.locked-* && touch $@
 
-$(READY): $(LOCKED)
+$(READY): $(LOCKED) $(NATIVE_SOURCES)
 	@$(PIP) --editable .
+	@$(BIN)/python -m tools.native_scan
 	@touch $@

@@ -9,7 +9,7 @@ from contextlib import nullcontext
 from copy import copy
 from dataclasses import replace
 from types import FrameType
-from typing import Any
+from typing import Any, Literal, overload
 
 import duckdb
 
@@ -19,10 +19,13 @@ from pruner_duckdb.definitions import are_harmless
 from pruner_duckdb.engine_faults import EXPRESSIONS_ARE_TEXT, SHOWS_WHAT_WAS_DONE
 from pruner_duckdb.filtering import with_condition
 from pruner_duckdb.names import Path, TableNames
+from pruner_duckdb.native_scan.connecting import NativeConnection, open_native, why_not
+from pruner_duckdb.native_scan.library import NoExtensionError
 from pruner_duckdb.predicates import Predicates
 from pruner_duckdb.relation import LazyRelation
 from pruner_duckdb.rewrite import Rewriter
 from pruner_duckdb.runner import LearnedViews, Runner
+from pruner_duckdb.scans import LOGGER, Scan
 from pruner_duckdb.scope import NO_VARIABLES, Scope
 from pruner_duckdb.selftest import TESTED_VERSIONS, find_problem, plan_format_problem
 from pruner_duckdb.session import session_state
@@ -287,12 +290,34 @@ def _caller(frame: FrameType | None) -> FrameType | None:
     return frame.f_back if frame is not None else None
 
 
+@overload
 def connect(
     tables: Mapping[str, TableSpec],
     database: str = ":memory:",
     config: Mapping[str, Any] | None = None,
     read_only: bool = False,
-) -> Connection:
+    native: Literal["off"] = "off",
+) -> Connection: ...
+
+
+@overload
+def connect(
+    tables: Mapping[str, TableSpec],
+    database: str = ":memory:",
+    config: Mapping[str, Any] | None = None,
+    read_only: bool = False,
+    *,
+    native: str,
+) -> Connection | NativeConnection: ...
+
+
+def connect(
+    tables: Mapping[str, TableSpec],
+    database: str = ":memory:",
+    config: Mapping[str, Any] | None = None,
+    read_only: bool = False,
+    native: str = "off",
+) -> Connection | NativeConnection:
     """Open a DuckDB database and let its statements read tables of pruner by name.
 
     Args:
@@ -302,14 +327,47 @@ def connect(
         database: DuckDB's database file.
         config: DuckDB's configuration.
         read_only: open the database for reading only.
+        native: "auto" and "on" let DuckDB ask for files while it plans, by an extension that is not signed: see
+            `docs/native-scan.md`. With "auto", the other way serves where this one does not.
 
     Raises:
-        PrunerError: the database has a table of one of the names, or an option is unknown.
+        PrunerError: the database has a table of one of the names, an option is unknown, or there is no native scan and
+            `native` is "on".
         duckdb.Error: the database cannot be opened.
     """
+    if native not in ("off", "auto", "on"):
+        raise TableError(f"native is 'off', 'auto' or 'on', not {native!r}")
+    if native != "off":
+        try:
+            return _native(_known(tables), database, dict(config or {}), read_only)
+        except NoExtensionError as reason:
+            if native == "on":
+                raise TableError(f"DuckDB cannot have the native scan: {reason}") from None
+            LOGGER.info("DuckDB reads tables by rewriting statements: %s", reason)
     con = duckdb.connect(database, read_only=read_only, config=dict(config or {}))
     own = database == ":memory:"
     return _attached(con, tables, Changes(all_pass_here=own, as_shipped=own and are_harmless(config or ())))
+
+
+def _native(
+    known: Mapping[Path, KnownTable], database: str, config: Mapping[str, Any], read_only: bool
+) -> NativeConnection:
+    """A connection with the native scan.
+
+    Raises:
+        NoExtensionError: there is none.
+    """
+    reason = why_not(database, config)
+    if reason is not None:
+        raise NoExtensionError(reason)
+    shadow, _ = _shadow_and_predicates()
+    plans: deque[Scan] = deque(maxlen=KEPT_PLANS)
+
+    def other_way(con: duckdb.DuckDBPyConnection, rest: Mapping[str, KnownTable]) -> Connection:
+        names = TableNames({each.path: each for each in rest.values()})
+        return _over(con, names, Changes(all_pass_here=False), plans)
+
+    return open_native(list(known.values()), config, read_only, shadow, other_way, plans)
 
 
 def attach(con: duckdb.DuckDBPyConnection, tables: Mapping[str, TableSpec]) -> Connection:
@@ -331,10 +389,15 @@ def attach(con: duckdb.DuckDBPyConnection, tables: Mapping[str, TableSpec]) -> C
 def _attached(
     con: duckdb.DuckDBPyConnection, tables: Mapping[str, TableSpec], changes: Changes
 ) -> Connection:
-    names = TableNames(_known(tables))
+    return _over(con, TableNames(_known(tables)), changes, deque(maxlen=KEPT_PLANS))
+
+
+def _over(
+    con: duckdb.DuckDBPyConnection, names: TableNames, changes: Changes, plans: deque[Scan]
+) -> Connection:
     shadow, predicates = _shadow_and_predicates()
     views = Views(names, shadow)
-    runner = Runner(con, Rewriter(names, shadow, predicates), views, deque(maxlen=KEPT_PLANS), changes)
+    runner = Runner(con, Rewriter(names, shadow, predicates), views, plans, changes)
     ask = runner.method(lazy=False).first_row
     _require_free(names, shadow, ask)
     names.begin_in(*ask("SELECT system.main.current_database(), system.main.current_schema()", []))

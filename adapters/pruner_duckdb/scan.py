@@ -128,15 +128,50 @@ def source_sql(
     if not len(ordinals):
         return f"({shown.relation.empty_select()})"
     parts = _alike(snapshot, ordinals, shown, reading)
-    if wanted.bare and reading.positions is None and len(parts.groups) == 1 and not len(parts.others):
-        (group,) = parts.groups
-        if (
-            _shows(group, shape, wanted)
-            and not _more_keys(snapshot, ordinals, shape)
-            and group.takes_folders(shape) == shape.native_folders
-        ):
-            return _read_parquet(snapshot, group, shape, bind)
+    group = _alone(snapshot, ordinals, parts, shape, reading)
+    if group is not None:
+        return _read_parquet(snapshot, group, shape, bind)
     return f"({_query(snapshot, parts, shown, bind, reading)})"
+
+
+def is_one_scan(snapshot: Snapshot, shape: ScanShape, kinds: FileKinds) -> bool:
+    """Tell whether one native scan of all files, and of any of them, shows the whole table as it is.
+
+    Args:
+        snapshot: the snapshot.
+        shape: how its columns are read.
+        kinds: what is known of its files.
+    """
+    ordinals = np.arange(len(snapshot), dtype=np.intp)
+    reading = Reading(Wanted(lambda _: True, bare=True), kinds)
+    if not len(ordinals) or not snapshot.has_base.all() or _holds_keys(_known(kinds), shape):
+        return False
+    parts = _alike(snapshot, ordinals, shape, reading)
+    return _alone(snapshot, ordinals, parts, shape, reading) is not None
+
+
+def _known(kinds: FileKinds) -> list[FileColumns]:
+    return [each for each in kinds.columns if each is not None]
+
+
+def _alone(
+    snapshot: Snapshot, ordinals: NDArray[np.intp], parts: _Parts, shape: ScanShape, reading: Reading
+) -> _Group | None:
+    """The files of all slices, where a scan of them by itself is what stands for the table in a statement."""
+    if (
+        not reading.wanted.bare
+        or reading.positions is not None
+        or len(parts.groups) != 1
+        or len(parts.others)
+    ):
+        return None
+    (group,) = parts.groups
+    shown = (
+        _shows(group, shape, reading.wanted)
+        and not _more_keys(snapshot, ordinals, shape)
+        and group.takes_folders(shape) == shape.native_folders
+    )
+    return group if shown else None
 
 
 def scan_sql(

@@ -295,7 +295,7 @@ def readable_plans(serialized: str) -> list[dict[str, Any]]:
         NotPlanned: it holds an error, or is no JSON.
     """
     try:
-        answer = json.loads(_NAN.sub(_as_json, serialized) if "NAN" in serialized else serialized)
+        answer = readable_json(serialized)
     except (ValueError, RecursionError) as error:
         raise NotPlanned("writes a plan that is no JSON") from error
     if answer.get("error"):
@@ -303,6 +303,15 @@ def readable_plans(serialized: str) -> list[dict[str, Any]]:
     if "plans" not in answer:
         raise NotPlanned("writes a plan of another form")
     return answer["plans"]
+
+
+def readable_json(serialized: str) -> Any:
+    """Parse what DuckDB wrote as JSON.
+
+    Raises:
+        ValueError: it is none.
+    """
+    return json.loads(_NAN.sub(_as_json, serialized) if "NAN" in serialized else serialized)
 
 
 def _as_json(found: re.Match[str]) -> str:

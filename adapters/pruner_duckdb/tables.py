@@ -99,6 +99,11 @@ class KnownTable:
         fresh, self._look_again = self._look_again, False
         return self.table.snapshot(self.as_of, fresh=fresh)
 
+    @property
+    def may_be_stale(self) -> bool:
+        """Whether the user allows listings that are older than a statement."""
+        return bool(self._options.get("max_staleness") or self._options.get("feed"))
+
     def look_again(self) -> None:
         """Let the next snapshot be taken of the table as it is then, whatever staleness it allows (rule R8)."""
         self._look_again = True

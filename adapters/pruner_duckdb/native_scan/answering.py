@@ -1,0 +1,247 @@
+"""What the extension is told: the files of tables, and those that are left of them by filters."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict, deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+import numpy as np
+
+from pruner.errors import TableError
+from pruner.expr.nodes import TRUE, Expr
+from pruner.expr.semantics import Semantics
+from pruner_duckdb.decode import all_of
+from pruner_duckdb.native import FileKinds
+from pruner_duckdb.native_scan.filters import dynamic_predicate, static_predicate
+from pruner_duckdb.native_scan.workers import Numbers
+from pruner_duckdb.pinned import SEMANTICS, Pinned
+from pruner_duckdb.scan import Reading, Wanted, is_one_scan, scan_sql
+from pruner_duckdb.scans import Scan
+from pruner_duckdb.session import MEANING_SETTINGS
+from pruner_duckdb.types import quote_text
+
+if TYPE_CHECKING:
+    from pruner import PinnedSnapshot
+    from pruner_duckdb.shadow import Shadow
+    from pruner_duckdb.tables import KnownTable
+
+_Key = TypeVar("_Key")
+_Value = TypeVar("_Value")
+
+_KEPT_BINDS = 4096
+"""References of statements that are remembered until DuckDB asks about their filters."""
+
+_KEPT_LISTS = 64
+_NO_QUERY = str((1 << 64) - 1)
+"""What DuckDB calls a statement that is none: a relation asks for its columns."""
+
+_NUMBERS = Numbers()
+"""Of binds, lists and plans: all databases of a process share the extension's memory."""
+
+
+class _Newest(Generic[_Key, _Value]):
+    """The values that were put last. Threads may share it."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._lock = threading.Lock()
+        self._values: OrderedDict[_Key, _Value] = OrderedDict()
+
+    def get(self, key: _Key) -> _Value | None:
+        with self._lock:
+            return self._values.get(key)
+
+    def put(self, key: _Key, value: _Value) -> _Value:
+        """Keep a value; of two for one key the first one stays and is returned."""
+        with self._lock:
+            value = self._values.setdefault(key, value)
+            while len(self._values) > self._most:
+                self._values.popitem(last=False)
+        return value
+
+
+@dataclass(frozen=True)
+class _Planned:
+    """A plan with the predicate and the rules by which it was made: what is learned later comes on top."""
+
+    scan: Scan
+    predicate: Expr
+    reason: str | None
+    semantics: Semantics
+
+
+def not_served(known: KnownTable, shadow: Shadow) -> str | None:
+    """Return why a table is not read by the native scan; None where it is.
+
+    Args:
+        known: the table.
+        shadow: describes files.
+
+    Raises:
+        PrunerError: it cannot be opened or listed.
+    """
+    table = known.table
+    if table.format != "parquet":
+        return f"the native scan does not serve tables of the format {table.format} yet"
+    if "://" in table.uri and not table.uri.startswith("file://"):
+        return "the native scan does not serve object stores yet"
+    if known.may_be_stale:
+        return "the native scan does not serve tables whose listing may be older than the statement"
+    pinned = _pinned(known, known.snapshot(), shadow)
+    return None if _is_served(pinned) else _MIXED
+
+
+_MIXED = "the native scan does not serve files of several schemas, nor columns that stand in folders and files, yet"
+
+
+def _pinned(known: KnownTable, snapshot: PinnedSnapshot, shadow: Shadow) -> Pinned:
+    return Pinned(known, snapshot, shadow.with_connection(partial(known.shape, snapshot)))
+
+
+def _is_served(pinned: Pinned) -> bool:
+    data = pinned.snapshot.data
+    if data.file_schemas is None:
+        return False
+    pinned.shape.require_names(pinned.known.name, lambda _: True)
+    return is_one_scan(data, pinned.shape, FileKinds(pinned.shape.files, data.file_schemas.ordinals))
+
+
+class TableAnswers:
+    """Answers for the tables of one database; the scans that ran go to `last_plans`."""
+
+    def __init__(self, tables: Sequence[KnownTable], shadow: Shadow, last_plans: deque[Scan]) -> None:
+        self._tables = {each.name: each for each in tables}
+        self._shadow = shadow
+        self._last_plans = last_plans
+        self._snapshots: _Newest[tuple[object, ...], PinnedSnapshot] = _Newest(_KEPT_BINDS)
+        self._binds: _Newest[str, Pinned] = _Newest(_KEPT_BINDS)
+        self._plans: _Newest[str, _Planned] = _Newest(_KEPT_BINDS)
+        self._lists: _Newest[tuple[str, str], tuple[str, bool]] = _Newest(_KEPT_LISTS)
+        self._files: _Newest[str, PinnedSnapshot] = _Newest(_KEPT_LISTS)
+
+    def answer(self, question: Mapping[str, Any]) -> Sequence[str]:
+        """The fields of an answer.
+
+        Raises:
+            PrunerError: a table cannot be listed.
+        """
+        match question["kind"]:
+            case "bind":
+                return self._bind(question)
+            case "files":
+                return self._list(question["list"])
+            case "static":
+                return self._static(question)
+            case "dynamic":
+                return self._dynamic(question)
+            case "start":
+                self._start(question)
+                return ()
+            case other:
+                raise TableError(f"the extension asks for {other!r}, which nobody knows")
+
+    def _bind(self, question: Mapping[str, Any]) -> Sequence[str]:
+        known = self._tables[question["table"]]
+        pinned = _pinned(known, self._snapshot(known, question), self._shadow)
+        bound = _NUMBERS.next()
+        self._binds.put(bound, pinned)
+        key = known.name, pinned.snapshot.id
+        found = self._lists.get(key)
+        if found is None:
+            found = self._lists.put(key, (_NUMBERS.next(), _is_served(pinned)))
+            self._files.put(found[0], pinned.snapshot)
+        listed, served = found
+        if not served:
+            self._record(pinned.plan(TRUE, _MIXED, SEMANTICS))
+            return "sql", _whole_sql(pinned)
+        folders = [(path[0], data_type) for _, data_type, path in pinned.shape.columns if path is not None]
+        return "files", bound, listed, *(text for folder in folders for text in folder)
+
+    def _snapshot(self, known: KnownTable, question: Mapping[str, Any]) -> PinnedSnapshot:
+        """The same snapshot for all references of a statement (R8)."""
+        key = question["connection"], question["query"], known.name
+        found = None if question["query"] == _NO_QUERY else self._snapshots.get(key)
+        if found is not None:
+            return found
+        # A file that is gone cannot be met by planning again: nobody knows here that the statement failed.
+        known.look_again()
+        snapshot = known.snapshot()
+        return snapshot if question["query"] == _NO_QUERY else self._snapshots.put(key, snapshot)
+
+    def _list(self, number: str) -> Sequence[str]:
+        snapshot = self._files.get(number)
+        if snapshot is None:
+            raise TableError("the list of files is no longer known: run the statement again")
+        uris: list[Any] = snapshot.data.base_files.to_pylist()
+        return [str(uri).removeprefix("file://") for uri in uris]
+
+    def _static(self, question: Mapping[str, Any]) -> Sequence[str]:
+        predicate = static_predicate(question["columns"], question["filters"])
+        return self._planned(question, predicate)
+
+    def _dynamic(self, question: Mapping[str, Any]) -> Sequence[str]:
+        return self._planned(question, dynamic_predicate(question["filters"]))
+
+    def _planned(self, question: Mapping[str, Any], predicate: Expr) -> Sequence[str]:
+        before = self._plans.get(question["plan"])
+        pinned = self._bound(question)
+        reason = self._other_meaning(question["settings"])
+        if before is not None:
+            predicate, reason = all_of((before.predicate, predicate)), reason or before.reason
+        semantics = replace(SEMANTICS, zone=question["settings"].get("TimeZone"), now=question["now"] * 1000)
+        scan = pinned.plan(TRUE if reason else predicate, reason, semantics)
+        number = _NUMBERS.next()
+        self._plans.put(number, _Planned(scan, predicate, reason, semantics))
+        if scan.kept == scan.total:
+            return number, "all"
+        return number, np.asarray(scan.plan.ordinals, dtype=">u4").tobytes().hex()
+
+    def _bound(self, question: Mapping[str, Any]) -> Pinned:
+        pinned = self._binds.get(question["bound"])
+        if pinned is None:
+            raise TableError("the statement was bound too many statements ago")
+        return pinned
+
+    def _other_meaning(self, settings: Mapping[str, str]) -> str | None:
+        """Why expressions of a session do not mean what they mean here; None where they do."""
+        names = self._shadow.known_settings(MEANING_SETTINGS)
+        for name, ours in zip(names, self._shadow.settings(names), strict=True):
+            if settings.get(name) != ours:
+                return f"the session's {name} is {settings.get(name)!r}"
+        return None
+
+    def _start(self, question: Mapping[str, Any]) -> None:
+        planned = self._plans.get(question["plan"])
+        pinned = self._bound(question)
+        if planned is None or question["reason"]:
+            semantics = SEMANTICS if planned is None else planned.semantics
+            predicate = TRUE if planned is None else planned.predicate
+            scan = pinned.plan(predicate, question["reason"] or None, semantics)
+        else:
+            scan = planned.scan
+        self._record(scan)
+
+    def _record(self, scan: Scan) -> None:
+        self._last_plans.append(scan)
+        scan.log()
+
+
+def _whole_sql(pinned: Pinned) -> str:
+    """A query over all files of a table that no single scan serves."""
+    data = pinned.snapshot.data
+    kinds = None if data.file_schemas is None else FileKinds(pinned.shape.files, data.file_schemas.ordinals)
+    reading = Reading(Wanted(lambda _: True), kinds)
+    return scan_sql(data, np.arange(len(data), dtype=np.intp), pinned.shape, _literal, reading)
+
+
+def _literal(value: object) -> str:
+    """A value as text in a statement: lists of files, and texts of folders."""
+    if value is None:
+        return "NULL"
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(_literal, value))}]"  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+    return quote_text(str(value))

@@ -1,0 +1,218 @@
+"""A connection whose tables are views over the native scan, and what else it needs."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+import duckdb
+
+from pruner.errors import PrunerError, TableError
+from pruner_duckdb.native_scan.answering import TableAnswers, not_served
+from pruner_duckdb.native_scan.library import Library, NoExtensionError, load, reason_against
+from pruner_duckdb.native_scan.workers import Workers
+from pruner_duckdb.scans import LOGGER, Scan
+from pruner_duckdb.shadow import Shadow
+from pruner_duckdb.tables import KnownTable
+from pruner_duckdb.types import quote, quote_text
+
+_UNSIGNED: Final = "allow_unsigned_extensions"
+
+
+class _Process:
+    """What all databases of this process share: the threads that answer, and which tables are whose."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._pid = os.getpid()
+        self._workers: Workers | None = None
+        self._databases: dict[str, TableAnswers] = {}
+
+    def serve(self, library: Library, database: str, answers: TableAnswers) -> None:
+        """Answer for one more database."""
+        with self._lock:
+            if self._workers is None or self._pid != os.getpid():
+                # Threads do not live on in a child of the process.
+                self._pid = os.getpid()
+                self._workers = Workers(library, self._answer)
+            self._databases[database] = answers
+
+    def settle(self) -> None:
+        """Wait until every scan that has begun is known."""
+        if self._workers is not None and self._pid == os.getpid():
+            self._workers.settle()
+
+    def _answer(self, question: dict[str, Any]) -> Sequence[str]:
+        if question["kind"] == "gone":
+            self._databases.pop(question["database"], None)
+            return ()
+        answers = self._databases.get(question["database"])
+        if answers is None:
+            raise TableError("nobody knows the tables of this database any more")
+        return answers.answer(question)
+
+
+_process: list[_Process] = []
+_process_lock = threading.Lock()
+
+
+def _shared() -> _Process:
+    with _process_lock:
+        if not _process:
+            _process.append(_Process())
+        return _process[0]
+
+
+class NativeConnection:
+    """Wraps a DuckDB connection in whose catalog the tables are views; everything that is not here is DuckDB's own.
+
+    `last_plans` holds the newest scans (bounded), oldest first. `unserved` has the tables that are read by rewriting
+    statements, with the reasons: then statements go through a connection of that kind.
+    """
+
+    def __init__(self, inner: Any, last_plans: deque[Scan], unserved: Mapping[str, str]) -> None:
+        self._inner = inner
+        self._last_plans = last_plans
+        self.unserved = dict(unserved)
+
+    @property
+    def last_plans(self) -> deque[Scan]:
+        """The newest scans, oldest first."""
+        _shared().settle()
+        return self._last_plans
+
+    @property
+    def native(self) -> duckdb.DuckDBPyConnection:
+        """DuckDB's own connection, which knows the tables that are views."""
+        inner = self._inner
+        return inner if isinstance(inner, duckdb.DuckDBPyConnection) else inner.native
+
+    def cursor(self) -> NativeConnection:
+        """Return another connection to the same database, and so to the same tables."""
+        return NativeConnection(self._inner.cursor(), self._last_plans, self.unserved)
+
+    duplicate = cursor
+
+    def __enter__(self) -> NativeConnection:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._inner.close()
+
+    def __getattr__(self, name: str) -> Any:
+        # DuckDB looks for data frames among the variables of whoever calls: no call of ours may stand between.
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return getattr(self._inner, name)
+
+
+def why_not(database: str, config: Mapping[str, Any]) -> str | None:
+    """Return why a connection cannot have a native scan at all; None where it may.
+
+    Args:
+        database: DuckDB's database file.
+        config: DuckDB's configuration, as the caller gave it.
+    """
+    if database != ":memory:":
+        return "the views of the native scan would be left behind in a database file"
+    allowed = config.get(_UNSIGNED)
+    if allowed is not None and str(allowed).lower() not in ("true", "1"):
+        return f"the configuration has {_UNSIGNED} = {allowed}"
+    if str(config.get("enable_external_access", True)).lower() in ("false", "0"):
+        return "the configuration has enable_external_access = false"
+    return reason_against()
+
+
+def open_native(
+    known: Sequence[KnownTable],
+    config: Mapping[str, Any],
+    read_only: bool,
+    shadow: Shadow,
+    other_way: Callable[[duckdb.DuckDBPyConnection, Mapping[str, KnownTable]], Any],
+    last_plans: deque[Scan],
+) -> NativeConnection:
+    """Open a database in memory with a view for each table that the native scan serves.
+
+    Args:
+        known: the tables.
+        config: DuckDB's configuration.
+        read_only: open the database for reading only.
+        shadow: describes files.
+        other_way: makes a connection of the other kind for tables that the native scan does not serve.
+        last_plans: takes the scans.
+
+    Raises:
+        NoExtensionError: the extension cannot be loaded, or does not do what it is meant to.
+        PrunerError: a table has a name that is taken.
+    """
+    con = duckdb.connect(":memory:", read_only=read_only, config={**config, _UNSIGNED: "true"})
+    try:
+        library = load(con)
+        # Whoever uses the connection cannot load another one: DuckDB lets nobody allow them again while it runs.
+        con.execute(f"SET {_UNSIGNED} = false")
+        unserved = _unserved(known, shadow)
+        served = [each for each in known if each.name not in unserved]
+        answers = TableAnswers(served, shadow, last_plans)
+        database = str(_value(con, "SELECT system.main.pruner_database()"))
+        _shared().serve(library, database, answers)
+        for each in served:
+            _make_view(con, each)
+        _require_answers(con, served)
+    except duckdb.Error as error:
+        con.close()
+        first_line = str(error).strip().split("\n", 1)[0]
+        raise NoExtensionError(f"the extension does not do what it is meant to ({first_line})") from error
+    except BaseException:
+        con.close()
+        raise
+    for name, reason in unserved.items():
+        LOGGER.info("table %s is read by rewriting statements: %s", name, reason)
+    if not unserved:
+        return NativeConnection(con, last_plans, {})
+    rest = {each.name: each for each in known if each.name in unserved}
+    return NativeConnection(other_way(con, rest), last_plans, unserved)
+
+
+def _unserved(known: Sequence[KnownTable], shadow: Shadow) -> dict[str, str]:
+    reasons: dict[str, str] = {}
+    for each in known:
+        if len(each.path) > 2:
+            reasons[each.name] = "the native scan does not serve tables of other catalogs yet"
+            continue
+        try:
+            reason = not_served(each, shadow)
+        except PrunerError as error:
+            # Told when the table is read, as ever.
+            reason = str(error)
+        if reason is not None:
+            reasons[each.name] = reason
+    return reasons
+
+
+def _make_view(con: duckdb.DuckDBPyConnection, known: KnownTable) -> None:
+    *schema, name = known.name.split(".")
+    for each in schema:
+        con.execute(f"CREATE SCHEMA IF NOT EXISTS {quote(each)}")
+    path = ".".join(map(quote, [*schema, name]))
+    con.execute(f"CREATE VIEW {path} AS SELECT * FROM system.main.pruner_scan({quote_text(known.name)})")
+
+
+def _require_answers(con: duckdb.DuckDBPyConnection, served: Sequence[KnownTable]) -> None:
+    """Make sure that the extension asks and takes answers: a statement that wants no row of a table.
+
+    Raises:
+        NoExtensionError: it does not.
+        duckdb.Error: DuckDB says so.
+    """
+    for each in served[:1]:
+        path = ".".join(map(quote, each.name.split(".")))
+        if _value(con, f"SELECT count(*) FROM (SELECT * FROM {path} WHERE false)") != 0:
+            raise NoExtensionError("the extension returns rows where there are none")
+
+
+def _value(con: duckdb.DuckDBPyConnection, query: str) -> object:
+    row = con.execute(query).fetchone()
+    return None if row is None else row[0]

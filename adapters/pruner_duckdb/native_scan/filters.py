@@ -1,0 +1,55 @@
+"""From filters as the extension writes them to one predicate."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, cast
+
+from pruner.expr.nodes import Column, Expr, Opaque
+from pruner_duckdb.decode import all_of, decode_expression
+from pruner_duckdb.shown import function_name
+from pruner_duckdb.trees import Node, nodes_below
+
+_OWN_CATALOG = "system"
+"""Where DuckDB's own functions are."""
+
+
+def static_predicate(columns: Sequence[str | None], filters: Sequence[Any]) -> Expr:
+    """The filters of a scan while it is optimized.
+
+    Args:
+        columns: names of the scanned columns, None for what is no plain column.
+        filters: expressions over them, all of which hold; one that could not be written is a text.
+    """
+
+    def column_of(node: Node) -> Column | None:
+        place = node.get("binding", {}).get("column_index", -1)
+        name = columns[place] if isinstance(place, int) and 0 <= place < len(columns) else None
+        return None if name is None else Column((name,))
+
+    return all_of(_predicate(each, column_of) for each in filters)
+
+
+def dynamic_predicate(filters: Sequence[Mapping[str, Any]]) -> Expr:
+    """What was learned of a scan until it starts: each over one column."""
+    return all_of(
+        _predicate(each["expression"], lambda _, name=each["column"]: Column((name,))) for each in filters
+    )
+
+
+def _predicate(filter_: Any, column_of: Callable[[Node], Column | None]) -> Expr:
+    if not isinstance(filter_, dict):
+        return Opaque((), str(filter_), "DuckDB cannot write it as JSON")
+    node = cast("Node", filter_)
+    foreign = next((name for name in map(_foreign_function, nodes_below(node)) if name), None)
+    if foreign is not None:
+        return Opaque((), foreign, f"function {foreign} is not DuckDB's own")
+    return decode_expression(node, column_of)
+
+
+def _foreign_function(node: Node) -> str | None:
+    """The name of a function that somebody put in the place of one of DuckDB's; None for anything else."""
+    if node.get("expression_class") != "BOUND_FUNCTION":
+        return None
+    path: list[str] = node.get("qname", {}).get("path") or []
+    return function_name(node) if len(path) > 1 and path[0] != _OWN_CATALOG else None

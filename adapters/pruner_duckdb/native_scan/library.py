@@ -1,0 +1,127 @@
+"""The compiled extension: where it is, whether it fits the running DuckDB, and its functions."""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import os
+import sys
+import threading
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import duckdb
+
+from pruner_duckdb.types import quote_text
+
+FOLDER = Path(__file__).parent
+SOURCES = FOLDER / "source"
+NAME = "pruner.duckdb_extension"
+
+SERVED_VERSIONS = frozenset(["2.0.0"])
+"""Versions of DuckDB for which the sources are made: they use classes that change between versions."""
+
+SWITCHED_OFF = "PRUNER_NATIVE_SCAN"
+"""Variable of the environment that says `off` to an extension that is there."""
+
+_lock = threading.Lock()
+
+
+class NoExtensionError(Exception):
+    """The extension cannot be used; the message is the reason."""
+
+
+def fingerprint() -> str:
+    """What the extension was compiled from, as far as it is ours."""
+    digest = hashlib.sha256()
+    for path in sorted(SOURCES.glob("*.[ch]pp")):
+        digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
+    return digest.hexdigest()[:16]
+
+
+def place(version: str, platform: str) -> Path:
+    """Where the extension for a version and platform of DuckDB belongs."""
+    return FOLDER / "built" / f"{version}-{platform}" / NAME
+
+
+@cache
+def platform() -> str:
+    """The platform as DuckDB names it."""
+    with duckdb.connect(":memory:") as con:
+        row = con.execute("PRAGMA platform").fetchone()
+    return str(row[0]) if row else ""
+
+
+class Library:
+    """The functions of a loaded extension."""
+
+    def __init__(self, path: Path) -> None:
+        library: Any = ctypes.CDLL(str(path))
+        self.take: Any = library.pruner_take
+        self.take.restype = ctypes.c_uint64
+        self.take.argtypes = [
+            ctypes.POINTER(ctypes.c_void_p),
+            ctypes.POINTER(ctypes.c_uint64),
+            ctypes.POINTER(ctypes.c_int32),
+        ]
+        self.answer: Any = library.pruner_answer
+        self.answer.restype = None
+        self.answer.argtypes = [ctypes.c_uint64, ctypes.c_char_p, ctypes.c_uint64]
+        self.settle: Any = library.pruner_settle
+        self.settle.restype = None
+        self.settle.argtypes = [ctypes.c_double]
+        self.open: Any = library.pruner_open
+        self.close: Any = library.pruner_close
+        for function, arguments in ((self.open, [ctypes.c_double]), (self.close, [])):
+            function.restype = None
+            function.argtypes = arguments
+        library.pruner_sources.restype = ctypes.c_char_p
+        self.sources = str(library.pruner_sources().decode())
+
+
+def reason_against() -> str | None:
+    """Why there is no extension to be loaded; None where there is one."""
+    if os.environ.get(SWITCHED_OFF, "").lower() == "off":
+        return f"{SWITCHED_OFF} is off"
+    if duckdb.__version__ not in SERVED_VERSIONS:
+        return f"the extension is not made for DuckDB {duckdb.__version__}"
+    if sys.platform != "linux":
+        return f"the extension was never tried on {sys.platform}"
+    path = place(duckdb.__version__, platform())
+    if not path.is_file():
+        return "the extension was not built (`make setup` builds it where there is a C++ compiler)"
+    return None
+
+
+def load(con: duckdb.DuckDBPyConnection) -> Library:
+    """Load the extension into a database that allows unsigned ones.
+
+    Raises:
+        NoExtensionError: it cannot be loaded, or is not the one that this package was made for.
+    """
+    reason = reason_against()
+    if reason is not None:
+        raise NoExtensionError(reason)
+    path = place(duckdb.__version__, platform())
+    with _lock:
+        _show_symbols()
+        try:
+            con.execute(f"LOAD {quote_text(str(path))}")
+            library = Library(path)
+        except (duckdb.Error, OSError, AttributeError) as error:
+            first_line = str(error).strip().split("\n", 1)[0]
+            raise NoExtensionError(f"the extension cannot be loaded ({first_line})") from error
+    if library.sources != fingerprint():
+        raise NoExtensionError("the extension was built from other sources: run `make setup`")
+    return library
+
+
+@cache
+def _show_symbols() -> None:
+    """Let the extension find DuckDB's functions, which Python loads for itself alone."""
+    import _duckdb
+
+    path = getattr(_duckdb, "__file__", None)
+    if path is not None:
+        ctypes.CDLL(path, mode=os.RTLD_NOW | os.RTLD_GLOBAL | os.RTLD_NOLOAD)

@@ -1,0 +1,36 @@
+//! What DuckDB knows of a scan, in the words in which Python is asked.
+
+#pragma once
+
+#include "duckdb/common/multi_file/multi_file_list.hpp"
+#include "duckdb/common/multi_file/multi_file_reader.hpp"
+
+namespace pruner {
+
+//! One reference of a statement to a table, on one snapshot.
+struct Reference {
+	std::string database;
+	std::string table;
+	//! The answer to the bind: which snapshot, as Python numbers them.
+	std::string bound;
+	duckdb::shared_ptr<const duckdb::vector<duckdb::OpenFileInfo>> files;
+};
+
+//! Some texts by their names.
+std::string Message(std::initializer_list<std::pair<const char *, std::string>> fields);
+
+//! The filters of a scan while it is optimized: all of them must hold.
+//! @param plan number of the plan by the filters of before
+std::string StaticQuestion(duckdb::ClientContext &context, const Reference &reference, const std::string &plan,
+                           const duckdb::MultiFilePushdownInfo &info,
+                           const duckdb::vector<duckdb::unique_ptr<duckdb::Expression>> &filters);
+
+//! What joins and others learned of a scan until it starts; empty where they learned nothing.
+//! @param plan number of the plan by the filters of before
+std::string DynamicQuestion(duckdb::MultiFileDynamicPushdownInfo &info, const Reference &reference,
+                            const std::string &plan, bool from_joins);
+
+//! Whether positions of files in the list are part of what the scan shows.
+bool ShowsFileNumbers(const duckdb::vector<duckdb::ColumnIndex> &columns);
+
+} // namespace pruner

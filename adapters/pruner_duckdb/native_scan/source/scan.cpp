@@ -1,0 +1,456 @@
+//! `pruner_scan(name)`: DuckDB's own Parquet scan over the files of a table, which asks while it plans.
+
+#include "channel.hpp"
+#include "questions.hpp"
+
+#include "duckdb/catalog/catalog_entry/table_function_catalog_entry.hpp"
+#include "duckdb/common/multi_file/multi_file_states.hpp"
+#include "duckdb/execution/operator/scan/physical_table_scan.hpp"
+#include "duckdb/function/scalar_function.hpp"
+#include "duckdb/main/client_context.hpp"
+#include "duckdb/main/extension/extension_loader.hpp"
+#include "duckdb/optimizer/optimizer_extension.hpp"
+#include "duckdb/parser/parser.hpp"
+#include "duckdb/parser/statement/select_statement.hpp"
+#include "duckdb/parser/tableref/subqueryref.hpp"
+#include "duckdb/planner/expression/bound_columnref_expression.hpp"
+#include "duckdb/planner/expression_iterator.hpp"
+#include "duckdb/planner/operator/logical_get.hpp"
+#include "duckdb/planner/operator/logical_projection.hpp"
+#include "duckdb/planner/table_filter_set.hpp"
+#include "duckdb/transaction/meta_transaction.hpp"
+
+#include <atomic>
+#include <mutex>
+
+using namespace duckdb;
+
+namespace pruner {
+
+namespace {
+
+constexpr double kListing = 600;
+constexpr size_t kKeptLists = 64;
+
+//! What the scan of Parquet files does in DuckDB itself.
+struct Original {
+	table_function_bind_t bind;
+	table_function_init_global_t init_global;
+	table_statistics_extended_t statistics;
+};
+Original original; // the same for every database of the process
+
+//! Joins learned something about the scan that this thread is starting.
+thread_local bool joins_learned = false;
+
+//! Beside the function, while a call is bound: which files the reader is to list.
+struct BoundInfo : public TableFunctionInfo {
+	explicit BoundInfo(std::string database, shared_ptr<const Reference> reference = nullptr)
+	    : database(std::move(database)), reference(std::move(reference)) {
+	}
+	~BoundInfo() override {
+		if (!reference) {
+			Tell(Message({{"kind", "gone"}, {"database", database}})); // the catalog is gone, and the function with it
+		}
+	}
+	const std::string database;
+	const shared_ptr<const Reference> reference;
+};
+
+Answer AskOf(ClientContext &context, const std::string &question, double seconds) {
+	return Ask(question, seconds, [&] { return context.IsInterrupted(); });
+}
+
+//! Some files of a snapshot, in its order.
+class PrunedFileList : public MultiFileList {
+public:
+	PrunedFileList(shared_ptr<const Reference> reference, shared_ptr<const vector<uint32_t>> kept, std::string plan,
+	               std::string reason)
+	    : reference(std::move(reference)), kept(std::move(kept)), plan(std::move(plan)), reason(std::move(reason)) {
+	}
+
+	unique_ptr<MultiFileList> ComplexFilterPushdown(ClientContext &context, const MultiFileOptions &options,
+	                                                MultiFilePushdownInfo &info,
+	                                                vector<unique_ptr<Expression>> &filters) const override {
+		if (filters.empty()) {
+			return nullptr;
+		}
+		auto pruned = ByFilters(context, info, filters);
+		auto before = reference->files->size();
+		auto by_paths = static_cast<PrunedFileList &>(*pruned).ByPaths(context, options, info, filters);
+		auto result = by_paths ? std::move(by_paths) : std::move(pruned);
+		auto after = result->GetTotalFileCount();
+		if (after < before) {
+			info.extra_info.total_files = before;
+			info.extra_info.filtered_files = after;
+		}
+		return result;
+	}
+
+	//! What is left by filters over the columns of the scan; all of it, with the reason, where nobody can tell.
+	unique_ptr<MultiFileList> ByFilters(ClientContext &context, MultiFilePushdownInfo &info,
+	                                    vector<unique_ptr<Expression>> &filters) const {
+		if (ShowsFileNumbers(info.column_indexes)) {
+			return WithReason("the statement reads file_index or rowid, which count the files that are read");
+		}
+		try {
+			return Asked(context, StaticQuestion(context, *reference, plan, info, filters));
+		} catch (std::exception &error) {
+			return WithReason(error.what());
+		}
+	}
+
+	unique_ptr<MultiFileList> DynamicFilterPushdown(MultiFileDynamicPushdownInfo &info) const override {
+		if (ShowsFileNumbers(info.column_indexes)) {
+			return nullptr;
+		}
+		try {
+			auto question = DynamicQuestion(info, *reference, plan, joins_learned);
+			return question.empty() ? nullptr : Asked(info.context, question);
+		} catch (std::exception &error) {
+			return WithReason(error.what());
+		}
+	}
+
+	FileExpandResult GetExpandResult() const override {
+		auto count = GetTotalFileCount();
+		return count > 1    ? FileExpandResult::MULTIPLE_FILES
+		       : count == 1 ? FileExpandResult::SINGLE_FILE
+		                    : FileExpandResult::NO_FILES;
+	}
+	idx_t GetTotalFileCount() const override {
+		return kept ? kept->size() : reference->files->size();
+	}
+	unique_ptr<MultiFileList> Copy() const override {
+		return make_uniq<PrunedFileList>(reference, kept, plan, reason);
+	}
+	bool Narrowed() const {
+		return kept && kept->size() < reference->files->size();
+	}
+
+	const shared_ptr<const Reference> reference;
+	//! Ordinals, ascending; null for all.
+	const shared_ptr<const vector<uint32_t>> kept;
+	//! Number of the plan that left these files; empty where nobody was asked.
+	const std::string plan;
+	//! Why the last question was not answered; empty where it was.
+	const std::string reason;
+
+protected:
+	OpenFileInfo GetFile(idx_t i) const override {
+		if (i >= GetTotalFileCount()) {
+			return OpenFileInfo("");
+		}
+		return (*reference->files)[Ordinal(i)];
+	}
+
+private:
+	idx_t Ordinal(idx_t i) const {
+		return kept ? (*kept)[i] : i;
+	}
+
+	unique_ptr<MultiFileList> WithReason(const std::string &why) const {
+		return make_uniq<PrunedFileList>(reference, kept, plan, why);
+	}
+
+	//! The files of these that are left by the answer to a question; all of them where there is none.
+	unique_ptr<MultiFileList> Asked(ClientContext &context, const std::string &question) const {
+		auto answer = AskOf(context, question, Patience());
+		if (!answer.given || answer.fields.size() < 2) {
+			return WithReason(answer.reason.empty() ? "the answer was empty" : answer.reason);
+		}
+		// Fields: number of the plan, "all" or ordinals as 32-bit numbers in hexadecimal.
+		auto &ordinals = answer.fields[1];
+		if (ordinals == "all") {
+			return make_uniq<PrunedFileList>(reference, kept, answer.fields[0], "");
+		}
+		vector<bool> wanted(reference->files->size(), false);
+		for (size_t i = 0; i < ordinals.size(); i += 8) {
+			auto ordinal = std::stoul(ordinals.substr(i, 8), nullptr, 16);
+			if (ordinal >= wanted.size()) {
+				return WithReason("the answer names a file that is not there");
+			}
+			wanted[ordinal] = true;
+		}
+		auto left = make_shared_ptr<vector<uint32_t>>();
+		for (idx_t i = 0; i < GetTotalFileCount(); i++) {
+			if (wanted[Ordinal(i)]) {
+				left->push_back(NumericCast<uint32_t>(Ordinal(i)));
+			}
+		}
+		return make_uniq<PrunedFileList>(reference, std::move(left), answer.fields[0], "");
+	}
+
+	//! What DuckDB itself leaves out by the names of folders and files, as it does of any list.
+	unique_ptr<MultiFileList> ByPaths(ClientContext &context, const MultiFileOptions &options,
+	                                  MultiFilePushdownInfo &info, vector<unique_ptr<Expression>> &filters) const {
+		auto left = MultiFileList::ComplexFilterPushdown(context, options, info, filters);
+		if (!left) {
+			return nullptr;
+		}
+		auto files = left->GetAllFiles();
+		auto ordinals = make_shared_ptr<vector<uint32_t>>();
+		idx_t next = 0;
+		for (idx_t i = 0; i < GetTotalFileCount() && next < files.size(); i++) {
+			if (GetFile(i).path == files[next].path) {
+				ordinals->push_back(NumericCast<uint32_t>(Ordinal(i)));
+				next++;
+			}
+		}
+		if (next < files.size()) {
+			throw InternalException("pruner: DuckDB's list of files is in another order");
+		}
+		return make_uniq<PrunedFileList>(reference, std::move(ordinals), plan, reason);
+	}
+};
+
+class Reader : public MultiFileReader {
+public:
+	explicit Reader(shared_ptr<const Reference> reference) : reference(std::move(reference)) {
+	}
+
+	shared_ptr<MultiFileList> CreateFileList(ClientContext &context, vector<OpenFileInfo> files,
+	                                         const FileGlobInput &glob_input) override {
+		return make_shared_ptr<PrunedFileList>(reference, nullptr, "", "");
+	}
+	unique_ptr<MultiFileReader> Copy() const override {
+		auto result = make_uniq<Reader>(reference);
+		result->function_name = function_name;
+		return std::move(result);
+	}
+	static unique_ptr<MultiFileReader> Create(const BoundTableFunction &function) {
+		return make_uniq<Reader>(function.function_info->Cast<BoundInfo>().reference);
+	}
+
+private:
+	const shared_ptr<const Reference> reference;
+};
+
+//! Lists of files that were handed over before, newest last.
+shared_ptr<const vector<OpenFileInfo>> FilesOf(ClientContext &context, const std::string &database,
+                                               const std::string &list) {
+	using Lists = std::vector<std::pair<std::string, shared_ptr<const vector<OpenFileInfo>>>>;
+	static auto &mutex = *new std::mutex();
+	static auto &lists = *new Lists();
+	{
+		std::lock_guard<std::mutex> lock(mutex);
+		for (auto &entry : lists) {
+			if (entry.first == list) {
+				return entry.second;
+			}
+		}
+	}
+	auto answer = AskOf(context, Message({{"kind", "files"}, {"database", database}, {"list", list}}), kListing);
+	if (!answer.given) {
+		throw IOException("pruner: %s", answer.reason);
+	}
+	auto files = make_shared_ptr<vector<OpenFileInfo>>();
+	for (auto &path : answer.fields) {
+		files->emplace_back(path);
+	}
+	std::lock_guard<std::mutex> lock(mutex);
+	if (lists.size() >= kKeptLists) {
+		lists.erase(lists.begin());
+	}
+	lists.emplace_back(list, files);
+	return std::move(files);
+}
+
+//! The answer to a bind, from where a query may stand for the table to where the scan is bound.
+thread_local std::unique_ptr<Answer> bind_answer;
+
+Answer AskBind(ClientContext &context, const std::string &database, const std::string &table) {
+	auto question = Message({{"kind", "bind"},
+	                         {"database", database},
+	                         {"table", table},
+	                         {"connection", std::to_string(context.GetConnectionId())},
+	                         {"query", std::to_string(MetaTransaction::Get(context).GetActiveQuery())}});
+	auto answer = AskOf(context, question, kListing);
+	if (answer.given && (answer.fields.size() < 2 || (answer.fields[0] == "files" && answer.fields.size() % 2 == 0))) {
+		answer.given = false;
+		answer.reason = "the answer is of another form";
+	}
+	if (!answer.given) {
+		throw IOException("pruner: table %s cannot be read: %s", table, answer.reason);
+	}
+	return answer;
+}
+
+//! A query in the place of a table that no single scan serves.
+unique_ptr<TableRef> Replace(ClientContext &context, TableFunctionBindInput &input) {
+	bind_answer.reset();
+	auto &database = input.info->Cast<BoundInfo>().database;
+	auto answer = AskBind(context, database, input.inputs[0].GetValue<string>());
+	if (answer.fields[0] != "sql") {
+		bind_answer = std::make_unique<Answer>(std::move(answer));
+		return nullptr;
+	}
+	Parser parser(context);
+	parser.ParseQuery(answer.fields[1]);
+	if (parser.statements.size() != 1 || parser.statements[0]->type != StatementType::SELECT_STATEMENT) {
+		throw IOException("pruner: the answer is no query");
+	}
+	return make_uniq<SubqueryRef>(unique_ptr_cast<SQLStatement, SelectStatement>(std::move(parser.statements[0])));
+}
+
+unique_ptr<FunctionData> Bind(ClientContext &context, TableFunctionBindInput &input, vector<LogicalType> &types,
+                              vector<Identifier> &names) {
+	auto &database = input.info->Cast<BoundInfo>().database;
+	auto reference = make_shared_ptr<Reference>();
+	reference->database = database;
+	reference->table = input.inputs[0].GetValue<string>();
+	auto answer = bind_answer ? std::move(*bind_answer) : AskBind(context, database, reference->table);
+	bind_answer.reset();
+	if (answer.fields[0] != "files") {
+		throw IOException("pruner: table %s cannot be read in this kind of statement", reference->table);
+	}
+	// Fields: "files", number of the bind, of the list of files, then names and types of columns in folders.
+	reference->bound = answer.fields[1];
+	reference->files = FilesOf(context, database, answer.fields[2]);
+	child_list_t<Value> folders;
+	for (size_t i = 3; i + 1 < answer.fields.size(); i += 2) {
+		folders.emplace_back(Identifier(answer.fields[i]), Value(answer.fields[i + 1]));
+	}
+	input.named_parameters["binary_as_string"] = Value::BOOLEAN(false);
+	input.named_parameters["hive_partitioning"] = Value::BOOLEAN(!folders.empty());
+	if (!folders.empty()) {
+		input.named_parameters["hive_types_autocast"] = Value::BOOLEAN(false);
+		input.named_parameters["hive_types"] = Value::STRUCT(std::move(folders));
+	}
+	auto function = input.table_function;
+	function.function_info = make_shared_ptr<BoundInfo>(database, std::move(reference));
+	TableFunctionBindInput inner(input.inputs, input.named_parameters, input.input_table_types,
+	                             input.input_table_names, function.function_info.get(), input.binder, function,
+	                             input.ref);
+	return original.bind(context, inner, types, names);
+}
+
+unique_ptr<GlobalTableFunctionState> Start(ClientContext &context, TableFunctionInitInput &input) {
+	joins_learned = false;
+	if (input.op && input.op->type == PhysicalOperatorType::TABLE_SCAN) {
+		auto &scan = input.op->Cast<PhysicalTableScan>();
+		joins_learned = scan.dynamic_filters && scan.dynamic_filters->HasFilters();
+	}
+	auto state = original.init_global(context, input);
+	auto list = dynamic_cast<PrunedFileList *>(&state->Cast<MultiFileGlobalState>().file_list);
+	if (list) {
+		auto &reference = *list->reference;
+		Tell(Message({{"kind", "start"},
+		              {"database", reference.database},
+		              {"bound", reference.bound},
+		              {"plan", list->plan},
+		              {"reason", list->reason}}));
+	}
+	return state;
+}
+
+//! Of a list that was cut down to one file DuckDB would take the statistics of the file, which say less than they seem
+//! to (NaN is left out of them), and which it does not look at where there are several.
+unique_ptr<BaseStatistics> Statistics(ClientContext &context, TableFunctionGetStatisticsInput &input) {
+	auto list = dynamic_cast<PrunedFileList *>(input.bind_data->Cast<MultiFileBindData>().file_list.get());
+	return list && list->Narrowed() ? nullptr : original.statistics(context, input);
+}
+
+//! Put the expressions of a projection in the place of its columns; false where one is more than a column.
+bool Below(LogicalProjection &projection, unique_ptr<Expression> &filter) {
+	bool plain = true;
+	ExpressionIterator::VisitExpressionMutable<BoundColumnRefExpression>(
+	    filter, [&](BoundColumnRefExpression &column, unique_ptr<Expression> &) {
+		    auto &below = projection.GetExpression(column.Binding());
+		    plain = plain && below.GetExpressionClass() == ExpressionClass::BOUND_COLUMN_REF;
+		    if (plain) {
+			    column.BindingMutable() = below.Cast<BoundColumnRefExpression>().Binding();
+		    }
+	    });
+	return plain;
+}
+
+//! Filters that DuckDB leaves above a view, since they may fail: they say as much about the scan below.
+void AskAboveViews(ClientContext &context, LogicalOperator &plan) {
+	for (auto &child : plan.children) {
+		AskAboveViews(context, *child);
+	}
+	if (plan.type != LogicalOperatorType::LOGICAL_FILTER) {
+		return;
+	}
+	vector<unique_ptr<Expression>> filters;
+	for (auto &filter : plan.expressions) {
+		// Others were pushed to the scan, and asked about there.
+		if (filter->CanThrow()) {
+			filters.push_back(filter->Copy());
+		}
+	}
+	auto below = plan.children[0].get();
+	while (below->type == LogicalOperatorType::LOGICAL_PROJECTION || below->type == LogicalOperatorType::LOGICAL_FILTER) {
+		if (below->type == LogicalOperatorType::LOGICAL_PROJECTION) {
+			vector<unique_ptr<Expression>> carried;
+			for (auto &filter : filters) {
+				if (Below(below->Cast<LogicalProjection>(), filter)) {
+					carried.push_back(std::move(filter));
+				}
+			}
+			filters = std::move(carried);
+		}
+		below = below->children[0].get();
+	}
+	if (filters.empty() || below->type != LogicalOperatorType::LOGICAL_GET) {
+		return;
+	}
+	auto &get = below->Cast<LogicalGet>();
+	if (get.function.init_global != Start) {
+		return;
+	}
+	auto &data = get.bind_data->Cast<MultiFileBindData>();
+	auto list = dynamic_cast<PrunedFileList *>(data.file_list.get());
+	if (list) {
+		MultiFilePushdownInfo info(get.table_index, data.names, get.GetColumnIds(), get.extra_info);
+		data.file_list = list->ByFilters(context, info, filters);
+		MultiFileReader::PruneReaders(data, *data.file_list);
+	}
+}
+
+std::string NextDatabase() {
+	static std::atomic<uint64_t> last {0};
+	return std::to_string(++last);
+}
+
+void Register(ExtensionLoader &loader) {
+	auto database = NextDatabase();
+	auto &entry = loader.GetTableFunction("parquet_scan");
+	const auto &function = *entry.functions.GetFunctionByOffset(0); // the one of a single text
+	original = {function.bind, function.init_global, function.statistics_extended};
+	TableFunction scan = function;
+	scan.name = "pruner_scan";
+	scan.bind = Bind;
+	scan.bind_replace = Replace;
+	scan.init_global = Start;
+	scan.statistics_extended = Statistics;
+	scan.get_multi_file_reader = Reader::Create;
+	scan.function_info = make_shared_ptr<BoundInfo>(database);
+	loader.RegisterFunction(scan);
+	ScalarFunction number("pruner_database", {}, LogicalType::VARCHAR,
+	                      [database](DataChunk &arguments, ExpressionState &, Vector &result) {
+		                      result.Reference(Value(database), count_t(arguments.size()));
+	                      });
+	loader.RegisterFunction(number);
+	OptimizerExtension extension;
+	extension.optimize_function = [](OptimizerExtensionInput &input, unique_ptr<LogicalOperator> &plan) {
+		AskAboveViews(input.context, *plan);
+	};
+	OptimizerExtension::Register(DBConfig::GetConfig(loader.GetDatabaseInstance()), std::move(extension));
+}
+
+} // namespace
+
+} // namespace pruner
+
+extern "C" {
+//! What this was built from.
+__attribute__((visibility("default"))) const char *pruner_sources() {
+	return PRUNER_SOURCES;
+}
+
+DUCKDB_CPP_EXTENSION_ENTRY(pruner, loader) {
+	pruner::Register(loader);
+}
+}

@@ -1,0 +1,482 @@
+"""DuckDB asks while it plans: tables as views over the native scan, pruned by what joins learn, too."""
+
+from __future__ import annotations
+
+import gc
+import random
+import subprocess
+import sys
+import textwrap
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from shutil import which
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+
+import pruner_duckdb
+from pruner.errors import TableError
+from pruner_duckdb.native_scan import answering, connecting, library
+from pruner_duckdb.native_scan.workers import PATIENCE
+from pruner_duckdb.tables import KnownTable
+from tests.engines.duckdb_tables import Compared, indexed, oracle, write_airports, write_flights, write_tree
+from tests.engines.random_pair import FAILED_INSIDE, Pair, outcome
+from tests.engines.random_statements import statement
+from tests.engines.random_tables import write_random_tables
+from tests.engines.tape import tapes
+from tests.support import profiles
+
+pytestmark = pytest.mark.skipif(
+    duckdb.__version__ not in library.SERVED_VERSIONS or sys.platform != "linux",
+    reason="the extension is made for another version of DuckDB, and for Linux",
+)
+
+RANDOM = 500
+SEEN = {"statements": 0, "prune": 0}
+
+
+def native(tables: Any, **options: Any) -> Any:
+    """A connection with the native scan, for which every table is served."""
+    con = pruner_duckdb.connect(tables, native="on", **options)
+    assert con.unserved == {}
+    return con
+
+
+@pytest.fixture(scope="module")
+def compared(tmp_path_factory: pytest.TempPathFactory) -> Compared:
+    base = tmp_path_factory.mktemp("native")
+    flights, airports = write_flights(base / "flights"), write_airports(base / "airports")
+    con = native({"flights": indexed(flights), "airports": indexed(airports)})
+    both = Compared(con, oracle({"flights": flights, "airports": airports}))
+    both.both("SET TimeZone = 'UTC'")
+    both.both("CREATE TABLE wanted AS SELECT unnest([7, 60, 61]) AS flight_id")
+    both.both("CREATE TABLE holes AS SELECT unnest([7, NULL, 60]) AS flight_id")
+    both.both("CREATE TABLE nothing AS SELECT 1 AS flight_id WHERE false")
+    both.both("CREATE VIEW early AS SELECT * FROM flights WHERE early")
+    both.both("CREATE MACRO carrier_of(i) AS (SELECT carrier FROM flights WHERE id = i)")
+    both.both("CREATE MACRO near(i) AS TABLE SELECT * FROM flights WHERE id BETWEEN i - 1 AND i + 1")
+    return both
+
+
+def test_the_extension_is_there_where_it_can_be_built() -> None:
+    assert which("g++") is None or library.reason_against() is None
+
+
+KEPT = {
+    "SELECT * FROM flights WHERE id = 5": (1,),
+    "SELECT * FROM flights WHERE id = 5 OR id = 305": (2,),
+    "SELECT count(DISTINCT id) FROM flights WHERE region = 'de' AND id < 100": (1,),
+    # Conditions that may fail stand above the view.
+    "SELECT id FROM flights WHERE id >= 549.5": (1,),
+    "SELECT id FROM flights WHERE ts::DATE = DATE '2024-01-04'": (1,),
+    "SELECT extra.tags FROM flights WHERE extra.code = 4": (1,),
+    "SELECT id FROM (SELECT id AS n, * FROM early) WHERE n + 1 = 56": (1,),
+    # Views, macros, prepared statements.
+    "SELECT max(price) FROM early WHERE id < 60": (2,),
+    "SELECT carrier_of(71)": (1,),
+    "SELECT id FROM near(150)": (2,),
+    # What joins know.
+    "SELECT id FROM flights WHERE id IN (SELECT flight_id FROM wanted)": (2,),
+    "SELECT id FROM flights JOIN wanted ON id = flight_id": (2,),
+    "SELECT id FROM flights JOIN holes ON id = flight_id": (2,),
+    "SELECT id FROM flights SEMI JOIN wanted ON id = flight_id": (2,),
+    "SELECT id FROM wanted LEFT JOIN flights ON id = flight_id": (2,),
+    "SELECT id FROM flights WHERE id = (SELECT max(flight_id) FROM wanted)": (1,),
+    "SELECT f.id FROM flights f JOIN airports a ON f.id = a.flight WHERE a.flight = 60": (1, 1),
+    # What must not be taken from them.
+    "SELECT id, flight_id FROM flights LEFT JOIN wanted ON id = flight_id": (12,),
+    "SELECT id, flight_id FROM flights FULL JOIN wanted ON id = flight_id": (12,),
+    "SELECT id FROM flights ANTI JOIN wanted ON id = flight_id": (12,),
+    "SELECT id FROM flights WHERE id NOT IN (SELECT flight_id FROM wanted)": (12,),
+    "SELECT id FROM flights WHERE id NOT IN (SELECT flight_id FROM holes)": (12,),
+}
+
+
+@pytest.mark.parametrize("sql", KEPT)
+def test_rows_and_files(compared: Compared, sql: str) -> None:
+    assert compared.kept(sql) == KEPT[sql]
+
+
+ROWS = [
+    "SELECT id FROM flights WHERE id IN (SELECT flight_id FROM nothing)",
+    "SELECT id FROM flights WHERE id NOT IN (SELECT flight_id FROM nothing)",
+    "SELECT id FROM flights WHERE NOT EXISTS (FROM wanted WHERE flight_id = id)",
+    "SELECT id, (SELECT count(*) FROM wanted WHERE flight_id < id) FROM flights WHERE id < 70",
+    "SELECT id, (SELECT max(flight_id) FROM holes WHERE flight_id = id) FROM flights",
+    "SELECT id FROM flights WHERE id IN (SELECT flight_id FROM holes) OR delay IS NULL",
+    "SELECT f.id FROM flights f JOIN holes ON f.id IS NOT DISTINCT FROM flight_id",
+    "SELECT f.id, g.id FROM flights f JOIN flights g ON f.id = g.id + 50 WHERE g.id < 60",
+    "SELECT f.id, t FROM flights f, LATERAL (SELECT flight_id AS t FROM wanted WHERE flight_id = f.id)",
+    "SELECT * EXCLUDE extra FROM flights ORDER BY id DESC LIMIT 7",
+    "SELECT * EXCLUDE extra FROM flights WHERE id < 333 ORDER BY price DESC, id LIMIT 5",
+    "SELECT * EXCLUDE extra FROM flights JOIN wanted ON id = flight_id ORDER BY ts DESC LIMIT 2",
+    "SELECT * FROM (SELECT id FROM flights ORDER BY id LIMIT 70) JOIN wanted ON id = flight_id",
+    "SELECT flight_id, id FROM wanted ASOF JOIN flights ON flight_id >= id",
+    """WITH RECURSIVE r(i) AS (SELECT 3 UNION ALL SELECT i + 110 FROM r JOIN flights ON id = i WHERE i < 500)
+       SELECT count(*), max(i) FROM r""",
+    """WITH RECURSIVE r(i) AS (SELECT flight_id FROM wanted UNION SELECT id + 90 FROM r JOIN flights ON id = i)
+       SELECT i FROM r""",
+    """WITH f AS MATERIALIZED (SELECT * FROM flights WHERE id < 200)
+       SELECT count(*) FROM f a JOIN f b ON a.id = b.id + 100 JOIN wanted ON a.id = flight_id + 100""",
+    "SELECT region, count(*) FROM flights WHERE id IN (SELECT flight_id FROM wanted) GROUP BY ROLLUP (region)",
+    "SELECT id FROM flights WHERE id > ALL (SELECT flight_id FROM wanted)",
+    "SELECT id FROM flights WHERE id IN (SELECT flight_id FROM wanted EXCEPT SELECT 60)",
+    "(SELECT id FROM flights WHERE id < 3) UNION ALL (SELECT flight FROM airports WHERE flight > 190)",
+    "SELECT count(*) FROM flights f JOIN wanted ON f.id % 50 = flight_id % 50 WHERE f.id % 7 = 1",
+]
+
+
+@pytest.mark.parametrize("sql", ROWS)
+def test_rows(compared: Compared, sql: str) -> None:
+    compared.kept(sql)
+
+
+def test_the_catalog_has_the_tables(tmp_path: Path) -> None:
+    root = write_flights(tmp_path / "flights")
+    con = native({"flights": root, "lake.web": root})
+    plain = duckdb.connect()
+    plain.execute(
+        f"CREATE VIEW flights AS FROM read_parquet('{root}/**/*.parquet', hive_partitioning = true)"
+    )
+    assert con.execute("SHOW TABLES").fetchall() == [("flights",)]
+    assert con.execute("SELECT table_schema FROM information_schema.tables ORDER BY 1").fetchall() == [
+        ("lake",),
+        ("main",),
+    ]
+    for described in ("DESCRIBE flights", "SUMMARIZE SELECT id, region FROM flights"):
+        assert con.execute(described).fetchall() == plain.execute(described).fetchall()
+    assert con.table("lake.web").columns == con.table("flights").columns
+
+
+def test_every_way_to_run_a_statement_prunes(compared: Compared) -> None:
+    con: Any = compared.pruned
+    wanted = [(60,)]
+    ways: list[Callable[[], Any]] = [
+        lambda: con.execute("SELECT id FROM flights WHERE id = ?", [60]),
+        lambda: con.execute("SELECT id FROM flights WHERE id = $i", {"i": 60}),
+        lambda: con.sql("SELECT id FROM flights WHERE id = 60"),
+        lambda: con.table("flights").filter("id = 60").project("id"),
+        lambda: con.cursor().execute("SELECT id FROM flights WHERE id = 60"),
+        lambda: con.execute("EXECUTE one(60)"),
+    ]
+    con.execute("PREPARE one AS SELECT id FROM flights WHERE id = $1")
+    for way in ways:
+        con.last_plans.clear()
+        assert way().fetchall() == wanted
+        assert [(each.kept, each.total) for each in con.last_plans] == [(1, 12)]
+    frame = pa.table({"k": [60]})  # noqa: F841 - DuckDB finds it by its name
+    assert con.sql("SELECT id FROM flights JOIN frame ON id = k").fetchall() == wanted
+
+
+def test_a_relation_asks_whenever_it_runs(tmp_path: Path) -> None:
+    root = write_flights(tmp_path / "flights")
+    con = native({"flights": root})
+    relation = con.sql("SELECT count(*) FROM flights WHERE id >= 0")
+    con.execute("PREPARE p AS SELECT count(*) FROM flights")
+    assert relation.fetchall() == [(600,)]
+    write_tree(root, {"region=us/new.parquet": f"SELECT * EXCLUDE region FROM '{root}/region=us/*2.parquet'"})
+    assert relation.fetchall() == con.execute("EXECUTE p").fetchall() == [(650,)]
+
+
+def test_one_statement_reads_one_snapshot(compared: Compared, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+    look = KnownTable.snapshot
+
+    def counting(self: KnownTable) -> Any:
+        asked.append(self.name)
+        return look(self)
+
+    monkeypatch.setattr(KnownTable, "snapshot", counting)
+    compared.pruned.execute("BEGIN")
+    asked.clear()
+    compared.pruned.execute("SELECT count(*) FROM flights a, flights b WHERE a.id = b.id").fetchall()
+    compared.pruned.execute("COMMIT")
+    binds = 2  # DuckDB prepares a statement, and binds it anew when it runs
+    assert 1 <= len(asked) <= binds
+
+
+def test_files_of_other_schemas_are_read_whole(tmp_path: Path) -> None:
+    root = write_tree(tmp_path / "t", {f"f{n}.parquet": f"SELECT {n} AS a" for n in range(3)})
+    con = native({"t": indexed(root)})
+    assert con.execute("SELECT a FROM t WHERE a = 1").fetchall() == [(1,)]
+    write_tree(root, {"g.parquet": "SELECT 7::BIGINT AS a, 'x' AS b"})
+    assert sorted(con.execute("SELECT * FROM t").fetchall()) == [(0, None), (1, None), (2, None), (7, "x")]
+    con.last_plans.clear()
+    assert con.execute("SELECT b FROM t WHERE a = 7").fetchall() == [("x",)]
+    assert {(each.kept, "several schemas" in str(each.reason)) for each in con.last_plans} == {(4, True)}
+
+
+def test_tables_that_are_not_served_are_read_the_other_way(tmp_path: Path) -> None:
+    mixed = write_tree(tmp_path / "m", {"a.parquet": "SELECT 1 AS a", "b.parquet": "SELECT 2 AS a, 3 AS b"})
+    con: Any = pruner_duckdb.connect(
+        {
+            "flights": indexed(write_flights(tmp_path / "flights")),
+            "mixed": indexed(mixed),
+            "absent": tmp_path / "absent",
+            "stale": {"uri": str(mixed), "max_staleness": 5},
+        },
+        native="on",
+    )
+    assert set(con.unserved) == {"mixed", "absent", "stale"}
+    con.last_plans.clear()
+    sql = "SELECT f.id, b FROM flights f JOIN mixed m ON f.id = m.a WHERE m.a = 2"
+    assert con.execute(sql).fetchall() == con.sql(sql).fetchall() == [(2, 3)]
+    kept = {(each.table, each.kept, each.total) for each in con.last_plans}
+    assert ("mixed", 1, 2) in kept
+    assert ("flights", 1, 12) in kept
+    with pytest.raises(TableError, match="absent"):
+        con.execute("SELECT * FROM absent")
+    assert con.cursor().execute("SELECT count(*) FROM stale").fetchall() == [(2,)]
+
+
+def test_it_is_off_unless_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    root = write_flights(tmp_path / "flights")
+    assert isinstance(pruner_duckdb.connect({"flights": root}), pruner_duckdb.Connection)
+    for native_ in ("auto", "on"):
+        con = pruner_duckdb.connect({"flights": root}, native=native_)
+        assert isinstance(con, connecting.NativeConnection)
+    with pytest.raises(TableError, match="native is"):
+        pruner_duckdb.connect({"flights": root}, native="yes")
+    elsewhere: list[dict[str, Any]] = [
+        {"database": str(tmp_path / "x.db")},
+        {"config": {"allow_unsigned_extensions": "false"}},
+    ]
+    for refused in elsewhere:
+        assert isinstance(
+            pruner_duckdb.connect({"flights": root}, native="auto", **refused), pruner_duckdb.Connection
+        )
+        with pytest.raises(TableError, match="cannot have the native scan"):
+            pruner_duckdb.connect({"flights": root}, native="on", **refused)
+    monkeypatch.setenv(library.SWITCHED_OFF, "off")
+    assert isinstance(pruner_duckdb.connect({"flights": root}, native="auto"), pruner_duckdb.Connection)
+
+
+def test_an_extension_of_other_sources_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    root = write_flights(tmp_path / "flights")
+    monkeypatch.setattr(library, "fingerprint", lambda: "another")
+    with pytest.raises(TableError, match="other sources"):
+        pruner_duckdb.connect({"flights": root}, native="on")
+    broken = tmp_path / library.NAME
+    broken.write_bytes(b"no extension")
+    monkeypatch.setattr(library, "place", lambda *_: broken)
+    assert isinstance(pruner_duckdb.connect({"flights": root}, native="auto"), pruner_duckdb.Connection)
+
+
+def test_no_other_extension_can_be_loaded_afterwards(compared: Compared, tmp_path: Path) -> None:
+    path = library.place(duckdb.__version__, library.platform())
+    (tmp_path / "other.duckdb_extension").write_bytes(path.read_bytes())
+    con = compared.pruned.cursor()
+    assert con.execute("SELECT current_setting('allow_unsigned_extensions')").fetchall() == [(False,)]
+    with pytest.raises(duckdb.Error, match=r"(?i)unsigned|signature"):
+        con.execute(f"LOAD '{tmp_path}/other.duckdb_extension'")
+    with pytest.raises(duckdb.Error, match=r"(?i)cannot"):
+        con.execute("SET allow_unsigned_extensions = true")
+
+
+def test_statistics_of_the_last_file_that_is_left_do_not_count(tmp_path: Path) -> None:
+    """Writers leave NaN out of the statistics by which DuckDB would find `x < 10` true of every row."""
+    root = tmp_path / "t"
+    root.mkdir()
+    for n in range(3):
+        pq.write_table(pa.table({"n": [n, n], "x": [1.0 + n, float("nan")]}), root / f"f{n}.parquet")
+    con, plain = native({"t": indexed(root)}), duckdb.connect()
+    plain.execute(f"CREATE VIEW t AS FROM read_parquet('{root}/*.parquet')")
+    for condition in ("x < 10", "x > 10", "x = 'NaN'", "isnan(x)", "NOT x < 10"):
+        sql = f"SELECT count(*) FROM t WHERE n = 1 AND {condition}"
+        assert con.execute(sql).fetchall() == plain.execute(sql).fetchall(), sql
+
+
+@pytest.fixture
+def failing(
+    compared: Compared, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Callable[[Any], list[str | None]]]:
+    """Lets plans fail in some way; returns the reasons of a statement that keeps all files then."""
+
+    def run(fail: Any) -> list[str | None]:
+        for name in ("_static", "_dynamic"):
+            monkeypatch.setattr(answering.TableAnswers, name, fail)
+        con = compared.pruned
+        con.last_plans.clear()
+        sql = "SELECT id FROM flights JOIN wanted ON id = flight_id WHERE id < 100"
+        assert sorted(con.execute(sql).fetchall()) == [(7,), (60,), (61,)]
+        assert [each.kept for each in con.last_plans] == [12]
+        return [each.reason for each in con.last_plans]
+
+    yield run
+    monkeypatch.undo()
+
+
+@pytest.mark.parametrize("error", [ValueError("no plan"), KeyboardInterrupt(), MemoryError(), SystemExit(3)])
+def test_errors_keep_all_files(failing: Callable[[Any], list[str | None]], error: BaseException) -> None:
+    def fail(*_: object) -> None:
+        raise error
+
+    (reason,) = failing(fail)
+    assert "planning failed" in str(reason)
+
+
+@pytest.mark.parametrize("fields", [(), ("1",), ("1", "0000ffff"), ("1", "zzzzzzzz")])
+def test_answers_that_make_no_sense_keep_all_files(
+    failing: Callable[[Any], list[str | None]], fields: tuple[str, ...]
+) -> None:
+    (reason,) = failing(lambda *_: fields)
+    assert reason
+
+
+def test_a_plan_that_takes_too_long_keeps_all_files(
+    compared: Compared, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened = library.Library(library.place(duckdb.__version__, library.platform()))
+    done = threading.Event()
+    monkeypatch.setattr(answering.TableAnswers, "_static", lambda *_: done.wait(60) and ())
+    con = compared.pruned
+    con.last_plans.clear()
+    opened.open(0.05)
+    try:
+        assert len(con.execute("SELECT id FROM flights WHERE id < 60").fetchall()) == 60
+    finally:
+        done.set()
+        opened.open(PATIENCE)
+    assert [(each.kept, each.reason) for each in con.last_plans] == [(12, "planning took too long")]
+
+
+def test_an_interrupted_statement_ends(compared: Compared, monkeypatch: pytest.MonkeyPatch) -> None:
+    con = compared.pruned.cursor()
+    done = threading.Event()
+
+    def interrupt(*_: object) -> tuple[str, ...]:
+        con.interrupt()
+        done.wait(20)
+        return ()
+
+    monkeypatch.setattr(answering.TableAnswers, "_static", interrupt)
+    with pytest.raises(duckdb.InterruptException):
+        con.execute("SELECT count(DISTINCT carrier) FROM flights WHERE id < 100").fetchall()
+    done.set()
+    monkeypatch.undo()
+    assert con.execute("SELECT id FROM flights WHERE id = 1").fetchall() == [(1,)]
+
+
+def test_tables_of_a_closed_database_are_forgotten(tmp_path: Path) -> None:
+    shared = connecting._shared()  # pyright: ignore[reportPrivateUsage]
+    root = write_flights(tmp_path / "flights")
+    before = len(shared._databases)  # pyright: ignore[reportPrivateUsage]
+    for _ in range(5):
+        with native({"flights": root}) as con:
+            assert con.execute("SELECT count(*) FROM flights").fetchall() == [(600,)]
+        del con
+    gc.collect()
+    shared.settle()
+    assert len(shared._databases) <= before  # pyright: ignore[reportPrivateUsage]
+
+
+def test_after_a_fork(tmp_path: Path) -> None:
+    root = write_flights(tmp_path / "flights")
+    script = f"""
+        import os, pruner_duckdb
+        con = pruner_duckdb.connect({{"flights": {str(root)!r}}}, native="on")
+        count = "SELECT count(*) FROM flights WHERE id < 100"
+        assert con.execute(count).fetchall() == [(100,)]
+        child = os.fork()
+        if child == 0:
+            own = pruner_duckdb.connect({{"flights": {str(root)!r}}}, native="on")
+            right = own.execute(count).fetchall() == [(100,)] and len(own.last_plans) > 0
+            os._exit(0 if right else 3)
+        assert os.waitpid(child, 0)[1] == 0
+        assert con.execute(count).fetchall() == [(100,)]
+    """
+    ran = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(script)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert (ran.returncode, ran.stderr) == (0, "")
+
+
+THREADS, STATEMENTS = 8, 150
+
+
+def test_threads_and_cursors(tmp_path: Path) -> None:
+    """Statements of all kinds side by side, while callbacks collect garbage."""
+    con = native({"flights": indexed(write_flights(tmp_path / "flights"))})
+    con.execute("CREATE TABLE wanted AS SELECT unnest([7, 60, 61]) AS k")
+    wrong: list[object] = []
+
+    def work(seed: int) -> None:
+        chance, cursor = random.Random(seed), con.cursor()
+        for turn in range(STATEMENTS):
+            i = chance.randrange(600)
+            try:
+                match turn % 5:
+                    case 0:
+                        found, right = (
+                            cursor.execute("SELECT id FROM flights WHERE id = ?", [i]).fetchall(),
+                            [(i,)],
+                        )
+                    case 1:
+                        found, right = (
+                            cursor.sql(f"SELECT count(*) FROM flights WHERE id < {i}").fetchall(),
+                            [(i,)],
+                        )
+                    case 2:
+                        cursor.execute("SELECT id FROM flights JOIN wanted ON id = k ORDER BY id")
+                        found, right = [cursor.fetchone(), *cursor.fetchmany(5)], [(7,), (60,), (61,)]
+                    case 3:
+                        cursor.execute(f"SELECT id FROM flights WHERE id >= {i} ORDER BY id")
+                        found, right = cursor.fetchone(), (i,)
+                    case _:
+                        own = cursor.cursor()
+                        found, right = own.execute("SELECT max(id) FROM flights").fetchall(), [(599,)]
+                        own.close()
+                        gc.collect(0)
+            except duckdb.Error as error:
+                found, right = error, None
+            if found != right:
+                wrong.append((found, right))
+
+    threads = [threading.Thread(target=work, args=(seed,), daemon=True) for seed in range(THREADS)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(300)
+    assert not any(thread.is_alive() for thread in threads), "threads wait for each other"
+    assert wrong == []
+
+
+class NativePair(Pair):
+    """The random tables with the native scan."""
+
+    def _connect(self) -> Any:
+        return native(self._tables, config={"threads": 1})
+
+
+@pytest.fixture(scope="module")
+def pair(tmp_path_factory: pytest.TempPathFactory) -> Pair:
+    return NativePair(write_random_tables(tmp_path_factory.mktemp("random")))
+
+
+@settings(max_examples=profiles.examples(RANDOM))
+@given(sql=tapes().map(statement))
+def test_random_statements_lose_no_row(pair: Pair, sql: str) -> None:
+    pair.pruned.last_plans.clear()
+    found = outcome(pair.pruned, sql)
+    if found == FAILED_INSIDE:
+        pair.connect_again()
+        assert pair.without_pruner(sql) == FAILED_INSIDE, sql
+        return
+    assert found == outcome(pair.full, sql), sql
+    SEEN["statements"] += 1
+    SEEN["prune"] += any(scan.kept < scan.total for scan in pair.pruned.last_plans)
+
+
+def test_the_random_statements_do_prune(record_property: Callable[[str, object], None]) -> None:
+    record_property("figure", f"{SEEN['statements']:,} random statements with the native scan: {SEEN}")
+    assert SEEN["statements"] >= 0.9 * profiles.examples(RANDOM)
+    assert SEEN["prune"] > 0.35 * SEEN["statements"]
