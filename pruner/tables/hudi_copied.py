@@ -49,7 +49,7 @@ def with_zone(type_: pa.DataType, zone: str) -> pa.DataType:
     if types.is_map(kind):
         return cast("Any", pa).map_(_field(kind.key_field, zone), _field(kind.item_field, zone))
     if types.is_struct(kind):
-        return pa.struct([_field(field, zone) for field in kind])
+        return pa.struct([_field(field, zone) for field in cast("list[pa.Field[Any]]", list(kind))])
     return type_
 
 
@@ -140,7 +140,7 @@ class CopyReader(LoneReader):
             if uri is None:
                 writer.write_table(schema.empty_table())
                 return
-            file = self._require_base(uri)
+            file: Any = self._require_base(uri)
             names = [name for name in schema.names if name in file.schema_arrow.names]
             for group in range(file.num_row_groups):
                 rows: Any = file.read_row_group(group, columns=names)

@@ -175,7 +175,8 @@ class LoneReader:
         if block.type is BlockType.AVRO:
             self._require_alike(arrow_schema(block.schema, self._root), "a log file")
         elif block.type is BlockType.PARQUET:
-            self._require_alike(pq.read_schema(pa.BufferReader(bytes(block.content))), "a log file")
+            held = pq.ParquetFile(pa.BufferReader(bytes(block.content))).schema_arrow
+            self._require_alike(held, "a log file")
         elif block.type is not BlockType.DELETE:
             raise NotAlone(f"a log file has a block of type {block.type.name}")
 

@@ -94,15 +94,16 @@ def _build(
     table.delete(rows_of(spark, [(3, "rome", *some, 4)], schema))
 
 
+_KINDS: tuple[tuple[str, Mapping[str, tuple[Any, Any]], str, TableVersion], ...] = (
+    ("mor_nested", TYPES, "avro", 6),
+    ("mor_nested", TYPES, "avro", 9),
+    ("mor_nested", TYPES, "parquet", 9),
+    ("mor_nested_clocks", CLOCKS, "avro", 9),
+    ("mor_nested_clocks", CLOCKS, "parquet", 6),
+)
 BUILDERS: dict[str, Builder] = {
     f"{kind}_{block}_v{version}": partial(_build, version=version, block=block, types=types)
-    for kind, types, block, version in (
-        ("mor_nested", TYPES, "avro", 6),
-        ("mor_nested", TYPES, "avro", 9),
-        ("mor_nested", TYPES, "parquet", 9),
-        ("mor_nested_clocks", CLOCKS, "avro", 9),
-        ("mor_nested_clocks", CLOCKS, "parquet", 6),
-    )
+    for kind, types, block, version in _KINDS
 }
 
 
