@@ -9,6 +9,8 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+import numpy as np
+
 from pruner.adapters import switched_off
 from pruner.errors import PrunerError
 from pruner.expr.nodes import TRUE, Expr
@@ -423,7 +425,10 @@ def _unpruned_for_good(rewritten: Rewritten) -> bool:
 
 def _grant(ask: Ask, seen: Observations) -> None:
     for known, snapshot in seen.snapshots:
-        grant(ask, known.name, snapshot.data.root, known.table.storage_options)
+        data = snapshot.data
+        bases = np.flatnonzero(data.has_base)
+        file = data.columns.column("base_file")[int(bases[0])].as_py() if len(bases) else None
+        grant(ask, known.name, data.root, known.table.storage_options, file)
 
 
 def _stays_lazy(statement: Statement) -> bool:

@@ -29,7 +29,7 @@ _PARAMETERS = {
 _SCHEME = "s3"
 
 
-def grant(ask: Ask, name: str, root: str, options: Mapping[str, str]) -> None:
+def grant(ask: Ask, name: str, root: str, options: Mapping[str, str], file: str | None = None) -> None:
     """Let a session read the files below a root; does nothing for local ones, nor where no options were given:
     then the session's own secrets serve.
 
@@ -38,6 +38,7 @@ def grant(ask: Ask, name: str, root: str, options: Mapping[str, str]) -> None:
         name: the table's name, for errors.
         root: URI of the table's root.
         options: options of the store, by `obstore`'s names.
+        file: URI of a Parquet file of the table.
 
     Raises:
         StorageError: this DuckDB cannot read such a store.
@@ -52,7 +53,7 @@ def grant(ask: Ask, name: str, root: str, options: Mapping[str, str]) -> None:
     try:
         ask(secret_sql(root, options), [])
     except duckdb.Error as error:
-        if _reads(ask, root):
+        if _reads(ask, root, file):
             return
         reason = str(error).strip().split("\n", 1)[0].rstrip(": ")
         raise StorageError(
@@ -61,13 +62,22 @@ def grant(ask: Ask, name: str, root: str, options: Mapping[str, str]) -> None:
         ) from None
 
 
-def _reads(ask: Ask, root: str) -> bool:
-    """Tell whether the session reads a place all the same, by a file system of its own."""
-    try:
-        (found,) = ask("SELECT count(*) > 0 FROM glob(?)", [f"{root}/*"])
-    except duckdb.Error:
-        return False
-    return bool(found)
+def _reads(ask: Ask, root: str, file: str | None) -> bool:
+    """Tell whether the session reads a place all the same, by a file system of its own.
+
+    One that is made for `obstore` (`FsspecStore`) lists nothing by pattern for DuckDB, and opens files well.
+    """
+    questions = [("SELECT count(*) > 0 FROM glob(?)", f"{root}/*")]
+    if file is not None:
+        questions.append(("SELECT count(*) > 0 FROM parquet_file_metadata(?)", file))
+    for question, place in questions:
+        try:
+            (found,) = ask(question, [place])
+        except duckdb.Error:
+            continue
+        if found:
+            return True
+    return False
 
 
 def secret_sql(root: str, options: Mapping[str, str]) -> str:
