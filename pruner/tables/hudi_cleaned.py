@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from pruner.errors import TableError
 from pruner.tables.hudi_commits import read_clean
-from pruner.tables.hudi_files import base_name
+from pruner.tables.hudi_files import base_name, log_name
 from pruner.tables.hudi_refusals import read_instant
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ class CleanedError(TableError):
 
 
 class Cleaned:
-    """The newest base file of each file group that cleaners deleted, up to an instant."""
+    """The newest file of each file group that cleaners deleted, up to an instant."""
 
     def __init__(self, store: Store, timeline: Timeline, as_of: str | None) -> None:
         """Read the cleans of the timeline; none for the newest slices, which no cleaner touches.
@@ -44,16 +44,18 @@ class Cleaned:
             if instant.action == "clean":
                 clean = read_instant(store, timeline, instant.name, read_clean)
                 kept_from = max(kept_from, clean.earliest_commit_to_retain or "")
-                self._take(clean, as_of)
+                self._take(clean, timeline, as_of)
         if as_of < kept_from:
             raise self._error(f"keeps what was written from {kept_from} on")
 
-    def _take(self, clean: Clean, as_of: str) -> None:
+    def _take(self, clean: Clean, timeline: Timeline, as_of: str) -> None:
         for partition, name in clean.deleted():
-            base = base_name(name)
-            if base is not None and base.instant <= as_of:
-                group = (partition, base.file_id)
-                self._newest[group] = max(base.instant, self._newest.get(group, ""))
+            base, log = base_name(name), log_name(name)
+            # A slice can consist of log files alone. Each of them is older than the base file of the next slice.
+            file = base or (log if log is not None and timeline.committed(log.instant) else None)
+            if file is not None and file.instant <= as_of:
+                group = (partition, file.file_id)
+                self._newest[group] = max(file.instant, self._newest.get(group, ""))
 
     def seen(self, group: Group, start: str | None) -> None:
         """Take note of the slice that is left of a group, or that the group does not count.

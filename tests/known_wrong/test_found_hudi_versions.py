@@ -131,7 +131,8 @@ def clean(table: RandomTimeline, kept_from: str | None, deleted: list[Path]) -> 
         path.unlink()
     metadata = {folder: {"successDeleteFiles": names} for folder, names in by_folder.items()}
     record = {"earliestCommitToRetain": kept_from, "partitionMetadata": metadata}
-    (table.timeline / "20290101000000000.clean").write_bytes(avro(_CLEAN, record))
+    done = "_20290101000000001" if table.version >= 8 else ""
+    (table.timeline / f"20290101000000000{done}.clean").write_bytes(avro(_CLEAN, record))
 
 
 @pytest.mark.parametrize("says_from", [True, False])
@@ -164,3 +165,68 @@ def test_t20_an_instant_whose_files_are_gone_is_refused(
         source.snapshot_at(first)
     if not whole_group:
         assert slices(table.root, write) == slices(table.root) == newest
+
+
+@pytest.mark.parametrize("version", [6, 8, 9])
+@pytest.mark.parametrize("left", [True, False])
+def test_t20_log_files_without_a_base_file_are_missed_as_well(
+    tmp_path: Path, version: int, left: bool
+) -> None:
+    """Flink writes them: the rows of a slice of log files alone were gone, and nothing said so."""
+    table = RandomTimeline(tmp_path / "t", version, True, random.Random(1))
+    table.act("insert into logs", "done")
+    first = table.readable()[-1]
+    (old,) = table.root.rglob(f".*_{first}.log.*")
+    group = (str(old.parent.relative_to(table.root)), old.name[1:].partition("_")[0])
+    if left:
+        table.write(group, log=False)
+    else:
+        table.act("insert", "done")
+    write, newest = table.readable()[-1], slices(table.root)
+    source = HudiSource(str(table.root))
+    assert group in {(entry.partition_path, entry.file_id) for entry in source.snapshot_at(first).slices}
+    clean(table, None, [old])
+    with pytest.raises(TableError, match=rf"cleaner deleted files of {first} in partition"):
+        source.snapshot_at(first)
+    if left:
+        assert slices(table.root, write) == slices(table.root) == newest
+
+
+@given(
+    acts=st.lists(st.tuples(st.sampled_from(KINDS), st.sampled_from(ENDS)), min_size=2, max_size=14),
+    version=st.sampled_from([6, 8, 9]),
+    number=st.integers(0, 10**6),
+)
+@settings(max_examples=profiles.examples(40), deadline=None)
+def test_t20_each_instant_is_read_whole_or_refused(
+    acts: list[tuple[str, str]], version: int, number: int, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """A cleaner that keeps the newest slice of each group takes no slice that is read, and none goes unnoticed."""
+    table = RandomTimeline(tmp_path_factory.mktemp("t") / "t", version, True, random.Random(number))
+    for kind, end in acts:
+        table.act(kind, end)
+    table.finish()
+    before = {instant: slices(table.root, instant) for instant in table.readable()}
+    newest = slices(table.root)
+    kept = {name for entry in newest for name in (entry.base, *entry.logs)}
+    read = [
+        (entry.partition, entry.file_id, name)
+        for found in before.values()
+        for entry in found
+        for name in _files(entry)
+    ]
+    old = sorted({each for each in read if each[2] not in kept})
+    chosen = {each[1] for each in old if table.rng.random() < 0.3}
+    gone = {name: table.root / partition / name for partition, file_id, name in old if file_id in chosen}
+    clean(table, None, list(gone.values()))
+    assert slices(table.root) == newest
+    for instant, expected in before.items():
+        if any(name in gone for entry in expected for name in _files(entry)):
+            with pytest.raises(TableError, match="cleaner deleted files"):
+                slices(table.root, instant)
+        else:
+            assert slices(table.root, instant) == expected, instant
+
+
+def _files(entry: HudiSlice) -> list[str]:
+    return [name for name in (entry.base, *entry.logs) if name]
