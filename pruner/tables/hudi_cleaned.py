@@ -41,10 +41,15 @@ class Cleaned:
             return
         kept_from = ""
         for instant in timeline.finished.values():
-            if instant.action == "clean":
+            # No cleaner takes what is the table when it runs. Nor does one that keeps commits take what is the table
+            # from the first of them on. So whole file groups that it took were replaced before, by a write that may
+            # have been archived since.
+            if instant.action == "clean" and instant.requested > as_of:
                 clean = read_instant(store, timeline, instant.name, read_clean)
-                kept_from = max(kept_from, clean.earliest_commit_to_retain or "")
-                self._take(clean, timeline, as_of)
+                if clean.earliest_commit_to_retain:
+                    kept_from = max(kept_from, clean.earliest_commit_to_retain)
+                else:
+                    self._take(clean, timeline, as_of)
         if as_of < kept_from:
             raise self._error(f"keeps what was written from {kept_from} on")
 

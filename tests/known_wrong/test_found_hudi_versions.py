@@ -123,7 +123,9 @@ def test_t19_a_downgrade_changes_no_slice(
         assert slices(table.root, instant) == expected, instant
 
 
-def clean(table: RandomTimeline, kept_from: str | None, deleted: list[Path]) -> None:
+def clean(
+    table: RandomTimeline, kept_from: str | None, deleted: list[Path], at: str = "20290101000000000"
+) -> None:
     """Delete files, and say so in the timeline as a cleaner does."""
     by_folder: dict[str, list[str]] = {}
     for path in deleted:
@@ -131,8 +133,8 @@ def clean(table: RandomTimeline, kept_from: str | None, deleted: list[Path]) -> 
         path.unlink()
     metadata = {folder: {"successDeleteFiles": names} for folder, names in by_folder.items()}
     record = {"earliestCommitToRetain": kept_from, "partitionMetadata": metadata}
-    done = "_20290101000000001" if table.version >= 8 else ""
-    (table.timeline / f"20290101000000000{done}.clean").write_bytes(avro(_CLEAN, record))
+    done = f"_{at}" if table.version >= 8 else ""
+    (table.timeline / f"{at}{done}.clean").write_bytes(avro(_CLEAN, record))
 
 
 @pytest.mark.parametrize("says_from", [True, False])
@@ -226,6 +228,38 @@ def test_t20_each_instant_is_read_whole_or_refused(
                 slices(table.root, instant)
         else:
             assert slices(table.root, instant) == expected, instant
+
+
+@pytest.mark.parametrize("version", [6, 8, 9])
+@pytest.mark.parametrize("says_from", [True, False])
+def test_t20_groups_replaced_by_an_archived_write_are_not_missed(
+    tmp_path: Path, version: int, says_from: bool
+) -> None:
+    """A clustering is archived before the clean that took what it replaced, and each read as of an instant failed."""
+    table = RandomTimeline(tmp_path / "t", version, False, random.Random(2))
+    table.act("insert", "done")
+    there = set(table.bases)
+    table.act("replace", "done")
+    replace = table.readable()[-1]
+    table.act("insert", "done")
+    kept_from = table.readable()[-1]
+    old = [
+        path for folder, name in there - set(table.bases) for path in (table.root / folder).glob(f"{name}_*")
+    ]
+    assert old
+    if says_from:  # every file that is needed from there on is still there
+        table.act("insert", "done")
+    at = table.now()
+    clean(table, kept_from if says_from else None, old, at)
+    for _ in range(4):
+        table.act("insert", "done")
+    whole = [instant for instant in table.readable() if instant >= (kept_from if says_from else at)]
+    assert len(whole) >= 4
+    expected = {instant: slices(table.root, instant) for instant in whole}
+    table.archive(3)
+    assert replace not in table.readable()
+    for instant in whole:
+        assert slices(table.root, instant) == expected[instant]
 
 
 def _files(entry: HudiSlice) -> list[str]:

@@ -123,6 +123,10 @@ class RandomTimeline:
         (self._log if log else self._base)(write, group)
         self._complete(write)
 
+    def now(self) -> str:
+        """An instant after all that happened so far."""
+        return self._tick()
+
     def finish(self) -> None:
         """Complete the writes that are late."""
         while self._late:
