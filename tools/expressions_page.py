@@ -65,7 +65,7 @@ names them. So is arithmetic of integers with a constant that is a decimal or a 
 engines compute it in that type.
 
 Under merge-on-read an expression over **one** column covers base and log files. For an expression over several columns
-slices with log files are not covered, because the merge decides which values are in one row.
+file groups with log files are not covered, because the merge decides which values are in one row.
 
 ## Writing for pruning
 
