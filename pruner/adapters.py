@@ -78,7 +78,7 @@ class FileScanner(Adapter, Protocol):
 
         Raises:
             SchemaError: a column cannot be read as the table has it; with the reason.
-            TableError: a slice to read has log files, so that its base file alone is not the table's content.
+            TableError: a file group to read has log files, so its base file alone is not the table's content.
         """
         ...
 
@@ -105,13 +105,13 @@ class RequestDecoder(Adapter, Protocol):
 
 @runtime_checkable
 class PluginAdapter(Adapter, Protocol):
-    """An adapter that brings what is to be installed in its engine."""
+    """An adapter that comes with a plugin to be installed in its engine."""
 
     def plugin_jar(self) -> Path:
         """The plugin's jar.
 
         Raises:
-            PrunerError: this installation came without it; with what brings it.
+            PrunerError: this installation came without it; the message says how to get it.
         """
         ...
 
@@ -148,7 +148,7 @@ class VersionedAdapter(Adapter, Protocol):
         ...
 
     def self_test(self) -> str | None:
-        """Why nothing that the installed version tells can be used; None where it can."""
+        """Return why nothing that the installed version says can be used; None where it can."""
         ...
 
 

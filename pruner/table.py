@@ -328,7 +328,7 @@ class Table:
                 questions are made from values of each column.
             limits: how much of the table is sampled (docs/advisor.md).
             budget: seconds that it may take; a smaller sample is judged by then, and the notes say so. Without one the
-                whole sample is, however long it takes.
+                whole sample is judged, however long it takes.
 
         Raises:
             TableError: the listing cannot be read completely.

@@ -23,7 +23,8 @@ HEAD = """\
 # The public interface
 
 Every public name with its signature and its description. The page is made from the code by `make api`.
-[python.md](python.md) shows how the names are used.
+[python.md](python.md) shows how the names are used. A slice is a file of a Parquet table, or a file group of a Hudi
+table ([glossary](README.md#glossary)).
 """
 SECTION = re.compile(r"^(Args|Attributes|Returns|Raises|Yields):\s*$", re.MULTILINE)
 ENTRY = re.compile(r"^([*\w.]+): ")

@@ -57,7 +57,7 @@ def ask_unknown_version() -> None:
 
 
 def self_test_of_this_process() -> str | None:
-    """Ask the running DuckDB, whether it was tested or not; returns what is not as expected, None for nothing."""
+    """Test the running DuckDB, be its version tested or not; return what is not as expected, None if all is."""
     shadow, _ = _shadow_and_predicates()
     return find_problem(shadow)
 
@@ -327,8 +327,8 @@ def connect(
         database: DuckDB's database file.
         config: DuckDB's configuration.
         read_only: open the database for reading only.
-        native: "auto" and "on" let DuckDB ask for files while it plans, by an extension that is not signed: see
-            `docs/native-scan.md`. With "auto", the other way serves where this one does not.
+        native: "auto" and "on" let DuckDB ask for files while it plans, through an extension that is not signed
+            (docs/native-scan.md). With "auto", statements are rewritten where that is not possible.
 
     Raises:
         PrunerError: the database has a table of one of the names, an option is unknown, or there is no native scan and

@@ -1,9 +1,9 @@
 """Statements that failed over fewer files, read again as DuckDB alone would read the table.
 
-Whether a condition that fails for some values (`day = 'x'`, a cast of text) is worked out at all is up to DuckDB: its
+Whether a condition that fails for some values (`day = 'x'`, a cast of text) is evaluated at all is up to DuckDB. Its
 optimizer leaves it out where another condition decides, which it may know from the statistics of the files that it
-reads, and in which order conditions stand depends on how they are read. So a statement over a part of the files may
-fail where one over all of them does not. Which will fail nobody can tell beforehand. One that has failed for a value
+reads, and the order of the conditions depends on how the files are read. So a statement over some of the files may fail
+where one over all of them does not, and nobody can tell beforehand which will. A statement that has failed for a value
 runs again, over all files and in each of the ways in which DuckDB may be asked to read them. Each gives the right rows.
 """
 

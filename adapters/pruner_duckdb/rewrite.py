@@ -62,8 +62,8 @@ _NAMED_BY_VALUE = re.compile(r"(?<!\w)\d")
 
 
 BEGINS_WITHIN: Final = 600 * 10**9
-"""Within how many nanoseconds after it was planned a statement that asks what time it is begins to run. One that takes
-longer runs again over all files.
+"""Nanoseconds after planning within which a statement that asks for the time must begin to run. One that begins later
+runs again over all files.
 """
 
 

@@ -57,7 +57,7 @@ def content_of(plan: Plan, columns: Sequence[str] | None, storage_options: Mappi
 
     Raises:
         SchemaError: a column cannot be read as the table has it; with the reason.
-        TableError: a slice to read has log files, so that its base file alone is not the table's content.
+        TableError: a file group to read has log files, so its base file alone is not the table's content.
     """
     # It refuses slices with log files.
     count = len(plan.files_arrow)

@@ -167,8 +167,8 @@ def _resolved(
 def _format(spark: SparkSession, settings: TableSettings) -> tuple[str, PrunerError | None]:
     """The format that Spark is to read, and why pruner refuses the table, None where it does not.
 
-    Spark may read a Hudi table that pruner does not: it is read unpruned. What else is refused is no table, or one
-    of which files alone do not tell how to read it.
+    A Hudi table that Spark can read and pruner cannot is read unpruned. Whatever else is refused is not a table, or is
+    one that cannot be read by its files alone.
 
     Raises:
         TableError: there is no such table, or its format is not supported.

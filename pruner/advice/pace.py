@@ -21,7 +21,7 @@ LAYOUTS: Final = 1.0
 """The share of the time at which each part of the work ends, one after the other. Each does a little in any case."""
 
 _MOST = 64
-"""Files of a piece at most, after which the clock is looked at."""
+"""Most files in a piece of work; after each piece the clock is looked at."""
 
 _SEED = 0
 _WHOLE = 100
@@ -32,7 +32,7 @@ class Pace:
 
     Args:
         seconds: how long the work may take.
-        told: is called with the progress in hundredths.
+        told: is called with the progress in percent.
         clock: gives seconds that only grow.
     """
 
@@ -48,11 +48,11 @@ class Pace:
         self._began = clock()
 
     def is_over(self, share: float) -> bool:
-        """Whether this share of the time has gone."""
+        """Whether this share of the time is used up."""
         return self.seconds is not None and self._clock() - self._began >= share * self.seconds
 
     def tell(self, share: float) -> None:
-        """Say that the work is so far."""
+        """Report how far the work is."""
         if self._told is not None:
             self._told(round(share * _WHOLE), _WHOLE)
 

@@ -42,7 +42,7 @@ SHOWN = 20
 """Questions that the text lists."""
 
 BUDGET = 10.0
-"""Seconds that it takes at most, by and large."""
+"""About how many seconds it takes at most."""
 
 BudgetOption = Annotated[
     float,
@@ -112,7 +112,7 @@ def _log_text(log: Path) -> str:
 
 
 def _whole(found: dict[str, Any]) -> dict[str, Any]:
-    """Advice for programs: forecasts of files and bytes are means, and there is no part of a file or byte."""
+    """Advice for programs: forecasts of files and bytes are means, and are rounded to whole ones."""
     counts = ("files", "bytes")
 
     def whole(name: str, value: Any) -> Any:
@@ -168,7 +168,7 @@ class _Log:
 
 
 def _reason(error: Exception) -> str:
-    """Why a statement was not understood; of a table that nobody knows, how to name it."""
+    """Why a statement was not understood; for an unknown table, how to name it."""
     missing = MISSING_TABLE.search(str(error))
     if missing is None:
         return first_line(error)

@@ -23,13 +23,13 @@ _BEHIND = r"( \(line \d+ of the query\))?(; .*)?"
 """What may follow a message."""
 
 _SHORTEST_PART = 3
-"""Characters of a text that is looked for in messages."""
+"""A text of fewer characters is not looked for in messages."""
 
 _WORDS_OF_ITS_OWN = 3
-"""Spaces from which on what stands between two holes of a message tells it from others."""
+"""How many spaces the words between two holes of a message must have to tell it from other messages."""
 
 _CUT_SHORT = 12
-"""Characters of a part of a message from which on a text that ends with them is taken for its beginning."""
+"""How many characters of a message's part a text must end with to be taken for a message that was cut short."""
 
 MessageArgument = Annotated[
     str | None,
@@ -98,7 +98,7 @@ def meaning(shown: str, among: list[Explained]) -> list[Explained]:
 
 
 def partly(text: str, among: list[Explained]) -> list[Explained]:
-    """What the messages mean of which the text is a part, or that have words of their own in it."""
+    """Explain the messages of which the text is a part, or whose own words are in it."""
     words = _folded(_BEFORE.sub("", text))
     found: list[Explained] = []
     for each in among:
@@ -118,7 +118,7 @@ def _is_partly(words: str, message: str) -> bool:
 
 
 def _is_cut_short(words: str, part: str) -> bool:
-    """Whether a text ends with a good deal of the beginning of what stands in a message."""
+    """Whether a text ends with a good part of the beginning of this part of a message."""
     return any(words.endswith(part[:length]) for length in range(_CUT_SHORT, len(part)))
 
 

@@ -110,9 +110,9 @@ def on_table(command: Callable[Concatenate[Table, Options], None]) -> Callable[.
 
 
 def among_tables(command: Callable[Concatenate[Catalog, str, Options], None]) -> Callable[..., None]:
-    """Make a command of a function that works on one table beside others: it gets the arguments that say which ones.
+    """Make a command of a function that works on one table among others: it gets the arguments that name them.
 
-    The function takes the catalog and the table as it was named first; what it takes besides are its own options.
+    The function takes the catalog and the table's name first; its other parameters are options of its own.
     """
     return _taking_a_table(command, command, leading=2, others={"named": NamedTables})
 
@@ -127,7 +127,7 @@ def _taking_a_table(
     """A command with the arguments that say which table is meant, and with the options of a function.
 
     Args:
-        command: the function, after whose first `leading` parameters its options come.
+        command: the function; its options come after its first `leading` parameters.
         call: is called with the tables, the name of the one that is meant, and those options.
         leading: see `command`.
         others: further arguments that say which tables there are, by name.
@@ -176,7 +176,7 @@ def catalog(tables: dict[str, str], index_uri: str | None, options: list[str] | 
 
 @contextmanager
 def saying_how_to_name_tables() -> Generator[None]:
-    """Have the error about a name that SQL uses and nobody knows say which option gives it a table."""
+    """Let the error about an unknown name in SQL say which option gives it a table."""
     from pruner.catalog.config import UnknownTableError
 
     try:

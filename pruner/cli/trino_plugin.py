@@ -1,4 +1,4 @@
-"""`pruner trino-plugin`: writes out the plugin for Trino that a wheel brings."""
+"""`pruner trino-plugin`: writes out the plugin for Trino that comes with a wheel."""
 
 from __future__ import annotations
 

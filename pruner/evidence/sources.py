@@ -66,7 +66,7 @@ class Source(ABC):
 
     @property
     def longest_range(self) -> int:
-        """Values of a range that it looks up one by one at most; 0 where it knows the order of values."""
+        """How many values of a range it looks up one by one at most; 0 where it knows the order of values."""
         return 0
 
     def why_silent(self, semantics: Semantics) -> str | None:

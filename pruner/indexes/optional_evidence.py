@@ -38,14 +38,14 @@ class NotingEvidence(Evidence, Protocol):
 
 @runtime_checkable
 class LookingUpEvidence(Evidence, Protocol):
-    """Evidence that looks values up one by one and knows no order of them, so that it says nothing of a range.
+    """Evidence that looks up single values and does not know their order, so that it says nothing of a range.
 
-    Of a short range of integers, decimals, dates or times it is asked for each of the values.
+    It is asked about each value of a short range of integers, decimals, dates or times.
     """
 
     @property
     def longest_range(self) -> int:
-        """Values of a range that are worth looking up one by one."""
+        """How many values of a range are worth looking up one by one."""
         ...
 
 

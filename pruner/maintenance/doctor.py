@@ -112,7 +112,7 @@ def probe_listing(source: TableSource, snapshot: Snapshot, seconds: float) -> It
 
 
 def probe_files(source: TableSource, snapshot: Snapshot) -> Iterator[Finding]:
-    """Tell of files that an engine takes for the table's or not, where the rule of pruner is the other way round."""
+    """Tell of files about which an engine and pruner's rule differ: only one of them takes them for the table's."""
     taken = set(snapshot.columns.column("base_file").to_pylist())
     try:
         found = other_files(source.roots, source.storage_options, taken)

@@ -141,7 +141,7 @@ class Plan:
 
     @cached_property
     def has_logs(self) -> bool:
-        """True if a slice to read has log files, so that its base file alone is not the table's content."""
+        """True if a file group to read has log files, so its base file alone is not the table's content."""
         return self.snapshot.any_logs and bool(self.snapshot.has_logs[self.ordinals].any())
 
     @cached_property
@@ -149,7 +149,7 @@ class Plan:
         """URIs of the base files to read, as an Arrow array.
 
         Raises:
-            TableError: a slice to read has log files and the scan mode is not `read_optimized`.
+            TableError: a file group to read has log files and the scan mode is not `read_optimized`.
         """
         if self.has_logs and self.semantics.scan_mode != "read_optimized":
             raise TableError(
@@ -170,7 +170,7 @@ class Plan:
         """URIs of the base files to read, lazily.
 
         Raises:
-            TableError: a slice to read has log files and the scan mode is not `read_optimized`.
+            TableError: a file group to read has log files and the scan mode is not `read_optimized`.
         """
         return FileSequence(self.files_arrow)
 
@@ -196,7 +196,7 @@ class Plan:
 
         Raises:
             SchemaError: a column cannot be read as the table has it; with the reason.
-            TableError: a slice to read has log files and the scan mode is not `read_optimized`.
+            TableError: a file group to read has log files and the scan mode is not `read_optimized`.
         """
         return scan_with("polars", self, columns, self.storage_options(storage_options))
 

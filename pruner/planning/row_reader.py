@@ -31,7 +31,7 @@ def row_groups(
         storage_options: options of the store, besides those with which the table was opened.
 
     Raises:
-        TableError: a slice to read has log files, so that its base file alone is not the table's content.
+        TableError: a file group to read has log files, so its base file alone is not the table's content.
         StorageError: a file cannot be read.
     """
     for uri, positions in _rows(plan):
@@ -55,7 +55,7 @@ def read_rows(
 
     Raises:
         SchemaError: the table has no such column, only its paths have it, or a file lacks it where NULL is not certain.
-        TableError: a slice to read has log files, so that its base file alone is not the table's content.
+        TableError: a file group to read has log files, so its base file alone is not the table's content.
         StorageError: a file cannot be read.
     """
     wanted = None if columns is None else [_stored(plan, name) for name in columns]

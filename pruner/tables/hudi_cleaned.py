@@ -1,7 +1,7 @@
 """What cleaners took from the history of a Hudi table: a read as of an instant whose files are gone is no read (T20).
 
-By the policy that keeps commits, a clean says from which commit on all is there, and Hudi refuses what is older. By
-the policy that keeps versions of files it says no such thing, and Hudi returns the rows that are left.
+Under the policy that keeps commits, a clean says from which commit on everything is there, and Hudi refuses what is
+older. Under the policy that keeps versions of files it says no such thing, and Hudi returns the rows that are left.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ class Cleaned:
             return
         kept_from = ""
         for instant in timeline.finished.values():
-            # No cleaner takes what is the table when it runs. Nor does one that keeps commits take what is the table
-            # from the first of them on. So whole file groups that it took were replaced before, by a write that may
-            # have been archived since.
+            # No cleaner deletes what belongs to the table when it runs. Nor does one that keeps commits delete what has
+            # belonged to it since the first of them. So whole file groups that it deleted had been replaced before, by
+            # a write that may have been archived since.
             if instant.action == "clean" and instant.requested > as_of:
                 clean = read_instant(store, timeline, instant.name, read_clean)
                 if clean.earliest_commit_to_retain:

@@ -1,9 +1,9 @@
 """Slices that hudi-rs merges rightly if it gets copies of their files.
 
-It calls the zone of a timestamp UTC in base files and +00:00 in Avro blocks, and does not reconcile the two inside of
-structs, lists and maps: the copy of the base file says +00:00 as well. Where it reads without the table, it takes every
-block for a committed one, and the columns of the base file for those of the table: copies hold the blocks that count,
-and all columns.
+It calls the zone of a timestamp UTC in base files and +00:00 in Avro blocks, and does not reconcile the two inside
+structs, lists and maps, so the copy of the base file says +00:00 as well. Where it reads without the table, it takes
+every block for a committed one and the columns of the base file for those of the table, so the copies hold only the
+blocks that count, and all columns.
 """
 
 from __future__ import annotations

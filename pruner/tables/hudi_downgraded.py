@@ -1,9 +1,9 @@
-"""Log files in tables of version 6 that were of a later version before (trap T19).
+"""Log files in tables that were downgraded to version 6 (trap T19).
 
 In version 6 a log file is named by the instant of its slice, from version 8 on by that of its own write. Hudi's
-downgrade compacts the table and leaves the old log files as they are. So a read as of an instant from before finds
-log files whose name is that of no slice. Hudi 1.2 asks when their writes completed, which in version 6 only the
-modification time of a file of the timeline says: it does not outlive a copy. What a compaction took up is in its plan.
+downgrade compacts the table and leaves the old log files as they are. So a read as of an instant before it finds log
+files that are named by the instant of no slice. Hudi 1.2 asks when their writes completed, which in version 6 only the
+modification time of a file of the timeline says, and a copy loses that. What a compaction took up is in its plan.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Compactions:
     def took_up(self, instant: str, group: Group, log: str) -> bool:
         """Tell whether the base file of an instant holds the rows of an older log file.
 
-        So it does where no plan says otherwise: the writes before it were archived, or nothing ran beside it.
+        It does where no plan says otherwise: the writes before it were archived, or nothing ran beside it.
 
         Raises:
             TableError: the plan cannot be understood.

@@ -1,4 +1,4 @@
-"""The files below the roots of a Parquet table that are none of its files, and those that other readers would miss.
+"""The files below the roots of a Parquet table that do not belong to it, and those that other readers would miss.
 
 Which files belong to a table is the rule of `pruner.tables.listing`. Engines that expand a glob have another one, so a
 folder with files of both kinds can surprise its owner.
@@ -26,8 +26,8 @@ class OtherFiles:
     """Places of files by kind, in the order of their paths.
 
     Attributes:
-        hidden: those that are named like Parquet files and are left out for how they or their folders are called.
-        foreign: those that are no Parquet files, as far as a look at the table read them.
+        hidden: those that are named like Parquet files and are left out because they, or a folder, have a hidden name.
+        foreign: those that are not Parquet inside, as far as a listing of the table read them.
         named_otherwise: the table's files that do not end in `.parquet`.
     """
 

@@ -1,9 +1,9 @@
 """Refuses a folder that holds several tables, which would silently be read as one (rule R8).
 
 Folders that are no partitions (`k=v`) can be how one table is laid out, as in `2024/01/01/x.parquet`, or tables side by
-side. Their files tell: those of one table have columns in common, however much its schema changed on the way. So two
-tables are only what has no column in common with the rest, not even by way of files in between, and lies in folders of
-its own.
+side. Their files tell: those of one table have columns in common, however much its schema changed over time. So files
+count as another table only if they have no column in common with the rest, not even through other files, and lie in
+folders of their own.
 """
 
 from __future__ import annotations

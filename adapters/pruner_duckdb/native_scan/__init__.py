@@ -1,6 +1,6 @@
 """DuckDB asks while it plans: tables are views over a table function of our own, and no statement is rewritten.
 
 An extension (`source/`) wraps DuckDB's scan of Parquet files. It asks this package for the files of a table when a
-statement is bound, and for those that are left when DuckDB has pushed filters to the scan, and when joins have learned
-something more before the scan starts. No statement is parsed here.
+statement is bound, for those that are left once DuckDB has pushed filters to the scan, and again for those that are
+left by what joins have learned before the scan starts. No statement is parsed here.
 """

@@ -37,7 +37,7 @@ _KEPT_BINDS = 4096
 
 _KEPT_LISTS = 64
 _NO_QUERY = str((1 << 64) - 1)
-"""What DuckDB calls a statement that is none: a relation asks for its columns."""
+"""The query that DuckDB names where there is no statement: a relation asks for its columns."""
 
 _NUMBERS = Numbers()
 """Of binds, lists and plans: all databases of a process share the extension's memory."""

@@ -23,7 +23,7 @@ SERVED_VERSIONS = frozenset(["2.0.0"])
 """Versions of DuckDB for which the sources are made: they use classes that change between versions."""
 
 SWITCHED_OFF = "PRUNER_NATIVE_SCAN"
-"""Variable of the environment that says `off` to an extension that is there."""
+"""Environment variable that keeps the extension from being loaded if it is `off`."""
 
 _lock = threading.Lock()
 

@@ -21,13 +21,13 @@ Answerer: TypeAlias = "Callable[[dict[str, Any]], Sequence[str]]"
 """Answers a question by the fields of an answer."""
 
 MOST_THREADS = 16
-"""A question that finds all of them busy waits for one of them."""
+"""A question that finds all threads busy waits for one of them."""
 
 PATIENCE = 30.0
 """Seconds after which DuckDB no longer waits for a plan, and reads all files."""
 
 _SETTLED = 10.0
-"""Seconds after which nobody waits for messages to be worked off."""
+"""Seconds after which nobody waits any longer for messages to be processed."""
 
 
 class Workers:

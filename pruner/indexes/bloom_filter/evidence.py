@@ -27,7 +27,7 @@ MOST_VALUES = 1024
 """Values of one leaf that are looked up: among so many, one seems to be nearly everywhere."""
 
 LONGEST_RANGE = 64
-"""Values of a range that are looked up: with one percent of false answers, half of the slices seem to hold one."""
+"""How many values of a range are looked up: at one percent of false answers, half of the slices seem to hold one."""
 
 MOST_LOOK_UPS = 1 << 25
 """Values times slices beyond which nothing is said: half a second."""

@@ -39,7 +39,7 @@ FEW_VALUES = 64
 """Values for which it is not worked out what would be read."""
 
 LONGEST_RANGE = 1024
-"""Keys of a range that are looked up: to hash them takes two milliseconds."""
+"""How many keys of a range are looked up: hashing so many takes two milliseconds."""
 
 MOST_BYTES = 1 << 27
 """Bytes that are read for one predicate; what asks for more is not answered."""
