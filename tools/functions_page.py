@@ -42,13 +42,13 @@ TAIL = """
 `now()`, `current_timestamp`, `current_date`, `today()` and `localtimestamp`, with `± INTERVAL`, `± days`, casts and
 `date_trunc` around them, and in DuckDB `AT TIME ZONE` with UTC or a zone of the form Area/City, stand for any moment
 from an earliest one on. So `ts >= now() - INTERVAL 1 DAY` drops files that end more than a day before that earliest
-moment, and so does `ts >= now() AT TIME ZONE 'UTC' - INTERVAL 1 DAY`. `ts < now()` drops nothing where nobody knows
-when the files of the plan are read. In DuckDB the earliest moment is the start of the session's transaction, for which
-it is asked each time, and a SELECT that `execute` runs has a latest moment, too: ten minutes after it was planned. So
-`ts BETWEEN now() - INTERVAL 100 DAY AND now() - INTERVAL 99 DAY` reads that day alone. A statement that may have begun
-later than that runs again over all files. Relations run whenever somebody likes, so theirs have no latest moment, nor
-have statements that write rows. Elsewhere the earliest moment is that of planning, less five minutes for clocks that
-differ. Spark and Trino replace these functions by the moment before pruner sees the predicate.
+moment, and so does `ts >= now() AT TIME ZONE 'UTC' - INTERVAL 1 DAY`. `ts < now()` drops nothing where it is not known
+when the files of the plan will be read. In DuckDB the earliest moment is the start of the session's transaction, for
+which it is asked each time, and a SELECT that `execute` runs has a latest moment, too: ten minutes after it was
+planned. So `ts BETWEEN now() - INTERVAL 100 DAY AND now() - INTERVAL 99 DAY` reads that day alone. A statement that may
+have begun later than that runs again over all files. A relation can run at any later time, so it has no latest moment;
+nor has a statement that writes rows. Elsewhere the earliest moment is that of planning, less five minutes for clocks
+that differ. Spark and Trino replace these functions by the moment before pruner sees the predicate.
 
 ## Other forms
 
