@@ -39,3 +39,8 @@ class StorageError(PrunerError):
 def first_line(error: BaseException) -> str:
     """What an error of another library says, as a clause of one of ours: its first line, without the stop."""
     return (str(error) or type(error).__name__).split("\n", 1)[0].rstrip(" .")
+
+
+def cause(error: BaseException) -> str:
+    """The same for a sentence of ours that names the file, as an error of the system does, too."""
+    return (isinstance(error, OSError) and error.strerror) or first_line(error)

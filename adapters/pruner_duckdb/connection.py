@@ -66,12 +66,14 @@ class Connection:
     """Wraps a DuckDB connection; what is not here is DuckDB's own.
 
     `sql` and `execute` read the tables by name, each scan pruned by what DuckDB's optimizer would push to it.
-    `last_plans` holds the newest scans (bounded), oldest first.
+    `last_plans` holds the newest scans (bounded), oldest first. `unserved` has the tables, with the reason, if a native
+    scan was to be had where possible (`native="auto"`).
     """
 
-    def __init__(self, runner: Runner) -> None:
+    def __init__(self, runner: Runner, unserved: Mapping[str, str] | None = None) -> None:
         self._runner = runner
         self.last_plans = runner.last_plans
+        self.unserved = dict(unserved or {})
 
     @property
     def native(self) -> duckdb.DuckDBPyConnection:
@@ -127,7 +129,7 @@ class Connection:
 
     def cursor(self) -> Connection:
         """Return another connection to the same database that knows the same tables."""
-        return Connection(self._runner.on(self._runner.native.cursor()))
+        return Connection(self._runner.on(self._runner.native.cursor()), self.unserved)
 
     duplicate = cursor
 
@@ -337,16 +339,22 @@ def connect(
     """
     if native not in ("off", "auto", "on"):
         raise TableError(f"native is 'off', 'auto' or 'on', not {native!r}")
+    unserved: dict[str, str] = {}
     if native != "off":
+        known = _known(tables)
         try:
-            return _native(_known(tables), database, dict(config or {}), read_only)
+            return _native(known, database, dict(config or {}), read_only)
         except NoExtensionError as reason:
             if native == "on":
                 raise TableError(f"DuckDB cannot have the native scan: {reason}") from None
             LOGGER.info("DuckDB reads tables by rewriting statements: %s", reason)
+            unserved = {each.name: str(reason) for each in known.values()}
     con = duckdb.connect(database, read_only=read_only, config=dict(config or {}))
     own = database == ":memory:"
-    return _attached(con, tables, Changes(all_pass_here=own, as_shipped=own and are_harmless(config or ())))
+    changes = Changes(all_pass_here=own, as_shipped=own and are_harmless(config or ()))
+    found = _attached(con, tables, changes)
+    found.unserved.update(unserved)
+    return found
 
 
 def _native(

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from pruner.errors import PrunerError, first_line
+from pruner.errors import PrunerError, cause
 from pruner.extras import DISTRIBUTION
 from pruner.maintenance.uncovered import REASONS, REFUSED
 from pruner.planning.pinned import DISABLED_VARIABLE
@@ -105,10 +105,9 @@ def probe_listing(source: TableSource, snapshot: Snapshot, seconds: float) -> It
             if len(snapshot.problems) > 1
             else ""
         )
-        cause = sentence if place in sentence else f"{place}: {sentence}"
-        yield Finding(
-            "list", Level.WARNING, f"{cause}{more}", "repair or delete the file, then run pruner refresh"
-        )
+        named = sentence if place in sentence else f"{place}: {sentence}"
+        remedy = "give the right to read the file, or repair or delete it; then run pruner refresh"
+        yield Finding("list", Level.WARNING, f"{named}{more}", remedy)
 
 
 def probe_files(source: TableSource, snapshot: Snapshot) -> Iterator[Finding]:
@@ -170,7 +169,7 @@ def probe_data(source: TableSource, snapshot: Snapshot) -> Finding:
             rows = file.metadata.num_rows
     except (PrunerError, OSError, pa.ArrowException) as error:
         remedy = "check that this user may read the table's files, and that the file is whole"
-        return Finding("read", Level.FAILURE, f"cannot read {uri}: {first_line(error)}", remedy)
+        return Finding("read", Level.FAILURE, f"cannot read {uri}: {cause(error)}", remedy)
     milliseconds = (time.monotonic() - started) * 1e3
     return Finding("read", Level.OK, f"footer of a file with {rows:,} rows read in {milliseconds:.0f} ms")
 

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from pruner.errors import SchemaError, StorageError, TableError, first_line
+from pruner.errors import SchemaError, StorageError, TableError, cause
 from pruner.storage.files import open_for_arrow
 
 if TYPE_CHECKING:
@@ -99,8 +99,7 @@ def opened(uri: str, options: Mapping[str, str]) -> Any:
     try:
         return pq.ParquetFile(open_for_arrow(uri, None, options))
     except (OSError, pa.ArrowException) as error:
-        reason = getattr(error, "strerror", None) or first_line(error)
-        raise StorageError(f"cannot read {uri}: {reason}") from None
+        raise StorageError(f"cannot read {uri}: {cause(error)}") from None
 
 
 def _rows(plan: Plan) -> Iterator[tuple[str, Positions | None]]:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, cast
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from pruner.errors import StorageError, first_line
+from pruner.errors import StorageError, cause, first_line
 from pruner.parquet_type import ParquetType, parse_parquet_type
 from pruner.tables.parquet_schema import MAGIC, ParquetColumn, columns_of_footer, parquet_columns, rewritten
 from pruner.tables.thrift import ThriftError, read_schema, schema_only
@@ -81,7 +81,7 @@ class SchemaReader:
         except BrokenFileError as error:
             return error
         except (StorageError, OSError) as error:
-            return UnreadableFileError(f"cannot be read: {first_line(error)}")
+            return UnreadableFileError(f"cannot be read: {cause(error)}")
 
     def _schema(self, lister: Lister, path: str, size: int, footer_size: int, tail: bytes) -> pa.Schema:
         start = size - _TRAILER - footer_size

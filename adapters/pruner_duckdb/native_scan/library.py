@@ -84,14 +84,23 @@ def reason_against() -> str | None:
     """Why there is no extension to be loaded; None where there is one."""
     if os.environ.get(SWITCHED_OFF, "").lower() == "off":
         return f"{SWITCHED_OFF} is off"
-    if duckdb.__version__ not in SERVED_VERSIONS:
-        return f"the extension is not made for DuckDB {duckdb.__version__}"
     if sys.platform != "linux":
         return f"the extension was never tried on {sys.platform}"
-    path = place(duckdb.__version__, platform())
-    if not path.is_file():
-        return "the extension was not built (`make setup` builds it where there is a C++ compiler)"
+    if not place(duckdb.__version__, platform()).is_file():
+        return (
+            f"this installation has no extension for DuckDB {duckdb.__version__} on {platform()} ({_built()})"
+        )
+    if duckdb.__version__ not in SERVED_VERSIONS:
+        return f"the extension is not made for DuckDB {duckdb.__version__}"
     return None
+
+
+def _built() -> str:
+    """What an installation has instead, or how to have one."""
+    built = sorted(each.parent.name for each in (FOLDER / "built").glob(f"*/{NAME}"))
+    if built:
+        return f"it has {', '.join(built)}"
+    return f"it has none: in a checkout `make setup` builds the one for {', '.join(sorted(SERVED_VERSIONS))}"
 
 
 def load(con: duckdb.DuckDBPyConnection) -> Library:

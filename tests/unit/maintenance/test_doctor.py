@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Iterator
 from importlib import metadata as distributions
@@ -79,10 +80,28 @@ def test_a_file_that_cannot_be_read_is_named_with_its_cause(table: Table, tmp_pa
     assert kept.found == "every plan keeps 1 file, because of files that are unsettled or unreadable"
     assert "broken.parquet" in named.found
     assert "does not end like a Parquet file" in named.found
-    assert (named.level, named.remedy) == (
-        Level.WARNING,
-        "repair or delete the file, then run pruner refresh",
-    )
+    remedy = "give the right to read the file, or repair or delete it; then run pruner refresh"
+    assert (named.level, named.remedy) == (Level.WARNING, remedy)
+
+
+def test_a_file_without_permission_is_named_once(
+    table: Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The system's error, as a user meets it who is not root; root may read everything."""
+    closed = tmp_path / "t" / "closed.parquet"
+    closed.write_bytes(b"anything" * 100)
+    os.utime(closed, (1_600_000_000, 1_600_000_000))
+    opened = os.open
+
+    def refusing(path: Any, *arguments: Any, **named: Any) -> int:
+        if str(path) == str(closed):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+        return opened(path, *arguments, **named)
+
+    monkeypatch.setattr(os, "open", refusing)
+    _, kept, named = found(pruner.open_table(tmp_path / "t").diagnose(), "list")
+    assert kept.found == "every plan keeps 1 file, because of files that are unsettled or unreadable"
+    assert named.found == f"{closed} cannot be read: Permission denied"
 
 
 def test_a_damaged_metadata_table(table: Table, tmp_path: Path) -> None:
