@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import pruner
+from tests.support.trino import aged
 
 if TYPE_CHECKING:
     from tests.support.trino_tables import TrinoTables
@@ -27,7 +28,7 @@ def test_a_short_range_is_looked_up_value_by_value(trino_tables: TrinoTables, tm
     for number in range(20):
         ids = pa.array(range(number, 2000, 20), pa.int64())
         pq.write_table(pa.table({"id": ids}), root / f"{number:02}.parquet")
-    pruner.open_table(root).create_index("ids", on="id", using="record_index")
+    pruner.open_table(aged(root)).create_index("ids", on="id", using="record_index")
     table = trino_tables.register(root, {"id": "bigint"}, indexed=False)
     for condition in SHORT_RANGES:
         result = table.run(condition)

@@ -15,7 +15,7 @@ import pytest
 
 from pruner.errors import PredicateError
 from pruner.expr.bind import bind
-from pruner.expr.bound import BoundAnd, BoundExpr, BoundNot, BoundOr, Unknown
+from pruner.expr.bound import BoundAnd, BoundExpr, BoundNot, BoundOr, InLeaf, Unknown
 from pruner.expr.nodes import And, Compare, Expr, In, IsNull, Not, Opaque, Or
 from pruner.expr.semantics import Semantics
 from pruner.expr.show import describe, show
@@ -110,10 +110,12 @@ def marked(node: Expr) -> Expr:
 
 
 def bound_marked(node: BoundExpr) -> BoundExpr:
-    """Unknown parts with their reasons."""
+    """Unknown parts with their reasons, and ranges in place of the condition on a function that comes to them."""
     match node:
         case Unknown(text, reason):
             return Unknown(f"?({text}: {reason})", reason)
+        case InLeaf():
+            return replace(node, text="")
         case BoundAnd(operands):
             return BoundAnd(tuple(map(bound_marked, operands)))
         case BoundOr(operands):
