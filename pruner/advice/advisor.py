@@ -6,6 +6,7 @@ from dataclasses import replace
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 
@@ -21,11 +22,11 @@ from pruner.advice.proposals import (
     described,
     merged,
     possible,
-    useless,
 )
 from pruner.advice.questions import asked, suggested, unanswerable
 from pruner.advice.trials import RANGES, Candidate, subset
 from pruner.errors import PrunerError, first_line
+from pruner.evidence.snapshot import SnapshotEvidence
 from pruner.evidence.sources import Sources
 from pruner.expr.engines import REFERENCE_ENGINE
 from pruner.expr.nodes import Constant
@@ -38,6 +39,9 @@ from pruner.showing.words import counted
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from numpy.typing import NDArray
+
+    from pruner.advice.forecast import Today
     from pruner.advice.questions import Question
     from pruner.metadata.segment_cache import SegmentCache
     from pruner.metadata.state import State
@@ -56,6 +60,9 @@ SHOWN_COLUMNS = 10
 
 SUGGESTED_COLUMNS = 40
 """Columns that are asked about where no statement says what is."""
+
+_LOST_NOTHING = "no file is left out that would not be without it"
+_NOT_ASKED = "no question is about its columns"
 
 
 class Advisor:
@@ -94,6 +101,7 @@ class Advisor:
             self._notes.append("no statement was given: the questions are made of values of each column")
         existing = list(self._existing())
         candidates = [self._as_stored(each) for each in possible(questions, existing)]
+        today = self._planned(self._state)
         estimator = Estimator(
             self._snapshot,
             self._segments,
@@ -101,11 +109,14 @@ class Advisor:
             self._storage_options,
             self._limits,
             self._pace,
+            today,
         )
+        candidates = [each for each in candidates if not estimator.is_nearly_distinct(each)]
         cost = lru_cache(maxsize=None)(
             partial(cost_of, snapshot=self._snapshot, storage_options=self._storage_options)
         )
-        picked = chosen(estimator, questions, existing, candidates, cost, self._pace)
+        unjudged: list[str] = []
+        picked = chosen(estimator, questions, existing, candidates, cost, self._pace, unjudged)
         now, then = (estimator.total(questions, each).bytes for each in (existing, [*existing, *picked]))
         if len(picked) == PROPOSED:
             self._note_left(columns_left(estimator, questions, now, [*existing, *picked], candidates, cost))
@@ -113,7 +124,7 @@ class Advisor:
         as_it_lies = estimator.total(questions, [*existing, *ranges]).bytes
         picked = merged(picked)
         found = () if rows is None else self._layouts(rows, questions, as_it_lies)
-        self._note_time(estimator)
+        self._note_time(estimator, unjudged)
         return Advice(
             uri=self._uri,
             files=len(self._snapshot),
@@ -124,12 +135,46 @@ class Advisor:
             questions=tuple(_forecasts(estimator, questions, existing, picked)),
             proposals=tuple(described(picked, estimator, questions, existing, cost, self._uri)),
             layouts=tuple(sorted(found, key=lambda each: -each.saved_bytes)),
-            useless=useless(estimator, questions, existing) if questions else {},
+            useless=self._useless(questions, existing, today),
             notes=tuple(self._notes),
         )
 
-    def _note_time(self, estimator: Estimator) -> None:
+    def _planned(self, state: State | None) -> Today:
+        """What a question leaves of all slices with the indexes of a state, planned once each."""
+        planner = Planner(self._snapshot, SnapshotEvidence(self._snapshot, state, self._segments))
+        found: dict[int, NDArray[np.bool_]] = {}
+
+        def kept(question: Question) -> NDArray[np.bool_]:
+            mask = found.get(id(question))
+            if mask is None:
+                plan = planner.plan(question.predicate, question.text, question.semantics)
+                mask = found[id(question)] = plan.kept_mask
+            return mask
+
+        return kept
+
+    def _useless(
+        self, questions: Sequence[Question], existing: Sequence[Candidate], today: Today
+    ) -> dict[str, str]:
+        """Existing indexes without which every question would read the same, by name, with a sentence."""
+        if self._state is None or not questions:
+            return {}
+        found: dict[str, str] = {}
+        for index in existing:
+            about = [each for each in questions if index.paths & each.fields.keys()]
+            others = tuple(each for each in self._state.definitions if each.name != index.name)
+            without = self._planned(msgspec.structs.replace(self._state, definitions=others))
+            if all(np.array_equal(today(each), without(each)) for each in about):
+                found[index.name] = f"it saved nothing: {_LOST_NOTHING if about else _NOT_ASKED}"
+        return found
+
+    def _note_time(self, estimator: Estimator, unjudged: Sequence[str]) -> None:
         """Say what there was no time for."""
+        if unjudged:
+            self._notes.append(
+                f"{self._pace.seconds:g} s did not suffice to judge indexes on {_named(unjudged)}: "
+                "that none is proposed there does not say that none would help; a larger budget judges them"
+            )
         parts: list[str] = []
         if len(estimator.sampled) < estimator.wanted:
             parts.append(
@@ -145,10 +190,9 @@ class Advisor:
     def _note_left(self, columns: Sequence[str]) -> None:
         """Say on which columns indexes would help that are not proposed, as there are enough."""
         if columns:
-            named = ", ".join(columns[:SHOWN_COLUMNS]) + (", …" if len(columns) > SHOWN_COLUMNS else "")
             self._notes.append(
                 f"these are the {PROPOSED} best; beside them an index would save a hundredth or more on "
-                f"{counted(len(columns), 'column')}: {named}; create these, and ask again"
+                f"{counted(len(columns), 'column')}: {_named(columns)}; create these, and ask again"
             )
 
     def _layouts(
@@ -199,6 +243,10 @@ class Advisor:
             return None
 
 
+def _named(columns: Sequence[str]) -> str:
+    return ", ".join(columns[:SHOWN_COLUMNS]) + (", …" if len(columns) > SHOWN_COLUMNS else "")
+
+
 def _is_asked_about(field: Field) -> bool:
     """Leave out columns that files disagree about, and those that Hudi adds."""
     return field.conflict is None and not field.name.startswith("_hoodie_")
@@ -236,4 +284,7 @@ def _forecasts(
     for number, question in enumerate(questions, 1):
         now = estimator.read(question, existing)
         then = estimator.read(question, [*existing, *picked])
-        yield Forecast(number, question.text, question.times, now.files, now.bytes, then.files, then.bytes)
+        yield Forecast(
+            *(number, question.text, question.times, now.files, now.bytes, then.files, then.bytes),
+            estimated=then.estimated,
+        )

@@ -1,7 +1,9 @@
 """How much a question would read with some indexes, judged by two samples.
 
-Ranges come from footers, so that they are tried on thousands of files. Everything else has to read the data, and is
-tried on fewer: what it leaves there of what ranges leave is taken for the share that it leaves everywhere.
+What is read today is not judged, but planned. Ranges come from footers, so that they are tried on thousands of files.
+Everything else has to read the data, and is tried on fewer: what it leaves there of what ranges leave is taken for the
+share that it leaves everywhere. Few files, or files without a match, tell little: one more is then counted as kept, so
+that a sample that has no file of a question promises nothing.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from pruner.advice.pace import DATA, FOOTERS, ROWS, Pace
 from pruner.advice.trials import RANGES, Trial, recorded, subset
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -33,7 +35,10 @@ DATA_BYTES = 256 * 1024**2
 """Files at most whose data is read, and their size: what does not fit is left out of the sample."""
 
 TELLING = 5
-"""Files of a sample that ranges leave, from which on a share of them tells more than a share of all."""
+"""Files of a sample from which on the share of them that is kept is taken as it is."""
+
+NEARLY_DISTINCT = 0.5
+"""Distinct values for each row of a file from which on an index that keeps the rows of each value is not tried."""
 
 SEED = 0
 
@@ -48,10 +53,16 @@ class SampleLimits:
 
 
 class Read(NamedTuple):
-    """What is read for a question."""
+    """What is read for a question; `estimated` where files were judged that nobody looked into."""
 
     files: float
     bytes: float
+    estimated: bool = False
+
+
+if TYPE_CHECKING:
+    Today = Callable[[Question], NDArray[np.bool_]]
+    """The slices that a question leaves of all with the indexes that are there."""
 
 
 class Estimator:
@@ -65,9 +76,13 @@ class Estimator:
         storage_options: Mapping[str, str],
         limits: SampleLimits,
         pace: Pace | None = None,
+        today: Today | None = None,
     ) -> None:
         pace = pace or Pace()
         self.snapshot = snapshot
+        candidates = list(candidates)
+        self._today = today
+        self._existing = frozenset(each for each in candidates if each.existing)
         wide = pace.mixed(_spread(len(snapshot), limits.footer_files))
         chosen = pace.mixed(sampled(snapshot, limits))
         wanted = {(each.using, f.path): f for each in candidates for f in each.fields}
@@ -78,13 +93,13 @@ class Estimator:
             """Of the slices as many as there is time for."""
             among = subset(snapshot, ordinals)
             found = recorded(among, about, storage_options, pace.pieces(len(among), begin, end))
-            return Trial(subset(among, np.arange(found.slices)), segments, found.evidence)
+            return Trial(subset(among, np.arange(found.slices)), segments, found.evidence, found.values)
 
         self._wide = tried(wide, footers, ROWS, FOOTERS)
         self._narrow = self._wide if unhurried else tried(chosen, wanted, FOOTERS, DATA)
         self.sampled = chosen[: len(self._narrow.snapshot)]
         self.wanted = len(chosen)
-        self._times = len(snapshot) / max(len(self._wide.snapshot), 1)
+        self._looked_at = wide[: len(self._wide.snapshot)]
         self._read: dict[tuple[int, frozenset[Candidate]], Read] = {}
 
     @property
@@ -104,43 +119,50 @@ class Estimator:
     def total(self, questions: Sequence[Question], chosen: Collection[Candidate]) -> Read:
         """What all questions read, as often as each was asked."""
         reads = [(self.read(each, chosen), each.times) for each in questions]
-        return Read(sum(r.files * n for r, n in reads), sum(r.bytes * n for r, n in reads))
-
-    def _forecast(self, question: Question, chosen: frozenset[Candidate]) -> Read:
-        cheap = frozenset(each for each in chosen if each.using == RANGES)
-        left = self._wide.kept(question, cheap)
-        sizes = self._wide.snapshot.sizes
-        files, size = float(np.count_nonzero(left)), float(sizes[left].sum())
-        by_ranges = Read(files * self._times, size * self._times)
-        if len(sizes) < len(self.snapshot):
-            by_ranges = _one_at_least(by_ranges, float(sizes.mean()))
-        if chosen == cheap or not by_ranges.files:
-            return by_ranges
-        share = self._share_left(question, cheap, chosen)
-        found = Read(by_ranges.files * share.files, by_ranges.bytes * share.bytes)
-        if len(self.sampled) == len(self.snapshot):
-            return found
-        return _one_at_least(found, by_ranges.bytes / by_ranges.files)
-
-    def _share_left(
-        self, question: Question, cheap: frozenset[Candidate], chosen: frozenset[Candidate]
-    ) -> Read:
-        """The shares of files and bytes that all indexes leave of what ranges leave, in the smaller sample."""
-        before = self._narrow.kept(question, cheap)
-        after = self._narrow.kept(question, chosen) & before
-        sizes = self._narrow.snapshot.sizes
-        if len(self.sampled) < len(self.snapshot) and np.count_nonzero(before) < TELLING:
-            before = np.ones(len(before), np.bool_)
-            after = self._narrow.kept(question, chosen)
         return Read(
-            float(np.count_nonzero(after) / max(np.count_nonzero(before), 1)),
-            float(sizes[after].sum()) / max(float(sizes[before].sum()), 1.0),
+            sum(r.files * n for r, n in reads),
+            sum(r.bytes * n for r, n in reads),
+            any(r.estimated for r, _ in reads),
         )
 
+    def is_nearly_distinct(self, candidate: Candidate) -> bool:
+        """Whether an index would keep rows of values of which hardly two in a file are equal."""
+        found = [self._narrow.values.get((candidate.using, path)) for path in candidate.paths]
+        return any(each is not None and each >= NEARLY_DISTINCT for each in found)
 
-def _one_at_least(read: Read, size: float) -> Read:
-    """One file of that size where a sample saw less than one: it does not say that there is none."""
-    return read if read.files >= 1 else Read(1.0, size)
+    def _forecast(self, question: Question, chosen: frozenset[Candidate]) -> Read:
+        existing = frozenset(each for each in self._existing if each.paths & question.fields.keys())
+        sizes = self.snapshot.sizes
+        today = np.ones(len(sizes), np.bool_)
+        if self._today is not None and existing <= chosen:
+            today = self._today(question)
+        now = Read(float(np.count_nonzero(today)), float(sizes[today].sum()))
+        if self._today is not None and existing == chosen:
+            return now
+        cheap = frozenset(each for each in chosen if each.using == RANGES)
+        before = today[self._looked_at]
+        by_ranges = _scaled(now, self._wide, before, before & self._wide.kept(question, cheap))
+        if chosen == cheap or not by_ranges.files:
+            return by_ranges
+        before = today[self.sampled] & self._narrow.kept(question, cheap)
+        return _scaled(by_ranges, self._narrow, before, before & self._narrow.kept(question, chosen))
+
+
+def _scaled(total: Read, trial: Trial, seen: NDArray[np.bool_], kept: NDArray[np.bool_]) -> Read:
+    """What is kept of so many files, of which some were `seen` in a trial and some of those `kept`."""
+    sizes = trial.snapshot.sizes
+    count, left = int(np.count_nonzero(seen)), int(np.count_nonzero(kept))
+    size, size_left = float(sizes[seen].sum()), float(sizes[kept].sum())
+    if not total.estimated and count >= total.files:
+        return Read(left, size_left)
+    share = share_of_size = (left + 1) / (count + 1)
+    if left and count >= TELLING:
+        share, share_of_size = left / count, size_left / max(size, 1.0)
+    files = left + max(total.files - count, 0.0) * share
+    if files < 1:
+        # A sample that saw less than one does not say that there is none.
+        return Read(min(1.0, total.files), total.bytes / max(total.files, 1.0), True)
+    return Read(files, size_left + max(total.bytes - size, 0.0) * share_of_size, True)
 
 
 def _spread(count: int, most: int) -> NDArray[np.intp]:

@@ -11,7 +11,8 @@ class Proposal:
 
     `bytes` are stored, and `seconds` are what the build takes of one core, without waiting for disks and stores.
     `saved_files` and `saved_bytes` are not read any more, over all questions as often as each was asked; `helped`
-    numbers (from 1) the questions that it helps. `reason` says why this type, and `sql` makes it.
+    numbers (from 1) the questions that it helps. `reason` says why this type, and `sql` makes it. Where the savings are
+    `estimated`, files were judged that nobody looked into.
     """
 
     name: str
@@ -24,6 +25,7 @@ class Proposal:
     helped: tuple[int, ...]
     reason: str
     sql: str
+    estimated: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +45,10 @@ class LayoutProposal:
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
-    """One question: how often it was asked, and the files and bytes that it reads each time, today and as proposed."""
+    """One question: how often it was asked, and the files and bytes that it reads each time, today and as proposed.
+
+    Today's are planned. Those as proposed are `estimated` where files were judged that nobody looked into.
+    """
 
     number: int
     predicate: str
@@ -52,6 +57,7 @@ class Forecast:
     bytes_now: float
     files_then: float
     bytes_then: float
+    estimated: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from pruner.advice.found import Proposal
 from pruner.advice.pace import CHOICE, DATA, Pace
 from pruner.advice.trials import RANGES, Candidate
@@ -99,13 +97,22 @@ def chosen(
     candidates: Sequence[Candidate],
     cost: Callable[[Candidate], Cost],
     pace: Pace | None = None,
+    unjudged: list[str] | None = None,
 ) -> list[Candidate]:
-    """The indexes to propose, the most useful first; as many as there is time to find."""
+    """The indexes to propose, the most useful first; as many as there is time to find.
+
+    The columns that there was no time to judge beside those that are proposed go to `unjudged`.
+    """
     pace = pace or Pace()
     picked: list[Candidate] = []
     first = now = estimator.total(questions, existing).bytes
     left = list(candidates)
-    while left and len(picked) < PROPOSED and not (picked and pace.is_over(CHOICE)):
+    while left and len(picked) < PROPOSED:
+        if picked and pace.is_over(CHOICE):
+            done = {path for each in picked for path in each.paths}
+            late = [_column(each) for each in left if not each.paths & done]
+            (unjudged if unjudged is not None else []).extend(dict.fromkeys(late))
+            break
         pace.tell(DATA + (CHOICE - DATA) * len(picked) / PROPOSED)
         with_each = [estimator.total(questions, [*existing, *picked, each]).bytes for each in left]
         best = now - min(with_each)
@@ -164,7 +171,7 @@ def columns_left(
     saved = {each: now - estimator.total(questions, [*chosen, each]).bytes for each in left}
     worth = [each for each in left if saved[each] >= max(WORTH * first, 1) and _pays(cost(each), saved[each])]
     worth.sort(key=lambda each: (-saved[each], each.name))
-    return list(dict.fromkeys(render_column_path(each.fields[0].path) for each in worth))
+    return list(dict.fromkeys(map(_column, worth)))
 
 
 def described(
@@ -192,6 +199,7 @@ def described(
             helped=tuple(n for n, (b, a, _) in enumerate(reads, 1) if a.bytes < b.bytes),
             reason=_reason(each, estimator, questions, before),
             sql=f"CREATE INDEX {each.name} ON {_text(uri)} USING {each.using} ({column})",
+            estimated=any(read.estimated for b, a, _ in reads for read in (b, a)),
         )
         before = after
 
@@ -207,23 +215,8 @@ def _reason(
     return _SMALLER if as_good else _REASONS[picked.using]
 
 
-def useless(
-    estimator: Estimator, questions: Sequence[Question], existing: Sequence[Candidate]
-) -> dict[str, str]:
-    """Existing indexes without which every question would read the same, by name, with a sentence."""
-    now = estimator.total(questions, existing)
-    found: dict[str, str] = {}
-    for each in existing:
-        others = [other for other in existing if other is not each]
-        if np.isclose(estimator.total(questions, others).bytes, now.bytes):
-            named = any(each.paths & question.fields.keys() for question in questions)
-            why = (
-                "no file is left out that would not be without it"
-                if named
-                else "no question is about its columns"
-            )
-            found[each.name] = f"it saved nothing: {why}"
-    return found
+def _column(candidate: Candidate) -> str:
+    return render_column_path(candidate.fields[0].path)
 
 
 def _plain(field: Field) -> str:

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from pruner.evidence.snapshot import SnapshotEvidence
 from pruner.evidence.sources import RecordsSource, Sources
-from pruner.indexes.optional import ArrangingIndexType, SpreadingIndexType
+from pruner.indexes.optional import ArrangingIndexType, CountingIndexType, SpreadingIndexType
 from pruner.indexes.registry import index_type
 from pruner.metadata.segments import SLICE_COLUMN, SLICE_FIELD
 from pruner.pipeline.requests import BuildRequest
@@ -64,10 +64,15 @@ class Trial:
     """Some slices with the evidence that candidates would have of them."""
 
     def __init__(
-        self, snapshot: Snapshot, segments: SegmentCache, evidence: Mapping[tuple[str, Path], Evidence]
+        self,
+        snapshot: Snapshot,
+        segments: SegmentCache,
+        evidence: Mapping[tuple[str, Path], Evidence],
+        values: Mapping[tuple[str, Path], float] | None = None,
     ) -> None:
-        """`evidence`: by index type and column."""
+        """`evidence` by index type and column, and likewise `values`: see `Recorded`."""
         self.snapshot = snapshot
+        self.values = values or {}
         self._in_paths = SnapshotEvidence(snapshot, None, segments)
         self._evidence = evidence
         self._answers: dict[tuple[int, frozenset[tuple[str, Path]]], NDArray[np.bool_]] = {}
@@ -114,10 +119,14 @@ class _Chosen:
 
 
 class Recorded(NamedTuple):
-    """Evidence of the first `slices` of a snapshot, by index type and column."""
+    """Evidence of the first `slices` of a snapshot, by index type and column.
+
+    `values` has for index types that count them the distinct values in a file for each of its rows.
+    """
 
     slices: int
     evidence: dict[tuple[str, Path], Evidence]
+    values: dict[tuple[str, Path], float]
 
 
 def recorded(
@@ -136,7 +145,7 @@ def recorded(
     """
     requests = [BuildRequest(index_type(using), field, {}, using) for (using, _), field in wanted.items()]
     if not requests or not len(snapshot):
-        return Recorded(len(snapshot), {})
+        return Recorded(len(snapshot), {}, {})
     gathered: list[list[pa.Table]] = [[] for _ in requests]
     slices, done = snapshot.to_read(np.arange(len(snapshot))), 0
     for start, stop in pieces or ((0, len(snapshot)),):
@@ -146,10 +155,15 @@ def recorded(
                     tables.append(_moved(table, start))
         done = stop
     found: dict[tuple[str, Path], Evidence] = {}
+    distinct: dict[tuple[str, Path], float] = {}
     for key, request, tables in zip(wanted, requests, gathered, strict=True):
         if tables:
-            found[key] = loaded(request, pa.concat_tables(tables).combine_chunks(), done)
-    return Recorded(done, found)
+            records = pa.concat_tables(tables).combine_chunks()
+            found[key] = loaded(request, records, done)
+            if isinstance(request.kind, CountingIndexType):
+                values, rows = request.kind.values_and_rows(records)
+                distinct[key] = values / max(rows, 1)
+    return Recorded(done, found, distinct)
 
 
 def _moved(records: pa.Table, by: int) -> pa.Table:

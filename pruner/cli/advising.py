@@ -140,31 +140,43 @@ class _Log:
 
     def planned(self, name: str, table: Table, tables: Catalog) -> list[Plan]:
         """The plans of scans of the table in a log, each as often as it comes."""
-        short = Path(table.uri).name if Path(name).name == Path(table.uri).name else name
-        counted: Counter[Asked] = Counter()
+        folder = Path(table.uri).name
+        short = folder if Path(name).name == folder else name
+        counts: Counter[Asked] = Counter()
         for asked in asked_in(_log_text(self.file)):
             if asked.place is None:
-                counted[Asked(with_name(asked.text.strip().rstrip(";").strip(), table.uri, short))] += 1
+                text = asked.text.strip().rstrip(";").strip()
+                for each in dict.fromkeys((short, folder)):
+                    text = with_name(text, table.uri, each)
+                counts[Asked(text)] += 1
             elif asked.place.rstrip("/") == table.uri.rstrip("/"):
-                counted[asked] += 1
-        texts = [each.text for each in counted if each.place is None]
-        ask = _Asking(short, table, tables, self.dialect, texts)
+                counts[asked] += 1
+        texts = [each.text for each in counts if each.place is None]
+        ask = _Asking(short, folder, table, tables, self.dialect, texts)
         found: list[Plan] = []
         done = 0
-        for asked, times in counted.most_common(STATEMENTS):
+        for asked, times in counts.most_common(STATEMENTS):
             if found and self.pace.is_over(IN_TIME):
                 break
             done += 1
-            self.pace.tell(IN_TIME * done / len(counted))
+            self.pace.tell(IN_TIME * done / len(counts))
             try:
                 plans = ask.plans(asked)
             except Exception as error:  # whatever DuckDB or a parser refuses is one statement of many
                 self.notes.append(f"not understood: {asked.text[:80]}: {_reason(error)}")
                 continue
             found += plans * times
-        if len(counted) > done:
-            self.notes.append(f"{len(counted) - done:,} statements that come less often were not looked at")
+        if len(counts) > done:
+            self.notes.append(_not_looked_at(len(counts) - done, done))
         return found
+
+
+def _not_looked_at(left: int, done: int) -> str:
+    """That statements were not looked at, and why."""
+    were = f"{counted(left, 'statement')} {'was' if left == 1 else 'were'} not looked at"
+    if done < STATEMENTS:
+        return f"{were} for lack of time; a larger budget looks at more"
+    return f"{were}: the {STATEMENTS:,} that were come as often or more often"
 
 
 def _reason(error: Exception) -> str:
@@ -179,11 +191,17 @@ def _reason(error: Exception) -> str:
 class _Asking:
     """Makes plans of what a log asks, statements by DuckDB's optimizer."""
 
-    def __init__(self, name: str, table: Table, tables: Catalog, dialect: str, statements: list[str]) -> None:
+    def __init__(
+        self, name: str, folder: str, table: Table, tables: Catalog, dialect: str, statements: list[str]
+    ) -> None:
+        """`name` and `folder` both name the table, the latter unless another table is known by it."""
         self._table = table
         self._dialect = dialect
         known = {other: tables.open(other) for other in mentioned(tables, "\n".join(statements))}
-        self._connection: Any = duckdb_adapter().connect({**known, name: table}, config={})
+        known[name] = table
+        if folder.casefold() not in map(str.casefold, known):
+            known[folder] = table
+        self._connection: Any = duckdb_adapter().connect(known, config={})
 
     def plans(self, asked: Asked) -> list[Plan]:
         """The plans of the table's scans.
@@ -225,13 +243,14 @@ def _explain(connection: Any, text: str) -> None:
 
 def _print(found: Advice) -> None:
     reads = sum(each.times for each in found.questions)
+    about = "about " if any(each.estimated for each in found.questions) else ""
     write_line(f"table     {printable(found.uri)}: {counted(found.files, 'file')}, {megabytes(found.bytes)}")
     write_line(
         f"judged by {counted(len(found.questions), 'question')}, asked {counted(reads, 'time')}, and "
         f"{counted(found.sampled, 'file')}"
     )
     write_line(
-        f"read now  {megabytes(int(found.bytes_now))}; with all proposals {megabytes(int(found.bytes_then))}"
+        f"read now  {megabytes(int(found.bytes_now))}; with all proposals {about}{megabytes(int(found.bytes_then))}"
     )
     write_line("")
     _print_proposals(found)
@@ -239,13 +258,17 @@ def _print(found: Advice) -> None:
         how = "files sorted by" if layout.kind == "sort" else "a partition for each value of"
         share = layout.saved_bytes / max(layout.bytes + layout.saved_bytes, 1)
         write_line(
-            f"layout: {how} {printable(layout.column)} would leave {megabytes(int(layout.bytes))} to read "
+            f"layout: {how} {printable(layout.column)} would leave {about}{megabytes(int(layout.bytes))} to read "
             f"with ranges alone, {share:.0%} less than as the files lie"
         )
     for name, reason in found.useless.items():
         write_line(f"index {printable(name)}: {reason}; DROP INDEX {printable(name)} would lose nothing")
     write_line("")
     _print_questions(found)
+    if any(each.estimated for each in found.questions):
+        write_line(
+            f"note: ~ is an estimate, by the data of {found.sampled:,} of {counted(found.files, 'file')}"
+        )
     for note in found.notes:
         write_line(f"note: {printable(note)}")
 
@@ -256,8 +279,10 @@ def _print_proposals(found: Advice) -> None:
     for number, each in enumerate(found.proposals, 1):
         write_line(f"{number}. {printable(each.sql)}")
         write_line(
-            f"   saves {megabytes(int(each.saved_bytes))} ({each.saved_bytes / max(found.bytes_now, 1):.0%}) and "
-            f"{each.saved_files:,.0f} files; takes {megabytes(each.bytes)} and {each.seconds:.1f} s of one core"
+            f"   saves {'about ' if each.estimated else ''}"
+            f"{megabytes(int(each.saved_bytes))} ({each.saved_bytes / max(found.bytes_now, 1):.0%}) and "
+            f"{counted(round(each.saved_files), 'file')}; takes {megabytes(each.bytes)} and "
+            f"{each.seconds:.1f} s of one core"
         )
         helped = ", ".join(map(str, each.helped[:SHOWN]))
         write_line(f"   because {each.reason}; helps question {helped}")
@@ -269,9 +294,9 @@ def _print_questions(found: Advice) -> None:
             each.number,
             each.times,
             round(each.files_now),
-            round(each.files_then),
+            f"{'~' if each.estimated else ''}{round(each.files_then):,}",
             megabytes(int(each.bytes_now)),
-            megabytes(int(each.bytes_then)),
+            f"{'~' if each.estimated else ''}{megabytes(int(each.bytes_then))}",
             each.predicate[:80],
         )
         for each in found.questions[:SHOWN]

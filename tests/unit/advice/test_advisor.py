@@ -259,7 +259,56 @@ def test_a_sample_that_saw_no_file_does_not_say_that_there_is_none(clustered: Pa
     advice = table.advise([question], limits=pruner.SampleLimits(data_files=1))
     assert advice.sampled == 1
     [found] = advice.questions
-    assert found.files_then == 1
-    assert found.bytes_then == pytest.approx(advice.bytes / advice.files)
+    table.create_index("guests", on="guest")
+    by_ranges = table.plan("guest = 77").kept
+    assert by_ranges > 100
+    assert found.estimated
+    assert found.files_then == pytest.approx(1 + (by_ranges - 1) / 2, abs=1), "one file says next to nothing"
+    assert found.bytes_then == pytest.approx(found.files_then * advice.bytes / advice.files, rel=0.05)
     [everything] = table.advise([table.plan("guest = 5000")]).questions
     assert everything.files_then == 0, "every file was looked at"
+
+
+@pytest.mark.parametrize("files", [1, 3, 20, 100, 200])
+def test_a_sample_promises_no_fewer_files_than_hold_rows(clustered: Path, files: int) -> None:
+    """With ranges there already nothing else can help: hardly a file of a question is in the sample, or none."""
+    table = pruner.open_table(clustered)
+    table.create_index("days", on="*")
+    questions = ("day BETWEEN 100 AND 107", "addr.zip > 2960 AND addr.zip < 3001", "day = 7", "day < 40")
+    advice = table.advise(
+        [table.plan(each) for each in questions], limits=pruner.SampleLimits(data_files=files)
+    )
+    holding = [8, 4, 1, 40]
+    assert advice.sampled == files
+    assert [each.files_now for each in advice.questions] == holding
+    assert [each.files_then for each in advice.questions] == holding
+    assert advice.proposals == ()
+
+
+def test_what_is_read_today_is_planned_however_little_is_sampled(clustered: Path) -> None:
+    table = pruner.open_table(clustered)
+    table.create_index("days", on="day")
+    table.create_index("guests", on="guest", using="bloom_filter")
+    plans = [table.plan(each) for each in ("day BETWEEN 100 AND 107", "guest = 77", "day = 7 AND guest = 7")]
+    limits = pruner.SampleLimits(footer_files=1, data_files=1)
+    found = table.advise(plans, limits=limits)
+    assert [each.files_now for each in found.questions] == [plan.kept for plan in plans]
+    assert [each.bytes_now for each in found.questions] == [plan.bytes_kept for plan in plans]
+    assert found.useless == {}
+
+
+def test_no_bitmap_where_nearly_every_row_has_its_own_value(tmp_path: Path) -> None:
+    """It would save what it was said to, and hold every row's value: ranges or filters are smaller."""
+    rng = np.random.default_rng(7)
+    for number in range(40):
+        amounts = rng.integers(0, 1_000_000, 300)
+        kinds = rng.choice(["a", "b", f"only {number}"], 300)
+        columns: dict[str, Any] = {"amount": amounts, "kind": kinds}
+        pq.write_table(pa.table(columns), tmp_path / f"{number:02}.parquet")
+    table = pruner.open_table(tmp_path)
+    questions = ("amount BETWEEN 500000 AND 500100", "amount = 5", "kind = 'only 7'")
+    advice = table.advise([table.plan(each) for each in questions])
+    used = {each.column: each.using for each in advice.proposals}
+    assert used["amount"] != "bitmap"
+    few = table.advise([table.plan("kind BETWEEN 'only 10' AND 'only 12'")])
+    assert [each.using for each in few.proposals] == ["bitmap"], "it is proposed where values come again"

@@ -95,3 +95,19 @@ def test_no_time_at_all_is_no_failure(lake: Path) -> None:
         advice = table.advise(plans, budget=Pace(0.001, clock=Clock(step=1.0)))
         assert advice.sampled == 1
         assert "no layout by day" in " ".join(advice.notes)
+
+
+def test_columns_for_which_time_was_short_are_named(lake: Path) -> None:
+    """They do not look as if no index helped them."""
+    table = pruner.open_table(str(lake))
+    plans = [table.plan("day = 7"), table.plan("key = 4711")]
+    clock = Clock()
+    pace = Pace(10.0, lambda done, _: setattr(clock, "now", 8.6 if done >= 70 else 0.0), clock)
+    advice = table.advise(plans, budget=pace)
+    assert [each.column for each in advice.proposals] == ["day"] or [
+        each.column for each in advice.proposals
+    ] == ["key"]
+    (late,) = {"day", "key"} - {each.column for each in advice.proposals}
+    (note,) = [each for each in advice.notes if "did not suffice" in each]
+    assert note.startswith(f"10 s did not suffice to judge indexes on {late}: ")
+    assert "does not say that none would help" in note

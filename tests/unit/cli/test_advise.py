@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import pruner_duckdb
+from pruner.cli import advising
 from tests.unit.cli.conftest import Run
 
 SPARK_EVENTS = Path(__file__).parents[2] / "fixtures" / "spark-3.5-events.jsonl"
@@ -125,6 +126,36 @@ def test_text_says_what_and_why(run: Run, lake: Path) -> None:
     assert "1. CREATE INDEX " in text
     assert "   because " in text
     assert "note: no statement was given" in text
+
+
+def test_a_table_goes_by_its_folder_too(run: Run, lake: Path, tmp_path: Path) -> None:
+    """A log need not use the name that pruner.toml gives; another table of the folder's name is not this one."""
+    (tmp_path / "pruner.toml").write_text(f"[tables.ev]\nuri = '{lake}'\n")
+    (tmp_path / "both.sql").write_text(
+        "FROM lake WHERE day = 3\nFROM ev WHERE day = 4\nFROM x.lake WHERE day = 5\n"
+    )
+    everything = {"day = 3": 1, "day = 4": 1, "day = 5": 1}
+    assert asked(run, "ev", "--log", tmp_path / "both.sql") == everything
+    other = tmp_path / "other" / "lake"
+    other.mkdir(parents=True)
+    pq.write_table(pa.table({"day": [1]}), other / "0.parquet")
+    known = ("--table", f"lake={other}")
+    assert asked(run, "ev", "--log", tmp_path / "both.sql", *known) == {"day = 4": 1}
+
+
+def test_statements_that_are_not_looked_at_are_counted(
+    run: Run, lake: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(advising, "STATEMENTS", 2)
+    notes = []
+    for count in (3, 4):
+        (tmp_path / "many.sql").write_text("".join(f"FROM lake WHERE day = {day}\n" for day in range(count)))
+        ran = run("advise", lake, "--log", tmp_path / "many.sql", *IN_TIME, "--output", "json")
+        notes.append(json.loads(ran.out)["notes"][0])
+    assert notes == [
+        "1 statement was not looked at: the 2 that were come as often or more often",
+        "2 statements were not looked at: the 2 that were come as often or more often",
+    ]
 
 
 def test_a_log_that_asks_nothing_of_the_table(run: Run, lake: Path, tmp_path: Path) -> None:
