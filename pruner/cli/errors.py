@@ -23,7 +23,15 @@ _BEHIND = r"( \(line \d+ of the query\))?(; .*)?"
 """What may follow a message."""
 
 _SHORTEST_PART = 3
-"""A text of fewer characters is not looked for in messages."""
+"""A text of fewer characters is looked for as a word of messages."""
+
+_OWN_WORDS = 2
+"""How many words a part of a message with values in it must share with the message."""
+
+_OWN_SHARE = 1 / 3
+"""How much of such a part those words must be; quoted text does not count."""
+
+_QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"|`[^`]*`")
 
 _WORDS_OF_ITS_OWN = 3
 """How many spaces the words between two holes of a message must have to tell it from other messages."""
@@ -98,18 +106,55 @@ def meaning(shown: str, among: list[Explained]) -> list[Explained]:
 
 
 def partly(text: str, among: list[Explained]) -> list[Explained]:
-    """Explain the messages of which the text is a part, or whose own words are in it."""
+    """Explain the messages of which the text is a part, or whose own words are in it.
+
+    Where there are none, explain those that share most words with the text, which may have values between them.
+    """
     words = _folded(_BEFORE.sub("", text))
-    found: list[Explained] = []
-    for each in among:
-        messages = tuple(message for message in each.messages if _is_partly(words, message))
-        if messages:
-            found.append(replace(each, messages=messages))
-    return found
+    fitting = {message for each in among for message in each.messages if _is_partly(words, message)}
+    if not fitting:
+        shares = {message: _shared(words, message) for each in among for message in each.messages}
+        most = max(shares.values())
+        fitting = {message for message, share in shares.items() if share == most > 0}
+    found = [replace(each, messages=tuple(m for m in each.messages if m in fitting)) for each in among]
+    return [each for each in found if each.messages]
+
+
+def _shared(words: str, message: str) -> int:
+    """Characters that a text shares with a message, where it is a part of one as it may be shown; 0 where it is not."""
+    parts = message.casefold().split(HOLE)
+    found = max((_shared_from(words, parts[at:], at > 0) for at in range(len(parts))), default="", key=len)
+    told = len(_QUOTED.sub("", words))
+    enough = len(re.findall(r"\w+", found)) >= _OWN_WORDS and len(found) >= _OWN_SHARE * told
+    return len(found) if enough else 0
+
+
+def _shared_from(words: str, parts: list[str], after_value: bool) -> str:
+    """What a text shares with a message from within the first of these parts on, anything standing between them.
+
+    Where the part comes after a value, the text may begin in that.
+    """
+    first, *others = parts
+    starts = [at for at in range(len(first)) if at == 0 or first[at - 1] == " "]
+    shared = next((first[at:] for at in starts if first[at:].strip() and words.startswith(first[at:])), "")
+    left = words[len(shared) :]
+    if not shared:
+        shared, left = (
+            (first, words.partition(first)[2]) if after_value and first and first in words else ("", "")
+        )
+    for part in others if shared else ():
+        if part in left:
+            shared, left = shared + part, left.partition(part)[2] if part else ""
+            continue
+        ends = (part[:length] for length in range(len(part), 0, -1))
+        return shared + next((end for end in ends if left.endswith(end) and left != end), "")
+    return "" if left else shared
 
 
 def _is_partly(words: str, message: str) -> bool:
-    if len(words) >= _SHORTEST_PART and words in _folded(message):
+    if len(words) < _SHORTEST_PART:
+        return bool(words) and words in re.findall(r"\w+", message.casefold())
+    if words in _folded(message):
         return True
     parts = [_folded(part) for part in message.split(HOLE)]
     return any(

@@ -107,6 +107,29 @@ def test_the_list_as_text_and_as_json(run: Run) -> None:
     assert all(message in text for each in listed for message in each["messages"])
 
 
+@pytest.mark.parametrize(
+    ("part", "message"),
+    [
+        ("no column 'citty'", "no column …"),
+        ("has type list<element: string>, which", "column … has type …, which … cannot index: …"),
+        ("has type list<element: string>, which bitmap", "column … has type …, which bitmap cannot index: …"),
+        ("'o' holds list<element: string>, which bitmap cannot index", "which bitmap cannot index"),
+        ("no index 'dayz' on /lake/events", "no index … on …"),
+        ("no", "no such path: …"),
+    ],
+)
+def test_a_part_with_values_of_its_own_is_found(run: Run, part: str, message: str) -> None:
+    found = run("errors", part)
+    assert found.code == 0, found.err
+    assert message in found.out
+
+
+def test_a_value_alone_is_no_part_of_a_message(run: Run) -> None:
+    """Where values stand, any text may: it alone says nothing."""
+    for text in ("'citty'", "the weather is fine today", "x", "'no column' and more words that nobody wrote"):
+        assert run("errors", text).code == 2, text
+
+
 def test_a_text_that_is_no_error_of_pruner(run: Run) -> None:
     refused = run("errors", "Segmentation fault")
     assert refused.code == 2
