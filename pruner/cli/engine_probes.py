@@ -9,7 +9,7 @@ import numpy as np
 
 from pruner.adapters import ProbingAdapter, VersionedAdapter, adapter_names, load_adapter
 from pruner.advice.trials import subset
-from pruner.errors import PrunerError, first_line
+from pruner.errors import PrunerError, SchemaError, first_line
 from pruner.expr.engines import REFERENCE_ENGINE
 from pruner.expr.nodes import Constant
 from pruner.expr.semantics import Semantics
@@ -69,6 +69,11 @@ def _reading(name: str, adapter: ProbingAdapter, table: Table) -> Finding:
         return Finding(probe, Level.OK, "not tried: there is no file that could be read")
     try:
         adapter.probe(table, plan)
+    except SchemaError as error:  # the table's columns, not what the engine needs
+        remedy = (
+            "name the columns that are read, or open each folder by itself if they are tables of their own"
+        )
+        return Finding(probe, Level.FAILURE, f"cannot read the table: {first_line(error)}", remedy)
     # Each engine has errors of its own, and native ones panic.
     except Exception as error:
         remedy = f"see that {name} has what it needs for this store, and that the file is whole"

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from pruner.tables.parquet_building import DataFile
     from pruner.tables.snapshot import Snapshot
 
+_QUARTER: Final = 4
+
 _COMPARED: Final = 100
 """Sets of columns that are compared with each other."""
 
@@ -83,8 +85,8 @@ def least_alike(snapshot: Snapshot) -> tuple[str, str, frozenset[str]] | None:
     One table can be like that, so nobody is refused for it.
 
     Returns:
-        Their paths below the root, and the columns of both; None where at least half of the columns of one are in the
-        other.
+        Their paths below the root, and the columns of both; None where all folders have enough columns in common: half
+        of those of the smaller one, and, where each has columns of its own, a quarter of those of either.
     """
     schemas = snapshot.file_schemas
     if schemas is None:
@@ -103,10 +105,17 @@ def least_alike(snapshot: Snapshot) -> tuple[str, str, frozenset[str]] | None:
             first.setdefault(columns, folder)
     pairs = combinations(list(first)[:_COMPARED], 2)
     return min(
-        ((first[a], first[b], a & b) for a, b in pairs if 2 * len(a & b) < min(len(a), len(b))),
+        ((first[a], first[b], a & b) for a, b in pairs if _few_in_common(a, b)),
         key=lambda found: len(found[2]),
         default=None,
     )
+
+
+def _few_in_common(one: frozenset[str], other: frozenset[str]) -> bool:
+    """Whether two sets of columns look like two tables; one that only has more than the other may have grown."""
+    both = len(one & other)
+    apart = both < min(len(one), len(other)) and _QUARTER * both < len(one | other)
+    return 2 * both < min(len(one), len(other)) or apart
 
 
 def _names(schema: pa.Schema) -> frozenset[str]:

@@ -41,6 +41,17 @@ def test_each_engine_of_this_process_reads_a_row(run: Run, flights: Path) -> Non
     )
 
 
+def test_tables_read_as_one_are_not_put_down_to_an_engine(run: Run, tmp_path: Path) -> None:
+    """Only one of them has the key of a partition, so that nothing reads all columns of both."""
+    for place, columns in (("events/day=1", {"id": [1], "city": ["a"]}), ("cities", {"city": ["a"]})):
+        (tmp_path / "lake" / place).mkdir(parents=True)
+        pq.write_table(pa.table(columns), tmp_path / "lake" / place / "0.parquet")
+    found = json.loads(run("doctor", tmp_path / "lake", "--output", "json").out)["findings"]
+    [reading] = [each for each in found if each["probe"] == "engine pyarrow"]
+    assert (reading["level"], "lacks the key 'day'" in reading["found"]) == ("failure", True)
+    assert reading["remedy"].startswith("name the columns that are read, or open each folder by itself")
+
+
 def test_an_engine_that_is_not_installed_is_named(
     run: Run, flights: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -203,6 +203,10 @@ def test_files_of_which_engines_think_otherwise_in_a_store(table: Table, tmp_pat
     [
         ({"id": [1], "city": ["x"], "age": [1]}, {"id": [1], "amount": [1], "day": [1]}, "(id)"),
         ({"id": [1], "city": ["x"]}, {"id": [1], "amount": [1]}, None),
+        ({"city": ["x"]} | {f"c{at}": [1] for at in range(9)}, {"city": ["x"], "population": [1]}, "(city)"),
+        ({"city": ["x"]} | {f"c{at}": [1] for at in range(8)}, {"city": ["x"], "population": [1]}, "(city)"),
+        ({"city": ["x"], "age": [1], "day": [1]}, {"city": ["x"], "population": [1]}, None),
+        ({"city": ["x"]} | {f"c{at}": [1] for at in range(9)}, {"city": ["x"], "c3": [1]}, None),
         ({"id": [1]}, {"id": [1], "amount": [1], "day": [1]}, None),
     ],
 )
