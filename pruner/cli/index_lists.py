@@ -68,6 +68,10 @@ def _about(index: IndexStatus, reasons: Mapping[str, str], noun: str) -> Iterato
     if index.uncovered:
         why = ", ".join(f"{count:,} {reasons[each]}" for each, count in index.uncovered.items())
         yield f"does not cover {noun}s: {why}", f"do not cover {noun}s: {why}"
+    if index.gained:
+        gained = f"gained {counted(len(index.gained), 'column')} ({', '.join(index.gained)}) as the table did"
+        gained += f": the next refresh reads every {noun} again"
+        yield gained, gained
     if index.idle:
         idle = (
             f"left out nothing in the last {index.idle:,} of {counted(index.plans, 'plan')} of this process"

@@ -306,6 +306,12 @@ def _counts(result: RefreshResult) -> str:
         if result.dry_run
         else f"{megabytes(result.bytes_read)} of {megabytes(result.bytes)} read"
     )
+    verb = "is" if result.dry_run else "was"
+    for index, columns in result.gained.items():
+        columns_gained = f"{counted(len(columns), 'column')} ({printable(', '.join(columns))})"
+        counts += (
+            f"; index {printable(index)} gained {columns_gained}, so every {result.noun} {verb} read again"
+        )
     for index, slices in result.declined.items():
         counts += f"; index {printable(index)} cannot take {slices:,} of them (pruner status says why)"
     if result.resumed:

@@ -17,7 +17,7 @@ import numpy as np
 
 from pruner.errors import ConflictError, IndexDefinitionError, TableError
 from pruner.indexes.registry import index_type
-from pruner.maintenance.columns import ALL_COLUMNS, chosen, fields_of
+from pruner.maintenance.columns import ALL_COLUMNS, chosen, fields_of, gained
 from pruner.maintenance.commit import Publisher
 from pruner.maintenance.estimate import SMALL_TABLE_BYTES, IndexEstimate, estimate
 from pruner.maintenance.expressions import why_outdated
@@ -59,7 +59,8 @@ class RefreshResult:
     uncovered.
     `resumed` slices had been recorded by a build that ended before its commit; they count as covered. `refused` has one
     sentence for each index, by its name, that this pruner cannot refresh; the others were. `estimate` says what an
-    index that is not there yet would cost.
+    index that is not there yet would cost. `gained` names for each index on all columns, by its name, those that the
+    table has got since it was built, for which every file is read.
     """
 
     indexed: int
@@ -76,6 +77,7 @@ class RefreshResult:
     declined: Mapping[str, int] = field(default_factory=dict[str, int])
     bytes_read: int = 0
     noun: str = FILE
+    gained: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,9 +242,14 @@ class Indexing:
             state, resumed = self._publisher.waiting(state, snapshot)
         targets: list[_Target] = []
         refused: dict[str, str] = {}
+        new_columns: dict[str, tuple[str, ...]] = {}
         for definition in _chosen_definitions(state, only, self._source.root):
             try:
-                targets += self._targets(state, definition, snapshot, in_scope)
+                found = self._targets(state, definition, snapshot, in_scope)
+                targets += found
+                fields = [each.target.request.field for each in found if each.missing.any()]
+                if names := gained(definition, state.segments_of(definition), fields):
+                    new_columns[definition.name] = names
             except IndexDefinitionError as error:
                 if only is not None:
                     raise
@@ -262,6 +269,7 @@ class Indexing:
             resumed=resumed,
             refused=refused,
             noun=snapshot.noun,
+            gained=new_columns,
         )
         if dry_run or not to_read.any():
             return counts

@@ -5,15 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pruner.errors import IndexDefinitionError, SchemaError
-from pruner.expr.identifier import parse_column_path
+from pruner.expr.identifier import parse_column_path, render_column_path
 from pruner.indexes.registry import require_expressions
 from pruner.maintenance.expressions import field_of, is_expression, understood
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from pruner.indexes.base import IndexType
     from pruner.metadata.definitions import IndexDefinition, Over
+    from pruner.metadata.state import SegmentEntry
     from pruner.schema import Field, TableSchema
 
 ALL_COLUMNS = "*"
@@ -83,6 +84,22 @@ def fields_of(definition: IndexDefinition, schema: TableSchema, kind: IndexType)
         if about.conflict is None:
             found.append(about)
     return found
+
+
+def gained(
+    definition: IndexDefinition, entries: Iterable[SegmentEntry], fields: Iterable[Field]
+) -> tuple[str, ...]:
+    """Return the columns that the table has got since an index on all columns was built: it has no record of them.
+
+    Args:
+        definition: the index.
+        entries: its segments.
+        fields: what it covers in the table as it is now.
+    """
+    recorded = {entry.field for entry in entries}
+    if not definition.all_columns or not recorded:
+        return ()
+    return tuple(render_column_path(each.path) for each in fields if each.path not in recorded)
 
 
 def recorded_field(definition: IndexDefinition, path: tuple[str, ...], schema: TableSchema) -> Field:

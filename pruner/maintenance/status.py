@@ -14,13 +14,15 @@ from pruner.errors import PrunerError
 from pruner.evidence.snapshot import usable_type
 from pruner.expr.identifier import render_column_path
 from pruner.indexes.optional import RefusingIndexType
-from pruner.maintenance.columns import left_out
+from pruner.maintenance.columns import fields_of, gained, left_out
 from pruner.maintenance.expressions import why_outdated
 from pruner.maintenance.uncovered import why_uncovered
 from pruner.maintenance.where import slices_where
 from pruner.metadata.segments import SLICE_COLUMN
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from pruner.indexes.base import IndexType
@@ -43,9 +45,10 @@ class IndexStatus:
     (`refreshed_at` None before the first build),
     `where` is the predicate on partition columns outside of which nothing is recorded (None: everything is), `note`
     says why the index is not `usable`. `left_out` has one sentence for each column that an index on all columns ("*")
-    cannot take. What this process did: `memory` bytes of records are held, what plans need was loaded in
-    `load_seconds` (None: nothing was), and `plans` asked the index, in which `dropped` slices were left out; in the
-    newest `idle` of these plans none was.
+    cannot take, and `gained` names those that the table has got since: a refresh reads every file for them. What
+    this process did: `memory` bytes of records are held, what plans need was loaded in `load_seconds` (None:
+    nothing was), and `plans` asked the index, in which `dropped` slices were left out; in the newest `idle` of
+    these plans none was.
     """
 
     name: str
@@ -68,6 +71,7 @@ class IndexStatus:
     plans: int = 0
     dropped: int = 0
     idle: int = 0
+    gained: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +171,17 @@ def _index_status(
         refused=dict(refused),
         uncovered=uncovered,
         left_out=_left_out(definition, snapshot, kind),
+        gained=_gained(definition, entries, snapshot, kind),
+    )
+
+
+def _gained(
+    definition: IndexDefinition, entries: Sequence[SegmentEntry], snapshot: Snapshot, kind: IndexType | str
+) -> tuple[str, ...]:
+    return (
+        ()
+        if isinstance(kind, str)
+        else gained(definition, entries, fields_of(definition, snapshot.schema, kind))
     )
 
 

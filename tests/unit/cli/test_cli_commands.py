@@ -15,6 +15,7 @@ import pytest
 
 import pruner
 from pruner import __version__
+from tests.support.parquet_tables import write_file
 from tests.unit.cli.conftest import Run
 
 
@@ -215,6 +216,31 @@ def test_refresh_covers_new_files(run: Run, flights: Path) -> None:
     assert (ran.code, done["dry_run"], done["indexed"], done["failures"]) == (0, False, 1, [])
     assert run("plan", flights, "--where", "delay > 33").out.startswith("1 of 5")
     assert run("refresh", flights).out.startswith("0 files indexed, 5 were covered")
+
+
+def test_a_column_that_an_index_on_all_columns_gains_is_told(run: Run, tmp_path: Path) -> None:
+    """Else a refresh would read every file without a word, where one file is said to be new."""
+    root = tmp_path / "growing"
+    write_file(root / "0.parquet", id=[1], city=["a"])
+    write_file(root / "1.parquet", id=[2], city=["b"])
+    for name, on, using in (("every", "*", "column_stats"), ("cities", "city", "bitmap")):
+        assert run("sql", f"CREATE INDEX {name} ON '{root}' USING {using} ({on})").code == 0
+    write_file(root / "2.parquet", id=[3], city=["c"])
+    assert "gained" not in run("status", root).out
+    assert "gained" not in run("refresh", root).out
+    write_file(root / "3.parquet", id=[4], city=["d"], age=[5])
+    status = run("status", root).out
+    assert "note: indexes every and cities do not cover files: 1 not indexed yet\n" in status
+    assert (
+        "note: index every gained 1 column (age) as the table did: the next refresh reads every file again\n"
+        in status
+    )
+    told = "index every gained 1 column (age), so every file"
+    planned, done = run("refresh", root, "--dry-run").out, run("refresh", root, "--output", "json").out
+    assert planned.startswith("4 files to be indexed, 0 were covered, ")
+    assert f"{told} is read again" in planned
+    assert json.loads(done)["gained"] == {"every": ["age"]}
+    assert "gained" not in run("status", root).out
 
 
 def test_partition_restricts_a_refresh(run: Run, flights: Path) -> None:
