@@ -171,6 +171,16 @@ class ScanRecord(Protocol):
         ...
 
 
+@runtime_checkable
+class UnreadScan(ScanRecord, Protocol):
+    """A scan that tells whether the engine left it out, so that no file of its plan is read; `reason` says so."""
+
+    @property
+    def is_unread(self) -> bool:
+        """Whether it was left out."""
+        ...
+
+
 class QueryConnection(Protocol):
     """A connection to an engine, as Python's DB-API has it, that reads pruned tables by their names."""
 

@@ -266,7 +266,9 @@ class Table:
         """Coverage, age and size of each index over the table as it stands now."""
         from pruner.maintenance.status import table_status
 
-        return table_status(self.uri, self.format, self._views.current(), self._segments, self._views.usage)
+        return table_status(
+            self._source.roots, self.format, self._views.current(), self._segments, self._views.usage
+        )
 
     def inspect(self, index: str, prefix: str = "", *, positions: int = 10) -> Iterator[IndexEntry]:
         """Look into an index that keeps values: its entries of the table as it stands now, by key.

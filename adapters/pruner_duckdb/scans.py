@@ -26,6 +26,11 @@ class Scan:
     reason: str | None
 
     @property
+    def is_unread(self) -> bool:
+        """Whether DuckDB leaves the scan out: see `LEFT_OUT`."""
+        return self.reason == LEFT_OUT
+
+    @property
     def kept(self) -> int:
         """Number of slices that were read."""
         return self.plan.kept

@@ -31,6 +31,9 @@ FILE_NAME = "pruner.toml"
 FILE_VARIABLE = "PRUNER_CONFIG"
 """Environment variable that names another file."""
 
+_NAMED = 10
+"""How many known tables an error names."""
+
 _VARIABLE = re.compile(r"\$\$|\$\{([A-Za-z_][A-Za-z0-9_]*)\}|\$\{")
 _ONLY_VARIABLE = re.compile(r"\$\{[A-Za-z_][A-Za-z0-9_]*\}")
 _SECRET = re.compile(r"secret|token|passw|passphrase|key", re.IGNORECASE)
@@ -110,17 +113,18 @@ class Config:
             return found
         if is_place(name_or_uri):
             return self.find_at((name_or_uri,), overrides) or overrides.at((name_or_uri,))
-        known = self._known_names(name_or_uri)
+        close = difflib.get_close_matches(name_or_uri, self.names(aliases=True), n=1)
+        asked = f"{name_or_uri!r} (did you mean {close[0]!r}?)" if close else repr(name_or_uri)
         raise UnknownTableError(
-            f"unknown table {name_or_uri!r}: there is no such path, and {known}", name_or_uri
+            f"unknown table {asked}: there is no such path, and {self._known_names()}", name_or_uri
         )
 
-    def _known_names(self, wanted: str) -> str:
+    def _known_names(self) -> str:
         if self.path is None:
             return f"there is no {FILE_NAME} in this folder or above that could name it"
         known = self.names(aliases=True)
-        close = difflib.get_close_matches(wanted, known, n=3) or known[:10]
-        return f"{self.path} names {', '.join(close) if close else 'no table'}"
+        more = f" and {len(known) - _NAMED:,} more" if len(known) > _NAMED else ""
+        return f"{self.path} names {', '.join(known[:_NAMED]) or 'no table'}{more}"
 
     def _named(self, name: str) -> TableSettings | None:
         wanted = name.casefold()

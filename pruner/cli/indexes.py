@@ -201,7 +201,8 @@ def status(
     if output is Output.JSON:
         print_json(_status_json(found))
         return
-    write_line(f"table     {printable(found.uri)} ({found.format})")
+    for place, uri in enumerate(found.roots or (found.uri,)):
+        write_line(f"{'' if place else 'table':<9} {printable(uri)}{'' if place else f' ({found.format})'}")
     write_line(f"snapshot  {printable(found.snapshot_id)}")
     write_line(
         f"{noun_of(found.format) + 's':<9} {found.slices:,}, of which {found.coverable:,} can be indexed"
@@ -252,12 +253,14 @@ def _refresh_json(result: RefreshResult) -> dict[str, Any]:
         "refused": dict(result.refused),
         "estimate": None if result.estimate is None else asdict(result.estimate),
         "declined": dict(result.declined),
+        "gained": dict(result.gained),
     }
 
 
 def _status_json(found: TableStatus) -> dict[str, Any]:
     return {
         "format": found.format,
+        "roots": found.roots,
         "snapshot_id": found.snapshot_id,
         "slices": found.slices,
         "coverable": found.coverable,

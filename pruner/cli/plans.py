@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 _REFERENCE = SqlEngine(REFERENCE_ENGINE)
 
-FilesOption = Annotated[Files, typer.Option("--files", help="Slices to list one by one, with the reason.")]
+FilesOption = Annotated[Files, typer.Option("--files", help="Files to list one by one, with the reason.")]
 
 
 @on_table

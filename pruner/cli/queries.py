@@ -301,7 +301,12 @@ def _answer(
 
 def _report_scans(scans: Iterable[ScanRecord]) -> None:
     """Say on standard error what was pruned: standard output holds nothing but the rows."""
+    from pruner.adapters import UnreadScan  # slow, and --help does without
+
     for scan in scans:
+        if isinstance(scan, UnreadScan) and scan.is_unread:
+            sys.stderr.write(printable(f"{scan.table}: {scan.reason}") + "\n")
+            continue
         plan = scan.plan
         reason = f"not pruned: {scan.reason}" if scan.reason else ""
         figures = (

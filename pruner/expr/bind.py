@@ -52,7 +52,7 @@ from pruner.expr.now import coerce_moving, is_moving
 from pruner.expr.patterns import split_pattern
 from pruner.expr.resolve import Resolver, unknown
 from pruner.expr.semantics import BINARY_COLLATION, NanOrder, Semantics
-from pruner.expr.show import show
+from pruner.expr.show import show, shown_function
 from pruner.expr.subjects import ColumnValue, FunctionValue
 from pruner.expr.truth import compared_coalesce, compared_with_truth, is_predicate, may_cast_to_null
 from pruner.expr.types import is_string
@@ -179,7 +179,9 @@ class _Binder:
             case Literal():
                 return unknown(node, "it is no predicate")
             case Call():
-                return unknown(node, f"the function {node.function} is not known to any index")
+                return unknown(
+                    node, f"the function {shown_function(node.function)} is not known to any index"
+                )
             case Opaque(_, text, reason):
                 return Unknown(text, reason)
             case _:

@@ -74,11 +74,11 @@ def _parser(name: str) -> Dialect:
 
 
 def function_name(node: Any) -> str:
-    """The name of a function: the parser's, by which rules know it, but for lists, about which there are no rules."""
+    """The name of a function: the parser's, by which rules know it; of those without rules the one that is written."""
     match node:
         case exp.Anonymous():
             return node.name
-        case exp.ArrayContains():
+        case exp.ArrayContains() | exp.Rand():
             return str(node.meta.get(_WRITTEN_NAME, node.sql_name()))
         case exp.Func():
             return node.sql_name()

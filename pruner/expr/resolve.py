@@ -19,7 +19,7 @@ from pruner.expr.functions.rows import FUNCTIONS, READ_FROM_CLOCK
 from pruner.expr.nodes import Call, Column, Expr, Literal, Opaque
 from pruner.expr.parquet_reading import as_read
 from pruner.expr.read_as import undo_reading
-from pruner.expr.show import show
+from pruner.expr.show import show, shown_function
 from pruner.expr.subjects import ColumnValue, FunctionValue
 from pruner.expr.types import is_instant, is_naive_timestamp, is_string, is_temporal, unit_of
 
@@ -204,7 +204,7 @@ class Resolver:
         places = [place for place, each in enumerate(call.arguments) if not isinstance(each, Literal)]
         constants = tuple(each for each in call.arguments if isinstance(each, Literal))
         if name not in FUNCTIONS or len(places) != 1 or depth >= MOST_FUNCTIONS:
-            return unknown(node, f"the function {name} is not known to any index")
+            return unknown(node, f"the function {shown_function(name)} is not known to any index")
         [place] = places
         if name in READ_FROM_CLOCK:
             zoned = self._in_zone(call.arguments[place], node, depth)

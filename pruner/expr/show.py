@@ -61,6 +61,9 @@ _VALUES_SHOWN = 5
 _VALUE_CHARACTERS = 60
 _UUID_BYTES = 16
 
+_WRITTEN = {"~~*": "ILIKE", "!~~*": "NOT ILIKE", "~~": "LIKE", "!~~": "NOT LIKE", "~~~": "GLOB"}
+"""Names that DuckDB gives operators, and how statements have them."""
+
 _Part: TypeAlias = Any
 """A piece of text, or a node that is still to be written."""
 
@@ -152,7 +155,15 @@ def _shape_parts(node: Expr) -> Sequence[_Part]:
             return _expression_parts(node)
 
 
+def shown_function(name: str) -> str:
+    """A function as users write it: DuckDB has operators for ILIKE."""
+    return _WRITTEN.get(name, name)
+
+
 def _call_parts(node: Call) -> Sequence[_Part]:
+    if node.function in _WRITTEN and len(node.arguments) == 2:
+        left, right = node.arguments
+        return (left, f" {_WRITTEN[node.function]} ", right)
     if node.function in ("cast", "try_cast") and len(node.arguments) == 1:
         return (f"{node.function.upper()}(", node.arguments[0], f" AS {node.type or 'unknown'})")
     if node.function == "read_as" and len(node.arguments) == 1:

@@ -78,6 +78,7 @@ class IndexStatus:
 class TableStatus:
     """A table and its indexes; `coverable` slices are settled and readable, `uncoverable` are the others by reason.
 
+    `uri` is the first of the table's `roots`.
     `hudi_indexes` names the indexes of Hudi's own metadata table, and says of each whether plans use it.
     """
 
@@ -91,9 +92,12 @@ class TableStatus:
     problems: dict[str, str]
     fallbacks: tuple[str, ...]
     hudi_indexes: dict[str, str] = field(default_factory=dict[str, str])
+    roots: tuple[str, ...] = ()
 
 
-def table_status(uri: str, format_: str, view: View, segments: SegmentCache, usage: Usage) -> TableStatus:
+def table_status(
+    roots: Sequence[str], format_: str, view: View, segments: SegmentCache, usage: Usage
+) -> TableStatus:
     """The status of a table and of all its indexes as one view has them."""
     snapshot, state = view.snapshot, view.state
     indexes = (
@@ -102,7 +106,8 @@ def table_status(uri: str, format_: str, view: View, segments: SegmentCache, usa
         else (_index_status(each, state, snapshot, segments) for each in state.definitions)
     )
     return TableStatus(
-        uri=uri,
+        uri=roots[0],
+        roots=tuple(roots),
         format=format_,
         snapshot_id=snapshot.id,
         slices=len(snapshot),

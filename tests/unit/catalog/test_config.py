@@ -223,7 +223,9 @@ def test_a_name_wins_over_a_folder_of_the_same_name(tmp_path: Path, monkeypatch:
 
 def test_an_unknown_name_shows_the_nearest_known_ones(tmp_path: Path) -> None:
     path = write(tmp_path, "[tables.flights]\nuri = '/f'\naliases = ['web']")
-    with pytest.raises(TableError, match=r"unknown table 'flihgts': .*pruner\.toml names flights$"):
+    with pytest.raises(
+        TableError, match=r"'flihgts' \(did you mean 'flights'\?\): .*pruner\.toml names flights, web$"
+    ):
         load(path).resolve("flihgts")
     with pytest.raises(TableError, match=r"unknown table 'zzz': .*pruner\.toml names flights, web$"):
         load(path).resolve("zzz")

@@ -243,6 +243,36 @@ def test_a_column_that_an_index_on_all_columns_gains_is_told(run: Run, tmp_path:
     assert "gained" not in run("status", root).out
 
 
+def test_status_names_every_root(run: Run, tmp_path: Path) -> None:
+    for root in ("old", "new"):
+        write_file(tmp_path / root / "0.parquet", id=[1])
+    (tmp_path / "pruner.toml").write_text(
+        f"[tables.both]\nuri = ['{tmp_path}/old', '{tmp_path}/new']\nindex_uri = '{tmp_path}/i'\n"
+    )
+    assert run("status", "both").out.splitlines()[:2] == [
+        f"table     {tmp_path}/old (parquet)",
+        f"          {tmp_path}/new",
+    ]
+    assert json.loads(run("status", "both", "--output", "json").out)["roots"] == [
+        f"{tmp_path}/old",
+        f"{tmp_path}/new",
+    ]
+
+
+def test_an_unknown_table_gets_the_nearest_name_and_all_of_them(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "pruner.toml").write_text(
+        "".join(f"[tables.{name}]\nuri = '/x/{name}'\n" for name in ("ev", "a", "b"))
+    )
+    near, far = run("status", "evv").err, run("status", "nothing_like_it").err
+    assert (
+        f"unknown table 'evv' (did you mean 'ev'?): there is no such path, and {tmp_path}/pruner.toml names "
+        in near
+    )
+    assert f"unknown table 'nothing_like_it': there is no such path, and {tmp_path}/pruner.toml names " in far
+    for told in (near, far):
+        assert set(told.strip().rpartition(" names ")[2].split(", ")) == {"ev", "a", "b"}
+
+
 def test_partition_restricts_a_refresh(run: Run, flights: Path) -> None:
     for month in (1, 2):
         (flights / f"month={month}").mkdir()

@@ -86,6 +86,22 @@ def test_a_query_with_intervals_runs_once(run: Run, flights: Path, monkeypatch: 
     assert ran[-1].startswith("SELECT INTERVAL 1 DAY AS i")
 
 
+def test_a_scan_that_is_left_out_reads_no_file(run: Run, flights: Path) -> None:
+    for statement in ("DESCRIBE flights", "SELECT * FROM flights WHERE 5 + 5 = 11"):
+        told = run("query", statement, "--table", f"flights={flights}").err
+        assert told == "flights: DuckDB's optimizer leaves the scan out, so that no file is read\n"
+
+
+def test_functions_are_shown_as_they_are_written(run: Run, flights: Path) -> None:
+    statement = "SELECT count(*) FROM flights WHERE carrier ILIKE 'a%a' OR carrier NOT ILIKE '_'"
+    told = run("query", statement, "--table", f"flights={flights}").err
+    assert "carrier ILIKE 'a%a'" in told
+    assert "~~*" not in told
+    for dialect, name in (("duckdb", "random"), ("trino", "random"), ("spark", "rand")):
+        explained = run("explain", flights, "--where", f"delay > {name}()", "--dialect", dialect).out
+        assert f"delay > {name}(): it does not compare a column with a constant" in explained
+
+
 def test_csv_of_a_pruned_table(run: Run, flights: Path) -> None:
     run("sql", f"CREATE INDEX stats ON '{flights}' (delay)")
     select = "SELECT delay, carrier FROM flights WHERE delay > 37"
