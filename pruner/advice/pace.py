@@ -51,6 +51,10 @@ class Pace:
         """Whether this share of the time is used up."""
         return self.seconds is not None and self._clock() - self._began >= share * self.seconds
 
+    def gone(self) -> float:
+        """The share of the time that has gone, more than 1 where the work took longer."""
+        return 0.0 if self.seconds is None else (self._clock() - self._began) / self.seconds
+
     def tell(self, share: float) -> None:
         """Report how far the work is."""
         if self._told is not None:

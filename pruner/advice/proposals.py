@@ -107,8 +107,10 @@ def chosen(
     picked: list[Candidate] = []
     first = now = estimator.total(questions, existing).bytes
     left = list(candidates)
+    # A choice takes little time, so what came before it may not use that up.
+    end = max(CHOICE, pace.gone() + CHOICE - DATA)
     while left and len(picked) < PROPOSED:
-        if picked and pace.is_over(CHOICE):
+        if picked and pace.is_over(end):
             done = {path for each in picked for path in each.paths}
             late = [_column(each) for each in left if not each.paths & done]
             (unjudged if unjudged is not None else []).extend(dict.fromkeys(late))
