@@ -37,8 +37,8 @@ DATA_BYTES = 256 * 1024**2
 TELLING = 5
 """Files of a sample from which on the share of them that is kept is taken as it is."""
 
-NEARLY_DISTINCT = 0.5
-"""Distinct values for each row of a file from which on an index that keeps the rows of each value is not tried."""
+NEARLY_DISTINCT = 0.8
+"""Distinct values for each row of the sample from which on an index that keeps the rows of each value is not tried."""
 
 SEED = 0
 
@@ -126,7 +126,7 @@ class Estimator:
         )
 
     def is_nearly_distinct(self, candidate: Candidate) -> bool:
-        """Whether an index would keep rows of values of which hardly two in a file are equal."""
+        """Whether an index would keep the rows of values that hardly ever come again."""
         found = [self._narrow.values.get((candidate.using, path)) for path in candidate.paths]
         return any(each is not None and each >= NEARLY_DISTINCT for each in found)
 

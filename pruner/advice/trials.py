@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from pruner.evidence.snapshot import SnapshotEvidence
 from pruner.evidence.sources import RecordsSource, Sources
-from pruner.indexes.optional import ArrangingIndexType, CountingIndexType, SpreadingIndexType
+from pruner.indexes.optional import ArrangingIndexType, CountingIndexType, ListedEvidence, SpreadingIndexType
 from pruner.indexes.registry import index_type
 from pruner.metadata.segments import SLICE_COLUMN, SLICE_FIELD
 from pruner.pipeline.requests import BuildRequest
@@ -121,7 +121,7 @@ class _Chosen:
 class Recorded(NamedTuple):
     """Evidence of the first `slices` of a snapshot, by index type and column.
 
-    `values` has for index types that count them the distinct values in a file for each of its rows.
+    `values` has for index types that keep each value the distinct ones for each row, over all of these slices.
     """
 
     slices: int
@@ -159,10 +159,10 @@ def recorded(
     for key, request, tables in zip(wanted, requests, gathered, strict=True):
         if tables:
             records = pa.concat_tables(tables).combine_chunks()
-            found[key] = loaded(request, records, done)
-            if isinstance(request.kind, CountingIndexType):
-                values, rows = request.kind.values_and_rows(records)
-                distinct[key] = values / max(rows, 1)
+            evidence = found[key] = loaded(request, records, done)
+            if isinstance(request.kind, CountingIndexType) and isinstance(evidence, ListedEvidence):
+                _, rows = request.kind.values_and_rows(records)
+                distinct[key] = evidence.entry_count / max(rows, 1)
     return Recorded(done, found, distinct)
 
 

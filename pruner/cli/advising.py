@@ -294,7 +294,7 @@ def _print_questions(found: Advice) -> None:
             each.number,
             each.times,
             round(each.files_now),
-            f"{'~' if each.estimated else ''}{round(each.files_then):,}",
+            f"~{round(each.files_then):,}" if each.estimated else round(each.files_then),
             megabytes(int(each.bytes_now)),
             f"{'~' if each.estimated else ''}{megabytes(int(each.bytes_then))}",
             each.predicate[:80],
