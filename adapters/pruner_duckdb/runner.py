@@ -179,7 +179,9 @@ class Runner:
                 again = self.rewriter.as_plain(statement, relation_of, plainly, why_plain(error))
                 if again is not None and again.form not in tried:
                     tried.add(again.form)
-                    return use(self._call_rewritten(again, statement, record))
+                    found = use(self._call_rewritten(again, statement, record=False))
+                    self._record(again, record)
+                    return found
             except (duckdb.Error, PrunerError):
                 continue  # in a transaction the first error has ended it
         raise error
@@ -295,10 +297,13 @@ class Runner:
             return None
         return self.rewriter.rewrite(statement, self.relation_of(statement.scope))
 
-    def _call_rewritten(self, rewritten: Rewritten, statement: Statement, record: bool) -> Any:
+    def _record(self, rewritten: Rewritten, record: bool) -> None:
         for scan in rewritten.scans if record and self._recording else ():
             self.last_plans.append(scan)
             scan.log()
+
+    def _call_rewritten(self, rewritten: Rewritten, statement: Statement, record: bool) -> Any:
+        self._record(rewritten, record)
         self._sources = rewritten.sources
         method, scope = statement.method, statement.scope
         try:

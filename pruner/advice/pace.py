@@ -5,11 +5,10 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Final
 
-import numpy as np
-
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    import numpy as np
     from numpy.typing import NDArray
 
 STATEMENTS: Final = 0.3
@@ -62,7 +61,11 @@ class Pace:
 
     def mixed(self, ordinals: NDArray[np.intp]) -> NDArray[np.intp]:
         """Slices in an order in which the first of them are a fair sample, where not all may be reached."""
-        return ordinals if self.seconds is None else np.random.default_rng(_SEED).permutation(ordinals)
+        if self.seconds is None:
+            return ordinals
+        from numpy.random import default_rng  # the help of the command line waits for no such import
+
+        return default_rng(_SEED).permutation(ordinals)
 
     def pieces(self, count: int, begin: float, end: float) -> Iterator[tuple[int, int]]:
         """Cut so many things into pieces (start, stop), and end when the time for them has gone.
