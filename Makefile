@@ -9,7 +9,7 @@ BIN := .venv/bin
 WORKERS ?= 2
 # Quick tests wait for the file system's clock now and then (rule R4): one more worker has something to do meanwhile.
 QUICK_WORKERS ?= $(shell expr $(WORKERS) + 1)
-# One worker owns every test that needs Spark, one every test that needs Trino (tests/conftest.py): one JVM each.
+# One worker owns the tests that need Trino, one most that need Spark (tests/support/scheduling.py): a JVM costs much.
 # Compiled modules are kept, whatever the environment says: each process compiled 356 modules of tests anew (6 s).
 COMPILED := PYTHONDONTWRITEBYTECODE= PYTHONPYCACHEPREFIX=$(CURDIR)/.venv/bytecode
 PYTEST := $(COMPILED) $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile

@@ -92,7 +92,7 @@ def pytest_report_header(config: pytest.Config) -> str:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> OneWorkerForEachEngine:
-    """Send every Spark test to one worker, every Trino test to one: more Java machines cost more than they save."""
+    """Send tests of one engine to one worker: see `tests.support.scheduling`."""
     from tests.support.scheduling import OneWorkerForEachEngine
 
     return OneWorkerForEachEngine(config, log)

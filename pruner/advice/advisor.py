@@ -52,8 +52,8 @@ if TYPE_CHECKING:
 SAMPLED_ROWS = 500_000
 """Rows at most by which layouts are judged."""
 
-NOTED = 80
-"""Characters of a predicate in a note."""
+NOTED = 200
+"""Characters of a predicate, and of why it is not judged, in a note."""
 
 SHOWN_COLUMNS = 10
 """Columns that a note names."""
@@ -93,8 +93,7 @@ class Advisor:
         rows = self._rows()
         questions = asked(plans)
         self._notes += [
-            f"not judged, no index over a column answers it, one over an expression may: {text[:NOTED]}"
-            for text in unanswerable(plans)
+            f"not judged, no index over a column answers it: {why[:NOTED]}" for why in unanswerable(plans)
         ]
         if not plans and rows is not None:
             questions = suggested(rows.slice(0, 20_000), self._snapshot.schema)

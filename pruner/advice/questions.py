@@ -64,14 +64,13 @@ def asked(plans: Iterable[Plan]) -> list[Question]:
 
 
 def unanswerable(plans: Iterable[Plan]) -> list[str]:
-    """The predicates of plans that no index over a column answers, each once."""
-    return list(
-        dict.fromkeys(
-            plan.predicate
-            for plan in plans
-            if plan.bound is not None and plan.fallbacks and not any(leaves(plan.bound))
-        )
-    )
+    """Why no index over a column answers the predicates of plans, which each reason names; each predicate once."""
+    found = {
+        plan.predicate: plan.fallbacks[0]
+        for plan in plans
+        if plan.bound is not None and plan.fallbacks and not any(leaves(plan.bound))
+    }
+    return list(found.values())
 
 
 def suggested(rows: pa.Table, schema: TableSchema) -> list[Question]:

@@ -42,7 +42,7 @@ def test_t2_a_column_renamed_or_made_anew_never_prunes_older_files(hudi_tables: 
         plan = table.plan(condition)
         assert {each.partition_path for each in plan.slices} == {"city=paris", "city=rome"}, condition
         assert plan.rows is None
-        assert "2 files kept: an earlier column 'seats' was dropped" in plan.explain()
+        assert "2 file groups kept: an earlier column 'seats' was dropped" in plan.explain()
     assert table.plan("seats IS NULL").kept == table.plan("seats = 60").kept == 3
 
 

@@ -1,4 +1,7 @@
-"""Which worker runs which tests: those with Spark go to one, those with Trino to one; one Java machine of each starts.
+"""Which worker runs which tests: those with Trino go to one, those with Spark to one but for a last part.
+
+Each engine is a Java machine, and to start one more costs more than it saves. But the tests of Spark alone are half of
+all: who has run the others would wait for them, and takes the last part of them instead, with a Spark of its own.
 
 `--dist loadgroup` was made for this, but xdist 3.8 marks groups in node ids, which pytest 9.2 no longer lets it change.
 """
@@ -13,6 +16,10 @@ from xdist.workermanage import WorkerController
 
 ROOT = Path(__file__).parent.parent.parent
 MARKS = ("spark", "trino")
+
+LAST = "the last of spark"
+LAST_OF_SPARK = ("tests/known_wrong/", "tests/soundness/", "tests/unit/")
+"""Where the tests are with which Spark's part ends: a quarter of its time."""
 
 LONGEST = (
     *MARKS,
@@ -33,14 +40,23 @@ class OneWorkerForEachEngine(LoadScopeScheduling):
     """Hands out whole files, the longest first; those that name the same mark of an engine count as one."""
 
     def _split_scope(self, nodeid: str) -> str:
-        file = nodeid.split("::", 1)[0]
-        return engine_of(file) or file
+        return scope_of(nodeid.split("::", 1)[0])
 
     def _assign_work_unit(self, node: WorkerController) -> None:
         longest = next((scope for scope in LONGEST if scope in self.workqueue), None)
         if longest is not None:
             self.workqueue.move_to_end(longest, last=False)
+        elif LAST in self.workqueue:
+            self.workqueue.move_to_end(LAST)
         super()._assign_work_unit(node)
+
+
+def scope_of(file: str) -> str:
+    """Return what a file, relative to the root, is handed out with."""
+    engine = engine_of(file)
+    if engine == "spark" and file.startswith(LAST_OF_SPARK):
+        return LAST
+    return engine or file
 
 
 @cache

@@ -163,6 +163,23 @@ def test_what_saved_nothing_is_named(tmp_path: Path) -> None:
     assert all("day" not in each.column.split(", ") for each in advice.proposals)
 
 
+def test_what_is_not_judged_is_told_with_the_reason(tmp_path: Path) -> None:
+    """No index over an expression would help who compares a UUID with a text that is none."""
+    (tmp_path / "t").mkdir()
+    duckdb.sql(f"COPY (SELECT uuid() AS key, 'a' AS name FROM range(9)) TO '{tmp_path}/t/0.parquet'")
+    table = pruner.open_table(tmp_path / "t")
+    asked_for = ["key = 'abc'", "name || 'b' = 'ab'"]
+    advice = table.advise([table.plan(each, dialect="duckdb") for each in asked_for])
+    no_uuid, function = (note for note in advice.notes if note.startswith("not judged"))
+    assert no_uuid == (
+        "not judged, no index over a column answers it: key = 'abc': the text is not plainly a value of the "
+        "column's type"
+    )
+    assert function.startswith("not judged, no index over a column answers it: ")
+    assert "name" in function
+    assert not advice.proposals
+
+
 def test_without_statements_the_data_ask(tmp_path: Path) -> None:
     lake = LAKES["skewed"](tmp_path / "skewed")
     advice = pruner.open_table(lake.root).advise(limits=FEWER)
