@@ -92,9 +92,10 @@ class Advisor:
         """Say what would help the questions that plans asked; such as the data suggest where there are none."""
         rows = self._rows()
         questions = asked(plans)
-        self._notes += [
-            f"not judged, no index over a column answers it: {why[:NOTED]}" for why in unanswerable(plans)
-        ]
+        for why in unanswerable(plans):
+            # Of a function alone an index over an expression could know the values.
+            other = ", one over an expression may" if "function" in why else ""
+            self._notes.append(f"not judged, no index over a column answers it{other}: {why[:NOTED]}")
         if not plans and rows is not None:
             questions = suggested(rows.slice(0, 20_000), self._snapshot.schema)
             self._notes.append("no statement was given: the questions are made of values of each column")

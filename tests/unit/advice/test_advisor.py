@@ -175,7 +175,7 @@ def test_what_is_not_judged_is_told_with_the_reason(tmp_path: Path) -> None:
         "not judged, no index over a column answers it: key = 'abc': the text is not plainly a value of the "
         "column's type"
     )
-    assert function.startswith("not judged, no index over a column answers it: ")
+    assert function.startswith("not judged, no index over a column answers it")
     assert "name" in function
     assert not advice.proposals
 
