@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
+from pruner.formats.detect import open_table_source
 from pruner.limits import FEED_CONFIRM_SECONDS, INDEX_MEMORY
 from pruner.metadata.table import MetadataTable
 from pruner.storage.opening import normalize_uri, open_store
 from pruner.table import Table
-from pruner.tables.detect import open_table_source
 from pruner.tables.feed.place import FeedSettings
 
 if TYPE_CHECKING:

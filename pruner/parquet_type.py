@@ -13,6 +13,9 @@ from typing import Any, cast
 
 import pyarrow as pa
 
+MAGIC = b"PAR1"
+"""The first and the last bytes of a Parquet file."""
+
 _NONE = "-"
 _FIXED = "FIXED_LEN_BYTE_ARRAY"
 _LARGEST_DECIMAL = 38

@@ -5,8 +5,11 @@ Whatever is wrong with an entry becomes one sentence that names the package at f
 
 from __future__ import annotations
 
+import os
+import sys
 from enum import Enum
 from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pruner.errors import PrunerError
@@ -31,6 +34,13 @@ class Group(Enum):
     )
     """Index types by their names: `pruner.indexes.base.IndexType`, docs/index-types.md."""
 
+    FORMATS = (
+        "pruner.formats",
+        "table format",
+        ("name", "title", "several_roots", "is_root", "open", "own_indexes"),
+    )
+    """Table formats by their names: `pruner.formats.format.TableFormat`, docs/table-formats.md."""
+
     def __init__(self, entry_points: str, noun: str, attributes: tuple[str, ...]) -> None:
         self.entry_points = entry_points
         self.noun = noun
@@ -50,6 +60,34 @@ def _entries(group: Group) -> EntryPoints:
     from importlib.metadata import entry_points
 
     return entry_points(group=group.entry_points)
+
+
+@cache
+def may_be_registered(group: Group) -> bool:
+    """Tell whether some installed distribution can register anything in a group.
+
+    A millisecond, where importing what reads entry points takes thirty: most processes have no plug-in.
+    """
+    return any(_may_name(place, group.entry_points.encode()) for place in sys.path)
+
+
+def _may_name(place: str, group: bytes) -> bool:
+    """Tell whether a place on the path for imports can hold a distribution whose entry points name a group."""
+    try:
+        with os.scandir(place or ".") as entries:
+            metadata = [entry.path for entry in entries if entry.name.endswith((".dist-info", ".egg-info"))]
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return True  # an archive, say: only its own finder knows what is in it
+    return any(group in _content(f"{folder}/entry_points.txt") for folder in metadata)
+
+
+def _content(path: str) -> bytes:
+    try:
+        return Path(path).read_bytes()
+    except (FileNotFoundError, NotADirectoryError):
+        return b""
 
 
 def plugin_names(group: Group) -> tuple[str, ...]:

@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pruner.errors import IndexDefinitionError
+from pruner.formats.detect import open_table_source
 from pruner.limits import INDEX_MEMORY
 from pruner.metadata.grace import checked_grace
 from pruner.metadata.last_snapshot import LastSnapshot
@@ -19,7 +20,6 @@ from pruner.pipeline.runners import LOCAL, runner_for
 from pruner.planning.pinned import PinnedSnapshot
 from pruner.planning.views import Views
 from pruner.showing.progress import telling
-from pruner.tables.detect import open_table_source
 
 if TYPE_CHECKING:
     from pruner.advice.forecast import SampleLimits

@@ -34,12 +34,9 @@ Sources = dict[str, MergedRows]
 class PlanReader:
     """Reads the plans of one table. Threads may share it."""
 
-    def __init__(
-        self, name: str, root: str, table_format: str, storage_options: Mapping[str, str], as_of: str | None
-    ) -> None:
+    def __init__(self, name: str, root: str, storage_options: Mapping[str, str], as_of: str | None) -> None:
         self._name = name
         self._root = root
-        self._hudi = table_format == "hudi"
         self._storage_options = storage_options
         self._as_of = as_of
         self._lock = RLock()
@@ -95,7 +92,9 @@ class PlanReader:
     def _to_merge(self, plan: Plan, may_read: Callable[[str], bool]) -> NDArray[np.bool_]:
         """Tell for each slice to read whether its rows come from hudi-rs."""
         snapshot, ordinals = plan.snapshot, plan.ordinals
-        if not self._hudi:
+        if (
+            snapshot.file_schemas is not None
+        ):  # no file is merged with others, and the types in each are known
             return np.zeros(len(ordinals), dtype=bool)
         read_optimized = plan.semantics.scan_mode == "read_optimized"
         to_merge = np.zeros(len(ordinals), dtype=bool) if read_optimized else snapshot.has_logs[ordinals]

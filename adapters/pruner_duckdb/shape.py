@@ -89,13 +89,12 @@ class ScanShape:
 
 
 def scan_shape(
-    snapshot: Snapshot, table_format: str, run: duckdb.DuckDBPyConnection, name: str, native: NativeColumns
+    snapshot: Snapshot, run: duckdb.DuckDBPyConnection, name: str, native: NativeColumns
 ) -> ScanShape:
     """Decide once for a snapshot how each of its columns is read.
 
     Args:
         snapshot: the snapshot.
-        table_format: `hudi` or `parquet`.
         run: a connection that reads the files' own types.
         name: the table's name, for errors.
         native: what is known of the files' types.
@@ -104,7 +103,7 @@ def scan_shape(
         SchemaError: DuckDB has no type for a column.
     """
     files = native.of(snapshot, run)
-    if table_format == "parquet" and files:
+    if snapshot.file_schemas is not None and files:
         return _parquet_shape(snapshot, files, run, name)
     return ScanShape(_as_shown(_table_columns(snapshot, run, name), run), files)
 

@@ -118,9 +118,7 @@ class KnownTable:
         with self._lock:
             if self._reader is None:
                 table = self.table
-                self._reader = PlanReader(
-                    self.name, table.uri, table.format, table.storage_options, self.as_of
-                )
+                self._reader = PlanReader(self.name, table.uri, table.storage_options, self.as_of)
             return self._reader
 
     def shape(self, snapshot: PinnedSnapshot, shadow_connection: duckdb.DuckDBPyConnection) -> ScanShape:
@@ -128,9 +126,7 @@ class KnownTable:
         with self._lock:
             shape = self._shapes.get(snapshot.id)
             if shape is None:
-                shape = scan_shape(
-                    snapshot.data, self.table.format, shadow_connection, self.name, self._native
-                )
+                shape = scan_shape(snapshot.data, shadow_connection, self.name, self._native)
                 while len(self._shapes) >= _KEPT_SHAPES:
                     self._shapes.pop(next(iter(self._shapes)))
                 self._shapes[snapshot.id] = shape

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from pruner.catalog.names import settings_in_place
 from pruner.errors import PrunerError, StorageError, TableError
 from pruner.expr.nodes import TRUE, Expr
+from pruner_spark.formats import HUDI, spark_format
 from pruner_spark.jvm import java_side
 from pruner_spark.key_lists import require_alike, rows_with
 from pruner_spark.leaves import table_behind
@@ -144,16 +145,17 @@ def _resolved(
         pyspark.errors.PySparkException: Spark cannot read it.
     """
     found, refusal = _format(spark, settings)
+    read_as = spark_format(found)
     reader = spark.read.format(found)
     if read_optimized:
         reader = reader.option("hoodie.datasource.query.type", "read_optimized")
     reader = reader.options(**options)
     if as_of is not None:
-        if found != "hudi":
+        if read_as.as_of_option is None:
             raise TableError(
                 f"{settings.uris[0]} is a {found} table, which has no earlier snapshots: leave as_of out"
             )
-        reader = reader.option("as.of.instant", as_of)
+        reader = reader.option(read_as.as_of_option, as_of)
     first, *others = settings.uris
     try:
         return reader.load([first, *others] if others else first)
@@ -178,7 +180,7 @@ def _format(spark: SparkSession, settings: TableSettings) -> tuple[str, PrunerEr
         return opened(settings).format, None
     except (TableError, StorageError) as refusal:
         if len(settings.uris) == 1 and java_side(spark).is_hudi(spark, settings.uris[0]):
-            return "hudi", refusal
+            return HUDI.name, refusal
         raise
 
 

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from pruner.expr.semantics import ScanMode
     from pruner.schema import TableSchema
     from pruner.tables.snapshot import Snapshot
+    from pruner_spark.formats import SparkFormat
 
 KEPT_SNAPSHOTS = 4
 """Snapshots of one relation whose slices are kept in the Java machine."""
@@ -47,9 +48,10 @@ class TooLateError(PrunerError):
 class Shape:
     """How Spark reads the table.
 
-    `as_of` is the instant of Hudi's time travel; `options` are those of the relation that change what values are.
+    `as_of` is the instant of time travel; `options` are those of the relation that change what values are.
     """
 
+    read_as: SparkFormat
     columns: tuple[SparkColumn, ...]
     mode: ScanMode = "snapshot"
     as_of: str | None = None
@@ -106,7 +108,7 @@ class PrunedRelation:
         plan = partial(self.plan, predicate, SessionState.told(asked), told=told)
         first = plan(self.table.snapshot(self.shape.as_of))
         pruned = self._apply(first, java_scan)
-        if pruned.files_unknown and self.shape.as_of is None and self.table.format == "hudi":
+        if pruned.files_unknown and self.shape.as_of is None and self.shape.read_as.keeps_files:
             # The relation was resolved before the newest commit: its slices are those of an earlier instant.
             return self._apply_past(plan, java_scan, pruned)
         return pruned
@@ -126,8 +128,8 @@ class PrunedRelation:
         return snapshot.plan(self._trusted(expression, schema), semantics=rules)
 
     def _apply(self, plan: Plan, java_scan: Any) -> Scan:
-        # A Hudi relation can be older than the snapshot, which shows in files that the snapshot does not know.
-        if plan.kept == plan.total and self.table.format == "parquet":
+        # A relation that keeps its files can be older than the snapshot, which shows in files that the snapshot lacks.
+        if plan.kept == plan.total and not self.shape.read_as.keeps_files:
             return Scan(self.name, plan, switched_off())
         drop = np.packbits(~plan.kept_mask, bitorder="little").tobytes()
         answer = str(java_scan.drop(self._java_slices(plan.snapshot), drop))
@@ -154,8 +156,7 @@ class PrunedRelation:
 
     def _trusted(self, expression: Expr, schema: TableSchema) -> Expr:
         """The predicate without conditions on columns that Spark reads otherwise than the index did."""
-        paths_matter = self.table.format == "parquet"
-        names = differing(self.shape.columns, schema, paths_matter=paths_matter)
+        names = differing(self.shape.columns, schema, paths_matter=self.shape.read_as.types_folders)
         return without_columns(expression, lambda column: column.path[0].lower() in names, _READ_OTHERWISE)
 
     def _java_slices(self, snapshot: Snapshot) -> Any:

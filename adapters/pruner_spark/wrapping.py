@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from pruner.errors import PrunerError
 from pruner.expr.nodes import TRUE, Expr
 from pruner_spark.agreement import spark_columns
+from pruner_spark.formats import CATALOG_INDEX, READ_OPTIMIZED, NotPrunableError, format_of
 from pruner_spark.jvm import java_session, session_id
 from pruner_spark.leaves import Leaf, leaves_of, told_leaves
 from pruner_spark.planner import sentence
@@ -21,38 +22,17 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from pruner.catalog.settings import TableSettings
+    from pruner_spark.formats import SparkFormat
     from pruner_spark.jvm import JavaSide
 
 PLANNING_SECONDS = 30.0
 """How long a scan waits for its plan before it runs unpruned."""
 
-_DATASOURCES = "org.apache.spark.sql.execution.datasources"
-_CATALOG_INDEX = f"{_DATASOURCES}.CatalogFileIndex"
-_PARQUET_INDEXES = (f"{_DATASOURCES}.InMemoryFileIndex", _CATALOG_INDEX)
-_PARQUET_FORMAT = f"{_DATASOURCES}.parquet.ParquetFileFormat"
-_HUDI_INDEX = "org.apache.hudi.HoodieFileIndex"
-_CHANGES = {
-    "org.apache.hudi.HoodieIncrementalFileIndex": "incremental reads are not pruned",
-    "org.apache.hudi.cdc.HoodieCDCFileIndex": "reads of changes (CDC) are not pruned",
-}
 _OURS = "pruner.spark."
 _VALUE_OPTIONS = ("datetimeRebaseMode", "int96RebaseMode")
 _SKIPPING = "hoodie.enable.data.skipping"
 _LISTINGS = "files"
 """The partition of Hudi's metadata table that skips nothing: it saves listing folders."""
-_READ_OPTIMIZED = "READ_OPTIMIZED"
-_AS_OF = "as.of.instant"
-_V2_TABLES = f"{_DATASOURCES}.v2."
-_V2_REASON = (
-    "Spark reads it through its V2 file source, whose scans cannot be pruned: add parquet to "
-    "spark.sql.sources.useV1SourceList, where it is by default"
-)
-
-
-class NotPrunableError(PrunerError):
-    """A relation that cannot be pruned; it is read as it is."""
-
-
 Chooser = Callable[[Leaf], "TableSettings | None"]
 """Gives the table behind a leaf of a plan, or None to leave it as it is."""
 
@@ -179,33 +159,35 @@ class Wrapper:
         if settings is None:
             return None
         try:
-            _check(leaf)
-            return self._planned(leaf, settings, keys, session)
+            return self._planned(format_of(leaf), leaf, settings, keys, session)
         except PrunerError as error:
             self._side.log.add(session, Scan(_name(settings), None, sentence(error)))
             return None
 
-    def _planned(self, leaf: Leaf, settings: TableSettings, keys: Expr, session: str) -> str:
+    def _planned(
+        self, read_as: SparkFormat, leaf: Leaf, settings: TableSettings, keys: Expr, session: str
+    ) -> str:
         table = opened(settings)
-        if (leaf.index == _HUDI_INDEX) != (table.format == "hudi"):
+        if table.format != read_as.name:
             raise NotPrunableError(
                 f"{table.uri} is a {table.format} table, which Spark reads as something else"
             )
-        shape = self._shape(leaf)
+        shape = self._shape(read_as, leaf)
         notes = _notes(leaf)
         pruned = PrunedRelation(_name(settings), table, shape, session, self._side.slices, notes, keys)
         key = (session, leaf.reader, identity(settings), repr(shape), notes, keys)
         return self._side.planner.name_of(key, pruned)
 
-    def _shape(self, leaf: Leaf) -> Shape:
-        as_of = leaf.options.get(_AS_OF) if leaf.index == _HUDI_INDEX else None
+    def _shape(self, read_as: SparkFormat, leaf: Leaf) -> Shape:
+        as_of = leaf.options.get(read_as.as_of_option) if read_as.as_of_option is not None else None
         return Shape(
+            read_as=read_as,
             columns=spark_columns(
                 json.loads(leaf.data_schema),
                 json.loads(leaf.partition_schema),
-                catalogued=leaf.index == _CATALOG_INDEX,
+                catalogued=leaf.index == CATALOG_INDEX,
             ),
-            mode="read_optimized" if leaf.query_type == _READ_OPTIMIZED else "snapshot",
+            mode="read_optimized" if leaf.query_type == READ_OPTIMIZED else "snapshot",
             as_of=None if as_of is None else self._side.hudi_instant(as_of),
             options=tuple(sorted((key, leaf.options[key]) for key in _VALUE_OPTIONS if key in leaf.options)),
         )
@@ -222,26 +204,6 @@ def _remembering(choose: Chooser) -> Chooser:
         return known[key]
 
     return remembered
-
-
-def _check(leaf: Leaf) -> None:
-    """Refuse relations over files whose listing is not that of a table's snapshot.
-
-    Raises:
-        NotPrunableError: the relation is of such a kind.
-    """
-    kind = leaf.index
-    if kind in _CHANGES:
-        raise NotPrunableError(_CHANGES[kind])
-    if kind.startswith(_V2_TABLES):
-        raise NotPrunableError(_V2_REASON)
-    if kind == _HUDI_INDEX:
-        if leaf.query_type not in ("SNAPSHOT", _READ_OPTIMIZED):
-            raise NotPrunableError("incremental reads are not pruned")
-    elif kind not in _PARQUET_INDEXES:
-        raise NotPrunableError(f"relations over {kind.rsplit('.', 1)[-1]} are not pruned")
-    elif leaf.format != _PARQUET_FORMAT:
-        raise NotPrunableError(f"files of the format {leaf.format_name} are not pruned")
 
 
 def _notes(leaf: Leaf) -> tuple[str, ...]:

@@ -23,8 +23,8 @@ from pruner.advice.trials import RANGES, Candidate, Trial, recorded
 from pruner.arrow import compute
 from pruner.errors import IndexDefinitionError
 from pruner.expr.identifier import render_column_path
+from pruner.formats.detect import open_table_source
 from pruner.indexes.registry import index_type
-from pruner.tables.detect import open_table_source
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pruner.cli.output import print_columns, printable, write_line
-from pruner.showing.words import counted, noun_of
+from pruner.showing.words import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -22,7 +22,7 @@ def print_indexes(found: TableStatus) -> None:
         print_columns(header, (_index_row(index) for index in found.indexes))
     else:
         write_line("no indexes are known" if found.fallbacks else "no indexes")
-    for note in _notes(found.indexes, REASONS, noun_of(found.format)):
+    for note in _notes(found.indexes, REASONS, found.noun):
         write_line(f"note: {printable(note)}")
     for name, use in found.hudi_indexes.items():
         write_line(f"Hudi's own index {printable(name)}: {use}")

@@ -27,7 +27,7 @@ from pruner.cli.output import megabytes, print_json, printable, write_line
 from pruner.cli.watch import follow
 from pruner.errors import PrunerError
 from pruner.expr.engines import SqlEngine
-from pruner.showing.words import counted, noun_of
+from pruner.showing.words import counted
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -204,9 +204,7 @@ def status(
     for place, uri in enumerate(found.roots or (found.uri,)):
         write_line(f"{'' if place else 'table':<9} {printable(uri)}{'' if place else f' ({found.format})'}")
     write_line(f"snapshot  {printable(found.snapshot_id)}")
-    write_line(
-        f"{noun_of(found.format) + 's':<9} {found.slices:,}, of which {found.coverable:,} can be indexed"
-    )
+    write_line(f"{found.noun + 's':<9} {found.slices:,}, of which {found.coverable:,} can be indexed")
     for reason, count in found.uncoverable.items():
         write_line(f"          {count:,} cannot: {printable(reason)}")
     write_line("")

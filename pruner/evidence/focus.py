@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from pruner.evidence.sources import Sources
 from pruner.expr.fields import leaves
@@ -10,17 +10,10 @@ from pruner.expr.fields import leaves
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from pruner.evidence.sources import KnowsFields
     from pruner.expr.bound import BoundExpr, Leaf
     from pruner.expr.fields import Path
     from pruner.schema import Field
-
-
-class KnowsFields(Protocol):
-    """Gives the sources of fields, as `pruner.evidence.snapshot.SnapshotEvidence` does."""
-
-    def sources(self, about: Field) -> Sources:
-        """Everything that is known of one field."""
-        ...
 
 
 class Focus:

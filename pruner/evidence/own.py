@@ -28,8 +28,7 @@ from pruner.tables.hudi_metadata.record_keys import RECORD_KEY
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from pruner.evidence.focus import KnowsFields
-    from pruner.evidence.sources import Source, Sources
+    from pruner.evidence.sources import KnowsFields, Source, Sources
     from pruner.expr.bound import BoundExpr, InLeaf
     from pruner.expr.semantics import Semantics
     from pruner.indexes.base import Evidence
@@ -52,8 +51,8 @@ _UNUSED = {
 """Why plans do not use what else stands in the metadata table."""
 
 
-class OwnStatistics:
-    """The column statistics of Hudi's metadata table, for one snapshot."""
+class HudiOwnIndexes:
+    """The indexes of Hudi's metadata table, for one snapshot: see `pruner.evidence.sources.OwnIndexes`."""
 
     def __init__(self, indexes: HudiIndexes, snapshot: Snapshot) -> None:
         self._indexes = indexes
@@ -81,7 +80,17 @@ class OwnStatistics:
                 yield about_keys, None
         yield from self._secondary.implied(predicate, semantics)
 
-    def use_of(self, name: str) -> str:
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What the indexes are called."""
+        return tuple(self._indexes.names)
+
+    def described(self) -> dict[str, str]:
+        """What the table keeps as indexes, by name, and what plans make of each. The record index is read for it."""
+        running = dict.fromkeys(self._indexes.in_flight, "not used: Hudi is building it")
+        return {name: self._use_of(name) for name in self._indexes.names} | running
+
+    def _use_of(self, name: str) -> str:
         """What plans make of one of the indexes."""
         if name == COLUMN_STATS:
             return self._use_of_statistics()
@@ -193,16 +202,3 @@ def _kind_for(about: Field) -> RowIndexType | None:
 def _is_column(about: Field) -> bool:
     """Tell whether a field is a column by a name that Hudi writes: paths are joined by dots there."""
     return about.expression is None and not any("." in part for part in about.path)
-
-
-def described(indexes: HudiIndexes, own: OwnStatistics | None) -> dict[str, str]:
-    """What a table itself keeps as indexes, by name, and what plans make of each. The record index is read for it.
-
-    Args:
-        indexes: of the table.
-        own: what plans use of them; None where they are switched off.
-    """
-    if own is None:
-        return dict.fromkeys(indexes.names, "switched off (hudi_indexes)")
-    running = dict.fromkeys(indexes.in_flight, "not used: Hudi is building it")
-    return {name: own.use_of(name) for name in indexes.names} | running

@@ -48,8 +48,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from pruner.evidence.own import OwnStatistics
-    from pruner.evidence.sources import Source
+    from pruner.evidence.sources import OwnIndexes, Source
     from pruner.indexes.base import Evidence, IndexType
     from pruner.metadata.definitions import IndexDefinition
     from pruner.metadata.segment_cache import SegmentCache
@@ -82,7 +81,7 @@ class SnapshotEvidence:
         snapshot: Snapshot,
         state: State | None,
         segments: SegmentCache,
-        own: OwnStatistics | None = None,
+        own: OwnIndexes | None = None,
         before: SnapshotEvidence | None = None,
     ) -> None:
         """Load nothing yet.
@@ -91,7 +90,7 @@ class SnapshotEvidence:
             snapshot: the slices.
             state: the state of the metadata table; None for no indexes.
             segments: its segments.
-            own: the statistics that the table itself keeps, asked where `state` has none of a column.
+            own: the indexes that the table itself keeps, asked where `state` has none of a column.
             before: evidence for an earlier snapshot or state. Its state had been read before that snapshot was listed,
                 so that it knows nothing of slices that came afterwards.
         """

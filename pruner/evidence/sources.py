@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from pruner.indexes.optional import (
     CountingEvidence,
@@ -21,17 +21,18 @@ from pruner.indexes.optional import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     import numpy as np
     from numpy.typing import NDArray
 
     from pruner.evidence.grouped import GroupedEvidence
     from pruner.evidence.partitions import PartitionEvidence
-    from pruner.expr.bound import Leaf
+    from pruner.expr.bound import BoundExpr, InLeaf, Leaf
     from pruner.expr.semantics import Semantics
     from pruner.indexes.base import Evidence
     from pruner.indexes.optional import FocusedEvidence, PagedEvidence
+    from pruner.schema import Field
     from pruner.verdict import Outcome
 
     Mask = NDArray[np.bool_]
@@ -327,3 +328,39 @@ class Sources:
     def focused(self, leaves: Sequence[Leaf]) -> Sources:
         """The same for one predicate: see `Source.focused`."""
         return Sources([each.focused(leaves) for each in self.usable], self.fallbacks)
+
+
+class KnowsFields(Protocol):
+    """Gives the sources of fields, as `pruner.evidence.snapshot.SnapshotEvidence` does."""
+
+    def sources(self, about: Field) -> Sources:
+        """Everything that is known of one field."""
+        ...
+
+
+class OwnIndexes(Protocol):
+    """What a table itself keeps as indexes, for one snapshot: beside pruner's own, and asked after them."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What the indexes are called."""
+        ...
+
+    @property
+    def expressions(self) -> list[tuple[str, str]]:
+        """Names and forms of the expressions that indexes are over and that plans can ask."""
+        ...
+
+    def add(self, about: Field, found: Sources) -> None:
+        """Add what is known of a field to its sources, or why it cannot be used."""
+        ...
+
+    def implied(
+        self, predicate: BoundExpr, semantics: Semantics
+    ) -> Iterator[tuple[InLeaf, KnowsFields | None]]:
+        """Yield what follows from a predicate and can be looked up: see `pruner.planning.planner.Planner`."""
+        ...
+
+    def described(self) -> dict[str, str]:
+        """What plans make of each index, by its name. Some indexes are read for it."""
+        ...

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from pruner.errors import PrunerError, TableError
+from pruner.formats.detect import open_table_source
 from pruner.locating.keys import LOCATION
 from pruner.locating.locations import locate
 from pruner.metadata.segment_cache import SegmentCache
@@ -17,7 +18,6 @@ from pruner.metadata.table import MetadataTable
 from pruner.planning.pinned import PinnedSnapshot
 from pruner.planning.views import Views
 from pruner.storage.opening import open_store
-from pruner.tables.detect import open_table_source
 
 KEYS_AT_ONCE = 1 << 20
 """Keys of a task that are looked up together."""

@@ -176,10 +176,9 @@ class Publisher:
     def _settled(self, receipt: Receipt, state: State, now: Snapshot) -> Receipt:
         """The receipt without the records of slices that are not in the table any more (R4).
 
-        A file that changed while it was read may be changed back later, with records of something else. Hudi never
-        writes under a file name twice, so there nothing can change.
+        A file that changed while it was read may be changed back later, with records of something else.
         """
-        if self._source.format == "hudi":
+        if self._source.write_once:
             return receipt
         try:
             same = self._located(receipt, now) >= 0

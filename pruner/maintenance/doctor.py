@@ -22,7 +22,7 @@ from pruner.errors import PrunerError, cause
 from pruner.extras import DISTRIBUTION
 from pruner.maintenance.uncovered import REASONS, REFUSED
 from pruner.planning.pinned import DISABLED_VARIABLE
-from pruner.showing.words import counted, noun_of
+from pruner.showing.words import counted
 from pruner.storage.files import open_for_arrow
 from pruner.tables.other_files import other_files
 from pruner.tables.several import least_alike
@@ -243,7 +243,7 @@ def probe_indexes(status: TableStatus) -> Iterator[Finding]:
         remedy = f"""pruner sql "CREATE INDEX stats ON '{status.uri}' (a_column)\""""
         yield Finding("index", Level.WARNING, "there is no index, so nothing is pruned by one", remedy)
     for index in status.indexes:
-        yield _index(index, noun_of(status.format))
+        yield _index(index, status.noun)
 
 
 def _index(index: IndexStatus, noun: str) -> Finding:

@@ -19,6 +19,7 @@ from pruner.maintenance.expressions import why_outdated
 from pruner.maintenance.uncovered import why_uncovered
 from pruner.maintenance.where import slices_where
 from pruner.metadata.segments import SLICE_COLUMN
+from pruner.showing.words import FILE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -78,7 +79,7 @@ class IndexStatus:
 class TableStatus:
     """A table and its indexes; `coverable` slices are settled and readable, `uncoverable` are the others by reason.
 
-    `uri` is the first of the table's `roots`.
+    `uri` is the first of the table's `roots`. `noun` is what people call a slice of the table.
     `hudi_indexes` names the indexes of Hudi's own metadata table, and says of each whether plans use it.
     """
 
@@ -93,6 +94,7 @@ class TableStatus:
     fallbacks: tuple[str, ...]
     hudi_indexes: dict[str, str] = field(default_factory=dict[str, str])
     roots: tuple[str, ...] = ()
+    noun: str = FILE
 
 
 def table_status(
@@ -117,6 +119,7 @@ def table_status(
         problems=dict(snapshot.problems),
         fallbacks=view.unusable,
         hudi_indexes=view.own_indexes(),
+        noun=snapshot.noun,
     )
 
 

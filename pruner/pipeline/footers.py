@@ -15,10 +15,11 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from pruner.indexes.base import ChunkStatistics, UndecodableError
+from pruner.parquet_type import MAGIC
 from pruner.pipeline.dictionaries import dictionary_pages, read_encoded
 from pruner.pipeline.parquet_types import leaf_columns
 from pruner.storage.files import open_for_arrow
-from pruner.tables.parquet_schema import MAGIC, parquet_columns, rewritten
+from pruner.tables.parquet_schema import parquet_columns, rewritten
 from pruner.tables.thrift import ThriftError, read_schema
 
 if TYPE_CHECKING:

@@ -22,8 +22,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from pruner.evidence.focus import KnowsFields
-    from pruner.evidence.sources import Source
+    from pruner.evidence.sources import KnowsFields, Source
     from pruner.expr.bound import Leaf
     from pruner.expr.semantics import Semantics
     from pruner.planning.survivors import Survivors

@@ -41,9 +41,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from pruner.evidence.file_filters import FileFilters
-    from pruner.evidence.focus import KnowsFields
     from pruner.evidence.snapshot import IndexCost
-    from pruner.evidence.sources import Source
+    from pruner.evidence.sources import KnowsFields, Source
     from pruner.expr.bound import BoundExpr, Leaf
     from pruner.expr.semantics import Semantics
     from pruner.indexes.optional import LocatingEvidence

@@ -12,6 +12,7 @@ from pruner.errors import FormatError, StorageError
 from pruner.evidence.file_filters import FileFilters
 from pruner.evidence.snapshot import SnapshotEvidence
 from pruner.expr.derived.indexed import ExpressionIndexes
+from pruner.formats.format import table_format
 from pruner.metadata.last_snapshot import LastSnapshot
 from pruner.planning.pinned import View
 from pruner.planning.planner import Planner
@@ -20,7 +21,7 @@ from pruner.planning.usage import Usage
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pruner.evidence.own import OwnStatistics
+    from pruner.evidence.sources import OwnIndexes
     from pruner.metadata.segment_cache import SegmentCache
     from pruner.metadata.state import State
     from pruner.metadata.table import MetadataTable
@@ -163,16 +164,14 @@ class Views:
         expressions = ExpressionIndexes(over, snapshot.schema)
         return View(snapshot, state, planner, unusable, expressions, described)
 
-    def _own(self, snapshot: Snapshot) -> tuple[OwnStatistics | None, Callable[[], dict[str, str]]]:
-        """What the table keeps of itself, where plans use it, and what says so."""
-        indexes = self._source.own_indexes()
-        if indexes is None:
+    def _own(self, snapshot: Snapshot) -> tuple[OwnIndexes | None, Callable[[], dict[str, str]]]:
+        """What the table itself keeps as indexes, where plans use it, and what says so."""
+        own = table_format(self._source.format).own_indexes(self._source, snapshot)
+        if own is None:
             return None, dict
-        # Imported here: only Hudi keeps indexes of its own, and what reads them takes long to load.
-        from pruner.evidence.own import OwnStatistics, described
-
-        own = OwnStatistics(indexes, snapshot) if self._own_indexes else None
-        return own, partial(described, indexes, own)
+        if not self._own_indexes:
+            return None, partial(dict.fromkeys, own.names, "switched off (hudi_indexes)")
+        return own, own.described
 
     def _read_state(self, read: State | None = None) -> tuple[State | None, tuple[str, ...]]:
         """The state of the metadata table; None where there is none, or with the reason why it is not used.

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pruner.errors import PrunerError
-from pruner.showing.words import are, counted, noun_of, third
+from pruner.showing.words import are, counted, third
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -85,7 +85,7 @@ def advice(name: str, status: TableStatus, plans: Sequence[Outcome]) -> Iterator
         columns = f"CREATE INDEX stats ON {name} (*)"
         yield f'No index: only partitions prune. Try: pruner sql "{columns}"'
     for index in status.indexes:
-        yield from _index_advice(name, index, noun_of(status.format))
+        yield from _index_advice(name, index, status.noun)
     yield from _plan_advice(name, plans)
 
 

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from html import escape
 from typing import TYPE_CHECKING
 
-from pruner.showing.words import counted, noun_of
+from pruner.showing.words import counted
 from pruner.version import __version__
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def _table(table: TableOverview) -> str:
     parts = [f"<h2>{_text(table.name)}</h2>"]
     if table.status is not None:
         status = table.status
-        parts.append(f"<p>{_text(status.format)}, {counted(status.slices, noun_of(status.format))}{also}</p>")
+        parts.append(f"<p>{_text(status.format)}, {counted(status.slices, status.noun)}{also}</p>")
         parts += [
             f"<p>Hudi's own index {_text(name)}: {_text(use)}</p>"
             for name, use in status.hudi_indexes.items()

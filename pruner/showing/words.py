@@ -5,11 +5,6 @@ from __future__ import annotations
 FILE, FILE_GROUP = "file", "file group"
 
 
-def noun_of(table_format: str) -> str:
-    """What people call a part of a table that a scan reads or leaves out: Hudi's have log files besides."""
-    return FILE_GROUP if table_format == "hudi" else FILE
-
-
 def counted(count: int, noun: str) -> str:
     """A number of things: 1 file, 2,000 files."""
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"

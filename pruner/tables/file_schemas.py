@@ -18,8 +18,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from pruner.errors import StorageError, cause, first_line
-from pruner.parquet_type import ParquetType, parse_parquet_type
-from pruner.tables.parquet_schema import MAGIC, ParquetColumn, columns_of_footer, parquet_columns, rewritten
+from pruner.parquet_type import MAGIC, ParquetType, parse_parquet_type
+from pruner.tables.parquet_schema import ParquetColumn, columns_of_footer, parquet_columns, rewritten
 from pruner.tables.thrift import ThriftError, read_schema, schema_only
 
 if TYPE_CHECKING:

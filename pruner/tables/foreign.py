@@ -15,12 +15,14 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from pruner.errors import StorageError, TableError
 from pruner.storage.opening import open_store
-from pruner.tables.hudi_properties import PROPERTIES_PATH
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from pruner.storage.store import Store
+
+HUDI_PROPERTIES: Final = ".hoodie/hoodie.properties"
+"""The file that makes a folder a Hudi table."""
 
 FOREIGN: Final = {
     ".hoodie": "a Hudi table",
@@ -290,7 +292,7 @@ def _above(root: str) -> list[str]:
 
 
 def _holds_hudi(store: Store) -> bool:
-    return store.exists(PROPERTIES_PATH)
+    return store.exists(HUDI_PROPERTIES)
 
 
 def _holds_delta(store: Store) -> bool:

@@ -31,6 +31,7 @@ from pruner.tables.hudi_saving import load, save
 from pruner.tables.hudi_schema import as_it_was, table_schema
 from pruner.tables.hudi_timeline import Timeline, newest_schema_file, read_timeline
 from pruner.tables.snapshot import Snapshot
+from pruner.tables.source import WriteOnceSource
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -70,7 +71,7 @@ class _Look:
         return None if self.columns is None else _Known(self.timeline, self.columns)
 
 
-class HudiSource:
+class HudiSource(WriteOnceSource):
     """A Hudi table: see `pruner.tables.source.TableSource`."""
 
     format = "hudi"
@@ -124,23 +125,8 @@ class HudiSource:
                 return previous
             return last.snapshot
 
-    def believed(self) -> Mapping[bytes, str]:
-        """Return nothing: no time is part of a version."""
-        return {}
-
-    def confirm(self) -> None:
-        """Nothing to do: every look asks the timeline."""
-
-    def doubts(self) -> tuple[str, ...]:
-        """Return nothing: a Hudi table has no change feed."""
-        return ()
-
-    def look_again(self, previous: Snapshot, believed: Mapping[bytes, str]) -> Snapshot:
-        """Return `previous`: Hudi never writes under a file name twice, so there nothing can change."""
-        return previous
-
     def own_indexes(self) -> HudiIndexes | None:
-        """Return the indexes of Hudi's metadata table as of the last look: see `TableSource`."""
+        """Return the indexes of Hudi's metadata table as of the last look; None where it has none."""
         with self._lock:
             timeline = self._last.timeline if self._last is not None else read_timeline(self._store)
         found = HudiIndexes(self.root, self.storage_options, timeline, self._statistics)

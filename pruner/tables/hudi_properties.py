@@ -10,11 +10,11 @@ import xxhash
 
 from pruner.errors import TableError
 from pruner.storage.store import NotFoundError
+from pruner.tables.foreign import HUDI_PROPERTIES
 
 if TYPE_CHECKING:
     from pruner.storage.store import Store
 
-PROPERTIES_PATH = ".hoodie/hoodie.properties"
 BACKUP_PATH = ".hoodie/hoodie.properties.backup"
 """What stands in while Hudi rewrites the properties: it deletes the old file before it writes the new one."""
 
@@ -192,13 +192,13 @@ def read_properties(store: Store) -> HudiProperties:
         StorageError: the store refuses.
     """
     try:
-        raw = store.get(PROPERTIES_PATH, _MAX_BYTES)
+        raw = store.get(HUDI_PROPERTIES, _MAX_BYTES)
     except NotFoundError:
         try:
             raw = store.get(BACKUP_PATH, _MAX_BYTES)
         except NotFoundError:
             raise TableError(
-                f"{store.uri} is not a Hudi table: there is no {PROPERTIES_PATH} in it"
+                f"{store.uri} is not a Hudi table: there is no {HUDI_PROPERTIES} in it"
             ) from None
     properties = HudiProperties(parse_properties(raw.decode("utf-8", "replace")), raw)
     _check(store.uri, properties)
@@ -222,7 +222,7 @@ def _check(root: str, properties: HudiProperties) -> None:
     if any(
         part in (".", "..") for part in f"{properties.timeline_path}/{properties.history_path}".split("/")
     ):
-        raise TableError(f"{root} has a {PROPERTIES_PATH} whose timeline path leads out of the table")
+        raise TableError(f"{root} has a {HUDI_PROPERTIES} whose timeline path leads out of the table")
 
 
 def parse_properties(text: str) -> dict[str, str]:

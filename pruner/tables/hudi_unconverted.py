@@ -17,10 +17,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from pruner.storage.opening import open_store
+from pruner.tables.foreign import HUDI_PROPERTIES
 from pruner.tables.hudi_avro import arrow_schema
 from pruner.tables.hudi_files import instant_of
 from pruner.tables.hudi_log_format import Block, BlockType, blocks, log_bytes
-from pruner.tables.hudi_properties import PROPERTIES_PATH
 from pruner.tables.hudi_rs import PlainRoot, hudi_rs
 
 if TYPE_CHECKING:
@@ -133,10 +133,10 @@ class LoneReader:
     def _folder(self) -> Generator[Path]:
         """A folder that stands for the table, with its properties."""
         with TemporaryDirectory(prefix="pruner-logs-") as folder:
-            properties = Path(folder) / PROPERTIES_PATH
+            properties = Path(folder) / HUDI_PROPERTIES
             properties.parent.mkdir()
             properties.write_bytes(
-                open_store(self._root, self._options).get(PROPERTIES_PATH, _PROPERTIES_BYTES)
+                open_store(self._root, self._options).get(HUDI_PROPERTIES, _PROPERTIES_BYTES)
             )
             yield Path(folder)
 

@@ -68,6 +68,7 @@ class ParquetSource:
     """A table of Parquet files: see `pruner.tables.source.TableSource`."""
 
     format = "parquet"
+    write_once = False
 
     def __init__(
         self,
@@ -120,9 +121,6 @@ class ParquetSource:
     def identity(self) -> str:
         """Return a constant: a folder does not tell whether its files were written anew."""
         return "parquet"
-
-    def own_indexes(self) -> None:
-        """Return None: see `TableSource`."""
 
     def snapshot_at(self, instant: str) -> Snapshot:
         """Refuse: plain files have no history."""

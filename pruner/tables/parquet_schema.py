@@ -12,8 +12,6 @@ import pyarrow.parquet as pq
 from pruner.parquet_type import ParquetType
 from pruner.tables.thrift import Struct, ThriftError, read_schema
 
-MAGIC = b"PAR1"
-
 GROUP = "GROUP"
 """Physical type of what has columns below it instead of values."""
 

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 import pyarrow as pa
 
 if TYPE_CHECKING:
-    from pruner.tables.hudi_metadata.indexes import HudiIndexes
     from pruner.tables.snapshot import Snapshot
 
 SAVED_METADATA = b"pruner.snapshot"
@@ -27,7 +26,12 @@ class TableSource(Protocol):
 
     @property
     def format(self) -> str:
-        """`hudi` or `parquet`."""
+        """The name of its format: see `pruner.formats.format`."""
+        ...
+
+    @property
+    def write_once(self) -> bool:
+        """Whether the format never writes a file name twice, so that no file changes while it is read (R4)."""
         ...
 
     @property
@@ -115,14 +119,6 @@ class TableSource(Protocol):
         """
         ...
 
-    def own_indexes(self) -> HudiIndexes | None:
-        """Return the indexes that the table itself keeps, as of the last look; None where it has none.
-
-        Nothing is read for it. What is read of them later may be newer than any snapshot: records name the files that
-        they are about.
-        """
-        ...
-
     def snapshot_at(self, instant: str) -> Snapshot:
         """Return the table as of an instant of its timeline.
 
@@ -130,3 +126,24 @@ class TableSource(Protocol):
             TableError: the format has no time travel, or the instant is not one of the table.
         """
         ...
+
+
+class WriteOnceSource:
+    """What sources have in common whose format never writes a file name twice, and tells by a log what changed."""
+
+    write_once = True
+
+    def confirm(self) -> None:
+        """Nothing to do: every look asks the log of the format."""
+
+    def doubts(self) -> tuple[str, ...]:
+        """Return nothing: there is no change feed."""
+        return ()
+
+    def believed(self) -> Mapping[bytes, str]:
+        """Return nothing: no time is part of a version."""
+        return {}
+
+    def look_again(self, previous: Snapshot, believed: Mapping[bytes, str]) -> Snapshot:
+        """Return `previous`: no file of it can have changed."""
+        return previous

@@ -16,7 +16,7 @@ import pyarrow as pa
 import xxhash
 
 from pruner.arrow import arrow, compute, empty_table
-from pruner.tables.parquet_schema import MAGIC
+from pruner.parquet_type import MAGIC
 from pruner.tables.snapshot import SLICE_KEY_BYTES
 
 if TYPE_CHECKING:

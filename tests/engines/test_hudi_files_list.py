@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, NoReturn
 import pytest
 from hudi import HudiTable
 
+from pruner.formats.detect import open_table_source
 from pruner.storage.opening import open_store
 from pruner.tables import hudi_full
-from pruner.tables.detect import open_table_source
 from pruner.tables.hudi_metadata.listing import METADATA_PATH
 from pruner.tables.hudi_metadata.whole import list_of_files
 from pruner.tables.hudi_slices import list_slices

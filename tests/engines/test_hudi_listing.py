@@ -15,8 +15,8 @@ import pruner
 import pruner_duckdb
 import pruner_spark
 from pruner.errors import TableError
+from pruner.formats.detect import open_table_source
 from pruner.storage.opening import open_store
-from pruner.tables.detect import open_table_source
 from pruner.tables.hudi import HudiSource
 from pruner.tables.hudi_files import instant_of
 from pruner.tables.hudi_slices import list_slices

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import pruner
-from pruner.tables.detect import open_table_source
+from pruner.formats.detect import open_table_source
 from pruner.tables.feed.place import FeedSettings, announce
 from pruner.tables.hudi import HudiSource
 from pruner.tables.hudi_files import RUNNING_WRITE

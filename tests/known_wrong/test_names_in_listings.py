@@ -17,8 +17,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from pruner.expr.engines import ENGINES, Origin
+from pruner.formats.detect import open_table_source
 from pruner.storage.opening import open_store
-from pruner.tables.detect import open_table_source
 from tests.support.hudi_tables import HudiTables
 from tests.support.parquet_tables import names, path_values, write_file, write_tree
 

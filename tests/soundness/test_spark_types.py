@@ -22,6 +22,7 @@ import pytest
 import pruner
 import pruner_spark
 from pruner_spark.agreement import spark_columns
+from pruner_spark.formats import PARQUET
 from pruner_spark.jvm import session_state
 from pruner_spark.relation import PrunedRelation, Shape
 from tests.soundness.mixed_tables import (
@@ -95,7 +96,7 @@ class Asked:
     def relation(self) -> PrunedRelation:
         """What `pruner_spark` plans with for a frame over files alone."""
         columns = spark_columns(json.loads(self.frame.schema.json()), {"fields": []})
-        return PrunedRelation("t", self.opened, Shape(columns), "", lambda _, __: None)
+        return PrunedRelation("t", self.opened, Shape(PARQUET, columns), "", lambda _, __: None)
 
 
 @dataclass

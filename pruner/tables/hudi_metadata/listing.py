@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from pruner.errors import FormatError, TableError
 from pruner.storage.store import NotFoundError
+from pruner.tables.foreign import HUDI_PROPERTIES
 from pruner.tables.hudi_properties import (
-    PROPERTIES_PATH,
     VERSIONS,
     HudiProperties,
     parse_properties,
@@ -59,7 +59,7 @@ def read_metadata_timeline(store: Store, table: Timeline) -> MetadataTimeline:
         StorageError: the store refuses.
     """
     try:
-        raw = store.get(PROPERTIES_PATH, _MAX_PROPERTIES_BYTES)
+        raw = store.get(HUDI_PROPERTIES, _MAX_PROPERTIES_BYTES)
     except NotFoundError:
         raise FormatError(f"there is no metadata table in {store.uri}") from None
     properties = HudiProperties(parse_properties(raw.decode("utf-8", "replace")), raw)

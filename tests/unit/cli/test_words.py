@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from pruner.showing.words import noun_of
 from tests.unit.cli.conftest import Run
 
 COMMANDS = (
@@ -50,12 +49,3 @@ def test_a_hudi_table_has_file_groups(run: Run, hudi_table: Callable[[str], Path
     assert re.search(r"index words created: \d+ file groups indexed", text)
     assert re.search(r"^file groups \d+, of which \d+ can be indexed$", text, re.MULTILINE)
     assert re.search(r"kept       (\d+) of \1 file groups, ", text)
-
-
-def test_one_place_decides() -> None:
-    assert [noun_of(each) for each in ("hudi", "parquet", "delta", "iceberg")] == [
-        "file group",
-        "file",
-        "file",
-        "file",
-    ]

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from pruner.errors import PrunerError, StorageError, TableError
+from pruner.formats.detect import open_table_source
 from pruner.storage.opening import open_store
-from pruner.tables.detect import open_table_source
 from tests.support.parquet_tables import write_file, write_tree
 
 PROPERTIES = "hoodie.table.name=t\nhoodie.table.type=COPY_ON_WRITE\nhoodie.table.version={version}\n"

@@ -1,0 +1,95 @@
+"""Finds out of which format a table is, and refuses by name what pruner is not made for (rule R8)."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from itertools import combinations, compress
+from typing import TYPE_CHECKING
+
+from pruner.errors import TableError
+from pruner.formats.format import format_names, table_format
+from pruner.storage.opening import is_within, normalize_uri
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from pruner.formats.format import TableFormat
+    from pruner.tables.feed.place import FeedSettings
+    from pruner.tables.source import TableSource
+
+
+def open_table_source(
+    uris: Sequence[str],
+    storage_options: Mapping[str, str] | None = None,
+    format: str | None = None,  # noqa: A002 - the name that readers of every library know
+    *,
+    immutable: bool = False,
+    feed: FeedSettings | None = None,
+) -> TableSource:
+    """Open a table by its roots.
+
+    Args:
+        uris: paths or URIs; several only for a Parquet table whose files are scattered.
+        storage_options: options of the object store.
+        format: name of the format; detected unless given.
+        immutable: no file ever changes in place, so that a look need not ask for each. Hudi's never do.
+        feed: a change feed that names whatever comes, goes or changes. Hudi's timeline does so by itself.
+
+    Raises:
+        TableError: no such path, not a table, or a format that is not supported.
+        StorageError: the store refuses to be read, or a URI is not understood.
+    """
+    if not uris:
+        raise TableError("a table needs at least one root: give a path or URI")
+    wanted = None if format is None else table_format(format)
+    roots = [normalize_uri(uri) for uri in uris]
+    _check_apart(roots, feed)
+    format_of_roots, found = _recognized(roots, storage_options)
+    if len(roots) > 1 and not format_of_roots.several_roots:
+        raise TableError(
+            f"{found[0]} is {format_of_roots.title}, which has one root: open it without the others"
+        )
+    if wanted is not None and wanted.name != format_of_roots.name:
+        return _opened_as(wanted, format_of_roots, found, storage_options)
+    return format_of_roots.open(roots, storage_options, immutable=immutable, feed=feed)
+
+
+def _recognized(roots: list[str], storage_options: Mapping[str, str] | None) -> tuple[TableFormat, list[str]]:
+    """The first format of which at least one place is the root of a table, and these places."""
+    *others, last = map(table_format, format_names())
+    for each in others:
+        found = _roots_of(each, roots, storage_options)
+        if found:
+            return each, found
+    return last, _roots_of(last, roots, storage_options)
+
+
+def _check_apart(roots: list[str], feed: FeedSettings | None) -> None:
+    """Refuse roots that hold one another, as every row of the inner one would count twice, or hold the feed."""
+    for left, right in combinations(roots, 2):
+        for outer, inner in ((left, right), (right, left)):
+            if is_within(inner, outer):
+                raise TableError(f"the roots overlap: {inner} lies in {outer}; give each file one root")
+    place = None if feed is None else normalize_uri(feed.uri)
+    for root in roots:
+        if place is not None and (is_within(place, root) or is_within(root, place)):
+            raise TableError(f"the change feed {place} and the table {root} overlap: keep them apart")
+
+
+def _roots_of(each: TableFormat, places: list[str], storage_options: Mapping[str, str] | None) -> list[str]:
+    """The places that are roots of tables of a format; those in a store are asked at once."""
+    is_root = partial(each.is_root, storage_options=storage_options)
+    if all(place.startswith("/") for place in places):
+        return list(filter(is_root, places))
+    with ThreadPoolExecutor(len(places)) as threads:
+        return list(compress(places, threads.map(is_root, places)))
+
+
+def _opened_as(
+    wanted: TableFormat, found: TableFormat, roots: list[str], storage_options: Mapping[str, str] | None
+) -> TableSource:
+    """Open a table as what it does not look like, which its format refuses by what is missing."""
+    if wanted.several_roots:
+        raise TableError(f"{roots[0]} is {found.title}, whose Parquet files are not all part of the data")
+    return wanted.open(roots, storage_options, immutable=False, feed=None)

@@ -1,0 +1,56 @@
+"""Folders of Parquet files as a table format: what no other format claims."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from pruner.errors import TableError
+from pruner.tables.parquet import ParquetSource
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from pruner.tables.feed.place import FeedSettings
+    from pruner.tables.snapshot import Snapshot
+    from pruner.tables.source import TableSource
+
+
+class ParquetFormat:
+    """Tables of plain Parquet files: see `pruner.formats.format.TableFormat`."""
+
+    name = "parquet"
+    title = "a Parquet table"
+    several_roots = True
+
+    def is_root(self, root: str, storage_options: Mapping[str, str] | None) -> bool:
+        """Tell whether a place can be a folder of files; stores have none, so anything can be one there.
+
+        Raises:
+            TableError: a local path is not there, or is not a folder.
+        """
+        if root.startswith("/"):
+            if not os.path.lexists(root):
+                glob = (
+                    ": a table is a folder, so give the one that the glob looks into" if "*" in root else ""
+                )
+                raise TableError(f"no such path: {root}{glob}")
+            if not os.path.isdir(root):  # noqa: PTH112
+                raise TableError(f"{root} is not a folder: give the folder that holds the table's files")
+        return True
+
+    def open(
+        self,
+        roots: Sequence[str],
+        storage_options: Mapping[str, str] | None,
+        *,
+        immutable: bool,
+        feed: FeedSettings | None,
+    ) -> TableSource:
+        """Open a table of Parquet files, unless a table of another format is found above or below: `TableFormat`."""
+        source = ParquetSource(roots, storage_options, immutable=immutable, feed=feed)
+        source.check()
+        return source
+
+    def own_indexes(self, source: TableSource, snapshot: Snapshot) -> None:
+        """Return None: plain files keep no index. The Bloom filters in them are asked apart."""
