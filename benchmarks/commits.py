@@ -24,7 +24,7 @@ from pruner.metadata.state import FILES
 from pruner.metadata.table import MetadataTable
 from pruner.storage.opening import open_store
 from pruner.table import Table
-from pruner.tables.hudi import HudiSource
+from pruner.tables.hudi.source import HudiSource
 from pruner.tables.source import TableSource
 from tests.support.hudi_synthetic import SyntheticTable
 from tests.support.snapshots import assert_same

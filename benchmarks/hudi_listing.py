@@ -24,7 +24,7 @@ _OPENED = """
 import json, sys, time
 import hudi, numpy, pyarrow
 from pruner.tables import hudi_full
-from pruner.tables.hudi import HudiSource
+from pruner.tables.hudi.source import HudiSource
 
 def of_status(name):
     return next(int(line.split()[1]) >> 10 for line in open("/proc/self/status") if line.startswith(name))

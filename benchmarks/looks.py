@@ -20,7 +20,7 @@ from rich.table import Table as Grid
 
 from benchmarks.lake import LINKS_PER_FILE
 from pruner.tables.feed.place import FeedSettings, announce
-from pruner.tables.parquet import ParquetSource
+from pruner.tables.parquet.source import ParquetSource
 
 FILES = 100_000
 FOLDERS = 10_000

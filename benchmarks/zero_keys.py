@@ -20,9 +20,9 @@ from numpy.typing import NDArray
 from rich.table import Table as Grid
 
 from pruner.storage.opening import open_store
-from pruner.tables.hfile.sources import Stored
-from pruner.tables.hudi_metadata.indexes import RECORD_INDEX, HudiIndexes, StatCache
-from pruner.tables.hudi_timeline import read_timeline
+from pruner.tables.hudi.hfile.sources import Stored
+from pruner.tables.hudi.metadata.indexes import RECORD_INDEX, HudiIndexes, StatCache
+from pruner.tables.hudi.timeline import read_timeline
 from tests.support.hfiles import HFileWriter, row_key
 from tests.support.hudi_keys_synthetic import SCHEMA_TEXT, location
 from tests.support.hudi_metadata_synthetic import INITIAL, SyntheticMetadata

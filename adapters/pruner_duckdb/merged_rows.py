@@ -17,7 +17,7 @@ import pyarrow.dataset as ds
 from pruner.errors import PrunerError
 
 if TYPE_CHECKING:
-    from pruner.tables.hudi_merging import SliceMerger
+    from pruner.tables.hudi.merging.slices import SliceMerger
     from pruner.tables.snapshot import SliceSequence
 
 ALWAYS = "pruner_row"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pruner.tables.hudi_merging import SliceMerger
+from pruner.tables.hudi.merging.slices import SliceMerger
 from pruner.tables.snapshot import SliceSequence
 from pruner_duckdb.merged_rows import MergedRows
 from pruner_duckdb.native import Describe, FileKinds

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import duckdb
 
 from pruner.errors import PrunerError, TableError
-from pruner.tables.hudi_merging import TableChanged
+from pruner.tables.hudi.merging.slices import TableChanged
 from pruner_duckdb.answers import Answers, Changes
 from pruner_duckdb.index_statements import shown_instead
 from pruner_duckdb.markers import without_gone

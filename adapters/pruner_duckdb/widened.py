@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from pruner.tables.file_schemas import BrokenFileError, SchemaReader, struct_fields
-from pruner.tables.listing import open_lister
+from pruner.tables.footers.file_schemas import BrokenFileError, SchemaReader, struct_fields
+from pruner.tables.listing.files import open_lister
 from pruner_duckdb.native import Describe, FileColumns, FileKinds, unasked
 
 if TYPE_CHECKING:

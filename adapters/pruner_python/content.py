@@ -16,8 +16,8 @@ import pyarrow.parquet as pq
 
 from pruner.errors import SchemaError
 from pruner.storage.files import open_for_arrow
-from pruner.tables.file_schemas import plain_schema
-from pruner.tables.unify import promote
+from pruner.tables.footers.file_schemas import plain_schema
+from pruner.tables.footers.unify import promote
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

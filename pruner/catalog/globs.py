@@ -11,7 +11,7 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 from pruner.errors import TableError
-from pruner.tables.other_files import other_files
+from pruner.tables.parquet.other_files import other_files
 
 if TYPE_CHECKING:
     from pruner.table import Table

@@ -27,7 +27,7 @@ from pruner.indexes.columns.trust import filters_are_believed
 from pruner.indexes.columns.unknown import why_unknown
 from pruner.pipeline.footers import FileReader
 from pruner.storage.files import read_ranges
-from pruner.tables.parquet_filters import HEADER_BYTES, FilterPlace, filter_place
+from pruner.tables.footers.filters import HEADER_BYTES, FilterPlace, filter_place
 from pruner.verdict import Outcome
 
 if TYPE_CHECKING:

@@ -22,16 +22,16 @@ from pruner.expr.derived.rows import REGISTRY_VERSION
 from pruner.expr.engines import SqlEngine
 from pruner.expr.nodes import Call, Column
 from pruner.showing.words import FILE_GROUP, counted
-from pruner.tables.hudi_metadata.definitions import EXPRESSION
-from pruner.tables.hudi_metadata.indexes import COLUMN_STATS
+from pruner.tables.hudi.metadata.definitions import EXPRESSION
+from pruner.tables.hudi.metadata.indexes import COLUMN_STATS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pruner.evidence.hudi_stats import FilesOfSlices
     from pruner.schema import Field
-    from pruner.tables.hudi_metadata.definitions import Definition
-    from pruner.tables.hudi_metadata.indexes import HudiIndexes
+    from pruner.tables.hudi.metadata.definitions import Definition
+    from pruner.tables.hudi.metadata.indexes import HudiIndexes
     from pruner.tables.snapshot import Snapshot
 
 _FIRST_DAY, _LAST_DAY = -25_567, 2_932_896

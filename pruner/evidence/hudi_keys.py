@@ -19,8 +19,8 @@ from pruner.errors import FormatError, SchemaError, StorageError
 from pruner.evidence.sources import Source
 from pruner.expr.bound import InLeaf, Point
 from pruner.expr.equalities import required_values, values_of
-from pruner.tables.hudi_metadata.indexes import BLOOM_FILTERS, RECORD_INDEX
-from pruner.tables.hudi_metadata.record_keys import RECORD_KEY, text_of
+from pruner.tables.hudi.metadata.indexes import BLOOM_FILTERS, RECORD_INDEX
+from pruner.tables.hudi.metadata.record_keys import RECORD_KEY, text_of
 from pruner.verdict import Outcome
 
 if TYPE_CHECKING:
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from pruner.evidence.hudi_stats import FilesOfSlices
     from pruner.expr.bound import BoundExpr, Leaf
     from pruner.expr.semantics import Semantics
-    from pruner.tables.hudi_metadata.indexes import HudiIndexes
-    from pruner.tables.hudi_metadata.locations import RecordLocations
+    from pruner.tables.hudi.metadata.indexes import HudiIndexes
+    from pruner.tables.hudi.metadata.locations import RecordLocations
     from pruner.tables.snapshot import Snapshot
 
     Mask = NDArray[np.bool_]

@@ -19,8 +19,8 @@ from pruner.evidence.hudi_keys import MOST_KEYS, OTHER_SNAPSHOT, KeySource
 from pruner.evidence.sources import Sources
 from pruner.expr.bound import InLeaf, Point
 from pruner.expr.equalities import required_values
-from pruner.tables.hudi_metadata.definitions import SECONDARY
-from pruner.tables.hudi_metadata.indexes import COLUMN_STATS
+from pruner.tables.hudi.metadata.definitions import SECONDARY
+from pruner.tables.hudi.metadata.indexes import COLUMN_STATS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from pruner.expr.bound import BoundExpr
     from pruner.expr.semantics import Semantics
     from pruner.schema import Field
-    from pruner.tables.hudi_metadata.indexes import HudiIndexes
-    from pruner.tables.hudi_metadata.secondary import SecondaryIndex
+    from pruner.tables.hudi.metadata.indexes import HudiIndexes
+    from pruner.tables.hudi.metadata.secondary import SecondaryIndex
     from pruner.tables.snapshot import Snapshot
 
 MOST_LOOK_UPS = 1_000

@@ -1,6 +1,6 @@
 """Evidence from the column statistics that Hudi keeps in its own metadata table.
 
-A slice is covered where every one of its files has statistics that are believed (`pruner.tables.hudi_metadata`), and
+A slice is covered where every one of its files has statistics that are believed (`pruner.tables.hudi.metadata`), and
 its record bounds the rows of all of them together (R5). From there on the records are those of a `column_stats` index,
 and what they prove is judged as theirs is.
 """
@@ -14,8 +14,8 @@ import pyarrow as pa
 
 from pruner.arrow import arrow, compute
 from pruner.showing.words import FILE_GROUP, counted
-from pruner.tables.hudi_metadata.keys import partition_id
-from pruner.tables.hudi_metadata.stat_values import WRAPPED_DECIMAL
+from pruner.tables.hudi.metadata.keys import partition_id
+from pruner.tables.hudi.metadata.stat_values import WRAPPED_DECIMAL
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from pruner.schema import Field
-    from pruner.tables.hudi_metadata.indexes import HudiIndexes
+    from pruner.tables.hudi.metadata.indexes import HudiIndexes
     from pruner.tables.snapshot import Snapshot
 
     Mask = NDArray[np.bool_]

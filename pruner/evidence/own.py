@@ -20,10 +20,10 @@ from pruner.evidence.hudi_stats import FilesOfSlices, stat_records
 from pruner.evidence.sources import RecordsSource
 from pruner.indexes.optional import RowIndexType
 from pruner.indexes.registry import index_type
-from pruner.tables.hudi_metadata.definitions import EXPRESSION, SECONDARY
-from pruner.tables.hudi_metadata.indexes import BLOOM_FILTERS, COLUMN_STATS, RECORD_INDEX
-from pruner.tables.hudi_metadata.listing import FILES
-from pruner.tables.hudi_metadata.record_keys import RECORD_KEY
+from pruner.tables.hudi.metadata.definitions import EXPRESSION, SECONDARY
+from pruner.tables.hudi.metadata.indexes import BLOOM_FILTERS, COLUMN_STATS, RECORD_INDEX
+from pruner.tables.hudi.metadata.listing import FILES
+from pruner.tables.hudi.metadata.record_keys import RECORD_KEY
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from pruner.expr.semantics import Semantics
     from pruner.indexes.base import Evidence
     from pruner.schema import Field
-    from pruner.tables.hudi_metadata.indexes import HudiIndexes
+    from pruner.tables.hudi.metadata.indexes import HudiIndexes
     from pruner.tables.snapshot import Snapshot
 
     _Read: TypeAlias = Callable[[pa.Schema], tuple[pa.Table, tuple[str, ...]]]

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, cast
 
 from pruner.errors import StorageError
 from pruner.storage.opening import open_store
-from pruner.tables.foreign import HUDI_PROPERTIES
+from pruner.tables.listing.foreign import HUDI_PROPERTIES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from pruner.evidence.sources import OwnIndexes
     from pruner.tables.feed.place import FeedSettings
-    from pruner.tables.hudi import HudiSource
+    from pruner.tables.hudi.source import HudiSource
     from pruner.tables.snapshot import Snapshot
     from pruner.tables.source import TableSource
 
@@ -48,7 +48,7 @@ class HudiFormat:
         feed: FeedSettings | None,
     ) -> TableSource:
         """Open a Hudi table: see `TableFormat`."""
-        from pruner.tables.hudi import HudiSource
+        from pruner.tables.hudi.source import HudiSource
 
         return HudiSource(roots[0], storage_options)
 

@@ -6,7 +6,7 @@ import os
 from typing import TYPE_CHECKING
 
 from pruner.errors import TableError
-from pruner.tables.parquet import ParquetSource
+from pruner.tables.parquet.source import ParquetSource
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -14,7 +14,7 @@ from pruner.arrow import arrow, compute
 from pruner.errors import SchemaError
 from pruner.locating.keys import NUMBER, as_type
 from pruner.planning.row_reader import in_groups, opened
-from pruner.tables.hudi_merging import SliceMerger
+from pruner.tables.hudi.merging.slices import SliceMerger
 from pruner.tables.snapshot import SliceSequence
 
 if TYPE_CHECKING:

@@ -24,8 +24,8 @@ from pruner.maintenance.uncovered import REASONS, REFUSED
 from pruner.planning.pinned import DISABLED_VARIABLE
 from pruner.showing.words import counted
 from pruner.storage.files import open_for_arrow
-from pruner.tables.other_files import other_files
-from pruner.tables.several import least_alike
+from pruner.tables.parquet.other_files import other_files
+from pruner.tables.parquet.several import least_alike
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

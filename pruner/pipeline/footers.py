@@ -19,8 +19,8 @@ from pruner.parquet_type import MAGIC
 from pruner.pipeline.dictionaries import dictionary_pages, read_encoded
 from pruner.pipeline.parquet_types import leaf_columns
 from pruner.storage.files import open_for_arrow
-from pruner.tables.parquet_schema import parquet_columns, rewritten
-from pruner.tables.thrift import ThriftError, read_schema
+from pruner.tables.footers.columns import parquet_columns, rewritten
+from pruner.tables.footers.thrift import ThriftError, read_schema
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

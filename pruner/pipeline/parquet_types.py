@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import pyarrow.parquet as pq
 
     from pruner.parquet_type import ParquetType
-    from pruner.tables.parquet_schema import ParquetColumn
+    from pruner.tables.footers.columns import ParquetColumn
 
 _FIELD_ID = b"PARQUET:field_id"
 

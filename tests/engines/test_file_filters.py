@@ -20,7 +20,7 @@ import pruner
 import pruner_duckdb
 from pruner.evidence import file_filters
 from pruner.evidence.file_filters import NAME
-from pruner.tables.parquet_filters import HEADER_BYTES, filter_place
+from pruner.tables.footers.filters import HEADER_BYTES, filter_place
 from tests.support import plain_duckdb
 
 if TYPE_CHECKING:

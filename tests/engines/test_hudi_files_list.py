@@ -12,11 +12,11 @@ from hudi import HudiTable
 
 from pruner.formats.detect import open_table_source
 from pruner.storage.opening import open_store
-from pruner.tables import hudi_full
-from pruner.tables.hudi_metadata.listing import METADATA_PATH
-from pruner.tables.hudi_metadata.whole import list_of_files
-from pruner.tables.hudi_slices import list_slices
-from pruner.tables.hudi_timeline import read_timeline
+from pruner.tables.hudi import full
+from pruner.tables.hudi.metadata.listing import METADATA_PATH
+from pruner.tables.hudi.metadata.whole import list_of_files
+from pruner.tables.hudi.slices import list_slices
+from pruner.tables.hudi.timeline import read_timeline
 from tests.support.hudi_indexed import BUILDERS, tables
 from tests.support.hudi_tables import HudiTables
 
@@ -137,5 +137,5 @@ def test_hudis_list_of_files_is_that_of_the_folders(
     def no_folders(*_: object) -> NoReturn:
         raise AssertionError("an object store would list every object")
 
-    monkeypatch.setattr(hudi_full, "folders_of", no_folders)
+    monkeypatch.setattr(full, "folders_of", no_folders)
     assert _listed(path) == by_folders

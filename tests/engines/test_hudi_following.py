@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from pruner.tables.hudi import HudiSource
+from pruner.tables.hudi.source import HudiSource
 from tests.support.hudi_replay import Replay
 from tests.support.hudi_tables import HudiTables, table_names
 from tests.support.snapshots import assert_same

@@ -12,7 +12,7 @@ import pytest
 
 import pruner
 import pruner_spark
-from pruner.tables.hudi_metadata.blooms import bloom_filter
+from pruner.tables.hudi.metadata.blooms import bloom_filter
 from tests.engines.spark_tables import files_scanned, rows_of, unordered
 from tests.support.hudi_indexed import BUILDERS, tables
 from tests.support.hudi_tables import HudiTables

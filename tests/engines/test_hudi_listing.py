@@ -17,10 +17,10 @@ import pruner_spark
 from pruner.errors import TableError
 from pruner.formats.detect import open_table_source
 from pruner.storage.opening import open_store
-from pruner.tables.hudi import HudiSource
-from pruner.tables.hudi_files import instant_of
-from pruner.tables.hudi_slices import list_slices
-from pruner.tables.hudi_timeline import read_timeline
+from pruner.tables.hudi.files import instant_of
+from pruner.tables.hudi.slices import list_slices
+from pruner.tables.hudi.source import HudiSource
+from pruner.tables.hudi.timeline import read_timeline
 from tests.support.hudi_tables import HudiTables, table_names
 from tests.support.hudi_timeline import completed, make_inflight
 from tests.support.parquet_tables import slice_keys

@@ -16,10 +16,10 @@ import pytest
 import pruner
 import pruner_duckdb
 from pruner.storage.opening import open_store
-from pruner.tables.avro_columns import NotColumnarError, decode_field
-from pruner.tables.hudi_metadata.indexes import HudiIndexes, StatCache
-from pruner.tables.hudi_metadata.partition import FileGroup
-from pruner.tables.hudi_metadata.payloads import (
+from pruner.tables.hudi.logs.avro_columns import NotColumnarError, decode_field
+from pruner.tables.hudi.metadata.indexes import HudiIndexes, StatCache
+from pruner.tables.hudi.metadata.partition import FileGroup
+from pruner.tables.hudi.metadata.payloads import (
     BLOOM,
     FILES,
     LOCATION,
@@ -29,7 +29,7 @@ from pruner.tables.hudi_metadata.payloads import (
     decoder,
     schema_of,
 )
-from pruner.tables.hudi_timeline import read_timeline
+from pruner.tables.hudi.timeline import read_timeline
 from tests.support.hudi_archived import ALL, all_tables
 from tests.support.hudi_tables import AllTables
 from tests.support.profiles import examples, seed

@@ -13,7 +13,7 @@ import pytest
 import pruner
 import pruner_duckdb
 import pruner_spark
-from pruner.tables.hudi import HudiSource
+from pruner.tables.hudi.source import HudiSource
 from tests.engines.duckdb_tables import indexed
 from tests.engines.spark_tables import new_scans, rows_of, unordered
 from tests.engines.test_hudi_listing import from_spark, listed

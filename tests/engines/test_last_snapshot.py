@@ -14,9 +14,9 @@ import pruner
 from pruner.metadata.state import State
 from pruner.metadata.table import MetadataTable
 from pruner.storage.opening import open_store
-from pruner.tables import hudi, hudi_saving
-from pruner.tables.hudi import HudiSource
-from pruner.tables.listing import LocalLister
+from pruner.tables.hudi import saving, source
+from pruner.tables.hudi.source import HudiSource
+from pruner.tables.listing.files import LocalLister
 from tests.support.hudi_replay import Replay
 from tests.support.hudi_tables import HudiTables
 from tests.support.parquet_tables import write_tree
@@ -40,13 +40,13 @@ class Listings:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.count = 0
-        real: Callable[..., Any] = hudi.list_table
+        real: Callable[..., Any] = source.list_table
 
         def counting(*args: Any) -> Any:
             self.count += 1
             return real(*args)
 
-        monkeypatch.setattr(hudi, "list_table", counting)
+        monkeypatch.setattr(source, "list_table", counting)
 
 
 @pytest.fixture
@@ -163,7 +163,7 @@ def test_what_another_version_kept_is_listed(
     """Another version may take other slices for settled."""
     path = hudi_tables.copy("mor_v9", tmp_path)
     indexed(path)
-    monkeypatch.setattr(hudi_saving, "__version__", "9.9.9")
+    monkeypatch.setattr(saving, "__version__", "9.9.9")
     listings.count = 0
     assert_same(pruner.open_table(str(path)).snapshot().data, HudiSource(str(path)).snapshot())
     assert listings.count == 2

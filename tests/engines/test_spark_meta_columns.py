@@ -10,7 +10,7 @@ import pytest
 
 import pruner
 import pruner_spark
-from pruner.tables.hudi_avro import META_COLUMNS
+from pruner.tables.hudi.avro_schema import META_COLUMNS
 from tests.engines.spark_tables import Rows, files_scanned, new_scans, rows_of, unordered
 from tests.support.hudi_merging import merging_tables
 from tests.support.hudi_states import all_tables

@@ -15,9 +15,9 @@ import pytest
 import pruner
 from pruner.formats.detect import open_table_source
 from pruner.tables.feed.place import FeedSettings, announce
-from pruner.tables.hudi import HudiSource
-from pruner.tables.hudi_files import RUNNING_WRITE
-from pruner.tables.parquet import ParquetSource
+from pruner.tables.hudi.files import RUNNING_WRITE
+from pruner.tables.hudi.source import HudiSource
+from pruner.tables.parquet.source import ParquetSource
 from pruner.tables.snapshot import Snapshot
 from pruner.tables.source import TableSource
 from tests.support.hudi_tables import HudiTables

@@ -13,7 +13,7 @@ import pytest
 from pruner.storage.opening import open_store
 from pruner.storage.store import Store
 from pruner.tables.feed.place import FeedSettings, add_event, announce
-from pruner.tables.parquet import ParquetSource
+from pruner.tables.parquet.source import ParquetSource
 from tests.support.parquet_tables import names, write_tree
 
 

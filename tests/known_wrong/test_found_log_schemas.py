@@ -22,8 +22,8 @@ from pruner.pipeline.avro_rows import read_rows
 from pruner.pipeline.kernel import read_slice
 from pruner.pipeline.requests import BuildRequest, Failure, SliceFiles
 from pruner.schema import Field
-from pruner.tables.hudi_properties import HudiProperties
-from pruner.tables.hudi_schema import table_schema
+from pruner.tables.hudi.properties import HudiProperties
+from pruner.tables.hudi.schema import table_schema
 from pruner.verdict import Outcome
 from tests.unit.pipeline.test_hudi_logs import DONE, data_block, encoded
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import pruner
-from pruner.tables.hudi_avro import META_COLUMNS
+from pruner.tables.hudi.avro_schema import META_COLUMNS
 from tests.support.hudi_merging import merging_tables
 from tests.support.hudi_tables import HudiTables, table_names
 from tests.support.spark_reads import SparkReads

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 
 from pruner.storage.objects import ObjectStore
 from pruner.storage.opening import open_store
-from pruner.tables.listing import LocalLister, StoreLister
+from pruner.tables.listing.files import LocalLister, StoreLister
 
 
 @contextmanager

@@ -8,7 +8,7 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from pruner.tables.hfile.blocks import Codec, crc32c
+from pruner.tables.hudi.hfile.blocks import Codec, crc32c
 
 TRAILER_BYTES = 4096
 _CHECKSUMS: Mapping[int, Callable[[bytes], int]] = {0: lambda _: 0, 1: zlib.crc32, 2: crc32c}

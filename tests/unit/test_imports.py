@@ -29,9 +29,9 @@ PLANNED_WITHOUT = ENGINES | {
     "pruner.maintenance",
     "pruner.pipeline.local",
     "pruner.pipeline.spark",
-    "pruner.tables.hfile",
-    "pruner.tables.hudi",
-    "pruner.tables.hudi_metadata",
+    "pruner.tables.hudi.hfile",
+    "pruner.tables.hudi.source",
+    "pruner.tables.hudi.metadata",
     "rich",
     "sqlglot",
 }

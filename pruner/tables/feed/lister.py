@@ -19,16 +19,16 @@ from pruner.limits import FEED_NAMES
 from pruner.storage.opening import normalize_uri
 from pruner.storage.store import check_path
 from pruner.tables.feed.place import ASKED_AT_ONCE, DoubtError
-from pruner.tables.folders import Changes
-from pruner.tables.foreign import FOREIGN, TELLING_FOLDERS
-from pruner.tables.listing import LocalLister, StoreLister, is_hidden, is_metadata
+from pruner.tables.listing.files import LocalLister, StoreLister, is_hidden, is_metadata
+from pruner.tables.listing.folders import Changes
+from pruner.tables.listing.foreign import FOREIGN, TELLING_FOLDERS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from pruner.tables.feed.events import Named
     from pruner.tables.feed.place import Feed
-    from pruner.tables.listing import Fact
+    from pruner.tables.listing.files import Fact
 
 LISTED_AT_ONCE: Final = 1000
 """Objects that a store lists in one request."""

@@ -17,13 +17,13 @@ from pruner.limits import FEED_CONFIRM_SECONDS, FEED_FILE_BYTES, FEED_FILES, FEE
 from pruner.storage.local import STAGING
 from pruner.storage.opening import is_within, normalize_uri, open_store
 from pruner.tables.feed.events import EventError, event_of, named_in
-from pruner.tables.listing import open_lister
+from pruner.tables.listing.files import open_lister
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from pruner.tables.feed.events import Named
-    from pruner.tables.listing import Fact
+    from pruner.tables.listing.files import Fact
 
 ASKED_AT_ONCE: Final = 16
 """Requests to a store that one look makes at the same time."""

@@ -22,7 +22,7 @@ from pruner.indexes.optional import RowIndexType
 from pruner.indexes.registry import index_type
 from pruner.pipeline.footers import FileReader
 from pruner.schema import Field
-from pruner.tables.file_schemas import plain_type
+from pruner.tables.footers.file_schemas import plain_type
 from tests.support.column_stats import outcomes, record_file
 from tests.support.footers import written_by
 

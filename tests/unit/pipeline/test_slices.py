@@ -23,7 +23,7 @@ from pruner.pipeline.requests import BuildRequest, Chunk, ChunkResult, Failure, 
 from pruner.pipeline.slices import cut, run_chunk, run_slices
 from pruner.schema import Field
 from pruner.storage.opening import open_store
-from pruner.tables.parquet import ParquetSource
+from pruner.tables.parquet.source import ParquetSource
 from pruner.tables.snapshot import Snapshot
 from tests.support.patience import PATIENCE
 
@@ -294,7 +294,7 @@ def test_workers_need_no_main_guard_and_end_with_their_caller(tmp_path: Path) ->
     script.write_text(
         "import numpy as np, pyarrow as pa\n"
         "from pruner.pipeline import requests, slices\n"
-        "from pruner.tables.parquet import ParquetSource\n"
+        "from pruner.tables.parquet.source import ParquetSource\n"
         "from pruner.indexes.column_stats import COLUMN_STATS\n"
         "from pruner.schema import Field\n"
         "slices.WORKER_SLICES = 1; slices.CHUNK_SLICES = 7\n"

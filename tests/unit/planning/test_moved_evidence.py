@@ -23,7 +23,7 @@ from pruner.evidence.moved import Moved
 from pruner.evidence.snapshot import SnapshotEvidence
 from pruner.indexes import partition_stats
 from pruner.tables.feed.place import announce
-from pruner.tables.listing import CLOCK_TICK_NS
+from pruner.tables.listing.files import CLOCK_TICK_NS
 from tests.support.profiles import examples
 
 TICK = 1.5 * CLOCK_TICK_NS / 1e9

@@ -16,8 +16,8 @@ from pruner.catalog.settings import ConfigError
 from pruner.errors import TableError
 from pruner.limits import FEED_FILE_BYTES, FEED_FILES, FEED_NAMES
 from pruner.tables.feed.place import FeedSettings, add_event, announce
-from pruner.tables.listing import CLOCK_TICK_NS, LocalLister, StoreLister
-from pruner.tables.parquet import ParquetSource
+from pruner.tables.listing.files import CLOCK_TICK_NS, LocalLister, StoreLister
+from pruner.tables.parquet.source import ParquetSource
 from tests.support.feeds import in_memory, listings, put, s3_event
 from tests.support.foreign_tables import FOREIGN_TABLES
 from tests.support.parquet_tables import names, slice_keys, write_file, write_tree

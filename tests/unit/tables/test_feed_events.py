@@ -7,8 +7,8 @@ import json
 import pytest
 
 from pruner.tables.feed.place import FeedSettings, add_event, announce
-from pruner.tables.listing import StoreLister
-from pruner.tables.parquet import ParquetSource
+from pruner.tables.listing.files import StoreLister
+from pruner.tables.parquet.source import ParquetSource
 from tests.support.feeds import in_memory, listings, put, s3_event
 from tests.support.parquet_tables import names
 

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pruner.storage.opening import open_store
-from pruner.tables.file_schemas import BrokenFileError, NotParquetError, SchemaReader, field_id
-from pruner.tables.listing import LocalLister, StoreLister
-from pruner.tables.thrift import ThriftError, read_schema, schema_only
+from pruner.tables.footers.file_schemas import BrokenFileError, NotParquetError, SchemaReader, field_id
+from pruner.tables.footers.thrift import ThriftError, read_schema, schema_only
+from pruner.tables.listing.files import LocalLister, StoreLister
 from tests.support.parquet_tables import write_file
 
 

@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 
 import pruner
 from pruner.errors import TableError
-from pruner.tables.folders import FolderLister
-from pruner.tables.listing import CLOCK_TICK_NS, Fact, LocalLister
+from pruner.tables.listing.files import CLOCK_TICK_NS, Fact, LocalLister
+from pruner.tables.listing.folders import FolderLister
 from tests.support.foreign_tables import FOREIGN_TABLES
 from tests.support.parquet_tables import write_file, write_tree
 from tests.support.profiles import examples

@@ -16,8 +16,8 @@ import pruner
 from pruner.errors import TableError
 from pruner.storage.objects import ObjectStore
 from pruner.storage.opening import open_store
-from pruner.tables import foreign
-from pruner.tables.foreign import MOST_ABOVE
+from pruner.tables.listing import foreign
+from pruner.tables.listing.foreign import MOST_ABOVE
 from tests.support.foreign_tables import FOREIGN_TABLES, ForeignTable
 from tests.support.parquet_tables import write_file, write_tree
 

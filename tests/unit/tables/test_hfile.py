@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from pruner.errors import FormatError
 from pruner.storage.opening import open_store
-from pruner.tables.hfile.blocks import Codec, crc32c
-from pruner.tables.hfile.reader import HFile
-from pruner.tables.hfile.sources import Held, Part, Stored
+from pruner.tables.hudi.hfile.blocks import Codec, crc32c
+from pruner.tables.hudi.hfile.reader import HFile
+from pruner.tables.hudi.hfile.sources import Held, Part, Stored
 from tests.support.hfiles import HFileWriter, cell, row_key
 
 KEYS = st.binary(max_size=6)

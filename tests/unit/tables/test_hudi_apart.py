@@ -12,7 +12,7 @@ import pytest
 
 import pruner
 from pruner.evidence import hudi_apart, own
-from pruner.tables.hfile.sources import Stored
+from pruner.tables.hudi.hfile.sources import Stored
 from tests.support.hudi_keys_synthetic import deletions
 from tests.support.hudi_metadata_synthetic import INITIAL, Stat, SyntheticMetadata, log_block
 from tests.support.hudi_synthetic import SCHEMA, Group, SyntheticTable

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pruner.errors import FormatError
-from pruner.tables.hudi_metadata.blooms import bloom_filter, murmur
+from pruner.tables.hudi.metadata.blooms import bloom_filter, murmur
 from tests.support.hudi_groups import EVERYTHING, KEY, Keyed
 from tests.support.hudi_keys_synthetic import hadoop_filter
 from tests.support.profiles import examples

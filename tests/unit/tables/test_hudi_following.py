@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from pruner.tables.hudi import HudiSource
+from pruner.tables.hudi.source import HudiSource
 from tests.support import profiles
 from tests.support.hudi_synthetic import SyntheticTable
 from tests.support.snapshots import assert_same

@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 
 from pruner.errors import StorageError, TableError
 from pruner.storage.opening import open_store
-from pruner.tables import hudi_full
-from pruner.tables.hudi_columns import HudiColumns
-from pruner.tables.hudi_files import HudiSlice
-from pruner.tables.hudi_full import list_table
-from pruner.tables.hudi_listing import Listing
-from pruner.tables.hudi_timeline import read_timeline
+from pruner.tables.hudi import full
+from pruner.tables.hudi.files import HudiSlice
+from pruner.tables.hudi.full import list_table
+from pruner.tables.hudi.listing import Listing
+from pruner.tables.hudi.slice_columns import HudiColumns
+from pruner.tables.hudi.timeline import read_timeline
 from tests.support import profiles
 from tests.support.hudi_synthetic import SyntheticTable
 from tests.support.hudi_timelines import ENDS, KINDS, RandomTimeline
@@ -56,7 +56,7 @@ def listed_by_hudi_rs(root: Path, as_of: str | None, monkeypatch: pytest.MonkeyP
         raise TableError("asked for")
 
     with monkeypatch.context() as patched:
-        patched.setattr(hudi_full, "slices_among", give_up)
+        patched.setattr(full, "slices_among", give_up)
         return listed(root, as_of)
 
 
@@ -167,8 +167,8 @@ def test_columns_of_a_few_slices_at_a_time_are_those_of_all(
     whole = listed(table.root)
     assert [entry.partition for entry in slices_of(whole)] == sorted(group[0] for group in table.groups)
     for at_once in (1, 2, 3):
-        monkeypatch.setattr("pruner.tables.hudi_columns._AT_ONCE", at_once)
-        monkeypatch.setattr("pruner.tables.hudi_listing._AT_ONCE", at_once)
+        monkeypatch.setattr("pruner.tables.hudi.slice_columns._AT_ONCE", at_once)
+        monkeypatch.setattr("pruner.tables.hudi.listing._AT_ONCE", at_once)
         parts = listed(table.root)
         assert parts.paths == whole.paths
         assert parts.columns.equals(whole.columns)

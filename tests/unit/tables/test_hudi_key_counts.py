@@ -10,17 +10,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import pruner.tables.hudi_metadata.locations as module
+import pruner.tables.hudi.metadata.locations as module
 from pruner.storage.opening import open_store
-from pruner.tables.hfile.reader import HFile
-from pruner.tables.hfile.sources import Held
-from pruner.tables.hudi_metadata import counting
-from pruner.tables.hudi_metadata.counting import count_keys
-from pruner.tables.hudi_metadata.indexes import HudiIndexes, StatCache
-from pruner.tables.hudi_metadata.locations import RecordLocations
-from pruner.tables.hudi_metadata.logs import LogBlock
-from pruner.tables.hudi_metadata.partition import FileGroup
-from pruner.tables.hudi_timeline import read_timeline
+from pruner.tables.hudi.hfile.reader import HFile
+from pruner.tables.hudi.hfile.sources import Held
+from pruner.tables.hudi.metadata import counting
+from pruner.tables.hudi.metadata.counting import count_keys
+from pruner.tables.hudi.metadata.indexes import HudiIndexes, StatCache
+from pruner.tables.hudi.metadata.locations import RecordLocations
+from pruner.tables.hudi.metadata.logs import LogBlock
+from pruner.tables.hudi.metadata.partition import FileGroup
+from pruner.tables.hudi.timeline import read_timeline
 from tests.support.hfiles import HFileWriter
 from tests.support.hudi_groups import EVERYTHING, KEY, Keyed
 from tests.support.hudi_keys_synthetic import SCHEMA_TEXT, entry, location

@@ -11,11 +11,11 @@ import fastavro
 import pytest
 
 from pruner.errors import FormatError
-from pruner.tables.hfile.reader import HFile
-from pruner.tables.hfile.sources import Held
-from pruner.tables.hudi_metadata.logs import LogBlock
-from pruner.tables.hudi_metadata.partition import FileGroup
-from pruner.tables.hudi_metadata.whole import listed_files
+from pruner.tables.hudi.hfile.reader import HFile
+from pruner.tables.hudi.hfile.sources import Held
+from pruner.tables.hudi.metadata.logs import LogBlock
+from pruner.tables.hudi.metadata.partition import FileGroup
+from pruner.tables.hudi.metadata.whole import listed_files
 from tests.support.hfiles import HFileWriter
 
 _INFO = {

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from pruner import memory
-from pruner.tables import hudi
+from pruner.tables.hudi import source as hudi
 from tests.support.hudi_synthetic import SyntheticTable
 
 

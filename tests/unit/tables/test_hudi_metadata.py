@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import pruner
-from pruner.tables.hfile.sources import Stored
+from pruner.tables.hudi.hfile.sources import Stored
 from tests.support.hudi_groups import FourGroups
 from tests.support.hudi_keys_synthetic import deletions
 from tests.support.hudi_metadata_synthetic import (
@@ -254,7 +254,7 @@ def test_a_file_is_decoded_once_for_all_snapshots(made: Made, monkeypatch: pytes
     made.metadata.append(LATER, [Stat(added.partition, added.base, "id", 100, 109, values=10)])
     made.metadata.complete(LATER)
     scanned: list[str] = []
-    from pruner.tables.hudi_metadata import indexes
+    from pruner.tables.hudi.metadata import indexes
 
     plain = indexes.rows_of
     monkeypatch.setattr(

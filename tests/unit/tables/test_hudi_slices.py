@@ -17,10 +17,10 @@ from hypothesis import strategies as st
 import pruner
 from pruner.errors import TableError
 from pruner.storage.opening import open_store
-from pruner.tables.hudi_avro import arrow_schema
-from pruner.tables.hudi_files import HudiSlice, base_name
-from pruner.tables.hudi_slices import list_slices
-from pruner.tables.hudi_timeline import read_timeline
+from pruner.tables.hudi.avro_schema import arrow_schema
+from pruner.tables.hudi.files import HudiSlice, base_name
+from pruner.tables.hudi.slices import list_slices
+from pruner.tables.hudi.timeline import read_timeline
 from tests.support import profiles
 from tests.support.hudi_synthetic import SCHEMA, SyntheticTable
 from tests.unit.tables.test_hudi_following import ACTIONS, PARTITIONS, act

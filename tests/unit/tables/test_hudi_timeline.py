@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from pruner.errors import TableError
 from pruner.storage.opening import open_store
-from pruner.tables.hudi_files import (
+from pruner.tables.hudi.files import (
     OWN_CODE,
     OWN_CODE_REPLAYED,
     HudiSlice,
@@ -18,8 +18,8 @@ from pruner.tables.hudi_files import (
     mark_unsettled,
     misread_by_hudi_rs,
 )
-from pruner.tables.hudi_properties import HudiProperties, parse_properties, read_properties
-from pruner.tables.hudi_timeline import Timeline, read_timeline
+from pruner.tables.hudi.properties import HudiProperties, parse_properties, read_properties
+from pruner.tables.hudi.timeline import Timeline, read_timeline
 
 T1, T2, T3 = "20260101000000001", "20260101000000002", "20260101000000003"
 

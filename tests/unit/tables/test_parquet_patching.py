@@ -14,10 +14,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pruner.tables import parquet
 from pruner.tables.feed.place import FeedSettings, announce
-from pruner.tables.listing import CLOCK_TICK_NS
-from pruner.tables.parquet import ParquetSource
+from pruner.tables.listing.files import CLOCK_TICK_NS
+from pruner.tables.parquet import source as parquet
+from pruner.tables.parquet.source import ParquetSource
 from pruner.tables.snapshot import Snapshot
 from tests.support.profiles import examples
 

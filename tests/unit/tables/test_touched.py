@@ -11,10 +11,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pruner.tables import parquet, parquet_building, touched
-from pruner.tables.parquet import ParquetSource
+from pruner.tables.listing import touched
+from pruner.tables.listing.touched import Seen, TouchedFiles
+from pruner.tables.parquet import building
+from pruner.tables.parquet import source as parquet
+from pruner.tables.parquet.source import ParquetSource
 from pruner.tables.snapshot import Snapshot
-from pruner.tables.touched import Seen, TouchedFiles
 from tests.support.parquet_tables import names, slice_keys, write_file, write_tree
 from tests.support.snapshots import assert_same
 
@@ -191,7 +193,7 @@ def test_work_for_each_file_is_done_once(tmp_path: Path, monkeypatch: pytest.Mon
     assert source.saved() is not None
     write_tree(root, "c.parquet")
     snapshot = source.snapshot()
-    for module in (parquet, parquet_building):
+    for module in (parquet, building):
         monkeypatch.setattr(module, "slice_key", counted)
     assert source.look_again(snapshot, {}) is snapshot
     assert asked == []

@@ -1,0 +1,276 @@
+"""Look-ups in an HFile, by ranged reads: of a key, of many, of all that begin alike.
+
+Keys are in the order of their bytes or, as Hudi writes them, in that of Java's text, which is that of UTF-16:
+characters beyond U+FFFF come before U+E000 to U+FFFF. Nothing in a file says which, so both places are looked at.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from pruner.errors import FormatError
+from pruner.tables.hudi.hfile.blocks import (
+    DATA,
+    FILE_INFO,
+    HEADER_BYTES,
+    INNER_INDEX,
+    MAX_BLOCK_BYTES,
+    ROOT_INDEX,
+    Codec,
+    content_of,
+    header_of,
+)
+from pruner.tables.hudi.hfile.cells import (
+    IndexEntry,
+    cells,
+    cells_of,
+    cells_starting,
+    gathered,
+    inner_entries,
+    root_entries,
+    row_of,
+)
+from pruner.tables.hudi.hfile.trailer import TRAILER_BYTES, file_info_of, trailer_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from pruner.tables.hudi.hfile.sources import Source
+
+_TAIL_BYTES = 1 << 16
+"""What is read first: the trailer, and mostly index and file info with it."""
+
+_BATCH_BYTES = 1 << 22
+"""Bytes of blocks that are asked for at once in a scan."""
+
+_LAST_KEY = b"hfile.LASTKEY"
+"""The entry of the file info with the last key, where the writer made one."""
+
+_MAX_TAIL_BYTES = 1 << 28
+_MAX_INDEX_ENTRIES = 1 << 24
+
+
+class HFile:
+    """An HFile whose tail has been read. Threads may share it.
+
+    Attributes:
+        info: the entries of the file info.
+        entries: the number of cells, as the trailer says.
+        size: of the file in bytes.
+    """
+
+    def __init__(self, source: Source) -> None:
+        """Read the tail.
+
+        Raises:
+            FormatError: this is no HFile that is read here.
+            StorageError: it cannot be read.
+        """
+        self._source = source
+        self.size = source.size
+        try:
+            self._open()
+        except ValueError as error:
+            raise self._damaged(error) from None
+
+    def _open(self) -> None:
+        size = self._source.size
+        tail_start = max(0, size - _TAIL_BYTES)
+        (tail,) = self._source.read([(tail_start, size - tail_start)])
+        self._trailer = trailer = trailer_of(tail[-TRAILER_BYTES:], size)
+        if trailer.load_on_open < tail_start:
+            if size - trailer.load_on_open > _MAX_TAIL_BYTES:
+                raise ValueError("its index is larger than is read")
+            (before,) = self._source.read([(trailer.load_on_open, tail_start - trailer.load_on_open)])
+            tail, tail_start = before + tail, trailer.load_on_open
+        opened = tail[trailer.load_on_open - tail_start : -TRAILER_BYTES]
+        info = opened[trailer.file_info - trailer.load_on_open :]
+        self.info = file_info_of(content_of(info, trailer.codec, FILE_INFO))
+        self.entries = trailer.entries
+        if b"hfile.MAX_TAGS_LEN" in self.info:
+            raise ValueError("its cells have tags")
+        # Of others it may be that nothing is checked but that their contents are whole cells, by going through them.
+        self._checked = trailer.codec is Codec.GZIP
+        self._versioned = self.info.get(b"KEY_VALUE_VERSION", b"") == b"\0\0\0\1"
+        last = self.info.get(_LAST_KEY)
+        self._last = row_of(last) if last else None
+        if not 0 <= trailer.index_entries <= _MAX_INDEX_ENTRIES:
+            raise ValueError("its trailer names an index that cannot be")
+        if trailer.entries and not trailer.index_entries:
+            raise ValueError("its index has no entries")
+        root = content_of(opened, trailer.codec, ROOT_INDEX) if trailer.index_entries else b""
+        self._root = self._ascending(root_entries(root, trailer.index_entries))
+
+    def look_up(self, keys: Iterable[bytes], *, once: bool = False) -> dict[bytes, bytes]:
+        """Return the value of each of some keys that is there, of the last cell where it has several.
+
+        Args:
+            keys: to look for.
+            once: refuse a key that has several cells.
+
+        Raises:
+            FormatError: a block is damaged, or as asked for.
+            StorageError: one cannot be read.
+        """
+        wanted = sorted(key for key in set(keys) if not self._is_behind(key))
+        found: dict[bytes, bytes] = {}
+        blocks: dict[IndexEntry, set[bytes]] = {}
+        for key, entry in self._blocks_of(wanted):
+            blocks.setdefault(entry, set()).add(key)
+        for entry, content in self._contents(list(blocks)):
+            try:
+                of_block = self._cells_of(content, blocks[entry], once=once)
+                # In the order of the index each key is looked for in two blocks at most.
+                if once and not found.keys().isdisjoint(of_block):
+                    raise ValueError("a key stands in it twice")
+                found.update(of_block)
+            except ValueError as error:
+                raise self._damaged(error) from None
+        return found
+
+    def _is_behind(self, key: bytes) -> bool:
+        """Whether a key stands behind the last one, in either order."""
+        last = self._last
+        return last is not None and key > last and _in_utf_16(key) > _in_utf_16(last)
+
+    def _cells_of(self, content: bytes, rows: set[bytes], *, once: bool) -> dict[bytes, bytes]:
+        if self._checked:
+            return cells_of(content, rows, versioned=self._versioned, once=once)
+        found = (each for each in cells(content, versioned=self._versioned) if each[0] in rows)
+        return gathered(found, once=once)
+
+    def scan(self, *prefixes: bytes) -> Iterator[tuple[bytes, bytes]]:
+        """Yield each key that begins with one of some prefixes, or each key, and its value, in the order of the keys.
+
+        Raises:
+            FormatError: a block is damaged.
+            StorageError: one cannot be read.
+        """
+        wanted = prefixes or (b"",)
+        for _, content in self._contents(self._between(wanted)):
+            try:
+                yield from self._starting(content, wanted)
+            except ValueError as error:
+                raise self._damaged(error) from None
+
+    def _starting(self, content: bytes, prefixes: tuple[bytes, ...]) -> Iterator[tuple[bytes, bytes]]:
+        if self._checked:
+            yield from cells_starting(content, prefixes, versioned=self._versioned)
+            return
+        for row, value in cells(content, versioned=self._versioned):
+            if row.startswith(prefixes):
+                yield row, value
+
+    def _blocks_of(self, keys: list[bytes]) -> Iterator[tuple[bytes, IndexEntry]]:
+        """The blocks in which each key can be, level by level, each index block once."""
+        pairs = _under(self._root, keys)
+        for _ in range(1, self._trailer.levels):
+            grouped: dict[IndexEntry, list[bytes]] = {}
+            for key, entry in pairs:
+                grouped.setdefault(entry, []).append(key)
+            inner = dict(self._index_blocks(list(grouped)))
+            pairs = [pair for entry, below in grouped.items() for pair in _under(inner[entry], below)]
+        yield from pairs
+
+    def _between(self, prefixes: Sequence[bytes]) -> list[IndexEntry]:
+        """The data blocks that can hold keys with one of some prefixes, level by level, each index block once."""
+        level = _with_prefixes(self._root, prefixes)
+        for _ in range(1, self._trailer.levels):
+            below = [entry for _, entries in self._index_blocks(level) for entry in entries]
+            if len(below) > _MAX_INDEX_ENTRIES:
+                raise self._damaged("its index is larger than is read")
+            level = _with_prefixes(self._ascending(below), prefixes)
+        return level
+
+    def _index_blocks(self, entries: list[IndexEntry]) -> Iterator[tuple[IndexEntry, list[IndexEntry]]]:
+        for entry, content in self._contents(entries, *INNER_INDEX):
+            try:
+                yield entry, self._ascending(inner_entries(content))
+            except ValueError as error:
+                raise self._damaged(error) from None
+
+    def _contents(self, entries: Sequence[IndexEntry], *magics: bytes) -> Iterator[tuple[IndexEntry, bytes]]:
+        """The contents of some blocks; neighbours are read together, a few megabytes at a time."""
+        for batch in _batches(entries):
+            ranges = [(entry.offset, entry.size) for entry in batch]
+            if any(not HEADER_BYTES <= size <= MAX_BLOCK_BYTES for _, size in ranges):
+                raise self._damaged("its index names a block that cannot be")
+            for entry, block in zip(batch, self._source.read(ranges), strict=True):
+                try:
+                    if header_of(block).stored + HEADER_BYTES > entry.size:
+                        raise ValueError("a block is larger than the index says")
+                    yield entry, content_of(block, self._trailer.codec, *(magics or (DATA,)))
+                except ValueError as error:
+                    raise self._damaged(error) from None
+
+    def _ascending(self, entries: list[IndexEntry]) -> list[IndexEntry]:
+        if any(before.row > after.row for before, after in pairwise(entries)) and any(
+            _in_utf_16(before.row) > _in_utf_16(after.row) for before, after in pairwise(entries)
+        ):
+            raise self._damaged("its index is out of order")
+        return entries
+
+    def _damaged(self, why: object) -> FormatError:
+        return FormatError(f"the HFile {self._source.name} cannot be read: {why}")
+
+
+def _under(entries: list[IndexEntry], keys: list[bytes]) -> list[tuple[bytes, IndexEntry]]:
+    """The entries below which each key can stand: one, or two where the orders differ."""
+    rows = [entry.row for entry in entries]
+    found = [(key, bisect_right(rows, key) - 1) for key in keys]
+    either = [key for key in keys if _may_be_elsewhere(key)]
+    if either:
+        rows = list(map(_in_utf_16, rows))
+        found += [(key, bisect_right(rows, _in_utf_16(key)) - 1) for key in either]
+    return [(key, entries[place]) for key, place in dict.fromkeys(found) if place >= 0]
+
+
+def _with_prefixes(entries: list[IndexEntry], prefixes: Sequence[bytes]) -> list[IndexEntry]:
+    """The entries below which keys with one of some prefixes can stand, in order."""
+    rows = [entry.row for entry in entries]
+    found = _places(rows, prefixes)
+    either = [prefix for prefix in prefixes if _may_be_elsewhere(prefix)]
+    if either:
+        found |= _places(list(map(_in_utf_16, rows)), list(map(_in_utf_16, either)))
+    return [entries[at] for at in sorted(found)]
+
+
+def _places(rows: list[bytes], prefixes: Sequence[bytes]) -> set[int]:
+    found: set[int] = set()
+    for prefix in prefixes:
+        first = max(0, bisect_right(rows, prefix) - 1)
+        last = first
+        while last < len(rows) and (last == first or rows[last].startswith(prefix)):
+            found.add(last)
+            last += 1
+    return found
+
+
+_FROM_U_E000 = 0xEE
+_IN_UTF_16 = bytes.maketrans(b"\xee\xef", b"\xfe\xff")
+"""In UTF-8 characters from U+E000 to U+FFFF begin with EE or EF, those beyond with F0 to F4."""
+
+
+def _in_utf_16(key: bytes) -> bytes:
+    """Bytes that compare as a text does in UTF-16."""
+    return key.translate(_IN_UTF_16)
+
+
+def _may_be_elsewhere(key: bytes) -> bool:
+    """Whether a key can compare with another one by its bytes otherwise than in UTF-16."""
+    return not key.isascii() and max(key) >= _FROM_U_E000
+
+
+def _batches(entries: Sequence[IndexEntry]) -> Iterator[list[IndexEntry]]:
+    batch: list[IndexEntry] = []
+    size = 0
+    for entry in entries:
+        if batch and size + entry.size > _BATCH_BYTES:
+            yield batch
+            batch, size = [], 0
+        batch.append(entry)
+        size += entry.size
+    if batch:
+        yield batch

@@ -1,0 +1,1 @@
+"""Hudi's log files: blocks, and the Avro records in them."""

@@ -1,0 +1,95 @@
+"""How many keys an index of the metadata table has: by the trailers of its HFiles and by its log files.
+
+The lowest HFile of a file group is not read for that: writers put a key into one HFile once, unless they are told
+otherwise (`hoodie.hfile.writes.allow.duplicates`), and look-ups refuse a key that stands there twice. It is the base
+file or, up to the first compaction of the metadata table, a block of a log file: Hudi writes the index of a table's
+first commit into log files. Of what stands above it is read, and whether it replaces something below.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeAlias
+
+from pruner.tables.hudi.metadata.payloads import decoder, is_deletion
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from pruner.tables.hudi.hfile.reader import HFile
+    from pruner.tables.hudi.metadata.partition import FileGroup
+
+MOST_LOGGED_KEYS = 200_000
+"""Keys above the lowest HFiles up to which the keys of an index are counted."""
+
+MOST_COMPARED = 2_000_000
+"""Cells of lowest HFiles in log files that are gone through for the keys above them: a second of a processor."""
+
+_CELLS_OF_A_BLOCK = 10_000
+"""As Hudi writes them: a megabyte. Of a key one block is gone through."""
+
+Layer: TypeAlias = "tuple[HFile | None, frozenset[bytes]]"
+"""An HFile, or keys that were deleted: see `FileGroup.layers`."""
+
+
+def count_keys(
+    groups: Sequence[FileGroup], *, marked: bool = False, most: int = MOST_LOGGED_KEYS
+) -> int | None:
+    """How many keys are in an index; None where it would take long to count them.
+
+    Args:
+        groups: its file groups.
+        marked: whether a record can say that its key is deleted; then records in log files are decoded.
+        most: of keys above the lowest HFiles, each of which is read.
+
+    Raises:
+        FormatError: the index is damaged.
+        StorageError: it cannot be read.
+    """
+    split = [_split(group, marked) for group in groups]
+    read = sum(_size(layer) for _, above in split for layer in above)
+    compared = sum(
+        min(lowest.entries, _CELLS_OF_A_BLOCK * sum(map(_size, above)))
+        for (lowest, above), group in zip(split, groups, strict=True)
+        if lowest is not None and lowest is not group.base
+    )
+    if read > most or compared > MOST_COMPARED:
+        return None
+    return sum(_count(lowest, above, marked) for lowest, above in split)
+
+
+def _split(group: FileGroup, marked: bool) -> tuple[HFile | None, list[Layer]]:
+    """The lowest HFile, each of whose cells is a key, and the layers above it.
+
+    Below the first key there is nothing that a deletion could delete. In a log file a record that is `marked` may say
+    that its key is deleted; compaction leaves such records out of base files.
+    """
+    layers = list(group.layers())
+    for place, (hfile, _) in enumerate(layers):
+        if hfile is not None and hfile.entries:
+            if marked and hfile is not group.base:
+                return None, layers[place:]
+            return hfile, layers[place + 1 :]
+    return None, []
+
+
+def _size(layer: Layer) -> int:
+    hfile, deleted = layer
+    return len(deleted) if hfile is None else hfile.entries
+
+
+def _count(lowest: HFile | None, above: Sequence[Layer], marked: bool) -> int:
+    """The keys of one file group: those of its lowest HFile, and what the layers above change."""
+    alive: dict[bytes, bool] = {}
+    for hfile, deleted in above:
+        if hfile is not None:
+            alive.update(_alive(hfile) if marked else ((key, True) for key, _ in hfile.scan()))
+        alive.update(dict.fromkeys(deleted, False))
+    if lowest is None:
+        return sum(alive.values())
+    below = lowest.look_up(alive, once=True)
+    return lowest.entries + sum(lives - (key in below) for key, lives in alive.items())
+
+
+def _alive(hfile: HFile) -> Iterator[tuple[bytes, bool]]:
+    decode = decoder(hfile)
+    return ((key, not is_deletion(decode(value))) for key, value in hfile.scan())

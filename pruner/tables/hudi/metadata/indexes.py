@@ -1,0 +1,259 @@
+"""The indexes that Hudi keeps of a table, as far as they are read here: which there are, and their records."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from threading import Lock
+from typing import TYPE_CHECKING, TypeAlias
+
+import pyarrow as pa
+
+from pruner.errors import FormatError, TableError
+from pruner.storage.opening import open_store
+from pruner.tables.hudi.metadata.definitions import SECONDARY, Definition, read_definitions
+from pruner.tables.hudi.metadata.key_filters import KeyFilters
+from pruner.tables.hudi.metadata.keys import column_id, partition_id
+from pruner.tables.hudi.metadata.listing import METADATA_PATH, read_metadata_timeline
+from pruner.tables.hudi.metadata.locations import RecordLocations
+from pruner.tables.hudi.metadata.partition import FileGroup, file_groups
+from pruner.tables.hudi.metadata.record_keys import KeyForm, is_born_now, key_form
+from pruner.tables.hudi.metadata.secondary import SecondaryIndex
+from pruner.tables.hudi.metadata.stats import STAT_SCHEMA, newest, of_partitions, rows_of, without
+from pruner.tables.hudi.metadata.whole import refuse_lost_logs
+from pruner.tables.hudi.timeline import read_timeline
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping
+
+    from pruner.storage.store import Store
+    from pruner.tables.hudi.hfile.reader import HFile
+    from pruner.tables.hudi.timeline import Timeline
+
+BLOOM_FILTERS = "bloom_filters"
+COLUMN_STATS = "column_stats"
+RECORD_INDEX = "record_index"
+_COMPLETE, _RUNNING = "hoodie.table.metadata.partitions", "hoodie.table.metadata.partitions.inflight"
+_CACHE_BYTES = 1 << 27
+"""Bytes of decoded statistics that are kept of one table at most."""
+
+
+def partitions_of(timeline: Timeline) -> tuple[str, ...]:
+    """The partitions of the metadata table that are complete, by name; those in flight are none of them."""
+    return tuple(sorted(_listed(timeline, _COMPLETE) - _listed(timeline, _RUNNING)))
+
+
+def _listed(timeline: Timeline, name: str) -> set[str]:
+    return {part.strip() for part in timeline.properties.values.get(name, "").split(",") if part.strip()}
+
+
+_Key: TypeAlias = "tuple[str, bytes, tuple[bytes, ...] | None]"
+"""An HFile, a column, and the partitions whose files were read; None for all."""
+
+
+class StatCache:
+    """Decoded statistics by HFile and column, the least recently used going first. Threads may share it."""
+
+    def __init__(self, limit: int = _CACHE_BYTES) -> None:
+        self._limit = limit
+        self._kept: dict[_Key, pa.Table] = {}
+        self._bytes = 0
+        self._lock = Lock()
+
+    def rows(self, name: str, hfile: HFile, column: bytes) -> pa.Table:
+        """What an HFile of that name says of a column: see `rows_of`."""
+        return self._kept_or((name, column, None), lambda: rows_of(hfile, column))
+
+    def rows_in(self, name: str, hfile: HFile, column: bytes, partitions: tuple[bytes, ...]) -> pa.Table:
+        """The same of the files in some partitions (`keys.partition_id`), of which no more than needed is read."""
+        with self._lock:
+            whole = self._kept.get((name, column, None))
+        if whole is not None:
+            return of_partitions(whole, partitions)
+        return self._kept_or((name, column, partitions), lambda: rows_of(hfile, column, partitions))
+
+    def _kept_or(self, key: _Key, read: Callable[[], pa.Table]) -> pa.Table:
+        with self._lock:
+            found = self._kept.pop(key, None)
+            if found is not None:
+                self._kept[key] = found
+                return found
+        found = read()
+        with self._lock:
+            if key not in self._kept:
+                self._kept[key] = found
+                self._bytes += found.nbytes
+            while self._bytes > self._limit and len(self._kept) > 1:
+                self._bytes -= self._kept.pop(next(iter(self._kept))).nbytes
+        return found
+
+
+class HudiIndexes:
+    """Hudi's indexes of a table at the moment of one look at it. Nothing is read before it is asked for.
+
+    Attributes:
+        names: those that are complete.
+        in_flight: those that a writer is building, which do not count.
+    """
+
+    def __init__(self, root: str, options: Mapping[str, str], timeline: Timeline, cache: StatCache) -> None:
+        self.names = partitions_of(timeline)
+        self.in_flight = tuple(sorted(_listed(timeline, _RUNNING)))
+        self._root = root
+        self._options = dict(options)
+        self._timeline = timeline
+        self._cache = cache
+        self._lock = Lock()
+        self._groups: dict[str, list[FileGroup]] = {}
+
+    @cached_property
+    def _store(self) -> Store:
+        return open_store(f"{self._root}/{METADATA_PATH}", self._options)
+
+    @property
+    def version(self) -> int:
+        """The version of the table."""
+        return self._timeline.properties.version
+
+    @property
+    def merge_on_read(self) -> bool:
+        """Whether the table's slices can have log files."""
+        return self._timeline.properties.merge_on_read
+
+    @property
+    def schema_changed_at(self) -> str:
+        """The newest instant that changed the schema by schema-on-read evolution; "" where there is none."""
+        return max((name.partition(".")[0] for name in self._timeline.schemas), default="")
+
+    @property
+    def snapshot_id(self) -> str:
+        """The id of the snapshot that the look gave."""
+        return self._timeline.id()
+
+    @cached_property
+    def key_form(self) -> KeyForm | None:
+        """How keys are made of columns; None where a row may have another key than its columns make.
+
+        After a change by schema-on-read a column of that name may have been another one when the keys were made.
+        """
+        return None if self._timeline.schemas else key_form(self._timeline.properties)
+
+    @property
+    def born_now(self) -> bool:
+        """Whether no release before table version 9 has written to the table."""
+        return is_born_now(self._timeline.properties)
+
+    @cached_property
+    def definitions(self) -> dict[str, Definition]:
+        """The definitions of the indexes that statements made, by the names of their partitions.
+
+        Raises:
+            FormatError: they are damaged, or there are none.
+            StorageError: they cannot be read.
+        """
+        return read_definitions(open_store(self._root, self._options), self._timeline.properties)
+
+    def secondary(self, name: str) -> SecondaryIndex:
+        """One secondary index.
+
+        Raises:
+            FormatError: the metadata table is damaged, or has none of that name.
+            StorageError: it cannot be read.
+        """
+        return SecondaryIndex(self.groups(name))
+
+    @cached_property
+    def locations(self) -> RecordLocations:
+        """The record index.
+
+        Raises:
+            FormatError: the metadata table is damaged, or has none.
+            StorageError: it cannot be read.
+        """
+        return RecordLocations(self.groups(RECORD_INDEX))
+
+    @cached_property
+    def filters(self) -> KeyFilters:
+        """The bloom filters over record keys.
+
+        Raises:
+            FormatError: the metadata table is damaged, or has none.
+            StorageError: it cannot be read.
+        """
+        return KeyFilters(self.groups(BLOOM_FILTERS))
+
+    def is_current(self) -> bool:
+        """Tell whether the table is still as it was at the look.
+
+        Raises:
+            StorageError: the store refuses.
+        """
+        try:
+            return read_timeline(open_store(self._root, self._options)) == self._timeline
+        except TableError:
+            return False
+
+    def groups(self, partition: str) -> list[FileGroup]:
+        """The file groups of one partition of the metadata table, opened once.
+
+        Raises:
+            FormatError: a file is damaged, or there is no such partition.
+            StorageError: the store refuses.
+        """
+        with self._lock:
+            if partition not in self._groups:
+                self._groups[partition] = self._opened(partition) if partition in self.names else []
+            if not self._groups[partition]:
+                raise FormatError(f"the metadata table {self._store.uri} has no partition {partition}")
+            return self._groups[partition]
+
+    def _opened(self, partition: str) -> list[FileGroup]:
+        timeline = read_metadata_timeline(self._store, self._timeline)
+        if partition == RECORD_INDEX or partition.startswith(SECONDARY):
+            refuse_lost_logs(self._store, timeline, partition)
+        return file_groups(self._store, timeline, partition)
+
+    def column_stats(self, column: str, partitions: Collection[str] | None = None) -> pa.Table:
+        """The statistics of one column: see `statistics`."""
+        return self.statistics(COLUMN_STATS, column, partitions)
+
+    def statistics(self, partition: str, column: str, partitions: Collection[str] | None = None) -> pa.Table:
+        """The statistics of one column, a row for each file that has any: see `stats.STAT_SCHEMA`.
+
+        Args:
+            partition: that of the metadata table in which they are.
+            column: its path with dots.
+            partitions: paths of partitions of the table, whose files are asked about alone; None for all.
+
+        Raises:
+            FormatError: the metadata table is damaged.
+            StorageError: it cannot be read.
+        """
+        key = column_id(column)
+        within = None if partitions is None else tuple(sorted(map(partition_id, partitions)))
+        tables: list[pa.Table] = []
+        for group in self.groups(partition):
+            deleted = frozenset[bytes]().union(*(block.deleted for block in group.blocks))
+            tables.append(newest(self._parts(group, key, within), key, deleted))
+        return pa.concat_tables(tables).unify_dictionaries() if tables else STAT_SCHEMA.empty_table()
+
+    def _parts(
+        self, group: FileGroup, column: bytes, within: tuple[bytes, ...] | None
+    ) -> list[tuple[pa.Table, HFile]]:
+        """What each HFile of a file group says of a column, without what was deleted after it.
+
+        Of log files, which are small, the whole column is read and kept for other partitions.
+        """
+        parts: list[tuple[pa.Table, HFile]] = []
+        if group.base is not None:
+            parts.append((self._of_base(group.base_name, group.base, column, within), group.base))
+        for block in group.blocks:
+            parts = [(without(rows, column, block.deleted), hfile) for rows, hfile in parts]
+            if block.hfile is not None:
+                rows = self._cache.rows(block.name, block.hfile, column)
+                parts.append((rows if within is None else of_partitions(rows, within), block.hfile))
+        return parts
+
+    def _of_base(self, name: str, base: HFile, column: bytes, within: tuple[bytes, ...] | None) -> pa.Table:
+        if within is None:
+            return self._cache.rows(name, base, column)
+        return self._cache.rows_in(name, base, column, within)

@@ -1,0 +1,86 @@
+"""Which files of the metadata table are to be read, and whose log blocks count.
+
+The files are listed by the rules of any Hudi table (`hudi_slices`). A block of a log file counts where its instant has
+completed in the metadata table and is not pending in the table itself: the metadata table is written first, so an
+instant that failed afterwards is complete there alone (Hudi's `HoodieTableMetadataUtil.getValidInstantTimestamps`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pruner.errors import FormatError, TableError
+from pruner.storage.store import NotFoundError
+from pruner.tables.hudi.properties import (
+    VERSIONS,
+    HudiProperties,
+    parse_properties,
+)
+from pruner.tables.hudi.slices import list_slices
+from pruner.tables.hudi.timeline import Timeline, folder_names
+from pruner.tables.listing.foreign import HUDI_PROPERTIES
+
+if TYPE_CHECKING:
+    from pruner.storage.store import Store
+    from pruner.tables.hudi.files import HudiSlice
+
+METADATA_PATH = ".hoodie/metadata"
+"""Where the metadata table stands, relative to the table."""
+
+FILES = "files"
+"""The partition that lists the files of the table."""
+
+_MAX_PROPERTIES_BYTES = 1 << 20
+_BASE_ENDING = ".hfile"
+
+
+@dataclass(frozen=True)
+class MetadataTimeline:
+    """One look at both timelines: that of the metadata table and that of the table that it is about."""
+
+    own: Timeline
+    table: Timeline
+
+    def counts(self, instant: str) -> bool:
+        """Tell whether what an instant wrote into log files counts."""
+        return bool(instant) and instant not in self.table.pending and self.own.committed(instant)
+
+
+def read_metadata_timeline(store: Store, table: Timeline) -> MetadataTimeline:
+    """Look at the timeline of the metadata table.
+
+    Args:
+        store: the root of the metadata table.
+        table: the timeline of the table that it is about.
+
+    Raises:
+        FormatError: there is no metadata table, or it is of a kind that is not read.
+        StorageError: the store refuses.
+    """
+    try:
+        raw = store.get(HUDI_PROPERTIES, _MAX_PROPERTIES_BYTES)
+    except NotFoundError:
+        raise FormatError(f"there is no metadata table in {store.uri}") from None
+    properties = HudiProperties(parse_properties(raw.decode("utf-8", "replace")), raw)
+    places = f"{properties.timeline_path}/{properties.history_path}".split("/")
+    if properties.version not in VERSIONS or "." in places or ".." in places:
+        raise FormatError(f"the metadata table {store.uri} is of a version or layout that is not read")
+    names = tuple(folder_names(store, properties.timeline_path))
+    return MetadataTimeline(Timeline(properties, names, (), ()), table)
+
+
+def metadata_slices(store: Store, timeline: MetadataTimeline, partition: str) -> list[HudiSlice]:
+    """The newest slice of each file group of one partition of the metadata table, in the order of their ids.
+
+    Raises:
+        FormatError: the files cannot be told for sure.
+        StorageError: the store refuses.
+    """
+    try:
+        slices = list_slices(store, timeline.own, None, under=partition)
+    except TableError as error:
+        raise FormatError(str(error)) from None
+    if any(entry.base and not entry.base.endswith(_BASE_ENDING) for entry in slices):
+        raise FormatError(f"{store.uri}/{partition} has a base file that is no HFile")
+    return sorted(slices, key=lambda entry: entry.file_id)

@@ -1,0 +1,132 @@
+"""Hudi's record index: in which file group the row with a key is.
+
+A key stands in the file group of the index that a hash of it names. The hash only says where to look first: a key
+that is not there is looked for in all others.
+"""
+
+from __future__ import annotations
+
+import re
+import uuid
+from threading import Lock
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from pruner.errors import FormatError
+from pruner.tables.hudi.metadata.counting import count_keys
+from pruner.tables.hudi.metadata.keys import hashed_group
+from pruner.tables.hudi.metadata.payloads import LOCATION, body
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from pruner.tables.hudi.metadata.partition import FileGroup
+    from pruner.tables.hudi.metadata.payloads import Record
+
+_GROUP_ID = re.compile(r"record-index-[0-9]{4}-[0-9]+")
+"""Ids of the file groups of an index over the whole table; those of one for each partition name the partition."""
+
+_KEPT_KEYS = 4096
+"""Keys whose places are kept at most: a plan asks about its keys more than once, and statements come again."""
+
+_KEPT_LENGTH = 256
+"""Characters of a key up to which its place is kept."""
+
+_BY_UUID, _BY_NAME = 0, 1
+_NO_NUMBER = -1
+
+
+class Location(NamedTuple):
+    """A file group of the table."""
+
+    partition: str
+    file_id: str
+
+
+class RecordLocations:
+    """The record index of a table, by its file groups. Threads may share it."""
+
+    def __init__(self, groups: Sequence[FileGroup]) -> None:
+        """Take the file groups in the order of their ids.
+
+        Raises:
+            FormatError: the index is of a kind that is not read.
+        """
+        if not groups or not all(_GROUP_ID.fullmatch(group.id) for group in groups):
+            raise FormatError("its file groups are named in another way than is read")
+        self._groups = groups
+        self._known: dict[str, Location | None] = {}
+        self._lock = Lock()
+
+    def find(self, keys: Iterable[str]) -> dict[str, Location]:
+        """Return the place of each of some keys that is in the index.
+
+        Raises:
+            FormatError: the index is damaged.
+            StorageError: it cannot be read.
+        """
+        wanted = list(dict.fromkeys(keys))
+        with self._lock:
+            known = {key: self._known[key] for key in wanted if key in self._known}
+        asked = [key for key in wanted if key not in known]
+        read = self._read(asked)
+        known.update((key, read.get(key)) for key in asked)
+        self._keep({key: known[key] for key in asked[:_KEPT_KEYS] if len(key) <= _KEPT_LENGTH})
+        return {key: place for key, place in known.items() if place is not None}
+
+    def _read(self, keys: Sequence[str]) -> dict[str, Location]:
+        hashed = {key: hashed_group(key, len(self._groups)) for key in keys}
+        first: dict[int, list[str]] = {}
+        for key, number in hashed.items():
+            first.setdefault(number, []).append(key)
+        found: dict[str, Location] = {}
+        for number, of_group in first.items():
+            found.update(_looked_up(self._groups[number], of_group))
+        for number, group in enumerate(self._groups):
+            missing = [key for key in keys if key not in found and hashed[key] != number]
+            if missing:
+                found.update(_looked_up(group, missing))
+        return found
+
+    def _keep(self, read: Mapping[str, Location | None]) -> None:
+        """Keep some places; what was kept first goes first."""
+        with self._lock:
+            self._known.update(read)
+            while len(self._known) > _KEPT_KEYS:
+                del self._known[next(iter(self._known))]
+
+    def count(self) -> int | None:
+        """How many keys are in the index; None where too many of them stand in log files.
+
+        Raises:
+            FormatError: the index is damaged.
+            StorageError: it cannot be read.
+        """
+        return count_keys(self._groups)
+
+
+def _looked_up(group: FileGroup, keys: list[str]) -> dict[str, Location]:
+    # Where `hoodie.hfile.writes.allow.duplicates` is on, Hudi builds the index of a table with a key in two files by
+    # writing both places into one HFile: there are as many cells as rows, and the last alone would be found.
+    records = group.look_up([key.encode() for key in keys], once=True)
+    return {key.decode(): _location(record) for key, record in records}
+
+
+def _location(record: Record) -> Location:
+    found = body(record, LOCATION)
+    try:
+        if found is None:
+            raise ValueError("it is none of a record index")
+        return Location(str(found["partitionName"]), _file_id(found))
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
+        raise FormatError(f"a place in the record index is not understood: {error!r}") from None
+
+
+def _file_id(found: dict[str, Any]) -> str:
+    encoding = found.get("fileIdEncoding", _BY_UUID)
+    if encoding == _BY_NAME:
+        return str(found["fileId"])
+    if encoding != _BY_UUID:
+        raise ValueError(f"file ids are encoded in the unknown way {encoding}")
+    high, low, number = (int(found[name]) for name in ("fileIdHighBits", "fileIdLowBits", "fileIndex"))
+    bits = (high & (1 << 64) - 1) << 64 | low & (1 << 64) - 1
+    return str(uuid.UUID(int=bits)) + ("" if number == _NO_NUMBER else f"-{number}")

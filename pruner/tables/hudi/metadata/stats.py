@@ -1,0 +1,214 @@
+"""Hudi's column statistics of one column as Arrow columns: one row for each file, the newest state of it.
+
+What an HFile says of a column is decoded once and kept, because an HFile never changes: the next snapshot decodes the
+log files that are new.
+"""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from pruner.arrow import arrow, compute
+from pruner.errors import FormatError
+from pruner.tables.hudi.metadata.keys import file_id
+from pruner.tables.hudi.metadata.payloads import (
+    Record,
+    decoder,
+    decoder_of_statistics,
+    merged_stats,
+    statistics,
+)
+from pruner.tables.hudi.metadata.stat_trust import doubt
+from pruner.tables.hudi.metadata.stat_values import bounds_of
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Sequence
+
+    from numpy.typing import NDArray
+
+    from pruner.tables.hudi.hfile.reader import HFile
+
+STAT_SCHEMA = pa.schema(
+    [
+        pa.field("file", pa.string()),  # the id of its partition (`keys.partition_id`), then its name
+        pa.field("deleted", pa.bool_()),
+        pa.field("tight", pa.bool_()),
+        pa.field("doubt", pa.dictionary(pa.int32(), pa.string())),  # `stat_trust`
+        pa.field("type", pa.dictionary(pa.int32(), pa.string())),  # `stat_values`
+        pa.field("rows", pa.int64()),
+        pa.field("nulls", pa.int64()),
+        *(
+            pa.field(f"{end}_{kind}", type_)
+            for kind, type_ in (
+                ("integer", pa.int64()),
+                ("decimal", pa.decimal128(38, 0)),
+                ("float", pa.float64()),
+                ("bytes", pa.binary()),
+            )
+            for end in ("min", "max")
+        ),
+    ]
+)
+"""Columns of the statistics of one column; bounds stand in the columns of their kind."""
+
+_KEY_PART = 12
+"""Length of the id of a column or partition in a key."""
+
+_AT_ONCE = 4096
+"""Records that are decoded together. Their Python objects go before Python's collector has looked at many of them."""
+
+_DELETED_BETWEEN: Final = "some that would have to be merged were deleted between them"
+
+
+def rows_of(hfile: HFile, column: bytes, partitions: Sequence[bytes] = (b"",)) -> pa.Table:
+    """What an HFile says of a column (`keys.column_id`) as Arrow columns, in the order of its keys.
+
+    Args:
+        hfile: the file.
+        column: the column.
+        partitions: those whose files are asked about (`keys.partition_id`); all, unless given.
+
+    Raises:
+        FormatError: it is damaged, or a field has a value of another type than Hudi gives it.
+        StorageError: it cannot be read.
+    """
+    if not partitions:
+        return STAT_SCHEMA.empty_table()
+    cells = hfile.scan(*(column + partition for partition in partitions))
+    decode = decoder_of_statistics(hfile)
+    tables: list[pa.Table] = []
+    while some := list(islice(cells, _AT_ONCE)):
+        found = zip((key for key, _ in some), decode([value for _, value in some]), strict=True)
+        tables.append(stat_rows((key, stats) for key, stats in found if stats is not None))
+    return pa.concat_tables(tables).unify_dictionaries() if tables else STAT_SCHEMA.empty_table()
+
+
+def of_partitions(rows: pa.Table, partitions: Collection[bytes]) -> pa.Table:
+    """Return the statistics of the files in some partitions (`keys.partition_id`)."""
+    if not rows.num_rows:
+        return rows
+    ids: Any = compute.utf8_slice_codeunits(rows.column("file"), start=0, stop=_KEY_PART)
+    wanted = pa.array([partition.decode() for partition in partitions], pa.string())
+    return rows.filter(compute.is_in(ids, value_set=wanted))
+
+
+def stat_rows(found: Iterable[tuple[bytes, Record]]) -> pa.Table:
+    """Return statistics by their keys as Arrow columns, one row for each in their order.
+
+    Raises:
+        FormatError: a field has a value of another type than Hudi gives it.
+    """
+    try:
+        return _table(found)
+    except (TypeError, ValueError, AttributeError, IndexError, KeyError, pa.ArrowException) as error:
+        raise FormatError(f"statistics in the metadata table are not understood: {error!r}") from None
+
+
+def _table(found: Iterable[tuple[bytes, Record]]) -> pa.Table:
+    rows: list[tuple[Any, ...]] = []
+    for key, stats in found:
+        partition = key[_KEY_PART : 2 * _KEY_PART].decode("ascii", "replace")
+        bounds = bounds_of(stats)
+        kinds: list[Any] = [None] * 8
+        if bounds.type is not None:
+            at = _kind(bounds.type)
+            kinds[at : at + 2] = (bounds.low, bounds.high)
+        rows.append(
+            (
+                f"{partition}{stats['fileName']}",
+                stats["isDeleted"],
+                stats["isTightBound"],
+                doubt(stats, bounds),
+                bounds.type,
+                stats["valueCount"],
+                stats["nullCount"],
+                *kinds,
+            )
+        )
+    columns = list(zip(*rows, strict=True)) if rows else [()] * len(STAT_SCHEMA)
+    fields: list[Any] = list(STAT_SCHEMA)
+    arrays = [_array(values, field.type) for values, field in zip(columns, fields, strict=True)]
+    return pa.table(arrays, schema=STAT_SCHEMA)
+
+
+def _array(values: Any, type_: pa.DataType) -> Any:
+    if pa.types.is_dictionary(type_):
+        return arrow.array(values, pa.string()).dictionary_encode()
+    return arrow.array(values, type_)
+
+
+def _kind(type_: str) -> int:
+    """Where the bounds of a type stand among those of all kinds."""
+    if type_ == "string":
+        return 6
+    if type_ in ("float", "double"):
+        return 4
+    return 2 if type_.startswith("decimal") else 0
+
+
+def without(rows: pa.Table, column: bytes, deleted: frozenset[bytes]) -> pa.Table:
+    """Return statistics of a column without those whose keys were deleted after them."""
+    gone = {key for key in deleted if key.startswith(column)}
+    if not gone:
+        return rows
+    names: list[Any] = rows.column("file").to_pylist()
+    return rows.filter(pa.array([_key(column, name) not in gone for name in names], pa.bool_()))
+
+
+def newest(parts: list[tuple[pa.Table, HFile]], column: bytes, deleted: frozenset[bytes]) -> pa.Table:
+    """The statistics of each file as all HFiles of a file group together give them, without those deleted.
+
+    Args:
+        parts: the HFiles, oldest first, each with its `rows_of`, `without` what was deleted after it.
+        column: the column.
+        deleted: every key that was ever deleted.
+
+    Raises:
+        FormatError: an HFile is damaged, or records would have to be merged of which some were deleted.
+        StorageError: one cannot be read.
+    """
+    tables = [table for table, _ in parts if table.num_rows]
+    if not tables:
+        return STAT_SCHEMA.empty_table()
+    together = pa.concat_tables(tables).unify_dictionaries()
+    final, repeated = _last_of_each(together)
+    gone, tight = (np.asarray(together.column(name)) for name in ("deleted", "tight"))
+    settled = gone | tight
+    kept = together.filter(pa.array(final & ~gone & (settled | ~repeated)))
+    open_names: list[Any] = together.column("file").filter(pa.array(final & repeated & ~settled)).to_pylist()
+    if not open_names:
+        return kept
+    keys = [_key(column, name) for name in open_names]
+    if not deleted.isdisjoint(keys):
+        raise FormatError(f"statistics in the metadata table are not understood: {_DELETED_BETWEEN}")
+    merged = stat_rows(_merged([hfile for _, hfile in parts], keys))
+    return pa.concat_tables([kept, merged]).unify_dictionaries()
+
+
+def _last_of_each(together: pa.Table) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Which rows are the last of their file, and which are of a file with several."""
+    names: Any = together.column("file").combine_chunks()
+    codes = names.dictionary_encode().indices.to_numpy()
+    last = np.zeros(codes.max() + 1, np.int64)
+    last[codes] = np.arange(len(codes))
+    return last[codes] == np.arange(len(codes)), (np.bincount(codes) > 1)[codes]
+
+
+def _key(column: bytes, name: str) -> bytes:
+    return column + name[:_KEY_PART].encode() + file_id(name[_KEY_PART:])
+
+
+def _merged(hfiles: list[HFile], keys: list[bytes]) -> list[tuple[bytes, Record]]:
+    """The statistics of some keys, merged as Hudi merges them."""
+    found: dict[bytes, Record] = {}
+    for hfile in hfiles:
+        decode = decoder(hfile)
+        for key, value in hfile.look_up(keys).items():
+            stats = statistics(decode(value))
+            if stats is not None:
+                found[key] = merged_stats(found[key], stats) if key in found else stats
+    return list(found.items())

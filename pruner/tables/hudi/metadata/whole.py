@@ -1,0 +1,167 @@
+"""Whether a partition of the metadata table is whole, by what the commits of the metadata table say they wrote.
+
+hudi-rs lists by the partition `files`, the list of files, without asking that. Of the record index a log file may say
+that one key came and another went, so that without it the number of keys is still that of the rows.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pruner.errors import FormatError
+from pruner.storage.store import LargerError, NotFoundError
+from pruner.tables.hudi.commits import COMMIT_BYTES, UnreadCommitError, read_commit
+from pruner.tables.hudi.files import instant_of
+from pruner.tables.hudi.metadata import payloads
+from pruner.tables.hudi.metadata.listing import FILES, metadata_slices, read_metadata_timeline
+from pruner.tables.hudi.metadata.partition import file_groups
+from pruner.tables.hudi.metadata.payloads import body
+from pruner.tables.hudi.timeline import WRITES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from pruner.storage.store import Store
+    from pruner.tables.hudi.commits import WriteStat
+    from pruner.tables.hudi.files import HudiSlice
+    from pruner.tables.hudi.listing import Folders, Found
+    from pruner.tables.hudi.metadata.listing import MetadataTimeline
+    from pruner.tables.hudi.metadata.partition import FileGroup
+    from pruner.tables.hudi.metadata.payloads import Record
+    from pruner.tables.hudi.timeline import Finished, Timeline
+
+_ALL_PARTITIONS = b"__all_partitions__"
+"""The key of the record that lists the partitions."""
+
+_NO_PARTITION = "."
+"""What stands in a key for the table's root (Hudi's `NON_PARTITIONED_NAME`)."""
+
+
+def list_of_files(store: Store, table: Timeline) -> list[FileGroup] | None:
+    """The metadata table's list of files, where it has those of all writes that have completed; else None.
+
+    It has them where each write has completed in the metadata table, too, which is written first, or had completed when
+    the metadata table was made. A copy of a table that was made while it was written may have an older one. And the
+    list must be whole: hudi-rs passes over its log files that are damaged or gone.
+
+    Args:
+        store: the root of the metadata table.
+        table: the timeline of the table that it is about.
+
+    Raises:
+        StorageError: the store refuses.
+    """
+    try:
+        timeline = read_metadata_timeline(store, table)
+        if not (_in_step(timeline) and _is_complete(store, timeline)):
+            return None
+        # This refuses files whose blocks do not add up.
+        return file_groups(store, timeline, FILES) or None
+    except (FormatError, UnreadCommitError, NotFoundError, LargerError):
+        return None
+
+
+def listed_files(groups: Sequence[FileGroup]) -> Folders:
+    """Yield the files of each partition by the list of files.
+
+    Raises:
+        FormatError: the list is damaged.
+        StorageError: it cannot be read.
+    """
+    for group in groups:
+        for key, record in group.records_in_order():
+            files = body(record, payloads.FILES)
+            if key != _ALL_PARTITIONS and files:
+                yield _partition(key), _present(files)
+
+
+def _partition(key: bytes) -> str:
+    try:
+        partition = key.decode()
+    except UnicodeDecodeError:
+        raise FormatError(f"the list of files names a partition {key!r}, which is no UTF-8") from None
+    return "" if partition == _NO_PARTITION else partition
+
+
+def _present(files: dict[str, Record]) -> Iterator[Found]:
+    return ((name, info["size"]) for name, info in files.items() if not info["isDeleted"])
+
+
+def _in_step(timeline: MetadataTimeline) -> bool:
+    made = min((each.completed for each in timeline.own.finished.values()), default="")
+    return all(
+        timeline.own.committed(each.requested) or each.completed < made
+        for each in timeline.table.finished.values()
+        if each.action in WRITES
+    )
+
+
+def _is_complete(store: Store, timeline: MetadataTimeline) -> bool:
+    """Tell whether the list's files are those that commits of the metadata table name, with their sizes."""
+    slices = metadata_slices(store, timeline, FILES)
+    # Hudi begins the list with a base file: where none counts, its commit is gone.
+    if len(slices) != 1 or not slices[0].base:
+        return False
+    (newest,) = slices
+    # By completion: what a compaction passed over may have been requested before it.
+    written = [
+        (commit.requested, stat)
+        for commit in timeline.own.finished.values()
+        if commit.action in WRITES and commit.completed >= newest.instant
+        for stat in _written(store, timeline.own, commit, FILES)
+    ]
+    compacted = max((requested for requested, stat in written if not stat.log_files), default="")
+    counted = [stat for requested, stat in written if stat.log_files or requested == compacted]
+    named = {(stat.path, stat.file_size_in_bytes) for stat in counted}
+    # Of the base file's own instant there is an empty log file that holds the place, which no commit names.
+    logs = [
+        (name, size)
+        for name, size in zip(newest.logs, newest.log_sizes, strict=True)
+        if instant_of(name) != newest.instant
+    ]
+    return named == {(f"{FILES}/{name}", size) for name, size in ((newest.base, newest.base_size), *logs)}
+
+
+def refuse_lost_logs(store: Store, timeline: MetadataTimeline, partition: str) -> None:
+    """Refuse a partition of the metadata table whose newest slices lack log files that commits name.
+
+    Raises:
+        FormatError: they do, or no commit can tell.
+        StorageError: the store refuses.
+    """
+    newest = {entry.file_id: entry for entry in metadata_slices(store, timeline, partition)}
+    oldest = min((entry.instant if entry.base else "" for entry in newest.values()), default="")
+    for commit in timeline.own.finished.values():
+        if commit.action not in WRITES or (commit.completed or commit.requested) < oldest:
+            continue
+        try:
+            written = _written(store, timeline.own, commit, partition)
+        except UnreadCommitError as error:
+            raise FormatError(f"the commit {commit.name} of {store.uri} {error}") from None
+        for stat in written:
+            lost = _logs_of_newest(stat, commit, newest) - _logs_in(newest, stat)
+            if lost:
+                raise FormatError(f"{store.uri}/{partition} has lost the log file {min(lost)}")
+
+
+def _logs_of_newest(stat: WriteStat, commit: Finished, newest: Mapping[str, HudiSlice]) -> set[str]:
+    """The log files that a commit says its slice has, where that slice is the newest one."""
+    named = {name.rpartition("/")[2] for name in stat.log_files or ()}
+    entry = newest.get(stat.file_id or "")
+    if entry is None:
+        return named
+    if commit.completed:
+        return named if not entry.base or commit.completed >= entry.instant else set()
+    # Up to version 6 the name of a log file has the instant of its slice.
+    return {name for name in named if instant_of(name) == entry.instant}
+
+
+def _logs_in(newest: Mapping[str, HudiSlice], stat: WriteStat) -> set[str]:
+    entry = newest.get(stat.file_id or "")
+    return set(entry.logs) if entry is not None else set()
+
+
+def _written(store: Store, timeline: Timeline, commit: Finished, partition: str) -> list[WriteStat]:
+    """What a commit says that it wrote into one partition."""
+    data = store.get(f"{timeline.properties.timeline_path}/{commit.name}", COMMIT_BYTES)
+    return (read_commit(data).partition_to_write_stats or {}).get(partition, [])

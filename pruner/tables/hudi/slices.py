@@ -1,0 +1,267 @@
+"""The slices of a Hudi table by the names of its files and its timeline.
+
+The rules are those of Hudi's own file system view (`AbstractTableFileSystemView` and `HoodieFileGroup` of 1.2). A
+slice begins with the base file of a completed instant, or with log files alone. Up to table version 6 a log file's
+name gives the slice that it belongs to. From version 8 on it belongs to the newest slice that was begun when it was
+completed; so it does in a table of version 6 that was downgraded, which keeps the log files of before. File groups
+that a completed instant replaced are gone. Whatever does not add up is an error, never a shorter listing.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from pruner.errors import TableError
+from pruner.tables.hudi.cleaned import Cleaned
+from pruner.tables.hudi.commits import read_commit
+from pruner.tables.hudi.downgraded import Compactions, logs_by_slice
+from pruner.tables.hudi.files import HudiSlice, LogName, by_writing, misread_by_hudi_rs, with_shared_logs
+from pruner.tables.hudi.listing import Listing, folders_of
+from pruner.tables.hudi.refusals import incomplete, read_instant
+from pruner.tables.hudi.timeline import COMPLETION_TIMES
+
+if TYPE_CHECKING:
+    from pruner.storage.store import Store
+    from pruner.tables.hudi.commits import Commit
+    from pruner.tables.hudi.listing import Folders, Found, Group, GroupFiles
+    from pruner.tables.hudi.timeline import Finished, Timeline
+
+_read_parquet: Any = getattr(pq, "read_table")  # noqa: B009 - its stub leaves types open
+_MAX_COMMIT_BYTES = 1 << 30
+_MAX_ARCHIVE_BYTES = 1 << 30
+_REPLACING = frozenset({"replacecommit", "clustering"})
+
+
+def list_slices(store: Store, timeline: Timeline, as_of: str | None, *, under: str = "") -> list[HudiSlice]:
+    """Return the newest slice of each file group by the names of its files, sorted by partition path and file id.
+
+    Args:
+        store: the table's root.
+        timeline: which instants have completed.
+        as_of: slices that began later are left out, and so is what later instants replaced; None for the newest.
+        under: only those in this folder and below it.
+
+    Raises:
+        TableError: the slices cannot be told for sure.
+        StorageError: the store refuses.
+    """
+    return list(slices_among(store, timeline, as_of, listing_of(store, folders_of(store, under))))
+
+
+def listing_of(
+    store: Store, folders: Folders, *, marked: bool = True, refuse_strange: bool = False
+) -> Listing:
+    """The files of a table: see `Listing`.
+
+    Raises:
+        TableError: as `Listing` does.
+        StorageError: the store refuses.
+    """
+    try:
+        return Listing(folders, marked=marked, refuse_strange=refuse_strange)
+    except TableError as error:
+        raise incomplete(store, str(error)) from None
+
+
+def slices_among(
+    store: Store,
+    timeline: Timeline,
+    as_of: str | None,
+    listing: Listing,
+    *,
+    shared: bool = False,
+    certain: bool = False,
+) -> Iterator[HudiSlice]:
+    """Yield the newest slice of each file group: see `list_slices`.
+
+    Args:
+        store: the table's root.
+        timeline: which instants have completed.
+        as_of: see `list_slices`.
+        listing: the files.
+        shared: give slices the log files that running writes of version 6 append to as well (`with_shared_logs`).
+        certain: refuse a slice of a write that may have failed.
+
+    Raises:
+        TableError: the slices cannot be told for sure.
+        StorageError: the store refuses.
+    """
+    replaced = set(_replaced(store, timeline, as_of))
+    completed_at = _Completions(store, timeline)
+    compactions = Compactions(store, timeline)
+    cleaned = Cleaned(store, timeline, as_of)
+    shared = shared and misread_by_hudi_rs(timeline)
+    certain = certain and bool(timeline.running_since)
+    for group, files in listing.groups():
+        if group in replaced:
+            continue
+        if timeline.properties.version < COMPLETION_TIMES:
+            start, logs = _newest_by_names(group, files, timeline, as_of, compactions)
+        else:
+            start, logs = _newest(files, timeline, as_of, completed_at)
+        cleaned.seen(group, start)
+        if start is not None:
+            if certain and any(map(timeline.may_have_failed, (start, *(log.instant for log, _ in logs)))):
+                raise incomplete(
+                    store, f"files of {start} or later in {group[1]} may be of a write that failed"
+                )
+            base = _committed(store, timeline, group, start, files.bases.get(start, ()))
+            entry = _slice(group, start, base, logs)
+            yield with_shared_logs(entry, files.logs) if shared else entry
+    cleaned.require_all_seen(replaced)
+
+
+def _committed(
+    store: Store, timeline: Timeline, group: Group, instant: str, bases: Sequence[Found]
+) -> Found | None:
+    """The base file of a slice, None without one: of several the one that the commit names.
+
+    Spark shows the one that its listing has last, in whatever order the store lists.
+
+    Raises:
+        TableError: no commit names just one of several.
+        StorageError: the store refuses.
+    """
+    if len(bases) < 2:
+        return bases[0] if bases else None
+    finished = timeline.finished.get(instant)
+    if finished is not None:
+        stats = _commit(store, timeline, finished).partition_to_write_stats or {}
+        named = {stat.path for stat in stats.get(group[0], ()) if stat.file_id == group[1]}
+        bases = [base for base in bases if (f"{group[0]}/{base[0]}" if group[0] else base[0]) in named]
+    if finished is None or len(bases) != 1:
+        raise incomplete(
+            store,
+            f"file group {group[1]} has several base files of {instant}, and no commit tells which counts",
+        )
+    return bases[0]
+
+
+def _replaced(store: Store, timeline: Timeline, as_of: str | None) -> Iterable[Group]:
+    """Yield the file groups that completed instants replaced; what older ones replaced was deleted with them."""
+    for instant in timeline.finished.values():
+        if instant.action not in _REPLACING or (as_of is not None and instant.requested > as_of):
+            continue
+        replaced = _commit(store, timeline, instant).partition_to_replace_file_ids or {}
+        for partition, file_ids in replaced.items():
+            for file_id in file_ids:
+                yield partition, file_id
+
+
+def _commit(store: Store, timeline: Timeline, instant: Finished) -> Commit:
+    return read_instant(store, timeline, instant.name, read_commit, _MAX_COMMIT_BYTES)
+
+
+def _newest_by_names(
+    group: Group, files: GroupFiles, timeline: Timeline, as_of: str | None, compactions: Compactions
+) -> tuple[str | None, list[tuple[LogName, int]]]:
+    """The newest slice of a group up to table version 6: see `_newest`."""
+    bases = {instant for instant in files.bases if timeline.committed(instant)}
+    logs = [entry for entry in files.logs if timeline.committed(entry[0].instant)]
+    slices = logs_by_slice(group, bases, logs, compactions)
+    start = _last(slices, as_of)
+    return start, [] if start is None else slices[start]
+
+
+def _newest(
+    files: GroupFiles, timeline: Timeline, as_of: str | None, completed_at: _Completions
+) -> tuple[str | None, list[tuple[LogName, int]]]:
+    """The newest slice of a group that began in a completed write, up to `as_of`: its instant and its log files.
+
+    The instant is None without such a slice.
+    """
+    bases = {instant for instant in files.bases if timeline.committed(instant)}
+    logs = [entry for entry in files.logs if timeline.committed(entry[0].instant)]
+    start = _last(bases, as_of)
+    later = min((instant for instant in bases if start is None or instant > start), default=None)
+    logs = [entry for entry in logs if completed_at.within(entry[0].instant, start, later)]
+    if start is None:  # log files alone, up to the first base file
+        start = _last([log.instant for log, _ in logs], as_of, first=True)
+    return start, logs
+
+
+def _last(instants: Iterable[str], as_of: str | None, *, first: bool = False) -> str | None:
+    """The last (or first) of some instants up to `as_of`; None without one."""
+    until = [instant for instant in instants if as_of is None or instant <= as_of]
+    return (min if first else max)(until, default=None)
+
+
+def _slice(group: Group, instant: str, base: Found | None, logs: list[tuple[LogName, int]]) -> HudiSlice:
+    ordered = sorted(logs, key=by_writing)
+    return HudiSlice(
+        partition=group[0],
+        file_id=group[1],
+        instant=instant,
+        base="" if base is None else base[0],
+        base_size=0 if base is None else base[1],
+        logs=tuple(log.name for log, _ in ordered),
+        log_sizes=tuple(size for _, size in ordered),
+    )
+
+
+class _Completions:
+    """When instants completed; the archived timeline is read where the active one does not tell."""
+
+    def __init__(self, store: Store, timeline: Timeline) -> None:
+        self._store = store
+        self._timeline = timeline
+        self._archived: Mapping[str, str] | None = None
+
+    def within(self, instant: str, start: str | None, end: str | None) -> bool:
+        """Tell whether a completed instant completed at or after `start` and before `end`; None is no bound."""
+        return (start is None or self._not_before(instant, start)) and (
+            end is None or not self._not_before(instant, end)
+        )
+
+    def _not_before(self, instant: str, moment: str) -> bool:
+        # What was requested later than that completed later still.
+        return instant >= moment or self._completed(instant) >= moment
+
+    def _completed(self, instant: str) -> str:
+        known = self._timeline.finished.get(instant)
+        if known is not None:
+            return known.completed
+        if self._archived is None:
+            self._archived = _archived(self._store, self._timeline.properties.history_path)
+        if instant not in self._archived:
+            raise incomplete(
+                self._store, f"neither timeline tells when instant {instant}, which has log files, completed"
+            )
+        return self._archived[instant]
+
+
+def _archived(store: Store, folder: str) -> dict[str, str]:
+    """When each instant of the archived timeline completed (Hudi technical specification, "LSM timeline").
+
+    Raises:
+        TableError: it cannot be understood.
+    """
+    newest = max(
+        (
+            int(number)
+            for info in store.list(folder)
+            if (number := info.path.removeprefix(f"{folder}/manifest_")).isdecimal()
+        ),
+        default=None,
+    )
+    if newest is None:
+        return {}
+    found: dict[str, str] = {}
+    manifest = f"{folder}/manifest_{newest}"
+    try:
+        entries: Any = json.loads(store.get(manifest, _MAX_ARCHIVE_BYTES))
+        for entry in entries["files"]:
+            data = store.get(f"{folder}/{entry['fileName']}", _MAX_ARCHIVE_BYTES)
+            table = _read_parquet(pa.BufferReader(data), columns=["instantTime", "completionTime"])
+            pairs = zip(*(table[name].to_pylist() for name in table.column_names), strict=True)
+            found.update((start, end) for start, end in pairs if start and end)
+    except (ValueError, KeyError, TypeError, pa.ArrowException) as error:
+        raise incomplete(
+            store, f"the archived timeline, by {manifest}, is not understood ({error})"
+        ) from None
+    return found

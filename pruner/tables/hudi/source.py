@@ -1,0 +1,265 @@
+"""Hudi tables, copy-on-write and merge-on-read, of table versions 6, 8 and 9.
+
+hudi-rs reads the schema; `hudi_full` lists the slices. Every slice with a file of an instant that has not completed
+is marked as unsettled (rule R4).
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+from dataclasses import dataclass
+from threading import RLock
+from typing import TYPE_CHECKING, Any
+
+from pruner.errors import StorageError, TableError
+from pruner.memory import MANY_SLICES, give_back_memory
+from pruner.showing.words import FILE_GROUP
+from pruner.storage.opening import open_store
+from pruner.tables.hudi.avro_schema import arrow_schema, converted_by_hudi_rs
+from pruner.tables.hudi.following import NotFollowedError, follow
+from pruner.tables.hudi.full import list_table, refuse_escape
+from pruner.tables.hudi.merging.hudi_rs import PlainRoot, hudi_rs
+from pruner.tables.hudi.metadata.indexes import HudiIndexes, StatCache
+from pruner.tables.hudi.partitions import hudi_partitions
+from pruner.tables.hudi.properties import read_properties
+from pruner.tables.hudi.refusals import refusing
+from pruner.tables.hudi.saving import load, save
+from pruner.tables.hudi.schema import as_it_was, table_schema
+from pruner.tables.hudi.schema_history import SchemaHistory, checked_by_writes
+from pruner.tables.hudi.slice_columns import HudiColumns
+from pruner.tables.hudi.timeline import Timeline, newest_schema_file, read_timeline
+from pruner.tables.snapshot import Snapshot
+from pruner.tables.source import WriteOnceSource
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import hudi
+    import pyarrow as pa
+
+    from pruner.schema import TableSchema
+    from pruner.tables.hudi.properties import HudiProperties
+    from pruner.tables.source import SavedLook
+
+ATTEMPTS = 5
+"""How often a table that changes while it is listed is listed again."""
+
+_log = logging.getLogger("pruner")
+_INSTANT = re.compile(r"[0-9]{14}(?:[0-9]{3})?")
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """The slices at some moment, from which a later one can be followed."""
+
+    timeline: Timeline
+    columns: HudiColumns
+
+
+@dataclass(frozen=True, slots=True)
+class _Look:
+    """One look at the table; `columns` is None where the snapshot came from another source of the same table."""
+
+    timeline: Timeline
+    snapshot: Snapshot
+    columns: HudiColumns | None
+
+    @property
+    def known(self) -> _Known | None:
+        return None if self.columns is None else _Known(self.timeline, self.columns)
+
+
+class HudiSource(WriteOnceSource):
+    """A Hudi table: see `pruner.tables.source.TableSource`."""
+
+    format = "hudi"
+
+    def __init__(self, root: str, storage_options: Mapping[str, str] | None = None) -> None:
+        self.root = root
+        self.roots = (root,)
+        self.storage_options = dict(storage_options or {})
+        self._store = open_store(root, self.storage_options)
+        self._plain = PlainRoot(root)
+        self._lock = RLock()
+        self._last: _Look | None = None
+        self._known: _Known | None = None
+        self._listed_many = False
+        self._statistics = StatCache()
+        if ".hoodie" in root.split("/"):
+            raise TableError(f"{root} belongs to the inside of a Hudi table: open the table's root instead")
+        read_properties(self._store)
+
+    def identity(self) -> str:
+        """Return what a table of another name, type or key has not: see `HudiProperties.identity`."""
+        return f"hudi-{read_properties(self._store).identity()}"
+
+    def saved(self, stored: str | None = None) -> SavedLook | None:
+        """Return the slices of the last look and its timeline: see `TableSource`."""
+        with self._lock:
+            known = self._known
+        if known is None or known.timeline.id() == stored:
+            return None
+        return save(known.timeline, known.columns)
+
+    def resume(self, saved: SavedLook) -> None:
+        """Take up slices and timeline of another process: see `TableSource`."""
+        found = load(saved, self.root)
+        with self._lock:
+            if self._known is None and found is not None:
+                self._known = _Known(*found)
+
+    def snapshot(self, previous: Snapshot | None = None) -> Snapshot:
+        """Read the timeline and list the slices if it changed: see `TableSource`; no footer is ever read."""
+        with self._lock:
+            timeline = read_timeline(self._store)
+            last = self._last
+            if last is None or last.timeline != timeline:
+                if previous is not None and previous.root == self.root and previous.id == timeline.id():
+                    last = _Look(timeline, previous, None)
+                else:
+                    last = self._take(timeline, None)
+                self._last, self._known = last, last.known or self._known
+            if previous is not None and previous.id == last.snapshot.id:
+                return previous
+            return last.snapshot
+
+    def own_indexes(self) -> HudiIndexes | None:
+        """Return the indexes of Hudi's metadata table as of the last look; None where it has none."""
+        with self._lock:
+            timeline = self._last.timeline if self._last is not None else read_timeline(self._store)
+        found = HudiIndexes(self.root, self.storage_options, timeline, self._statistics)
+        return found if found.names or found.in_flight else None
+
+    def snapshot_at(self, instant: str) -> Snapshot:
+        """List the table as of an instant of the timeline: see `TableSource`.
+
+        The schema is today's; columns that came later or had another type then are in conflict and never serve
+        pruning, those that were renamed or made anew since do in the files of later writes.
+        """
+        if _INSTANT.fullmatch(instant) is None:
+            raise TableError(
+                f"{instant!r} is no instant of a Hudi timeline: give 14 or 17 digits, yyyyMMddHHmmss[SSS]"
+            )
+        with self._lock:
+            timeline = read_timeline(self._store)
+            oldest = min(timeline.completed, default=None)
+            # An instant without milliseconds stands for the end of its second.
+            wanted = instant if len(instant) > len("yyyyMMddHHmmss") else f"{instant}999"
+            if oldest is None or wanted < oldest:
+                raise TableError(
+                    f"{self.root} has no snapshot as of {instant}: "
+                    f"its timeline begins with {oldest or 'no completed instant'}"
+                )
+            return self._take(timeline, wanted).snapshot
+
+    def _take(self, timeline: Timeline, as_of: str | None) -> _Look:
+        """List the slices, again if the table changed meanwhile: what is returned is of one moment."""
+        for _ in range(ATTEMPTS):
+            look = self._look(timeline, as_of)
+            if self._listed_many:
+                self._listed_many = False
+                give_back_memory()
+            now = read_timeline(self._store)
+            if now == timeline:
+                return look
+            timeline = now
+        raise TableError(
+            f"{self.root} changed {ATTEMPTS} times while it was listed: try again when writers rest"
+        )
+
+    def _look(self, timeline: Timeline, as_of: str | None) -> _Look:
+        with refusing(self._store, timeline):
+            table = hudi_rs().HudiTable(
+                self._plain.path, {**self.storage_options, **_unchecked(timeline.properties)}
+            )
+            avro = table.get_schema_in_avro_str()
+            converted = converted_by_hudi_rs(avro)
+            arrow = _arrow_schema(table, avro, self.root) if converted else arrow_schema(avro, self.root)
+            then = _schema_as_of(table, as_of) if as_of else avro
+        record = newest_schema_file(self._store, timeline)
+        history = None if record is None else SchemaHistory(record, self.root)
+        schema = table_schema(arrow, avro, history, timeline.properties, self.root)
+        if then != avro:
+            schema = as_it_was(schema, avro, then, self.root)
+        columns = self._followed(timeline) if as_of is None else None
+        if columns is None:
+            columns = list_table(
+                self._store, self.storage_options, timeline, as_of, table if converted else None
+            )
+            self._listed_many = len(columns) >= MANY_SLICES
+        if history is not None and history.changes:
+            written: Any = columns.columns.column("base_instant").unique().drop_null().to_pylist()
+            schema = checked_by_writes(schema, history, self._store, timeline, written)
+        id_ = timeline.id() if as_of is None else f"{timeline.id()}@{as_of}"
+        return _Look(timeline, _snapshot(id_, columns, schema, timeline), columns)
+
+    def _followed(self, timeline: Timeline) -> HudiColumns | None:
+        """The slices by what was known and what commits did since; None where that is not the same as listing them."""
+        if self._known is None:
+            return None
+        before, columns = self._known.timeline, self._known.columns
+        if before == timeline:
+            return columns
+        try:
+            changes = follow(self._store, before, timeline, columns.slice_of)
+            for entry in changes.values():
+                refuse_escape(self.root, entry)
+            return columns.changed(changes, before)
+        except (NotFollowedError, StorageError) as reason:
+            _log.debug("%s is listed in full: %s", self.root, reason)
+            return None
+
+
+def _unchecked(properties: HudiProperties) -> dict[str, str]:
+    """Have hudi-rs list tables with several ordering fields: it refuses them, but only a merge needs the order.
+
+    Its check is one for all settings, so it stays on where it has another ground.
+    """
+    if properties.several_ordering_fields and not properties.drops_partition_columns:
+        return {"hoodie.internal.skip.config.validation": "true"}
+    return {}
+
+
+def _arrow_schema(table: hudi.HudiTable, avro: str, root: str) -> pa.Schema:
+    """The table's schema by hudi-rs."""
+    try:
+        return table.get_schema_with_meta_fields()
+    except Exception:
+        arrow_schema(avro, root)  # names the column where it cannot read it, either
+        raise
+
+
+def _schema_as_of(table: hudi.HudiTable, instant: str) -> str | None:
+    """Return the Avro schema that the newest write up to an instant was made with; None where no write tells it."""
+    timeline = table.get_timeline()
+    writes = [
+        *timeline.get_completed_commits(),
+        *timeline.get_completed_deltacommits(),
+        *timeline.get_completed_replacecommits(),
+        *timeline.get_completed_clustering_commits(),
+    ]
+    for write in sorted(writes, key=lambda entry: entry.timestamp, reverse=True):
+        if write.timestamp > instant:
+            continue
+        metadata: dict[str, Any] = json.loads(timeline.get_instant_metadata_in_json(write))
+        extra: dict[str, str] = metadata.get("extraMetadata") or {}
+        schema = extra.get("schema")
+        if schema:
+            return schema
+    return None
+
+
+def _snapshot(id_: str, columns: HudiColumns, schema: TableSchema, timeline: Timeline) -> Snapshot:
+    return Snapshot(
+        noun=FILE_GROUP,
+        id=id_,
+        schema=schema,
+        columns=columns.columns,
+        keys=columns.keys,
+        partitions=hudi_partitions(list(columns.paths), timeline.properties, schema),
+        root=columns.root,
+        unsettled_because=dict(columns.unsettled),
+        log_instants=timeline.log_instants() if columns.any_logs else None,
+    )

@@ -1,0 +1,1 @@
+"""Tables of plain Parquet files: trees below one or several roots."""

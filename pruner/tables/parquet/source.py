@@ -1,0 +1,340 @@
+"""Plain Parquet tables: trees of files below one or several roots, with hive-style partitions or without.
+
+Every file that engines would read is a file group of its own. Hidden files (`_` or `.` in front) and empty
+ones (0 bytes, which hold no row and which Spark and Trino pass over) are none; a file without a `.parquet`
+ending is one when it is Parquet inside, as Spark and Trino read it too.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from functools import partial
+from threading import RLock
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from pruner.arrow import truth_array
+from pruner.errors import StorageError, TableError
+from pruner.tables.feed.lister import FeedLister
+from pruner.tables.feed.place import Feed
+from pruner.tables.footers.file_schemas import (
+    BrokenFileError,
+    NotParquetError,
+    SchemaReader,
+    UnreadableFileError,
+)
+from pruner.tables.listing.files import Fact, Lister, open_lister, settle
+from pruner.tables.listing.folders import FolderLister
+from pruner.tables.listing.foreign import Above
+from pruner.tables.listing.touched import Seen, TouchedFiles
+from pruner.tables.parquet.building import Builder, DataFile, data_files, slice_key
+from pruner.tables.parquet.patching import FEW, patched
+from pruner.tables.parquet.saving import load, load_prints, save
+from pruner.tables.parquet.several import check_one_table
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from pruner.tables.feed.place import FeedSettings
+    from pruner.tables.snapshot import Snapshot
+    from pruner.tables.source import SavedLook
+
+PARQUET_SUFFIXES = (".parquet", ".parq", ".pq")
+"""Endings by which a file says that it is Parquet; one that is not after all is a broken one."""
+
+
+@dataclass
+class _Look:
+    """What the last look saw; an equal listing means an equal snapshot only when it was `settled`.
+
+    `believed` is what touched files were taken for.
+    """
+
+    facts: list[Sequence[Fact]]
+    settled: bool
+    snapshot: Snapshot
+    schemas: dict[bytes, pa.Schema | BrokenFileError] = field(
+        default_factory=dict[bytes, pa.Schema | BrokenFileError]
+    )
+    believed: Mapping[bytes, str] = field(default_factory=dict[bytes, str])
+
+
+class ParquetSource:
+    """A table of Parquet files: see `pruner.tables.source.TableSource`."""
+
+    format = "parquet"
+    write_once = False
+
+    def __init__(
+        self,
+        roots: Sequence[str],
+        storage_options: Mapping[str, str] | None = None,
+        *,
+        immutable: bool = False,
+        feed: FeedSettings | None = None,
+    ) -> None:
+        """Look at nothing yet.
+
+        Args:
+            roots: places of the files.
+            storage_options: options of the store.
+            immutable: somebody promises that no file changes in place, so that looks need not ask for each.
+            feed: somebody promises that this change feed names whatever comes, goes or changes.
+        """
+        self.roots = tuple(roots)
+        self.root = self.roots[0]
+        self.storage_options = dict(storage_options or {})
+        self._listers = [self._lister(root, immutable, feed) for root in roots]
+        self._reader = SchemaReader()
+        self._lock = RLock()
+        self._last: _Look | None = None
+        self._known: dict[bytes, pa.Schema] = {}
+        self._touched = TouchedFiles()
+        self._above = Above(self.roots, self.storage_options)
+
+    def _lister(self, root: str, immutable: bool, feed: FeedSettings | None) -> Lister:
+        folders = immutable and root.startswith("/")
+        plain = FolderLister(root) if folders else open_lister(root, self.storage_options)
+        if feed is None:
+            return plain
+        return FeedLister(plain, Feed(feed.uri, self.storage_options), feed.confirm_after)
+
+    def check(self) -> None:
+        """Look whether this is a table at all, as cheaply as can be.
+
+        Raises:
+            TableError: a root has no data files, or belongs to a foreign format.
+            StorageError: the store refuses to be read.
+        """
+        facts = ((lister.root, fact) for lister in self._listers for fact in lister.some_facts() if fact[1])
+        root, first = next(facts, (self.root, None))
+        # Where files lie below the root tells which formats they can be of: see `check_above`.
+        self._above.check({root: str(first[0])} if first is not None else {})
+        if first is None:
+            raise self._empty()
+
+    def identity(self) -> str:
+        """Return a constant: a folder does not tell whether its files were written anew."""
+        return "parquet"
+
+    def snapshot_at(self, instant: str) -> Snapshot:
+        """Refuse: plain files have no history."""
+        raise TableError(
+            f"{self.root} is a Parquet table, which has no time travel: no snapshot as of {instant!r}"
+        )
+
+    def saved(self, stored: str | None = None) -> SavedLook | None:
+        """Return the schema and fingerprint of each file of the last look by slice key: see `TableSource`."""
+        with self._lock:
+            last = self._last
+            if last is None or last.snapshot.id == stored:
+                return None
+            lacking = self._touched.lacking(last.snapshot)
+            seen = [self._seen(file) for file in self._files_at(last, lacking)] if lacking.any() else []
+            prints = self._touched.remember(last.snapshot, [each for each in seen if each is not None])
+        return save(last.snapshot, prints)
+
+    def _files_at(self, look: _Look, chosen: NDArray[np.bool_]) -> list[DataFile]:
+        """Some files of a look. Identities are worked out for those alone: a text for each file costs less."""
+        uris = set(look.snapshot.columns.column("base_file").filter(truth_array(chosen)).to_pylist())
+        facts = [
+            [fact for fact in each if lister.uri(str(fact[0])) in uris]
+            for lister, each in zip(self._listers, look.facts, strict=True)
+        ]
+        return self._files(facts, look.believed)
+
+    def resume(self, saved: SavedLook) -> None:
+        """Take up the schemas of files that another process read; the files are listed all the same."""
+        with self._lock:
+            self._known = {key: self._reader.intern(schema) for key, schema in load(saved).items()}
+            self._touched.take_up(load_prints(saved))
+
+    def confirm(self) -> None:
+        """Let the next look list everything, whatever a feed names: see `TableSource`."""
+        self._above.confirm()
+        for lister in self._listers:
+            if isinstance(lister, FeedLister):
+                lister.confirm()
+
+    def doubts(self) -> tuple[str, ...]:
+        """Say why the last look did not go by the feed: see `TableSource`."""
+        followed = (lister for lister in self._listers if isinstance(lister, FeedLister))
+        return tuple(f"the table was listed whole: {each.doubt}" for each in followed if each.doubt)
+
+    def snapshot(self, previous: Snapshot | None = None) -> Snapshot:
+        """List all roots; return `previous` itself when nothing changed: see `TableSource`."""
+        with self._lock:
+            facts = self._listed()
+            last = self._last
+            same = last is not None and last.facts == facts
+            self._above.look(changed=last is not None and not same)
+            if last is not None and last.settled and same:
+                last.facts = facts
+                # Nothing was derived from the listing up to here: this is what a look at a quiet table costs.
+                return previous if previous is not None and previous.id == last.snapshot.id else last.snapshot
+            look = self._patched(facts) or self._look(facts, None)
+            if previous is not None and previous.id == look.snapshot.id:
+                look.snapshot = previous
+            self._last, self._known = look, {}
+            return look.snapshot
+
+    def believed(self) -> Mapping[bytes, str]:
+        """Return which touched files are taken for what they were: see `TableSource`."""
+        with self._lock:
+            return self._touched.believed
+
+    def look_again(self, previous: Snapshot, believed: Mapping[bytes, str]) -> Snapshot:
+        """List all roots, and believe nothing new of touched files: see `TableSource`."""
+        with self._lock:
+            self.confirm()
+            facts, last = self._listed(), self._last
+            if last is not None and last.settled and (last.facts, last.believed) == (facts, believed):
+                last.facts, found = facts, last.snapshot
+            else:
+                found = self._look(facts, believed).snapshot
+        return previous if previous.id == found.id else found
+
+    def _listed(self) -> list[Sequence[Fact]]:
+        for lister in self._listers:
+            if isinstance(lister, FeedLister):
+                lister.doubt = None
+        return [lister.facts() for lister in self._listers]
+
+    def _patched(self, facts: list[Sequence[Fact]]) -> _Look | None:
+        """Make the snapshot from the last one, where it is known that few files came or went; else None."""
+        last, lister = self._last, self._listers[0]
+        changes = (
+            lister.changes if isinstance(lister, FolderLister | FeedLister) and len(facts) == 1 else None
+        )
+        if last is None or changes is None or changes.since is not last.facts[0]:
+            return None
+        # What files are taken for, or what is wrong with them, is for a look at all of them.
+        plain = last.settled and not self._touched.believed and len(last.facts[0]) == len(last.snapshot)
+        if not plain or len(changes.come) + len(changes.gone) > FEW:
+            return None
+        now = time.time_ns()
+        if any(fact[1] == 0 or lister.young(fact, now) for fact in changes.come):
+            return None
+        come = data_files(0, lister, sorted(changes.come), {})
+        self._touched.recognize(seen for file in come if (seen := self._seen(file)) is not None)
+        if self._touched.believed:
+            return None
+        read = self._reader.read_all(lister, [(file.path, file.size) for file in come])
+        gone = data_files(0, lister, sorted(changes.gone), {})
+        snapshot = patched(last.snapshot, lister, gone, list(zip(come, read, strict=True)))
+        if snapshot is None:
+            return None
+        for file in gone:
+            del last.schemas[file.key]
+        last.schemas.update((file.key, schema) for file, schema in zip(come, read, strict=True))
+        return _Look(facts, True, snapshot, last.schemas)
+
+    def _look(self, facts: list[Sequence[Fact]], believed: Mapping[bytes, str] | None) -> _Look:
+        """Make the snapshot of a listing.
+
+        Args:
+            facts: of each root.
+            believed: what is believed of touched files; None to look which of them can be.
+        """
+        young: list[set[str]] = []
+        for position, lister in enumerate(self._listers):
+            facts[position], too_young = settle(lister, facts[position])
+            young.append(too_young)
+        files = self._files(facts, believed or {})
+        if believed is None:
+            believed = self._recognized(files, young)
+            # Hardly ever is a file taken for another one; the work for each file is what a changed tree costs.
+            files = self._files(facts, believed) if believed else files
+        schemas = self._schemas(files)
+        for position, lister in enumerate(self._listers):
+            lister.unfinished(
+                file.path
+                for file in files
+                if file.root == position and isinstance(schemas[file.key], BrokenFileError)
+            )
+        files = [file for file in files if not isinstance(schemas[file.key], _NotDataError)]
+        if not files:
+            raise self._empty()
+        self._check_readable(files, schemas)
+        check_one_table(self._listers, files, schemas)
+        unsettled = [file.path in young[file.root] for file in files]
+        snapshot = Builder(self._listers, files, schemas, unsettled).build()
+        unreadable = any(isinstance(schema, UnreadableFileError) for schema in schemas.values())
+        return _Look(facts, not any(young) and not unreadable, snapshot, schemas, believed)
+
+    def _recognized(self, files: list[DataFile], young: list[set[str]]) -> Mapping[bytes, str]:
+        """Look for files that are not known, and are known again as those that they were before a touch."""
+        self._touched.forget_all_but({file.key for file in files})
+        before = self._last.schemas if self._last else {}
+        seen = (
+            self._seen(file)
+            for file in files
+            if file.key not in before
+            and file.key not in self._known
+            and file.key not in self._touched.believed
+            and file.path not in young[file.root]
+        )
+        self._touched.recognize(each for each in seen if each is not None)
+        return self._touched.believed
+
+    def _seen(self, file: DataFile) -> Seen | None:
+        lister = self._listers[file.root]
+        still = lister.still(file.fact)
+        if still is None:
+            return None
+        key = slice_key(file.root, file.path, file.size, still)
+        return Seen(file.key, file.version, key, partial(lister.fingerprint, file.fact))
+
+    def _files(self, facts: Sequence[Sequence[Fact]], believed: Mapping[bytes, str]) -> list[DataFile]:
+        return [
+            file
+            for position, lister in enumerate(self._listers)
+            for file in data_files(position, lister, sorted(facts[position]), believed)
+        ]
+
+    def _check_readable(
+        self, files: list[DataFile], schemas: dict[bytes, pa.Schema | BrokenFileError]
+    ) -> None:
+        """Refuse where the store gives not one file: without a column every predicate would seem misspelt."""
+        first = schemas[files[0].key]
+        if all(isinstance(schemas[file.key], UnreadableFileError) for file in files):
+            uri = self._listers[files[0].root].uri(files[0].path)
+            raise StorageError(f"none of the {len(files):,} files of {self.root} can be read: {uri} {first}")
+
+    def _empty(self) -> TableError:
+        places = ", ".join(self.roots)
+        return TableError(f"{places} is not a table: there are no Parquet files in it, and no .hoodie folder")
+
+    def _schemas(self, files: list[DataFile]) -> dict[bytes, pa.Schema | BrokenFileError]:
+        """Return each file's schema by its key, reading the footers of files that were not there before."""
+        before = self._last.schemas if self._last else {}
+        schemas: dict[bytes, pa.Schema | BrokenFileError] = {}
+        missing: list[list[DataFile]] = [[] for _ in self._listers]
+        for file in files:
+            found = before.get(file.key)
+            if isinstance(found, UnreadableFileError):
+                found = None
+            if found is None:
+                found = self._known.get(file.key)
+            if found is None:
+                missing[file.root].append(file)
+            else:
+                schemas[file.key] = found
+        for lister, unread in zip(self._listers, missing, strict=True):
+            read = self._reader.read_all(lister, [(file.path, file.size) for file in unread])
+            for file, schema in zip(unread, read, strict=True):
+                schemas[file.key] = _NotDataError() if _is_not_data(file.path, schema) else schema
+        return schemas
+
+
+class _NotDataError(BrokenFileError):
+    """A file among the data that does not claim to be Parquet and is not."""
+
+
+def _is_not_data(path: str, schema: pa.Schema | BrokenFileError) -> bool:
+    return isinstance(schema, NotParquetError) and not path.lower().endswith(PARQUET_SUFFIXES)
