@@ -27,9 +27,9 @@ from benchmarks import bitmap_positions
 from benchmarks.timing import medians
 from demo.flights import source_table
 from pruner.evidence.sources import RecordsSource, Sources
-from pruner.expr.bind import bind
+from pruner.expr.binding.bind import bind
 from pruner.expr.semantics import Semantics
-from pruner.expr.sql import parse_predicate
+from pruner.expr.text.sql import parse_predicate
 from pruner.indexes.bitmap import BITMAP
 from pruner.indexes.bitmap.blobs import checksum, encode
 from pruner.indexes.bitmap.distinct import distinct_values

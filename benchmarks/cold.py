@@ -20,9 +20,9 @@ from rich.table import Table as Grid
 
 from benchmarks.records import CARRIERS, ROWS_PER_FILE, integer_records, string_records
 from pruner.evidence.snapshot import SnapshotEvidence
-from pruner.expr.bind import bind
+from pruner.expr.binding.bind import bind
 from pruner.expr.semantics import Semantics
-from pruner.expr.sql import parse_predicate
+from pruner.expr.text.sql import parse_predicate
 from pruner.indexes.partition_stats import SliceBatch, write_records
 from pruner.indexes.registry import index_type
 from pruner.metadata import FieldBinding, MetadataTable, SegmentEntry, State, define

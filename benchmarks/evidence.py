@@ -13,7 +13,7 @@ from rich.table import Table as Grid
 
 from benchmarks.records import CARRIERS, float_records, integer_records, string_records
 from benchmarks.timing import medians
-from pruner.expr.bound import CompareLeaf, InLeaf, Leaf, Point
+from pruner.expr.bound.predicates import CompareLeaf, InLeaf, Leaf, Point
 from pruner.expr.nodes import Operator
 from pruner.expr.semantics import Semantics
 from pruner.indexes.base import Evidence

@@ -18,7 +18,7 @@ from rich.console import Console
 from rich.table import Table as Grid
 
 import pruner
-from pruner.expr.bound import CompareLeaf, Point
+from pruner.expr.bound.predicates import CompareLeaf, Point
 from pruner.expr.nodes import Operator
 from pruner.expr.semantics import Semantics
 from pruner.indexes.columns.canonical import hash_values

@@ -23,10 +23,10 @@ from benchmarks.lake import Bounds, index_with, link_tree, made_up_bounds
 from benchmarks.records import ROWS_PER_FILE
 from benchmarks.timing import medians
 from pruner.evidence.snapshot import SnapshotEvidence
-from pruner.expr.bind import bind
+from pruner.expr.binding.bind import bind
+from pruner.expr.bound.short_ranges import conditions
 from pruner.expr.semantics import Semantics
-from pruner.expr.short_ranges import conditions
-from pruner.expr.sql import parse_predicate
+from pruner.expr.text.sql import parse_predicate
 from pruner.metadata.segment_cache import SegmentCache
 from pruner.metadata.table import MetadataTable
 from pruner.planning.pinned import PinnedSnapshot

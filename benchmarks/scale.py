@@ -26,9 +26,9 @@ from rich.table import Table as Grid
 from benchmarks.records import CARRIERS, ROWS_PER_FILE, integer_records, string_records
 from pruner.arrow import arrow, compute, text_array
 from pruner.evidence.snapshot import SnapshotEvidence
-from pruner.expr.bind import bind
+from pruner.expr.binding.bind import bind
 from pruner.expr.semantics import Semantics
-from pruner.expr.sql import parse_predicate
+from pruner.expr.text.sql import parse_predicate
 from pruner.limits import SEGMENT_SLICES
 from pruner.metadata import FieldBinding, MetadataTable, define
 from pruner.metadata.segment_cache import SegmentCache

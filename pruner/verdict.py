@@ -22,13 +22,13 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar, assert_never
 
 import numpy as np
 
-from pruner.expr.bound import BoundAnd, BoundIsNull, BoundNot, BoundOr, Same, Unknown
+from pruner.expr.bound.predicates import BoundAnd, BoundIsNull, BoundNot, BoundOr, Same, Unknown
 from pruner.expr.nodes import Constant
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from pruner.expr.bound import BoundExpr, Leaf
+    from pruner.expr.bound.predicates import BoundExpr, Leaf
 
     Mask = NDArray[np.bool_]
 

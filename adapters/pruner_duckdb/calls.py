@@ -9,6 +9,8 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from pruner.expr.exact.patterns import literal_beginning, literal_pattern
+from pruner.expr.functions.now import CURRENT_DATE, CURRENT_WALL, NOW
 from pruner.expr.functions.texts import BECOME_LOWER
 from pruner.expr.nodes import (
     And,
@@ -27,8 +29,6 @@ from pruner.expr.nodes import (
     conjunction,
     disjunction,
 )
-from pruner.expr.now import CURRENT_DATE, CURRENT_WALL, NOW
-from pruner.expr.patterns import literal_beginning, literal_pattern
 from pruner.expr.types import is_instant
 from pruner.expr.walk import nodes_of
 from pruner_duckdb.constants import UndecodablePart, constant

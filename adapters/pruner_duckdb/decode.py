@@ -13,6 +13,7 @@ from typing import TypeAlias
 import pyarrow as pa
 
 from pruner.expr.build import any_of, predicate
+from pruner.expr.exact.patterns import literal_pattern
 from pruner.expr.nodes import (
     TRUE,
     Call,
@@ -28,7 +29,6 @@ from pruner.expr.nodes import (
     Operator,
     conjunction,
 )
-from pruner.expr.patterns import literal_pattern
 from pruner.expr.truth import chosen, is_false, is_predicate, is_true, same_truth
 from pruner_duckdb import calls
 from pruner_duckdb.constants import UndecodablePart, constant, is_lossless

@@ -9,7 +9,8 @@ from typing import Final, cast
 
 import pyarrow as pa
 
-from pruner.expr.clock import offsets_near
+from pruner.expr.exact.clock import offsets_near
+from pruner.expr.exact.patterns import literal_beginning, literal_pattern
 from pruner.expr.nodes import (
     FALSE,
     Call,
@@ -24,7 +25,6 @@ from pruner.expr.nodes import (
     conjunction,
     disjunction,
 )
-from pruner.expr.patterns import literal_beginning, literal_pattern
 from pruner.expr.types import is_string
 from pruner_spark.catalyst_part import BOOLEAN, LARGEST, Part, any_null, chosen, negated
 from pruner_spark.catalyst_source import UndecodableError

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 import pyarrow as pa
 
 from pruner.errors import SchemaError
-from pruner.expr.casts import undo_cast
+from pruner.expr.exact.casts import undo_cast
 from pruner.expr.nodes import (
     FALSE,
     And,

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-from pruner.expr.clock import day_number
+from pruner.expr.exact.clock import day_number
 from pruner.expr.nodes import (
     FALSE,
     TRUE,

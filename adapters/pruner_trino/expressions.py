@@ -13,6 +13,7 @@ from typing import Final
 import pyarrow as pa
 
 from pruner.expr.build import any_of, predicate
+from pruner.expr.exact.patterns import literal_beginning, literal_pattern
 from pruner.expr.nodes import (
     NULL,
     Call,
@@ -27,7 +28,6 @@ from pruner.expr.nodes import (
     Operator,
     conjunction,
 )
-from pruner.expr.patterns import literal_beginning, literal_pattern
 from pruner_trino import functions
 from pruner_trino.comparing import Part, compare, equals_any
 from pruner_trino.messages import (

@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
-from pruner.expr.clock import DAY, parse_iso
+from pruner.expr.exact.clock import DAY, parse_iso
 from pruner_trino.messages import CallNode, ColumnNode, ConstantNode, Node, OpaqueNode
 
 _DEEPEST = 60

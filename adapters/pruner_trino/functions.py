@@ -11,8 +11,8 @@ from typing import Final
 
 import pyarrow as pa
 
+from pruner.expr.exact.patterns import literal_pattern
 from pruner.expr.nodes import Call, Expr, Like, Literal
-from pruner.expr.patterns import literal_pattern
 from pruner.expr.values import Interval
 from pruner_trino.comparing import Part
 from pruner_trino.types import BIGINT, BOOLEAN, TrinoType

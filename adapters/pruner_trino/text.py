@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
+from pruner.expr.exact.patterns import split_pattern
 from pruner.expr.nodes import (
     Compare,
     Expr,
@@ -23,7 +24,6 @@ from pruner.expr.nodes import (
     conjunction,
     disjunction,
 )
-from pruner.expr.patterns import split_pattern
 from pruner_trino.types import TrinoType
 from pruner_trino.values import NotUnderstood
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute
 
 from pruner.errors import IndexDefinitionError
-from pruner.expr.bound import CompareLeaf, InLeaf
+from pruner.expr.bound.predicates import CompareLeaf, InLeaf
 from pruner.expr.nodes import Operator
 from pruner.expr.semantics import BINARY_COLLATION
 from pruner.verdict import Outcome
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from pruner.expr.bound import Leaf
+    from pruner.expr.bound.predicates import Leaf
     from pruner.expr.semantics import Semantics
     from pruner.indexes.base import SliceReader
     from pruner.schema import Field

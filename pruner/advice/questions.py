@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from pruner.arrow import compute
-from pruner.expr.bind import bind
-from pruner.expr.bound import CompareLeaf, InLeaf
+from pruner.expr.binding.bind import bind
+from pruner.expr.bound.fields import leaves
+from pruner.expr.bound.predicates import CompareLeaf, InLeaf
 from pruner.expr.engines import REFERENCE_ENGINE
-from pruner.expr.fields import leaves
 from pruner.expr.nodes import Column, Compare, Literal, Operator, conjunction
 from pruner.expr.semantics import Semantics
 from pruner.expr.show import show
@@ -19,8 +19,8 @@ from pruner.expr.show import show
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from pruner.expr.bound import BoundExpr
-    from pruner.expr.fields import Path
+    from pruner.expr.bound.fields import Path
+    from pruner.expr.bound.predicates import BoundExpr
     from pruner.expr.nodes import Expr
     from pruner.planning.plan import Plan
     from pruner.schema import Field, TableSchema

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from pruner.advice.questions import Question
-    from pruner.expr.fields import Path
+    from pruner.expr.bound.fields import Path
     from pruner.indexes.base import Evidence
     from pruner.metadata.segment_cache import SegmentCache
     from pruner.schema import Field

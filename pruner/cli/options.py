@@ -203,7 +203,7 @@ def pairs(texts: list[str] | None, option: str) -> dict[str, str]:
 
 def check_zone(zone: str) -> None:
     """Refuse what is no time zone, as far as this machine knows zones at all."""
-    from pruner.expr.clock import is_known_zone
+    from pruner.expr.exact.clock import is_known_zone
 
     if not is_known_zone(zone) and available_timezones():
         advice = "give a name such as Europe/Berlin or an offset such as +02:00"

@@ -19,7 +19,7 @@ import pyarrow as pa
 import xxhash
 
 from pruner.errors import StorageError
-from pruner.expr.bound import CompareLeaf, InLeaf
+from pruner.expr.bound.predicates import CompareLeaf, InLeaf
 from pruner.indexes.columns.reading import Recorded, is_read
 from pruner.indexes.columns.sought import SoughtValues
 from pruner.indexes.columns.split_blocks import BLOCK_BYTES, WORDS, masks_of
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from pruner.expr.bound import Leaf, StorageValue
+    from pruner.expr.bound.predicates import Leaf, StorageValue
     from pruner.expr.semantics import Semantics
     from pruner.parquet_type import ParquetType
     from pruner.schema import Field

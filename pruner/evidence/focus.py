@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pruner.evidence.sources import Sources
-from pruner.expr.fields import leaves
+from pruner.expr.bound.fields import leaves
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from pruner.evidence.sources import KnowsFields
-    from pruner.expr.bound import BoundExpr, Leaf
-    from pruner.expr.fields import Path
+    from pruner.expr.bound.fields import Path
+    from pruner.expr.bound.predicates import BoundExpr, Leaf
     from pruner.schema import Field
 
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from pruner.evidence.join import Place, Placement
-    from pruner.expr.bound import Leaf
+    from pruner.expr.bound.predicates import Leaf
     from pruner.expr.semantics import Semantics
     from pruner.indexes.base import Evidence, IndexType
     from pruner.schema import Field

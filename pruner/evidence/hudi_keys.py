@@ -17,8 +17,8 @@ import pyarrow as pa
 from pruner.arrow import compute
 from pruner.errors import FormatError, SchemaError, StorageError
 from pruner.evidence.sources import Source
-from pruner.expr.bound import InLeaf, Point
-from pruner.expr.equalities import required_values, values_of
+from pruner.expr.bound.equalities import required_values, values_of
+from pruner.expr.bound.predicates import InLeaf, Point
 from pruner.tables.hudi.metadata.indexes import BLOOM_FILTERS, RECORD_INDEX
 from pruner.tables.hudi.metadata.record_keys import RECORD_KEY, text_of
 from pruner.verdict import Outcome
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from pruner.evidence.hudi_stats import FilesOfSlices
-    from pruner.expr.bound import BoundExpr, Leaf
+    from pruner.expr.bound.predicates import BoundExpr, Leaf
     from pruner.expr.semantics import Semantics
     from pruner.tables.hudi.metadata.indexes import HudiIndexes
     from pruner.tables.hudi.metadata.locations import RecordLocations

@@ -17,8 +17,8 @@ from pruner.arrow import compute
 from pruner.errors import FormatError, StorageError
 from pruner.evidence.hudi_keys import MOST_KEYS, OTHER_SNAPSHOT, KeySource
 from pruner.evidence.sources import Sources
-from pruner.expr.bound import InLeaf, Point
-from pruner.expr.equalities import required_values
+from pruner.expr.bound.equalities import required_values
+from pruner.expr.bound.predicates import InLeaf, Point
 from pruner.tables.hudi.metadata.definitions import SECONDARY
 from pruner.tables.hudi.metadata.indexes import COLUMN_STATS
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from pruner.evidence.hudi_keys import Mask, RecordIndexSource
-    from pruner.expr.bound import BoundExpr
+    from pruner.expr.bound.predicates import BoundExpr
     from pruner.expr.semantics import Semantics
     from pruner.schema import Field
     from pruner.tables.hudi.metadata.indexes import HudiIndexes

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from pruner.evidence.sources import Source
-    from pruner.expr.bound import Leaf
+    from pruner.expr.bound.predicates import Leaf
     from pruner.expr.semantics import Semantics
     from pruner.indexes.base import Evidence, IndexType
     from pruner.metadata.state import State

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from pruner.evidence.sources import KnowsFields, Source, Sources
-    from pruner.expr.bound import BoundExpr, InLeaf
+    from pruner.expr.bound.predicates import BoundExpr, InLeaf
     from pruner.expr.semantics import Semantics
     from pruner.indexes.base import Evidence
     from pruner.schema import Field

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from pruner.expr.bound import Leaf
+    from pruner.expr.bound.predicates import Leaf
     from pruner.expr.engines import Origin
     from pruner.expr.semantics import Semantics
     from pruner.indexes.optional import CountingEvidence, FocusedEvidence, ListedEvidence, RowEvidence

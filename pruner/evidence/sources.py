@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from pruner.evidence.grouped import GroupedEvidence
     from pruner.evidence.partitions import PartitionEvidence
-    from pruner.expr.bound import BoundExpr, InLeaf, Leaf
+    from pruner.expr.bound.predicates import BoundExpr, InLeaf, Leaf
     from pruner.expr.semantics import Semantics
     from pruner.indexes.base import Evidence
     from pruner.indexes.optional import FocusedEvidence, PagedEvidence

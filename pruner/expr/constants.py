@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from pruner.expr.clock import day_number
+from pruner.expr.exact.clock import day_number
 from pruner.expr.nodes import NULL, Call, Constant, Expr, Literal, Operator
 from pruner.expr.types import is_string, is_temporal
 

@@ -112,7 +112,7 @@ class Traits:
     nan_order: NanOrder
     """Order of NaN unless the session says otherwise (trap S2)."""
     dialect: str | None = None
-    """SQL in which predicates are written, one of `pruner.expr.dialects`; None for an engine without SQL."""
+    """SQL in which predicates are written, one of `pruner.expr.text.dialects`; None for an engine without SQL."""
 
     # How files are read.
     int96: Clock = Clock.UNCERTAIN

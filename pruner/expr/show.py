@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, assert_never
 
 import pyarrow as pa
 
-from pruner.expr.bound import (
+from pruner.expr.bound.predicates import (
     BoundAnd,
     BoundExpr,
     BoundIsNull,
@@ -27,7 +27,7 @@ from pruner.expr.bound import (
     StorageValue,
     Unknown,
 )
-from pruner.expr.clock import PER_SECOND, date_of
+from pruner.expr.exact.clock import PER_SECOND, date_of
 from pruner.expr.identifier import render_column_path
 from pruner.expr.nodes import (
     And,

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
-    from pruner.expr.bound import Leaf, StorageValue
+    from pruner.expr.bound.predicates import Leaf, StorageValue
     from pruner.expr.derived.made import Made
     from pruner.expr.semantics import Semantics
     from pruner.parquet_type import ParquetType
@@ -235,7 +235,7 @@ class LeafColumn:
 class ChunkStatistics(NamedTuple):
     """What a footer says of one column in one row group, as written: nothing here has been believed yet.
 
-    `low` and `high` are in the storage domain of the column's type (`pruner.expr.bound.StorageValue`), None where the
+    `low` and `high` are in the storage domain of the column's type (`pruner.expr.bound.predicates.StorageValue`), None where the
     footer has none. `null_count` is None where it is not given.
     """
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
-    from pruner.expr.bound import Leaf
+    from pruner.expr.bound.predicates import Leaf
     from pruner.expr.semantics import Semantics
     from pruner.indexes.row_sets import Entries, Rows
     from pruner.verdict import Outcome

@@ -16,7 +16,7 @@ from pruner.expr.identifier import parse_column_path
 from pruner.expr.nodes import Column
 from pruner.expr.parquet_reading import as_read
 from pruner.expr.semantics import Semantics
-from pruner.expr.sql import parse_predicate
+from pruner.expr.text.sql import parse_predicate
 from pruner.metadata.definitions import Over
 from pruner.pipeline.evaluation import evaluator
 

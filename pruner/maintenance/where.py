@@ -6,18 +6,18 @@ from typing import TYPE_CHECKING
 
 from pruner.errors import IndexDefinitionError, PredicateError, SchemaError
 from pruner.evidence.snapshot import SnapshotEvidence
-from pruner.expr.bind import bind
+from pruner.expr.binding.bind import bind
+from pruner.expr.bound.fields import leaves, unknowns
 from pruner.expr.engines import REFERENCE_ENGINE
-from pruner.expr.fields import leaves, unknowns
 from pruner.expr.semantics import Semantics
-from pruner.expr.sql import parse_predicate
+from pruner.expr.text.sql import parse_predicate
 from pruner.planning.planner import Planner
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from pruner.expr.bound import BoundExpr
+    from pruner.expr.bound.predicates import BoundExpr
     from pruner.metadata.segment_cache import SegmentCache
     from pruner.schema import TableSchema
     from pruner.tables.snapshot import Snapshot

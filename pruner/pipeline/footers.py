@@ -25,7 +25,7 @@ from pruner.tables.footers.thrift import ThriftError, read_schema
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from pruner.expr.bound import StorageValue
+    from pruner.expr.bound.predicates import StorageValue
     from pruner.indexes.base import LeafColumn
 
 BATCH_ROWS = 1 << 17

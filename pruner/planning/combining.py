@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pruner.expr.short_ranges import ValuesOfRange
+from pruner.expr.bound.short_ranges import ValuesOfRange
 from pruner.expr.show import describe
 from pruner.showing.words import counted
 from pruner.verdict import Outcome
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from pruner.evidence.sources import KnowsFields, Source
-    from pruner.expr.bound import Leaf
+    from pruner.expr.bound.predicates import Leaf
     from pruner.expr.semantics import Semantics
     from pruner.planning.survivors import Survivors
     from pruner.tables.snapshot import Snapshot

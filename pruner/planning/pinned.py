@@ -7,15 +7,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pruner.errors import PredicateError
-from pruner.expr.bind import bind
-from pruner.expr.bound import Unknown
-from pruner.expr.clock import is_known_zone
+from pruner.expr.binding.bind import bind
+from pruner.expr.bound.predicates import Unknown
 from pruner.expr.derived.indexed import NO_EXPRESSION_INDEXES, ExpressionIndexes
 from pruner.expr.engines import REFERENCE_ENGINE
+from pruner.expr.exact.clock import is_known_zone
 from pruner.expr.nodes import Expr
 from pruner.expr.semantics import Semantics
 from pruner.expr.show import describe, show
-from pruner.expr.sql import parse_predicate
+from pruner.expr.text.sql import parse_predicate
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from pyarrow import dataset
 
-    from pruner.expr.bound import BoundExpr
+    from pruner.expr.bound.predicates import BoundExpr
     from pruner.expr.semantics import Semantics
     from pruner.planning.rows import RowPositions
     from pruner.schema import TableSchema

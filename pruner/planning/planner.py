@@ -18,10 +18,18 @@ from pruner.evidence.file_filters import MOST_VALUES
 from pruner.evidence.file_filters import NAME as FILE_FILTERS
 from pruner.evidence.file_filters import USING as FILE_FILTERS_USING
 from pruner.evidence.focus import Focus
-from pruner.expr.bound import BoundAnd, BoundIsNull, BoundNot, BoundOr, CompareLeaf, InLeaf, Unknown
-from pruner.expr.fields import leaves, unknowns
+from pruner.expr.bound.fields import leaves, unknowns
+from pruner.expr.bound.predicates import (
+    BoundAnd,
+    BoundIsNull,
+    BoundNot,
+    BoundOr,
+    CompareLeaf,
+    InLeaf,
+    Unknown,
+)
+from pruner.expr.bound.short_ranges import conditions, listed, with_lists
 from pruner.expr.nodes import Constant
-from pruner.expr.short_ranges import conditions, listed, with_lists
 from pruner.expr.show import describe
 from pruner.planning import row_level
 from pruner.planning.combining import CombinedEvidence
@@ -43,7 +51,7 @@ if TYPE_CHECKING:
     from pruner.evidence.file_filters import FileFilters
     from pruner.evidence.snapshot import IndexCost
     from pruner.evidence.sources import KnowsFields, Source
-    from pruner.expr.bound import BoundExpr, Leaf
+    from pruner.expr.bound.predicates import BoundExpr, Leaf
     from pruner.expr.semantics import Semantics
     from pruner.indexes.optional import LocatingEvidence
     from pruner.schema import Field

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from pyroaring import BitMap64
 
-from pruner.expr.bound import BoundAnd, BoundIsNull, BoundNot, BoundOr, Same, Unknown
-from pruner.expr.fields import conjoins, grouped, leaves, only_field, parts, single_field_parts
+from pruner.expr.bound.fields import conjoins, grouped, leaves, only_field, parts, single_field_parts
+from pruner.expr.bound.predicates import BoundAnd, BoundIsNull, BoundNot, BoundOr, Same, Unknown
 from pruner.expr.nodes import Constant
 from pruner.indexes.optional import RowCountingEvidence
 from pruner.indexes.row_sets import Entries, all_rows, slices_in
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
     from pruner.evidence.focus import Focus
     from pruner.evidence.sources import Source
-    from pruner.expr.bound import BoundExpr
-    from pruner.expr.fields import Path
+    from pruner.expr.bound.fields import Path
+    from pruner.expr.bound.predicates import BoundExpr
     from pruner.expr.semantics import Semantics
     from pruner.indexes.optional import RowEvidence
     from pruner.tables.snapshot import Snapshot

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from pruner.expr.bound import BoundAnd
-from pruner.expr.fields import grouped, leaves, only_field, single_field_parts
+from pruner.expr.bound.fields import grouped, leaves, only_field, single_field_parts
+from pruner.expr.bound.predicates import BoundAnd
 from pruner.expr.nodes import Constant
 from pruner.planning.combining import CombinedEvidence
 from pruner.planning.row_level import entries_of
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from pruner.evidence.focus import Focus
     from pruner.evidence.sources import Source, Sources
-    from pruner.expr.bound import BoundExpr
+    from pruner.expr.bound.predicates import BoundExpr
     from pruner.expr.semantics import Semantics
     from pruner.indexes.optional import FocusedEvidence
     from pruner.tables.snapshot import Snapshot

@@ -6,7 +6,7 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
-from pruner.expr.wire import Node
+from pruner.expr.wire.nodes import Node
 
 
 class SqlPredicate(msgspec.Struct, tag_field="form", tag="sql", forbid_unknown_fields=True):

@@ -10,8 +10,8 @@ from pruner.catalog.settings import ConfigError
 from pruner.errors import PredicateError, PrunerError, TableError
 from pruner.expr.semantics import Semantics
 from pruner.expr.show import shape
-from pruner.expr.sql import parse_predicate
-from pruner.expr.wire import expression_of
+from pruner.expr.text.sql import parse_predicate
+from pruner.expr.wire.nodes import expression_of
 from pruner.service.keys import normal_path
 from pruner.service.messages import EnginePredicate, ExpressionPredicate, SqlPredicate, TableAnswer
 

@@ -8,7 +8,7 @@ import pytest
 from pruner.expr.derived.canonical import NotCanonical, canonical
 from pruner.expr.derived.rows import FUNCTIONS
 from pruner.expr.semantics import Semantics
-from pruner.expr.sql import parse_predicate
+from pruner.expr.text.sql import parse_predicate
 from pruner.schema import Field
 from tests.support.expression_forms import FORMS, Form, comparable, evaluated
 from tests.support.expression_values import rows

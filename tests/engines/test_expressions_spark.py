@@ -14,7 +14,7 @@ from pruner.expr.derived.rows import FUNCTIONS
 from pruner.expr.nodes import And, Column, Compare, Constant, In, IsNull, Literal, Not, Or
 from pruner.expr.semantics import Semantics
 from pruner.expr.show import show
-from pruner.expr.sql import parse_predicate
+from pruner.expr.text.sql import parse_predicate
 from pruner_spark.catalyst import decode
 from pruner_spark.jvm import session_state
 from tests.support.catalyst import parquet_schema, settings

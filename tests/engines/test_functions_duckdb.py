@@ -15,11 +15,11 @@ import duckdb
 import pyarrow as pa
 import pytest
 
-from pruner.expr.bind import bind
+from pruner.expr.binding.bind import bind
 from pruner.expr.functions.rows import FUNCTIONS
 from pruner.expr.nodes import TRUE, Expr
 from pruner.expr.semantics import Semantics
-from pruner.expr.sql import parse_predicate
+from pruner.expr.text.sql import parse_predicate
 from pruner.schema import Field, TableSchema
 from pruner_duckdb.gets import scan_predicates
 from pruner_duckdb.shadow import Relation, Shadow

@@ -20,7 +20,7 @@ import pytest
 from pruner.expr.functions.rows import FUNCTIONS
 from pruner.expr.nodes import Expr
 from pruner.expr.semantics import Semantics
-from pruner.expr.sql import parse_predicate
+from pruner.expr.text.sql import parse_predicate
 from pruner_trino import decode_request
 from tests.support.function_conditions import Claim, conditions, constants, guarded
 from tests.support.function_forms import FORMS, column, functions_in, values_of

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pruner.expr.bind import bind
+from pruner.expr.binding.bind import bind
 from pruner.expr.nodes import And, Call, Compare, Expr, In, IsNull, Like, Not, Opaque, Or
 from pruner.expr.show import show
 from pruner_spark.catalyst import decode

@@ -19,7 +19,7 @@ import pytest
 
 import pruner
 import pruner_spark
-from pruner.expr.clock import walls_of_instant
+from pruner.expr.exact.clock import walls_of_instant
 from tests.engines.spark_tables import new_scans
 from tests.support.catalyst import settings
 from tests.support.profiles import IS_FIXED, seed

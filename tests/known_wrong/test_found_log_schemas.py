@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pruner.expr.bound import CompareLeaf, Point
+from pruner.expr.bound.predicates import CompareLeaf, Point
 from pruner.expr.nodes import Operator
 from pruner.expr.semantics import Semantics
 from pruner.indexes.bitmap.index import BITMAP

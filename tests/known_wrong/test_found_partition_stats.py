@@ -22,7 +22,7 @@ import pytest
 import pruner
 from pruner.evidence.grouped import WARM_AFTER
 from pruner.evidence.snapshot import SnapshotEvidence
-from pruner.expr.bound import CompareLeaf, InLeaf, IsNullLeaf, Leaf, NotNullLeaf, Point
+from pruner.expr.bound.predicates import CompareLeaf, InLeaf, IsNullLeaf, Leaf, NotNullLeaf, Point
 from pruner.expr.nodes import Operator
 from pruner.indexes import partition_stats
 from pruner.indexes.column_stats import COLUMN_STATS

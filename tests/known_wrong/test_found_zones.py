@@ -8,7 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from pruner.expr.clock import instants_of_wall, walls_of_instant
+from pruner.expr.exact.clock import instants_of_wall, walls_of_instant
 from tests.support import plain_duckdb
 from tests.support.losses import kept, matching, write_files
 from tests.support.profiles import examples

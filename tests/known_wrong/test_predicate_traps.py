@@ -14,10 +14,10 @@ import pyarrow as pa
 import pytest
 
 from pruner.errors import PredicateError
-from pruner.expr.bind import bind
-from pruner.expr.bound import BoundExpr, CompareLeaf, PrefixLeaf, Unknown
+from pruner.expr.binding.bind import bind
+from pruner.expr.bound.predicates import BoundExpr, CompareLeaf, PrefixLeaf, Unknown
 from pruner.expr.semantics import Engine, Semantics
-from pruner.expr.sql import parse_predicate
+from pruner.expr.text.sql import parse_predicate
 from pruner.expr.types import Unit
 from pruner.schema import Field, TableSchema
 from tests.unit.expr.duckdb_oracle import check

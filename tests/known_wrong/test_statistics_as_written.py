@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyarrow import orc
 
-from pruner.expr.bound import InLeaf, IsNullLeaf, NotNullLeaf, Point, PrefixLeaf
+from pruner.expr.bound.predicates import InLeaf, IsNullLeaf, NotNullLeaf, Point, PrefixLeaf
 from pruner.indexes.column_stats import COLUMN_STATS
 from pruner.indexes.column_stats.record import ColumnRecord
 from pruner.pipeline.kernel import read_slice

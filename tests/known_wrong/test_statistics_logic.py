@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pruner.expr.bound import CompareLeaf, InLeaf, IsNullLeaf, NotNullLeaf, Point, PrefixLeaf
+from pruner.expr.bound.predicates import CompareLeaf, InLeaf, IsNullLeaf, NotNullLeaf, Point, PrefixLeaf
 from pruner.expr.nodes import Operator
 from pruner.indexes.column_stats.record import ColumnRecord
 from pruner.schema import Field

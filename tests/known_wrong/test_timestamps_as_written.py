@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pruner.expr.bound import InLeaf, IsNullLeaf, Point
+from pruner.expr.bound.predicates import InLeaf, IsNullLeaf, Point
 from tests.support.column_stats import (
     DUCKDB,
     EQ,

@@ -130,7 +130,7 @@ def test_every_row_of_a_key_is_found(name: str, request: pytest.FixtureRequest) 
 
 
 def _stored(values: Any) -> list[Any]:
-    """Values in their storage domain (`pruner.expr.bound.StorageValue`)."""
+    """Values in their storage domain (`pruner.expr.bound.predicates.StorageValue`)."""
     types, type_ = pa.types, values.type
     if types.is_decimal(type_):
         with localcontext(prec=60):

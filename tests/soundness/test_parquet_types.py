@@ -17,7 +17,7 @@ import duckdb
 import pytest
 
 import pruner
-from pruner.expr.sql import parse_predicate
+from pruner.expr.text.sql import parse_predicate
 from tests.soundness.mixed_tables import FILES, MixedTable, Tally, indexed, seeds, write_table
 from tests.soundness.parquet_type_kinds import DUCKDB_FAMILIES
 from tests.support import profiles

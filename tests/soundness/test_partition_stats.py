@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 
 from pruner.evidence.snapshot import SnapshotEvidence
 from pruner.evidence.sources import Source
-from pruner.expr.bound import CompareLeaf, InLeaf, IsNullLeaf, Leaf, NotNullLeaf, Point, PrefixLeaf
+from pruner.expr.bound.predicates import CompareLeaf, InLeaf, IsNullLeaf, Leaf, NotNullLeaf, Point, PrefixLeaf
 from pruner.expr.nodes import Operator
 from pruner.expr.semantics import Semantics
 from pruner.indexes import partition_stats

@@ -18,7 +18,7 @@ import pytest
 
 import pruner
 from pruner.errors import PredicateError
-from pruner.expr.sql import parse_predicate
+from pruner.expr.text.sql import parse_predicate
 from pruner_spark.catalyst import decode
 from pruner_spark.jvm import session_state
 from tests.soundness.spark_predicates import draw

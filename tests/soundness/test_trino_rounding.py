@@ -18,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import pruner
-from pruner.expr.clock import nanoseconds
+from pruner.expr.exact.clock import nanoseconds
 from pruner.expr.semantics import Semantics
 from pruner.expr.types import Unit
 from pruner.planning.pinned import PinnedSnapshot

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from pruner.expr.bound import CompareLeaf, Leaf, Point, StorageValue
+from pruner.expr.bound.predicates import CompareLeaf, Leaf, Point, StorageValue
 from pruner.expr.nodes import Operator
 from pruner.expr.semantics import Semantics
 from pruner.indexes.base import Evidence, SliceReader

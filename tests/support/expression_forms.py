@@ -12,7 +12,7 @@ import pyarrow as pa
 from pruner.expr.derived.canonical import canonical
 from pruner.expr.nodes import Column
 from pruner.expr.semantics import Semantics
-from pruner.expr.sql import parse_predicate
+from pruner.expr.text.sql import parse_predicate
 from pruner.pipeline.evaluation import evaluate
 from pruner.schema import Field
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from pruner.expr.bind import bind
+from pruner.expr.binding.bind import bind
 from pruner.expr.nodes import Expr
 from pruner.expr.semantics import Semantics
 from pruner.schema import Field, TableSchema

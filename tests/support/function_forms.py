@@ -15,7 +15,7 @@ import pyarrow as pa
 from pruner.expr.derived.spelled import named
 from pruner.expr.nodes import Call, IsNull
 from pruner.expr.semantics import Semantics
-from pruner.expr.sql import parse_predicate
+from pruner.expr.text.sql import parse_predicate
 
 _EPOCH = datetime.date(1970, 1, 1)
 SECOND = 1_000_000

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import pruner
-from pruner.expr.sql import parse_predicate
+from pruner.expr.text.sql import parse_predicate
 from tests.support import plain_duckdb
 
 

@@ -18,7 +18,7 @@ from pruner.errors import IndexDefinitionError, PredicateError
 from pruner.expr import semantics
 from pruner.expr.engines import NanOrder
 from pruner.expr.semantics import Semantics
-from pruner.expr.sql import parse_predicate
+from pruner.expr.text.sql import parse_predicate
 from pruner.indexes.base import IndexType
 from pruner.indexes.registry import index_type
 from pruner.plugins import BrokenPluginError, Group, MissingPluginError, load_plugin

@@ -10,7 +10,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pruner.expr.bound import BoundAnd, BoundExpr, BoundIsNull, BoundNot, BoundOr, IsNullLeaf, Unknown
+from pruner.expr.bound.predicates import (
+    BoundAnd,
+    BoundExpr,
+    BoundIsNull,
+    BoundNot,
+    BoundOr,
+    IsNullLeaf,
+    Unknown,
+)
 from pruner.expr.nodes import FALSE, NULL, TRUE, Constant
 from pruner.schema import Field
 from pruner.verdict import Outcome, possible

@@ -16,16 +16,16 @@ from typing import Final
 import msgspec
 import pyarrow as pa
 
-from pruner.expr.clock import nanoseconds
 from pruner.expr.derived.function import DUCKDB, SPARK, TRINO, Argument, Function
 from pruner.expr.derived.overloads import Built, as_calls, by_type
 from pruner.expr.derived.rows import FUNCTIONS, REGISTRY_VERSION, row_for
 from pruner.expr.derived.spelled import named
+from pruner.expr.exact.clock import nanoseconds
 from pruner.expr.identifier import render_column_path
 from pruner.expr.nodes import And, Call, Column, Compare, Expr, IsNull, Literal, Not, Opaque, Or
 from pruner.expr.types import integer_range, is_instant, is_string, is_temporal, timestamp, unit_of
 from pruner.expr.values import Interval
-from pruner.expr.wire import Node, expression_of, node_of
+from pruner.expr.wire.nodes import Node, expression_of, node_of
 from pruner.schema import Field
 
 MOST_DEPTH: Final = 12
@@ -157,7 +157,7 @@ class _Builder:
         return Built(Column(found.path), found.type)
 
     def _as_read(self, value: Built, read: pa.DataType) -> Built:
-        """A column as an engine declares it (`pruner.expr.read_as`): where it reads other values, nothing is known.
+        """A column as an engine declares it (`pruner.expr.binding.read_as`): where it reads other values, nothing is known.
 
         Trino shows an instant as UTC's clock, whatever the session's zone.
         """

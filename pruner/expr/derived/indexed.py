@@ -9,9 +9,9 @@ import msgspec
 import pyarrow as pa
 
 from pruner.errors import PrunerError
-from pruner.expr.clock import nanoseconds
 from pruner.expr.derived.by_column import rising
 from pruner.expr.derived.canonical import Canonical, FindColumn, NotCanonical, canonical, parsed, shown
+from pruner.expr.exact.clock import nanoseconds
 from pruner.expr.types import unit_of
 from pruner.schema import Field
 

@@ -18,15 +18,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
-from pruner.expr.bound import Point
-from pruner.expr.clock import nanoseconds
+from pruner.expr.bound.predicates import Point
+from pruner.expr.exact.clock import nanoseconds
 from pruner.expr.functions.calendar import DAY, FIRST, LAST, date_at, start_of
 from pruner.expr.functions.inverse import NotInvertible
 from pruner.expr.nodes import Operator
 from pruner.expr.types import integer_range, is_string, unit_of
 
 if TYPE_CHECKING:
-    from pruner.expr.bound import StorageValue
+    from pruner.expr.bound.predicates import StorageValue
     from pruner.expr.derived.function import Argument, Evaluate
     from pruner.schema import Field
 

@@ -9,9 +9,9 @@ from zoneinfo import ZoneInfo
 
 import pyarrow as pa
 
-from pruner.expr.bound import Point
-from pruner.expr.clock import DAY as DAY_NANOSECONDS
-from pruner.expr.clock import SETTLED_FROM, SETTLED_TO, fixed_offset, is_known_zone
+from pruner.expr.bound.predicates import Point
+from pruner.expr.exact.clock import DAY as DAY_NANOSECONDS
+from pruner.expr.exact.clock import SETTLED_FROM, SETTLED_TO, fixed_offset, is_known_zone
 from pruner.expr.functions.calendar import DAY, FIRST, FIXED_UNITS, LAST
 from pruner.expr.functions.inverse import Cycle, Cycles, NotInvertible, holds, whole_number
 from pruner.expr.functions.walls import scale_of

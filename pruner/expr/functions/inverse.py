@@ -10,14 +10,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
-from pruner.expr.bound import Point
-from pruner.expr.floats import first_where
+from pruner.expr.bound.predicates import Point
+from pruner.expr.exact.floats import first_where
 from pruner.expr.nodes import Operator
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from pruner.expr.bound import BoundExpr, StorageValue
+    from pruner.expr.bound.predicates import BoundExpr, StorageValue
     from pruner.expr.nodes import Literal
     from pruner.expr.semantics import Semantics
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
-from pruner.expr.bound import Point
-from pruner.expr.clock import HOUR as HOUR_NANOSECONDS
-from pruner.expr.clock import day_number, fixed_offset, is_known_zone, offsets_near, walls_of_instant
+from pruner.expr.bound.predicates import Point
+from pruner.expr.exact.clock import HOUR as HOUR_NANOSECONDS
+from pruner.expr.exact.clock import day_number, fixed_offset, is_known_zone, offsets_near, walls_of_instant
 from pruner.expr.functions.calendar import (
     DAY,
     FIRST,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from pruner.expr.bound import Point
+from pruner.expr.bound.predicates import Point
 from pruner.expr.functions.inverse import NotInvertible, Piece, Pieces, scaled, whole
 from pruner.expr.types import integer_range
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
-from pruner.expr.bound import Point
+from pruner.expr.bound.predicates import Point
 from pruner.expr.functions.calendar import DAY, midnight
 from pruner.expr.functions.inverse import Periods, holds
 from pruner.expr.functions.walls import scale_of, wall_of

@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
-from pruner.expr.bound import Point
-from pruner.expr.combine import negation
+from pruner.expr.bound.combine import negation
+from pruner.expr.bound.predicates import Point
+from pruner.expr.exact.patterns import successor
 from pruner.expr.functions.inverse import NotInvertible, Texts
 from pruner.expr.nodes import Operator
-from pruner.expr.patterns import successor
 from pruner.expr.types import is_string
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from pruner.expr.bound import BoundExpr
+    from pruner.expr.bound.predicates import BoundExpr
     from pruner.expr.functions.inverse import Inverse, TextValue, Use
 
 _STRING: Final = pa.string()

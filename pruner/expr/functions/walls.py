@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from pruner.expr.bound import Point
-from pruner.expr.clock import DAY as DAY_NANOSECONDS
-from pruner.expr.clock import instants_of_wall, nanoseconds
+from pruner.expr.bound.predicates import Point
+from pruner.expr.exact.clock import DAY as DAY_NANOSECONDS
+from pruner.expr.exact.clock import instants_of_wall, nanoseconds
 from pruner.expr.functions.calendar import DAY, FIRST, LAST
 from pruner.expr.functions.inverse import NotInvertible, Piece, Pieces, rising, whole_number
 from pruner.expr.types import is_instant, unit_of

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
-from pruner.expr.bound import Point
+from pruner.expr.bound.predicates import Point
 from pruner.expr.functions.calendar import DAY, LAST, SECOND, date_at, midnight
 from pruner.expr.functions.inverse import NotInvertible, Pieces, whole_number
 from pruner.expr.functions.walls import of_wall, scale_of

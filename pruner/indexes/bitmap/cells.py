@@ -12,8 +12,8 @@ import numpy as np
 import pyarrow as pa
 
 from pruner.arrow import nulls
-from pruner.expr.bound import CompareLeaf, InLeaf, PrefixLeaf
-from pruner.expr.patterns import successor
+from pruner.expr.bound.predicates import CompareLeaf, InLeaf, PrefixLeaf
+from pruner.expr.exact.patterns import successor
 from pruner.indexes.bitmap.values import value_list
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from pruner.expr.bound import Leaf, Point, StorageValue
+    from pruner.expr.bound.predicates import Leaf, Point, StorageValue
     from pruner.indexes.bitmap.values import ValueList
 
     Integers = NDArray[np.int64]

@@ -6,9 +6,16 @@ from typing import TYPE_CHECKING, assert_never
 
 import numpy as np
 
-from pruner.expr.bound import CompareLeaf, InLeaf, IsNullLeaf, NotNullLeaf, PrefixLeaf, RecurringLeaf
+from pruner.expr.bound.predicates import (
+    CompareLeaf,
+    InLeaf,
+    IsNullLeaf,
+    NotNullLeaf,
+    PrefixLeaf,
+    RecurringLeaf,
+)
+from pruner.expr.exact.patterns import successor
 from pruner.expr.nodes import Operator
-from pruner.expr.patterns import successor
 from pruner.expr.semantics import NanOrder
 from pruner.indexes.bitmap.values import inside
 from pruner.indexes.columns.answerable import is_answerable
@@ -19,7 +26,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
-    from pruner.expr.bound import Leaf, Point
+    from pruner.expr.bound.predicates import Leaf, Point
     from pruner.expr.semantics import Semantics
     from pruner.indexes.bitmap.values import ValueList
 

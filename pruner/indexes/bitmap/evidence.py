@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from pruner.expr.bound import Leaf
+    from pruner.expr.bound.predicates import Leaf
     from pruner.expr.semantics import Semantics
     from pruner.indexes.bitmap.load import Postings
     from pruner.indexes.optional import Fetch

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from pruner.expr.bound import Leaf
+    from pruner.expr.bound.predicates import Leaf
     from pruner.expr.semantics import Semantics
     from pruner.indexes.bitmap.paged import PagedBitmap, ValuePages
     from pruner.indexes.row_sets import Entries

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from pruner.expr.bound import Point, StorageValue
+    from pruner.expr.bound.predicates import Point, StorageValue
 
 
 class ValueList(Protocol):

@@ -11,9 +11,16 @@ from typing import TYPE_CHECKING, Any, assert_never
 
 import numpy as np
 
-from pruner.expr.bound import CompareLeaf, InLeaf, IsNullLeaf, NotNullLeaf, PrefixLeaf, RecurringLeaf
+from pruner.expr.bound.predicates import (
+    CompareLeaf,
+    InLeaf,
+    IsNullLeaf,
+    NotNullLeaf,
+    PrefixLeaf,
+    RecurringLeaf,
+)
+from pruner.expr.exact.patterns import successor
 from pruner.expr.nodes import Operator
-from pruner.expr.patterns import successor
 from pruner.expr.semantics import NanOrder
 from pruner.indexes.column_stats.intervals import Intervals, also
 from pruner.indexes.column_stats.recurring import meet, possible_remainders
@@ -30,7 +37,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from pruner.expr.bound import Leaf, Point, StorageValue, ValueLeaf
+    from pruner.expr.bound.predicates import Leaf, Point, StorageValue, ValueLeaf
     from pruner.expr.semantics import Semantics
     from pruner.indexes.column_stats.load import Statistics
     from pruner.schema import Field

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from pruner.expr.bound import Point
+    from pruner.expr.bound.predicates import Point
     from pruner.indexes.columns.ordering import Order
 
     Mask = NDArray[np.bool_]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pruner.expr.bound import Point
+from pruner.expr.bound.predicates import Point
 from pruner.verdict import Outcome
 
 if TYPE_CHECKING:
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from pruner.expr.bound import RecurringLeaf
+    from pruner.expr.bound.predicates import RecurringLeaf
 
     Mask = NDArray[np.bool_]
     Numbers = NDArray[Any]

@@ -15,7 +15,7 @@ from pruner.indexes.columns.trust import footer_is_believed, never_shortens
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from pruner.expr.bound import StorageValue
+    from pruner.expr.bound.predicates import StorageValue
     from pruner.indexes.base import ChunkStatistics, LeafColumn, SliceReader
 
 

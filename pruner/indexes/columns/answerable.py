@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from pruner.expr.bound import CompareLeaf, InLeaf, PrefixLeaf, RecurringLeaf
+from pruner.expr.bound.predicates import CompareLeaf, InLeaf, PrefixLeaf, RecurringLeaf
 from pruner.expr.semantics import BINARY_COLLATION
 from pruner.indexes.columns.kinds import Kind, is_text, kind_of
 from pruner.indexes.columns.moments import is_rounded
@@ -14,7 +14,7 @@ from pruner.indexes.columns.moments import is_rounded
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from pruner.expr.bound import Point, StorageValue, ValueLeaf
+    from pruner.expr.bound.predicates import Point, StorageValue, ValueLeaf
     from pruner.expr.semantics import Semantics
 
 
@@ -51,7 +51,7 @@ def is_answerable(
 
 
 def _are_widened(leaf: ValueLeaf) -> bool:
-    """Tell whether every point spans what may be rounded to the literal, as `pruner.expr.temporal` makes them.
+    """Tell whether every point spans what may be rounded to the literal, as `pruner.expr.exact.temporal` makes them.
 
     Values in such a span count as less, equal and greater at once, so neither the leaf nor its NOT loses a row.
     """

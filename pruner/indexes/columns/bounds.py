@@ -6,7 +6,7 @@ not be valid UTF-8, so raising its last byte is enough; surrogates and U+10FFFF 
 
 from __future__ import annotations
 
-from pruner.expr.patterns import successor
+from pruner.expr.exact.patterns import successor
 
 
 def shortened_low(value: bytes, limit: int) -> bytes:

@@ -32,7 +32,7 @@ from pruner.indexes.columns.xxh64 import hash_strings, hash_words
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from pruner.expr.bound import StorageValue
+    from pruner.expr.bound.predicates import StorageValue
 
     Words = NDArray[np.uint64]
 

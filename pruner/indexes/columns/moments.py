@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from pruner.expr.clock import nanoseconds
+from pruner.expr.exact.clock import nanoseconds
 from pruner.expr.types import unit_of
 
 if TYPE_CHECKING:

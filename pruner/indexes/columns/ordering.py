@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from pruner.expr.bound import StorageValue
+    from pruner.expr.bound.predicates import StorageValue
 
     Numbers = NDArray[Any]
     Key = int | float

@@ -13,10 +13,10 @@ import numpy as np
 import pyarrow as pa
 
 from pruner.arrow import as_numpy, filled
-from pruner.expr.clock import DAY, nanoseconds
 from pruner.expr.derived.canonical import last_change
 from pruner.expr.derived.made import parse_made
 from pruner.expr.engines import Clock, NarrowIntegers, Times
+from pruner.expr.exact.clock import DAY, nanoseconds
 from pruner.expr.parquet_reading import INT96 as PARQUET_INT96
 from pruner.expr.parquet_reading import NARROW, type_read
 from pruner.expr.types import integer_range, is_instant, is_time, unit_of

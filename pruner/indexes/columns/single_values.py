@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 if TYPE_CHECKING:
-    from pruner.expr.bound import Point, StorageValue
+    from pruner.expr.bound.predicates import Point, StorageValue
 
 MOST_IN_POINT = 16
 """Values of a literal that is not certain, such as one that a cast may miss by some units in the last place."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from pruner.expr.bound import CompareLeaf, InLeaf
+from pruner.expr.bound.predicates import CompareLeaf, InLeaf
 from pruner.expr.nodes import Operator
 from pruner.expr.semantics import NanOrder
 from pruner.indexes.columns.answerable import is_answerable
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from pruner.expr.bound import Leaf, Point, StorageValue
+    from pruner.expr.bound.predicates import Leaf, Point, StorageValue
     from pruner.expr.semantics import Semantics
 
     Hashes = NDArray[np.uint64]

@@ -10,10 +10,10 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
-from pruner.expr.bind import bind
-from pruner.expr.bound import BoundExpr
+from pruner.expr.binding.bind import bind
+from pruner.expr.bound.predicates import BoundExpr
 from pruner.expr.semantics import Semantics
-from pruner.expr.sql import parse_predicate
+from pruner.expr.text.sql import parse_predicate
 from pruner.schema import Field, TableSchema
 from tests.unit.expr.outcomes import outcomes
 

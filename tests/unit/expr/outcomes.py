@@ -1,6 +1,6 @@
 """What a bound predicate says of one stored value: the outcomes that it leaves possible.
 
-A reading of the docstrings of `pruner.expr.bound`, value by value, to be held against an engine's answers.
+A reading of the docstrings of `pruner.expr.bound.predicates`, value by value, to be held against an engine's answers.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from pruner.expr.bound import (
+from pruner.expr.bound.predicates import (
     BoundAnd,
     BoundExpr,
     BoundIsNull,

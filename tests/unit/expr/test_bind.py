@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 
 from pruner.errors import PredicateError, SchemaError
-from pruner.expr.bind import bind
-from pruner.expr.bound import (
+from pruner.expr.binding.bind import bind
+from pruner.expr.bound.predicates import (
     BoundAnd,
     BoundExpr,
     BoundNot,
@@ -44,7 +44,7 @@ from pruner.expr.nodes import (
 )
 from pruner.expr.semantics import NanOrder, Semantics
 from pruner.expr.show import describe, show
-from pruner.expr.sql import parse_predicate
+from pruner.expr.text.sql import parse_predicate
 from pruner.schema import Field, TableSchema
 from tests.unit.expr.outcomes import outcomes
 from tests.unit.expr.schemas import table_schema

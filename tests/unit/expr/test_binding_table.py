@@ -12,11 +12,11 @@ import pyarrow as pa
 import pytest
 
 from pruner.errors import PrunerError
-from pruner.expr.bind import bind
-from pruner.expr.bound import BoundAnd, BoundExpr, BoundNot, BoundOr, Guarded, InLeaf, Unknown
+from pruner.expr.binding.bind import bind
+from pruner.expr.bound.predicates import BoundAnd, BoundExpr, BoundNot, BoundOr, Guarded, InLeaf, Unknown
 from pruner.expr.semantics import Semantics
 from pruner.expr.show import describe
-from pruner.expr.sql import parse_predicate
+from pruner.expr.text.sql import parse_predicate
 from tests.support.spec import Case, cases, files
 from tests.unit.expr.schemas import table_schema
 

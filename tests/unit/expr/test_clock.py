@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pruner.expr.clock import (
+from pruner.expr.exact.clock import (
     DAY,
     HOUR,
     SECOND,

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pruner.expr.bound import CompareLeaf, Point
-from pruner.expr.clock import DAY, nanoseconds
+from pruner.expr.bound.predicates import CompareLeaf, Point
+from pruner.expr.exact.clock import DAY, nanoseconds
 from pruner.expr.types import unit_of
 from tests.support.profiles import examples
 from tests.unit.expr.duckdb_oracle import bound, check

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pruner.expr.bound import CompareLeaf, NotNullLeaf, Point
-from pruner.expr.floats import Width, around, nearest
+from pruner.expr.bound.predicates import CompareLeaf, NotNullLeaf, Point
+from pruner.expr.exact.floats import Width, around, nearest
 from pruner.expr.types import decimal_digits, integer_range
 from tests.support.profiles import examples
 from tests.unit.expr.duckdb_oracle import bound, check

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pruner.expr.bound import BoundExpr, CompareLeaf, NotNullLeaf, Point, PrefixLeaf, Unknown
+from pruner.expr.bound.predicates import BoundExpr, CompareLeaf, NotNullLeaf, Point, PrefixLeaf, Unknown
+from pruner.expr.exact.patterns import Pattern, split_pattern
 from pruner.expr.nodes import Operator
-from pruner.expr.patterns import Pattern, split_pattern
 from tests.support.profiles import examples
 from tests.unit.expr.duckdb_oracle import bound, check
 

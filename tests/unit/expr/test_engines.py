@@ -15,13 +15,13 @@ import pytest
 import pruner
 from pruner.errors import PredicateError
 from pruner.expr import engines
-from pruner.expr.bind import bind
-from pruner.expr.bound import Unknown
-from pruner.expr.dialects import dialect_of
+from pruner.expr.binding.bind import bind
+from pruner.expr.bound.fields import leaves
+from pruner.expr.bound.predicates import Unknown
 from pruner.expr.engines import ENGINES, NanOrder, SqlEngine, Traits, traits_of
-from pruner.expr.fields import leaves
 from pruner.expr.semantics import Semantics
-from pruner.expr.sql import parse_predicate
+from pruner.expr.text.dialects import dialect_of
+from pruner.expr.text.sql import parse_predicate
 from tests.unit.expr.schemas import table_schema
 
 CODE = Path(pruner.__file__).parent

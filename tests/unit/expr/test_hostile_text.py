@@ -13,14 +13,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pruner.errors import PredicateError
-from pruner.expr.bind import bind
-from pruner.expr.bound import BoundAnd, BoundOr, InLeaf
-from pruner.expr.dialects import dialect_of, unescape_spark
+from pruner.expr.binding.bind import bind
+from pruner.expr.bound.predicates import BoundAnd, BoundOr, InLeaf
 from pruner.expr.nodes import And, Compare, Expr, In, Not, Opaque, Or
-from pruner.expr.scan import PARSED_CHARACTERS, scan
 from pruner.expr.semantics import Engine, Semantics
 from pruner.expr.show import show
-from pruner.expr.sql import parse_predicate
+from pruner.expr.text.dialects import dialect_of, unescape_spark
+from pruner.expr.text.scan import PARSED_CHARACTERS, scan
+from pruner.expr.text.sql import parse_predicate
 from pruner.limits import PREDICATE_TEXT_BYTES
 from tests.support.profiles import examples
 from tests.unit.expr.schemas import table_schema

@@ -9,7 +9,7 @@ from pruner.expr.derived.canonical import Canonical, canonical
 from pruner.expr.derived.in_spark import NotInSpark, in_spark
 from pruner.expr.derived.indexed import derived_field
 from pruner.expr.semantics import Semantics
-from pruner.expr.sql import parse_predicate
+from pruner.expr.text.sql import parse_predicate
 from pruner.schema import Field
 from tests.support.expression_forms import FORMS, Form
 from tests.support.expression_values import rows

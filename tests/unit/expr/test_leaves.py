@@ -7,8 +7,8 @@ from itertools import product
 import pyarrow as pa
 import pytest
 
-from pruner.expr.bound import InLeaf, NotNullLeaf, Point
-from pruner.expr.leaves import in_leaf
+from pruner.expr.bound.leaves import in_leaf
+from pruner.expr.bound.predicates import InLeaf, NotNullLeaf, Point
 from pruner.schema import Field
 
 ENDS = [None, -(2**31) - 1, -(2**31), -1, 0, 5, 2**31 - 1, 2**31, 10**30]

@@ -11,12 +11,12 @@ import duckdb
 import pyarrow as pa
 import pytest
 
-from pruner.expr.bind import bind
-from pruner.expr.bound import CompareLeaf, Unknown
+from pruner.expr.binding.bind import bind
+from pruner.expr.bound.predicates import CompareLeaf, Unknown
+from pruner.expr.functions.now import CLOCKS_DIFFER
 from pruner.expr.nodes import Operator
-from pruner.expr.now import CLOCKS_DIFFER
 from pruner.expr.semantics import Semantics
-from pruner.expr.sql import parse_predicate
+from pruner.expr.text.sql import parse_predicate
 from pruner.schema import Field, TableSchema
 from tests.support import plain_duckdb
 from tests.support.profiles import examples, seed

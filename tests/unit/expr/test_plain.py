@@ -18,11 +18,11 @@ from sqlglot.dialects.dialect import Dialect
 from sqlglot.tokenizer_core import TokenType
 
 from pruner.errors import PredicateError
-from pruner.expr import plain, sql
-from pruner.expr.keywords import KEYWORDS
 from pruner.expr.nodes import Expr
-from pruner.expr.plain import PlainTexts, is_certain, read_plain
 from pruner.expr.semantics import Semantics
+from pruner.expr.text import plain, sql
+from pruner.expr.text.keywords import KEYWORDS
+from pruner.expr.text.plain import PlainTexts, is_certain, read_plain
 from tests.support.profiles import IS_BRIEF, examples
 
 DIALECTS = ("duckdb", "spark", "trino")

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pruner.expr.bound import (
+from pruner.expr.bound.fields import leaves
+from pruner.expr.bound.predicates import (
     BoundAnd,
     BoundExpr,
     BoundIsNull,
@@ -22,9 +23,8 @@ from pruner.expr.bound import (
     Same,
     Unknown,
 )
-from pruner.expr.fields import leaves
+from pruner.expr.bound.short_ranges import ValuesOfRange, conditions, listed, with_lists
 from pruner.expr.nodes import Operator
-from pruner.expr.short_ranges import ValuesOfRange, conditions, listed, with_lists
 from pruner.schema import Field
 from tests.support.profiles import examples
 from tests.unit.expr.outcomes import outcomes

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from pruner.errors import PredicateError
 from pruner.expr import nodes
 from pruner.expr.values import Interval
-from pruner.expr.wire import Node, expression_of, node_of
+from pruner.expr.wire.nodes import Node, expression_of, node_of
 from pruner.limits import PREDICATE_DEPTH
 
 _INTEGERS = st.integers(-(2**80), 2**80)

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from pruner.expr.bound import CompareLeaf, InLeaf, Point
+from pruner.expr.bound.predicates import CompareLeaf, InLeaf, Point
 from pruner.expr.nodes import Operator
 from pruner.expr.semantics import Semantics
 from pruner.indexes.bloom_filter import BLOOM_FILTER

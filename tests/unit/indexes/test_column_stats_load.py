@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pruner.expr.bound import CompareLeaf, InLeaf, IsNullLeaf, Point, PrefixLeaf
+from pruner.expr.bound.predicates import CompareLeaf, InLeaf, IsNullLeaf, Point, PrefixLeaf
+from pruner.expr.exact.patterns import successor
 from pruner.expr.nodes import Operator
-from pruner.expr.patterns import successor
 from pruner.expr.semantics import Semantics
 from pruner.indexes.column_stats import COLUMN_STATS
 from pruner.indexes.column_stats.record import ColumnRecord

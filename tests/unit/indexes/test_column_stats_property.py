@@ -18,7 +18,7 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pruner.expr.bound import (
+from pruner.expr.bound.predicates import (
     CompareLeaf,
     InLeaf,
     IsNullLeaf,

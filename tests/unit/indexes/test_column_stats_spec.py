@@ -7,7 +7,7 @@ import re
 import pyarrow as pa
 import pytest
 
-from pruner.expr.bound import CompareLeaf, InLeaf, IsNullLeaf, Leaf, NotNullLeaf, Point, PrefixLeaf
+from pruner.expr.bound.predicates import CompareLeaf, InLeaf, IsNullLeaf, Leaf, NotNullLeaf, Point, PrefixLeaf
 from pruner.expr.nodes import Operator
 from pruner.indexes.column_stats.record import ColumnRecord
 from pruner.schema import Field

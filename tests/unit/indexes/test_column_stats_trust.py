@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from pruner.errors import IndexDefinitionError
-from pruner.expr.bound import IsNullLeaf
+from pruner.expr.bound.predicates import IsNullLeaf
 from pruner.indexes.base import LeafColumn
 from pruner.indexes.column_stats import COLUMN_STATS
 from pruner.indexes.columns.trust import Calendar, calendar, footer_is_believed, never_shortens, writer

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from pruner.expr.bound import CompareLeaf, Point
+from pruner.expr.bound.predicates import CompareLeaf, Point
 from pruner.indexes.base import Evidence
 from pruner.indexes.bitmap.index import BITMAP
 from pruner.indexes.column_stats import COLUMN_STATS

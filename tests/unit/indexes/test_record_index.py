@@ -13,7 +13,7 @@ import pytest
 
 import pruner
 from pruner.errors import FormatError, IndexDefinitionError
-from pruner.expr.bound import CompareLeaf, InLeaf, IsNullLeaf, NotNullLeaf, Point, PrefixLeaf
+from pruner.expr.bound.predicates import CompareLeaf, InLeaf, IsNullLeaf, NotNullLeaf, Point, PrefixLeaf
 from pruner.expr.nodes import Operator
 from pruner.expr.semantics import Semantics
 from pruner.indexes.base import Evidence

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from pruner.expr.bound import Point, RecurringLeaf
+from pruner.expr.bound.predicates import Point, RecurringLeaf
 from pruner.indexes.column_stats.recurring import meet, possible_remainders
 from pruner.schema import Field
 from pruner.verdict import Outcome

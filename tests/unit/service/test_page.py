@@ -16,7 +16,7 @@ import pytest
 import pruner
 from pruner.expr.semantics import Semantics
 from pruner.expr.show import shape
-from pruner.expr.sql import parse_predicate
+from pruner.expr.text.sql import parse_predicate
 from pruner.service import Settings, overview
 from pruner.service.journal import Entry, Outcome
 from tests.unit.service.conftest import FILES, Client

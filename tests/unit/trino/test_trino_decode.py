@@ -14,8 +14,8 @@ import pyarrow as pa
 import pytest
 
 from pruner.errors import PredicateError
-from pruner.expr.bind import bind
-from pruner.expr.bound import BoundAnd, BoundExpr, BoundNot, BoundOr, InLeaf, Unknown
+from pruner.expr.binding.bind import bind
+from pruner.expr.bound.predicates import BoundAnd, BoundExpr, BoundNot, BoundOr, InLeaf, Unknown
 from pruner.expr.nodes import And, Compare, Expr, In, IsNull, Not, Opaque, Or
 from pruner.expr.semantics import Semantics
 from pruner.expr.show import describe, show

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from pruner.expr.bound import CompareLeaf, InLeaf, Leaf, NotNullLeaf, Point, RecurringLeaf
+from pruner.expr.bound.predicates import CompareLeaf, InLeaf, Leaf, NotNullLeaf, Point, RecurringLeaf
 from pruner.expr.nodes import Operator
 from pruner.expr.semantics import NanOrder, Semantics
 from pruner.expr.types import integer_range

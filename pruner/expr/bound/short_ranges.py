@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
-from pruner.expr.bound import (
+from pruner.expr.bound.leaves import in_leaf
+from pruner.expr.bound.predicates import (
     BoundAnd,
     BoundIsNull,
     BoundNot,
@@ -25,14 +26,13 @@ from pruner.expr.bound import (
     Same,
     Unknown,
 )
-from pruner.expr.leaves import in_leaf
 from pruner.expr.nodes import Constant, Operator
 from pruner.expr.types import integer_range
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from pruner.expr.bound import BoundExpr, StorageValue
+    from pruner.expr.bound.predicates import BoundExpr, StorageValue
     from pruner.schema import Field
 
     Longest = Callable[[Field], int]

@@ -16,7 +16,8 @@ from sqlglot import exp
 from pruner.expr.build import any_of
 from pruner.expr.constants import of_one_type
 from pruner.expr.engines import SqlEngine
-from pruner.expr.literals import in_one_type
+from pruner.expr.exact.patterns import literal_beginning, literal_pattern
+from pruner.expr.functions.now import CURRENT_DATE, CURRENT_WALL, NOW
 from pruner.expr.nodes import (
     NULL,
     Call,
@@ -32,12 +33,11 @@ from pruner.expr.nodes import (
     conjunction,
     disjunction,
 )
-from pruner.expr.now import CURRENT_DATE, CURRENT_WALL, NOW
-from pruner.expr.patterns import literal_beginning, literal_pattern
-from pruner.expr.precedence import binds_otherwise
 from pruner.expr.semantics import NanOrder, Semantics
-from pruner.expr.translate_duckdb import duckdb_form, moved
-from pruner.expr.translate_lists import contained
+from pruner.expr.text.literals import in_one_type
+from pruner.expr.text.precedence import binds_otherwise
+from pruner.expr.text.translate_duckdb import duckdb_form, moved
+from pruner.expr.text.translate_lists import contained
 from pruner.expr.truth import chosen, is_predicate
 from pruner.expr.types import timestamp
 from pruner.expr.values import Interval

@@ -13,8 +13,9 @@ import datetime
 
 import pyarrow as pa
 
-from pruner.expr.bound import Point
-from pruner.expr.clock import (
+from pruner.expr.bound.predicates import Point
+from pruner.expr.engines import TextCoercion
+from pruner.expr.exact.clock import (
     DAY,
     WIDEST_OFFSET,
     day_number,
@@ -23,8 +24,7 @@ from pruner.expr.clock import (
     parse_iso,
     walls_of_instant,
 )
-from pruner.expr.coerced import Coerced, NotComparable
-from pruner.expr.engines import TextCoercion
+from pruner.expr.exact.coerced import Coerced, NotComparable
 from pruner.expr.nodes import Literal
 from pruner.expr.semantics import Semantics
 from pruner.expr.types import is_instant, unit_of

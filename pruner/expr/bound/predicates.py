@@ -1,6 +1,6 @@
 """Predicates bound to a table: leaves speak of one column of the table in that column's own storage domain.
 
-Binding (`pruner.expr.bind`) resolves names, coerces literals without loss and turns whatever cannot be decided from
+Binding (`pruner.expr.binding.bind`) resolves names, coerces literals without loss and turns whatever cannot be decided from
 one column's values into `Unknown`. What is left is what indexes give evidence on. As in the expression form there are
 And, Or, Not and IsNull over leaves. NOT is not pushed down: the verdict's algebra handles it (`pruner.verdict`).
 """
@@ -147,7 +147,7 @@ class BoundOr:
 class Guarded(BoundOr):
     """A predicate over a function: what follows from its rule where that was proved, or not known elsewhere.
 
-    It is made by `pruner.expr.combine.guarded`; `text` is the predicate as it was written.
+    It is made by `pruner.expr.bound.combine.guarded`; `text` is the predicate as it was written.
     """
 
     text: str = ""

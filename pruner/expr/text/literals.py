@@ -15,11 +15,19 @@ from typing import Final
 
 import pyarrow as pa
 
-from pruner.expr.clock import DAY, IsoText, date_of, instants_of_wall, nanoseconds, parse_iso, parse_time
 from pruner.expr.engines import TextBytes, Traits
-from pruner.expr.floats import Width, nearest
+from pruner.expr.exact.clock import (
+    DAY,
+    IsoText,
+    date_of,
+    instants_of_wall,
+    nanoseconds,
+    parse_iso,
+    parse_time,
+)
+from pruner.expr.exact.floats import Width, nearest
+from pruner.expr.exact.numeric import DECIMAL_DIGITS, cast_to_floating
 from pruner.expr.nodes import Call, Expr, Literal
-from pruner.expr.numeric import DECIMAL_DIGITS, cast_to_floating
 from pruner.expr.semantics import Semantics
 from pruner.expr.types import (
     decimal_digits,
@@ -236,7 +244,7 @@ def _with_named_zone(text: str) -> tuple[IsoText | None, str | None]:
 
 
 def plain_list(body: str, semantics: Semantics) -> tuple[Literal, ...] | None:
-    """The literals of an IN list that `pruner.expr.scan.PLAIN_LIST` matches; None when one of them is not
+    """The literals of an IN list that `pruner.expr.text.scan.PLAIN_LIST` matches; None when one of them is not
     certain.
     """
     if body.isascii() and "'" not in body and "." not in body:

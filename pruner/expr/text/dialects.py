@@ -20,11 +20,11 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from pruner.errors import PredicateError
 from pruner.expr.engines import SqlEngine
-from pruner.expr.scan import BACKTICKS, DOUBLED_QUOTES, scanner
+from pruner.expr.text.scan import BACKTICKS, DOUBLED_QUOTES, scanner
 
 if TYPE_CHECKING:
-    from pruner.expr.scan import ScannedText
     from pruner.expr.semantics import Semantics
+    from pruner.expr.text.scan import ScannedText
 
 _FRAMES_PER_LEVEL = 40
 """Python frames that the parser takes for one level of nesting (25 measured), with room to spare."""
@@ -42,7 +42,7 @@ class SqlDialect:
     name: str
     """Its name, and that of sqlglot's dialect by which it is parsed."""
     tokens: re.Pattern[str]
-    """Its tokens, by `pruner.expr.scan.scanner`."""
+    """Its tokens, by `pruner.expr.text.scan.scanner`."""
     x_before_text: bool = False
     """The parser takes `x'41'` for a name and a text, and it is bytes."""
     backslash_escapes: bool = False

@@ -9,26 +9,26 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 
 from pruner.errors import SchemaError
-from pruner.expr.bound import Unknown
-from pruner.expr.casts import safe_range, undo_cast
+from pruner.expr.binding.read_as import undo_reading
+from pruner.expr.binding.subjects import ColumnValue, FunctionValue
+from pruner.expr.bound.predicates import Unknown
 from pruner.expr.derived.indexed import NO_EXPRESSION_INDEXES, ExpressionIndexes, NotAnswered
 from pruner.expr.derived.spelled import named
+from pruner.expr.exact.casts import safe_range, undo_cast
 from pruner.expr.functions.inverse import NotInvertible, Piece, Pieces, Use, whole
 from pruner.expr.functions.moments import in_zone_of
 from pruner.expr.functions.rows import FUNCTIONS, READ_FROM_CLOCK
 from pruner.expr.nodes import Call, Column, Expr, Literal, Opaque
 from pruner.expr.parquet_reading import as_read
-from pruner.expr.read_as import undo_reading
 from pruner.expr.show import show, shown_function
-from pruner.expr.subjects import ColumnValue, FunctionValue
 from pruner.expr.types import is_instant, is_naive_timestamp, is_string, is_temporal, unit_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from pruner.expr.casts import Undo
+    from pruner.expr.binding.subjects import Subject
+    from pruner.expr.exact.casts import Undo
     from pruner.expr.semantics import Semantics
-    from pruner.expr.subjects import Subject
     from pruner.schema import Field, TableSchema
 
 MOST_FUNCTIONS: Final = 4
@@ -263,7 +263,7 @@ def _types(constants: Iterable[Literal]) -> Iterator[pa.DataType]:
 
 
 def _is_of_readings(expression: Expr) -> bool:
-    """Tell whether every column in an expression is read as a declared type (`pruner.expr.read_as`)."""
+    """Tell whether every column in an expression is read as a declared type (`pruner.expr.binding.read_as`)."""
     match expression:
         case Call("read_as"):
             return True

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pruner.expr.bound import BoundAnd, BoundIsNull, BoundNot, BoundOr, Unknown
+from pruner.expr.bound.predicates import BoundAnd, BoundIsNull, BoundNot, BoundOr, Unknown
 from pruner.expr.nodes import Constant
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from pruner.expr.bound import BoundExpr, Leaf
+    from pruner.expr.bound.predicates import BoundExpr, Leaf
     from pruner.schema import Field
 
 Path = tuple[str, ...]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pruner.expr.bound import (
+from pruner.expr.bound.predicates import (
     BoundAnd,
     BoundExpr,
     BoundIsNull,

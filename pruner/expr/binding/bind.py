@@ -13,7 +13,11 @@ from typing import TYPE_CHECKING, ParamSpec, TypeAlias, assert_never
 import pyarrow as pa
 
 from pruner.errors import PredicateError
-from pruner.expr.bound import (
+from pruner.expr.binding.by_functions import with_functions
+from pruner.expr.binding.resolve import Resolver, unknown
+from pruner.expr.binding.subjects import ColumnValue, FunctionValue
+from pruner.expr.bound.combine import all_of, any_of, flat, negation, null_test, same
+from pruner.expr.bound.predicates import (
     BoundAnd,
     BoundExpr,
     CompareLeaf,
@@ -24,13 +28,12 @@ from pruner.expr.bound import (
     PrefixLeaf,
     Unknown,
 )
-from pruner.expr.by_functions import with_functions
-from pruner.expr.coerce import coerce_constant
-from pruner.expr.coerced import AlwaysNull, NotComparable
-from pruner.expr.combine import all_of, any_of, flat, negation, null_test, same
 from pruner.expr.derived.indexed import NO_EXPRESSION_INDEXES, ExpressionIndexes
+from pruner.expr.exact.coerce import coerce_constant
+from pruner.expr.exact.coerced import AlwaysNull, NotComparable
+from pruner.expr.exact.patterns import split_pattern
 from pruner.expr.functions.inverse import NotInvertible
-from pruner.expr.literals import in_one_type
+from pruner.expr.functions.now import coerce_moving, is_moving
 from pruner.expr.nodes import (
     NULL,
     And,
@@ -48,12 +51,9 @@ from pruner.expr.nodes import (
     Operator,
     Or,
 )
-from pruner.expr.now import coerce_moving, is_moving
-from pruner.expr.patterns import split_pattern
-from pruner.expr.resolve import Resolver, unknown
 from pruner.expr.semantics import BINARY_COLLATION, NanOrder, Semantics
 from pruner.expr.show import show, shown_function
-from pruner.expr.subjects import ColumnValue, FunctionValue
+from pruner.expr.text.literals import in_one_type
 from pruner.expr.truth import compared_coalesce, compared_with_truth, is_predicate, may_cast_to_null
 from pruner.expr.types import is_string
 from pruner.limits import PREDICATE_DEPTH, PREDICATE_NODES
@@ -61,8 +61,8 @@ from pruner.limits import PREDICATE_DEPTH, PREDICATE_NODES
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from pruner.expr.patterns import Pattern
-    from pruner.expr.subjects import Subject
+    from pruner.expr.binding.subjects import Subject
+    from pruner.expr.exact.patterns import Pattern
     from pruner.schema import Field, TableSchema
 
 _Asked = ParamSpec("_Asked")

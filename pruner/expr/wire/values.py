@@ -1,4 +1,4 @@
-"""Types and constants of the expression form as JSON: see `pruner.expr.wire`."""
+"""Types and constants of the expression form as JSON: see `pruner.expr.wire.nodes`."""
 
 from __future__ import annotations
 

@@ -11,9 +11,9 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
-from pruner.expr.keywords import KEYWORDS
-from pruner.expr.literals import STRING, in_one_type, number
 from pruner.expr.nodes import And, Column, Compare, Expr, Literal, Operator, conjunction
+from pruner.expr.text.keywords import KEYWORDS
+from pruner.expr.text.literals import STRING, in_one_type, number
 
 if TYPE_CHECKING:
     from collections.abc import Callable

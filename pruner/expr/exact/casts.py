@@ -15,10 +15,10 @@ from typing import TypeAlias
 
 import pyarrow as pa
 
-from pruner.expr.bound import Point, StorageValue
-from pruner.expr.clock import DAY, nanoseconds
-from pruner.expr.floats import Width, around, nearest, span
-from pruner.expr.numeric import CAST_SLACK, preimage
+from pruner.expr.bound.predicates import Point, StorageValue
+from pruner.expr.exact.clock import DAY, nanoseconds
+from pruner.expr.exact.floats import Width, around, nearest, span
+from pruner.expr.exact.numeric import CAST_SLACK, preimage
 from pruner.expr.semantics import Semantics
 from pruner.expr.types import (
     decimal_digits,

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from pruner.expr.bound import Point
-from pruner.expr.casts import Undo, undo_cast
-from pruner.expr.clock import nanoseconds
+from pruner.expr.bound.predicates import Point
+from pruner.expr.exact.casts import Undo, undo_cast
+from pruner.expr.exact.clock import nanoseconds
 from pruner.expr.types import is_binary, is_instant, timestamp, unit_of
 
 if TYPE_CHECKING:

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from pruner.expr.bound import (
+from pruner.expr.bound.combine import same
+from pruner.expr.bound.leaves import compare_leaf, in_leaf
+from pruner.expr.bound.predicates import (
     BoundAnd,
     BoundIsNull,
     BoundNot,
@@ -24,13 +26,11 @@ from pruner.expr.bound import (
     Same,
     Unknown,
 )
-from pruner.expr.combine import same
 from pruner.expr.functions.inverse import NotInvertible
-from pruner.expr.leaves import compare_leaf, in_leaf
 from pruner.expr.nodes import Constant, Operator
 
 if TYPE_CHECKING:
-    from pruner.expr.bound import BoundExpr, Leaf
+    from pruner.expr.bound.predicates import BoundExpr, Leaf
     from pruner.expr.derived.indexed import ExpressionIndexes
     from pruner.expr.derived.rising import Rising
     from pruner.expr.semantics import Semantics

@@ -1,11 +1,11 @@
-"""Predicate text to the common expression form, in the dialects of `pruner.expr.dialects`."""
+"""Predicate text to the common expression form, in the dialects of `pruner.expr.text.dialects`."""
 
 from __future__ import annotations
 
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from pruner.expr.plain import PlainTexts, is_certain, read_plain
+from pruner.expr.text.plain import PlainTexts, is_certain, read_plain
 
 if TYPE_CHECKING:
     from pruner.expr.nodes import Expr
@@ -41,6 +41,6 @@ def _remembered(text: str, semantics: Semantics) -> Expr:
 
 def _parse(text: str, semantics: Semantics) -> Expr:
     # Imported here: the parser takes longer to load than a plan to make, and plain comparisons are read without it.
-    from pruner.expr.parsing import parsed
+    from pruner.expr.text.parsing import parsed
 
     return parsed(text, semantics)

@@ -13,15 +13,15 @@ from functools import lru_cache
 
 import pyarrow as pa
 
-from pruner.expr.bound import Point
-from pruner.expr.clock import nanoseconds, parse_time
-from pruner.expr.coerced import AlwaysNull, Coerced, NotComparable
+from pruner.expr.bound.predicates import Point
 from pruner.expr.engines import Mixing, TextCoercion, Times
-from pruner.expr.floats import Width, around, nearest
+from pruner.expr.exact.clock import nanoseconds, parse_time
+from pruner.expr.exact.coerced import AlwaysNull, Coerced, NotComparable
+from pruner.expr.exact.floats import Width, around, nearest
+from pruner.expr.exact.numeric import CAST_SLACK, DECIMAL_DIGITS, coerce_number, hull
+from pruner.expr.exact.temporal import coerce_iso_text, coerce_session_timestamp, coerce_temporal
 from pruner.expr.nodes import Call, Literal
-from pruner.expr.numeric import CAST_SLACK, DECIMAL_DIGITS, coerce_number, hull
 from pruner.expr.semantics import BINARY_COLLATION, Semantics
-from pruner.expr.temporal import coerce_iso_text, coerce_session_timestamp, coerce_temporal
 from pruner.expr.types import (
     decimal_digits,
     integer_range,
@@ -48,7 +48,7 @@ def coerce(column: pa.DataType, literal: Literal, semantics: Semantics) -> Coerc
     """Coerce a literal to the storage domain of a column that it is compared with.
 
     Returns:
-        A `Point` in the column's domain (`pruner.expr.bound`); `AlwaysNull` for NULL; `NotComparable` with
+        A `Point` in the column's domain (`pruner.expr.bound.predicates`); `AlwaysNull` for NULL; `NotComparable` with
         the reason where the engine refuses the comparison or its outcome cannot be told.
 
     """

@@ -15,7 +15,7 @@ import msgspec
 
 from pruner.errors import PredicateError
 from pruner.expr import nodes
-from pruner.expr.wire_values import Json, json_of, literal_of, type_of
+from pruner.expr.wire.values import Json, json_of, literal_of, type_of
 from pruner.limits import PREDICATE_DEPTH
 
 

@@ -17,8 +17,7 @@ from sqlglot.errors import SqlglotError
 
 from pruner.errors import PredicateError
 from pruner.expr.constants import compare_alike, of_one_type
-from pruner.expr.dialects import dialect_of, function_name
-from pruner.expr.literals import NULL_LITERAL, STRING, fold_cast, in_one_type, negated, number
+from pruner.expr.exact.patterns import literal_pattern
 from pruner.expr.nodes import (
     FALSE,
     NULL,
@@ -38,11 +37,12 @@ from pruner.expr.nodes import (
     conjunction,
     disjunction,
 )
-from pruner.expr.patterns import literal_pattern
 from pruner.expr.semantics import Semantics
-from pruner.expr.sqltypes import arrow_type, fraction_digits
-from pruner.expr.translate_calls import Calls
-from pruner.expr.translate_lists import like_each
+from pruner.expr.text.dialects import dialect_of, function_name
+from pruner.expr.text.literals import NULL_LITERAL, STRING, fold_cast, in_one_type, negated, number
+from pruner.expr.text.sqltypes import arrow_type, fraction_digits
+from pruner.expr.text.translate_calls import Calls
+from pruner.expr.text.translate_lists import like_each
 from pruner.expr.truth import as_predicate, is_false, is_predicate, is_true, same_truth
 from pruner.expr.types import timestamp
 from pruner.limits import PREDICATE_DEPTH

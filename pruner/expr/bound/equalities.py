@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
-from pruner.expr.bound import BoundAnd, BoundNot, BoundOr, CompareLeaf, InLeaf, Same
-from pruner.expr.combine import negation
+from pruner.expr.bound.combine import negation
+from pruner.expr.bound.predicates import BoundAnd, BoundNot, BoundOr, CompareLeaf, InLeaf, Same
+from pruner.expr.bound.short_ranges import with_lists
 from pruner.expr.nodes import Operator
 from pruner.expr.semantics import BINARY_COLLATION
-from pruner.expr.short_ranges import with_lists
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from pruner.expr.bound import BoundExpr, Leaf, Point
+    from pruner.expr.bound.predicates import BoundExpr, Leaf, Point
     from pruner.expr.semantics import Semantics
     from pruner.schema import Field
 

@@ -11,20 +11,20 @@ from typing import TYPE_CHECKING, TypeAlias, assert_never
 
 import pyarrow as pa
 
-from pruner.expr.bound import BoundExpr, IsNullLeaf, NotNullLeaf, Point, PrefixLeaf
-from pruner.expr.combine import all_of, any_of, guarded
+from pruner.expr.bound.combine import all_of, any_of, guarded
+from pruner.expr.bound.leaves import compare_leaf, in_leaf, recurring_leaf
+from pruner.expr.bound.predicates import BoundExpr, IsNullLeaf, NotNullLeaf, Point, PrefixLeaf
+from pruner.expr.exact.patterns import successor
 from pruner.expr.functions.inverse import Cycle, Cycles, NotInvertible, Periods, Piece, Pieces, Texts
-from pruner.expr.leaves import compare_leaf, in_leaf, recurring_leaf
 from pruner.expr.nodes import TRUE, Operator
-from pruner.expr.patterns import successor
 from pruner.expr.semantics import BINARY_COLLATION
 from pruner.expr.types import is_string
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pruner.expr.bound import StorageValue
-    from pruner.expr.casts import Undo
+    from pruner.expr.bound.predicates import StorageValue
+    from pruner.expr.exact.casts import Undo
     from pruner.expr.functions.inverse import Inverse
     from pruner.expr.semantics import Semantics
     from pruner.schema import Field

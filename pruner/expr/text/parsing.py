@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pruner.expr.dialects import dialect_of, parse_condition
-from pruner.expr.literals import plain_list
-from pruner.expr.scan import ScannedText, scan
-from pruner.expr.translate import Translator
+from pruner.expr.text.dialects import dialect_of, parse_condition
+from pruner.expr.text.literals import plain_list
+from pruner.expr.text.scan import ScannedText, scan
+from pruner.expr.text.translate import Translator
 
 if TYPE_CHECKING:
     from pruner.expr.nodes import Expr, Literal
@@ -18,7 +18,7 @@ def parsed(text: str, semantics: Semantics) -> Expr:
     """Parse one boolean SQL expression in the dialect of the engine, whatever it is.
 
     Raises:
-        PredicateError: as `pruner.expr.sql.parse_predicate` does.
+        PredicateError: as `pruner.expr.text.sql.parse_predicate` does.
     """
     dialect = dialect_of(semantics)
     scanned = scan(text, dialect.tokens)

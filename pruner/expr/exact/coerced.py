@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from pruner.expr.bound import Point
+from pruner.expr.bound.predicates import Point
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,10 +23,10 @@ from typing import Final
 
 import pyarrow as pa
 
-from pruner.expr.bound import Point
-from pruner.expr.coerced import Coerced, NotComparable
+from pruner.expr.bound.predicates import Point
 from pruner.expr.engines import Traits
-from pruner.expr.floats import Width, around, first_where, nearest, span
+from pruner.expr.exact.coerced import Coerced, NotComparable
+from pruner.expr.exact.floats import Width, around, first_where, nearest, span
 from pruner.expr.nodes import Literal
 from pruner.expr.semantics import NanOrder, Semantics
 from pruner.expr.types import decimal_digits, integer_digits, integer_range

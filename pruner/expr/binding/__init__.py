@@ -1,0 +1,1 @@
+"""Binding: from the expression form to predicates over the columns of one table."""

@@ -1,0 +1,1 @@
+"""Predicates bound to a table: leaves that speak of one column, and what follows from a whole predicate."""

@@ -1,0 +1,1 @@
+"""The expression form as JSON, for programs in other languages."""
