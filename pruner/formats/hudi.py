@@ -57,6 +57,6 @@ class HudiFormat:
         indexes = cast("HudiSource", source).own_indexes()
         if indexes is None:
             return None
-        from pruner.evidence.own import HudiOwnIndexes
+        from pruner.evidence.hudi.own_indexes import HudiOwnIndexes
 
         return HudiOwnIndexes(indexes, snapshot)

@@ -21,7 +21,7 @@ PLANNED_WITHOUT = ENGINES | {
     "fastavro",
     "importlib.metadata",
     "obstore",
-    "pruner.evidence.own",
+    "pruner.evidence.hudi.own_indexes",
     "pruner.indexes.bitmap",
     "pruner.indexes.bloom_filter",
     "pruner.indexes.record_index",

@@ -11,7 +11,8 @@ from unittest.mock import patch
 import pytest
 
 import pruner
-from pruner.evidence import hudi_apart, own
+from pruner.evidence.hudi import apart as hudi_apart
+from pruner.evidence.hudi import own_indexes
 from pruner.tables.hudi.hfile.sources import Stored
 from tests.support.hudi_keys_synthetic import deletions
 from tests.support.hudi_metadata_synthetic import INITIAL, Stat, SyntheticMetadata, log_block
@@ -75,7 +76,7 @@ def apart(*, few: float = hudi_apart.FEW) -> Iterator[list[int]]:
         return plain(self, ranges)
 
     with (
-        patch.object(own, "LARGE", 1),
+        patch.object(own_indexes, "LARGE", 1),
         patch.object(hudi_apart, "FEW", few),
         patch.object(Stored, "read", read),
     ):

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from pruner.arrow import compute
 from pruner.errors import FormatError, StorageError
-from pruner.evidence.hudi_keys import MOST_KEYS, OTHER_SNAPSHOT, KeySource
+from pruner.evidence.hudi.keys import MOST_KEYS, OTHER_SNAPSHOT, KeySource
 from pruner.evidence.sources import Sources
 from pruner.expr.bound.equalities import required_values
 from pruner.expr.bound.predicates import InLeaf, Point
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from pruner.evidence.hudi_keys import Mask, RecordIndexSource
+    from pruner.evidence.hudi.keys import Mask, RecordIndexSource
     from pruner.expr.bound.predicates import BoundExpr
     from pruner.expr.semantics import Semantics
     from pruner.schema import Field

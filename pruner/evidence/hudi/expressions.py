@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from pruner.arrow import arrow, compute
 from pruner.errors import FormatError, SchemaError, StorageError
-from pruner.evidence.hudi_stats import stat_records
+from pruner.evidence.hudi.stats import stat_records
 from pruner.expr.derived.canonical import Canonical, NotCanonical, canonical
 from pruner.expr.derived.function import MOMENTS
 from pruner.expr.derived.made import Made, Source
@@ -28,7 +28,7 @@ from pruner.tables.hudi.metadata.indexes import COLUMN_STATS
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from pruner.evidence.hudi_stats import FilesOfSlices
+    from pruner.evidence.hudi.stats import FilesOfSlices
     from pruner.schema import Field
     from pruner.tables.hudi.metadata.definitions import Definition
     from pruner.tables.hudi.metadata.indexes import HudiIndexes

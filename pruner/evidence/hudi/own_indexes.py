@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, TypeAlias
 import pyarrow as pa
 
 from pruner.errors import FormatError, IndexDefinitionError, StorageError
-from pruner.evidence.hudi_apart import LARGE, ApartSource
-from pruner.evidence.hudi_expressions import ExpressionStatistics
-from pruner.evidence.hudi_keys import KeyFilterSource, RecordIndexSource, implied_keys
-from pruner.evidence.hudi_secondary import SecondarySources
-from pruner.evidence.hudi_stats import FilesOfSlices, stat_records
+from pruner.evidence.hudi.apart import LARGE, ApartSource
+from pruner.evidence.hudi.expressions import ExpressionStatistics
+from pruner.evidence.hudi.keys import KeyFilterSource, RecordIndexSource, implied_keys
+from pruner.evidence.hudi.secondary import SecondarySources
+from pruner.evidence.hudi.stats import FilesOfSlices, stat_records
 from pruner.evidence.sources import RecordsSource
 from pruner.indexes.optional import RowIndexType
 from pruner.indexes.registry import index_type

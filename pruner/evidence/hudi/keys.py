@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from pruner.evidence.hudi_stats import FilesOfSlices
+    from pruner.evidence.hudi.stats import FilesOfSlices
     from pruner.expr.bound.predicates import BoundExpr, Leaf
     from pruner.expr.semantics import Semantics
     from pruner.tables.hudi.metadata.indexes import HudiIndexes

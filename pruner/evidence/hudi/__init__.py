@@ -1,0 +1,1 @@
+"""Evidence from the indexes that Hudi keeps of a table in its own metadata table."""
