@@ -1,7 +1,7 @@
 """DuckDB over pruned tables: plain SQL, each scan reduced to the files that can hold matching rows."""
 
 from pruner_duckdb.connection import Connection, ask_unknown_version, attach, connect
-from pruner_duckdb.decode import decode_expression as decode_predicate
+from pruner_duckdb.decode.decode import decode_expression as decode_predicate
 from pruner_duckdb.probing import installed_version as installed_version
 from pruner_duckdb.probing import probe as probe
 from pruner_duckdb.probing import self_test as self_test

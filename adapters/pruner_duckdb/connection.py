@@ -14,26 +14,26 @@ from typing import Any, Literal, overload
 import duckdb
 
 from pruner.errors import PrunerError, TableError
-from pruner_duckdb.answers import CHANGING_NOTHING, FETCHING, SHOWING_CHANGES, Ask, Changes
-from pruner_duckdb.definitions import are_harmless
-from pruner_duckdb.engine_faults import EXPRESSIONS_ARE_TEXT, SHOWS_WHAT_WAS_DONE
+from pruner_duckdb.catalog.names import Path, TableNames
+from pruner_duckdb.catalog.tables import KnownTable, TableSpec
+from pruner_duckdb.catalog.views import Views
 from pruner_duckdb.filtering import with_condition
-from pruner_duckdb.names import Path, TableNames
 from pruner_duckdb.native_scan.connecting import NativeConnection, open_native, why_not
 from pruner_duckdb.native_scan.library import NoExtensionError
-from pruner_duckdb.predicates import Predicates
 from pruner_duckdb.relation import LazyRelation
-from pruner_duckdb.rewrite import Rewriter
-from pruner_duckdb.runner import LearnedViews, Runner
+from pruner_duckdb.rewrite.rewrite import Rewriter
+from pruner_duckdb.rewrite.statement import Statement
 from pruner_duckdb.scans import LOGGER, Scan
-from pruner_duckdb.scope import NO_VARIABLES, Scope
-from pruner_duckdb.selftest import TESTED_VERSIONS, find_problem, plan_format_problem
-from pruner_duckdb.session import session_state
-from pruner_duckdb.shadow import Shadow
-from pruner_duckdb.statement import Statement
-from pruner_duckdb.tables import KnownTable, TableSpec
+from pruner_duckdb.session.scope import NO_VARIABLES, Scope
+from pruner_duckdb.session.session import session_state
+from pruner_duckdb.shadow.answers import CHANGING_NOTHING, FETCHING, SHOWING_CHANGES, Ask, Changes
+from pruner_duckdb.shadow.definitions import are_harmless
+from pruner_duckdb.shadow.predicates import Predicates
+from pruner_duckdb.shadow.selftest import TESTED_VERSIONS, find_problem, plan_format_problem
+from pruner_duckdb.shadow.shadow import Shadow
+from pruner_duckdb.sql.engine_faults import EXPRESSIONS_ARE_TEXT, SHOWS_WHAT_WAS_DONE
+from pruner_duckdb.statements.runner import LearnedViews, Runner
 from pruner_duckdb.types import quote
-from pruner_duckdb.views import Views
 
 KEPT_PLANS = 64
 """Scans that `last_plans` remembers."""

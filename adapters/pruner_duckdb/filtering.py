@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pruner_duckdb.tokens import CLOSING, OPENING, tokens
+from pruner_duckdb.sql.tokens import CLOSING, OPENING, tokens
 from pruner_duckdb.types import quote
 
 

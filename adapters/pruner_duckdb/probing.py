@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import duckdb
 
 from pruner_duckdb.connection import connect, self_test_of_this_process
-from pruner_duckdb.selftest import TESTED_VERSIONS
+from pruner_duckdb.shadow.selftest import TESTED_VERSIONS
 
 if TYPE_CHECKING:
     from pruner import Plan, Table

@@ -14,8 +14,8 @@ from typing import Any, TypeVar
 import duckdb
 
 from pruner.errors import PrunerError, TableError
-from pruner_duckdb.answers import READING
 from pruner_duckdb.plainly import VALUE_ERRORS
+from pruner_duckdb.shadow.answers import READING
 
 _FREEZING = frozenset(["create_view", "to_view"])
 """Methods whose result outlives the run with the list of files that it had."""

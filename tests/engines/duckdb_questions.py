@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pruner_duckdb.scope import Method
+from pruner_duckdb.session.scope import Method
 
 
 class Questions(list[tuple[str, list[object]]]):

@@ -24,9 +24,9 @@ from pruner.expr.nodes import (
     Operator,
     Or,
 )
-from pruner_duckdb.gets import scan_predicates
-from pruner_duckdb.predicates import Draft, Predicates
-from pruner_duckdb.shadow import Relation, Shadow
+from pruner_duckdb.decode.gets import scan_predicates
+from pruner_duckdb.shadow.predicates import Draft, Predicates
+from pruner_duckdb.shadow.shadow import Relation, Shadow
 
 RELATION = Relation(
     (

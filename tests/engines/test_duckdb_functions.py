@@ -12,7 +12,7 @@ import duckdb
 import pytest
 
 import pruner_duckdb
-from pruner_duckdb import remembered, rewrite
+from pruner_duckdb.rewrite import remembered, rewrite
 from tests.engines.duckdb_tables import BEFORE_2, indexed, write_flights, write_tree
 
 KEPT = {

@@ -12,7 +12,7 @@ import duckdb
 import pytest
 
 import pruner_duckdb
-from pruner_duckdb import macros
+from pruner_duckdb.shadow import macros
 from tests.engines.duckdb_tables import FLIGHTS_FILES, Compared, indexed, oracle, write_flights
 from tests.support.profiles import IS_BRIEF
 

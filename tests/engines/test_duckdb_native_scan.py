@@ -22,9 +22,9 @@ from hypothesis import given, settings
 
 import pruner_duckdb
 from pruner.errors import TableError
+from pruner_duckdb.catalog.tables import KnownTable
 from pruner_duckdb.native_scan import answering, connecting, library
 from pruner_duckdb.native_scan.workers import PATIENCE
-from pruner_duckdb.tables import KnownTable
 from tests.engines.duckdb_tables import Compared, indexed, oracle, write_airports, write_flights, write_tree
 from tests.engines.random_pair import FAILED_INSIDE, Pair, outcome
 from tests.engines.random_statements import statement

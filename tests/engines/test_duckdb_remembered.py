@@ -17,8 +17,8 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 import pruner_duckdb
-from pruner_duckdb import remembered
-from pruner_duckdb.remembered import parameters_key
+from pruner_duckdb.rewrite import remembered
+from pruner_duckdb.rewrite.remembered import parameters_key
 from tests.engines.duckdb_tables import Rows, flights_query, indexed, write_flights, write_tree
 from tests.support.profiles import IS_BRIEF, examples
 

@@ -12,7 +12,7 @@ import pytest
 
 import pruner
 import pruner_duckdb
-from pruner_duckdb import positions
+from pruner_duckdb.read import positions
 from tests.support.hudi_tables import HudiTables
 
 ROWS = 400

@@ -16,16 +16,16 @@ from typing import Any
 import duckdb
 import pytest
 
-from pruner_duckdb import selftest
-from pruner_duckdb.answers import Changes
+from pruner_duckdb.catalog.names import TableNames
+from pruner_duckdb.catalog.tables import KnownTable
+from pruner_duckdb.catalog.views import Views
 from pruner_duckdb.connection import KEPT_PLANS, Connection
-from pruner_duckdb.names import TableNames
-from pruner_duckdb.predicates import Predicates
-from pruner_duckdb.rewrite import Rewriter
-from pruner_duckdb.runner import Runner
-from pruner_duckdb.shadow import Definitions, Shadow
-from pruner_duckdb.tables import KnownTable
-from pruner_duckdb.views import Views
+from pruner_duckdb.rewrite.rewrite import Rewriter
+from pruner_duckdb.shadow import selftest
+from pruner_duckdb.shadow.answers import Changes
+from pruner_duckdb.shadow.predicates import Predicates
+from pruner_duckdb.shadow.shadow import Definitions, Shadow
+from pruner_duckdb.statements.runner import Runner
 from tests.engines.duckdb_tables import FLIGHTS_FILES, answer, indexed, write_flights
 
 UNKNOWN = "2.99.0"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from pruner_duckdb.select import NotSelect, Select
-from pruner_duckdb.shadow import Shadow
+from pruner_duckdb.shadow.shadow import Shadow
+from pruner_duckdb.sql.select import NotSelect, Select
 
 
 @pytest.fixture(scope="module")

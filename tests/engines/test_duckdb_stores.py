@@ -6,7 +6,7 @@ import duckdb
 import pytest
 
 from pruner.errors import StorageError
-from pruner_duckdb.stores import grant, secret_sql
+from pruner_duckdb.catalog.stores import grant, secret_sql
 
 
 def test_options_become_a_secret_for_the_root_alone() -> None:

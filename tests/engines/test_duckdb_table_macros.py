@@ -16,7 +16,7 @@ import pytest
 
 import pruner_duckdb
 from pruner import PrunerError
-from pruner_duckdb.table_macros import forms_created, with_arguments
+from pruner_duckdb.catalog.table_macros import forms_created, with_arguments
 from tests.engines.duckdb_tables import (
     BEFORE_2,
     Compared,

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import pruner_duckdb
-from pruner_duckdb.shadow import Relation, Shadow
+from pruner_duckdb.shadow.shadow import Relation, Shadow
 from tests.engines.duckdb_tables import Compared, indexed, oracle, write_airports, write_flights
 from tests.support.profiles import examples
 

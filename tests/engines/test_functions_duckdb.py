@@ -21,8 +21,8 @@ from pruner.expr.nodes import TRUE, Expr
 from pruner.expr.semantics import Semantics
 from pruner.expr.text.sql import parse_predicate
 from pruner.schema import Field, TableSchema
-from pruner_duckdb.gets import scan_predicates
-from pruner_duckdb.shadow import Relation, Shadow
+from pruner_duckdb.decode.gets import scan_predicates
+from pruner_duckdb.shadow.shadow import Relation, Shadow
 from tests.support.function_conditions import conditions, constants
 from tests.support.function_forms import ARROW_TYPES, FORMS, Form, column, functions_in, values_of
 from tests.support.profiles import examples, seed

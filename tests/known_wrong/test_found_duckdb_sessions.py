@@ -13,7 +13,7 @@ import pytest
 import pruner
 import pruner_duckdb
 from pruner.errors import PrunerError
-from pruner_duckdb.shadow import Shadow
+from pruner_duckdb.shadow.shadow import Shadow
 from tests.support.losses import indexed, write_files
 
 

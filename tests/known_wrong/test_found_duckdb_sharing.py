@@ -15,8 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import pruner_duckdb
-from pruner_duckdb.select import NotSelect
-from pruner_duckdb.shadow import Shadow
+from pruner_duckdb.shadow.shadow import Shadow
+from pruner_duckdb.sql.select import NotSelect
 from tests.support.losses import indexed, write_files
 from tests.support.profiles import examples
 

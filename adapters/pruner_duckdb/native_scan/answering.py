@@ -14,20 +14,20 @@ import numpy as np
 from pruner.errors import TableError
 from pruner.expr.nodes import TRUE, Expr
 from pruner.expr.semantics import Semantics
-from pruner_duckdb.decode import all_of
-from pruner_duckdb.native import FileKinds
+from pruner_duckdb.catalog.pinned import SEMANTICS, Pinned
+from pruner_duckdb.decode.decode import all_of
 from pruner_duckdb.native_scan.filters import dynamic_predicate, static_predicate
 from pruner_duckdb.native_scan.workers import Numbers
-from pruner_duckdb.pinned import SEMANTICS, Pinned
-from pruner_duckdb.scan import Reading, Wanted, is_one_scan, scan_sql
+from pruner_duckdb.read.native import FileKinds
+from pruner_duckdb.read.scan import Reading, Wanted, is_one_scan, scan_sql
 from pruner_duckdb.scans import Scan
-from pruner_duckdb.session import MEANING_SETTINGS
+from pruner_duckdb.session.session import MEANING_SETTINGS
 from pruner_duckdb.types import quote_text
 
 if TYPE_CHECKING:
     from pruner import PinnedSnapshot
-    from pruner_duckdb.shadow import Shadow
-    from pruner_duckdb.tables import KnownTable
+    from pruner_duckdb.catalog.tables import KnownTable
+    from pruner_duckdb.shadow.shadow import Shadow
 
 _Key = TypeVar("_Key")
 _Value = TypeVar("_Value")

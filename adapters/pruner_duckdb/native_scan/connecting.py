@@ -11,12 +11,12 @@ from typing import Any, Final
 import duckdb
 
 from pruner.errors import PrunerError, TableError
+from pruner_duckdb.catalog.tables import KnownTable
 from pruner_duckdb.native_scan.answering import TableAnswers, not_served
 from pruner_duckdb.native_scan.library import Library, NoExtensionError, load, reason_against
 from pruner_duckdb.native_scan.workers import Workers
 from pruner_duckdb.scans import LOGGER, Scan
-from pruner_duckdb.shadow import Shadow
-from pruner_duckdb.tables import KnownTable
+from pruner_duckdb.shadow.shadow import Shadow
 from pruner_duckdb.types import quote, quote_text
 
 _UNSIGNED: Final = "allow_unsigned_extensions"

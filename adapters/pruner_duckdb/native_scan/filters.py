@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
 from pruner.expr.nodes import Column, Expr, Opaque
-from pruner_duckdb.decode import all_of, decode_expression
-from pruner_duckdb.shown import function_name
-from pruner_duckdb.trees import Node, nodes_below
+from pruner_duckdb.decode.decode import all_of, decode_expression
+from pruner_duckdb.decode.shown import function_name
+from pruner_duckdb.sql.trees import Node, nodes_below
 
 _OWN_CATALOG = "system"
 """Where DuckDB's own functions are."""

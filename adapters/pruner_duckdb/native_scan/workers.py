@@ -11,8 +11,8 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from pruner_duckdb.pinned import failure
-from pruner_duckdb.shadow import readable_json
+from pruner_duckdb.catalog.pinned import failure
+from pruner_duckdb.shadow.shadow import readable_json
 
 if TYPE_CHECKING:
     from pruner_duckdb.native_scan.library import Library

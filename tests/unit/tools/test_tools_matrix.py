@@ -10,7 +10,7 @@ LOCKS = sorted(ROOT.glob("requirements-duckdb-*.lock"))
 
 
 def test_every_lock_pins_one_tested_version_and_names_no_host() -> None:
-    from pruner_duckdb.selftest import TESTED_VERSIONS
+    from pruner_duckdb.shadow.selftest import TESTED_VERSIONS
 
     pinned = {version for lock in LOCKS for version in re.findall(r"^duckdb==(\S+)", lock.read_text(), re.M)}
     assert len(pinned) == len(LOCKS) >= 1

@@ -1,0 +1,1 @@
+"""The tables, views and macros that a connection knows by name."""

@@ -1,0 +1,234 @@
+"""Macros of the session that stand for a query: their text with the arguments of a call in the place of parameters.
+
+DuckDB puts the parse trees of arguments in the place of the names of parameters, wherever these stand alone as columns,
+and looks at names only afterwards. Arguments that are put into the text come to the same trees.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass
+from functools import cache
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from pruner.errors import PrunerError
+from pruner_duckdb.sql.queries import NO_LOCATION, names_of_lambda
+from pruner_duckdb.sql.select import Span, splice
+from pruner_duckdb.sql.tokens import CLOSING, OPENING, Token, tokens
+from pruner_duckdb.sql.trees import nodes_below
+
+if TYPE_CHECKING:
+    from pruner_duckdb.shadow.answers import Ask
+
+_LIST = (
+    "SELECT system.main.list([database_name, schema_name, function_name, system.main.to_json(parameters)::VARCHAR, "
+    "macro_definition, system.main.to_json(parameter_types)::VARCHAR]) FROM system.main.duckdb_functions() "
+    "WHERE NOT internal AND function_type = 'table_macro'"
+)
+_CREATES = re.compile(r"create\b.*\b(?:macro|function)\b.*\btable\b", re.IGNORECASE | re.DOTALL)
+_BEFORE_KIND = frozenset(["or", "replace", "temp", "temporary", "persistent"])
+_KINDS = frozenset(["macro", "function"])
+_NOT_OF_TABLES = frozenset(["PIVOT", "SHOW_REF"])
+"""Parts of a query in whose parse tree something else than a column may look like one."""
+
+TreeOf = Callable[[str], Any]
+"""The parse tree of a SELECT as DuckDB serializes it."""
+
+
+@dataclass(frozen=True, slots=True)
+class TableMacro:
+    """One form of a macro; `parameters` is None where they have types, and a call of it is left to DuckDB."""
+
+    database: str
+    schema: str
+    name: str
+    query: str
+    parameters: tuple[str, ...] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A call as it is written: where it stands, and its arguments, with names or without."""
+
+    span: Span
+    arguments: tuple[tuple[str | None, str], ...]
+
+    def values(self, parameters: Sequence[str]) -> dict[str, str] | None:
+        """The argument of each parameter, in lower case; None where DuckDB may see it otherwise."""
+        names = [name.lower() for name in parameters]
+        plain = [text for name, text in self.arguments if name is None]
+        named = {name: text for name, text in self.arguments if name is not None}
+        in_order = all(name is not None for name, _ in self.arguments[len(plain) :])
+        values = {**dict(zip(names, plain, strict=False)), **named}
+        fits = len(self.arguments) == len(names) == len(values) and values.keys() == set(names)
+        return values if fits and in_order else None
+
+
+def list_table_macros(ask: Ask) -> list[TableMacro]:
+    """The session's macros that stand for queries, a row for each form. DuckDB takes some 17 ms to list functions."""
+    (rows,) = ask(_LIST, [])
+    return [
+        TableMacro(database, schema, name, query or "", _plain(json.loads(names), json.loads(types or "[]")))
+        for database, schema, name, names, query, types in rows or ()
+    ]
+
+
+def _plain(names: Sequence[str] | None, types: Sequence[str | None]) -> tuple[str, ...] | None:
+    return None if any(types) else tuple(names or ())
+
+
+def calls_one_of(text: str, names: Iterable[str]) -> str | None:
+    """One of some names in lower case that a text in lower case may call; None where it calls none of them."""
+    return next((name for name in sorted(names) if name in text and _call_of(name).search(text)), None)
+
+
+@cache
+def _call_of(name: str) -> re.Pattern[str]:
+    return re.compile(rf'(?<!\w){re.escape(name)}"?(?:\s|--[^\n]*\n|/\*.*?\*/)*\(', re.DOTALL)
+
+
+def written_call(text: bytes, path: Sequence[str], start: int) -> Call | None:
+    """The call of a function that begins at a place of a text; None where it is written in another way."""
+    found = list(tokens(text[start:]))
+    name = [part for token in found[: 2 * len(path) - 1 : 2] for part in [token.identifier]]
+    opening = 2 * len(path) - 1
+    if name != [part.lower() for part in path] or [t.text for t in found[opening : opening + 1]] != ["("]:
+        return None
+    groups: list[list[Token]] = [[]]
+    depth = 0
+    for token in found[opening:]:
+        depth += _change(token)
+        if depth == 0:
+            arguments = tuple(_argument(text[start:], group) for group in groups if group)
+            ordinality = [each.text.lower() for each in found if each.start >= token.stop][:1] == ["with"]
+            return None if ordinality else Call(Span(start, start + token.stop), arguments)
+        if depth == 1 and token.text == ",":
+            groups.append([])
+        elif token is not found[opening]:
+            groups[-1].append(token)
+    return None
+
+
+def _argument(text: bytes, group: Sequence[Token]) -> tuple[str | None, str]:
+    signs = "".join(token.text for token in group[1:3])
+    named = len(group) > 3 and group[0].kind == "name" and signs in (":=", "=>")
+    first = group[3 if named else 0]
+    return group[0].identifier if named else None, text[first.start : group[-1].stop].decode()
+
+
+def with_arguments(query: str, values: Mapping[str, str], tree_of: TreeOf) -> str | None:
+    """Put arguments in the place of parameters.
+
+    Args:
+        query: what the macro stands for.
+        values: arguments by the names of parameters in lower case.
+        tree_of: takes a query apart.
+
+    Returns:
+        None where it is not certain which names DuckDB would replace.
+    """
+    tree, text = tree_of(query), query.encode()
+    if tree.get("error") or len(tree["statements"]) != 1:
+        return None
+    edits: dict[int, tuple[Span, str]] = {}
+    for node in nodes_below(tree):
+        if str(node.get("type")) in _NOT_OF_TABLES:
+            return None
+        if node.get("type") == "LAMBDA" and _lambda_hides(node, values):
+            return None
+        if node.get("type") == "FUNCTION" and str(node.get("schema")).lower() in values:
+            return None  # `x.upper()`
+        if node.get("type") != "COLUMN_REF" or len(node["column_names"]) != 1:
+            continue
+        value = values.get(str(node["column_names"][0]).lower())
+        place = node.get("query_location", NO_LOCATION)
+        if value is None:
+            continue
+        name = None if place >= NO_LOCATION else next(tokens(text[place:]), None)
+        if name is None or name.identifier != str(node["column_names"][0]).lower():
+            return None
+        edits[place] = Span(place + name.start, place + name.stop), f"({value})"
+    return splice(text, edits.values())
+
+
+def _lambda_hides(node: Any, values: Mapping[str, str]) -> bool:
+    """Tell whether a lambda may have a parameter of the name of one of the macro's."""
+    named = [*names_of_lambda(node), *(each for each in nodes_below(node["lhs"]) if each.get("column_names"))]
+    return any(str(each["column_names"][0]).lower() in values for each in named)
+
+
+def is_create_table_macro(text: str) -> bool:
+    """Tell whether a text is a CREATE MACRO … AS TABLE."""
+    return _CREATES.search(text) is not None and bool(forms_created(text))
+
+
+def forms_created(text: str) -> list[tuple[tuple[str, ...] | None, str]]:
+    """The forms of a macro that a CREATE MACRO … AS TABLE makes: names of parameters, None where they have types or
+    default values, and the query. Nothing for any other text.
+    """
+    encoded = text.encode()
+    found = [token for token in tokens(encoded) if token.text != ";"]
+    words = [token.text.lower() for token in found]
+    kind = next(islice((n for n, word in enumerate(words) if n and word not in _BEFORE_KIND), 1), 0)
+    if words[:1] != ["create"] or not kind or words[kind] not in _KINDS:
+        return []
+    heads = list(_heads(found, words))
+    if not heads:
+        return []
+    stops = [found[opening - 1].start for opening, _ in heads[1:]] + [found[-1].stop]
+    return [
+        (_parameters(found[opening + 1 : closing]), encoded[found[closing + 2].stop : stop].decode())
+        for (opening, closing), stop in zip(heads, stops, strict=True)
+    ]
+
+
+def mentions(query: str, names: Set[str]) -> bool:
+    """Tell whether one of some names, in lower case, stands in a query."""
+    return any(token.identifier in names for token in tokens(query.encode()))
+
+
+def require_understood(forms: Sequence[tuple[tuple[str, ...] | None, str]], tree_of: TreeOf) -> None:
+    """Make sure that calls of a macro can be written out.
+
+    Raises:
+        PrunerError: some cannot.
+    """
+    for parameters, query in forms:
+        if parameters is None:
+            raise PrunerError(
+                "a macro over a table of pruner has no parameters with types or default values: write another form "
+                "of the macro behind a comma, with fewer parameters"
+            )
+        if with_arguments(query, dict.fromkeys(map(str.lower, parameters), "NULL"), tree_of) is None:
+            raise PrunerError(
+                "a macro over a table of pruner has no PIVOT in it, no method of a parameter, and no lambda whose "
+                "parameter is called like one of the macro's: write a view, or another name"
+            )
+
+
+def _heads(found: Sequence[Token], words: Sequence[str]) -> Iterator[tuple[int, int]]:
+    """Yield where lists of parameters begin and end, each in front of AS TABLE."""
+    depth, opening = 0, 0
+    for number, token in enumerate(found):
+        depth += _change(token)
+        if _change(token) > 0 and depth == 1:
+            opening = number
+        if _change(token) < 0 and depth == 0 and list(words[number + 1 : number + 3]) == ["as", "table"]:
+            yield opening, number
+
+
+def _parameters(found: Sequence[Token]) -> tuple[str, ...] | None:
+    names = [token.identifier for token in found[::2]]
+    commas = [token.text for token in found[1::2]]
+    plain = all(commas) and set(commas) <= {","} and (not found or len(names) == len(commas) + 1)
+    return tuple(name for name in names if name) if plain and all(names) else None
+
+
+def _change(token: Token) -> int:
+    if token.kind != "sign":
+        return 0
+    sign = token.text.encode()[0]
+    return (sign in OPENING) - (sign in CLOSING)

@@ -1,0 +1,1 @@
+"""DuckDB's plans and bound expressions in the common expression form."""

@@ -1,0 +1,304 @@
+"""DuckDB's functions by their names in the expression form, and forms of their own: rows, cases, patterns, moments."""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import pyarrow as pa
+
+from pruner.expr.exact.patterns import literal_beginning, literal_pattern
+from pruner.expr.functions.now import CURRENT_DATE, CURRENT_WALL, NOW
+from pruner.expr.functions.texts import BECOME_LOWER
+from pruner.expr.nodes import (
+    And,
+    Call,
+    Column,
+    Compare,
+    Constant,
+    Expr,
+    In,
+    IsNull,
+    Like,
+    Literal,
+    Not,
+    Opaque,
+    Operator,
+    conjunction,
+    disjunction,
+)
+from pruner.expr.types import is_instant
+from pruner.expr.walk import nodes_of
+from pruner_duckdb.decode.constants import UndecodablePart, constant
+from pruner_duckdb.decode.shown import function_name
+from pruner_duckdb.sql.trees import Node
+from pruner_duckdb.types import arrow_type
+
+_NAMES: Final[Mapping[str, str]] = {
+    "+": "add",
+    "add": "add",
+    "date_add": "add",
+    "-": "subtract",
+    "subtract": "subtract",
+    "*": "multiply",
+    "multiply": "multiply",
+    "@": "abs",
+    "abs": "abs",
+    "lower": "lower",
+    "lcase": "lower",
+    "upper": "upper",
+    "ucase": "upper",
+    "left": "left",
+    "year": "year",
+    "quarter": "quarter",
+    "month": "month",
+    "date_trunc": "date_trunc",
+    "datetrunc": "date_trunc",
+    "epoch": "epoch",
+    "epoch_ms": "epoch_ms",
+    "epoch_us": "epoch_us",
+}
+"""Names of the registry (`pruner.expr.functions.rows`) by those of DuckDB. Others keep their own."""
+
+_PARTS: Final = frozenset({"year", "quarter", "month", "epoch"})
+
+_ROWS: Final = frozenset({"row", "struct_pack"})
+
+_PART_OR_EMPTY: Final = "split_part, or empty"
+
+NEVER_FOLDED: Final = 2 + random.random()
+"""What `random()` is compared with to keep the shadow from folding a moment. No statement of a user's has this number,
+so that what it guards is known for one of the functions below, whatever constant the shadow makes of it.
+"""
+
+MOMENTS: Final = frozenset(
+    {
+        "now",
+        "current_timestamp",
+        "get_current_timestamp",
+        "transaction_timestamp",
+        "today",
+        "current_date",
+        "current_localtimestamp",
+        "localtimestamp",
+    }
+)
+"""Functions that tell when the transaction began."""
+
+
+def unfolded(call: str, *, moment: bool) -> str:
+    """The text of a call that the shadow cannot evaluate while planning, of the same type."""
+    number = f"{NEVER_FOLDED!r}e0" if moment else "2"  # a DOUBLE, which needs no cast in any plan
+    return f"(CASE WHEN random() < {number} THEN {call} END)"
+
+
+def function(name: str, arguments: tuple[Expr, ...], result: pa.DataType | None) -> Expr:
+    """A function by its name in the expression form."""
+    match name, arguments:
+        case "-", (operand,):
+            return Call("negate", (operand,), result)
+        case "substr" | "substring", (_, _, _):  # with two arguments it goes on to the end of the text
+            return Call("left", arguments, result)
+        case "isnan", (operand,):
+            return Compare(Operator.EQ, operand, Literal(float("nan"), pa.float64()))
+        case "date_part" | "datepart", (Literal(value=str(part)), operand) if part.lower() in _PARTS:
+            return Call(part.lower(), (operand,), result)
+        case _:
+            return Call(_NAMES.get(name, name), arguments, result)
+
+
+def moment(node: Node) -> Expr | None:
+    """The moment that a CASE of `unfolded` stands for; None for any other CASE."""
+    checks: list[Any] = node["case_checks"]
+    if len(checks) != 1 or not _is_never_folded(checks[0]["when_expr"]):
+        return None
+    type_ = _type_of_moment(checks[0]["then_expr"])
+    if type_ is None:
+        return None
+    if pa.types.is_date(type_):
+        return Call(CURRENT_DATE, (), type_)
+    return Call(NOW if is_instant(type_) else CURRENT_WALL, (), type_)
+
+
+def _type_of_moment(then: Node) -> pa.DataType | None:
+    """The type of a moment, which is a constant in the optimizer's plan and the call of its function before that."""
+    match then.get("expression_class"):
+        case "BOUND_CONSTANT":
+            return constant(then["value"]).type
+        case "BOUND_FUNCTION" if not then.get("children"):
+            return arrow_type(then["return_type"])
+        case _:
+            return None
+
+
+def _is_never_folded(condition: Node) -> bool:
+    """Tell whether a condition is the one of `unfolded`: a comparison with its number."""
+    children: list[Node] = condition.get("children") or [
+        condition.get("left", {}),
+        condition.get("right", {}),
+    ]
+    values: list[Any] = [
+        child["value"].get("value") for child in children if child.get("expression_class") == "BOUND_CONSTANT"
+    ]
+    return values == [NEVER_FOLDED]
+
+
+def coalesced(parts: tuple[Expr, ...], result: pa.DataType | None) -> Expr:
+    """`coalesce`; of an element of a split text and '' it is part of what the macro `split_part` is made of.
+
+    Alone it comes to '' where the text is NULL, and so is a function of its own, which `choice` takes up.
+    """
+    match parts:
+        case (Call("array_extract", (Call("string_split", (text, by)), number)), Literal(value="")):
+            return Call(_PART_OR_EMPTY, (text, by, number), result)
+        case _:
+            return Call("coalesce", parts, result)
+
+
+def choice(pairs: Sequence[tuple[Expr, Expr]], otherwise: Expr, result: pa.DataType | None) -> Expr:
+    """A CASE of conditions and values; `nullif` is one.
+
+    Raises:
+        UndecodablePart: a condition or value is not understood, as one that must not be evaluated while planning.
+    """
+    parts = [*(part for pair in pairs for part in pair), otherwise]
+    if any(isinstance(node, Opaque) for each in parts for node in nodes_of(each)):
+        raise UndecodablePart("CASE, or a function that must not be evaluated while planning")
+    match parts:
+        case [present, Call(name, (text, *others)), Literal(value=None)] if (
+            name == _PART_OR_EMPTY and _asks_for(present, text)
+        ):
+            return Call("split_part", (text, *others), result)
+        case [Compare(Operator.EQ, left, right), Literal(value=None), other] if other == left:
+            return Call("nullif", (left, right), result)
+        case [*_, Literal(value=None)]:
+            parts.pop()
+        case _:
+            pass
+    return Call("choose", tuple(parts), result)
+
+
+def _asks_for(condition: Expr, text: Expr) -> bool:
+    """Whether a condition says no more than that a text is not NULL."""
+    match condition:
+        case And(operands):
+            return all(_asks_for(each, text) for each in operands)
+        case Constant(value):
+            return value is True
+        case Not(IsNull(operand)):
+            return operand == text
+        case _:
+            return False
+
+
+def beginning(operand: Expr, pattern: str, *, anchored: bool, shown: str) -> Expr:
+    """A regular expression that a text matches only if it begins with the letters that the pattern begins with.
+
+    Raises:
+        UndecodablePart: the pattern begins with no letters.
+    """
+    prefix = literal_beginning(pattern, anchored=anchored)
+    if not prefix:
+        raise UndecodablePart("a regular expression that does not say how a text begins")
+    escaped, escape = literal_pattern(prefix)
+    like = Like(operand, f"{escaped}%", escape)
+    rest = Opaque((), shown, "of a regular expression the beginning alone is looked at")
+    return conjunction((like, rest))
+
+
+def row_comparison(operator: Operator, left: Sequence[Expr], right: Sequence[Expr], shown: str) -> Expr:
+    """A comparison of rows, as far as its columns decide it: where it is true, this is not false.
+
+    NULL inside of a row is a value like others for DuckDB, and the greatest one.
+    """
+    rest = Opaque((), shown, "rows are looked at column by column")
+    pairs = [(a, b) for a, b in zip(left, right, strict=True) if isinstance(a, Column | Call)]
+    pairs = [(a, b) for a, b in pairs if isinstance(b, Literal) and b.value is not None]
+    match operator:
+        case Operator.EQ:
+            return conjunction((*(Compare(Operator.EQ, a, b) for a, b in pairs), rest))
+        case Operator.LT | Operator.LE | Operator.GT | Operator.GE:
+            first, literal = left[0], right[0]
+            if not pairs or pairs[0] != (first, literal):
+                return rest
+            outer = Operator.LE if operator in (Operator.LT, Operator.LE) else Operator.GE
+            return conjunction((disjunction((Compare(outer, first, literal), IsNull(first))), rest))
+        case _:
+            return rest
+
+
+def row_parts(node: Node) -> list[tuple[Node, Node | None]] | None:
+    """The parts of a row, each with what tells the type that it is cast to, or None; None where it is no row.
+
+    DuckDB casts a row as a whole where one of its parts has another type than that of the row beside it.
+    """
+    if node.get("expression_class") != "BOUND_FUNCTION":
+        return None
+    if function_name(node) in _ROWS:
+        return [(child, None) for child in node["children"]]
+    if node.get("type") != "OPERATOR_CAST" or node["function_data"]["try_cast"]:
+        return None
+    inside, row = node["children"][0], node["return_type"]
+    if function_name(inside) != "row" or row.get("id") != "TUPLE" or row_parts(inside) is None:
+        return None
+    types = [each["second"] for each in row["type_info"]["child_types"]]
+    return [
+        (child, None if child["return_type"] == type_ else {"return_type": type_})
+        for child, type_ in zip(inside["children"], types, strict=True)
+    ]
+
+
+def row_values(node: Node) -> list[Literal] | None:
+    """The values of a constant row; None where it is none."""
+    value: Any = node.get("value") if node.get("expression_class") == "BOUND_CONSTANT" else None
+    if value is None or value.get("is_null"):
+        return None
+    described: Any = value["type"]
+    if described.get("id") not in ("TUPLE", "STRUCT"):
+        return None
+    types: list[Any] = described["type_info"]["child_types"]
+    children: list[Any] = value["value"]["children"]
+    return [
+        constant({**child, "type": type_["second"]}) for child, type_ in zip(children, types, strict=True)
+    ]
+
+
+def is_list(node: Node) -> bool:
+    """Tell whether a part of a plan is a constant list."""
+    value: Any = node.get("value") if node.get("expression_class") == "BOUND_CONSTANT" else None
+    return value is not None and not value.get("is_null") and value["type"].get("id") == "LIST"
+
+
+def contained(operands: Sequence[Expr], listed: Node) -> Expr:
+    """`list_contains(list, value)`: IN, where no NULL is in the list.
+
+    Raises:
+        UndecodablePart: the list is no constant, or NULL is in it.
+    """
+    if len(operands) != 1 or not is_list(listed):
+        raise UndecodablePart("a list that is no constant")
+    value: Any = listed["value"]
+    child_type: Any = value["type"]["type_info"]["child_type"]
+    options = tuple(constant({**child, "type": child_type}) for child in value["value"]["children"])
+    if not options or any(option.value is None for option in options):
+        raise UndecodablePart("an empty list, or one with NULL in it")
+    return In(operands[0], options)
+
+
+def prefix_range(operands: tuple[Expr, ...]) -> tuple[Expr, ...]:
+    """What `text ILIKE 'prefix…'` says about the order of the text: nothing without a prefix of ASCII."""
+    match operands:
+        case (Column() as column, Literal(value=str(pattern))):
+            prefix = re.match(r"[\x01-\x24\x26-\x5e\x60-\x7e]*", pattern)
+        case _:
+            return ()
+    if prefix is None or not prefix.group():
+        return ()
+    greatest = "".join(BECOME_LOWER.get(sign, sign) for sign in prefix.group().lower())
+    above = greatest[:-1] + chr(ord(greatest[-1]) + 1)
+    return (
+        Compare(Operator.GE, column, Literal(prefix.group().upper(), pa.string())),
+        Compare(Operator.LT, column, Literal(above, pa.string())),
+    )

@@ -1,0 +1,137 @@
+"""The predicates of the scans in an optimized plan.
+
+One scan's predicate stands in two places: the `table_filters` of its LOGICAL_GET and the LOGICAL_FILTER
+directly above. Where DuckDB numbers the rows for a join that depends on each of them, it stands above that, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from pruner.expr.nodes import TRUE, Column, Expr, disjunction
+from pruner_duckdb.decode.decode import Node, all_of, decode_expression, decode_table_filter
+from pruner_duckdb.decode.numbered import Conditions, Descent, takes_names
+from pruner_duckdb.sql.trees import is_node
+
+
+class UnknownPlanFormat(Exception):  # noqa: N818 - never reaches a user
+    """The plan JSON does not look like those this module was made for."""
+
+
+def scan_predicates(plans: list[Node], text: str = "") -> dict[str, Expr]:
+    """Return for each scanned table name the rows that its scans want: the OR over the scans of that name.
+
+    Args:
+        plans: `plans` of DuckDB's serialized, optimized statement.
+        text: the statement.
+
+    Returns:
+        Predicates by the table's name in the shadow database. A table that is not scanned has no entry.
+
+    Raises:
+        UnknownPlanFormat: a scan is not written as expected.
+    """
+    found: dict[str, list[Expr]] = {}
+    for scan, conditions in _scans(plans, looks_below=not takes_names(text)):
+        name, expression = _scan_predicate(scan, conditions)
+        found.setdefault(name, []).append(expression)
+    return {name: TRUE if TRUE in each else disjunction(tuple(each)) for name, each in found.items()}
+
+
+def _scans(plans: list[Node], *, looks_below: bool) -> list[tuple[Node, list[Conditions]]]:
+    """Every LOGICAL_GET with the conditions above it, whose references are to its columns.
+
+    Args:
+        plans: of the statement.
+        looks_below: whether a numbering of rows is surely DuckDB's own.
+
+    Raises:
+        UnknownPlanFormat: an operator is not written as expected.
+    """
+    scans: list[Node] = []
+    found: dict[int, list[Conditions]] = {}  # by the identity of the scan
+    try:
+        descent = Descent(plans, _width) if looks_below else None
+        pending: list[tuple[Any, Node | None]] = [(plan, None) for plan in plans]
+        while pending:
+            node, parent = pending.pop()
+            conditions = Conditions(parent["expressions"]) if is_node(parent, "LOGICAL_FILTER") else None
+            if is_node(node, "LOGICAL_GET"):
+                scans.append(node)
+                found.setdefault(id(node), []).extend([conditions] if conditions else [])
+            elif conditions and descent is not None and descent.starts_at(node):
+                for scan, reached in descent.into(node, conditions):
+                    found.setdefault(id(scan), []).append(reached)
+            pending.extend((child, node) for child in node.get("children", ()))
+    except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
+        raise UnknownPlanFormat(f"DuckDB's plan is not written as expected ({error!r})") from error
+    return [(scan, found[id(scan)]) for scan in scans]
+
+
+def _scan_predicate(scan: Node, conditions: list[Conditions]) -> tuple[str, Expr]:
+    try:
+        data = scan.get("function_data")
+        if not data or "table" not in data:
+            return "", TRUE  # a table function
+        columns = _scanned_columns(scan)
+        output = _output_columns(scan, columns)
+        parts = list(_table_filters(scan, columns))
+        for each in conditions:
+            resolve = _resolver(output, each)
+            parts.extend(decode_expression(expression, resolve) for expression in each.expressions)
+        return data["table"], all_of(parts)
+    except (KeyError, TypeError, IndexError, AttributeError) as error:
+        raise UnknownPlanFormat(f"a scan in DuckDB's plan is not written as expected ({error!r})") from error
+
+
+def _width(scan: Node) -> int | None:
+    """How many columns a scan has; None for a table function."""
+    data = scan.get("function_data")
+    return len(_output_columns(scan, _scanned_columns(scan))) if data and "table" in data else None
+
+
+def _named(names: list[str], position: int) -> Column | None:
+    return Column((names[position],)) if 0 <= position < len(names) else None
+
+
+def _scanned_columns(scan: Node) -> list[Column | None]:
+    """The columns that the scan reads, in its own order; None for what is no plain column (row ids, parts
+    of structs).
+    """
+    names: list[str] = scan["names"]
+    columns: list[Column | None] = []
+    for entry in scan["column_indexes"]:
+        position = entry["index"]
+        plain: bool = not entry.get("child_indexes") and entry.get("index_type", "FULL_READ") == "FULL_READ"
+        columns.append(_named(names, position) if plain else None)
+    return columns
+
+
+def _output_columns(scan: Node, columns: list[Column | None]) -> list[Column | None]:
+    """The columns that the scan hands to the operator above."""
+    chosen: list[int] = scan["projection_ids"]
+    return [columns[position] for position in chosen] if chosen else columns
+
+
+def _resolver(output: list[Column | None], conditions: Conditions) -> Callable[[Node], Column | None]:
+    def resolve(reference: Node) -> Column | None:
+        position = conditions.position(reference.get("index", -1))
+        return output[position] if position is not None and 0 <= position < len(output) else None
+
+    return resolve
+
+
+def _table_filters(scan: Node, columns: list[Column | None]) -> Iterator[Expr]:
+    filters = scan["table_filters"]
+    # 2.0 numbers them by position among the scanned columns, 1.5 by position in the table.
+    by_scan_order = bool(scan.get("table_filters_by_projection"))
+    for entry in filters["filters"]:
+        position: int = entry["key"]
+        if by_scan_order:
+            column = columns[position] if position < len(columns) else None
+        else:
+            column = _named(scan["names"], position)
+        if column is not None:
+            yield decode_table_filter(entry["value"], column)
+    # Filters over several columns are repeated in the LOGICAL_FILTER above, where their references are plain.

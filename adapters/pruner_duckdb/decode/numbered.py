@@ -1,0 +1,263 @@
+"""Conditions that DuckDB leaves above a numbering of rows, taken down to the scans below it.
+
+`FROM t, unnest(xs) AS u(x) WHERE id = 5` is a join in which the right side depends on each row of the left one. DuckDB
+tells these rows apart by the values that the right side uses, and where these are lists, by a number that it gives to
+each row. It pushes no condition below a window function, so that `id = 5` stays above this one. But the number only
+says which row is which: without the rows for which the condition is not true all others are as they were.
+
+DuckDB 2.0 reads the rows of the left side twice, by way of a WITH of its own: for the join, and to know for which
+values the right side is wanted. A condition on the rows of the join goes for both, since no other row of the right side
+finds one to join.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from pruner_duckdb.sql.trees import Node, nodes_below
+
+Position: TypeAlias = "int | None"
+
+_NUMBERS = ("limit_rownum", "delim_index")
+_COPIED = "__duckdb_delim_"
+"""What DuckDB calls the number, by version, and the rows that it numbered, where it reads them more than once."""
+
+_LEFT = frozenset(["INNER", "LEFT", "SEMI", "ANTI", "MARK", "SINGLE"])
+_RIGHT = frozenset(["INNER", "RIGHT"])
+"""Joins whose rows are gone with the row of that side of which they were made."""
+
+
+@dataclass(frozen=True)
+class Conditions:
+    """Expressions of a filter, and what their references mean further down."""
+
+    expressions: Sequence[Node]
+    position: Callable[[int], Position] = field(default=lambda index: index)
+    """The place of a column, by the number in a reference, among the columns of the operator that is looked at; None
+    where that operator does not have it.
+    """
+
+    def below(self, step: Callable[[int], Position]) -> Conditions:
+        """The same for the operator below."""
+
+        def position(index: int) -> Position:
+            here = self.position(index)
+            return None if here is None else step(here)
+
+        return Conditions(self.expressions, position)
+
+    def mentions(self, place: int) -> bool:
+        """Tell whether a column stands in them."""
+        references = (
+            part
+            for part in nodes_below(list(self.expressions))
+            if part.get("expression_class") in ("BOUND_REF", "BOUND_COLUMN_REF")
+        )
+        return any(self.position(int(each.get("index", -1))) == place for each in references)
+
+
+def takes_names(text: str) -> bool:
+    """Tell whether a statement may itself use one of the names by which the numbering is known."""
+    lowered = text.lower()
+    return any(name in lowered for name in (*_NUMBERS, _COPIED))
+
+
+def numbers_rows(node: Node) -> bool:
+    """Tell whether an operator gives each row a number that only says which row it is.
+
+    Of the windows that DuckDB makes itself, it is the one without partitions: for a LIMIT it numbers the rows of each.
+    """
+    if node.get("type") != "LOGICAL_WINDOW" or len(node["expressions"]) != 1:
+        return False
+    number: Node = node["expressions"][0]
+    return (
+        number.get("type") == "WINDOW_ROW_NUMBER"
+        and number.get("alias") in _NUMBERS
+        and not any(number.get(key) for key in ("children", "partitions", "orders", "filters", "arg_orders"))
+    )
+
+
+class Descent:
+    """Takes conditions down to scans: never below an operator after which a row more would make others differ."""
+
+    def __init__(self, plans: Sequence[Node], width_of_scan: Callable[[Node], int | None]) -> None:
+        self._width_of_scan = width_of_scan
+        self._joined: dict[int, Node] = {}  # by the identity of what reads numbered rows for a join
+        for node in _operators(plans):
+            if _is_of_numbered(node) and (reader := _reader_for_join(node)) is not None:
+                self._joined[id(reader)] = node["children"][0]
+
+    def starts_at(self, node: Node) -> bool:
+        """Tell whether DuckDB leaves conditions above an operator that may go further down."""
+        return numbers_rows(node) or _is_of_numbered(node) or id(node) in self._joined
+
+    def into(self, node: Node, conditions: Conditions) -> Iterator[tuple[Node, Conditions]]:
+        """Yield the scans below an operator with the conditions above it: what they say of a scan's rows is true for
+        each row that matters.
+        """
+        children: list[Node] = node.get("children", [])
+        match node["type"]:
+            case "LOGICAL_GET":
+                yield node, conditions
+            case "LOGICAL_FILTER":
+                kept: list[int] = node["projection_map"]
+                yield from self.into(children[0], conditions.below(_chosen(kept)))
+            case "LOGICAL_PROJECTION":
+                yield from self.into(children[0], conditions.below(_projected(node["expressions"])))
+            case "LOGICAL_UNNEST":
+                yield from self._side(children[0], conditions, 0, [])
+            case "LOGICAL_WINDOW" if numbers_rows(node):
+                yield from self._below_number(node, conditions)
+            case "LOGICAL_CROSS_PRODUCT":
+                yield from self._sides(node, conditions, "INNER")
+            case "LOGICAL_COMPARISON_JOIN" | "LOGICAL_DELIM_JOIN":
+                yield from self._sides(node, conditions, str(node["join_type"]))
+            case "LOGICAL_MATERIALIZED_CTE" if _is_of_numbered(node):
+                yield from self.into(children[1], conditions)
+            case "LOGICAL_CTE_REF" if id(node) in self._joined:
+                yield from self.into(self._joined[id(node)], conditions)
+            case _:
+                pass
+
+    def _below_number(self, window: Node, conditions: Conditions) -> Iterator[tuple[Node, Conditions]]:
+        child: Node = window["children"][0]
+        width = self._width(child)
+        # Whoever asks for the number itself wants all rows to be counted.
+        if width is not None and not conditions.mentions(width):
+            yield from self.into(child, conditions.below(lambda index: index if index < width else None))
+
+    def _sides(self, join: Node, conditions: Conditions, kind: str) -> Iterator[tuple[Node, Conditions]]:
+        left, right = join["children"]
+        kept: list[int] = join.get("left_projection_map") or []
+        width = len(kept) or self._width(left)
+        if join.get("delim_flipped") or width is None:
+            return
+        if kind in _LEFT:
+            yield from self._side(left, conditions, 0, kept)
+        if kind in _RIGHT:
+            yield from self._side(right, conditions, width, join.get("right_projection_map") or [])
+
+    def _side(
+        self, side: Node, conditions: Conditions, first: int, kept: list[int]
+    ) -> Iterator[tuple[Node, Conditions]]:
+        """The conditions for an operator below whose columns stand from `first` on, all or those that are kept."""
+        width = len(kept) or self._width(side)
+        if width is not None:
+            below = _chosen(kept)
+            yield from self.into(
+                side,
+                conditions.below(
+                    lambda index: below(index - first) if first <= index < first + width else None
+                ),
+            )
+
+    def _width(self, node: Node) -> int | None:
+        """How many columns an operator has; None where that is not known."""
+        children: list[Node] = node.get("children", [])
+        match node["type"]:
+            case "LOGICAL_GET":
+                return self._width_of_scan(node)
+            case "LOGICAL_PROJECTION":
+                return len(node["expressions"])
+            case "LOGICAL_FILTER":
+                return len(node["projection_map"]) or self._width(children[0])
+            case "LOGICAL_UNNEST" | "LOGICAL_WINDOW":
+                below = self._width(children[0])
+                return None if below is None else below + len(node["expressions"])
+            case "LOGICAL_MATERIALIZED_CTE":
+                return self._width(children[1])
+            case "LOGICAL_CTE_REF":
+                return len(node["chunk_types"])
+            case "LOGICAL_CROSS_PRODUCT":
+                return _sum(self._width(children[0]), self._width(children[1]))
+            case "LOGICAL_COMPARISON_JOIN" | "LOGICAL_DELIM_JOIN":
+                return self._width_of_join(node)
+            case _:
+                return None
+
+    def _width_of_join(self, join: Node) -> int | None:
+        left, right = (
+            len(join[key]) or self._width(child)
+            for key, child in zip(
+                ("left_projection_map", "right_projection_map"), join["children"], strict=True
+            )
+        )
+        match join["join_type"]:
+            case "SEMI" | "ANTI":
+                return left
+            case "MARK":
+                return _sum(left, 1)
+            case _:
+                return _sum(left, right)
+
+
+def _operators(plans: Sequence[Node]) -> Iterator[Node]:
+    """Every operator of some plans. Expressions are not looked into: a list of constants has thousands of parts."""
+    pending = [*plans]
+    while pending:
+        node = pending.pop()
+        yield node
+        pending.extend(node.get("children", ()))
+
+
+def _is_of_numbered(node: Node) -> bool:
+    """Tell whether an operator is DuckDB's own WITH of the rows of a left side."""
+    return node.get("type") == "LOGICAL_MATERIALIZED_CTE" and str(node["ctename"]).startswith(_COPIED)
+
+
+def _reader_for_join(with_: Node) -> Node | None:
+    """What reads the rows of such a WITH for the join; None where it is not certain that any other one only wants to
+    know their different values.
+    """
+    place: Node = with_["children"][1]
+    while place["type"] != "LOGICAL_CTE_REF":
+        match place["type"]:
+            case "LOGICAL_PROJECTION" | "LOGICAL_FILTER" | "LOGICAL_UNNEST":
+                place = place["children"][0]
+            case "LOGICAL_MATERIALIZED_CTE" if _is_of_numbered(place):
+                place = place["children"][1]
+            case "LOGICAL_COMPARISON_JOIN" if place["join_type"] in _LEFT and not place.get("delim_flipped"):
+                place = place["children"][0]
+            case _:
+                return None
+    others = [each for each in _readers(with_["children"][1], with_["table_index"]) if each is not place]
+    return place if place["cte_index"] == with_["table_index"] and not others else None
+
+
+def _readers(node: Node, index: int) -> Iterator[Node]:
+    """Yield what reads a WITH, unless it only wants to know its different values."""
+    if node["type"] == "LOGICAL_CTE_REF" and node["cte_index"] == index:
+        yield node
+    elif node["type"] != "LOGICAL_AGGREGATE_AND_GROUP_BY" or node["expressions"]:
+        for child in node.get("children", ()):
+            yield from _readers(child, index)
+
+
+def _sum(left: int | None, right: int | None) -> int | None:
+    return None if left is None or right is None else left + right
+
+
+def _chosen(kept: Sequence[int]) -> Callable[[int], Position]:
+    """From places among the columns that an operator keeps to those of the operator below."""
+
+    def step(index: int) -> Position:
+        if not kept:
+            return index
+        return kept[index] if index < len(kept) else None
+
+    return step
+
+
+def _projected(expressions: Sequence[Mapping[str, object]]) -> Callable[[int], Position]:
+    """From the columns of a projection to those of the operator below that it hands on as they are."""
+
+    def step(index: int) -> Position:
+        if not 0 <= index < len(expressions):
+            return None
+        expression = expressions[index]
+        place = expression.get("index")
+        return place if expression.get("expression_class") == "BOUND_REF" and isinstance(place, int) else None
+
+    return step

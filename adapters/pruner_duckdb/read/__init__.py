@@ -1,0 +1,1 @@
+"""How DuckDB reads the slices that a plan keeps: files, folders, schemas, merged rows."""

@@ -1,0 +1,180 @@
+"""Values in the names of folders (`day=2024-01-01`): what type DuckDB gives them, and whether it may read them itself.
+
+Read by DuckDB, they cost nothing, and it knows their statistics. It parses every folder of a path by rules of its
+own, the table's root included, so it is let do so only where each path is written in such a way that there is one
+reading.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+
+from pruner.arrow import compute
+from pruner_duckdb.read.native import folded
+from pruner_duckdb.sql.engine_faults import NULL_IS_NO_TEXT
+from pruner_duckdb.types import file_name, sql_type
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from pruner.tables.snapshot import Snapshot
+
+_TEXT = "VARCHAR"
+_NO_PARTITION = r"=[^/]*=|[?\n]"
+"""What stands in a path that holds a folder with `=` which DuckDB takes for no partition."""
+
+_FOLDERS = re.compile(
+    r"""
+    (?: (?: [^=%/\\?\n]+ = (?: [^=%/\\?\n] | %[2-7][0-9A-Fa-f] )*   # key=value
+          | [^=/\\?\n]*                                            # any other folder
+        ) / )*
+    """,
+    re.VERBOSE,
+)
+"""Folders that everybody takes apart in one way: a key without escapes, a value with none beyond ASCII."""
+
+
+def folder_types(snapshot: Snapshot, run: duckdb.DuckDBPyConnection) -> dict[tuple[str, ...], str]:
+    """Return the type that DuckDB gives each partition column; those that it sees in no folder are not there.
+
+    Args:
+        snapshot: of a Parquet table.
+        run: a connection that can read local files.
+    """
+    partitions = snapshot.partitions
+    unseen = _unseen(snapshot)
+    types = {
+        path: sql_type(values.type) or _TEXT
+        for path, values in partitions.values.items()
+        if path[0] not in unseen
+    }
+    # Of canonical numbers and dates, and of what is surely text, DuckDB makes what everybody makes; it looks at texts
+    # as they are written, escapes included.
+    escapes = _any_has(partitions.paths, "%")
+    open_questions = [
+        path
+        for path, data_type in types.items()
+        if escapes or (data_type == _TEXT and path not in partitions.trusted | partitions.shared)
+    ]
+    if open_questions:
+        shown = _shown(snapshot, run)
+        types.update((path, shown.get(folded(path[0]), _TEXT)) for path in open_questions)
+    return types
+
+
+def folder_values(
+    snapshot: Snapshot,
+    partitions: NDArray[np.intp],
+    path: tuple[str, ...],
+    data_type: str,
+    *,
+    as_written: bool,
+) -> list[str | None]:
+    """Values of partitions as text that DuckDB casts to the values that it shows.
+
+    Args:
+        snapshot: the snapshot.
+        partitions: ordinals of its partitions.
+        path: of the partition column.
+        data_type: DuckDB's type of the column.
+        as_written: whether DuckDB would read them in the names of folders. There `null`, in whatever case but without
+            escapes, is NULL: 1.5 reads it so for every type, 2.0 for all but text (measured).
+    """
+    places = pa.array(partitions, pa.int64())
+    values = snapshot.partitions.values[path].take(places).cast(pa.string()).to_pylist()
+    if not as_written or (data_type == _TEXT and not NULL_IS_NO_TEXT):
+        return [None if value is None else str(value) for value in values]
+    folders: list[Any] = snapshot.partitions.paths.take(places).to_pylist()
+    return [
+        None if value is None or _says_null(folder, path[0]) else str(value)
+        for value, folder in zip(values, folders, strict=True)
+    ]
+
+
+def _says_null(folder: str, key: str) -> bool:
+    return any(part.lower().endswith("=null") and _key(part) == key for part in folder.split("/"))
+
+
+def _unseen(snapshot: Snapshot) -> set[str]:
+    """The keys that DuckDB finds in none of the folders that are used: for it `k=x=y` and `k=x?y` are plain folders."""
+    if not compute.any(compute.match_substring_regex(snapshot.partitions.paths, _NO_PARTITION)).as_py():
+        return set()
+    used = np.unique(snapshot.partition_ordinals)
+    folders: list[Any] = snapshot.partitions.paths.take(pa.array(used, pa.int64())).to_pylist()
+    parts = {part for folder in folders for part in folder.split("/") if "=" in part}
+    plain = {part for part in parts if part.count("=") > 1 or "?" in part or "\n" in part}
+    return {_key(part) for part in plain} - {_key(part) for part in parts - plain}
+
+
+def _key(part: str) -> str:
+    return unquote(part.partition("=")[0])
+
+
+def _shown(snapshot: Snapshot, run: duckdb.DuckDBPyConnection) -> dict[str, str]:
+    """Types by folded name as DuckDB shows them over one file of each folder: it opens the first one alone."""
+    files = _one_of_each(snapshot)
+    try:
+        described = run.execute(
+            "DESCRIBE FROM read_parquet(?, hive_partitioning = true)", [[file_name(uri) for uri in files]]
+        ).fetchall()
+    except duckdb.Error:
+        return {}
+    return {folded(str(row[0])): str(row[1]) for row in described}
+
+
+def _one_of_each(snapshot: Snapshot) -> list[str]:
+    """A base file of each partition that has one, by partition."""
+    rows = np.flatnonzero(snapshot.has_base)
+    _, first = np.unique(snapshot.partition_ordinals[rows], return_index=True)
+    found: list[Any] = snapshot.base_files.take(pa.array(rows[first], pa.int64())).to_pylist()
+    return found
+
+
+def parsed_alike(snapshot: Snapshot, types: Mapping[tuple[str, ...], str]) -> bool:
+    """Tell whether DuckDB finds in every path the keys and texts that the snapshot found, and no other column's.
+
+    A file may have a column of a key's name: DuckDB gives it the value of the folder.
+
+    Args:
+        snapshot: of a Parquet table.
+        types: of its partition columns.
+    """
+    keys = {path[0] for path in types}
+    columns = {folded(entry.path[0]) for entry in snapshot.schema.columns}
+    if _any_has(snapshot.columns.column("base_file"), "\\"):  # which parts folders, too
+        return False
+    used = np.unique(snapshot.partition_ordinals)
+    folders: list[Any] = snapshot.partitions.paths.take(pa.array(used, pa.int64())).to_pylist()
+    places = dict.fromkeys(zip(map(_above, _one_of_each(snapshot), folders), folders, strict=True))
+    above = {_keys(root) for root, _ in places}
+    if len(above) > 1 or any(folded(key) in columns for key in next(iter(above), ())):
+        return False
+    return all(_is_alike(root, folder, keys) for root, folder in places)
+
+
+def _any_has(texts: Any, sign: str) -> bool:
+    return bool(compute.any(compute.match_substring(texts, sign)).as_py())
+
+
+def _above(uri: str, folder: str) -> str:
+    """The root of a file that lies in a folder below it."""
+    place = uri.removeprefix("file://").rpartition("/")[0]
+    return place.removesuffix(f"/{folder}") if folder else place
+
+
+def _keys(path: str) -> tuple[str, ...]:
+    return tuple(part.partition("=")[0] for part in path.split("/") if "=" in part)
+
+
+def _is_alike(root: str, folder: str, keys: set[str]) -> bool:
+    if any(sign in root for sign in "%?\n") or _FOLDERS.fullmatch(f"{folder}/") is None:
+        return False
+    found = _keys(folder)
+    return len(found) == len(keys) and set(found) == keys

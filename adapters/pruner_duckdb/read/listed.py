@@ -1,0 +1,126 @@
+"""Files that are read under a schema that DuckDB is told, `schema = MAP {…}`: what no native scan serves.
+
+These are files whose own schema is not known, and partition values that DuckDB would not read from the paths as the
+snapshot does. DuckDB knows nothing about such a scan (it estimates one row) and reads none of its columns late, so it
+is the last resort.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from pruner_duckdb.read.folders import folder_values
+from pruner_duckdb.types import READ_PARQUET, file_name, quote, quote_text
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    from pruner.tables.snapshot import Snapshot
+    from pruner_duckdb.read.shape import ScanShape
+
+    Bind = Callable[[Any], str]
+
+_NOT_PUSHED = "CASE WHEN file_index >= {} THEN system.main.error('no such file') ELSE {} END"
+"""An expression that could fail is no filter of a Parquet scan: with one over `file_index`, DuckDB 2.0 fails in
+`ORDER BY … LIMIT` ("Attempted to access index -9223372036854775806 within vector").
+"""
+
+_SHORT_LIST = 512
+"""Longest list of partition values that is copied for each vector rather than read beside the scan."""
+
+_READ_WHOLE = "CASE WHEN file_index >= 0 THEN {} END"
+"""Keeps DuckDB 2.0 from reading one field of a struct alone. In a file whose struct has other fields it takes the field
+by its position there, and in one without the struct it fails and takes the user's database with it. So it does where
+such a field is compared with a list that holds NULL.
+"""
+
+
+def listed_sql(
+    snapshot: Snapshot,
+    ordinals: NDArray[np.intp],
+    shape: ScanShape,
+    bind: Bind,
+    may_read: Callable[[str], bool],
+    where: str,
+) -> str:
+    """Return a query over the base files of some slices, whatever is in them.
+
+    Args:
+        snapshot: the snapshot.
+        ordinals: slices with base files, one at least.
+        shape: how they are read.
+        bind: takes the list of files, and lists of partition values, as parameters.
+        may_read: tells whether the statement may read a column; a wrong answer costs time alone.
+        where: a condition over DuckDB's own columns of a scan, with its WHERE.
+    """
+    uris: list[Any] = snapshot.base_files.take(pa.array(ordinals, pa.int64())).to_pylist()
+    files = [file_name(uri) for uri in uris]
+    partitions = _PartitionValues(snapshot, ordinals, shape, bind)
+    selected: list[str] = []
+    described: list[str] = []
+    for number, (name, data_type, partition) in enumerate(shape.columns):
+        # Own names, so that no column can hide `file_index`.
+        own = f"pruner_{number}"
+        if partition is None:
+            whole = data_type.startswith("STRUCT(")
+            selected.append(f"{_READ_WHOLE.format(own) if whole else own} AS {quote(name)}")
+            described.append(
+                f"{quote_text(name)}: {{name: '{own}', type: {quote_text(data_type)}, default_value: NULL}}"
+            )
+        else:
+            value = partitions.value(partition, data_type, own, likely=may_read(name))
+            selected.append(f"{value} AS {quote(name)}")
+    schema = f", schema = MAP {{{', '.join(described)}}}" if described else ""
+    read = f"{READ_PARQUET}({bind(files)}{schema}, hive_partitioning = false, binary_as_string = false)"
+    return f"{partitions.before()}SELECT {', '.join(selected)} FROM {read}{partitions.beside()}{where}"
+
+
+class _PartitionValues:
+    """Partition values by position of the file in the list that is read.
+
+    As an expression over a constant list they cost nothing unless they are read, and then the time to copy
+    the list once for each vector; as a column of a one-row table beside the scan they cost a little, always.
+    """
+
+    def __init__(self, snapshot: Snapshot, ordinals: NDArray[np.intp], shape: ScanShape, bind: Bind) -> None:
+        self._ordinals = snapshot, ordinals
+        self._shape = shape
+        self._bind = bind
+        self._columns: list[str] = []
+
+    @cached_property
+    def _used(self) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+        """The partitions, and for each file which of them is its own."""
+        snapshot, ordinals = self._ordinals
+        used, positions = np.unique(snapshot.partition_ordinals[ordinals], return_inverse=True)
+        return used.astype(np.intp), positions
+
+    def value(self, path: tuple[str, ...], data_type: str, own: str, *, likely: bool) -> str:
+        """The value of one column as an expression of the scan."""
+        used, positions = self._used
+        snapshot, _ = self._ordinals
+        distinct = folder_values(snapshot, used, path, data_type, as_written=self._shape.by_folders)
+        if len(distinct) == 1:
+            return f"{self._bind(distinct[0])}::{data_type}"
+        values = self._bind([distinct[position] for position in positions])
+        listed = f"{values}::VARCHAR[]::{data_type}[]"
+        if not likely or len(positions) <= _SHORT_LIST:
+            return _NOT_PUSHED.format(len(positions), f"({listed})[file_index::BIGINT + 1]")
+        self._columns.append(f"{listed} AS {own}")
+        return f"{own}[file_index::BIGINT + 1]"
+
+    def before(self) -> str:
+        """What stands before the SELECT."""
+        if not self._columns:
+            return ""
+        return f"WITH pruner_values AS MATERIALIZED (SELECT {', '.join(self._columns)}) "
+
+    def beside(self) -> str:
+        """What stands behind the files in FROM."""
+        return ", pruner_values" if self._columns else ""

@@ -1,0 +1,129 @@
+"""How the slices of a plan reach DuckDB: base files by `read_parquet`, the others merged by hudi-rs, in one query."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from threading import RLock
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from pruner.tables.hudi.merging.slices import SliceMerger
+from pruner.tables.snapshot import SliceSequence
+from pruner_duckdb.read.merged_rows import MergedRows
+from pruner_duckdb.read.native import Describe, FileKinds
+from pruner_duckdb.read.positions import positions_to_read
+from pruner_duckdb.read.scan import Bind, Reading, Wanted, merged_sql, scan_sql, source_sql
+from pruner_duckdb.read.shape import ScanShape
+from pruner_duckdb.read.widened import FileTypes
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from pruner import Plan
+    from pruner.tables.snapshot import Snapshot
+
+_KEPT_MERGERS = 4
+
+Sources = dict[str, MergedRows]
+"""What a statement reads besides files, by the names under which it stands in the statement."""
+
+
+class PlanReader:
+    """Reads the plans of one table. Threads may share it."""
+
+    def __init__(self, name: str, root: str, storage_options: Mapping[str, str], as_of: str | None) -> None:
+        self._name = name
+        self._root = root
+        self._storage_options = storage_options
+        self._as_of = as_of
+        self._lock = RLock()
+        self._types: FileTypes | None = None
+        self._mergers: dict[str, SliceMerger] = {}
+
+    def sql(
+        self,
+        plan: Plan,
+        shape: ScanShape,
+        bind: Bind,
+        sources: Sources,
+        describe: Describe,
+        wanted: Wanted,
+    ) -> str:
+        """Return what stands in FROM for the slices to read, each row once.
+
+        Args:
+            plan: which slices.
+            shape: how their columns are read.
+            bind: takes a value as one more parameter of the statement.
+            sources: takes what the query reads besides files.
+            describe: tells what DuckDB reads of a file.
+            wanted: what the statement wants of the slices.
+
+        Raises:
+            SchemaError: DuckDB cannot tell columns of the table apart.
+            TableError: slices with log files cannot be merged as Hudi does.
+            TableChanged: the table changed since the snapshot was taken.
+        """
+        may_read = wanted.may_read
+        shape.require_names(self._name, may_read)
+        snapshot, ordinals = plan.snapshot, plan.ordinals
+        to_merge = self._to_merge(plan, may_read)
+        files, merged = ordinals[~to_merge], ordinals[to_merge]
+        kinds = self._kinds(snapshot, files, shape, describe)
+        positions = positions_to_read(plan, files)
+        if not len(merged):
+            return source_sql(snapshot, files, shape, bind, Reading(wanted, kinds, positions))
+        # Both queries show every column.
+        reading = Reading(replace(wanted, narrow=False, bare=False), kinds, positions)
+        merger = self._merger(snapshot)
+        slices = SliceSequence(snapshot, merged)
+        merger.require_mergeable(slices)
+        name = f"pruner_merged_{secrets.token_hex(16)}"
+        sources[name] = MergedRows(merger, slices, snapshot.schema.to_arrow())
+        query = merged_sql(snapshot, shape, name)
+        if not len(files):
+            return f"({query})"
+        scan = scan_sql(snapshot, files, shape, bind, reading)
+        return f"(({scan}) UNION ALL ({query}))"
+
+    def _to_merge(self, plan: Plan, may_read: Callable[[str], bool]) -> NDArray[np.bool_]:
+        """Tell for each slice to read whether its rows come from hudi-rs."""
+        snapshot, ordinals = plan.snapshot, plan.ordinals
+        if (
+            snapshot.file_schemas is not None
+        ):  # no file is merged with others, and the types in each are known
+            return np.zeros(len(ordinals), dtype=bool)
+        read_optimized = plan.semantics.scan_mode == "read_optimized"
+        to_merge = np.zeros(len(ordinals), dtype=bool) if read_optimized else snapshot.has_logs[ordinals]
+        unmerged = np.flatnonzero(snapshot.has_base[ordinals] & ~to_merge)
+        to_merge[unmerged] = self._file_types().widened(snapshot, ordinals[unmerged], may_read)
+        return to_merge
+
+    def _kinds(
+        self, snapshot: Snapshot, ordinals: NDArray[np.intp], shape: ScanShape, describe: Describe
+    ) -> FileKinds | None:
+        """What is known of the base files to read."""
+        if snapshot.file_schemas is not None:
+            return FileKinds(shape.files, snapshot.file_schemas.ordinals)
+        if "://" in self._root and not self._root.startswith("file://"):
+            return None  # a request for each file, which DuckDB makes again
+        return self._file_types().kinds(snapshot, ordinals[snapshot.has_base[ordinals]], describe)
+
+    def _file_types(self) -> FileTypes:
+        with self._lock:
+            if self._types is None:
+                self._types = FileTypes(self._root, self._storage_options)
+            return self._types
+
+    def _merger(self, snapshot: Snapshot) -> SliceMerger:
+        with self._lock:
+            merger = self._mergers.get(snapshot.id)
+            if merger is None:
+                merger = SliceMerger(self._name, snapshot, self._storage_options, self._as_of)
+                while len(self._mergers) >= _KEPT_MERGERS:
+                    self._mergers.pop(next(iter(self._mergers)))
+                self._mergers[snapshot.id] = merger
+            return merger

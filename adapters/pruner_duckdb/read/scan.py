@@ -1,0 +1,405 @@
+"""The SQL that reads the files of a plan and nothing else, always with the columns of the whole table.
+
+Files that DuckDB reads alike are read by one native scan, so that DuckDB knows about it what it knows about its own
+(rule R12): how many rows there are, which columns can be read late, what a join or a top-k learned while running. Each
+scan's columns are cast to the table's types and completed by typed NULLs, and the scans stand under UNION ALL.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from pruner_duckdb.read.casts import may_fail
+from pruner_duckdb.read.folders import folder_values
+from pruner_duckdb.read.listed import listed_sql
+from pruner_duckdb.read.merged_rows import ALWAYS, own_name
+from pruner_duckdb.read.native import folded, united_plainly
+from pruner_duckdb.read.widened import has_floats
+from pruner_duckdb.sql.engine_faults import HANDS_ARROW_ANY_FILTER, NUMBERS_ROWS_BY_NAME, nan_option
+from pruner_duckdb.types import READ_PARQUET, file_name, quote, quote_text
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from pruner.tables.snapshot import Snapshot
+    from pruner_duckdb.read.native import FileColumns, FileKinds
+    from pruner_duckdb.read.shape import ScanShape
+
+MOST_SCANS = 32
+"""Native scans of one table in a statement. Each opens a file while the statement is planned."""
+
+_POSITION = "file_row_number"
+
+_ADDED = re.compile(r"file(?:name|_)", re.IGNORECASE)
+"""How the names of those columns begin that DuckDB adds to a scan for whoever asks by name: `filename`, `file_index`,
+`file_row_number`, `file_row_group_number`.
+"""
+
+_READ_WHOLE = f"CASE WHEN {_POSITION} >= 0 THEN {{}} END"
+"""Keeps DuckDB 2.0 from reading one field of a struct alone: where such a field is compared with a list that holds NULL
+it fails and takes the user's database with it.
+"""
+
+Bind = Callable[[Any], str]
+"""Takes a value as one more parameter of the statement and returns its marker."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What a statement wants of a table.
+
+    `may_read` tells of a column whether it may be read; a wrong answer costs time alone, unless `narrow` tells that it
+    can be relied on: then other columns need not be shown, and DuckDB takes a while to read the text of each. `every`
+    tells that all columns may be shown, so that their order matters. `bare`
+    tells that no name in the statement means one of the columns that DuckDB adds to a scan. `whole_structs` tells
+    whether structs must not be read field by field. `ranges` tells that DuckDB does better where it knows the least and
+    greatest values of columns and how many are NULL, which it does of several files by `union_by_name` alone.
+    `by_name` tells that it is to know them in any case.
+    """
+
+    may_read: Callable[[str], bool]
+    narrow: bool = False
+    every: bool = True
+    bare: bool = False
+    whole_structs: bool = False
+    ranges: bool = False
+    by_name: bool = False
+
+    def leaves_out(self, column: str) -> bool:
+        """Tell whether a column is surely not read."""
+        return self.narrow and not self.may_read(column)
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What a statement wants of the files, and what is known of them.
+
+    `kinds` is None where nothing is known. `positions` are those of the rows to read of each file, None for all.
+    """
+
+    wanted: Wanted
+    kinds: FileKinds | None = None
+    positions: NDArray[np.uint32] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Group:
+    """Slices whose files one native scan serves, with what DuckDB reads of the files of each kind among them."""
+
+    kinds: tuple[FileColumns, ...]
+    ordinals: NDArray[np.intp]
+    by_name: bool = False
+    """Whether DuckDB is to look at all footers first, as plain DuckDB must where files differ."""
+
+    def takes_folders(self, shape: ScanShape) -> bool:
+        """Tell whether DuckDB may read the partition values from the paths.
+
+        Over one file that has a column of the key's name, too, DuckDB takes the statistics of that column for those of
+        the folder's value: `max(day)` is the file's own (measured, 1.5.6 and 2.0). Over several files it does not.
+        """
+        return shape.native_folders and not (len(self.ordinals) == 1 and _holds_keys(self.kinds, shape))
+
+
+@dataclass(frozen=True, slots=True)
+class _Parts:
+    """Slices by the native scan that serves them, and those that none does."""
+
+    groups: list[_Group]
+    others: NDArray[np.intp]
+
+
+def source_sql(
+    snapshot: Snapshot, ordinals: NDArray[np.intp], shape: ScanShape, bind: Bind, reading: Reading
+) -> str:
+    """Return what stands in FROM for the base files of some slices: a scan itself where that shows what a query over it
+    would, else the query of `scan_sql`.
+
+    DuckDB 2.0 takes no condition that may fail (`x % 7 = 1`, a cast) from above a query into the scan below.
+    """
+    ordinals = ordinals[snapshot.has_base[ordinals]]
+    wanted = reading.wanted
+    shown = shape.narrowed(wanted.may_read) if wanted.narrow else shape
+    if not len(ordinals):
+        return f"({shown.relation.empty_select()})"
+    parts = _alike(snapshot, ordinals, shown, reading)
+    group = _alone(snapshot, ordinals, parts, shape, reading)
+    if group is not None:
+        return _read_parquet(snapshot, group, shape, bind)
+    return f"({_query(snapshot, parts, shown, bind, reading)})"
+
+
+def is_one_scan(snapshot: Snapshot, shape: ScanShape, kinds: FileKinds) -> bool:
+    """Tell whether one native scan of all files, and of any of them, shows the whole table as it is.
+
+    Args:
+        snapshot: the snapshot.
+        shape: how its columns are read.
+        kinds: what is known of its files.
+    """
+    ordinals = np.arange(len(snapshot), dtype=np.intp)
+    reading = Reading(Wanted(lambda _: True, bare=True), kinds)
+    if not len(ordinals) or not snapshot.has_base.all() or _holds_keys(_known(kinds), shape):
+        return False
+    parts = _alike(snapshot, ordinals, shape, reading)
+    return _alone(snapshot, ordinals, parts, shape, reading) is not None
+
+
+def _known(kinds: FileKinds) -> list[FileColumns]:
+    return [each for each in kinds.columns if each is not None]
+
+
+def _alone(
+    snapshot: Snapshot, ordinals: NDArray[np.intp], parts: _Parts, shape: ScanShape, reading: Reading
+) -> _Group | None:
+    """The files of all slices, where a scan of them by itself is what stands for the table in a statement."""
+    if (
+        not reading.wanted.bare
+        or reading.positions is not None
+        or len(parts.groups) != 1
+        or len(parts.others)
+    ):
+        return None
+    (group,) = parts.groups
+    shown = (
+        _shows(group, shape, reading.wanted)
+        and not _more_keys(snapshot, ordinals, shape)
+        and group.takes_folders(shape) == shape.native_folders
+    )
+    return group if shown else None
+
+
+def scan_sql(
+    snapshot: Snapshot, ordinals: NDArray[np.intp], shape: ScanShape, bind: Bind, reading: Reading
+) -> str:
+    """Return a query over the base files of some slices.
+
+    Args:
+        snapshot: the snapshot.
+        ordinals: its slices to read; those without a base file are left out.
+        shape: how they are read.
+        bind: takes lists of files, and partition values, as parameters.
+        reading: what the statement wants of them.
+    """
+    ordinals = ordinals[snapshot.has_base[ordinals]]
+    if not len(ordinals):
+        return shape.relation.empty_select()
+    return _query(snapshot, _alike(snapshot, ordinals, shape, reading), shape, bind, reading)
+
+
+def _query(snapshot: Snapshot, parts: _Parts, shape: ScanShape, bind: Bind, reading: Reading) -> str:
+    queries = [_native_sql(snapshot, group, shape, bind, reading) for group in parts.groups]
+    if len(parts.others):
+        where = _stands_at(reading.positions)
+        queries.append(listed_sql(snapshot, parts.others, shape, bind, reading.wanted.may_read, where))
+    return queries[0] if len(queries) == 1 else " UNION ALL ".join(f"({query})" for query in queries)
+
+
+def _more_keys(snapshot: Snapshot, ordinals: NDArray[np.intp], shape: ScanShape) -> bool:
+    """Tell whether DuckDB takes a folder above the table for a partition, too: it is the same for all files."""
+    keys = [path for _, _, path in shape.columns if path is not None]
+    if not keys or not shape.native_folders:
+        return False
+    uri: str = snapshot.columns.column("base_file")[int(ordinals[0])].as_py()
+    return sum("=" in folder for folder in uri.split("/")[:-1]) != len(keys)
+
+
+def _alike(snapshot: Snapshot, ordinals: NDArray[np.intp], shape: ScanShape, reading: Reading) -> _Parts:
+    """Part slices into those that one native scan serves, and those that none does."""
+    kinds, by_position = reading.kinds, reading.positions is not None
+    none = np.zeros(0, dtype=np.intp)
+    if kinds is None or not _reads_partitions(snapshot, ordinals, shape):
+        return _Parts([], ordinals)
+    numbers = kinds.ordinals[ordinals]
+    alike: dict[object, dict[int, FileColumns]] = {}
+    # In the order of the files, in which `union_by_name` has their columns.
+    distinct, first = np.unique(numbers, return_index=True)
+    different: list[int] = distinct[np.argsort(first)].tolist()
+    together = reading.wanted.by_name or (len(different) > 1 and reading.wanted.ranges)
+    whole = reading.wanted.whole_structs and _has_structs(shape)
+    whole = whole and not (reading.wanted.by_name and NUMBERS_ROWS_BY_NAME)
+    if together and not by_position and not whole:
+        one = united_plainly([kinds.columns[number] if number >= 0 else None for number in different])
+        # With the statistics of all files DuckDB 1.5 takes those of a column that a folder has, too, for the folder's.
+        if one is not None and not _may_fail(one, shape, reading) and not _holds_keys((one,), shape):
+            return _Parts([_Group((one,), ordinals, by_name=True)], none)
+    for number in different:
+        columns = kinds.columns[number] if number >= 0 else None
+        # A column of that name hides DuckDB's own.
+        if (
+            columns is not None
+            and not (by_position and _POSITION in columns.by_name)
+            and not _may_fail(columns, shape, reading)
+        ):
+            alike.setdefault(_signature(columns, shape, reading, number), {})[number] = columns
+    if len(alike) == 1 and len(next(iter(alike.values()))) == len(different):
+        return _Parts([_Group(tuple(next(iter(alike.values())).values()), ordinals)], none)
+    groups = [_Group(tuple(each.values()), ordinals[np.isin(numbers, list(each))]) for each in alike.values()]
+    groups.sort(key=lambda group: -len(group.ordinals))
+    groups = sorted(groups[:MOST_SCANS], key=lambda group: int(group.ordinals[0]))
+    served = np.concatenate([group.ordinals for group in groups]) if groups else none
+    return _Parts(groups, np.setdiff1d(ordinals, served))
+
+
+def _signature(columns: FileColumns, shape: ScanShape, reading: Reading, number: int) -> object:
+    """What files must have in common for one scan: the types of the columns that are read."""
+    held = [columns.by_name.get(folded(name)) for name in _read_of_files(shape, reading)]
+    types = tuple(None if each is None else each[1] or number for each in held)
+    return types, _POSITION in columns.by_name
+
+
+def _may_fail(columns: FileColumns, shape: ScanShape, reading: Reading) -> bool:
+    """Tell whether a column of the files that is read may have values without an image in the table's type."""
+    wanted = {folded(name): data_type for name, data_type, path in shape.columns if path is None}
+    held = [columns.by_name.get(folded(name)) for name in _read_of_files(shape, reading)]
+    return any(each and each[1] and may_fail(each[1], wanted[folded(each[0])]) for each in held)
+
+
+def _read_of_files(shape: ScanShape, reading: Reading) -> list[str]:
+    """Names of the files' own columns that may be read, as far as it is known which ones are not."""
+    return [name for name, _, path in shape.columns if path is None and not reading.wanted.leaves_out(name)]
+
+
+def _shows(group: _Group, shape: ScanShape, wanted: Wanted) -> bool:
+    """Tell whether a scan itself shows the columns that a statement may read as the table has them."""
+    own = tuple((name, data_type) for name, data_type, path in shape.columns if path is None)
+    keys = [(name, path[0]) for name, _, path in shape.columns if path is not None]
+    if any(_ADDED.match(name) for kind in group.kinds for name in kind.by_name):
+        return False
+    if wanted.whole_structs and _has_structs(shape):
+        return False
+    if wanted.every or not wanted.narrow:
+        in_order = _shown_by(group.kinds[0], shape) == shape.columns
+        same = all(_without_keys(kind, shape) == own for kind in group.kinds)
+        return same and in_order and (shape.native_folders or not keys) and all(n == k for n, k in keys)
+    read = [each for each in own if wanted.may_read(each[0])]
+    from_paths = [(name, key) for name, key in keys if wanted.may_read(name)]
+    if from_paths and not (shape.native_folders and all(name == key for name, key in from_paths)):
+        return False
+    return all(kind.by_name.get(folded(each[0])) == each for each in read for kind in group.kinds)
+
+
+def _has_structs(shape: ScanShape) -> bool:
+    return any(data_type.startswith("STRUCT(") for _, data_type, path in shape.columns if path is None)
+
+
+def _shown_by(
+    first: FileColumns, shape: ScanShape
+) -> tuple[tuple[str, str | None, tuple[str, ...] | None], ...]:
+    """The columns of a scan of files of which this is the first, with the paths of those that are partition values."""
+    keys = {folded(path[0]): (path[0], kind, path) for _, kind, path in shape.columns if path is not None}
+    shown: list[tuple[str, str | None, tuple[str, ...] | None]] = []
+    for name, held in first.columns:
+        _, kind, path = keys.pop(folded(name), (name, held, None))
+        shown.append((name, kind, path))
+    # DuckDB sorts by name what it adds.
+    return (*shown, *sorted(keys.values()))
+
+
+def _without_keys(kind: FileColumns, shape: ScanShape) -> tuple[tuple[str, str | None], ...]:
+    keys = _keys(shape)
+    return tuple(each for each in kind.columns if folded(each[0]) not in keys)
+
+
+def _holds_keys(kinds: Sequence[FileColumns], shape: ScanShape) -> bool:
+    """Tell whether some of the files have a column of the name of a key that the statement may read."""
+    return any(key in kind.by_name for key in _keys(shape) for kind in kinds)
+
+
+def _keys(shape: ScanShape) -> frozenset[str]:
+    return frozenset(folded(path[0]) for _, _, path in shape.columns if path is not None)
+
+
+def _reads_partitions(snapshot: Snapshot, ordinals: NDArray[np.intp], shape: ScanShape) -> bool:
+    """Tell whether a native scan has the partition values: from the paths, or as constants."""
+    if shape.native_folders or all(path is None for _, _, path in shape.columns):
+        return True
+    return bool((snapshot.partition_ordinals[ordinals] == snapshot.partition_ordinals[ordinals[0]]).all())
+
+
+def _native_sql(snapshot: Snapshot, group: _Group, shape: ScanShape, bind: Bind, reading: Reading) -> str:
+    """A query over files that DuckDB reads alike."""
+    columns = group.kinds[0]
+    has_positions = _POSITION not in columns.by_name
+    read = frozenset(_read_of_files(shape, reading))
+    from_folders = group.takes_folders(shape)
+    selected: list[str] = []
+    for name, data_type, path in shape.columns:
+        if path is None:
+            held = columns.by_name.get(folded(name)) if name in read else None
+            whole = reading.wanted.whole_structs and has_positions and data_type.startswith("STRUCT(")
+            selected.append(_column(held, name, data_type, whole=whole))
+        elif from_folders:
+            selected.append(quote(path[0]) if path[0] == name else f"{quote(path[0])} AS {quote(name)}")
+        else:
+            partition = snapshot.partition_ordinals[group.ordinals[:1]].astype(np.intp)
+            (value,) = folder_values(snapshot, partition, path, data_type, as_written=shape.by_folders)
+            selected.append(f"{bind(value)}::{data_type} AS {quote(name)}")
+    scan = _read_parquet(snapshot, group, shape, bind)
+    return f"SELECT {', '.join(selected)} FROM {scan}{_stands_at(reading.positions)}"
+
+
+def _read_parquet(snapshot: Snapshot, group: _Group, shape: ScanShape, bind: Bind) -> str:
+    """The native scan of some files."""
+    ordinals = pa.array(group.ordinals, pa.int64())
+    uris: list[Any] = snapshot.columns.column("base_file").take(ordinals).to_pylist()
+    keys = [
+        f"{quote_text(path[0])}: {data_type}"
+        for _, data_type, path in shape.columns
+        if path is not None and group.takes_folders(shape)
+    ]
+    folders = f"hive_partitioning = {'true' if keys else 'false'}"
+    if keys:
+        folders += f", hive_types_autocast = false, hive_types = {{{', '.join(keys)}}}"
+    by_name = ", union_by_name = true" if group.by_name else ""
+    files = bind([file_name(uri) for uri in uris])
+    narrowed = len(uris) < len(snapshot) and (len(uris) == 1 or group.by_name)
+    nan = nan_option(shape.columns) if narrowed else ""
+    return f"{READ_PARQUET}({files}, {folders}, binary_as_string = false{by_name}{nan})"
+
+
+def _column(held: tuple[str, str | None] | None, name: str, data_type: str, *, whole: bool) -> str:
+    """One column of files as the table has it."""
+    if held is None:
+        return f"NULL::{data_type} AS {quote(name)}"
+    value = quote(held[0])
+    if whole:
+        value = _READ_WHOLE.format(value)
+    if held[1] != data_type:
+        value = f"{value}::{data_type}"
+    return value if value == quote(name) else f"{value} AS {quote(name)}"
+
+
+def _stands_at(positions: NDArray[np.uint32] | None) -> str:
+    """Only a list of constants lets DuckDB leave out row groups."""
+    if positions is None:
+        return ""
+    return (
+        f" WHERE {_POSITION} IN ({', '.join(map(str, positions.tolist()))})"
+        if len(positions)
+        else " WHERE false"
+    )
+
+
+def merged_sql(snapshot: Snapshot, shape: ScanShape, source: str) -> str:
+    """Return a query over merged slices, with the names and types of `scan_sql`.
+
+    Args:
+        snapshot: the snapshot.
+        shape: how the columns are read.
+        source: name under which DuckDB finds the `MergedRows` of the slices.
+    """
+    selected: list[str] = []
+    for number, (field, (name, data_type, _)) in enumerate(
+        zip(snapshot.schema.columns, shape.columns, strict=True)
+    ):
+        value = own_name(number)
+        if has_floats(field.type) or HANDS_ARROW_ANY_FILTER:
+            value = f"CASE WHEN {ALWAYS} THEN {value} END"
+        selected.append(f"({value})::{data_type} AS {quote(name)}")
+    return f"SELECT {', '.join(selected)} FROM {source}"

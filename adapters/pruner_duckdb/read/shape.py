@@ -1,0 +1,220 @@
+"""How the columns of one snapshot are read: decided once for a snapshot, whatever files a plan leaves.
+
+A list of files that was pruned must not change what a statement means. So names and types are those of the whole
+table: for Parquet tables what DuckDB itself shows over all files by `union_by_name` (rule R12), for Hudi tables those
+of the table's own schema.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+import duckdb
+
+from pruner.errors import SchemaError
+from pruner.expr.parquet_reading import as_read
+from pruner.expr.semantics import Semantics
+from pruner_duckdb.read.folders import folder_types, parsed_alike
+from pruner_duckdb.read.native import FileColumns, NativeColumns, folded, united
+from pruner_duckdb.shadow.shadow import Relation
+from pruner_duckdb.types import JSON, file_name, is_ambiguous, is_nested, quote, sql_type
+
+if TYPE_CHECKING:
+    from pruner.tables.snapshot import Snapshot
+
+
+_SEMANTICS = Semantics(engine="duckdb", version=duckdb.__version__)
+
+
+@dataclass(frozen=True, slots=True)
+class ScanShape:
+    """The columns of a table as every scan of one snapshot shows them.
+
+    `columns` has name, DuckDB type, and for a partition value its path in the snapshot, None for a column of files.
+    `files` has for each distinct schema of the snapshot what DuckDB reads of its files, None where it is not known.
+    `native_folders` tells whether DuckDB may read partition values from the paths, and `by_folders`, that plain DuckDB
+    would read them there. `hidden` are columns of which the
+    snapshot does not know the values as DuckDB reads them: no predicate over them prunes.
+    """
+
+    columns: tuple[tuple[str, str, tuple[str, ...] | None], ...]
+    files: tuple[FileColumns | None, ...] = ()
+    native_folders: bool = False
+    by_folders: bool = False
+    hidden: frozenset[str] = field(default_factory=frozenset[str])
+
+    @property
+    def relation(self) -> Relation:
+        """The columns as every scan of this snapshot shows them."""
+        return Relation(tuple((name, data_type) for name, data_type, _ in self.columns))
+
+    def reads_paths_of(self, shared: Collection[tuple[str, ...]]) -> bool:
+        """Tell whether scans show the value of the path of columns that stand in the files as well."""
+        from_path = {path for _, _, path in self.columns if path is not None}
+        return all(path in from_path for path in shared)
+
+    def narrowed(self, may_read: Callable[[str], bool]) -> ScanShape:
+        """The same with the columns alone that a statement may read.
+
+        Never without one of the files' own: where DuckDB is told of none it takes those of the first file, which
+        may hide `file_index`.
+        """
+        kept = tuple(each for each in self.columns if may_read(each[0]))
+        own = next((each for each in (*kept, *self.columns) if each[2] is None), None)
+        columns = kept if own is None or own in kept else (*kept, own)
+        return replace(self, columns=columns)
+
+    def require_names(self, table: str, may_read: Callable[[str], bool]) -> None:
+        """Make sure that DuckDB can tell the columns apart.
+
+        Args:
+            table: the table's name, for errors.
+            may_read: tells whether the statement may read a column.
+
+        Raises:
+            SchemaError: it cannot.
+        """
+        seen: dict[str, str] = {}
+        for name, _, _ in self.columns:
+            if not name:
+                raise SchemaError(f"table {table}: a column has an empty name, which SQL cannot write")
+            other = seen.setdefault(folded(name), name)
+            if other is not name and may_read(name):
+                raise SchemaError(
+                    f"table {table}: DuckDB cannot tell the columns {other!r} and {name!r} apart: leave both "
+                    "out of the statement"
+                )
+
+
+def scan_shape(
+    snapshot: Snapshot, run: duckdb.DuckDBPyConnection, name: str, native: NativeColumns
+) -> ScanShape:
+    """Decide once for a snapshot how each of its columns is read.
+
+    Args:
+        snapshot: the snapshot.
+        run: a connection that reads the files' own types.
+        name: the table's name, for errors.
+        native: what is known of the files' types.
+
+    Raises:
+        SchemaError: DuckDB has no type for a column.
+    """
+    files = native.of(snapshot, run)
+    if snapshot.file_schemas is not None and files:
+        return _parquet_shape(snapshot, files, run, name)
+    return ScanShape(_as_shown(_table_columns(snapshot, run, name), run), files)
+
+
+def _parquet_shape(
+    snapshot: Snapshot, files: tuple[FileColumns | None, ...], run: duckdb.DuckDBPyConnection, name: str
+) -> ScanShape:
+    known = [each for each in files if each is not None]
+    folders = folder_types(snapshot, run)
+    from_path = {folded(path[0]): (path, data_type) for path, data_type in folders.items()}
+    columns: list[tuple[str, str, tuple[str, ...] | None]] = []
+    for shown, data_type in united(known, run):
+        path, given = from_path.pop(folded(shown), (None, data_type))
+        columns.append((shown, given or _table_type(snapshot, shown, name), path))
+    # DuckDB sorts by name what it adds.
+    columns += [(path[0], data_type, path) for path, data_type in sorted(from_path.values())]
+    renamed = any(each.renamed for each in known)
+    hidden = frozenset(each[0] for each in columns) if renamed else _hidden(snapshot, columns, run)
+    alike = parsed_alike(snapshot, folders)
+    return ScanShape(tuple(columns), files, native_folders=alike, by_folders=True, hidden=hidden)
+
+
+def _table_type(snapshot: Snapshot, column: str, table: str) -> str:
+    """The type of a column of which DuckDB was not asked."""
+    held = snapshot.schema.find((column,), case_sensitive=True).type
+    data_type = sql_type(held)
+    if data_type is None:
+        raise SchemaError(f"table {table}: DuckDB has no type for column {column!r} ({held})")
+    return data_type
+
+
+def _hidden(
+    snapshot: Snapshot,
+    columns: Collection[tuple[str, str, tuple[str, ...] | None]],
+    run: duckdb.DuckDBPyConnection,
+) -> frozenset[str]:
+    """The columns of which the snapshot's type says nothing of the values that DuckDB reads."""
+    expected: dict[str, str] = {}
+    shown: dict[str, str] = {}
+    for name, data_type, _ in columns:
+        own = _own_type(snapshot, name)
+        if own is not None:
+            expected[name], shown[name] = own, data_type
+    if not expected:
+        return frozenset(name for name, _, _ in columns)
+    spelled = _spelled(expected.values(), run)
+    same = {
+        name
+        for name, spelling in zip(expected, spelled, strict=True)
+        if shown[name] in ((spelling, JSON) if spelling == "VARCHAR" else (spelling,))
+    }
+    return frozenset(name for name, _, _ in columns if name not in same)
+
+
+def _own_type(snapshot: Snapshot, column: str) -> str | None:
+    """DuckDB's type for what predicates over a column are bound to; None where there is none."""
+    try:
+        return sql_type(as_read(snapshot.schema.find((column,)), _SEMANTICS).type)
+    except SchemaError:
+        return None
+
+
+def _table_columns(
+    snapshot: Snapshot, run: duckdb.DuckDBPyConnection, name: str
+) -> tuple[tuple[str, str, tuple[str, ...] | None], ...]:
+    """The columns of the table's own schema; only what Arrow leaves open is looked up in a file.
+
+    A file written before a field was added to a struct does not have it, so structs are never looked up. Hudi keeps
+    partition columns in its files, where they are read.
+    """
+    native: Mapping[str, str] | None = None
+    columns: list[tuple[str, str, tuple[str, ...] | None]] = []
+    for entry in snapshot.schema.columns:
+        from_path = entry.partition and not entry.in_file and entry.path in snapshot.partitions.values
+        data_type = sql_type(entry.type)
+        looked_up = is_ambiguous(entry.type) and not (data_type and is_nested(entry.type))
+        if looked_up and not from_path:
+            native = _types_of_a_file(snapshot, run) if native is None else native
+            data_type = native.get(entry.name.lower(), data_type)
+        if data_type is None:
+            raise SchemaError(f"table {name}: DuckDB has no type for column {entry.name!r} ({entry.type})")
+        columns.append((entry.path[0], data_type, entry.path if from_path else None))
+    return tuple(columns)
+
+
+def _as_shown(
+    columns: tuple[tuple[str, str, tuple[str, ...] | None], ...], run: duckdb.DuckDBPyConnection
+) -> tuple[tuple[str, str, tuple[str, ...] | None], ...]:
+    """The same with types as DuckDB writes them, to be compared with those of files."""
+    spelled = _spelled([data_type for _, data_type, _ in columns], run)
+    return tuple((name, shown, path) for (name, _, path), shown in zip(columns, spelled, strict=True))
+
+
+def _spelled(types: Collection[str], run: duckdb.DuckDBPyConnection) -> tuple[str, ...]:
+    """Each type as DuckDB writes it."""
+    shown = ", ".join(f"typeof(NULL::{each})" for each in types)
+    return (run.execute(f"SELECT {shown}").fetchone() or ()) if types else ()
+
+
+def _types_of_a_file(snapshot: Snapshot, run: duckdb.DuckDBPyConnection) -> Mapping[str, str]:
+    """The types that DuckDB reads from the first readable file, by lower-case name."""
+    for uri in snapshot.columns.column("base_file").slice(0, 8).to_pylist():
+        if uri is None or uri in snapshot.problems:
+            continue
+        try:
+            described = run.execute(
+                "DESCRIBE FROM read_parquet(?, hive_partitioning = false)", [[file_name(uri)]]
+            )
+            types = {str(row[0]).lower(): str(row[1]) for row in described.fetchall()}
+            # A column of nothing but NULL has no type that a table could have.
+            return {name: data_type for name, data_type in types.items() if quote("NULL") not in data_type}
+        except duckdb.Error:
+            continue
+    return {}

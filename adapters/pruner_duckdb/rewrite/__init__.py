@@ -1,0 +1,1 @@
+"""Statements over pruned tables, rewritten to read the files that a plan keeps."""

@@ -1,0 +1,442 @@
+"""From a statement over pruned tables to the statement that DuckDB runs, with a plan for each scan."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from pruner.adapters import switched_off
+from pruner.errors import PrunerError
+from pruner.expr.nodes import TRUE, Expr
+from pruner.expr.semantics import Semantics
+from pruner_duckdb.catalog.pinned import SEMANTICS, Pinned, failure, is_failure, of_references
+from pruner_duckdb.catalog.stores import grant
+from pruner_duckdb.decode.calls import MOMENTS
+from pruner_duckdb.plainly import Plainly
+from pruner_duckdb.read.native import FileColumns, described, folded
+from pruner_duckdb.read.reading import Sources
+from pruner_duckdb.read.scan import Wanted
+from pruner_duckdb.rewrite.markers import Markers
+from pruner_duckdb.rewrite.meaning import Meaning
+from pruner_duckdb.rewrite.remembered import Observations, RelationOf, RememberedRewritings, parameters_key
+from pruner_duckdb.rewrite.rewritten import Rewritten
+from pruner_duckdb.scans import LEFT_OUT, Scan
+from pruner_duckdb.session.session import (
+    SessionState,
+    describe_relation,
+    session_state,
+)
+from pruner_duckdb.shadow.answers import Ask
+from pruner_duckdb.shadow.predicates import (
+    KEPT_TABLE_FUNCTIONS,
+    Draft,
+    Parameters,
+    Predicates,
+    Unpruned,
+    comparison_texts,
+)
+from pruner_duckdb.shadow.selftest import plan_format_problem
+from pruner_duckdb.shadow.shadow import NotPlanned, Relation, Shadow, readable_plans
+from pruner_duckdb.sql.engine_faults import READS_ROWS_LATE_OF_ONE_SCAN, RUNS_RELATIONS_WITH_PARAMETERS
+from pruner_duckdb.sql.forms import Form
+from pruner_duckdb.sql.refusals import read_only
+from pruner_duckdb.sql.select import Reference, Select, Span
+from pruner_duckdb.types import quote
+
+if TYPE_CHECKING:
+    from pruner_duckdb.catalog.names import TableNames
+    from pruner_duckdb.read.shape import ScanShape
+    from pruner_duckdb.rewrite.statement import Statement
+
+_PLACES = re.compile(r"\b(by|distinct|tablesample|sample)\b", re.IGNORECASE)
+"""Words behind which an integer can be a mistake by its value."""
+
+_NAMED_BY_VALUE = re.compile(r"(?<!\w)\d")
+"""What the name of a column has in it that DuckDB made of an expression with an integer."""
+
+
+BEGINS_WITHIN: Final = 600 * 10**9
+"""Nanoseconds after planning within which a statement that asks for the time must begin to run. One that begins later
+runs again over all files.
+"""
+
+
+class Rewriter:
+    """Plans and rewrites statements; one serves a connection and all of its cursors."""
+
+    def __init__(self, tables: TableNames, shadow: Shadow, predicates: Predicates) -> None:
+        self.tables = tables
+        self._shadow = shadow
+        self._predicates = predicates
+        self.parse = shadow.parse
+        self._zone = "UTC"  # of the session that ran the last statement
+        self._remembered = RememberedRewritings()
+        self.meaning = Meaning(shadow, predicates)
+
+    @property
+    def shadow(self) -> Shadow:
+        """The database in which statements are planned."""
+        return self._shadow
+
+    def as_plain(
+        self, statement: Statement, relation_of: RelationOf, plainly: Plainly, reason: str
+    ) -> Rewritten | None:
+        """A statement that reads all files, as DuckDB alone would; takes and raises what `rewrite` does.
+
+        Args:
+            statement: the statement.
+            relation_of: makes a relation of a query, seeing the variables that the user sees.
+            plainly: how the files are read.
+            reason: why nothing is pruned.
+        """
+        form = statement.form
+        if form is None:
+            return None
+        seen = Observations(statement.answer, statement.first_row, relation_of)
+        return self._rewritten(form, statement, seen, (plainly, reason))
+
+    def rewrite(self, statement: Statement, relation_of: RelationOf) -> Rewritten | None:
+        """Plan each scan and put the files to read in the place of the tables.
+
+        Args:
+            statement: the statement.
+            relation_of: makes a relation of a query, seeing the variables that the user sees.
+
+        Returns:
+            The statement to run, or None when it reads none of the tables.
+
+        Raises:
+            PrunerError: a table cannot be listed completely, or cannot be read in this way.
+        """
+        key = _key(statement)
+        found = None if key is None else self._remembered.get(key, statement.method, relation_of)
+        # A relation runs whenever somebody likes.
+        if found is not None and not (statement.method.lazy and found[0].begins_by is not None):
+            again, seen = found
+            self._zone = seen.zone
+            _grant(statement.answer, seen)
+            for scan in again.scans:
+                scan.plan.count_again()
+            return again
+        form = statement.form
+        if form is None:
+            return None
+        seen = Observations(statement.answer, statement.first_row, relation_of)
+        # Before a table's shape is known, more is asked than needs to be asked again.
+        settled = all(
+            known is None or known.last_relation for known in map(self.tables.of, form.select.references)
+        )
+        rewritten = self._rewritten(form, statement, seen)
+        if key and settled and not seen.passing and rewritten and rewritten.lasting:
+            self._remembered.put(key, rewritten, seen)
+        return rewritten
+
+    def _rewritten(
+        self,
+        form: Form,
+        statement: Statement,
+        seen: Observations,
+        plainly: tuple[Plainly, str] | None = None,
+    ) -> Rewritten | None:
+        select, parameters = form.select, statement.parameters
+        candidates = self.tables.read_by(select)
+        names = sorted({each.path for each in candidates})
+        as_shipped = statement.method.answers.changes.as_shipped and self.meaning.is_shipped(select)
+        comparison = None if as_shipped else self._likely_comparison(select, parameters)
+        state = session_state(seen.ask, self._shadow, names, comparison, as_shipped=as_shipped)
+        self._zone = seen.zone = state.zone
+        seen.as_shipped = state.as_shipped
+        chosen = [each for each in candidates if each.path not in state.known]
+        if not chosen:
+            return None
+        for each in chosen:
+            if form.changes(_name_span(each)):
+                raise read_only(".".join(each.path))
+        pinned = self._pin(chosen, seen)
+        _grant(seen.ask_session, seen)
+        select = select.with_columns(
+            {
+                reference: each.shape.relation.columns
+                for each in pinned.values()
+                for reference in each.references
+            }
+        )
+        expressions, reason = (
+            self._expressions(select, parameters, pinned, state, seen)
+            if form.unpruned is None
+            else ({}, form.unpruned)
+        )
+        now = seen.transaction_start() if any(use.name in MOMENTS for use in select.functions) else None
+        # Only of what runs now, and can run again, is it seen to that it begins in time.
+        bounded = now is not None and form.asks and not statement.method.lazy and plainly is None
+        latest = max(now or 0, time.time_ns()) + BEGINS_WITHIN if bounded else None
+        markers = Markers(form.select, parameters, literal=form.literal or _stays_lazy(statement))
+        semantics = replace(SEMANTICS, zone=state.zone, now=now, latest=latest)
+        rewritten = self._splice(form, markers, pinned, expressions, reason, semantics, plainly)
+        named = all(not each.function or _stays(each) for each in select.references)
+        understood = all(
+            scan.reason in (None, LEFT_OUT) for scan in rewritten.scans
+        ) and self.meaning.is_known(select)
+        # What it reads besides files is used up. A statement that reads every file means the same whatever it calls.
+        lasting = not rewritten.sources and (understood or _unpruned_for_good(rewritten))
+        harmless = named and form.asks and lasting and understood
+        return replace(rewritten, harmless=harmless, lasting=lasting, begins_by=latest)
+
+    def binds(self, select: Select, parameters: Parameters, relation_of: RelationOf) -> bool:
+        """Tell whether a statement surely makes sense, judged by the tables' shapes as last read."""
+        try:
+            draft = self._as_last_read(
+                select, parameters, lambda each: describe_relation(relation_of, _text_of(select, each))
+            )
+            if draft is None:
+                return False
+            text = self._predicates.comparison_text(draft)
+            if not _PLACES.search(text) and not any(map(_NAMED_BY_VALUE.search, select.columns)):
+                text = comparison_texts(draft.select, text)[0]
+            readable_plans(self._shadow.bound_plan(text, self._zone))
+        except (Unpruned, NotPlanned):
+            return False
+        return True
+
+    def _likely_comparison(self, select: Select, parameters: Parameters) -> str | None:
+        """The comparison text that `_expressions` will want unless a shape changed; None where it will not."""
+        try:
+            draft = self._as_last_read(select, parameters, lambda _: None)
+            if draft is None:
+                return None
+            return next(iter(self.meaning.comparisons(self.meaning.with_macros(draft))), None)
+        except Exception:  # `_expressions` meets it again and reports it
+            return None
+
+    def _as_last_read(
+        self, select: Select, parameters: Parameters, describe: Callable[[Reference], Relation | None]
+    ) -> Draft | None:
+        """The statement with the shapes of pruned tables as last read and of others by `describe`.
+
+        Returns:
+            None where a shape is not known.
+
+        Raises:
+            Unpruned: a shape cannot be had.
+        """
+        relations: dict[Reference, Relation] = {}
+        ours: list[Reference] = []
+        for reference in select.references:
+            known = self.tables.of(reference)
+            if known is None and _stays(reference):
+                continue
+            relation = describe(reference) if known is None else known.last_relation
+            if relation is None:
+                return None
+            relations[reference] = relation
+            if known is not None:
+                ours.append(reference)
+        return self._drafted(select, relations, ours, parameters)
+
+    def _drafted(
+        self,
+        select: Select,
+        relations: Mapping[Reference, Relation],
+        pruned: Sequence[Reference],
+        parameters: Parameters,
+    ) -> Draft:
+        shortened = self.tables.shortened(select, pruned)
+        known = select.with_columns({each: relation.columns for each, relation in relations.items()})
+        return Draft(known, relations, tuple(pruned), parameters, tuple(shortened))
+
+    def _pin(self, chosen: Sequence[Reference], seen: Observations) -> dict[tuple[str, ...], Pinned]:
+        pinned: dict[tuple[str, ...], Pinned] = {}
+        for reference in chosen:
+            known = self.tables.of(reference)
+            if known is None:
+                continue
+            if known.path not in pinned:
+                snapshot = seen.snapshot(known)
+                shape = self._shadow.with_connection(partial(known.shape, snapshot))
+                pinned[known.path] = Pinned(known, snapshot, shape)
+            pinned[known.path].references.append(reference)
+        return pinned
+
+    def _expressions(
+        self,
+        select: Select,
+        parameters: Parameters,
+        pinned: Mapping[tuple[str, ...], Pinned],
+        state: SessionState,
+        seen: Observations,
+    ) -> tuple[dict[Reference, Expr | None], str | None]:
+        """The predicate of each reference, None where DuckDB scans nothing for it, or the reason why nothing is known
+        of the whole statement.
+        """
+        problem = switched_off() or plan_format_problem(self._shadow)
+        if problem is not None:
+            return {}, problem
+        try:
+            draft = self._draft(select, parameters, pinned, seen)
+            draft = self.meaning.of(draft, state, seen)
+            as_written = any(each.snapshot.has_expression_indexes for each in pinned.values())
+            expressions = self._predicates.of(draft, state.zone, as_written=as_written)
+            return dict(zip(draft.pruned, expressions, strict=True)), None
+        except Unpruned as reason:
+            return {}, str(reason)
+        except Exception as error:  # planning must never fail the query
+            return {}, failure(error)
+
+    def _draft(
+        self,
+        select: Select,
+        parameters: Parameters,
+        pinned: Mapping[tuple[str, ...], Pinned],
+        seen: Observations,
+    ) -> Draft:
+        relations: dict[Reference, Relation] = {}
+        pruned: list[Reference] = []
+        by_reference = of_references(pinned)
+        for reference in select.references:
+            table = by_reference.get(reference)
+            if table is not None:
+                relations[reference] = table.shape.relation
+                pruned.append(reference)
+            elif not _stays(reference):
+                relations[reference] = seen.describe(_text_of(select, reference))
+        return self._drafted(select, relations, pruned, parameters)
+
+    def _splice(
+        self,
+        form: Form,
+        markers: Markers,
+        pinned: Mapping[tuple[str, ...], Pinned],
+        expressions: Mapping[Reference, Expr | None],
+        reason: str | None,
+        semantics: Semantics,
+        plainly: tuple[Plainly, str] | None,
+    ) -> Rewritten:
+        select = form.select
+        by_reference = of_references(pinned)
+        chosen = sorted(by_reference, key=_name_start)
+        edits = [*markers.edits(), *self.tables.shortened(select, chosen)]
+        if select.named_by_text and form.is_select:
+            edits += self._shadow.result_names(select.text, [_name_start(each) for each in chosen])
+        scans: list[Scan] = []
+        sources: Sources = {}
+        # Only of a SELECT whose every function is known is it known which columns it reads.
+        surely = reason is None and form.is_select
+        for reference in chosen:
+            table = by_reference[reference]
+            if plainly is None:
+                scan = table.plan(expressions.get(reference, TRUE), reason, semantics)
+            else:
+                scan = table.plan(None, plainly[1], semantics)
+            scans.append(scan)
+            alias = "" if reference.alias is not None else f" AS {quote(reference.path[-1])}"
+            source = table.known.reader.sql(
+                scan.plan,
+                table.shape,
+                markers.bind,
+                sources,
+                self._described,
+                self._wanted(form, reference, table.shape, plainly, surely=surely),
+            )
+            edits.append((_name_span(reference), f"{source}{alias}"))
+        return Rewritten(form.spliced(edits), markers.values, tuple(scans), sources)
+
+    @staticmethod
+    def _wanted(
+        form: Form,
+        reference: Reference,
+        shape: ScanShape,
+        plainly: tuple[Plainly, str] | None,
+        *,
+        surely: bool,
+    ) -> Wanted:
+        """What a statement wants of a table; `surely` tells that it is known which columns it reads."""
+        select = form.select
+        bare = surely and form.names_nothing_added and not _repeats(reference, shape)
+        ranges = select.uses_ranges or (READS_ROWS_LATE_OF_ONE_SCAN and select.shows_first_rows)
+        how = None if plainly is None else plainly[0]
+        return Wanted(
+            select.may_read,
+            narrow=surely,
+            every=select.every_column,
+            bare=bare and (how is None or how.bare),
+            whole_structs=select.may_list_null(),
+            ranges=ranges or how is not None,
+            by_name=how is not None and how.by_name,
+        )
+
+    def _described(self, uri: str, names: list[str]) -> FileColumns | None:
+        """What DuckDB reads of a file."""
+        return self._shadow.with_connection(lambda run: described(run, uri, names))
+
+
+def _name_span(reference: Reference) -> Span:
+    """Where the table's name stands, to put a query in its place.
+
+    Raises:
+        PrunerError: it cannot be replaced in this statement.
+    """
+    name = ".".join(reference.path)
+    if reference.time_travel:
+        raise PrunerError(f"table {name}: AT is not supported here; give the table the option as_of instead")
+    if reference.name is None:
+        raise PrunerError(
+            f"table {name} cannot be read in this kind of statement; write SELECT … FROM {name}"
+        )
+    return reference.name
+
+
+def _name_start(reference: Reference) -> int:
+    return _name_span(reference).start
+
+
+def _stays(reference: Reference) -> bool:
+    """Tell whether a reference can stand in the shadow's copy as it is."""
+    return reference.function and reference.path[-1].lower() in KEPT_TABLE_FUNCTIONS
+
+
+def _repeats(reference: Reference, shape: ScanShape) -> bool:
+    """Tell whether names given to columns are those of further columns: DuckDB numbers them in a table or a query, and
+    refuses them in a table function.
+    """
+    if not reference.columns:
+        return False
+    own = [folded(name) for name, _, _ in shape.columns[len(reference.columns) :]]
+    shown = [*map(folded, reference.columns), *own]
+    return len(set(shown)) < len(shown)
+
+
+def _text_of(select: Select, reference: Reference) -> str:
+    if reference.whole is None:
+        raise Unpruned(f"the place of {'.'.join(reference.path)} in the statement is not known")
+    return select.text[reference.whole.start : reference.whole.stop].decode()
+
+
+def _unpruned_for_good(rewritten: Rewritten) -> bool:
+    """Tell whether a statement reads every file, for reasons that do not pass."""
+    reasons = [scan.reason for scan in rewritten.scans]
+    return all(reason not in (None, LEFT_OUT) and not is_failure(reason) for reason in reasons)
+
+
+def _grant(ask: Ask, seen: Observations) -> None:
+    for known, snapshot in seen.snapshots:
+        data = snapshot.data
+        bases = np.flatnonzero(data.has_base)
+        file = data.columns.column("base_file")[int(bases[0])].as_py() if len(bases) else None
+        grant(ask, known.name, data.root, known.table.storage_options, file)
+
+
+def _stays_lazy(statement: Statement) -> bool:
+    """Tell whether a relation of it is lazy only as long as it takes no parameters."""
+    return RUNS_RELATIONS_WITH_PARAMETERS and statement.method.lazy and not statement.parameters
+
+
+def _key(statement: Statement) -> Hashable:
+    """What tells a statement apart from all others; None where that is not known."""
+    values = parameters_key(statement.parameters)
+    return None if values is None else (statement.text, values, _stays_lazy(statement), switched_off())

@@ -1,0 +1,1 @@
+"""What the user's session knows and the shadow database does not."""

@@ -1,0 +1,132 @@
+"""What a session answered, for as long as nothing can have changed it.
+
+DuckDB shows no number of its catalog's version, so that a session is asked for each statement whether it still means
+the same. That takes a millisecond. Where the adapter opened a database in memory itself and has given nobody a handle
+of it, every change comes by here: until one does, each question has the answer that it had.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from pruner_duckdb.shadow.definitions import defines_nothing
+
+if TYPE_CHECKING:
+    import duckdb
+
+Ask = Callable[["str | duckdb.Statement", "list[object]"], "tuple[Any, ...]"]
+"""Runs a query with parameters in the user's session and returns its only row."""
+
+MOST_ANSWERS = 256
+"""So many answers of one connection are kept; a plan of a long statement has a hundred kilobytes."""
+
+_OTHERS_CHANGE = re.compile(r"attach|\b(import|load|call)\b", re.IGNORECASE)
+"""What stands in statements that may bring in databases which others change, or texts with such words."""
+
+
+def _names(*lines: str) -> frozenset[str]:
+    return frozenset(name for line in lines for name in line.split())
+
+
+FETCHING = _names(
+    "fetchall fetchone fetchmany fetchdf fetch_df fetch_df_chunk fetchnumpy fetch_arrow_table fetch_arrow_reader",
+    "fetch_record_batch df to_df arrow pl tf torch to_arrow_table to_arrow_reader to_dicts iter_rows description",
+)
+
+CHANGING_NOTHING = FETCHING | _names("rowcount interrupt query_progress extract_statements")
+"""What DuckDB's connection has that leaves the session as it is."""
+
+SHOWING_CHANGES = _names("append begin checkpoint commit create_function remove_function rollback")
+"""What may change the session, and gives nobody a handle of it."""
+
+READING = FETCHING | _names(
+    "aggregate alias close columns count describe distinct dtypes except_ explain filter head intersect join limit",
+    "max mean min order project sample select set_alias shape show sort sum type types union unique",
+)
+"""What DuckDB's relations have that gives no rows to anything but the caller. Relations that come of it are wrapped."""
+
+
+class Changes:
+    """When a database, or a session in it, may last have changed. One for each database; threads may share it."""
+
+    def __init__(self, *, all_pass_here: bool, as_shipped: bool = False) -> None:
+        """Begin to watch.
+
+        Args:
+            all_pass_here: whether nobody has a handle of the database, or will get one except by `handed_out`.
+            as_shipped: whether its functions, types and settings mean what they do in any new database.
+        """
+        self._all_pass_here = all_pass_here
+        self._as_shipped = as_shipped
+        self._moment = object()
+
+    @property
+    def moment(self) -> object | None:
+        """What is another object after each change; None where changes may not be seen."""
+        return self._moment if self._all_pass_here else None
+
+    @property
+    def as_shipped(self) -> bool:
+        """Whether nobody can have given a function, a type or a setting another meaning than it has in any new
+        database. An extension may have been loaded all the same: DuckDB does so by itself.
+        """
+        return self._all_pass_here and self._as_shipped
+
+    def happened(self) -> None:
+        """Something may have changed."""
+        self._moment = object()
+
+    def handed_out(self) -> None:
+        """Somebody else can change the database from now on."""
+        self._all_pass_here = False
+
+    @contextmanager
+    def during(self, statement: object = "") -> Generator[None]:
+        """Let something run that may change the database: it may be half done, or done by the time it fails.
+
+        Args:
+            statement: its text, or the name of a method; nothing where a data frame gets or loses a name.
+        """
+        text = str(getattr(statement, "query", None) or statement)
+        if _OTHERS_CHANGE.search(text):
+            self.handed_out()
+        if self._as_shipped and not defines_nothing(text):
+            self._as_shipped = False
+        self.happened()
+        try:
+            yield
+        finally:
+            self.happened()
+
+
+class Answers:
+    """What one connection answered to questions whose answers change only with the session or the catalog."""
+
+    def __init__(self, changes: Changes) -> None:
+        self.changes = changes
+        self._lock = threading.Lock()
+        self._known: tuple[object, dict[object, tuple[Any, ...]]] = (object(), {})
+
+    def to(self, sql: str | duckdb.Statement, values: list[object], ask: Ask) -> tuple[Any, ...]:
+        """The answer to a question, asked with `ask` where it is not known."""
+        moment = self.changes.moment
+        if moment is None:
+            return ask(sql, values)
+        with self._lock:
+            if self._known[0] is not moment:
+                self._known = (moment, {})
+            known = self._known[1]
+        key = (sql, tuple(values))
+        row = known.get(key)
+        if row is None:
+            # A change meanwhile leaves `known` to be forgotten.
+            row = ask(sql, values)
+            with self._lock:
+                if len(known) >= MOST_ANSWERS:
+                    known.clear()
+                known[key] = row
+        return row

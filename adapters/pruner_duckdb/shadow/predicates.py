@@ -1,0 +1,225 @@
+"""From a SELECT to the predicate of each of its table references, by way of the shadow database."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from pruner.expr.nodes import And, Expr
+from pruner_duckdb.decode.calls import MOMENTS, unfolded
+from pruner_duckdb.decode.decode import all_of
+from pruner_duckdb.decode.gets import UnknownPlanFormat, scan_predicates
+from pruner_duckdb.shadow.macros import NO_MACROS, Macros
+from pruner_duckdb.shadow.shadow import LruCache, NotPlanned, Relation, Shadow
+from pruner_duckdb.sql.any_of_list import AnyOfList
+from pruner_duckdb.sql.engine_faults import fault
+from pruner_duckdb.sql.functions import FOLDABLE, VALUE_BLIND
+from pruner_duckdb.sql.literals import NoLiteral, sql_literal
+from pruner_duckdb.sql.select import Parameter, Reference, Select, Span, outermost, splice
+from pruner_duckdb.sql.typical import with_typical_integers
+from pruner_duckdb.types import quote
+
+KEPT_TABLE_FUNCTIONS = frozenset(["unnest", "range", "generate_series"])
+"""Table functions that may depend on the row beside them; they stay in the shadow's copy as they are."""
+
+Parameters = Sequence[object] | Mapping[str, object] | None
+
+
+class Unpruned(Exception):  # noqa: N818 - never reaches a user
+    """Nothing can be said about the statement's scans; `str()` is the reason."""
+
+
+@dataclass(frozen=True)
+class Draft:
+    """A statement with the shape of everything it reads.
+
+    `relations` has the shape of every reference that is replaced in the shadow's copy; `pruned` holds those
+    of them that are tables of pruner; `shortened` has the edits that take schemas from names of their columns.
+    """
+
+    select: Select
+    relations: Mapping[Reference, Relation]
+    pruned: tuple[Reference, ...]
+    parameters: Parameters
+    shortened: tuple[tuple[Span, str], ...] = ()
+    macros: Macros = NO_MACROS
+    """The user's macros that stand in the statement, as far as they are known."""
+
+    def _tables(self, replaced: Mapping[Reference, str]) -> list[tuple[Span, str]]:
+        edits: list[tuple[Span, str]] = []
+        for reference, text in replaced.items():
+            keeps_tail = reference in self.pruned
+            span = reference.name if keeps_tail else reference.whole
+            if span is None:
+                raise Unpruned(f"the place of {'.'.join(reference.path)} in the statement is not known")
+            named = keeps_tail and reference.alias is not None
+            edits.append((span, text if named else f"{text} AS {quote(reference.shown_as)}"))
+        return edits
+
+    @cached_property
+    def _session_part(self) -> list[tuple[Span, str]]:
+        """What does not depend on the tables: parameters, lists, schemas in front of columns."""
+        lists = self.select.any_lists
+        outside = [
+            each
+            for each in self.select.parameters
+            if not any(one.start <= each.span.start < one.stop for one in lists)
+        ]
+        edits = [(each.span, self._literal(each)) for each in outside]
+        return [*edits, *(self._as_in(each) for each in lists), *self.shortened]
+
+    def _as_in(self, compared: AnyOfList) -> tuple[Span, str]:
+        value = None if compared.parameter is None else self._value(compared.parameter)
+        try:
+            return Span(compared.start, compared.stop), compared.as_in(self.select.text, value)
+        except NoLiteral as reason:
+            raise Unpruned(str(reason)) from None
+
+    def _literal(self, parameter: Parameter) -> str:
+        try:
+            return sql_literal(self._value(parameter.identifier))
+        except NoLiteral as reason:
+            raise Unpruned(str(reason)) from None
+
+    def _value(self, identifier: str) -> object:
+        values = self.parameters
+        try:
+            return values[identifier] if isinstance(values, Mapping) else (values or ())[int(identifier) - 1]
+        except (KeyError, IndexError, ValueError):
+            raise Unpruned(f"no value for parameter {identifier}") from None
+
+    def shadow_text(self, replaced: Mapping[Reference, str], aggregates: frozenset[str]) -> str:
+        """Return the shadow's copy: other tables, literals for parameters, and nothing that must not be
+        folded.
+
+        A function outside the allow list becomes a branch of a CASE that depends on chance: DuckDB keeps
+        its type and cannot evaluate it while planning.
+
+        Args:
+            replaced: what stands for each reference.
+            aggregates: names of aggregate functions, which are never evaluated while planning.
+
+        Raises:
+            Unpruned: some part cannot be carried over.
+        """
+        inside: list[tuple[Span, str]] = []
+        for use in self.select.functions:
+            if use.name in FOLDABLE or use.name in aggregates or use.name in self.macros.names:
+                continue
+            if use.span is None:
+                raise Unpruned(f"function {use.name} may depend on the session")
+            inside.append((use.span, unfolded(self._nested(use.span), moment=use.name in MOMENTS)))
+        return self.select.spliced(outermost([*inside, *self._session_part, *self._tables(replaced)]))
+
+    def _nested(self, outer: Span) -> str:
+        """The text of a call with literals for the parameters inside it, and no moment that would be folded."""
+        moments = [
+            (use.span, unfolded(self.select.text[use.span.start : use.span.stop].decode(), moment=True))
+            for use in self.select.functions
+            if use.name in MOMENTS and use.span is not None and use.span != outer
+        ]
+        edits = [
+            (Span(span.start - outer.start, span.stop - outer.start), text)
+            for span, text in outermost([*moments, *self._session_part])
+            if outer.start <= span.start and span.stop <= outer.stop
+        ]
+        part = self.select.text[outer.start : outer.stop]
+        return splice(part, edits)
+
+
+def comparison_texts(select: Select, text: str) -> tuple[str, ...]:
+    """What to compare to learn whether a session understands a statement: the first one that it understands is
+    enough.
+
+    The values of integers cannot matter where no function of the statement looks at a value before rows are
+    read, so that a text is tried first which many statements share.
+
+    Args:
+        select: the statement.
+        text: a statement of the same meaning that any session can plan.
+    """
+    table_functions = any(each.function for each in select.references)
+    if table_functions or not all(use.name in VALUE_BLIND for use in select.functions):
+        return (text,)
+    return tuple(dict.fromkeys((with_typical_integers(text), text)))
+
+
+class Predicates:
+    """Asks the shadow database; remembers the answers for statements that were asked before."""
+
+    def __init__(self, shadow: Shadow) -> None:
+        self._shadow = shadow
+        self._cache = LruCache()
+        self._lock = threading.Lock()
+
+    def comparison_text(self, draft: Draft) -> str:
+        """A statement of the same meaning that any session can plan, since it reads no table.
+
+        Raises:
+            Unpruned: some part cannot be carried over.
+        """
+        return draft.shadow_text(
+            {
+                reference: f"({relation.narrowed(draft.select.may_read).empty_select()})"
+                for reference, relation in draft.relations.items()
+            },
+            self._shadow.aggregates,
+        )
+
+    def of(self, draft: Draft, zone: str, *, as_written: bool = True) -> list[Expr | None]:
+        """Return the predicate of each pruned reference of a statement, None for one that is not scanned.
+
+        Args:
+            draft: the statement.
+            zone: the session's time zone.
+            as_written: whether to look for the form in which predicates were written, too. Without an index
+                over an expression there is nothing that the rewritten form does not say as well.
+
+        Raises:
+            Unpruned: nothing can be said, with the reason.
+        """
+        forms = (True, False) if as_written else (False,)
+        try:
+            names = self._shadow.table_names(list(draft.relations.values()))
+            by_reference = dict(zip(draft.relations, names, strict=True))
+            text = draft.shadow_text(by_reference, self._shadow.aggregates)
+            with self._lock:
+                # The same text may read tables of pruner at other places: others of the session hide them.
+                pruned = tuple(by_reference[reference] for reference in draft.pruned)
+                return self._cache.get(
+                    (text, zone, forms, pruned, draft.macros),
+                    len(text),
+                    lambda: self._plan(draft, text, zone, by_reference, forms),
+                )
+        except NotPlanned as reason:
+            raise Unpruned(f"the DuckDB that plans for the session {reason}") from reason
+        except UnknownPlanFormat as reason:
+            raise Unpruned(str(reason)) from reason
+
+    def _plan(
+        self, draft: Draft, text: str, zone: str, names: Mapping[Reference, str], forms: Sequence[bool]
+    ) -> list[Expr | None]:
+        plans = [
+            self._shadow.optimized_plans(text, zone, keep_form=keep_form, macros=draft.macros.definitions)
+            for keep_form in forms
+        ]
+        reason = fault(plans[-1], zone)
+        if reason is not None:
+            raise Unpruned(reason)
+        passes = [scan_predicates(each, text) for each in plans]
+        return [_both(each.get(names[reference]) for each in passes) for reference in draft.pruned]
+
+
+def _both(expressions: Iterable[Expr | None]) -> Expr | None:
+    """AND of what the passes found, each conjunct once; None where no pass found a scan."""
+    conjuncts: list[Expr] = []
+    found = [expression for expression in expressions if expression is not None]
+    if not found:
+        return None
+    for expression in found:
+        for part in expression.operands if isinstance(expression, And) else (expression,):
+            if part not in conjuncts:
+                conjuncts.append(part)
+    return all_of(conjuncts)

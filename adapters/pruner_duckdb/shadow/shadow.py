@@ -1,0 +1,319 @@
+"""A private DuckDB instance that knows the tables' schemas and nothing else, asked what its optimizer would
+push to each scan.
+
+Its tables are empty and native, because only those are serialized by DuckDB 2.0. Of the optimizers only
+those run that move predicates: with the others on, an empty table collapses or scalar subqueries fail to
+serialize. The setting is global to an instance, hence instances of our own, one for each set of optimizers.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
+
+import duckdb
+
+from pruner_duckdb.shadow.definitions import EXTENSIONS
+from pruner_duckdb.shadow.instance import Definitions, Instance, NotPlanned, first_line
+from pruner_duckdb.sql.functions import FOLDABLE, repeatable_functions
+from pruner_duckdb.sql.result_names import aliases
+from pruner_duckdb.sql.select import NotSelect, Select, Span, parse_select
+from pruner_duckdb.sql.typical import with_typical_integers
+from pruner_duckdb.types import quote
+
+KEPT_OPTIMIZERS = frozenset(
+    [
+        "filter_pullup",
+        "filter_pushdown",
+        "cte_filter_pusher",
+        "cte_inlining",
+        "expression_rewriter",
+        "regex_range",
+        "deliminator",
+        "unnest_rewriter",
+        "outer_join_simplification",
+    ]
+)
+"""Optimizers that move predicates towards scans, and those that they need."""
+
+INLINING = frozenset(["cte_inlining"])
+"""Left out where planning fails inside: DuckDB 2.0 cannot bind an inlined WITH that joins others to a semi-join
+("inequal num bindings/types") before join_order ran. Predicates enter such a WITH by cte_filter_pusher.
+"""
+
+REWRITING = frozenset(["expression_rewriter", "regex_range"])
+"""Optimizers that give a predicate another form (`ts::date = …` becomes a range of `ts`)."""
+
+CACHE_ENTRIES = 256
+"""Statements whose parse and plans are remembered."""
+
+CACHED_TEXT_BYTES = 1 << 16
+"""Longest statement that is remembered."""
+
+_FAILED_INSIDE = '{"error":true,"error_type":"internal"'
+
+_NAN = re.compile(r'"(?:[^"\\]|\\.)*"|NAN')
+"""Texts, and NaN outside of them."""
+
+_Value = TypeVar("_Value")
+
+
+@dataclass(frozen=True, slots=True)
+class Relation:
+    """Names and DuckDB types of a table's columns, in order."""
+
+    columns: tuple[tuple[str, str], ...]
+
+    def definition(self) -> str:
+        """Column definitions of a CREATE TABLE."""
+        return ", ".join(f"{quote(name)} {data_type}" for name, data_type in self.columns)
+
+    def narrowed(self, wanted: Callable[[str], bool]) -> Relation:
+        """The same with the columns alone whose names are wanted, but never without any column."""
+        return Relation(tuple(each for each in self.columns if wanted(each[0])) or self.columns[:1])
+
+    def empty_select(self) -> str:
+        """A query of this shape without rows."""
+        columns = ", ".join(f"NULL::{data_type} AS {quote(name)}" for name, data_type in self.columns)
+        return f"SELECT {columns} WHERE false"
+
+
+class LruCache:
+    """A bounded memory of what was worked out for a text."""
+
+    def __init__(self, entries: int = CACHE_ENTRIES) -> None:
+        self._entries = entries
+        self._values: OrderedDict[Any, Any] = OrderedDict()
+
+    def get(self, key: Any, size: int, compute: Callable[[], _Value]) -> _Value:
+        """Return what is remembered under `key`, computing it first where needed; a large one is not
+        remembered.
+        """
+        if key in self._values:
+            self._values.move_to_end(key)
+            return self._values[key]
+        value = compute()
+        if size <= CACHED_TEXT_BYTES:
+            self._values[key] = value
+            if len(self._values) > self._entries:
+                self._values.popitem(last=False)
+        return value
+
+
+class Shadow:
+    """The private instances. One object per process serves every connection, from any thread."""
+
+    def __init__(self) -> None:
+        self._shipped = Instance()
+        self._moving = {True: Instance(), False: Instance()}
+        """Those that move predicates, by whether they keep the form of them."""
+        self._moving[True].keep_optimizers(KEPT_OPTIMIZERS - REWRITING)
+        self._moving[False].keep_optimizers(KEPT_OPTIMIZERS)
+        self._lock = self._shipped.lock
+        self._connection = self._shipped.connection
+        known = self._connection.execute("SELECT lower(name) FROM duckdb_settings()").fetchall()
+        self._settings = frozenset(row[0] for row in known)
+        (self.extensions,) = self._connection.execute(EXTENSIONS).fetchone() or ("",)
+        """Those that a new database has loaded."""
+        self._tables_lock = threading.Lock()
+        self._tables: OrderedDict[tuple[Relation, int], str] = OrderedDict()
+        self._created = 0
+        self._cache = LruCache()
+        listed = self._connection.execute(
+            "SELECT lower(function_name), list(DISTINCT function_type), bool_and(coalesce("
+            "stability = 'CONSISTENT', function_type = 'macro')) FROM duckdb_functions() "
+            "WHERE function_type NOT IN ('table', 'table_macro', 'pragma') GROUP BY ALL"
+        ).fetchall()
+        self.functions = FOLDABLE | frozenset(name for name, _, _ in listed)
+        """Names of all functions of DuckDB's own that return values, in lower case."""
+        self.aggregates = frozenset(name for name, kinds, _ in listed if "aggregate" in kinds)
+        self.repeatable = repeatable_functions(listed)
+        """Those of them that change nothing and depend on nothing but what is compared."""
+
+    def parse(self, text: str) -> Select:
+        """Take a statement apart.
+
+        Raises:
+            NotSelect: it is not one SELECT statement.
+        """
+        # Nothing that is learned here depends on the values of numbers.
+        typical = with_typical_integers(text)
+        with self._lock:
+            parsed = self._cache.get(("parse", typical), len(text), lambda: self._parse(typical))
+        if isinstance(parsed, NotSelect):
+            raise parsed
+        return parsed if typical == text else replace(parsed, text=text.encode())
+
+    def result_names(self, text: bytes, replaced: Sequence[int]) -> list[tuple[Span, str]]:
+        """Edits that name the columns of a SELECT whose names would show what is put in the place of its tables.
+
+        Args:
+            text: the statement.
+            replaced: where the names of these tables begin.
+        """
+
+        def ask(question: str) -> Callable[[str], str]:
+            return lambda value: self._ask(self._shipped, f"SELECT {question}(?)", value)
+
+        with self._lock:
+            return self._cache.get(
+                ("names", text, tuple(replaced)),
+                len(text),
+                lambda: aliases(text, replaced, ask("json_serialize_sql"), ask("json_deserialize_sql")),
+            )
+
+    def question(self, sql: str) -> duckdb.Statement:
+        """A query of ours that any connection runs without parsing it again; there are few of them."""
+        return self._shipped.question(sql)
+
+    def tree(self, text: str) -> dict[str, Any]:
+        """The parse tree of a short statement; an error where it is no SELECT."""
+        return json.loads(self._ask(self._shipped, "SELECT json_serialize_sql(?)", text))
+
+    def _parse(self, text: str) -> Select | NotSelect:
+        serialized = self._ask(self._shipped, "SELECT json_serialize_sql(?)", text)
+        try:
+            return parse_select(text, serialized)
+        except NotSelect as refusal:
+            return refusal
+
+    def bound_plan(self, text: str, zone: str, macros: Definitions = ()) -> str:
+        """Return the serialized plan of a statement before any optimizer ran.
+
+        A session that serializes the same text to the same plan gives it the same meaning.
+        """
+        with self._lock:
+            return self._cache.get(
+                ("bound", text, zone, macros), len(text), lambda: self._bound_plan(text, zone, macros)
+            )
+
+    def _bound_plan(self, text: str, zone: str, macros: Definitions) -> str:
+        # Even the plan before optimization differs with the set of optimizers (for RIGHT JOIN, say).
+        return self._ask(self._shipped, "SELECT json_serialize_plan(?)", text, zone, macros)
+
+    def known_settings(self, names: Sequence[str]) -> tuple[str, ...]:
+        """Those of the names that are settings of the running version."""
+        return tuple(name for name in names if name.lower() in self._settings)
+
+    def settings(self, names: Sequence[str]) -> tuple[str, ...]:
+        """Values of settings as this instance has them."""
+        with self._lock:
+            key = ("settings", *names)
+            shown = ", ".join(f"current_setting('{name}')" for name in names)
+            return self._cache.get(
+                key,
+                0,
+                lambda: tuple(
+                    map(setting_text, self._connection.execute(f"SELECT {shown}").fetchone() or ())
+                ),
+            )
+
+    def optimized_plans(
+        self, text: str, zone: str, *, keep_form: bool, macros: Definitions = ()
+    ) -> list[dict[str, Any]]:
+        """Plan a statement whose tables are shadow tables.
+
+        Args:
+            text: the statement.
+            zone: the session's time zone.
+            keep_form: leave predicates in the form in which they were written.
+            macros: those of the session that the statement calls.
+
+        Returns:
+            DuckDB's optimized plan.
+
+        Raises:
+            NotPlanned: DuckDB refuses the statement, or its plan is not readable (NaN).
+        """
+        instance = self._moving[keep_form]
+        question = "SELECT json_serialize_plan(?, optimize := true)"
+        plan = self._ask(instance, question, text, zone, macros)
+        if plan.startswith(_FAILED_INSIDE):
+            plan = instance.ask_without(INLINING, question, text, zone, macros)
+        return readable_plans(plan)
+
+    def with_connection(self, use: Callable[[duckdb.DuckDBPyConnection], _Value]) -> _Value:
+        """Let `use` run something on the instance with all optimizers."""
+        with self._lock:
+            return use(self._connection)
+
+    def table_names(self, relations: Sequence[Relation]) -> list[str]:
+        """Return a shadow table for each relation; two of the same shape get two tables."""
+        with self._tables_lock:
+            counts: dict[Relation, int] = {}
+            names: list[str] = []
+            for relation in relations:
+                number = counts.get(relation, 0)
+                counts[relation] = number + 1
+                names.append(self._table(relation, number))
+            self._forget_tables(keep=len(names))
+            return names
+
+    def _table(self, relation: Relation, number: int) -> str:
+        key = (relation, number)
+        if key not in self._tables:
+            name = f"pruner_shadow_{self._created}"
+            self._created += 1
+            try:
+                self._everywhere(f"CREATE TABLE {name} ({relation.definition()})")
+            except duckdb.Error as error:
+                raise NotPlanned(f"cannot hold the table's schema ({first_line(error)})") from error
+            self._tables[key] = name
+        self._tables.move_to_end(key)
+        return self._tables[key]
+
+    def _forget_tables(self, keep: int) -> None:
+        while len(self._tables) > max(keep, CACHE_ENTRIES):
+            _, name = self._tables.popitem(last=False)
+            self._everywhere(f"DROP TABLE {name}")
+
+    def _everywhere(self, statement: str) -> None:
+        for instance in self._moving.values():
+            with instance.lock:
+                instance.connection.execute(statement)
+
+    def _ask(
+        self, instance: Instance, sql: str, text: str, zone: str | None = None, macros: Definitions = ()
+    ) -> str:
+        return instance.ask(sql, text, zone, macros)
+
+
+def setting_text(value: object) -> str:
+    """The value of a setting as DuckDB writes it."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def readable_plans(serialized: str) -> list[dict[str, Any]]:
+    """Parse the answer of `json_serialize_plan`.
+
+    Raises:
+        NotPlanned: it holds an error, or is no JSON.
+    """
+    try:
+        answer = readable_json(serialized)
+    except (ValueError, RecursionError) as error:
+        raise NotPlanned("writes a plan that is no JSON") from error
+    if answer.get("error"):
+        raise NotPlanned(f"cannot plan the statement ({first_line(answer.get('error_message'))})")
+    if "plans" not in answer:
+        raise NotPlanned("writes a plan of another form")
+    return answer["plans"]
+
+
+def readable_json(serialized: str) -> Any:
+    """Parse what DuckDB wrote as JSON.
+
+    Raises:
+        ValueError: it is none.
+    """
+    return json.loads(_NAN.sub(_as_json, serialized) if "NAN" in serialized else serialized)
+
+
+def _as_json(found: re.Match[str]) -> str:
+    """Python's JSON knows `NaN`, which DuckDB 2.0 writes as `NAN`; texts stay as they are."""
+    return "NaN" if found.group() == "NAN" else found.group()

@@ -1,0 +1,85 @@
+"""Faults of DuckDB that reading fewer files would bring to light, and the statements that are left alone for them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+import duckdb
+
+from pruner_duckdb.sql.trees import Node, nodes_below
+
+_IS_1: Final = duckdb.__version__.startswith(("0.", "1."))
+_CASTS_BY_UTC: Final = _IS_1
+_ZONED: Final = "TIMESTAMP WITH TIME ZONE"
+
+RUNS_RELATIONS_WITH_PARAMETERS: Final = _IS_1
+"""Whether `sql` runs a query with parameters at once, as DuckDB 1.5 does. It keeps all rows in memory, and methods of
+the relation read them from a VALUES list: `limit(3)` over 5,000,000 rows took 10 s in place of 2 ms. And it waits
+for its threads while it holds Python's lock, for ever where one of them is to close a file of a file system that is
+written in Python (measured, 1.5.5; 2.0 does neither).
+"""
+
+NULL_IS_NO_TEXT: Final = _IS_1
+"""Whether a folder `key=null` has NULL for a key of text, too."""
+
+SHOWS_WHAT_WAS_DONE: Final = not _IS_1
+"""Whether `sql` returns a relation of a CREATE VIEW or PREPARE; DuckDB 1.5 returns None."""
+
+EXPRESSIONS_ARE_TEXT: Final = not _IS_1
+"""Whether an expression object is the SQL text that it shows, as in 2.0. What one of 1.5 shows lacks quotes."""
+
+HANDS_ARROW_ANY_FILTER: Final = _IS_1
+"""Whether a join gives a scan of Arrow's a filter that it cannot take: "Pushdown Filter Type BLOOM_FILTER is not
+currently supported in PyArrow Scans" (1.5.6).
+"""
+
+NUMBERS_ROWS_BY_NAME: Final = not _IS_1
+"""Whether `file_row_number` is known to be right under `union_by_name` (measured, 2.0)."""
+
+READS_ROWS_LATE_OF_ONE_SCAN: Final = _IS_1
+"""Whether whole rows, the first ones in some order, take longer under UNION ALL than by `union_by_name`. Of one scan
+DuckDB finds them by the columns of the order and reads the rest afterwards. Several under UNION ALL took 1.6 times as
+long in 1.5 (171 ms in place of 110 for ten rows of a million in 200 files of three schemas), and as long in 2.0, where
+the rows found so far leave out parts of each scan.
+"""
+
+
+def nan_option(columns: Iterable[tuple[str, str, object]]) -> str:
+    """Return the option of a scan by which DuckDB reckons with NaN, if one of its columns may hold any.
+
+    Most writers leave NaN out of the statistics of a file. Of several files DuckDB asks them for row groups alone; of
+    one file, and of all by `union_by_name`, for whole conditions: `x < 10` is true of every row of a file that has
+    [1, NaN] (measured, 1.5.6 and 2.0). So a list that was cut down to one file would answer with rows that plain
+    DuckDB does not find.
+
+    Args:
+        columns: of the scan, each with its name and DuckDB's type.
+    """
+    may = any("DOUBLE" in data_type or "FLOAT" in data_type for _, data_type, _ in columns)
+    return ", can_have_nan = true" if may else ""
+
+
+def fault(plans: Sequence[Node], zone: str) -> str | None:
+    """Return why a statement must read all files, as DuckDB alone does; None where nothing is known against it.
+
+    DuckDB 1.5 takes the statistics of a DATE that becomes a TIMESTAMPTZ by UTC, whatever the session's zone. Where all
+    rows that it reads have the same day, `day = TIMESTAMPTZ '2024-01-03'` is false of them before any row is read
+    (measured, 1.5.6; 2.0 compares rightly). Files that are left out make such statistics likely.
+
+    Args:
+        plans: DuckDB's optimized plan of the statement.
+        zone: the session's time zone.
+    """
+    if _CASTS_BY_UTC and zone != "UTC" and any(map(_casts_date, plans)):
+        return "this version of DuckDB compares dates with instants by UTC where it reads few days"
+    return None
+
+
+def _casts_date(plan: Node) -> bool:
+    return any(
+        node.get("expression_class") == "BOUND_CAST"
+        and node["return_type"]["id"] == _ZONED
+        and node["child"].get("return_type", {}).get("id") == "DATE"
+        for node in nodes_below(plan)
+    )

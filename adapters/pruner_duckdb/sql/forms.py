@@ -1,0 +1,398 @@
+"""Statements of every kind that runs at once, each with a SELECT that reads the same rows of the same tables.
+
+DuckDB takes apart SELECT statements only. Of any other kind the parts that read tables are put together to a
+SELECT, the probe: its scans want the rows that the statement's own scans want, or more. What is then put in
+the place of a table in the probe goes to the same place in the statement.
+
+    UPDATE t SET a = 1 FROM u WHERE c      SELECT * FROM t, u WHERE c
+    DELETE FROM t USING u WHERE c          SELECT * FROM t, u WHERE c
+    MERGE INTO t USING u ON c WHEN …       SELECT * FROM u LEFT JOIN t ON c
+    PIVOT u ON …                           SELECT * FROM u
+    SET VARIABLE x = (SELECT …)            SELECT * FROM (SELECT …) AS pruner_0
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from pruner_duckdb.sql.pivots import FINDS_VALUES, PIVOTS, composed, has_query, with_sources
+from pruner_duckdb.sql.select import NotSelect, Select, Span, splice
+from pruner_duckdb.sql.spelling import spelled_out
+from pruner_duckdb.sql.tokens import CLOSING, OPENING, Token, tokens, with_plain_spaces
+
+Parse = Callable[[str], Select]
+
+_SELECT_STARTS = frozenset(
+    ["with", "select", "from", "values", "(", "unpivot", "pivot_longer", "describe", "summarize"]
+)
+_ATTEMPTS = 8
+_BEFORE_KIND = frozenset(["or", "replace", "temp", "temporary", "persistent", "local"])
+_DATA = (("with", "no", "data"), ("with", "data"))
+_WRITES = frozenset(["insert", "update", "delete", "merge"])
+_ADDED = re.compile(rb"\bfile(?:name|_)", re.IGNORECASE)
+"""How the names of those columns begin that DuckDB adds to a scan."""
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """A statement and its probe. `pieces` tells for parts of the probe where they start in the statement:
+    (start in the probe, start in the statement, length), in bytes.
+
+    `lazy` tells that DuckDB's relation of such a statement reads the tables only when it runs; `literal`, that
+    the statement takes no parameters; `target`, where the name of the table stands that it changes; `unpruned`, why
+    the probe wants other rows than the statement; `explains`, that it is EXPLAIN, perhaps with ANALYZE, and the probe.
+    """
+
+    text: bytes
+    select: Select
+    pieces: tuple[tuple[int, int, int], ...]
+    lazy: bool = False
+    literal: bool = False
+    target: Span | None = None
+    unpruned: str | None = None
+    explains: bool = False
+
+    @property
+    def names_nothing_added(self) -> bool:
+        """Whether no name in the statement can mean one of the columns that DuckDB adds to a scan for whoever asks for
+        them, as long as no macro of the user's stands in it.
+        """
+        return _ADDED.search(self.text) is None
+
+    @property
+    def is_select(self) -> bool:
+        """Whether every name that may mean a column of a table stands in the probe, and means the same there."""
+        return self.target is None and not self.literal
+
+    @property
+    def asks(self) -> bool:
+        """Whether the statement is a SELECT as it stands, or behind EXPLAIN."""
+        return self.explains or self.text == self.select.text
+
+    def changes(self, span: Span) -> bool:
+        """Tell whether a part of the probe is the table that the statement changes."""
+        outer = self._outer(span)
+        return self.target is not None and self.target.start <= outer.start and outer.stop <= self.target.stop
+
+    def spliced(self, edits: Iterable[tuple[Span, str]]) -> str:
+        """Return the statement with edits of the probe put where they belong."""
+        return splice(self.text, ((self._outer(span), text) for span, text in edits))
+
+    def _outer(self, span: Span) -> Span:
+        for start, outer, length in self.pieces:
+            if start <= span.start and span.stop <= start + length:
+                return Span(span.start - start + outer, span.stop - start + outer)
+        raise ValueError("a part of the probe that is not the statement's")
+
+
+def form_of(text: str, parse: Parse) -> Form | None:
+    """Take a statement apart.
+
+    Args:
+        text: one statement.
+        parse: takes a SELECT apart or raises `NotSelect`.
+
+    Returns:
+        None for a statement that is none, that outlives its run, or whose parts are not understood.
+    """
+    text = spelled_out(with_plain_spaces(text))
+    try:
+        select = parse(text)
+        return Form(select.text, select, ((0, 0, len(select.text)),), lazy=True)
+    except NotSelect as refusal:
+        if refusal.syntax:
+            return None
+    try:
+        return _with_pivots(text, parse) or _Other(*with_numbers(text.encode()), parse).form()
+    except NotSelect:
+        return None
+
+
+def _with_pivots(text: str, parse: Parse) -> Form | None:
+    """Take a statement apart that holds a PIVOT in brackets which finds its values itself; None for others."""
+    if "pivot" not in text.lower():
+        return None
+    encoded = text.encode()
+    found = with_sources(encoded, list(tokens(encoded)))
+    form = None if found is None else form_of(found[0].decode(), parse)
+    if found is None or form is None or form.text != found[0] or form.target is not None:
+        return None
+    pieces = tuple(composed(form.pieces, found[1]))
+    return replace(form, text=encoded, pieces=pieces, literal=True, unpruned=FINDS_VALUES)
+
+
+def with_numbers(text: bytes) -> tuple[bytes, list[Token]]:
+    """Give each question mark its number, so that parts may be put together in another order; with the tokens."""
+    found = list(tokens(text))
+    marks = [token for token in found if token.kind == "mark"]
+    edits = [
+        (Span(token.start, token.stop), f"${number}")
+        for number, token in enumerate(marks, 1)
+        if token.text == "?"
+    ]
+    if not edits:
+        return text, found
+    numbered = splice(text, edits).encode()
+    return numbered, list(tokens(numbered))
+
+
+class _Other:
+    """One statement that is no SELECT, by its tokens; `_top` has those outside all brackets, with each opening
+    bracket.
+    """
+
+    def __init__(self, text: bytes, every: list[Token], parse: Parse) -> None:
+        self._text = text
+        self._parse = parse
+        self._all = every
+        while self._all and self._all[-1].text == ";":
+            self._all.pop()
+        self._end = self._all[-1].stop if self._all else 0
+        self._top = _outside_brackets(self._all)
+
+    def form(self) -> Form | None:
+        words = [token.text.lower() for token in self._top]
+        first = self._behind_explain(words)
+        if first is None:
+            return None
+        ctes: list[Span] = []
+        if words[first] == "with":
+            kind = next((n for n, word in enumerate(words) if n > first and word in _WRITES | PIVOTS), None)
+            if kind is None:
+                return self._explained(first)
+            ctes = [Span(self._top[first].start, self._top[kind].start)]
+            first = kind
+        match words[first]:
+            case "update":
+                return self._update(first, ctes)
+            case "delete":
+                return self._delete(first, ctes)
+            case "merge":
+                return self._merge(first, ctes)
+            case "insert":
+                return self._insert(first, ctes)
+            case "pivot" | "pivot_wider":
+                return self._pivot(first, ctes)
+            case "copy" | "set" | "call":
+                return self._in_brackets(first)
+            case "create":
+                return self._create(first, words)
+            case word:
+                return self._explained(first) if word in _SELECT_STARTS else None
+
+    def _behind_explain(self, words: Sequence[str]) -> int | None:
+        """The first word that is not part of EXPLAIN; None where there is none."""
+        first = 0
+        if words[:1] == ["explain"]:
+            first = 1 + (words[1:2] == ["analyze"])
+            if words[first : first + 1] == ["("]:
+                first += 1
+        return first if first < len(words) else None
+
+    def _create(self, first: int, words: Sequence[str]) -> Form | None:
+        """CREATE TABLE AS and CREATE TYPE read at once; whatever else is created outlives the statement."""
+        kind = next((word for word in words[first + 1 :] if word not in _BEFORE_KIND), None)
+        if kind == "type":
+            return self._in_brackets(first)
+        return self._tail(first) or self._pivoted(first, []) if kind == "table" else None
+
+    def _explained(self, first: int) -> Form | None:
+        """The SELECT behind EXPLAIN."""
+        form = self._tail(first)
+        start = self._top[first].start
+        if form is None or first == 0 or form.pieces != ((0, start, self._end - start),):
+            return form
+        return replace(form, explains=True)
+
+    def _tail(self, first: int) -> Form | None:
+        """The SELECT at the end of CREATE TABLE AS and EXPLAIN."""
+        words = [token.text.lower() for token in self._top]
+        length = next((len(tail) for tail in _DATA if tuple(words[-len(tail) :]) == tail), 0)
+        stop = self._top[-length].start if length else self._end
+        return self._ending(first, stop, [])
+
+    def _ending(self, first: int, stop: int, ctes: Sequence[Span]) -> Form | None:
+        """The longest end of the statement that is a SELECT, behind `ctes`.
+
+        What stands before it may be a WITH that cannot be taken apart: its names hide those of tables.
+        """
+        top = self._top
+        starts = [n for n in range(first, len(top)) if top[n].text.lower() in _SELECT_STARTS]
+        for start in starts[:_ATTEMPTS]:
+            before = top[first:start]
+            try:
+                form = self._whole([*ctes, Span(top[start].start, stop)], literal=self._pivots(first, start))
+            except NotSelect:
+                continue
+            with_ = next((n for n, token in enumerate(before) if token.text.lower() == "with"), len(before))
+            hidden = {token.identifier for token in before[with_:]}
+            read = tuple(each for each in form.select.references if each.path[0].lower() not in hidden)
+            return replace(form, select=replace(form.select, references=read))
+        return None
+
+    def _pivots(self, first: int, start: int) -> bool:
+        """Tell whether a PIVOT stands in a part of the statement: one that finds its values itself makes
+        several statements of it, which take no parameters.
+        """
+        part = Span(self._top[first].start, self._top[start].start)
+        return any(
+            part.start <= token.start < part.stop and token.text.lower() in PIVOTS for token in self._all
+        )
+
+    def _insert(self, first: int, ctes: list[Span]) -> Form | None:
+        """INSERT INTO t SELECT …, without ON CONFLICT and RETURNING, which read nothing but t."""
+        words = [token.text.lower() for token in self._top]
+        conflict = [n for n in range(first, len(words) - 1) if words[n : n + 2] == ["on", "conflict"]]
+        tails = [*conflict, *(n for n in range(first, len(words)) if words[n] == "returning")]
+        stop = min((self._top[n].start for n in tails), default=self._end)
+        if has_query(self._all, stop, self._end):
+            return None
+        return self._ending(first, stop, ctes) or self._pivoted(first, ctes)
+
+    def _pivoted(self, first: int, ctes: list[Span]) -> Form | None:
+        """A PIVOT in the place of the SELECT."""
+        words = [token.text.lower() for token in self._top]
+        at = next((n for n in range(first, len(words)) if words[n] in PIVOTS), None)
+        if at is None:
+            return None
+        with_ = words.index("with", first, at) if "with" in words[first:at] else at
+        return self._pivot(at, [*ctes, Span(self._top[with_].start, self._top[at].start)], lazy=False)
+
+    def _update(self, first: int, ctes: list[Span]) -> Form | None:
+        parts = self._clauses(first, ("set", "from", "where", "returning"))
+        if "set" not in parts:
+            return None
+        read: list[Span | str] = [*ctes, "SELECT *", *self._reading(parts, ("set", "returning"))]
+        read += [" FROM ", parts[""]]
+        if "from" in parts:
+            read += [", ", parts["from"]]
+        if "where" in parts:
+            read += [" WHERE ", parts["where"]]
+        return self._whole(read, target=parts[""])
+
+    def _delete(self, first: int, ctes: list[Span]) -> Form | None:
+        if first + 1 >= len(self._top) or self._top[first + 1].text.lower() != "from":
+            return None
+        parts = self._clauses(first + 1, ("using", "where", "returning"))
+        read: list[Span | str] = [
+            *ctes,
+            "SELECT *",
+            *self._reading(parts, ("returning",)),
+            " FROM ",
+            parts[""],
+        ]
+        if "using" in parts:
+            read += [", ", parts["using"]]
+        if "where" in parts:
+            read += [" WHERE ", parts["where"]]
+        return self._whole(read, target=parts[""])
+
+    def _merge(self, first: int, ctes: list[Span]) -> Form | None:
+        """Every row of the source counts, whether it has a match or not: the target is joined from the left."""
+        if first + 1 >= len(self._top) or self._top[first + 1].text.lower() != "into":
+            return None
+        words = [token.text.lower() for token in self._top]
+        when = next((n for n in range(first, len(words)) if words[n] == "when"), None)
+        if when is None or has_query(self._all, self._top[when].start, self._end):
+            return None
+        uses = [n for n in range(first, when) if words[n] == "using"]
+        on = [n for n in range(first, when) if words[n] == "on"]
+        match = uses[1] if len(uses) > 1 else on[0] if on else None
+        if not uses or match is None or len(on) > 1:
+            return None
+        top = self._top
+        target = Span(top[first + 1].stop, top[uses[0]].start)
+        source = Span(top[uses[0]].stop, top[match].start)
+        condition = Span(top[match].start, top[when].start)
+        read: list[Span | str] = [*ctes, "SELECT * FROM ", source, " LEFT JOIN ", target, " ", condition]
+        return self._whole(read, target=target)
+
+    def _pivot(self, first: int, ctes: list[Span], *, lazy: bool = True) -> Form | None:
+        parts = self._clauses(first, ("on", "using", "group", "order", "limit"))
+        if has_query(self._all, parts[""].stop, self._end):
+            return None
+        return self._whole([*ctes, "SELECT * FROM ", parts[""]], lazy=lazy, literal=True)
+
+    def _in_brackets(self, first: int) -> Form | None:
+        """Statements that read queries in brackets alone."""
+        read: list[Span | str] = ["SELECT *"]
+        groups = [token for token in self._top[first:] if token.text == "("]
+        for token in groups:
+            group = self._group(token)
+            try:
+                self._parse(self._text[group.start + 1 : group.stop - 1].decode())
+            except NotSelect:
+                continue
+            read += [" FROM " if len(read) == 1 else ", ", group, f" AS pruner_{len(read)}"]
+        return self._whole(read) if len(read) > 1 else None
+
+    def _group(self, opening: Token) -> Span:
+        depth = 0
+        for token in self._all:
+            if token.start >= opening.start and token.kind == "sign":
+                depth += _depth_change(token)
+                if depth == 0:
+                    return Span(opening.start, token.stop)
+        return Span(opening.start, self._end)
+
+    def _clauses(self, first: int, names: Sequence[str]) -> dict[str, Span]:
+        """The text behind `first` and behind each of the clauses' first words, which stand in this order."""
+        found: list[tuple[str, Token]] = [("", self._top[first])]
+        names = list(names)
+        for number in range(first + 1, len(self._top)):
+            token = self._top[number]
+            word = token.text.lower()
+            before = self._top[number - 1].text.lower()
+            if word in names and not (word == "from" and before == "distinct"):
+                found.append((word, token))
+                del names[: names.index(word) + 1]
+        stops = [token.start for _, token in found[1:]] + [self._end]
+        return {name: Span(token.stop, stop) for (name, token), stop in zip(found, stops, strict=True)}
+
+    def _reading(self, parts: dict[str, Span], names: Sequence[str]) -> Iterable[Span | str]:
+        """Those clauses that read tables, as further expressions of the probe."""
+        for name in names:
+            if name in parts and has_query(self._all, parts[name].start, parts[name].stop):
+                yield from (", ", parts[name])
+
+    def _whole(
+        self,
+        parts: Sequence[Span | str],
+        *,
+        lazy: bool = False,
+        literal: bool = False,
+        target: Span | None = None,
+    ) -> Form:
+        """Put a probe together.
+
+        Raises:
+            NotSelect: it is no SELECT.
+        """
+        text = b""
+        pieces: list[tuple[int, int, int]] = []
+        for part in parts:
+            if isinstance(part, str):
+                text += part.encode()
+            else:
+                piece = self._text[part.start : part.stop]
+                pieces.append((len(text), part.start, len(piece)))
+                text += piece
+        return Form(self._text, self._parse(text.decode()), tuple(pieces), lazy, literal, target)
+
+
+def _depth_change(token: Token) -> int:
+    sign = token.text.encode()[0]
+    return (sign in OPENING) - (sign in CLOSING)
+
+
+def _outside_brackets(every: Sequence[Token]) -> list[Token]:
+    found: list[Token] = []
+    depth = 0
+    for token in every:
+        change = _depth_change(token) if token.kind == "sign" else 0
+        if depth == 0 and change >= 0:
+            found.append(token)
+        depth += change
+    return found

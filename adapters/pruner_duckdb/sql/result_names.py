@@ -1,0 +1,150 @@
+"""Names of result columns that DuckDB makes of the text of an expression.
+
+`SELECT (SELECT max(x) FROM t)` gives a column that is called `(SELECT max(x) FROM t)`. What stands in the place of `t`
+while the statement runs must not show there, so such an expression is given its name as an alias.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator, Sequence
+from copy import copy
+from typing import Any, cast
+
+from pruner_duckdb.sql.queries import READ
+from pruner_duckdb.sql.select import Node, Span, splice
+from pruner_duckdb.sql.tokens import CLOSING, OPENING, Token, tokens
+from pruner_duckdb.sql.trees import nodes_below
+from pruner_duckdb.types import quote
+
+_AFTER_ITEM = re.compile(
+    ",|;|from|where|group|having|window|qualify|order|limit|offset|union|intersect|except|using",
+    re.IGNORECASE,
+)
+"""What ends an expression of a SELECT list."""
+
+_NAMED_OTHERWISE = frozenset(["STAR", "COLUMN_REF"])
+
+Serialize = Callable[[str], str]
+"""`json_serialize_sql` of a text."""
+
+Deserialize = Callable[[str], str]
+"""`json_deserialize_sql` of what that returned."""
+
+
+def aliases(
+    text: bytes, replaced: Sequence[int], serialize: Serialize, deserialize: Deserialize
+) -> list[tuple[Span, str]]:
+    """Return edits that give each expression of a SELECT list its name, where that shows a table that is replaced.
+
+    Args:
+        text: one SELECT statement.
+        replaced: where the names of those tables begin.
+        serialize: takes a statement apart.
+        deserialize: puts one together.
+    """
+    serialized = serialize(text.decode())
+    tree = json.loads(serialized)
+    found: list[tuple[Span, str]] = []
+    every = list(tokens(text))
+    for item in _unnamed(tree, frozenset(replaced)):
+        name = _shown(item, tree, deserialize)
+        place = min(_places(item, frozenset(replaced)))
+        item["alias"] = name
+        wanted = _without_places(tree)
+        for stop in _ends(every, place):
+            edit = Span(stop, stop), f" AS {quote(name)}"
+            if _without_places(json.loads(serialize(splice(text, [edit])))) == wanted:
+                found.append(edit)
+                break
+        item["alias"] = ""
+    return found
+
+
+def _unnamed(tree: Node, replaced: frozenset[int]) -> Iterator[Node]:
+    """Expressions of SELECT lists without alias in which a table is replaced."""
+    for node in nodes_below(tree):
+        if node.get("type") == "SELECT_NODE":
+            for item in node["select_list"]:
+                if not item["alias"] and item["type"] not in _NAMED_OTHERWISE and _places(item, replaced):
+                    yield item
+
+
+def _places(item: Node, replaced: frozenset[int]) -> set[int]:
+    return {
+        node["query_location"]
+        for node in nodes_below(item)
+        if str(node.get("type")) in READ and node.get("query_location") in replaced
+    }
+
+
+def _shown(item: Node, tree: Node, deserialize: Deserialize) -> str:
+    """An expression as DuckDB writes it."""
+    statement = copy(tree["statements"][0])
+    alone = next(node for node in nodes_below(statement["node"]) if node.get("type") == "SELECT_NODE")
+    statement["node"] = {
+        **alone,
+        "select_list": [item],
+        "from_table": {"type": "EMPTY", "alias": "", "sample": None, "query_location": 0},
+        "where_clause": None,
+        "group_expressions": [],
+        "group_sets": [],
+        "having": None,
+        "qualify": None,
+        "sample": None,
+        "modifiers": [],
+        "cte_map": {"map": []},
+    }
+    return deserialize(json.dumps({"error": False, "statements": [statement]})).removeprefix("SELECT ")
+
+
+def _ends(every: Sequence[Token], place: int) -> Iterator[int]:
+    """Where an expression may end that holds a place inside of brackets: one answer for each pair of brackets."""
+    at = next((n for n, token in enumerate(every) if token.start == place), None)
+    while at is not None:
+        at = _closing(every, at)
+        if at is None:
+            return
+        yield _item_end(every, at)
+
+
+def _closing(every: Sequence[Token], at: int) -> int | None:
+    """The bracket that closes what a token stands in."""
+    depth = 0
+    for number in range(at + 1, len(every)):
+        depth += _change(every[number])
+        if depth < 0:
+            return number
+    return None
+
+
+def _item_end(every: Sequence[Token], at: int) -> int:
+    """Where the item of a list ends in which a closing bracket stands."""
+    depth = 0
+    last = every[at].stop
+    for token in every[at + 1 :]:
+        depth += _change(token)
+        if depth < 0 or (depth == 0 and _AFTER_ITEM.fullmatch(token.text)):
+            return last
+        last = token.stop
+    return last
+
+
+def _change(token: Token) -> int:
+    if token.kind != "sign":
+        return 0
+    sign = token.text.encode()[0]
+    return (sign in OPENING) - (sign in CLOSING)
+
+
+def _without_places(tree: Any) -> Any:
+    """A parse tree without the places of its parts in the text."""
+    if isinstance(tree, list):
+        return [_without_places(each) for each in cast("list[Any]", tree)]
+    if isinstance(tree, dict):
+        node = cast("Node", tree)
+        return {
+            key: _without_places(each) for key, each in node.items() if not key.startswith("query_location")
+        }
+    return tree

@@ -1,0 +1,1 @@
+"""One statement on its way to DuckDB, run as the caller would."""

@@ -1,0 +1,398 @@
+"""One statement on its way to DuckDB: rewritten where it reads pruned tables, run as the caller would."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from dataclasses import replace
+from typing import Any, TypeVar
+
+import duckdb
+
+from pruner.errors import PrunerError, TableError
+from pruner.tables.hudi.merging.slices import TableChanged
+from pruner_duckdb.catalog.table_macros import is_create_table_macro
+from pruner_duckdb.catalog.views import Views, is_create_view
+from pruner_duckdb.plainly import VALUE_ERRORS, Plainly, why_plain
+from pruner_duckdb.read.reading import Sources
+from pruner_duckdb.relation import LazyRelation
+from pruner_duckdb.rewrite.markers import without_gone
+from pruner_duckdb.rewrite.rewrite import Rewriter
+from pruner_duckdb.rewrite.rewritten import Rewritten
+from pruner_duckdb.rewrite.statement import Statement
+from pruner_duckdb.rewrite.told import told
+from pruner_duckdb.scans import Scan
+from pruner_duckdb.session.scope import Method, Scope
+from pruner_duckdb.shadow.answers import Answers, Changes
+from pruner_duckdb.shadow.predicates import Parameters
+from pruner_duckdb.sql.refusals import refusal
+from pruner_duckdb.sql.select import NotSelect
+from pruner_duckdb.statements.index_statements import shown_instead
+from pruner_duckdb.statements.prepared import PreparedStatements, WrongArgumentsError
+from pruner_duckdb.types import quote_text
+
+_NOTHING_COUNTED = 'SELECT 0::BIGINT AS "Count" WHERE false'
+_NOTHING_DONE = 'SELECT true AS "Success" WHERE false'
+"""What the connection shows after a CREATE VIEW, and after a PREPARE."""
+
+_MISSING_TABLE = re.compile(r"Table with name \"?(.+?)\"? does not exist")
+
+
+_LATE = "the statement may have begun later than the moments in it were planned for"
+
+_Result = TypeVar("_Result")
+
+
+class LearnedViews(Exception):  # noqa: N818 - never reaches a user
+    """The statement reads a view that was not known to read a table of pruner; now it is: begin again."""
+
+
+class Runner:
+    """Runs statements on one DuckDB connection."""
+
+    def __init__(
+        self,
+        native: duckdb.DuckDBPyConnection,
+        rewriter: Rewriter,
+        views: Views,
+        last_plans: deque[Scan],
+        changes: Changes,
+    ) -> None:
+        self.native = native
+        self.rewriter = rewriter
+        self.tables = rewriter.tables
+        self.views = views
+        self.last_plans = last_plans
+        self.changes = changes
+        self._answers = Answers(changes)
+        self.registered: dict[str, LazyRelation] = {}
+        self._prepared = PreparedStatements()
+        self._recording = True
+        self._sources: Sources = {}
+        self._unread: Statement | None = None
+        """What `execute` ran last over pruned tables, until a row of it has been fetched."""
+
+    def on(self, native: duckdb.DuckDBPyConnection) -> Runner:
+        """The same for another connection to the database."""
+        return Runner(native, self.rewriter, self.views, self.last_plans, self.changes)
+
+    def method(self, *, lazy: bool, alias: str = "") -> Method:
+        """One of the two ways to run a statement."""
+        return Method(self.native, lazy, self._answers, alias)
+
+    def statements(
+        self, query: Any, parameters: Parameters, method: Method, scope: Scope
+    ) -> Sequence[Statement]:
+        """The statements of a text one by one; only the last one takes parameters, as with DuckDB."""
+        if isinstance(query, duckdb.Statement) and self._concerns(query.query):
+            query = query.query
+
+        def statement(text: Any, values: Parameters) -> Statement:
+            return Statement(text, values, method, scope, self.tables, self.rewriter.parse)
+
+        if not isinstance(query, str) or ";" not in query or not self._concerns(query):
+            return [statement(query, parameters)]
+        try:
+            parts = [str(each.query) for each in self.native.extract_statements(query)]
+        except duckdb.Error:
+            return [statement(query, parameters)]
+        if len(parts) < 2:
+            return [statement(query, parameters)]
+        return [*(statement(part, None) for part in parts[:-1]), statement(parts[-1], parameters)]
+
+    def run(self, statement: Statement, *, record: bool = True) -> Any:
+        """Run one statement; a file that was removed in between is met by planning again, once.
+
+        Args:
+            statement: the statement.
+            record: whether its scans are logged and remembered.
+
+        Raises:
+            PrunerError: a table cannot be listed completely, or not be read by this kind of statement.
+            duckdb.Error: whatever DuckDB refuses.
+        """
+        try:
+            return self.attempt(statement, record=record)
+        except LearnedViews:
+            return self.attempt(statement, record=record)
+
+    def attempt(self, statement: Statement, *, record: bool = True) -> Any:
+        """The same as `run`, except that a view may be met which has to be learned first.
+
+        Raises:
+            LearnedViews: begin again.
+        """
+        self._unread = None
+        about_index = shown_instead(statement, self.rewriter.shadow)
+        if about_index is not None:
+            return statement.with_text(about_index).call()
+        made = self.outlived(statement)
+        if made is not None:
+            return made
+        statement = self.written_out(statement)
+        try:
+            rewritten = self._rewritten(statement)
+        except TableChanged:
+            self.tables.look_again()
+            rewritten = self._rewritten(statement)
+        if rewritten is None:
+            return self._unchanged(statement)
+        try:
+            made = self._call_in_time(rewritten, statement, record)
+            self._unread = None if statement.method.lazy else statement
+            return made
+        except (duckdb.IOException, TableError):
+            self.tables.look_again()
+            again = self._rewritten(statement)
+            if again is None or _snapshots(again) == _snapshots(rewritten):
+                raise
+            return self._call_in_time(again, statement, record)
+        except VALUE_ERRORS as error:
+            return self.plainly(statement, error, record=record)
+
+    def plainly(
+        self,
+        statement: Statement,
+        error: duckdb.Error,
+        use: Callable[[Any], _Result] = lambda made: made,
+        *,
+        record: bool = True,
+    ) -> _Result:
+        """Run a statement that failed for a value as DuckDB alone would (see `pruner_duckdb.plainly`).
+
+        Args:
+            statement: the statement.
+            error: how it failed.
+            use: what is made of its result.
+            record: whether its scans are logged and remembered.
+
+        Raises:
+            duckdb.Error: it fails so, too; the error is the first one.
+        """
+        relation_of = self.relation_of(statement.scope)
+        tried: set[str] = set()
+        for plainly in Plainly:
+            try:
+                again = self.rewriter.as_plain(statement, relation_of, plainly, why_plain(error))
+                if again is not None and again.form not in tried:
+                    tried.add(again.form)
+                    found = use(self._call_rewritten(again, statement, record=False))
+                    self._record(again, record)
+                    return found
+            except (duckdb.Error, PrunerError):
+                continue  # in a transaction the first error has ended it
+        raise error
+
+    def fetched(self, fetch: Callable[[], _Result]) -> _Result:
+        """What comes of DuckDB's result. The first of it may be the first to fail for a value: DuckDB goes on working
+        while rows are fetched.
+        """
+        statement, self._unread = self._unread, None
+        try:
+            return fetch()
+        except VALUE_ERRORS as error:
+            if statement is None:
+                raise
+            return self.plainly(statement, error, lambda _: fetch())
+
+    def _concerns(self, text: str) -> bool:
+        """Tell cheaply whether a text may read a table, a view or a prepared statement of ours."""
+        return self.tables.mentioned_in(text) or self.views.mentioned_in(text) or self._prepared.any
+
+    def written_out(self, statement: Statement) -> Statement:
+        """Put what EXECUTE stands for, and the texts of views, into the place of their names.
+
+        Raises:
+            duckdb.Error: the arguments do not fit the statement.
+            PrunerError: a name in a view would mean another thing.
+        """
+        if not isinstance(statement.text, str):
+            return statement
+        if self._prepared.any:
+            found = statement.tokens
+            try:
+                text = self._prepared.executed(
+                    statement.text, found, lambda value: _value_of(value, statement)
+                )
+            except WrongArgumentsError as error:
+                self._refuse(statement.text, error)
+                raise
+            if text != statement.text:
+                statement = replace(statement, text=text, executes=True)
+        if self.views.mentioned_in(statement.text):
+            text = self.views.expanded(statement.text, statement.answer)
+            if text != statement.text:
+                left, values = without_gone(text, statement.text, statement.parameters)
+                statement = replace(statement, text=left, parameters=values, original=statement.written)
+        return statement
+
+    def _refuse(self, text: str, wrong: WrongArgumentsError) -> None:
+        """Let DuckDB say what is wrong with the arguments of an EXECUTE.
+
+        Raises:
+            duckdb.Error: what it says.
+        """
+        self.native.execute(wrong.stand_in)
+        try:
+            self.native.execute(text)
+        except duckdb.Error as error:
+            raise error from None
+        finally:
+            self.native.execute(f"DEALLOCATE {wrong.name}")
+
+    def outlived(self, statement: Statement) -> Any:
+        """Run a statement that outlives its run, PREPARE or CREATE VIEW, if it reads one of the tables.
+
+        Returns:
+            What DuckDB returns of it; None for any other statement.
+        """
+        if not isinstance(statement.text, str):
+            return None
+        ours = statement.mentions_table or self.views.mentioned_in(statement.text)
+
+        def run(sql: str) -> Any:
+            with self.changes.during(sql):
+                return statement.scope.call(statement.method.call, sql, statement.method.named(None))
+
+        if ours and (is_create_view(statement.text) or is_create_table_macro(statement.text)):
+            self.views.create(run, statement.first_row, statement.text)
+            return run(_NOTHING_COUNTED)
+        kept = self._prepared.keep(statement.text, lambda text: self.reads_tables(statement.with_text(text)))
+        return run(_NOTHING_DONE) if kept else None
+
+    def reads_tables(self, statement: Statement) -> bool:
+        """Tell whether a statement names one of the tables, itself or by way of a view or a prepared statement."""
+        if not isinstance(statement.text, str) or not self._concerns(statement.text):
+            return False
+        return self.written_out(statement).form is not None
+
+    def lazy_variables(self, statement: Statement) -> set[str]:
+        """Names of the variables with a `LazyRelation` that a SELECT reads, as DuckDB reads data frames."""
+        names = {name.lower(): name for name in statement.scope.lazy_names()}
+        if not names or not isinstance(statement.text, str):
+            return set()
+        try:
+            references = statement.parse(statement.text).references
+        except NotSelect:
+            return set()
+        return {names[each.path[0].lower()] for each in references if each.path[0].lower() in names}
+
+    def relation_of(self, scope: Scope) -> Callable[[str], duckdb.DuckDBPyRelation]:
+        """Makes a relation of a query that sees the user's variables, to look at its shape: nothing is read."""
+
+        def relation(sql: str) -> duckdb.DuckDBPyRelation:
+            self._recording = False
+            try:
+                return scope.call(self.native.sql, sql, {})
+            finally:
+                self._recording = True
+
+        return relation
+
+    def _rewritten(self, statement: Statement) -> Rewritten | None:
+        if not statement.mentions_table:
+            return None
+        return self.rewriter.rewrite(statement, self.relation_of(statement.scope))
+
+    def _record(self, rewritten: Rewritten, record: bool) -> None:
+        for scan in rewritten.scans if record and self._recording else ():
+            self.last_plans.append(scan)
+            scan.log()
+
+    def _call_rewritten(self, rewritten: Rewritten, statement: Statement, record: bool) -> Any:
+        self._record(rewritten, record)
+        self._sources = rewritten.sources
+        method, scope = statement.method, statement.scope
+        try:
+            named = method.named(rewritten.parameters)
+            with nullcontext() if rewritten.harmless else self.changes.during(statement.text):
+                return scope.call(method.call, rewritten.to_run, named, sources=rewritten.sources)
+        except duckdb.Error as error:
+            self.changes.happened()
+            if isinstance(error, duckdb.CatalogException):
+                self._learn_views(error, statement.with_text(rewritten.sql))
+            raise self.told(error, statement) from error.__cause__
+
+    def _call_in_time(self, rewritten: Rewritten, statement: Statement, record: bool) -> Any:
+        """Run a statement, and once more over all files if it may have begun too late for its plan.
+
+        DuckDB's `now()` is when the transaction began, by the clock of this machine, and that was before now.
+        """
+        made = self._call_rewritten(rewritten, statement, record)
+        if rewritten.begins_by is None or time.time_ns() <= rewritten.begins_by:
+            return made
+        again = self.rewriter.as_plain(statement, self.relation_of(statement.scope), Plainly.SCAN, _LATE)
+        if again is None:
+            raise PrunerError("the tables of the statement were gone before it began: run it again")
+        return self._call_rewritten(again, statement, record)
+
+    def told(self, error: duckdb.Error, statement: Statement) -> Exception:
+        """An error of DuckDB as one about the statement that was asked for; where reading merged rows was what failed,
+        the error of pruner behind it.
+        """
+        failures = [source.failure for source in self._sources.values() if source.failure is not None]
+        if failures:
+            return failures[0]
+        if any(name in str(error) for name in self._sources):
+            return PrunerError(
+                "file groups with log files cannot be read while python_enable_replacements is false: "
+                "SET python_enable_replacements = true, or give the table the option read_optimized"
+            )
+        return told(error, statement.written, self.tables.written, with_place=not statement.executes)
+
+    def _unchanged(self, statement: Statement) -> Any:
+        self.rewriter.meaning.macros.may_change(str(statement.text))
+        try:
+            with self.changes.during(statement.text):
+                return statement.call()
+        except duckdb.CatalogException as error:
+            self._learn_views(error, statement)
+            raise told(error, statement.written, self.tables.written) from error.__cause__
+
+    def _learn_views(self, error: duckdb.CatalogException, statement: Statement) -> None:
+        """Find out why DuckDB misses one of the tables, if that is what the error says.
+
+        Raises:
+            LearnedViews: the statement reads it by way of a view.
+            PrunerError: the statement is of a kind that cannot read it.
+        """
+        missing = _MISSING_TABLE.search(str(error))
+        name = self.tables.called(missing.group(1)) if missing else None
+        if name is None:
+            return
+        try:
+            others = self.views.look(statement.first_row)
+        except duckdb.Error:
+            raise PrunerError(
+                f"the error about table {name} has ended the transaction: a macro of an earlier session or of another "
+                "handle is called once before BEGIN"
+            ) from error
+        if others and self.views.mentioned_in(str(statement.text)):
+            raise LearnedViews from None
+        written = str(statement.text)
+        if missing is not None and not self.tables.is_meant(missing.group(1), name, written):
+            return  # another schema, or a part of the name: DuckDB says that there is no such table
+        macro = self.views.macro_in(written)
+        if macro is not None:
+            raise PrunerError(
+                f"macro {macro} reads table {name}, and this call of it is not understood: give it one argument for "
+                "each parameter"
+            ) from error
+        raise refusal(name, written, statement.tokens) from error
+
+
+def _value_of(expression: str, statement: Statement) -> str:
+    """A literal of an expression's value, with its type."""
+    data_type, value = statement.first_row(
+        "SELECT system.main.typeof(pruner_value), pruner_value::VARCHAR FROM "
+        f"(SELECT ({expression}) AS pruner_value)",
+        [],
+    )
+    return f"{'NULL' if value is None else quote_text(value)}::{data_type}"
+
+
+def _snapshots(rewritten: Rewritten) -> list[str]:
+    return [scan.snapshot_id for scan in rewritten.scans]
