@@ -235,8 +235,8 @@ class LeafColumn:
 class ChunkStatistics(NamedTuple):
     """What a footer says of one column in one row group, as written: nothing here has been believed yet.
 
-    `low` and `high` are in the storage domain of the column's type (`pruner.expr.bound.predicates.StorageValue`), None where the
-    footer has none. `null_count` is None where it is not given.
+    `low` and `high` are in the storage domain of the column's type (`pruner.expr.bound.predicates.StorageValue`), None
+    where the footer has none. `null_count` is None where it is not given.
     """
 
     rows: int

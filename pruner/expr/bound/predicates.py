@@ -1,8 +1,8 @@
 """Predicates bound to a table: leaves speak of one column of the table in that column's own storage domain.
 
-Binding (`pruner.expr.binding.bind`) resolves names, coerces literals without loss and turns whatever cannot be decided from
-one column's values into `Unknown`. What is left is what indexes give evidence on. As in the expression form there are
-And, Or, Not and IsNull over leaves. NOT is not pushed down: the verdict's algebra handles it (`pruner.verdict`).
+Binding (`pruner.expr.binding.bind`) resolves names, coerces literals without loss and turns whatever cannot be decided
+from one column's values into `Unknown`. What is left is what indexes give evidence on. As in the expression form there
+are And, Or, Not and IsNull over leaves. NOT is not pushed down: the verdict's algebra handles it (`pruner.verdict`).
 """
 
 from __future__ import annotations
