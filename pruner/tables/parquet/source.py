@@ -25,7 +25,7 @@ from pruner.tables.footers.file_schemas import (
     SchemaReader,
     UnreadableFileError,
 )
-from pruner.tables.listing.files import Fact, Lister, open_lister, settle
+from pruner.tables.listing.files import Fact, Lister, LocalLister, StoreLister, open_lister, settle
 from pruner.tables.listing.folders import FolderLister
 from pruner.tables.listing.foreign import Above
 from pruner.tables.listing.touched import Seen, TouchedFiles
@@ -89,7 +89,7 @@ class ParquetSource:
         self.roots = tuple(roots)
         self.root = self.roots[0]
         self.storage_options = dict(storage_options or {})
-        self._listers = [self._lister(root, immutable, feed) for root in roots]
+        self._listers = [self._followed(self.open_lister(root, immutable=immutable), feed) for root in roots]
         self._reader = SchemaReader()
         self._lock = RLock()
         self._last: _Look | None = None
@@ -97,12 +97,25 @@ class ParquetSource:
         self._touched = TouchedFiles()
         self._above = Above(self.roots, self.storage_options)
 
-    def _lister(self, root: str, immutable: bool, feed: FeedSettings | None) -> Lister:
-        folders = immutable and root.startswith("/")
-        plain = FolderLister(root) if folders else open_lister(root, self.storage_options)
-        if feed is None:
-            return plain
-        return FeedLister(plain, Feed(feed.uri, self.storage_options), feed.confirm_after)
+    def open_lister(self, root: str, *, immutable: bool) -> LocalLister | StoreLister:
+        """Return what lists the files of a root; a format that names the files of its tables has one of its own.
+
+        Args:
+            root: one of the roots.
+            immutable: whether somebody promises that no file changes in place.
+        """
+        return (
+            FolderLister(root)
+            if immutable and root.startswith("/")
+            else open_lister(root, self.storage_options)
+        )
+
+    def _followed(self, lister: LocalLister | StoreLister, feed: FeedSettings | None) -> Lister:
+        return (
+            lister
+            if feed is None
+            else FeedLister(lister, Feed(feed.uri, self.storage_options), feed.confirm_after)
+        )
 
     def check(self) -> None:
         """Look whether this is a table at all, as cheaply as can be.
