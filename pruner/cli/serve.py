@@ -44,7 +44,8 @@ def serve(
 ) -> None:
     """Answer plan requests over HTTP for the tables of pruner.toml."""
     try:
-        from pruner.service import Settings, process
+        from pruner.service import Settings
+        from pruner.service import workers as process
         from pruner.service.serving import log_to_stderr
         from pruner.service.workers import listening_sockets, run_workers
     except ImportError as error:

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from pruner.service.bounded_cache import BoundedCache
-from pruner.service.keys import KEY_BYTES, slice_keys
 from pruner.service.messages import PlanAnswer
+from pruner.service.planning import KEY_BYTES, slice_keys
 
 if TYPE_CHECKING:
     from pruner.service.messages import PlanRequest

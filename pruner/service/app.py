@@ -18,18 +18,15 @@ from starlette.routing import Route
 from pruner.errors import PredicateError, PrunerError, SchemaError
 from pruner.service.answers import KeyCache, answer_of
 from pruner.service.guard import Guard, RefusedError, body_of, refusal
-from pruner.service.journal import Entry, Journal, Lately, outcome_of
+from pruner.service.journal import Asked, Entry, Journal, Lately, Reports, outcome_of
 from pruner.service.messages import decode_request, encode
 from pruner.service.metrics import CONTENT_TYPE, Metrics
 from pruner.service.openapi import description
-from pruner.service.overview import overview_of
-from pruner.service.page import PAGE_HEADERS, page
-from pruner.service.planning import UnknownTableError
+from pruner.service.page import PAGE_HEADERS, overview_of, page
+from pruner.service.planning import UnknownTableError, Work
 from pruner.service.remembered import Made, Remembered
-from pruner.service.reports import Asked, Reports
 from pruner.service.together import CONTENT_TYPE as LINES
 from pruner.service.together import Looks, Together, scans_of
-from pruner.service.work import Work
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Generator, Mapping

@@ -66,7 +66,7 @@ class PlanAnswer(msgspec.Struct):
     `snapshot_id` is by what the keys of its slices are known (`pruner.service.answers.SnapshotKeys`).
     `drop` has a bit for each of `total` slices, set where the slice can hold no matching row: the bits of one byte
     from the lowest up, compressed by zlib, in base64. `keys` says which file each ordinal stands for: 16 bytes for
-    each slice (`pruner.service.keys`), all in base64; null where the client knows the snapshot already or there are
+    each slice (`pruner.service.planning`), all in base64; null where the client knows the snapshot already or there are
     so many that `GET /v1/snapshots/{id}/keys` should be asked once. The table was looked at no longer than
     `staleness_ms` before the request: files that were modified since may hold other rows than the plan knows.
     """

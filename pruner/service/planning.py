@@ -1,9 +1,20 @@
-"""From a request to a plan: only tables of the configuration, only predicates in forms that are understood."""
+"""From a request to a plan: only tables of the configuration, only predicates in forms that are understood.
+
+Plans are made beside the event loop, in a bounded number of threads, each in a bounded time. An ordinal of a snapshot
+stands for a file by its key: the first 16 bytes of SHA-256 over the base file's normal path, a zero byte and its size
+in decimal digits. Two files with one key are as good as impossible (2^-88 at a million files). A file that was written
+anew under its old name has another size, or belongs to another snapshot. So a drop never reaches a file that was not
+planned for.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import hashlib
+import re
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from pruner.adapters import MissingPluginError, RequestDecoder, load_adapter
 from pruner.catalog.settings import ConfigError
@@ -12,10 +23,12 @@ from pruner.expr.semantics import Semantics
 from pruner.expr.show import shape
 from pruner.expr.text.sql import parse_predicate
 from pruner.expr.wire.nodes import expression_of
-from pruner.service.keys import normal_path
+from pruner.service.guard import RefusedError, acquired
 from pruner.service.messages import EnginePredicate, ExpressionPredicate, SqlPredicate, TableAnswer
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from pruner.catalog.config import Config
     from pruner.catalog.names import Catalog
     from pruner.catalog.settings import TableSettings
@@ -23,6 +36,84 @@ if TYPE_CHECKING:
     from pruner.planning.pinned import PinnedSnapshot
     from pruner.planning.plan import Plan
     from pruner.service.messages import PlanRequest, Predicate, Session
+    from pruner.service.settings import Limits
+    from pruner.tables.snapshot import Snapshot
+
+KEY_BYTES = 16
+
+NO_KEY = bytes(KEY_BYTES)
+"""Stands for a slice without a base file: no file has it."""
+
+_LOCAL = re.compile(r"(?:(?:local|file):)?/+")
+_S3 = re.compile(r"s3[an]://")
+
+
+def normal_path(path: str) -> str:
+    """Return one form for the ways in which engines write the place of a file; nothing is decoded.
+
+    Local paths are absolute without a scheme (`file:/x`, `file:///x` and Trino's `local:///x` are `/x`) and doubled
+    slashes in them count once; Hadoop's schemes for S3 are `s3://`. In object stores `a//b` is another key than `a/b`.
+    """
+    local = _LOCAL.match(path)
+    if local:
+        return "/" + re.sub("/{2,}", "/", path[local.end() :])
+    return _S3.sub("s3://", path, count=1)
+
+
+def slice_keys(snapshot: Snapshot) -> bytes:
+    """Return the keys of all slices in the order of their ordinals, 16 bytes each."""
+    files = snapshot.columns.column("base_file").to_pylist()
+    sizes = snapshot.columns.column("base_size").to_pylist()
+    return b"".join(
+        NO_KEY if file is None or size is None else file_key(file, size)
+        for file, size in zip(files, sizes, strict=True)
+    )
+
+
+def file_key(path: str, size: int) -> bytes:
+    """Return the key of one base file; `size` in bytes."""
+    text = f"{normal_path(path)}\0{size}"
+    return hashlib.sha256(text.encode("utf-8", "surrogateescape")).digest()[:KEY_BYTES]
+
+
+Result = TypeVar("Result")
+
+
+class Work:
+    """The threads of one service."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        # Threads end with their plan, not with the request that gave up on it, so their number is what bounds the work.
+        self._threads = ThreadPoolExecutor(limits.concurrent, thread_name_prefix="pruner-plan")
+        self._free = asyncio.Semaphore(limits.concurrent)
+
+    async def run(self, work: Callable[[], Result]) -> Result:
+        """Run planning in a thread.
+
+        Raises:
+            RefusedError: every thread stays taken (429), or it takes too long (408).
+        """
+        try:
+            await acquired(self._free, self._limits.plan_seconds)
+        except TimeoutError:
+            raise RefusedError(429, f"{self._limits.concurrent} plans are being made: try again") from None
+        running = asyncio.get_running_loop().run_in_executor(self._threads, work)
+        running.add_done_callback(lambda _: self._free.release())
+        try:
+            async with asyncio.timeout(self._limits.plan_seconds):
+                return await asyncio.shield(running)
+        except TimeoutError:
+            running.add_done_callback(_look_at)
+            raise RefusedError(
+                408, f"planning took longer than {self._limits.plan_seconds:g} seconds"
+            ) from None
+
+
+def _look_at(late: asyncio.Future[Any]) -> None:
+    """Retrieve the exception of a plan that nobody waits for; asyncio would complain about it."""
+    if not late.cancelled():
+        late.exception()
 
 
 SHAPED_CHARACTERS = 4096

@@ -17,7 +17,7 @@ import pytest
 from pruner.errors import PredicateError
 from pruner.expr.wire.values import literal_of
 from pruner.service import Limits, Settings
-from pruner.service.reports import Reports
+from pruner.service.journal import Reports
 from tests.unit.service.conftest import Client, lake, number_files, serve
 
 __all__ = ["lake", "number_files", "serve"]

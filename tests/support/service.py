@@ -11,9 +11,9 @@ from pathlib import Path
 
 from pruner.catalog.config import load
 from pruner.service import Served, Settings, create_app
+from pruner.service.served import Upkeep
 from pruner.service.serving import server_of
 from pruner.service.telemetry import Telemetry
-from pruner.service.upkeep import Upkeep
 from tests.support.patience import PATIENT
 
 

@@ -14,7 +14,7 @@ from typer.main import get_command
 from pruner.cli.app import app
 from pruner.cli.usage import EXAMPLES
 from pruner.plugins import BrokenPluginError
-from pruner.service import upkeep
+from pruner.service import served
 from tests.unit.cli.conftest import Run
 
 COMMANDS = get_command(app).commands  # type: ignore[attr-defined]
@@ -90,8 +90,8 @@ def test_the_service_does_not_log_engines_that_nobody_installed(
             raise BrokenPluginError(f"{engine} cannot be loaded") from ModuleNotFoundError("No module")
         raise BrokenPluginError(f"{engine} cannot be loaded") from ValueError("wrong")
 
-    monkeypatch.setattr(upkeep, "load_adapter", load)
-    monkeypatch.setattr(upkeep, "adapter_names", lambda: ("absent", "broken"))
+    monkeypatch.setattr(served, "load_adapter", load)
+    monkeypatch.setattr(served, "adapter_names", lambda: ("absent", "broken"))
     with caplog.at_level(logging.INFO, logger="pruner"):
-        upkeep._load_adapters()
+        served._load_adapters()
     assert [record.getMessage() for record in caplog.records] == ["broken cannot be loaded"]

@@ -17,7 +17,7 @@ import pytest
 import pruner
 from pruner.service import Settings
 from pruner.service.answers import KEPT_SNAPSHOTS, KeyCache
-from pruner.service.keys import slice_keys
+from pruner.service.planning import slice_keys
 from tests.support.hudi_synthetic import SyntheticTable
 from tests.support.patience import PATIENT
 from tests.unit.service.conftest import Client, running

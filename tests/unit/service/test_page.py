@@ -17,7 +17,8 @@ import pruner
 from pruner.expr.semantics import Semantics
 from pruner.expr.show import shape
 from pruner.expr.text.sql import parse_predicate
-from pruner.service import Settings, overview
+from pruner.service import Settings
+from pruner.service import page as overview
 from pruner.service.journal import Entry, Outcome
 from tests.unit.service.conftest import FILES, Client
 

@@ -25,8 +25,8 @@ from pruner.catalog.settings import ConfigError
 from pruner.service import Limits, Settings
 from pruner.service.answers import INLINE_SLICES
 from pruner.service.bounded_cache import ENTRY_BYTES
-from pruner.service.keys import file_key, normal_path
-from pruner.service.reports import Reports
+from pruner.service.journal import Reports
+from pruner.service.planning import file_key, normal_path
 from tests.support.patience import PATIENCE, PATIENT
 from tests.unit.service.conftest import FILES, Client
 

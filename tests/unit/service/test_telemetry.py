@@ -149,11 +149,11 @@ def test_without_the_extra_the_service_serves_and_says_what_to_install_where_it_
 ) -> None:
     code = """
 import os
-from pruner.service import process
-process.check_telemetry()
+from pruner.service import workers
+workers.check_telemetry()
 os.environ["OTEL_EXPORTER_OTLP_ENDPOINT"] = "http://localhost:4318"
 try:
-    process.check_telemetry()
+    workers.check_telemetry()
 except Exception as error:
     print(error)
 """

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pruner.service.keys import file_key
+from pruner.service.planning import file_key
 from tests.support.patience import PATIENCE
 from tools.jars import Jar, fetched_jar
 from tools.java import trino_java
