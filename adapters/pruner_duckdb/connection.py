@@ -17,7 +17,7 @@ from pruner.errors import PrunerError, TableError
 from pruner_duckdb.catalog.names import Path, TableNames
 from pruner_duckdb.catalog.tables import KnownTable, TableSpec
 from pruner_duckdb.catalog.views import Views
-from pruner_duckdb.filtering import with_condition
+from pruner_duckdb.filtering import read_by, with_condition
 from pruner_duckdb.native_scan.connecting import NativeConnection, open_native, why_not
 from pruner_duckdb.native_scan.library import NoExtensionError
 from pruner_duckdb.relation import LazyRelation
@@ -256,36 +256,35 @@ class Connection:
             # A mistake is to be reported here, as DuckDB does.
             runner.attempt(statement, record=False)
 
-        def filtered(native: duckdb.DuckDBPyRelation, *arguments: Any, **named: Any) -> LazyRelation | None:
-            (condition,) = (*arguments, *named.values())
-            return self._filtered(statement, native, condition)
+        def filtered(condition: object) -> LazyRelation | None:
+            return self._filtered(statement, condition)
 
-        def plainly(error: duckdb.Error, use: Callable[[duckdb.DuckDBPyRelation], Any]) -> Any:
-            return runner.plainly(statement, error, use)
+        def retry_in_full(error: duckdb.Error, use: Callable[[duckdb.DuckDBPyRelation], Any]) -> Any:
+            return runner.retry_in_full(statement, error, use)
 
         return LazyRelation(
-            make, told, runner.tables.look_again, filtered, runner.changes.handed_out, plainly
+            make, told, runner.tables.look_again, filtered, runner.changes.handed_out, retry_in_full
         )
 
-    def _filtered(
-        self, statement: Statement, native: duckdb.DuckDBPyRelation, condition: object
-    ) -> LazyRelation | None:
-        """A relation whose statement has a condition in it; None where it would not be the same as `native`."""
+    def _filtered(self, statement: Statement, condition: object) -> LazyRelation | None:
+        """A relation whose statement has a condition in it; None where DuckDB itself must take it or refuse it."""
         if EXPRESSIONS_ARE_TEXT and isinstance(condition, duckdb.Expression):
             condition = str(condition)  # as DuckDB does
         if not isinstance(condition, str):
             return None
-        text = with_condition(statement.text, condition, native.alias)
-        if text is None:
+        tables, read = self._runner.tables, read_by(condition, self._runner.rewriter.parse)
+        # A condition means the variables of whoever calls `filter`, not those of the statement.
+        if read is None or statement.scope.has_any(each.path[-1] for each in read if not tables.of(each)):
             return None
-        whole = statement.with_text(text)
+        text = with_condition(statement.text, condition, statement.method.alias)
+        whole = None if text is None else statement.with_text(text)
+        if whole is None or whole.form is None or not whole.form.lazy:
+            return None
         try:
             relation = self._relation(whole)
-            found = self._runner.attempt(whole, record=False)
         except (duckdb.Error, PrunerError, LearnedViews):
             return None
-        same = (found.columns, found.types) == (native.columns, native.types)
-        return relation if same and isinstance(relation, LazyRelation) else None
+        return relation if isinstance(relation, LazyRelation) else None
 
 
 def _caller(frame: FrameType | None) -> FrameType | None:

@@ -9,16 +9,20 @@ runs again, over all files and in each of the ways in which DuckDB may be asked 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import Enum
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import duckdb
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 VALUE_ERRORS: Final = (duckdb.DataError, duckdb.InvalidInputException)
 """How DuckDB fails for a value: a conversion, a number out of range, what a function does not take."""
 
 
-class Plainly(Enum):
+class AccessPath(Enum):
     """How DuckDB alone may read all files of a table: by a scan or by a view of it, below which DuckDB 2.0 takes no
     condition that may fail, and with or without the statistics of all files, which `union_by_name` looks at first.
     """
@@ -39,6 +43,15 @@ class Plainly(Enum):
         return self.value[1]
 
 
-def why_plain(error: BaseException) -> str:
-    """Why nothing is pruned of a statement that is read plainly, in one line."""
-    return f"the pruned statement failed ({str(error).strip().partition(chr(10))[0]})"
+@dataclass(frozen=True, slots=True)
+class FullScan:
+    """A scan of all files: how DuckDB reads them, and why nothing is pruned, in one line."""
+
+    access: AccessPath
+    reason: str
+
+
+def full_scans_after(error: BaseException) -> Iterator[FullScan]:
+    """Every way to read all files for a pruned statement that failed."""
+    reason = f"the pruned statement failed ({str(error).strip().partition(chr(10))[0]})"
+    return (FullScan(access, reason) for access in AccessPath)

@@ -20,12 +20,15 @@ from pruner_duckdb.shadow.answers import READING
 _FREEZING = frozenset(["create_view", "to_view"])
 """Methods whose result outlives the run with the list of files that it had."""
 
-Filtered = Callable[..., "LazyRelation | None"]
-"""Takes DuckDB's own filtered relation and what `filter` was given; None where it must stay as it is."""
+_FILTERS_BY = frozenset(["filter_expr"])
+"""What `filter` calls its argument."""
+
+Filtered = Callable[[object], "LazyRelation | None"]
+"""Takes the condition of `filter`; None where DuckDB itself is to put it on its relation, or to refuse it."""
 
 
-Plainly = Callable[[duckdb.Error, Callable[[duckdb.DuckDBPyRelation], Any]], Any]
-"""Runs a statement as DuckDB alone would: takes how it failed, and what is made of DuckDB's relation."""
+RetryInFull = Callable[[duckdb.Error, Callable[[duckdb.DuckDBPyRelation], Any]], Any]
+"""Runs a statement over all files: takes how it failed, and what is made of DuckDB's relation."""
 
 _Result = TypeVar("_Result")
 
@@ -48,7 +51,7 @@ class LazyRelation:
         look_again: Callable[[], None],
         filtered: Filtered | None = None,
         handed_out: Callable[[], None] = _nothing,
-        plainly: Plainly | None = None,
+        retry_in_full: RetryInFull | None = None,
     ) -> None:
         """Hold what is needed to run the statement whenever the relation runs.
 
@@ -58,15 +61,15 @@ class LazyRelation:
             look_again: lets `make` plan for the tables as they are then.
             filtered: makes a condition part of the statement.
             handed_out: to be told before somebody may change the database by way of the relation.
-            plainly: uses DuckDB's relation over all files, after an error that a value made; raises it again where
-                that fails, too.
+            retry_in_full: uses DuckDB's relation over all files, after an error that a value made; raises it again
+                where that fails, too.
         """
         self._make = make
         self._told = told
         self._look_again = look_again
         self._filtered = filtered
         self._handed_out = handed_out
-        self._plainly = plainly
+        self._retry_in_full = retry_in_full
         self._rows: Iterator[tuple[Any, ...]] | None = None
 
     def native(self) -> duckdb.DuckDBPyRelation:
@@ -98,8 +101,8 @@ class LazyRelation:
             return use(self._make())
         except duckdb.Error as error:
             told = self._told(error)
-            if self._plainly is not None and isinstance(told, VALUE_ERRORS):
-                return self._plainly(told, use)
+            if self._retry_in_full is not None and isinstance(told, VALUE_ERRORS):
+                return self._retry_in_full(told, use)
             if not isinstance(error, duckdb.IOException) and not isinstance(told, TableError):
                 raise told from error.__cause__
             # A file that a cleaner removed since the plan was made is met by planning again, once.
@@ -129,26 +132,31 @@ class LazyRelation:
                 plain = tuple(_native(each) for each in arguments)
                 return getattr(native, name)(*plain, **{key: _native(each) for key, each in named.items()})
 
+            given = [*arguments, *named.values()]
+            if (
+                name == "filter"
+                and self._filtered is not None
+                and len(given) == 1
+                and named.keys() <= _FILTERS_BY
+            ):
+                one = self._filtered(given[0])
+                if one is not None:
+                    return one
             result = self._on_native(use)
             if not isinstance(result, duckdb.DuckDBPyRelation):
                 return result
-            if name == "filter" and self._filtered is not None:
-                # DuckDB took it: the condition makes sense, and the result is known.
-                one = self._filtered(result, *arguments, **named)
-                if one is not None:
-                    return one
 
-            def use_plainly(error: duckdb.Error, further: Callable[[duckdb.DuckDBPyRelation], Any]) -> Any:
-                if self._plainly is None:
+            def use_in_full(error: duckdb.Error, further: Callable[[duckdb.DuckDBPyRelation], Any]) -> Any:
+                if self._retry_in_full is None:
                     raise error
-                return self._plainly(error, lambda native: further(use(native)))
+                return self._retry_in_full(error, lambda native: further(use(native)))
 
             return LazyRelation(
                 lambda: use(self._make()),
                 self._told,
                 self._look_again,
                 handed_out=self._handed_out,
-                plainly=use_plainly,
+                retry_in_full=use_in_full,
             )
 
         return call

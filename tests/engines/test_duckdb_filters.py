@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,7 +12,10 @@ import duckdb
 import pytest
 
 import pruner_duckdb
-from pruner_duckdb.filtering import with_condition
+from pruner_duckdb.catalog.pinned import Pinned
+from pruner_duckdb.catalog.tables import KnownTable
+from pruner_duckdb.filtering import read_by, with_condition
+from pruner_duckdb.shadow.shadow import Shadow
 from tests.engines.duckdb_tables import BEFORE_2, FLIGHTS_FILES, indexed, oracle, write_flights, write_tree
 
 
@@ -108,18 +113,132 @@ def test_what_is_not_plain_text_is_applied_to_the_rows(pruned: pruner_duckdb.Con
 
 
 @pytest.mark.parametrize(
-    "condition", ["id = 1) OR (true", "id = ?", "id = $pruner", "id = 1; DROP TABLE x", "no = 1"]
+    "condition",
+    [
+        "id = 1) OR (true",
+        "id = ?",
+        "id = $pruner",
+        "id = 1; DROP TABLE x",
+        "no = 1",
+        "",
+        "SELECT true",
+        "FROM flights",
+        "TABLE flights",
+        "VALUES (true)",
+        "id = 1, true",
+        "true LIMIT 0",
+        "true ORDER BY 1",
+        "true WHERE false",
+        "id = 1 AS one",
+        "*",
+        "max(id) > 0",
+        "no_such_function(id)",
+        "unnamed_relation.id = 1",
+        "unnamed_relation_.id = 1",
+        "id IN (SELECT id FROM no_such_table)",
+    ],
 )
-def test_what_duckdb_refuses_is_refused(pruned: pruner_duckdb.Connection, condition: str) -> None:
-    with pytest.raises(duckdb.Error):
+def test_what_duckdb_refuses_is_refused(
+    pruned: pruner_duckdb.Connection, full: duckdb.DuckDBPyConnection, condition: str
+) -> None:
+    with pytest.raises(duckdb.Error) as plain:
+        full.sql("SELECT id FROM flights").filter(condition)
+    with pytest.raises(duckdb.Error) as found:
         pruned.sql("SELECT id FROM flights").filter(condition)
+    assert found.type is plain.type
+    assert str(found.value).split("\n")[0] == str(plain.value).split("\n")[0]
+
+
+def test_what_is_given_otherwise_is_taken_or_refused_as_by_duckdb(pruned: pruner_duckdb.Connection) -> None:
+    relation = pruned.sql("SELECT id FROM flights")
+    assert relation.filter(filter_expr="id = 70").fetchall() == [(70,)]
+    assert pruned.last_plans[-1].kept == 1
+    for call in (
+        relation.filter,
+        lambda: relation.filter("id = 1", "id = 2"),
+        lambda: relation.filter(condition="id = 1"),
+    ):
+        with pytest.raises(TypeError):
+            call()
+
+
+@pytest.fixture
+def counted(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+    """How often a table was looked at, and a scan of it was planned."""
+    count = Counter[str]()
+
+    def counting(owner: type, name: str) -> None:
+        own = getattr(owner, name)
+
+        def counted_one(*arguments: Any, **named: Any) -> Any:
+            count[name] += 1
+            return own(*arguments, **named)
+
+        monkeypatch.setattr(owner, name, counted_one)
+
+    counting(KnownTable, "snapshot")
+    counting(Pinned, "plan")
+    return count
+
+
+@pytest.mark.parametrize(
+    ("condition", "scans"),
+    [
+        ("id = 70", 1),
+        ("unnamed_relation IS NULL AND id = 70", 1),
+        ("id = (SELECT max(id) FROM flights WHERE id <= 70)", 2),
+        ("id IN (SELECT 70)", 1),
+    ],
+)
+def test_a_table_is_looked_at_once_and_planned_once(
+    pruned: pruner_duckdb.Connection, counted: Counter[str], condition: str, scans: int
+) -> None:
+    text = "SELECT id, NULL AS unnamed_relation FROM flights"
+    assert len(pruned.sql(text).fetchall()) == 600  # from then on it is known which columns there are
+    relation = pruned.sql(text)
+    counted.clear()
+    filtered = relation.filter(condition)
+    assert not counted
+    assert filtered.fetchall() == [(70, None)]
+    assert counted == {"snapshot": 1, "plan": scans}
+    assert filtered.fetchall() == [(70, None)]
+    assert counted == {"snapshot": 2, "plan": scans}
+
+
+def test_what_only_the_session_knows_is_planned_once(
+    pruned: pruner_duckdb.Connection, counted: Counter[str]
+) -> None:
+    pruned.execute("CREATE MACRO of_no_kind(x) AS x + (random() * 0)::INTEGER")
+    relation = pruned.sql("SELECT id FROM flights")
+    assert relation.filter("of_no_kind(id) = 70").fetchall() == [(70,)]
+    counted.clear()
+    assert relation.filter("of_no_kind(id) = 71 AND id < 80").fetchall() == [(71,)]
+    assert counted["snapshot"] <= 2
+    assert counted["plan"] == 1
+
+
+def test_a_condition_does_not_mean_variables_of_the_statement(pruned: pruner_duckdb.Connection) -> None:
+    def relation() -> Any:
+        numbers = pruned.native.sql("SELECT 70 AS id UNION ALL SELECT 71").to_arrow_table()
+        assert numbers.num_rows == 2
+        return pruned.sql("SELECT id FROM flights JOIN numbers USING (id)")
+
+    found = relation()
+    assert sorted(found.filter("id > 0").fetchall()) == [(70,), (71,)]
+    numbers = pruned.native.sql("SELECT 1 AS id").to_arrow_table()
+    assert numbers.num_rows == 1
+    with contextlib.suppress(duckdb.CatalogException):
+        assert found.filter("id IN (SELECT id FROM numbers)").fetchall() == []
 
 
 def test_two_texts_that_are_no_expression_and_statement() -> None:
-    assert with_condition("SELECT 1 AS a", "a = 1) OR (true", "r") is None
+    parse = Shadow().parse
+    for condition in ("a = 1) OR (true", "a = $1", "a = 1, true", "FROM t", "SELECT 1", "true LIMIT 1", ""):
+        assert read_by(condition, parse) is None
+    assert [each.path for each in read_by("a = (SELECT ',' FROM t)", parse) or ()] == [("t",)]
     assert with_condition("SELECT 1 AS a) UNION (SELECT 2", "a = 1", "r") is None
     assert with_condition("SELECT 1 AS a; SELECT 2", "a = 1", "r") is None
-    assert with_condition("SELECT $1 AS a", "a = $1", "r") is None
+    assert "unnamed_relation__" in str(with_condition("SELECT 1 AS a", "Unnamed_Relation_.a = 1", ""))
     assert with_condition("SELECT ')' AS a;", "a = ')'", 'r"r') == (
         "SELECT * FROM (SELECT ')' AS a\n) AS \"r\"\"r\" WHERE (a = ')'\n)"
     )

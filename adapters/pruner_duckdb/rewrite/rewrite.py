@@ -18,7 +18,7 @@ from pruner.expr.semantics import Semantics
 from pruner_duckdb.catalog.pinned import SEMANTICS, Pinned, failure, is_failure, of_references
 from pruner_duckdb.catalog.stores import grant
 from pruner_duckdb.decode.calls import MOMENTS
-from pruner_duckdb.plainly import Plainly
+from pruner_duckdb.plainly import FullScan
 from pruner_duckdb.read.native import FileColumns, described, folded
 from pruner_duckdb.read.reading import Sources
 from pruner_duckdb.read.scan import Wanted
@@ -84,22 +84,19 @@ class Rewriter:
         """The database in which statements are planned."""
         return self._shadow
 
-    def as_plain(
-        self, statement: Statement, relation_of: RelationOf, plainly: Plainly, reason: str
-    ) -> Rewritten | None:
+    def in_full(self, statement: Statement, relation_of: RelationOf, full_scan: FullScan) -> Rewritten | None:
         """A statement that reads all files, as DuckDB alone would; takes and raises what `rewrite` does.
 
         Args:
             statement: the statement.
             relation_of: makes a relation of a query, seeing the variables that the user sees.
-            plainly: how the files are read.
-            reason: why nothing is pruned.
+            full_scan: how each table is read, and why nothing is pruned.
         """
         form = statement.form
         if form is None:
             return None
         seen = Observations(statement.answer, statement.first_row, relation_of)
-        return self._rewritten(form, statement, seen, (plainly, reason))
+        return self._rewritten(form, statement, seen, full_scan)
 
     def rewrite(self, statement: Statement, relation_of: RelationOf) -> Rewritten | None:
         """Plan each scan and put the files to read in the place of the tables.
@@ -142,7 +139,7 @@ class Rewriter:
         form: Form,
         statement: Statement,
         seen: Observations,
-        plainly: tuple[Plainly, str] | None = None,
+        full_scan: FullScan | None = None,
     ) -> Rewritten | None:
         select, parameters = form.select, statement.parameters
         candidates = self.tables.read_by(select)
@@ -174,11 +171,11 @@ class Rewriter:
         )
         now = seen.transaction_start() if any(use.name in MOMENTS for use in select.functions) else None
         # Only of what runs now, and can run again, is it seen to that it begins in time.
-        bounded = now is not None and form.asks and not statement.method.lazy and plainly is None
+        bounded = now is not None and form.asks and not statement.method.lazy and full_scan is None
         latest = max(now or 0, time.time_ns()) + BEGINS_WITHIN if bounded else None
         markers = Markers(form.select, parameters, literal=form.literal or _stays_lazy(statement))
         semantics = replace(SEMANTICS, zone=state.zone, now=now, latest=latest)
-        rewritten = self._splice(form, markers, pinned, expressions, reason, semantics, plainly)
+        rewritten = self._splice(form, markers, pinned, expressions, reason, semantics, full_scan)
         named = all(not each.function or _stays(each) for each in select.references)
         understood = all(
             scan.reason in (None, LEFT_OUT) for scan in rewritten.scans
@@ -315,7 +312,7 @@ class Rewriter:
         expressions: Mapping[Reference, Expr | None],
         reason: str | None,
         semantics: Semantics,
-        plainly: tuple[Plainly, str] | None,
+        full_scan: FullScan | None,
     ) -> Rewritten:
         select = form.select
         by_reference = of_references(pinned)
@@ -329,10 +326,10 @@ class Rewriter:
         surely = reason is None and form.is_select
         for reference in chosen:
             table = by_reference[reference]
-            if plainly is None:
+            if full_scan is None:
                 scan = table.plan(expressions.get(reference, TRUE), reason, semantics)
             else:
-                scan = table.plan(None, plainly[1], semantics)
+                scan = table.plan(None, full_scan.reason, semantics)
             scans.append(scan)
             alias = "" if reference.alias is not None else f" AS {quote(reference.path[-1])}"
             source = table.known.reader.sql(
@@ -341,7 +338,7 @@ class Rewriter:
                 markers.bind,
                 sources,
                 self._described,
-                self._wanted(form, reference, table.shape, plainly, surely=surely),
+                self._wanted(form, reference, table.shape, full_scan, surely=surely),
             )
             edits.append((_name_span(reference), f"{source}{alias}"))
         return Rewritten(form.spliced(edits), markers.values, tuple(scans), sources)
@@ -351,7 +348,7 @@ class Rewriter:
         form: Form,
         reference: Reference,
         shape: ScanShape,
-        plainly: tuple[Plainly, str] | None,
+        full_scan: FullScan | None,
         *,
         surely: bool,
     ) -> Wanted:
@@ -359,15 +356,15 @@ class Rewriter:
         select = form.select
         bare = surely and form.names_nothing_added and not _repeats(reference, shape)
         ranges = select.uses_ranges or (READS_ROWS_LATE_OF_ONE_SCAN and select.shows_first_rows)
-        how = None if plainly is None else plainly[0]
+        access = None if full_scan is None else full_scan.access
         return Wanted(
             select.may_read,
             narrow=surely,
             every=select.every_column,
-            bare=bare and (how is None or how.bare),
+            bare=bare and (access is None or access.bare),
             whole_structs=select.may_list_null(),
-            ranges=ranges or how is not None,
-            by_name=how is not None and how.by_name,
+            ranges=ranges or access is not None,
+            by_name=access is not None and access.by_name,
         )
 
     def _described(self, uri: str, names: list[str]) -> FileColumns | None:

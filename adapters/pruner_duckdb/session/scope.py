@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import builtins
 import re
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import dataclass, replace
 from types import FrameType
 from typing import Any
@@ -69,6 +69,11 @@ class Scope:
         """Hold on to these variables alone, for later."""
         self._locals = {name: self._locals[name] for name in names if name in self._locals}
         self._globals = {name: self._globals[name] for name in names if name in self._globals}
+
+    def has_any(self, names: Iterable[str]) -> bool:
+        """Tell whether one of its variables has one of some names, in any case."""
+        variables = {name.lower() for name in (*self._globals, *self._locals)}
+        return any(name.lower() in variables for name in names)
 
     def lazy_names(self) -> set[str]:
         """Names of variables that hold a `LazyRelation`."""

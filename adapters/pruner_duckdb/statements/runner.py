@@ -16,7 +16,7 @@ from pruner.errors import PrunerError, TableError
 from pruner.tables.hudi.merging.slices import TableChanged
 from pruner_duckdb.catalog.table_macros import is_create_table_macro
 from pruner_duckdb.catalog.views import Views, is_create_view
-from pruner_duckdb.plainly import VALUE_ERRORS, Plainly, why_plain
+from pruner_duckdb.plainly import VALUE_ERRORS, AccessPath, FullScan, full_scans_after
 from pruner_duckdb.read.reading import Sources
 from pruner_duckdb.relation import LazyRelation
 from pruner_duckdb.rewrite.markers import without_gone
@@ -41,9 +41,15 @@ _NOTHING_DONE = 'SELECT true AS "Success" WHERE false'
 _MISSING_TABLE = re.compile(r"Table with name \"?(.+?)\"? does not exist")
 
 
-_LATE = "the statement may have begun later than the moments in it were planned for"
+_TOO_LATE = FullScan(
+    AccessPath.SCAN, "the statement may have begun later than the moments in it were planned for"
+)
 
 _Result = TypeVar("_Result")
+
+
+def _as_it_is(made: Any) -> Any:
+    return made
 
 
 class LearnedViews(Exception):  # noqa: N818 - never reaches a user
@@ -151,13 +157,13 @@ class Runner:
                 raise
             return self._call_in_time(again, statement, record)
         except VALUE_ERRORS as error:
-            return self.plainly(statement, error, record=record)
+            return self.retry_in_full(statement, error, record=record)
 
-    def plainly(
+    def retry_in_full(
         self,
         statement: Statement,
         error: duckdb.Error,
-        use: Callable[[Any], _Result] = lambda made: made,
+        use: Callable[[Any], _Result] = _as_it_is,
         *,
         record: bool = True,
     ) -> _Result:
@@ -174,14 +180,12 @@ class Runner:
         """
         relation_of = self.relation_of(statement.scope)
         tried: set[str] = set()
-        for plainly in Plainly:
+        for full_scan in full_scans_after(error):
             try:
-                again = self.rewriter.as_plain(statement, relation_of, plainly, why_plain(error))
+                again = self.rewriter.in_full(statement, relation_of, full_scan)
                 if again is not None and again.form not in tried:
                     tried.add(again.form)
-                    found = use(self._call_rewritten(again, statement, record=False))
-                    self._record(again, record)
-                    return found
+                    return self._run_again(again, statement, use, record=record)
             except (duckdb.Error, PrunerError):
                 continue  # in a transaction the first error has ended it
         raise error
@@ -196,7 +200,7 @@ class Runner:
         except VALUE_ERRORS as error:
             if statement is None:
                 raise
-            return self.plainly(statement, error, lambda _: fetch())
+            return self.retry_in_full(statement, error, lambda _: fetch())
 
     def _concerns(self, text: str) -> bool:
         """Tell cheaply whether a text may read a table, a view or a prepared statement of ours."""
@@ -302,8 +306,7 @@ class Runner:
             self.last_plans.append(scan)
             scan.log()
 
-    def _call_rewritten(self, rewritten: Rewritten, statement: Statement, record: bool) -> Any:
-        self._record(rewritten, record)
+    def _call_rewritten(self, rewritten: Rewritten, statement: Statement) -> Any:
         self._sources = rewritten.sources
         method, scope = statement.method, statement.scope
         try:
@@ -321,13 +324,22 @@ class Runner:
 
         DuckDB's `now()` is when the transaction began, by the clock of this machine, and that was before now.
         """
-        made = self._call_rewritten(rewritten, statement, record)
+        self._record(rewritten, record)
+        made = self._call_rewritten(rewritten, statement)
         if rewritten.begins_by is None or time.time_ns() <= rewritten.begins_by:
             return made
-        again = self.rewriter.as_plain(statement, self.relation_of(statement.scope), Plainly.SCAN, _LATE)
+        again = self.rewriter.in_full(statement, self.relation_of(statement.scope), _TOO_LATE)
         if again is None:
             raise PrunerError("the tables of the statement were gone before it began: run it again")
-        return self._call_rewritten(again, statement, record)
+        return self._run_again(again, statement, _as_it_is, record=record)
+
+    def _run_again(
+        self, again: Rewritten, statement: Statement, use: Callable[[Any], _Result], *, record: bool
+    ) -> _Result:
+        """Run a statement once more, over all files; its scans count once its result was of use."""
+        found = use(self._call_rewritten(again, statement))
+        self._record(again, record)
+        return found
 
     def told(self, error: duckdb.Error, statement: Statement) -> Exception:
         """An error of DuckDB as one about the statement that was asked for; where reading merged rows was what failed,
