@@ -28,6 +28,7 @@ from pruner.advice.trials import RANGES, Candidate, subset
 from pruner.errors import PrunerError, first_line
 from pruner.evidence.snapshot import SnapshotEvidence
 from pruner.evidence.sources import Sources
+from pruner.expr.bound.predicates import UnknownKind
 from pruner.expr.engines import REFERENCE_ENGINE
 from pruner.expr.nodes import Constant
 from pruner.expr.semantics import Semantics
@@ -92,10 +93,9 @@ class Advisor:
         """Say what would help the questions that plans asked; such as the data suggest where there are none."""
         rows = self._rows()
         questions = asked(plans)
-        for why in unanswerable(plans):
-            # Of a function alone an index over an expression could know the values.
-            other = ", one over an expression may" if "function" in why else ""
-            self._notes.append(f"not judged, no index over a column answers it{other}: {why[:NOTED]}")
+        for part in unanswerable(plans):
+            other = ", one over an expression may" if part.kind is UnknownKind.FUNCTION else ""
+            self._notes.append(f"not judged, no index over a column answers it{other}: {str(part)[:NOTED]}")
         if not plans and rows is not None:
             questions = suggested(rows.slice(0, 20_000), self._snapshot.schema)
             self._notes.append("no statement was given: the questions are made of values of each column")

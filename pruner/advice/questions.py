@@ -9,8 +9,8 @@ import pyarrow as pa
 
 from pruner.arrow import compute
 from pruner.expr.binding.bind import bind
-from pruner.expr.bound.fields import leaves
-from pruner.expr.bound.predicates import CompareLeaf, InLeaf
+from pruner.expr.bound.fields import leaves, unknowns
+from pruner.expr.bound.predicates import CompareLeaf, InLeaf, UnknownKind
 from pruner.expr.engines import REFERENCE_ENGINE
 from pruner.expr.nodes import Column, Compare, Literal, Operator, conjunction
 from pruner.expr.semantics import Semantics
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from pruner.expr.bound.fields import Path
-    from pruner.expr.bound.predicates import BoundExpr
+    from pruner.expr.bound.predicates import BoundExpr, Unknown
     from pruner.expr.nodes import Expr
     from pruner.planning.plan import Plan
     from pruner.schema import Field, TableSchema
@@ -63,13 +63,18 @@ def asked(plans: Iterable[Plan]) -> list[Question]:
     return list(found.values())
 
 
-def unanswerable(plans: Iterable[Plan]) -> list[str]:
-    """Why no index over a column answers the predicates of plans, which each reason names; each predicate once."""
-    found = {
-        plan.predicate: plan.fallbacks[0]
-        for plan in plans
-        if plan.bound is not None and plan.fallbacks and not any(leaves(plan.bound))
-    }
+def unanswerable(plans: Iterable[Plan]) -> list[Unknown]:
+    """What of the predicates of plans no index over a column answers, where that is all of one; each predicate once.
+
+    Of several parts the first is told that an index over an expression may answer.
+    """
+    found: dict[str, Unknown] = {}
+    for plan in plans:
+        if plan.bound is None or any(leaves(plan.bound)):
+            continue
+        parts = sorted(unknowns(plan.bound), key=lambda part: part.kind is not UnknownKind.FUNCTION)
+        if parts:
+            found[plan.predicate] = parts[0]
     return list(found.values())
 
 

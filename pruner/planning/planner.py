@@ -27,6 +27,7 @@ from pruner.expr.bound.predicates import (
     CompareLeaf,
     InLeaf,
     Unknown,
+    UnknownKind,
 )
 from pruner.expr.bound.short_ranges import conditions, listed, with_lists
 from pruner.expr.nodes import Constant
@@ -232,8 +233,8 @@ class Planner:
                 pass
             case Constant():
                 progress.apply(clause, np.zeros(combined.count, np.bool_), {}, 0)
-            case Unknown(text, reason):
-                progress.skip(clause, f"{text}: {reason}")
+            case Unknown():
+                progress.skip(clause, str(clause))
             case BoundAnd() | BoundOr() | BoundNot() | BoundIsNull():
                 self._apply_composite(clause, combined, progress)
             case _:
@@ -259,9 +260,9 @@ class Planner:
 
     def _apply_composite(self, clause: BoundExpr, combined: CombinedEvidence, progress: _Progress) -> None:
         for part in unknowns(clause):
-            if part.outside:
+            if part.kind is UnknownKind.OUTSIDE:
                 continue  # no gap of ours: values that the rule of a function leaves to the engine
-            progress.fallbacks[f"{part.text}: {part.reason}"] = None
+            progress.fallbacks[str(part)] = None
         keep = possible(clause, Outcome.TRUE, combined.leaf, combined.count)
         all_at_hand = all(
             len(combined.at_hand(leaf)) == len(combined.sources(leaf)) for leaf in leaves(clause)

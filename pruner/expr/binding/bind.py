@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from pruner.errors import PredicateError
 from pruner.expr.binding.by_functions import with_functions
-from pruner.expr.binding.resolve import Resolver, unknown
+from pruner.expr.binding.resolve import Resolver, unknown, unknown_function
 from pruner.expr.binding.subjects import ColumnValue, FunctionValue
 from pruner.expr.bound.combine import all_of, any_of, flat, negation, null_test, same
 from pruner.expr.bound.predicates import (
@@ -179,7 +179,7 @@ class _Binder:
             case Literal():
                 return unknown(node, "it is no predicate")
             case Call():
-                return unknown(
+                return unknown_function(
                     node, f"the function {shown_function(node.function)} is not known to any index"
                 )
             case Opaque(_, text, reason):
@@ -360,7 +360,7 @@ def _known(
     try:
         found = ask(*asked, **more)
     except NotInvertible as reason:
-        return unknown(node, str(reason))
+        return unknown_function(node, str(reason))
     if isinstance(found, InLeaf) and any(point.low != point.high for point in found.points):
         return replace(found, text=show(node))
     return found

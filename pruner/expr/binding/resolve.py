@@ -11,7 +11,7 @@ import pyarrow as pa
 from pruner.errors import SchemaError
 from pruner.expr.binding.read_as import undo_reading
 from pruner.expr.binding.subjects import ColumnValue, FunctionValue
-from pruner.expr.bound.predicates import Unknown
+from pruner.expr.bound.predicates import Unknown, UnknownKind
 from pruner.expr.derived.indexed import NO_EXPRESSION_INDEXES, ExpressionIndexes, NotAnswered
 from pruner.expr.derived.spelled import named
 from pruner.expr.exact.casts import safe_range, undo_cast
@@ -173,7 +173,7 @@ class Resolver:
             return FunctionValue(whole(target, undo), inner, show(node))
         name = _cast_name(inner.type, target)
         if name is None:
-            return unknown(node, f"the cast to {target} may lose or reorder values")
+            return unknown_function(node, f"the cast to {target} may lose or reorder values")
         return self._applied(name, inner, Use(inner.type, 0, (), rules, target), node)
 
     def _reading(self, column: Column, data_type: pa.DataType, node: Expr) -> ColumnValue | Unknown:
@@ -204,7 +204,7 @@ class Resolver:
         places = [place for place, each in enumerate(call.arguments) if not isinstance(each, Literal)]
         constants = tuple(each for each in call.arguments if isinstance(each, Literal))
         if name not in FUNCTIONS or len(places) != 1 or depth >= MOST_FUNCTIONS:
-            return unknown(node, f"the function {shown_function(name)} is not known to any index")
+            return unknown_function(node, f"the function {shown_function(name)} is not known to any index")
         [place] = places
         if name in READ_FROM_CLOCK:
             zoned = self._in_zone(call.arguments[place], node, depth)
@@ -238,13 +238,13 @@ class Resolver:
         function = FUNCTIONS[name]
         traits = self._semantics.traits
         if traits.name not in function.written:
-            return unknown(node, f"the function {name} was not compared with {traits.title}")
+            return unknown_function(node, f"the function {name} was not compared with {traits.title}")
         if any(constant.value is None for constant in use.constants):
             return unknown(node, f"the function {name} of NULL")
         try:
             return FunctionValue(function.rule(use), inner, show(node))
         except NotInvertible as reason:
-            return unknown(node, str(reason))
+            return unknown_function(node, str(reason))
 
 
 _AS_COLUMNS: Final = {"format": "strftime"}
@@ -295,9 +295,14 @@ def _cast_name(source: pa.DataType, target: pa.DataType) -> str | None:
     return None
 
 
-def unknown(node: Expr, reason: str) -> Unknown:
+def unknown(node: Expr, reason: str, kind: UnknownKind = UnknownKind.PREDICATE) -> Unknown:
     """A condition of which nothing is known."""
-    return Unknown(show(node), reason)
+    return Unknown(show(node), reason, kind)
+
+
+def unknown_function(node: Expr, reason: str) -> Unknown:
+    """A condition of which nothing is known because of a function in it."""
+    return unknown(node, reason, UnknownKind.FUNCTION)
 
 
 def _is_declared_narrow(field: Field, declared: pa.DataType) -> bool:

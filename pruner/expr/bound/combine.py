@@ -17,6 +17,7 @@ from pruner.expr.bound.predicates import (
     RecurringLeaf,
     Same,
     Unknown,
+    UnknownKind,
 )
 from pruner.expr.nodes import FALSE, TRUE, And, Constant, Expr, Or
 
@@ -95,7 +96,8 @@ def guarded(inner: BoundExpr, domain: BoundExpr, text: str) -> BoundExpr:
     """
     if domain == TRUE:
         return inner
-    elsewhere = Unknown(text, "values outside those for which the function's rule was proved", outside=True)
+    reason = "values outside those for which the function's rule was proved"
+    elsewhere = Unknown(text, reason, UnknownKind.OUTSIDE)
     return Guarded((all_of([domain, inner]), all_of([negation(domain), elsewhere])), text)
 
 

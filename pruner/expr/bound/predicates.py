@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from dataclasses import field as dataclass_field
+from enum import Enum
 from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
@@ -108,16 +109,24 @@ class NotNullLeaf:
     value: bool
 
 
+class UnknownKind(Enum):
+    """What it is about a predicate that no index can say anything."""
+
+    PREDICATE = "its form or its constants"
+    FUNCTION = "the values of a function, which an index over that expression may know"
+    OUTSIDE = "what a function does outside the values for which its rule was proved"
+
+
 @dataclass(frozen=True, slots=True)
 class Unknown:
-    """A predicate about which no index can say anything; `text` shows it, `reason` says why.
-
-    With `outside` it stands for what a function does outside the values for which its rule was proved.
-    """
+    """A predicate about which no index can say anything; `text` shows it, `reason` says why."""
 
     text: str
     reason: str
-    outside: bool = False
+    kind: UnknownKind = UnknownKind.PREDICATE
+
+    def __str__(self) -> str:
+        return f"{self.text}: {self.reason}"
 
 
 @dataclass(frozen=True, slots=True)
