@@ -21,7 +21,7 @@ from pruner.storage.store import check_path
 from pruner.tables.feed.place import ASKED_AT_ONCE, DoubtError
 from pruner.tables.listing.files import LocalLister, StoreLister, is_hidden, is_metadata
 from pruner.tables.listing.folders import Changes
-from pruner.tables.listing.foreign import FOREIGN, TELLING_FOLDERS
+from pruner.tables.listing.foreign import may_show_format
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -162,7 +162,7 @@ class FeedLister:
             parts = check_path(bare).split("/")
         except StorageError:
             raise DoubtError(f"an event names {path!r}, which cannot be asked for alone") from None
-        if any(part in FOREIGN or part in TELLING_FOLDERS for part in parts):
+        if any(map(may_show_format, parts)):
             raise DoubtError(f"an event names {path!r}, by which the kind of the table could be another one")
         if any(is_hidden(part) or is_metadata(part) for part in parts):
             return None

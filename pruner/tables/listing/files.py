@@ -18,8 +18,10 @@ from pruner.tables.listing.foreign import (
     TELLING_FOLDERS,
     SeenNames,
     check_above,
+    is_of_acid,
     names_of_disk,
     refuse_content,
+    refuse_folder,
     refuse_name,
 )
 from pruner.tables.listing.touched import fingerprint
@@ -156,6 +158,8 @@ class LocalLister:
             raise TableError(f"cannot list {self.root}: {error}") from None
         if stat.st_mode & _KIND != modes.S_IFREG:
             return None
+        if os.path.islink(f"{self.root}/{path}"):  # noqa: PTH114 - as the rest
+            self._check_target(f"{self.root}/{path}", is_file=True)
         return (path, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns, stat.st_ino)
 
     def facts_below(self, prefix: str) -> list[Fact]:
@@ -205,7 +209,9 @@ class LocalLister:
                     stat = entry.stat()
                     kind = stat.st_mode & _KIND
                     if kind == modes.S_IFREG:
-                        has_links = has_links or entry.is_symlink()
+                        if entry.is_symlink():
+                            has_links = True
+                            self._check_target(f"{folder}{name}", is_file=True)
                         add((prefix + name, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns, stat.st_ino))
                     elif kind == modes.S_IFDIR:
                         self._check_folder(folder, prefix, name, entry.is_symlink())
@@ -215,22 +221,24 @@ class LocalLister:
         return has_links
 
     def _check_folder(self, parent: str, prefix: str, name: str, is_link: bool) -> None:
+        refuse_folder(self.root, prefix, name)
         if name in TELLING_FOLDERS:
             refuse_content(self.root, prefix, lambda folder: names_of_disk(f"{parent}{folder}"))
         if is_link:
             _refuse_cycle(self.root, f"{parent}{name}")
             self._check_target(f"{parent}{name}")
 
-    def _check_target(self, link: str) -> None:
-        """Refuse a link into another format's table; each target is looked at once."""
+    def _check_target(self, link: str, *, is_file: bool = False) -> None:
+        """Refuse a link into another format's table; each target is looked at once, of files each folder."""
         target = os.path.realpath(link)
-        if target in self._linked:
+        looked_at = f"{os.path.dirname(target)}/" if is_file else target  # noqa: PTH120 - as the rest
+        if looked_at in self._linked:
             return
         try:
-            check_above({target: None})
+            check_above({target: "" if is_file else None})
         except TableError as error:
             raise TableError(f"cannot list {self.root}: of the link {link}, {error}") from None
-        self._linked.add(target)
+        self._linked.add(looked_at)
 
     def version(self, fact: Fact) -> str:
         """Return times and inode: see `Lister.version`."""
@@ -306,6 +314,8 @@ class StoreLister:
             for depth, part in enumerate(parts):
                 if part in FOREIGN:
                     refuse_name(self.root, "".join(f"{above}/" for above in parts[:depth]), part)
+                elif is_of_acid(part) and depth < len(parts) - 1:
+                    refuse_folder(self.root, "".join(f"{above}/" for above in parts[:depth]), part)
             seen.note(parts)
             if path.endswith("/") or any(is_hidden(part) or is_metadata(part) for part in parts):
                 continue

@@ -43,6 +43,7 @@ _ADVICE: Final = {
     "Delta": "read it with an engine that knows Delta tables, because pruner reads Hudi and Parquet alone",
     "Iceberg": "read it with an engine that knows Iceberg tables, because pruner reads Hudi and Parquet alone",
     "Paimon": "read it with an engine that knows Paimon tables, because pruner reads Hudi and Parquet alone",
+    "Hive ACID": "read it with Hive or Trino, because pruner reads Hudi and Parquet alone",
     "Spark": "read it with Spark, which goes by the log of that query",
 }
 _FORMAT_OF: Final = {
@@ -60,6 +61,11 @@ _PAIMON_SCHEMA: Final = re.compile(r"schema-\d+")
 _PAIMON_SNAPSHOT: Final = re.compile(r"snapshot-\d+|LATEST|EARLIEST")
 _PAIMON_BUCKET: Final = re.compile(r"bucket-(\d+|postpone)")
 
+_ACID: Final = re.compile(r"(base_\d+|(delete_)?delta_\d+_\d+(_\d+)?)(_v\d+)?")
+_ACID_BEGINS: Final = ("base_", "delta_", "delete_delta_")
+_ACID_UNION: Final = re.compile(r"HIVE_UNION_SUBDIR_\d+")
+"""Names of the folders that each hold one write to a Hive ACID table, and of folders below them."""
+
 _ABOVE: Final = (".hoodie", "_delta_log", "_spark_metadata", *TELLING_FOLDERS)
 """What shows in a folder of the local disk that another look at it is due."""
 
@@ -70,6 +76,31 @@ _FIRST_PAGE: Final = 1000
 """Objects that a store lists in one request."""
 
 _THREADS: Final = 32
+
+
+def is_of_acid(folder: str) -> bool:
+    """Tell whether the name of a folder shows that it holds a write to a Hive ACID table."""
+    return folder.startswith(_ACID_BEGINS) and _ACID.fullmatch(folder) is not None
+
+
+def may_show_format(name: str) -> bool:
+    """Tell whether a file or folder of that name may show that what lies around it is another format's."""
+    return name in FOREIGN or name in TELLING_FOLDERS or is_of_acid(name)
+
+
+def refuse_folder(root: str, prefix: str, name: str) -> None:
+    """Refuse a listing that meets a folder of a Hive ACID table, whose rows later ones may have deleted.
+
+    Args:
+        root: what is listed.
+        prefix: the folder below it, with a slash at its end, or "".
+        name: the folder in that folder.
+
+    Raises:
+        TableError: it is one.
+    """
+    if is_of_acid(name):
+        raise _refusal(root, prefix, "a folder of a Hive ACID table", name, "Hive ACID")
 
 
 def refuse_name(root: str, prefix: str, name: str) -> None:
@@ -214,12 +245,12 @@ class Above:
 
 
 def check_above(roots: Mapping[str, str | None], storage_options: Mapping[str, str] | None = None) -> None:
-    """Refuse roots that lie inside a table of Hudi, Delta, Iceberg or Paimon, or inside a streaming query's output.
+    """Refuse roots inside a table of Hudi, Delta, Iceberg, Paimon or Hive (ACID), or a streaming query's output.
 
     Whoever may not look above a root cannot be told about it. All questions to a store are asked at once.
 
     Args:
-        roots: each with the path of one of its data files relative to it, where one is known.
+        roots: each with the path of one of its data files relative to it, where one is known: "" for a file itself.
         storage_options: options of the object store.
 
     Raises:
@@ -227,6 +258,7 @@ def check_above(roots: Mapping[str, str | None], storage_options: Mapping[str, s
     """
     asked: list[tuple[str, str, str]] = []
     for root, file in roots.items():
+        _check_acid(root, file)
         for place in places_above(root, file):
             if ".hoodie" in (root.rsplit("/", 1)[-1], place.path.rsplit("/", 1)[-1]):
                 raise TableError(
@@ -237,15 +269,27 @@ def check_above(roots: Mapping[str, str | None], storage_options: Mapping[str, s
     answers = dict(zip(questions, _answers(questions, storage_options), strict=True))
     for root, path, format_ in asked:
         if answers[path, format_]:
-            raise _inside(root, path, format_)
+            raise _inside(root, roots[root], path, format_)
 
 
-def _inside(root: str, parent: str, format_: str) -> TableError:
+def _check_acid(root: str, file: str | None) -> None:
+    """Refuse what lies inside a Hive ACID table, whose folders show it by their names: no data lie deeper in them."""
+    for spelled in _spellings(root):
+        parts = spelled.split("/")[: -1 if file == "" else None]
+        if len(parts) > 1 and _ACID_UNION.fullmatch(parts[-1]):
+            parts.pop()
+        if is_of_acid(parts[-1]) and _above(spelled):
+            table = "/".join(parts[:-1])
+            raise _inside(root, file, table, "Hive ACID")
+
+
+def _inside(root: str, file: str | None, parent: str, format_: str) -> TableError:
+    kind = "file" if file == "" else "folder"
     if format_ == "Hudi":
-        return TableError(f"{root} is a folder inside the Hudi table {parent}: open the table's root instead")
+        return TableError(f"{root} is a {kind} inside the Hudi table {parent}: open the table's root instead")
     what = "the output of a Spark streaming query," if format_ == "Spark" else f"the {format_} table"
     return TableError(
-        f"{root} is a folder inside {what} {parent}, whose files are not all part of the data: {_ADVICE[format_]}"
+        f"{root} is a {kind} inside {what} {parent}, whose files are not all part of the data: {_ADVICE[format_]}"
     )
 
 
@@ -270,16 +314,22 @@ def places_above(root: str, file: str | None) -> list[_Place]:
 
     Args:
         root: as `normalize_uri` spells it; links on the way to a local one are followed as well.
-        file: path of a data file relative to the root.
+        file: path of a data file relative to the root, "" where the root is one.
     """
     places: dict[str, _Place] = {}
-    for spelled in (root, os.path.realpath(root)) if root.startswith("/") else (root,):
+    for spelled in _spellings(root):
         above = _above(spelled)
         way = tuple((file or "").split("/")[:-1])
         for parent in above[:MOST_ABOVE]:
-            way = (spelled[len(parent.rstrip("/")) + 1 :].split("/")[0], *way)
+            if file != "" or parent != above[0]:
+                way = (spelled[len(parent.rstrip("/")) + 1 :].split("/")[0], *way)
             places.setdefault(parent, _Place(parent, way))
     return list(places.values())
+
+
+def _spellings(root: str) -> tuple[str, ...]:
+    """A root as it is given, and without the links that lead to it."""
+    return tuple(dict.fromkeys((root, os.path.realpath(root)))) if root.startswith("/") else (root,)
 
 
 def _above(root: str) -> list[str]:

@@ -165,6 +165,15 @@ def test_r8_a_folder_whose_parent_becomes_another_formats_is_refused(
         ("delta_log/a.parquet", "spark_metadata/a.parquet"),
         ("version-hint.text", "a.metadata.json", "a.parquet"),
         ("2024/01/01/x.parquet", "2024/01/02/x.parquet"),
+        ("base_0000001.parquet", "delta_0000001_0000001.parquet"),
+        ("base/a.parquet", "base_/b.parquet", "base_1a/c.parquet", "base_0=1/d.parquet", "Base_1/e.parquet"),
+        (
+            "delta_2024/a.parquet",
+            "delta_1_2_3_4/b.parquet",
+            "my_delta_1_2/c.parquet",
+            "delta_1_2_v/d.parquet",
+        ),
+        ("delete_delta/a.parquet", "delete_base_1/b.parquet", "HIVE_UNION_SUBDIR_1/c.parquet"),
     ],
 )
 def test_folders_of_the_user_with_such_names_are_data(lake: Lake, files: tuple[str, ...]):
@@ -189,6 +198,90 @@ def test_the_log_of_a_delta_table_is_no_table(lake: Lake):
     lake.put("t/a.parquet")
     lake.put("t/_delta_log/00000000000000000010.checkpoint.parquet", content(id=[1]))
     assert f"is a folder inside the Delta table {lake.place('t')}" in lake.refusal("t/_delta_log")
+
+
+ACID_FOLDERS = ("base_0000001", "delta_0000002_0000002_0000", "delta_0000002_0000004", "base_7_v0000031")
+
+
+@MEDIA
+@pytest.mark.parametrize("partition", ["", "k=1/", "k=1/j=2/"])
+def test_d8_no_folder_of_a_hive_acid_table_is_opened(lake: Lake, partition: str):
+    for folder in (*ACID_FOLDERS, "delete_delta_0000003_0000003_0000"):
+        lake.put(f"{folder}/t/{partition}{folder}/bucket_00000")
+        told = lake.refusal(f"{folder}/t")
+        place = lake.place(f"{folder}/t/{partition}").rstrip("/")
+        assert told.startswith(
+            f"{place} is a folder of a Hive ACID table ({folder} is there), whose files are"
+        )
+        assert told.rpartition(": ")[2].startswith("read it with ")
+        assert f"{place} is a folder of a Hive ACID table" in lake.refusal(folder)
+        for inside in (f"{partition}{folder}", f"{partition}{folder}/"):
+            told = lake.refusal(f"{folder}/t/{inside}")
+            assert f"is a folder inside the Hive ACID table {place}, whose files are not all" in told
+        lake.put(f"{folder}/u/{partition}{folder}/HIVE_UNION_SUBDIR_1/000000_0")
+        told = lake.refusal(f"{folder}/u/{partition}{folder}/HIVE_UNION_SUBDIR_1")
+        assert (
+            f"is a folder inside the Hive ACID table {lake.place(f'{folder}/u/{partition}')}".rstrip("/")
+            in told
+        )
+        # A folder above that only has such a name holds a lake.
+        lake.put(f"{folder}/lake/a.parquet")
+        assert lake.open(f"{folder}/lake").plan("x = 1").total == 1
+
+
+@MEDIA
+@pytest.mark.parametrize("files", [None, "immutable"])
+def test_r8_a_hive_table_that_becomes_acid_is_refused_at_the_next_look(lake: Lake, files: str | None):
+    lake.put("t/k=1/000000_0", content(id=[1]))
+    opened = lake.open("t", files=files)
+    assert opened.plan("id = 1").total == 1
+    lake.put("t/k=1/delta_0000001_0000001_0000/bucket_00000", content(id=[2]))
+    with pytest.raises(TableError, match="is a folder of a Hive ACID table"):
+        opened.plan("id = 1")
+    with pytest.raises(TableError, match="is a folder of a Hive ACID table"):
+        opened.refresh()
+
+
+@pytest.mark.parametrize("files", [None, "immutable"])
+@pytest.mark.parametrize("kind", [*FOREIGN_TABLES, "hudi", "acid"])
+def test_d8_no_link_to_a_file_of_another_formats_table_is_read(tmp_path: Path, kind: str, files: str | None):
+    lake = Lake("disk", tmp_path)
+    if kind in FOREIGN_TABLES:
+        table = FOREIGN_TABLES[kind]
+        lake.put_table("t", table)
+        file, name = tmp_path / "t" / table.data[1], table.name
+    else:
+        file, name = {
+            "hudi": (tmp_path / "t" / "k=1" / "f_1-0-1_1.parquet", "the Hudi table"),
+            "acid": (tmp_path / "t" / "base_1" / "bucket_00000", "the Hive ACID table"),
+        }[kind]
+        lake.put(str(file.relative_to(tmp_path)))
+        lake.put("t/.hoodie/hoodie.properties" if kind == "hudi" else "t/base_1/_metadata_acid", b"")
+    lake.put("plain/k=1/a.parquet", content(id=[1]))
+    opened = lake.open("plain", files=files)
+    assert opened.plan("id = 1").total == 1
+    over = tmp_path / "over.parquet"
+    over.symlink_to(file)
+    link = tmp_path / "plain" / "k=1" / "b.parquet"
+    link.symlink_to(over)
+    told = f"cannot list {tmp_path / 'plain'}: of the link {link}, {file} is a file inside {name} {tmp_path / 't'}"
+    assert lake.refusal("plain", files=files).startswith(told)
+    for look in (lambda: opened.plan("id = 1"), opened.refresh):
+        with pytest.raises(TableError) as caught:
+            look()
+        assert str(caught.value).startswith(told)
+
+
+def test_links_to_files_that_are_nobody_elses_are_read(tmp_path: Path):
+    lake = Lake("disk", tmp_path)
+    lake.put_table("t/beside", FOREIGN_TABLES["delta"])
+    for number in range(3):
+        lake.put(f"t/pool/{number}.parquet", content(id=[number]))
+        (tmp_path / "plain" / "k=1").mkdir(parents=True, exist_ok=True)
+        (tmp_path / "plain" / "k=1" / f"{number}.parquet").symlink_to(
+            tmp_path / "t" / "pool" / f"{number}.parquet"
+        )
+    assert lake.open("plain").plan("id = 1").total == 3
 
 
 def test_an_iceberg_table_behind_a_page_of_manifests(tmp_path: Path):
