@@ -345,7 +345,10 @@ def connect(
             return _native(known, database, dict(config or {}), read_only)
         except NoExtensionError as reason:
             if native == "on":
-                raise TableError(f"DuckDB cannot have the native scan: {reason}") from None
+                raise TableError(
+                    f"the native scan is not available, because {reason}; give native='auto' "
+                    "to have statements rewritten instead"
+                ) from None
             LOGGER.info("DuckDB reads tables by rewriting statements: %s", reason)
             unserved = {each.name: str(reason) for each in known.values()}
     con = duckdb.connect(database, read_only=read_only, config=dict(config or {}))

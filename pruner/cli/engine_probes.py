@@ -54,12 +54,12 @@ def probe_engines(table: Table) -> Iterator[Finding]:
 
 def _version(name: str, adapter: VersionedAdapter) -> Finding:
     probe, version = f"engine {name}", adapter.installed_version
-    tested = f"tested are {', '.join(adapter.tested_versions)}"
+    installed = f"version {version} is installed (tested versions: {', '.join(adapter.tested_versions)})"
     problem = adapter.self_test()
     if problem is not None:
-        found = f"{version} is installed, {tested}; the self-test fails: {problem}"
-        return Finding(probe, Level.WARNING, f"{found}; statements run unpruned", "install a tested version")
-    return Finding(probe, Level.OK, f"{version} is installed, {tested}; the self-test finds nothing amiss")
+        found = f"{installed}; the self-test failed, so that statements run unpruned: {problem}"
+        return Finding(probe, Level.WARNING, found, "install a tested version")
+    return Finding(probe, Level.OK, f"{installed}; the self-test found no problem")
 
 
 def _reading(name: str, adapter: ProbingAdapter, table: Table) -> Finding:

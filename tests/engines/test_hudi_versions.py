@@ -6,7 +6,10 @@ cleaner keeps commits; where it keeps versions of files, Spark returns the rows 
 
 from __future__ import annotations
 
+import json
+import re
 import shutil
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,7 +23,7 @@ from tests.engines.test_duckdb_merged import comparable
 from tests.engines.test_hudi_listing import from_spark, listed
 from tests.support.hudi_tables import HudiTables
 from tests.support.hudi_timeline import completed
-from tests.support.hudi_versions import BUILDERS, tables
+from tests.support.hudi_versions import AGED, BUILDERS, HELD, WRITES, tables
 from tests.support.spark_reads import SparkReads
 
 if TYPE_CHECKING:
@@ -28,7 +31,6 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.spark
 
-WRITES = ("commit", "deltacommit", "replacecommit")
 CLEANED = "Cleaner cleaned up the timestamp of interest"
 COLUMNS = (
     "_hoodie_commit_time",
@@ -145,6 +147,35 @@ def test_an_instant_whose_files_are_gone_is_refused_though_spark_returns_the_res
         ):
             rows_in_duckdb(path, tmp_path / "index", instant)
     assert 0 < refused < len(instants(path)) - 1
+
+
+@pytest.mark.parametrize("name", AGED)
+def test_t20_an_instant_whose_files_an_archived_clean_deleted_is_refused(
+    versions: HudiTables, spark_reads: SparkReads, tmp_path: Path, name: str
+) -> None:
+    """Every instant that there ever was, against the rows that the table held when that was the newest."""
+    path = versions.path(name)
+    held = json.loads((path.parent / HELD).read_text())
+    outcomes: Counter[str] = Counter()
+    for instant, rows in sorted(held.items()):
+        try:
+            found = spark_reads.read(path, *COLUMNS, as_of=instant).rows
+        except Exception as error:
+            found, outcome = [], str(error)
+            assert CLEANED in outcome or "as of" in outcome, outcome
+        if sorted([row["id"], row["ts"]] for row in found) == rows:
+            assert rows_in_duckdb(path, tmp_path / "index", instant) == comparable_rows(found), instant
+            outcomes["read"] += 1
+            continue
+        with pytest.raises(TableError) as refused:
+            rows_in_duckdb(path, tmp_path / "index", instant)
+        told = str(refused.value)
+        cleaned = re.search(r"cannot be read as of \d+: Hudi's cleaner deleted files of \d+", told)
+        assert cleaned or "its timeline begins with" in told
+        outcomes["cleaned" if cleaned else "older than the timeline"] += 1
+    assert outcomes["read"] >= 2, outcomes
+    # Those that are left tell of a few instants alone.
+    assert outcomes["cleaned"] > len(completed(path, "clean")), outcomes
 
 
 DOWNGRADED = "mor_down_with_late_write"

@@ -262,5 +262,43 @@ def test_t20_groups_replaced_by_an_archived_write_are_not_missed(
         assert slices(table.root, instant) == expected[instant]
 
 
+@pytest.mark.parametrize("version", [8, 9])
+def test_t20_what_an_archived_clean_deleted_is_missed_and_nothing_else(tmp_path: Path, version: int) -> None:
+    """Commits that a savepoint keeps are older than a clean that was archived, as was a write that replaced groups."""
+    table = RandomTimeline(tmp_path / "t", version, False, random.Random(2))
+    table.act("insert", "done")
+    there = set(table.bases)
+    table.act("replace", "done")
+    old = [
+        path for folder, name in there - set(table.bases) for path in (table.root / folder).glob(f"{name}_*")
+    ]
+    assert old
+    archived = table.readable()
+    table.write(min(table.bases), log=False)
+    first, seen = table.readable()[-1], slices(table.root)
+    for group in sorted(table.bases):
+        table.write(group, log=False)
+    second, newest = table.readable()[-1], slices(table.root)
+    kept = {name for entry in newest for name in _files(entry)}
+    old += [table.root / each.partition / name for each in seen for name in _files(each) if name not in kept]
+    clean(table, None, old, table.now())
+    assert slices(table.root, second) == newest
+    for instant in set(table.readable()) - set(archived):
+        table.save(instant)
+    for _ in range(4):
+        table.act("insert", "done")
+    table.archive(len(archived) + 1)
+    assert not list(table.timeline.glob("*.clean"))
+    assert not set(archived) & set(table.readable())
+    assert slices(table.root, second) == newest
+    with pytest.raises(TableError, match=rf"cannot be read as of {first}: Hudi's cleaner deleted files of"):
+        slices(table.root, first)
+    for file in (table.timeline / "history").glob("*.parquet"):
+        file.write_bytes(b"PAR1")
+    with pytest.raises(TableError, match="the archived timeline, by .*manifest_1, is not understood"):
+        slices(table.root, first)
+    assert len(slices(table.root)) > len(newest)
+
+
 def _files(entry: HudiSlice) -> list[str]:
     return [name for name in (entry.base, *entry.logs) if name]

@@ -78,7 +78,7 @@ class RandomTimeline:
     _time: int = 20260101000000000
     _late: list[_Write] = field(default_factory=list[_Write])
     _busy: set[tuple[str, str]] = field(default_factory=set[tuple[str, str]])
-    _archived: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
+    _archived: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
 
     def __post_init__(self) -> None:
         self.timeline.mkdir(parents=True)
@@ -158,18 +158,17 @@ class RandomTimeline:
             done = [name for name in own if name.split(".")[-1] not in ("inflight", "requested")]
             if not done:
                 break
+            if self.version >= 8:
+                stem, action = done[0].split(".")
+                times = {"instantTime": instant, "completionTime": stem.split("_")[1]}
+                content = (self.timeline / done[0]).read_bytes()
+                self._archived.append({**times, "action": action, "metadata": content})
             for name in own:
                 (self.timeline / name).unlink()
-            if self.version >= 8:
-                self._archived.append((instant, done[0].split(".")[0].split("_")[1]))
         if self._archived:
             history = self.timeline / "history"
             history.mkdir(exist_ok=True)
-            times = {
-                "instantTime": [a for a, _ in self._archived],
-                "completionTime": [b for _, b in self._archived],
-            }
-            pq.write_table(pa.table(times), history / "a_b_0.parquet")
+            pq.write_table(pa.Table.from_pylist(self._archived), history / "a_b_0.parquet")
             (history / "manifest_1").write_text(
                 json.dumps({"files": [{"fileName": "a_b_0.parquet", "fileLen": 1}]})
             )

@@ -5,6 +5,7 @@ Every step but the first writes over rows of two file groups, so that each insta
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -35,12 +36,15 @@ from tools.jars import HUDI_BUNDLE
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+WRITES = ("commit", "deltacommit", "replacecommit")
+HELD = "held.json"
 _BY_NAME = {6: "SIX", 8: "EIGHT", 9: "NINE"}
 _VERSIONS_KEPT = {
     **CLEAN,
     "hoodie.clean.policy": "KEEP_LATEST_FILE_VERSIONS",
     "hoodie.clean.fileversions.retained": "2",
 }
+_AGED = {**ARCHIVED, **_VERSIONS_KEPT, "hoodie.clean.fileversions.retained": "1"}
 
 
 @dataclass
@@ -63,6 +67,7 @@ class History:
             "archive": partial(upsert, ARCHIVED),
             "clean": partial(upsert, CLEAN),
             "trim": partial(upsert, _VERSIONS_KEPT),
+            "age": partial(upsert, _AGED),
             "delete": lambda: self.table.delete(self._rows([self._ts % 4])),
             "overwrite": lambda: self.table.overwrite_partitions(self._rows([0, 2])),
             "die": lambda: cast("None", make_inflight(self.table.path)),
@@ -137,6 +142,18 @@ def _build(
     History(HudiWriter(spark, path, version, kind, metadata=metadata)).run(steps)
 
 
+def _aged(spark: SparkSession, path: Path, *, kind: TableType, version: TableVersion, steps: str) -> None:
+    """A table with what it held at each instant when that was the newest, beside it."""
+    history = History(HudiWriter(spark, path, version, kind))
+    held: dict[str, list[list[int]]] = {}
+    for step in steps.split():
+        history.run(step)
+        rows = spark.read.format("hudi").load(path.as_uri()).select("id", "ts").collect()
+        newest = max(each.requested for each in completed(path, *WRITES))
+        held[newest] = sorted([row["id"], row["ts"]] for row in rows)
+    (path.parent / HELD).write_text(json.dumps(held))
+
+
 _cow = partial(_build, kind="COPY_ON_WRITE")
 _mor = partial(_build, kind="MERGE_ON_READ")
 BUILDERS: dict[str, Builder] = {
@@ -155,6 +172,13 @@ BUILDERS: dict[str, Builder] = {
     ),
     "mor_died_down": partial(_mor, version=9, steps="insert update update die 6 update"),
 }
+_STEPS = "insert overwrite age save age age age age age age age"
+AGED: dict[str, Builder] = {
+    "cow_aged": partial(_aged, kind="COPY_ON_WRITE", version=6, steps=_STEPS),
+}
+"""Tables whose cleaner keeps versions of files, and whose cleans were archived. A savepoint keeps the commits after it
+from being archived: with them, Hudi keeps the cleans as well from version 8 on.
+"""
 
 
 def tables(start_spark: Callable[[], SparkSession]) -> HudiTables:
@@ -162,4 +186,4 @@ def tables(start_spark: Callable[[], SparkSession]) -> HudiTables:
     modules = (hudi_archived, hudi_catalog, hudi_histories, hudi_writer, hudi_timeline, spark_tool)
     sources = (Path(__file__), *(Path(str(module.__file__)) for module in modules))
     key = fingerprint(*sources, HUDI_BUNDLE.sha256, installed("pyspark"))
-    return HudiTables(start_spark, cache_dir() / f"hudi-versions-{key}", BUILDERS)
+    return HudiTables(start_spark, cache_dir() / f"hudi-versions-{key}", {**BUILDERS, **AGED})

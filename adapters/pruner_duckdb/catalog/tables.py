@@ -52,7 +52,10 @@ def _checked_name(name: str) -> str:
     """
     # For callers that no type checker warns.
     if not isinstance(name, str) or not all(part.strip() for part in name.split(".")):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise TableError(f"{name!r} is no name for a table: give one such as 'flights' or 'web.flights'")
+        raise TableError(
+            f"{name!r} is not a valid table name: give a name, after a schema and a dot if wanted, as in 'flights' or "
+            "'web.flights'"
+        )
     return name
 
 

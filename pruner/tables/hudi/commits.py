@@ -8,14 +8,17 @@ technical specification, "Timeline"; avro-idl of `HoodieCommitMetadata`, `Hoodie
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator
-from typing import Any, TypeVar
+from collections.abc import Iterator, Mapping
+from typing import Any, TypeAlias, TypeVar
 
 import fastavro
 import msgspec
 
 COMMIT_BYTES = 16 * 1024 * 1024
 """Largest commit that is read: larger ones change so many slices that a listing costs no more."""
+
+Content: TypeAlias = "bytes | Mapping[str, Any]"
+"""What an instant did: a file of the active timeline, or that as a record of the archived one."""
 
 _AVRO_MAGIC = b"Obj\x01"
 _T = TypeVar("_T")
@@ -43,6 +46,12 @@ class Commit(msgspec.Struct, frozen=True, rename="camel"):
     partition_to_replace_file_ids: dict[str, list[str]] | None = None
     operation_type: str | None = None
     extra_metadata: dict[str, Any] | None = None
+
+    def replaced(self) -> Iterator[tuple[str, str]]:
+        """Yield partition path and file id of each file group that it replaced."""
+        for partition, file_ids in (self.partition_to_replace_file_ids or {}).items():
+            for file_id in file_ids:
+                yield partition, file_id
 
 
 class CleanedPartition(msgspec.Struct, frozen=True, rename="camel"):
@@ -86,7 +95,7 @@ class CompactionPlan(msgspec.Struct, frozen=True, rename="camel"):
     operations: list[CompactedGroup] | None = None
 
 
-def read_commit(data: bytes) -> Commit:
+def read_commit(data: Content) -> Commit:
     """Parse a completed commit, delta commit or replace commit.
 
     Raises:
@@ -95,7 +104,7 @@ def read_commit(data: bytes) -> Commit:
     return _read(data, Commit)
 
 
-def read_clean(data: bytes) -> Clean:
+def read_clean(data: Content) -> Clean:
     """Parse a completed clean.
 
     Raises:
@@ -113,8 +122,10 @@ def read_compaction_plan(data: bytes) -> CompactionPlan:
     return _read(data, CompactionPlan)
 
 
-def _read(data: bytes, kind: type[_T]) -> _T:
+def _read(data: Content, kind: type[_T]) -> _T:
     try:
+        if not isinstance(data, bytes):
+            return msgspec.convert(data, kind)
         if not data.startswith(_AVRO_MAGIC):
             return msgspec.json.decode(data, type=kind)
         return msgspec.convert(_record(data), kind)

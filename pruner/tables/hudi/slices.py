@@ -9,21 +9,18 @@ that a completed instant replaced are gone. Whatever does not add up is an error
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
-
-import pyarrow as pa
-import pyarrow.parquet as pq
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from pruner.errors import TableError
+from pruner.tables.hudi.archived import ArchivedTimeline
 from pruner.tables.hudi.cleaned import Cleaned
 from pruner.tables.hudi.commits import read_commit
 from pruner.tables.hudi.downgraded import Compactions, logs_by_slice
 from pruner.tables.hudi.files import HudiSlice, LogName, by_writing, misread_by_hudi_rs, with_shared_logs
 from pruner.tables.hudi.listing import Listing, folders_of
 from pruner.tables.hudi.refusals import incomplete, read_instant
-from pruner.tables.hudi.timeline import COMPLETION_TIMES
+from pruner.tables.hudi.timeline import COMPLETION_TIMES, REPLACING
 
 if TYPE_CHECKING:
     from pruner.storage.store import Store
@@ -31,10 +28,7 @@ if TYPE_CHECKING:
     from pruner.tables.hudi.listing import Folders, Found, Group, GroupFiles
     from pruner.tables.hudi.timeline import Finished, Timeline
 
-_read_parquet: Any = getattr(pq, "read_table")  # noqa: B009 - its stub leaves types open
 _MAX_COMMIT_BYTES = 1 << 30
-_MAX_ARCHIVE_BYTES = 1 << 30
-_REPLACING = frozenset({"replacecommit", "clustering"})
 
 
 def list_slices(store: Store, timeline: Timeline, as_of: str | None, *, under: str = "") -> list[HudiSlice]:
@@ -92,9 +86,10 @@ def slices_among(
         StorageError: the store refuses.
     """
     replaced = set(_replaced(store, timeline, as_of))
-    completed_at = _Completions(store, timeline)
+    archived = ArchivedTimeline(store, timeline)
+    completed_at = _Completions(store, timeline, archived)
     compactions = Compactions(store, timeline)
-    cleaned = Cleaned(store, timeline, as_of)
+    cleaned = Cleaned(store, timeline, archived, as_of)
     shared = shared and misread_by_hudi_rs(timeline)
     certain = certain and bool(timeline.running_since)
     for group, files in listing.groups():
@@ -145,12 +140,9 @@ def _committed(
 def _replaced(store: Store, timeline: Timeline, as_of: str | None) -> Iterable[Group]:
     """Yield the file groups that completed instants replaced; what older ones replaced was deleted with them."""
     for instant in timeline.finished.values():
-        if instant.action not in _REPLACING or (as_of is not None and instant.requested > as_of):
+        if instant.action not in REPLACING or (as_of is not None and instant.requested > as_of):
             continue
-        replaced = _commit(store, timeline, instant).partition_to_replace_file_ids or {}
-        for partition, file_ids in replaced.items():
-            for file_id in file_ids:
-                yield partition, file_id
+        yield from _commit(store, timeline, instant).replaced()
 
 
 def _commit(store: Store, timeline: Timeline, instant: Finished) -> Commit:
@@ -207,10 +199,10 @@ def _slice(group: Group, instant: str, base: Found | None, logs: list[tuple[LogN
 class _Completions:
     """When instants completed; the archived timeline is read where the active one does not tell."""
 
-    def __init__(self, store: Store, timeline: Timeline) -> None:
+    def __init__(self, store: Store, timeline: Timeline, archived: ArchivedTimeline) -> None:
         self._store = store
         self._timeline = timeline
-        self._archived: Mapping[str, str] | None = None
+        self._archived = archived
 
     def within(self, instant: str, start: str | None, end: str | None) -> bool:
         """Tell whether a completed instant completed at or after `start` and before `end`; None is no bound."""
@@ -226,42 +218,9 @@ class _Completions:
         known = self._timeline.finished.get(instant)
         if known is not None:
             return known.completed
-        if self._archived is None:
-            self._archived = _archived(self._store, self._timeline.properties.history_path)
-        if instant not in self._archived:
+        archived = self._archived.completed_at.get(instant)
+        if archived is None:
             raise incomplete(
                 self._store, f"neither timeline tells when instant {instant}, which has log files, completed"
             )
-        return self._archived[instant]
-
-
-def _archived(store: Store, folder: str) -> dict[str, str]:
-    """When each instant of the archived timeline completed (Hudi technical specification, "LSM timeline").
-
-    Raises:
-        TableError: it cannot be understood.
-    """
-    newest = max(
-        (
-            int(number)
-            for info in store.list(folder)
-            if (number := info.path.removeprefix(f"{folder}/manifest_")).isdecimal()
-        ),
-        default=None,
-    )
-    if newest is None:
-        return {}
-    found: dict[str, str] = {}
-    manifest = f"{folder}/manifest_{newest}"
-    try:
-        entries: Any = json.loads(store.get(manifest, _MAX_ARCHIVE_BYTES))
-        for entry in entries["files"]:
-            data = store.get(f"{folder}/{entry['fileName']}", _MAX_ARCHIVE_BYTES)
-            table = _read_parquet(pa.BufferReader(data), columns=["instantTime", "completionTime"])
-            pairs = zip(*(table[name].to_pylist() for name in table.column_names), strict=True)
-            found.update((start, end) for start, end in pairs if start and end)
-    except (ValueError, KeyError, TypeError, pa.ArrowException) as error:
-        raise incomplete(
-            store, f"the archived timeline, by {manifest}, is not understood ({error})"
-        ) from None
-    return found
+        return archived

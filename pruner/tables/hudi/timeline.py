@@ -38,6 +38,9 @@ _SAVEPOINT = "savepoint"
 WRITES = frozenset({"commit", "deltacommit", "replacecommit", "clustering", "compaction", "logcompaction"})
 """Actions that write files of the table."""
 
+REPLACING = frozenset({"replacecommit", "clustering"})
+"""Those of them that can replace file groups."""
+
 
 @dataclass(frozen=True, slots=True)
 class Finished:

@@ -36,8 +36,8 @@ def test_each_engine_of_this_process_reads_a_row(run: Run, flights: Path) -> Non
     versions = found["engine duckdb"][0]
     assert versions == (
         "ok",
-        f"{duckdb.__version__} is installed, tested are {', '.join(pruner_duckdb.tested_versions)}; "
-        "the self-test finds nothing amiss",
+        f"version {duckdb.__version__} is installed (tested versions: "
+        f"{', '.join(pruner_duckdb.tested_versions)}); the self-test found no problem",
     )
 
 
@@ -78,7 +78,8 @@ def test_what_the_self_test_finds_is_told(run: Run, flights: Path, monkeypatch: 
     level, sentence = findings(run, flights)["engine duckdb"][0]
     assert level == "warning"
     assert sentence.startswith(
-        "9.0.0 is installed, tested are 1.5.6, 2.0.0, 2.0.1; the self-test fails: plans of"
+        "version 9.0.0 is installed (tested versions: 1.5.6, 2.0.0, 2.0.1); the self-test failed, so that statements "
+        "run unpruned: plans of"
     )
 
 

@@ -1,0 +1,159 @@
+"""What the archived timeline of a Hudi table tells about instants that have left the active one.
+
+From version 8 on it is a set of Parquet files that a manifest names, with what each instant did as it stood in the
+active timeline (Hudi technical specification, "LSM timeline"). Up to version 6 it is made of log files, whose records
+hold the same under a field for each kind of action (avro-idl of `HoodieArchivedMetaEntry`). All of it is read, and only
+where the active timeline leaves a question open.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
+
+import fastavro
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from pruner.tables.hudi.commits import UnreadCommitError, read_clean, read_commit
+from pruner.tables.hudi.logs.blocks import BlockType, blocks, records
+from pruner.tables.hudi.refusals import incomplete
+from pruner.tables.hudi.timeline import COMPLETION_TIMES, REPLACING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterator, Mapping
+
+    from pruner.storage.store import Store
+    from pruner.tables.hudi.commits import Clean, Content
+    from pruner.tables.hudi.listing import Group
+    from pruner.tables.hudi.timeline import Timeline
+
+_read_parquet: Any = getattr(pq, "read_table")  # noqa: B009 - its stub leaves types open
+_MAX_BYTES: Final = 1 << 30
+_MANIFEST: Final = re.compile(r"manifest_(\d+)")
+_LOG_FILE: Final = re.compile(r"\.commits_\.archive\.\d+_[0-9-]+")
+_CLEAN: Final = "clean"
+_FIELDS: Final = {_CLEAN: "hoodieCleanMetadata", **dict.fromkeys(REPLACING, "hoodieReplaceCommitMetadata")}
+"""Where a record of version 6 has what an action did."""
+
+_T = TypeVar("_T")
+
+
+class _Done(NamedTuple):
+    """An archived instant that completed, and what it did."""
+
+    requested: str
+    action: str
+    content: Content
+
+
+class ArchivedTimeline:
+    """The archived timeline of one look at a table; nothing is read before it is asked for."""
+
+    def __init__(self, store: Store, timeline: Timeline) -> None:
+        self._store = store
+        self._timeline = timeline
+        self._folder = timeline.properties.history_path
+
+    @cached_property
+    def completed_at(self) -> Mapping[str, str]:
+        """When each instant completed, from version 8 on.
+
+        Raises:
+            TableError: it cannot be understood.
+            StorageError: the store refuses.
+        """
+        rows = self._rows(("instantTime", "completionTime"))
+        return {start: end for start, end in rows if start and end}
+
+    def cleans(self, after: str) -> Iterator[Clean]:
+        """Yield what the cleaners did that were requested after an instant.
+
+        Raises:
+            TableError: it cannot be understood.
+            StorageError: the store refuses.
+        """
+        for done in self._done:
+            if done.action == _CLEAN and done.requested > after:
+                yield self._parsed(done, read_clean)
+
+    def replaced(self, until: str) -> Iterator[Group]:
+        """Yield the file groups that writes replaced which were requested up to an instant.
+
+        Raises:
+            TableError: it cannot be understood.
+            StorageError: the store refuses.
+        """
+        for done in self._done:
+            if done.action in REPLACING and done.requested <= until:
+                yield from self._parsed(done, read_commit).replaced()
+
+    @cached_property
+    def _done(self) -> list[_Done]:
+        """What cleaned and what replaced."""
+        if self._timeline.properties.version >= COMPLETION_TIMES:
+            rows = self._rows(("instantTime", "action", "metadata"))
+            return [_Done(*row) for row in rows if row[1] in _FIELDS]
+        return list(self._of_log_files())
+
+    def _rows(self, columns: Collection[str]) -> list[tuple[Any, ...]]:
+        """Some columns of the files that the newest manifest names; none where there is no manifest."""
+        numbers = [int(found[1]) for found in map(_MANIFEST.fullmatch, self._timeline.history) if found]
+        if not numbers:
+            return []
+        manifest = f"{self._folder}/manifest_{max(numbers)}"
+        rows: list[tuple[Any, ...]] = []
+        try:
+            entries: Any = json.loads(self._store.get(manifest, _MAX_BYTES))
+            for entry in entries["files"]:
+                data = self._store.get(f"{self._folder}/{entry['fileName']}", _MAX_BYTES)
+                table = _read_parquet(pa.BufferReader(data), columns=list(columns))
+                rows += zip(*(table.column(name).to_pylist() for name in columns), strict=True)
+        except (ValueError, KeyError, TypeError, pa.ArrowException) as error:
+            raise self._unread(manifest, error) from None
+        return rows
+
+    def _of_log_files(self) -> Iterator[_Done]:
+        """What the log files of version 6 hold: a record for each state of an instant, the last with what it did."""
+        for name in filter(_LOG_FILE.fullmatch, self._timeline.history):
+            path = f"{self._folder}/{name}"
+            try:
+                for record in _records(self._store.get(path, _MAX_BYTES)):
+                    action = record["actionType"]
+                    content = record.get(_FIELDS.get(action, ""))
+                    if content is not None:
+                        yield _Done(record["commitTime"], action, content)
+            except (ValueError, KeyError, TypeError) as error:
+                raise self._unread(path, error) from None
+
+    def _parsed(self, done: _Done, read: Callable[[Content], _T]) -> _T:
+        try:
+            return read(done.content)
+        except UnreadCommitError as error:
+            raise incomplete(self._store, f"the archived {done.action} {done.requested} {error}") from None
+
+    def _unread(self, path: str, error: Exception) -> Exception:
+        return incomplete(self._store, f"the archived timeline, by {path}, is not understood ({error})")
+
+
+def _records(data: bytes) -> Iterator[dict[str, Any]]:
+    """The records of a log file.
+
+    Raises:
+        ValueError: they cannot be read.
+    """
+    avro: Any = fastavro  # whose stubs leave types open
+    for block in blocks(data):
+        if block.type is not BlockType.AVRO:
+            raise ValueError(f"a block of type {block.type.name}")
+        try:
+            schema = avro.parse_schema(json.loads(block.schema))
+            for record in records(block.content):
+                yield avro.schemaless_reader(io.BytesIO(record), schema, None)
+        except (
+            Exception
+        ) as error:  # fastavro raises what its parts raise: a damaged file must only not be believed
+            raise ValueError(f"no Avro that can be read ({type(error).__name__})") from None
