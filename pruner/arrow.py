@@ -124,6 +124,20 @@ def null_unless(chosen: Any, column: Any) -> Any:
     return compute.if_else(chosen, column, nulls(len(column), column.type))
 
 
+def from_storage(values: Any, type_: pa.DataType) -> Any:
+    """Values of the storage domain (integers, doubles, bytes; `pruner.expr.bound.predicates.StorageValue`) as those of a type.
+
+    Raises:
+        ArrowInvalid: bytes are no text.
+    """
+    types = pa.types
+    if types.is_date32(type_) or types.is_time32(type_):
+        return values.cast(pa.int32()).view(type_)
+    if types.is_timestamp(type_) or types.is_time64(type_):
+        return values.view(type_)
+    return values.cast(type_)
+
+
 class Condensed:
     """A table whose columns of one value, or of nothing but nulls, take next to no memory while it is held.
 

@@ -18,6 +18,7 @@ from pruner.metadata.last_snapshot import LastSnapshot
 from pruner.metadata.segment_cache import SegmentCache
 from pruner.pipeline.runners import LOCAL, runner_for
 from pruner.planning.pinned import PinnedSnapshot
+from pruner.planning.python_engines import counted_by_duckdb
 from pruner.planning.views import Views
 from pruner.showing.progress import telling
 
@@ -126,6 +127,21 @@ class Table:
             TableError: the listing cannot be read completely.
         """
         return self.snapshot().plan(predicate, dialect=dialect, semantics=semantics)
+
+    def count(
+        self, predicate: str = "true", *, dialect: str | None = None, semantics: Semantics | None = None
+    ) -> int:
+        """Count the rows for which the predicate is true; DuckDB reads the files that metadata does not answer for.
+
+        Takes what `plan` does, and raises that.
+
+        Raises:
+            PredicateError: files have to be read, and the predicate is not in DuckDB's SQL.
+            BrokenPluginError: files have to be read, and DuckDB is not installed.
+        """
+        plan = self.plan(predicate, dialect=dialect, semantics=semantics)
+        answer = plan.count()
+        return answer.value if answer.exact else counted_by_duckdb(self, predicate, plan.semantics)
 
     def create_index(  # noqa: PLR0913 - one parameter for each clause of CREATE INDEX
         self,

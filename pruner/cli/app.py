@@ -51,6 +51,7 @@ for name, command in {
     "refresh": indexes.refresh,
     "plan": plans.plan,
     "explain": plans.explain,
+    "count": plans.count,
     "query": queries.query,
     "serve": serve.serve,
     "tables": tables.tables,

@@ -1,7 +1,8 @@
-"""`pruner plan` and `pruner explain`: what a predicate leaves to read."""
+"""`pruner plan`, `pruner explain` and `pruner count`: what a predicate leaves to read, and how many rows match."""
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -20,7 +21,7 @@ from pruner.cli.options import (
     given_text,
     on_table,
 )
-from pruner.cli.output import megabytes, printable, write_line, write_page
+from pruner.cli.output import megabytes, print_json, printable, write_line, write_page
 from pruner.expr.engines import REFERENCE_ENGINE, SqlEngine
 from pruner.showing.words import counted
 
@@ -30,6 +31,14 @@ if TYPE_CHECKING:
 
 _REFERENCE = SqlEngine(REFERENCE_ENGINE)
 
+CountedOption = Annotated[
+    str,
+    typer.Option(
+        "--where",
+        metavar="PREDICATE",
+        help="SQL predicate, all rows unless given; @FILE reads it from a file, - from standard input.",
+    ),
+]
 FilesOption = Annotated[Files, typer.Option("--files", help="Files to list one by one, with the reason.")]
 
 
@@ -80,6 +89,29 @@ def explain(
         write_line(printable(line))
 
 
+@on_table
+def count(
+    table: Table,
+    where: CountedOption = "true",
+    dialect: DialectOption = _REFERENCE,
+    zone: ZoneOption = None,
+    output: OutputOption = Output.TEXT,
+) -> None:
+    """Count rows, from metadata as far as that is proved."""
+    started = time.perf_counter()
+    predicate = given_text(where, "predicate", "--where")
+    made = _plan_of(table, predicate, dialect, zone, None)
+    answer = made.count()
+    rows = answer.value if answer.exact else table.count(predicate, semantics=made.semantics)
+    seconds = time.perf_counter() - started
+    if output is Output.JSON:
+        read = len(answer.rest)
+        print_json({"rows": rows, "total": made.total, "read": read, "seconds": round(seconds, 6)})
+        return
+    write_line(str(rows))
+    write_line(f"{answer.told}, in {seconds * 1000:.0f} ms")
+
+
 def _plan(
     table: Table,
     where: str,
@@ -87,9 +119,12 @@ def _plan(
     zone: str | None,
     as_of: str | None,
 ) -> Plan:
+    return _plan_of(table, given_text(where, "predicate", "--where"), dialect, zone, as_of)
+
+
+def _plan_of(table: Table, predicate: str, dialect: SqlEngine, zone: str | None, as_of: str | None) -> Plan:
     from pruner.expr.semantics import Semantics
 
-    predicate = given_text(where, "predicate", "--where")
     if zone is not None:
         check_zone(zone)
     semantics = replace(Semantics.of(dialect.value), zone=zone)

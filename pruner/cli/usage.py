@@ -29,6 +29,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         """pruner explain lake/flights --where "carrier = 'AA' AND delay > 60\"""",
         """pruner explain lake/flights --where "delay > 60" --html plan.html""",
     ),
+    "count": ("""pruner count lake/flights --where "carrier = 'AA'\"""",),
     "query": (
         """pruner query "SELECT count(*) FROM f WHERE delay > 60" --table f=lake/flights""",
         "pruner query @report.sql --output csv",

@@ -34,6 +34,7 @@ from pruner.evidence.sources import (
 from pruner.expr.engines import Origin
 from pruner.indexes.optional import (
     DeferringIndexType,
+    ExactIndexType,
     ListedEvidence,
     NotingEvidence,
     RecordPart,
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
 
     from pruner.evidence.sources import OwnIndexes, Source
     from pruner.indexes.base import Evidence, IndexType
+    from pruner.indexes.optional import ExactEvidence
     from pruner.metadata.definitions import IndexDefinition
     from pruner.metadata.segment_cache import SegmentCache
     from pruner.metadata.state import SegmentEntry, State
@@ -137,15 +139,38 @@ class SnapshotEvidence:
 
     def whole(self, about: Field, using: str) -> Iterator[tuple[str, Evidence]]:
         """The evidence about one field of each index of a type, by its name, from all records read at once."""
-        for definition in self._state.definitions if self._state else ():
-            kind = usable_type(definition)
-            if definition.using != using or isinstance(kind, str) or not self._is_about(definition, about):
+        for definition, kind, entries in self._indexes_of(about):
+            if definition.using != using:
                 continue
-            assert self._state is not None
-            entries = [entry for entry in self._state.segments_of(definition) if entry.field == about.path]
             evidence = self._whole(definition, entries, kind, about, Sources())
             if evidence is not None:
                 yield definition.name, evidence
+
+    def exact(self, about: Field) -> Iterator[ExactEvidence]:
+        """What indexes know exactly of one field, from all records read at once."""
+        for definition, kind, entries in self._indexes_of(about):
+            if not isinstance(kind, ExactIndexType):
+                continue
+            parts = self._parts(definition, entries, kind, Sources())
+            if parts:
+                records = pa.concat_tables([part.records for part in parts], promote_options="permissive")
+                yield kind.load_exact(records, len(self._snapshot), about)
+
+    def _indexes_of(self, about: Field) -> Iterator[tuple[IndexDefinition, IndexType, list[SegmentEntry]]]:
+        """The indexes of a field that this version can use, in the order of creation, with their segments."""
+        for definition in self._state.definitions if self._state else ():
+            kind = usable_type(definition)
+            if self._state is None or isinstance(kind, str) or not self._is_about(definition, about):
+                continue
+            entries = [entry for entry in self._state.segments_of(definition) if entry.field == about.path]
+            yield definition, kind, entries
+
+    @property
+    def indexed_paths(self) -> tuple[tuple[str, ...], ...]:
+        """The paths of the columns that some index is over, each once."""
+        definitions = () if self._state is None else self._state.definitions
+        of_columns = (each.fields for each in definitions if each.form is None)
+        return tuple(dict.fromkeys(binding.path for fields in of_columns for binding in fields))
 
     def _load(self, about: Field) -> Sources:
         found = Sources()

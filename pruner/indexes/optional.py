@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias, runtime_
 from pruner.indexes.base import Evidence, IndexType
 from pruner.indexes.optional_evidence import (
     CountingEvidence,
+    ExactEvidence,
     FocusedEvidence,
     FocusingEvidence,
     ListedEvidence,
@@ -23,6 +24,7 @@ from pruner.indexes.optional_evidence import (
     PagedEvidence,
     RowCountingEvidence,
     RowEvidence,
+    ValuedEvidence,
 )
 
 if TYPE_CHECKING:
@@ -45,6 +47,8 @@ __all__ = [
     "CountingEvidence",
     "CountingIndexType",
     "DeferringIndexType",
+    "ExactEvidence",
+    "ExactIndexType",
     "Fetch",
     "FocusedEvidence",
     "FocusingEvidence",
@@ -64,6 +68,7 @@ __all__ = [
     "SelectiveIndexType",
     "SpreadingIndexType",
     "ValueIndexType",
+    "ValuedEvidence",
 ]
 
 
@@ -277,6 +282,15 @@ class CountingIndexType(IndexType, Protocol):
 
     def values_and_rows(self, records: pa.Table) -> tuple[int, int]:
         """Distinct values, each slice by itself, and rows of the slices that some records are of."""
+        ...
+
+
+@runtime_checkable
+class ExactIndexType(IndexType, Protocol):
+    """An index type whose records hold facts that are answers by themselves: counts, and extremes that are values."""
+
+    def load_exact(self, records: pa.Table, count: int, field: Field) -> ExactEvidence:
+        """Take the facts from the records of `count` slices: see `IndexType.load`."""
         ...
 
 

@@ -204,3 +204,63 @@ class ListedEvidence(RowEvidence, Protocol):
     def holders(self, entry: int) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
         """The slices with rows of an entry, ascending, and the number of those rows in each."""
         ...
+
+
+@runtime_checkable
+class ValuedEvidence(ListedEvidence, Protocol):
+    """Listed evidence that has the values of its entries as they are stored."""
+
+    def stored_values(self) -> pa.Array[Any]:
+        """The values of the first entries, in the storage domain of the field; NaN and NULL follow them."""
+        ...
+
+
+@runtime_checkable
+class ExactEvidence(Evidence, Protocol):
+    """Evidence that knows of some slices facts that hold exactly, and not only what their rows can be.
+
+    A slice with log files, or of which rows are deleted, is described by more rows than it has: whoever asks leaves
+    such slices out.
+    """
+
+    @property
+    def row_counts(self) -> NDArray[np.int64]:
+        """Number of rows of each slice, -1 where it is not known."""
+        ...
+
+    @property
+    def null_counts(self) -> NDArray[np.int64]:
+        """Number of NULLs of each slice, -1 where it is not known."""
+        ...
+
+    @property
+    def low(self) -> pa.Array[Any]:
+        """A value of the storage domain that none of the slice is less than; null where none is known.
+
+        NULL and NaN aside, of which `nan_free` tells.
+        """
+        ...
+
+    @property
+    def high(self) -> pa.Array[Any]:
+        """A value that none of the slice is greater than, likewise."""
+        ...
+
+    @property
+    def low_is_value(self) -> Mask:
+        """Slices of which `low` is the value of some row, and the one way in which that value is written."""
+        ...
+
+    @property
+    def high_is_value(self) -> Mask:
+        """The same of `high`."""
+        ...
+
+    @property
+    def nan_free(self) -> Mask:
+        """Slices that hold no NaN."""
+        ...
+
+    def unread(self, semantics: Semantics) -> Mask | None:
+        """Slices of which an engine may read other values than were recorded; None where there are none."""
+        ...

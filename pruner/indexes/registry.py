@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from pruner.indexes.base import Evidence, IndexType
-    from pruner.indexes.optional import ValueIndexType
+    from pruner.indexes.optional import ExactEvidence, ValueIndexType
     from pruner.schema import Field
 
 _BUILT_IN = ("column_stats", "bitmap", "bloom_filter", "record_index")
@@ -66,6 +66,13 @@ def evidence_of_values(values: pa.Array[Any], field: Field) -> Evidence | None:
 
     judge: ValueIndexType = COLUMN_STATS
     return judge.load_values(values, field)
+
+
+def exact_of_values(values: pa.Array[Any], field: Field) -> ExactEvidence | None:
+    """Exact facts of slices of one row each, which holds one known value; None for types of which there are none."""
+    from pruner.indexes.column_stats import COLUMN_STATS
+
+    return COLUMN_STATS.exact_of_values(values, field)
 
 
 def _registered(name: str) -> IndexType:

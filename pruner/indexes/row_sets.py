@@ -109,6 +109,19 @@ def _slices_in(rows: BitMap64) -> Iterator[int]:
         at = rows.next_set_bit(following)
 
 
+def counts_in(rows: BitMap64, slices: NDArray[np.intp]) -> NDArray[np.int64]:
+    """How many rows of each of some slices (ascending) are in a set, which holds rows of no other."""
+    if len(rows) > _LISTED * len(slices):
+        firsts = [number << 32 for number in slices.tolist()]
+        ends = [rows.rank(first | MOST_ROWS) for first in firsts]
+        return np.array(
+            [end - rows.rank(first) + (first in rows) for first, end in zip(firsts, ends, strict=True)],
+            np.int64,
+        )
+    held = (np.frombuffer(rows.to_array(), np.uint64) >> np.uint64(32)).astype(np.int64)
+    return np.bincount(np.searchsorted(slices, held), minlength=len(slices)).astype(np.int64)
+
+
 def rows_of(rows: BitMap64, number: int) -> NDArray[np.uint32]:
     """The positions of one slice in a set, ascending."""
     first = number << 32

@@ -135,7 +135,11 @@ class PinnedSnapshot:
             bound = Unknown(describe(bound), disabled)
         text = predicate if from_text else show(expression)
         return self._view.planner.plan(
-            bound, text, rules, (*self._view.unusable, *self._view.doubts, *_about_zone(rules.zone))
+            bound,
+            text,
+            rules,
+            (*self._view.unusable, *self._view.doubts, *_about_zone(rules.zone)),
+            self.schema,
         )
 
 

@@ -7,17 +7,19 @@ time, when somebody looks at them.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, cast, overload
+from typing import TYPE_CHECKING, Any, Protocol, cast, overload
 
 import numpy as np
 import pyarrow as pa
 
 from pruner.arrow import number_array, text_array
 from pruner.errors import TableError
+from pruner.planning.answer import FirstRows
 from pruner.planning.page import plan_page
 from pruner.planning.python_engines import scan_with
-from pruner.planning.report import FileDetail, FunnelStep, PlanFacts, report_json, report_text
+from pruner.planning.report import ANSWERS, FileDetail, FunnelStep, PlanFacts, report_json, report_text
 from pruner.showing.words import counted
 from pruner.tables.snapshot import SliceSequence
 
@@ -31,9 +33,34 @@ if TYPE_CHECKING:
 
     from pruner.expr.bound.predicates import BoundExpr
     from pruner.expr.semantics import Semantics
+    from pruner.planning.answer import Answer
     from pruner.planning.rows import RowPositions
     from pruner.schema import TableSchema
     from pruner.tables.snapshot import Snapshot
+
+
+class Answering(Protocol):
+    """What answers about the rows of a plan: see `pruner.planning.answering`."""
+
+    def count(self, column: str | None = None) -> Answer:
+        """See `Plan.count`."""
+        ...
+
+    def extreme(self, column: str, *, greatest: bool) -> Answer:
+        """See `Plan.min`."""
+        ...
+
+    def count_by(self, column: str) -> Answer:
+        """See `Plan.count_by`."""
+        ...
+
+    def limited(self, rows: int) -> FirstRows | None:
+        """See `Plan.limited`; None where all slices are needed."""
+        ...
+
+    def top(self, column: str, rows: int, *, descending: bool, nulls_first: bool) -> FirstRows | None:
+        """See `Plan.top`; None where all slices are needed."""
+        ...
 
 
 FEW_FILES = 32
@@ -49,8 +76,10 @@ class Plan:
         all_match: Callable[[], NDArray[np.bool_]],
         rows: Callable[[NDArray[np.intp]], RowPositions | None],
         storage_options: Mapping[str, str],
+        answering: Callable[[], Answering],
     ) -> None:
         self._facts = facts
+        self._make_answering = answering
         self._all_match = all_match
         self._rows = rows
         self._storage_options = storage_options
@@ -225,6 +254,73 @@ class Plan:
     def all_match(self) -> NDArray[np.bool_]:
         """True for each slice on which the predicate is proven true for every row (vacuously for one without rows)."""
         return self._all_match()
+
+    def count(self, column: str | None = None) -> Answer:
+        """Count the matching rows without reading them, or those of them in which a column is not NULL.
+
+        Raises:
+            SchemaError: there is no such column.
+        """
+        return self._answering.count(column)
+
+    def min(self, column: str) -> Answer:
+        """The least value of a column over the matching rows, NULL aside; raises as `count` does."""
+        return self._answering.extreme(column, greatest=False)
+
+    def max(self, column: str) -> Answer:
+        """The greatest value, likewise; NaN is greater than any number."""
+        return self._answering.extreme(column, greatest=True)
+
+    def count_by(self, column: str) -> Answer:
+        """Count the matching rows by the value of a column, NULL among them; raises as `count` does."""
+        return self._answering.count_by(column)
+
+    def limited(self, rows: int) -> Plan:
+        """The plan of the first slices, in their order, that surely hold so many matching rows; itself without any."""
+        return self._narrowed(self._answering.limited(rows), f"the first {rows:,} rows")
+
+    def top(self, column: str, rows: int, *, descending: bool = False, nulls_first: bool = False) -> Plan:
+        """The plan of the slices that hold the first matching rows in the order of a column, equal ones included.
+
+        Args:
+            column: the first column of the order; others may follow.
+            rows: how many rows are wanted, those that are skipped included.
+            descending: whether the greatest come first.
+            nulls_first: whether NULL comes before all values.
+
+        Raises:
+            SchemaError: there is no such column.
+        """
+        found = self._answering.top(column, rows, descending=descending, nulls_first=nulls_first)
+        return self._narrowed(found, f"the first {rows:,} rows by {column}")
+
+    def unanswered(self, answer: Answer) -> Plan:
+        """The plan of the slices that have to be read for the rest of an answer."""
+        return self._narrowed(FirstRows(answer.rest, answer.told), "the rest of the answer")
+
+    def _narrowed(self, found: FirstRows | None, wanted: str) -> Plan:
+        if found is None:
+            return self
+        facts, number = self._facts, len(self._facts.steps) + 1
+        dropped = facts.survivors.left - len(found.ordinals)
+        step = FunnelStep(f"{wanted}: {found.why}", ANSWERS, ANSWERS, facts.survivors.left, dropped, 0)
+        narrowed = replace(
+            facts,
+            survivors=facts.survivors.narrowed(found.ordinals, number),
+            funnel=lambda: (*facts.steps, step),
+            gaps=lambda asked: None if asked == number else facts.gaps(asked),
+        )
+        return Plan(
+            narrowed,
+            all_match=self._all_match,
+            rows=self._rows,
+            storage_options=self._storage_options,
+            answering=self._make_answering,
+        )
+
+    @cached_property
+    def _answering(self) -> Answering:
+        return self._make_answering()
 
     @property
     def bytes_total(self) -> int:

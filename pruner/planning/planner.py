@@ -33,6 +33,7 @@ from pruner.expr.bound.short_ranges import conditions, listed, with_lists
 from pruner.expr.nodes import Constant
 from pruner.expr.show import describe
 from pruner.planning import row_level
+from pruner.planning.answering import Answering
 from pruner.planning.combining import CombinedEvidence
 from pruner.planning.plan import Plan
 from pruner.planning.report import FunnelStep, PlanFacts, megabytes
@@ -49,13 +50,14 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from pruner.evidence.exact import ExactFacts
     from pruner.evidence.file_filters import FileFilters
     from pruner.evidence.snapshot import IndexCost
     from pruner.evidence.sources import KnowsFields, Source
     from pruner.expr.bound.predicates import BoundExpr, Leaf
     from pruner.expr.semantics import Semantics
     from pruner.indexes.optional import LocatingEvidence
-    from pruner.schema import Field
+    from pruner.schema import Field, TableSchema
     from pruner.tables.snapshot import Snapshot
 
     Mask = NDArray[np.bool_]
@@ -133,6 +135,7 @@ class Planner:
         cost: Callable[[str], IndexCost | None] = lambda _: None,
         implied: Implied = lambda _, __: (),
         filters: FileFilters | None = None,
+        facts: ExactFacts | None = None,
     ) -> None:
         """Plan over a snapshot.
 
@@ -145,9 +148,11 @@ class Planner:
             implied: gives what else holds wherever a predicate is true, each with what knows of its field:
                 None stands for `evidence`.
             filters: the Bloom filters in the files; None where they are not to be asked.
+            facts: what is known exactly of the slices, for answers; None for nothing.
         """
         self._implied = implied
         self._filters = filters
+        self._exact = facts
         self._usage = usage or Usage()
         self.cost = cost
         self._snapshot = snapshot
@@ -161,7 +166,14 @@ class Planner:
             None,
         )
 
-    def plan(self, predicate: BoundExpr, text: str, semantics: Semantics, notes: Iterable[str] = ()) -> Plan:
+    def plan(
+        self,
+        predicate: BoundExpr,
+        text: str,
+        semantics: Semantics,
+        notes: Iterable[str] = (),
+        schema: TableSchema | None = None,
+    ) -> Plan:
         """Find the slices that can hold a row for which `predicate` is true under `semantics`.
 
         Args:
@@ -169,6 +181,7 @@ class Planner:
             text: how the report shows the whole predicate.
             semantics: whose rules hold.
             notes: reasons, known beforehand, why something cannot be used to prune.
+            schema: as the engine reads the table; that of the snapshot unless given.
         """
         started = time.perf_counter()
         asked = with_lists(predicate, partial(self._longest_range, semantics=semantics))
@@ -204,6 +217,16 @@ class Planner:
             all_match=lambda: self._every_row_matches(predicate, evidence, semantics),
             rows=partial(_row_positions, self._snapshot, rows),
             storage_options=self._storage_options,
+            answering=lambda: Answering(
+                self._snapshot,
+                self._evidence,
+                self._exact,
+                asked,
+                semantics,
+                schema or self._snapshot.schema,
+                progress.survivors.ordinals(),
+                rows,
+            ),
         )
 
     def _longest_range(self, about: Field, semantics: Semantics) -> int:
@@ -329,7 +352,7 @@ class Planner:
         refuted = possible(predicate, Outcome.FALSE, combined.leaf, combined.count)
         refuted = refuted | possible(predicate, Outcome.NULL, combined.leaf, combined.count)
         # Merging drops and combines rows, so nothing is claimed of all rows of a slice with log files.
-        return ~refuted & self._snapshot.coverable & ~self._snapshot.has_logs
+        return ~refuted & self._snapshot.stands
 
 
 def _tells_apart(source: Source, semantics: Semantics) -> bool:

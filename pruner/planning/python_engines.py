@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from pruner.errors import PredicateError
 from pruner.plugins import Group, load_plugin
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+    from pruner.expr.semantics import Semantics
+
+_DUCKDB = "duckdb"
 
 
 def scan_with(
@@ -25,3 +30,29 @@ def scan_with(
     """
     scanner: Any = load_plugin(Group.ADAPTERS, engine)
     return scanner.scan(plan, columns, storage_options, into)
+
+
+def counted_by_duckdb(table: object, predicate: str, semantics: Semantics) -> int:
+    """Count the rows of a table (`pruner.Table`) for which a predicate is true, by reading.
+
+    Args:
+        table: the table.
+        predicate: SQL that was parsed as a predicate before.
+        semantics: whose SQL it is, and in which time zone.
+
+    Raises:
+        PredicateError: it is in the SQL of an engine that does not run here.
+        BrokenPluginError: DuckDB is not installed; with what to install.
+    """
+    if semantics.engine != _DUCKDB:
+        raise PredicateError(
+            f"metadata alone does not answer this count, and files are read by DuckDB's rules, not those of "
+            f"{semantics.engine}: count in that engine, or write the predicate for DuckDB"
+        )
+    adapter: Any = load_plugin(Group.ADAPTERS, _DUCKDB)
+    connection = adapter.connect({"counted": table}, config={})
+    if semantics.zone is not None:
+        zone = semantics.zone.replace("'", "''")
+        connection.execute(f"SET TimeZone = '{zone}'")
+    # A comment at the end of the predicate ends with its line.
+    return connection.execute(f"SELECT count(*) FROM counted WHERE ({predicate}\n)").fetchone()[0]

@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 
 REPORT_FORMAT = 1
 
+ANSWERS = "answers"
+"""The index and its type, in the report, of a step that drops what is not needed for the answer."""
+
 SHOWN_PREDICATE = 2000
 """Characters of a predicate that the text for people shows; the JSON has it whole."""
 
@@ -195,6 +198,8 @@ def why(facts: PlanFacts, ordinal: int) -> str:
     step = int(facts.dropped_by[ordinal])
     if step:
         dropped = facts.steps[step - 1]
+        if dropped.using == ANSWERS:
+            return f"not needed for {dropped.clause}"
         return f"dropped by {dropped.index}: no row can satisfy {dropped.clause}"
     if not facts.snapshot.coverable[ordinal]:
         return "kept: it is unsettled or unreadable"

@@ -50,3 +50,50 @@ class RowBounds:
 
     def __or__(self, other: RowBounds) -> RowBounds:
         return RowBounds(self.can | other.can, np.maximum(self.least, other.least), self.counts)
+
+
+@dataclass(frozen=True, slots=True)
+class RowNumbers:
+    """Of some slices: how many rows of each are in a set at least and at most, of how many rows there are.
+
+    Unlike `RowBounds` it bounds the very set, and not one that may hold rows too many: where `least` and `most` meet,
+    that is the number of its rows.
+    """
+
+    least: Integers
+    most: Integers
+    counts: Integers
+
+    @classmethod
+    def of_all(cls, counts: Integers) -> RowNumbers:
+        """The numbers of sets that hold every row."""
+        return cls(counts, counts, counts)
+
+    @classmethod
+    def of_none(cls, counts: Integers) -> RowNumbers:
+        """The numbers of empty sets."""
+        none = np.zeros_like(counts)
+        return cls(none, none, counts)
+
+    @classmethod
+    def unknown(cls, counts: Integers) -> RowNumbers:
+        """The numbers of sets of which nothing is known."""
+        return cls(np.zeros_like(counts), counts, counts)
+
+    def tightened(self, least: Integers, most: Integers) -> RowNumbers:
+        """The numbers where other bounds are known of the same sets."""
+        return RowNumbers(np.maximum(self.least, least), np.minimum(self.most, most), self.counts)
+
+    def __and__(self, other: RowNumbers) -> RowNumbers:
+        # Rows of two sets that together are more than there are rows must be partly the same.
+        least = np.maximum(self.least + other.least - self.counts, 0)
+        return RowNumbers(least, np.minimum(self.most, other.most), self.counts)
+
+    def __or__(self, other: RowNumbers) -> RowNumbers:
+        most = np.minimum(self.most + other.most, self.counts)
+        return RowNumbers(np.maximum(self.least, other.least), most, self.counts)
+
+    @property
+    def exact(self) -> Integers:
+        """The number of rows of each set; -1 where it is not settled, or where the bounds contradict each other."""
+        return np.where(self.least == self.most, self.least, -1)

@@ -18,9 +18,9 @@ from pruner.expr.bound.fields import conjoins, grouped, leaves, only_field, part
 from pruner.expr.bound.predicates import BoundAnd, BoundIsNull, BoundNot, BoundOr, Same, Unknown
 from pruner.expr.nodes import Constant
 from pruner.indexes.optional import RowCountingEvidence
-from pruner.indexes.row_sets import Entries, all_rows, slices_in
+from pruner.indexes.row_sets import Entries, all_rows, counts_in, slices_in
 from pruner.planning.combining import CombinedEvidence
-from pruner.planning.row_bounds import RowBounds
+from pruner.planning.row_bounds import RowBounds, RowNumbers
 from pruner.planning.rows import RowBlock
 from pruner.showing.words import counted
 from pruner.verdict import Outcome, evaluate, possible
@@ -286,6 +286,76 @@ class RowLevel:
             asked &= settled[at]
         entries = entries_of(of, outcome, evidence, self._semantics)
         return _Part(can, _Told(source, evidence, entries, asked), is_settled=left and next(leaves(of)) is of)
+
+    def numbers(self, at: Ordinals, counts: NDArray[np.int64]) -> RowNumbers:
+        """Bound how many rows of each of some slices (ascending) the predicate is true on; bitmaps are not read.
+
+        Args:
+            at: slices whose rows are those of their base files.
+            counts: their numbers of rows.
+        """
+        combined = CombinedEvidence(self._snapshot, self._evidence, self._semantics, at)
+
+        def part(of: BoundExpr, outcome: Outcome) -> RowNumbers | None:
+            if isinstance(of, Unknown):
+                return RowNumbers.unknown(counts)
+            return None if only_field(of) is None else self._numbers_of(of, outcome, at, counts, combined)
+
+        def constant(holds: bool) -> RowNumbers:
+            return RowNumbers.of_all(counts) if holds else RowNumbers.of_none(counts)
+
+        return evaluate(self._grouped, Outcome.TRUE, part, constant)
+
+    def exact_counts(self, at: Ordinals) -> NDArray[np.int64]:
+        """How many rows of each of some slices (ascending) match, by their bitmaps; -1 where that is not settled.
+
+        Nothing is read where the bitmaps are large beside the files.
+        """
+        found = np.full(len(at), -1, np.int64)
+        if not self.sources or not len(at) or not self._may_bring_together(at):
+            return found
+        for block in self.blocks(at):
+            rows = np.where(block.exact, counts_in(block.rows, block.ordinals), -1)
+            found[np.searchsorted(at, block.ordinals)] = rows
+        return found
+
+    def _numbers_of(
+        self,
+        of: BoundExpr,
+        outcome: Outcome,
+        at: Ordinals,
+        counts: NDArray[np.int64],
+        combined: CombinedEvidence,
+    ) -> RowNumbers:
+        """Bound on how many rows a predicate about one field comes to the outcome."""
+        others = [each for each in Outcome if each is not outcome]
+        can = possible(of, outcome, combined.leaf, len(at))
+        only = self._of_all_rows(of, outcome, combined)
+        found = RowNumbers(np.where(can & only, counts, 0), np.where(can, counts, 0), counts)
+        field = only_field(of)
+        source = None if field is None else self.sources.get(field.path)
+        evidence = None if source is None else self._by_row(source)
+        if not isinstance(evidence, RowCountingEvidence):
+            return found
+        told = evidence.settled(self._semantics)[at] & (evidence.row_counts[at] == counts)
+        told &= ~self._contradicted(of, combined)
+        if not told.any():
+            return found
+        wanted = entries_of(of, outcome, evidence, self._semantics).mask
+        unwanted = np.logical_or.reduce(
+            [entries_of(of, each, evidence, self._semantics).mask for each in others]
+        )
+        asked, total = at[told], counts[told]
+
+        def holding(entries: Mask) -> NDArray[np.int64]:
+            rows = evidence.rows_in(entries, asked)
+            return total if rows is None else rows
+
+        # Entries that may come to several outcomes count for none at least, and for each at most.
+        least, most = np.zeros_like(counts), counts.copy()
+        least[told] = holding(wanted & ~unwanted)
+        most[told] = total - holding(~wanted)
+        return found.tightened(least, most)
 
     def _by_row(self, source: Source) -> RowEvidence:
         found = source.rows(self._semantics)

@@ -9,6 +9,7 @@ from threading import RLock
 from typing import TYPE_CHECKING
 
 from pruner.errors import FormatError, StorageError
+from pruner.evidence.exact import ExactFacts
 from pruner.evidence.file_filters import FileFilters
 from pruner.evidence.snapshot import SnapshotEvidence
 from pruner.expr.derived.indexed import ExpressionIndexes
@@ -157,7 +158,10 @@ class Views:
         implied = {} if own is None else {"implied": own.implied}
         options = self._source.storage_options
         filters = FileFilters(snapshot, options) if self._file_filters else None
-        planner = Planner(snapshot, evidence, options, self.usage, evidence.cost, filters=filters, **implied)
+        facts = ExactFacts(snapshot, evidence)
+        planner = Planner(
+            snapshot, evidence, options, self.usage, evidence.cost, filters=filters, facts=facts, **implied
+        )
         definitions = () if state is None else state.definitions
         over = [(each.name, each.form) for each in definitions if each.form is not None]
         over += [] if own is None else own.expressions

@@ -177,6 +177,13 @@ class Snapshot:
         return (self.has_base | self.has_logs) & ~unsettled
 
     @cached_property
+    def stands(self) -> NDArray[np.bool_]:
+        """True for each slice whose rows are those of its base file, no more and no fewer: indexes may cover it, and no
+        log file changes it. What is said of all rows of a slice is said of these slices alone (trap A1).
+        """
+        return self.has_base & self.coverable & ~self.has_logs
+
+    @cached_property
     def uncoverable(self) -> NDArray[np.bool_] | None:
         """True for each slice that no index may cover; None where there is none."""
         return None if self.coverable.all() else ~self.coverable

@@ -7,7 +7,7 @@ bitmap being looked at; bitmaps are read for slices that somebody asks for by nu
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -204,6 +204,10 @@ class BitmapEvidence:
         """The slices with rows of an entry, and their number in each: see `ListedEvidence`."""
         here = slice(self._p.starts[entry], self._p.starts[entry + 1])
         return self._p.slices[here], self._p.sizes[here]
+
+    def stored_values(self) -> pa.Array[Any]:
+        """The values of the entries: see `ValuedEvidence`."""
+        return self._p.distinct
 
     def _postings_in(self, slices: NDArray[np.intp]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
         """The postings of some slices, slice by slice, and the slice of each."""

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from decimal import Decimal
-from typing import Any, cast
+from typing import Any
 
 import pyarrow as pa
+
+from pruner.arrow import from_storage
 
 
 def texts(values: pa.Array[Any], type_: pa.DataType) -> list[str]:
@@ -22,9 +24,6 @@ def texts(values: pa.Array[Any], type_: pa.DataType) -> list[str]:
         return [f"{Decimal((sign, digits, -type_.scale)):f}" for sign, digits, _ in sign_and_digits]
     if types.is_boolean(type_):
         return ["true" if value else "false" for value in listed]
-    plain: Any = values
-    if types.is_date32(type_) or types.is_time32(type_):
-        plain = cast("Any", values.cast(pa.int32())).view(type_)
-    elif types.is_timestamp(type_) or types.is_time64(type_):
-        plain = cast("Any", values).view(type_)
+    moment = types.is_date(type_) or types.is_time(type_) or types.is_timestamp(type_)
+    plain: Any = from_storage(values, type_) if moment else values
     return plain.cast(pa.string()).to_pylist()

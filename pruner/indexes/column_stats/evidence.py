@@ -87,6 +87,10 @@ class ColumnStatsEvidence:
         shown = partial(bound_text, order=s.order, type_=self._field.type)
         return Ranges(at, s.low[at], s.high[at], shown)
 
+    def unread(self, semantics: Semantics) -> Mask | None:
+        """See `ExactEvidence.unread`."""
+        return self._unread_bounds(semantics)
+
     def _answer(self, semantics: Semantics, at: NDArray[np.intp] | None) -> _Answer:
         unread = self._unread_bounds(semantics)
         return _Answer(self._statistics, self._runs, semantics, self._all_hold_numbers, at, unread)

@@ -9,6 +9,7 @@ import pyarrow as pa
 from pruner.errors import IndexDefinitionError
 from pruner.indexes.column_stats.aggregate import aggregate_records
 from pruner.indexes.column_stats.evidence import ColumnStatsEvidence
+from pruner.indexes.column_stats.exact import ExactStatistics
 from pruner.indexes.column_stats.known_values import records_of_values
 from pruner.indexes.column_stats.load import load_statistics
 from pruner.indexes.column_stats.record import RECORD_SCHEMA, record_column
@@ -69,6 +70,15 @@ class ColumnStats:
     def load(self, records: pa.Table, count: int, field: Field) -> Evidence:
         """Make evidence of the records of `count` slices."""
         return ColumnStatsEvidence(load_statistics(records, count, field), field)
+
+    def load_exact(self, records: pa.Table, count: int, field: Field) -> ExactStatistics:
+        """Take exact facts from the records: see `pruner.indexes.optional.ExactIndexType`."""
+        return ExactStatistics(records, count, field)
+
+    def exact_of_values(self, values: pa.Array[Any], field: Field) -> ExactStatistics | None:
+        """Exact facts of known values, each by itself; None for types that are not judged by values."""
+        records = records_of_values(values)
+        return None if records is None else ExactStatistics(records, len(values), field)
 
     def load_values(self, values: pa.Array[Any], field: Field) -> Evidence | None:
         """Make evidence of known values: see `pruner.indexes.optional.ValueIndexType`."""

@@ -99,13 +99,27 @@ def load_statistics(records: pa.Table, count: int, field: Field) -> Statistics:
         field: the field as the table has it now.
     """
     records = records.combine_chunks()
-    slices = _ints(records, SLICE_COLUMN)[0]
+    rows, bounds, usable = checked_for(records, count, field)
+    return _scatter(records, usable, rows, bounds, count, field)
+
+
+def checked_for(records: pa.Table, count: int, field: Field) -> tuple[CheckedRows, Bounds, Mask]:
+    """The checked columns of records (in one chunk), their bounds in the table's domain, and which of them count.
+
+    Takes what `load_statistics` does.
+    """
+    slices = slices_of(records)
     rows = check_rows(records)
     _distrust_other_columns(records, rows, field)
     bounds = bounds_in(records, rows.types, rows.type_codes, field)
     rows.usable &= ~(bounds.low_known & bounds.high_known & (bounds.low > bounds.high))
     rows.usable &= (slices >= 0) & (slices < count)
-    return _scatter(records, _unrepeated(slices, rows.usable), rows, bounds, count, field)
+    return rows, bounds, unrepeated(slices, rows.usable)
+
+
+def slices_of(records: pa.Table) -> NDArray[np.int64]:
+    """The slice of each record."""
+    return _ints(records, SLICE_COLUMN)[0]
 
 
 def check_rows(records: pa.Table) -> CheckedRows:
@@ -170,7 +184,7 @@ def _distrust_other_columns(records: pa.Table, rows: CheckedRows, field: Field) 
         rows.usable &= ~ids_known | (ids == field.field_id)
 
 
-def _unrepeated(slices: NDArray[np.int64], usable: Mask) -> Mask:
+def unrepeated(slices: NDArray[np.int64], usable: Mask) -> Mask:
     """Rows of slices that have just one: two records of one slice mean that neither is known to be right."""
     if len(slices) and np.all(slices[1:] > slices[:-1]):
         return usable
@@ -181,7 +195,7 @@ def _unrepeated(slices: NDArray[np.int64], usable: Mask) -> Mask:
 def _scatter(
     records: pa.Table, usable: Mask, rows: CheckedRows, bounds: Bounds, count: int, field: Field
 ) -> Statistics:
-    slices = _ints(records, SLICE_COLUMN)[0]
+    slices = slices_of(records)
     straight = len(slices) == count and bool(usable.all()) and bool((slices == np.arange(count)).all())
     where = slices[usable]
 

@@ -79,6 +79,7 @@ def test_every_json_field_is_documented(run: Run, flights: Path) -> None:
     outputs = {
         "sql": run("sql", f"CREATE INDEX stats ON '{flights}' (delay)", "--output", "json"),
         "refresh": run("refresh", flights, "--output", "json"),
+        "count": run("count", flights, "--output", "json"),
         "query": run("query", "SELECT 1 AS one", "--output", "json"),
         "status": run("status", flights, "--output", "json"),
         "show-indexes": run("show-indexes", flights, "--output", "json"),

@@ -1,0 +1,182 @@
+"""What is known exactly of the slices of a snapshot: row counts, NULLs and extremes of one field, from all indexes.
+
+Evidence (`pruner.evidence.sources`) proves absence, and a bound that is too wide is still right there. What stands here
+is given out as an answer, so it is taken only where it holds of every row that is read: of files alone, never of a
+slice with log files, and not where two indexes say different things.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from threading import Lock
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from pruner.arrow import as_numpy, compute, filled, null_unless, positions, truth_array
+from pruner.errors import SchemaError
+from pruner.evidence.restricted import from_before
+from pruner.expr.engines import REFERENCE_ENGINE
+from pruner.expr.semantics import Semantics
+from pruner.expr.types import is_written_one_way
+from pruner.indexes.registry import exact_of_values
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import pyarrow as pa
+    from numpy.typing import NDArray
+
+    from pruner.evidence.snapshot import SnapshotEvidence
+    from pruner.indexes.optional import ExactEvidence
+    from pruner.schema import Field
+    from pruner.tables.snapshot import Snapshot
+
+    Mask = NDArray[np.bool_]
+    Integers = NDArray[np.int64]
+
+
+_ANY = Semantics.of(REFERENCE_ENGINE)
+"""Numbers of rows are the same under any rules."""
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """Exact facts of one field as an engine reads it, by slice: see `pruner.indexes.optional.ExactEvidence`.
+
+    Where `null_counts` is -1 nothing else is known of the slice.
+    """
+
+    null_counts: Integers
+    low: pa.Array[Any]
+    high: pa.Array[Any]
+    low_is_value: Mask
+    high_is_value: Mask
+    nan_free: Mask
+
+    def only(self, known: Mask) -> Facts:
+        """The same where it is known, and nothing elsewhere."""
+        there: Any = truth_array(known)
+        return Facts(
+            np.where(known, self.null_counts, -1),
+            null_unless(there, self.low),
+            null_unless(there, self.high),
+            self.low_is_value & known,
+            self.high_is_value & known,
+            self.nan_free & known,
+        )
+
+    def at(self, ordinals: NDArray[np.intp]) -> Facts:
+        """The facts of some slices, in their order."""
+        picked: Any = positions(ordinals)
+        return Facts(
+            self.null_counts[ordinals],
+            self.low.take(picked),
+            self.high.take(picked),
+            self.low_is_value[ordinals],
+            self.high_is_value[ordinals],
+            self.nan_free[ordinals],
+        )
+
+
+class ExactFacts:
+    """Gives the exact facts of one snapshot under one state of the metadata table; loads each once."""
+
+    def __init__(self, snapshot: Snapshot, evidence: SnapshotEvidence) -> None:
+        self._snapshot = snapshot
+        self._evidence = evidence
+        self._loaded: dict[Field, list[ExactEvidence]] = {}
+        self._lock = Lock()
+
+    @cached_property
+    def row_counts(self) -> Integers:
+        """The number of rows of each slice; -1 where it is not known, or where indexes say different things."""
+        found = np.full(len(self._snapshot), -1, np.int64)
+        disputed = np.zeros(len(self._snapshot), np.bool_)
+        wanted = self._snapshot.stands
+        for path in self._evidence.indexed_paths:
+            try:
+                about = self._snapshot.schema.find(path)
+            except SchemaError:
+                continue  # the column is gone
+            for counts in self._counts(about):
+                disputed |= (found >= 0) & (counts >= 0) & (found != counts)
+                found = np.where(found >= 0, found, counts)
+            if (found[wanted] >= 0).all():
+                break
+        return np.where(wanted & ~disputed, found, -1)
+
+    def of(self, about: Field, semantics: Semantics) -> Facts | None:
+        """What is known of one field as an engine reads it; None where nothing is."""
+        if about.partition:
+            return self._of_paths(about, semantics)
+        known = [self._read_by(each, semantics) for each in self._exact(about)]
+        if not known:
+            return None
+        facts = known[0] if len(known) == 1 else _agreed(known)
+        earlier = from_before(self._snapshot, about)
+        stands = self._snapshot.stands if earlier is None else self._snapshot.stands & ~earlier
+        return facts.only(stands & (facts.null_counts >= 0))
+
+    def _counts(self, about: Field) -> list[Integers]:
+        """The numbers of rows as the indexes over one field have them."""
+        found = [each.row_counts for each in self._exact(about)]
+        for source in self._evidence.sources(about).usable:
+            by_row = source.focused(()).rows(_ANY)
+            if by_row is not None:
+                found.append(by_row.row_counts)
+        return found
+
+    def _exact(self, about: Field) -> list[ExactEvidence]:
+        with self._lock:
+            found = self._loaded.get(about)
+            if found is None:
+                found = self._loaded[about] = list(self._evidence.exact(about))
+            return found
+
+    def _read_by(self, known: ExactEvidence, semantics: Semantics) -> Facts:
+        unread = known.unread(semantics)
+        facts = _facts(known)
+        return facts if unread is None else facts.only(~unread)
+
+    def _of_paths(self, about: Field, semantics: Semantics) -> Facts | None:
+        """The value in the path is that of every row."""
+        partitions, row_counts = self._snapshot.partitions, self.row_counts
+        values: Any = partitions.values.get(about.path)
+        if values is None or about.in_file or not partitions.trusts(about.path, semantics.traits):
+            return None
+        known = exact_of_values(values, about)
+        if known is None or not is_written_one_way(about.type):
+            return None
+        facts = _facts(known).at(self._snapshot.partition_ordinals.astype(np.intp))
+        nulls = np.where(facts.null_counts > 0, row_counts, facts.null_counts)
+        of_rows = Facts(nulls, facts.low, facts.high, facts.low_is_value, facts.high_is_value, facts.nan_free)
+        return of_rows.only(self._snapshot.stands & (row_counts >= 0) & (facts.null_counts >= 0))
+
+
+def _facts(known: ExactEvidence) -> Facts:
+    return Facts(
+        known.null_counts, known.low, known.high, known.low_is_value, known.high_is_value, known.nan_free
+    )
+
+
+def _agreed(several: Sequence[Facts]) -> Facts:
+    """What the first that knows a slice says of it, where no other says anything else."""
+    first, *others = several
+    for other in others:
+        both = (first.null_counts >= 0) & (other.null_counts >= 0)
+        differ = first.null_counts != other.null_counts
+        for mine, its in ((first.low, other.low), (first.high, other.high)):
+            differ |= as_numpy(filled(compute.not_equal(mine, its), False))
+        missing = first.null_counts < 0
+        there: Any = truth_array(missing)
+        first = Facts(
+            np.where(missing, other.null_counts, first.null_counts),
+            compute.if_else(there, other.low, first.low),
+            compute.if_else(there, other.high, first.high),
+            np.where(missing, other.low_is_value, first.low_is_value),
+            np.where(missing, other.high_is_value, first.high_is_value),
+            np.where(missing, other.nan_free, first.nan_free),
+        ).only(~(both & differ))
+    return first

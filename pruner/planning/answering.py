@@ -1,0 +1,344 @@
+"""Answers from metadata: counts, extremes and the first rows of a plan, each part proved or left to be read.
+
+A count is an answer where the numbers of matching rows are bounded from both sides to the same number; an extreme,
+where every row of a slice matches and its bound is the value of a row. Nothing else is given out: a slice of which that
+is not known stays in what has to be read (traps A1, A2, A3). What needs no reading beside a proved value, because none
+of its rows can change it, is left out by the same evidence that drops files.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from pruner.arrow import (
+    as_numpy,
+    compute,
+    filled,
+    from_storage,
+    null_unless,
+    number_array,
+    positions,
+    truth_array,
+)
+from pruner.evidence.focus import Focus
+from pruner.expr.bound.fields import only_field, unknowns
+from pruner.expr.bound.predicates import CompareLeaf, IsNullLeaf, Point
+from pruner.expr.identifier import parse_column_path
+from pruner.expr.nodes import Operator
+from pruner.expr.semantics import BINARY_COLLATION, NanOrder
+from pruner.expr.show import describe
+from pruner.expr.types import is_string, is_written_one_way
+from pruner.indexes.optional import ValuedEvidence
+from pruner.indexes.row_sets import Entries
+from pruner.planning.answer import Answer, FirstRows
+from pruner.planning.combining import CombinedEvidence
+from pruner.planning.row_bounds import RowNumbers
+from pruner.planning.row_level import entries_of
+from pruner.verdict import Outcome
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from pruner.evidence.exact import ExactFacts, Facts
+    from pruner.evidence.focus import KnowsFields
+    from pruner.expr.bound.predicates import BoundExpr, Leaf, StorageValue
+    from pruner.expr.semantics import Semantics
+    from pruner.planning.row_level import RowLevel
+    from pruner.schema import Field, TableSchema
+    from pruner.tables.snapshot import Snapshot
+
+    Mask = NDArray[np.bool_]
+    Integers = NDArray[np.int64]
+    Ordinals = NDArray[np.intp]
+
+MOST_GROUPS = 100_000
+"""Most values by which rows are counted; where there are more, all of them are left to the engine."""
+
+
+class Answering:
+    """Answers about the rows of one plan.
+
+    All arrays are about the slices that the plan keeps, in ascending order: of the others no row matches.
+    """
+
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        evidence: KnowsFields,
+        facts: ExactFacts | None,
+        predicate: BoundExpr,
+        semantics: Semantics,
+        schema: TableSchema,
+        at: Ordinals,
+        rows: RowLevel,
+    ) -> None:
+        """Answer about `predicate`, which is true on rows of the slices `at` alone, and of whose rows `rows` knows."""
+        self._snapshot = snapshot
+        self._evidence = evidence
+        self._facts = facts
+        self._predicate = predicate
+        self._semantics = semantics
+        self._schema = schema
+        self._at = at
+        self._rows = rows
+
+    @cached_property
+    def _counts(self) -> Integers:
+        """The number of rows of each slice; -1 where it is not known."""
+        if self._facts is None:
+            return np.full(len(self._at), -1, np.int64)
+        return self._facts.row_counts[self._at]
+
+    @cached_property
+    def _numbers(self) -> RowNumbers:
+        """Bounds on the number of matching rows of each slice; where nothing is known `least` is 0 and `most` is -1."""
+        least, most = np.zeros(len(self._at), np.int64), np.full(len(self._at), -1, np.int64)
+        known = self._counts >= 0
+        if known.any():
+            numbers = self._rows.numbers(self._at[known], self._counts[known])
+            agrees = numbers.least <= numbers.most
+            least[known], most[known] = np.where(agrees, numbers.least, 0), np.where(agrees, numbers.most, -1)
+        return RowNumbers(least, most, self._counts)
+
+    @cached_property
+    def _matching(self) -> Integers:
+        """The number of matching rows of each slice, exactly; -1 where it is not settled."""
+        found = self._numbers.exact
+        open_ = np.flatnonzero((found < 0) & (self._counts >= 0))
+        if len(open_) and not any(unknowns(self._predicate)):
+            told = self._rows.exact_counts(self._at[open_])
+            # Two proofs about the same slice must agree.
+            agrees = (told >= self._numbers.least[open_]) & (told <= self._numbers.most[open_])
+            found[open_] = np.where(agrees, told, -1)
+        return found
+
+    @property
+    def _whole(self) -> Mask:
+        """Slices every row of which matches."""
+        return (self._counts >= 0) & (self._matching == self._counts)
+
+    def count(self, column: str | None = None) -> Answer:
+        """Count the matching rows, or those of them in which a column is not NULL.
+
+        Raises:
+            SchemaError: there is no such column.
+        """
+        found = self._matching
+        if column is not None:
+            facts = self._facts_of(self._field(column))
+            nulls = np.full(len(self._at), -1, np.int64) if facts is None else facts.null_counts
+            of_whole = np.where(self._whole & (nulls >= 0), self._counts - nulls, -1)
+            found = np.where((nulls == 0) | (found == 0), found, of_whole)
+        proved = found >= 0
+        total = int(found[proved].sum())
+        return self._answer(total, ~proved, number_array(np.array([total]), pa.int64()))
+
+    def extreme(self, column: str, *, greatest: bool) -> Answer:
+        """The least or greatest value of a column over the matching rows, NULL aside.
+
+        Raises:
+            SchemaError: there is no such column.
+        """
+        about = self._field(column)
+        facts = self._facts_of(about)
+        gone = self._matching == 0
+        if facts is None or not is_written_one_way(about.type) or self._is_read_otherwise(about):
+            return self._answer(None, ~gone, pa.array([None], about.type))
+        nothing = self._whole & (facts.null_counts == self._counts)
+        of_value = facts.high_is_value if greatest else facts.low_is_value
+        proved = self._whole & (facts.null_counts >= 0) & ~nothing & of_value
+        if not proved.any():
+            return self._answer(None, ~(gone | nothing), pa.array([None], about.type))
+        bounds = (facts.high if greatest else facts.low).take(positions(np.flatnonzero(proved)))
+        best: Any = compute.max(bounds) if greatest else compute.min(bounds)
+        try:
+            value: Any = from_storage(pa.array([best.as_py()], bounds.type), about.type)
+        except pa.ArrowInvalid:  # bytes that are no text
+            return self._answer(None, ~gone, pa.array([None], about.type))
+        rest = ~(gone | nothing | proved)
+        better = Operator.GT if greatest else Operator.LT
+        rest &= self._possible(CompareLeaf(about, better, _point(best.as_py(), about)))
+        return self._answer(value[0], rest, value)
+
+    def count_by(self, column: str) -> Answer:
+        """Count the matching rows by the value of a column.
+
+        Raises:
+            SchemaError: there is no such column.
+        """
+        about = self._field(column)
+        values: list[Any] = []
+        rows: list[Integers] = []
+        rest = self._matching != 0
+        facts = self._facts_of(about)
+        usable = is_written_one_way(about.type) and not self._is_read_otherwise(about)
+        if facts is not None and usable:
+            rest = self._count_single(facts, rest, values, rows)
+        listed = self._listed(about) if usable and rest.any() else None
+        if listed is not None:
+            rest = self._count_listed(about, listed, rest, values, rows)
+        try:
+            table = _summed(values, rows, about.type)
+        except pa.ArrowInvalid:  # bytes that are no text
+            table, rest = _summed([], [], about.type), self._matching != 0
+        pairs = zip(table.column("value"), table.column("rows").to_pylist(), strict=True)
+        return self._answer({_plain(value): count for value, count in pairs}, rest, table)
+
+    def _count_single(self, facts: Facts, rest: Mask, values: list[Any], rows: list[Integers]) -> Mask:
+        """Count the slices each of which has one value alone; returns those that are left."""
+        same = as_numpy(filled(compute.equal(facts.low, facts.high), False))
+        one = same & facts.low_is_value & facts.high_is_value & (facts.null_counts == 0)
+        nothing = (facts.null_counts == self._counts) & (self._counts >= 0)
+        counted = rest & (self._matching > 0) & (one | nothing)
+        at = np.flatnonzero(counted)
+        low: Any = facts.low
+        values.append(null_unless(truth_array(~nothing[at]), low.take(positions(at))))
+        rows.append(self._matching[at])
+        return rest & ~counted
+
+    def _count_listed(
+        self, about: Field, listed: ValuedEvidence, rest: Mask, values: list[Any], rows: list[Integers]
+    ) -> Mask:
+        """Count the rows that an index knows by value, where all of a slice match, or all of some values do."""
+        if listed.entry_count > MOST_GROUPS:
+            return rest
+        told = listed.settled(self._semantics)[self._at] & (listed.row_counts[self._at] == self._counts)
+        told &= rest & (self._counts >= 0)
+        entries = self._entries_by(about, listed)
+        told &= self._whole if entries is None else self._matching >= 0
+        if entries is None:
+            entries = Entries(np.ones(listed.entry_count, np.bool_))
+        stored: Any = listed.stored_values()
+        chosen = np.zeros(len(self._snapshot), np.bool_)
+        chosen[self._at[told]] = True
+        null, found = listed.entry_count - 1, np.zeros(listed.entry_count, np.int64)
+        for entry in np.flatnonzero(entries.mask).tolist():
+            holders, sizes = listed.holders(entry)
+            found[entry] = sizes[chosen[holders]].sum()
+        if pa.types.is_floating(stored.type) or found.sum() != self._matching[told].sum():
+            return rest  # there are two zeros and many NaN; and two proofs about the same slices must agree
+        of_values = np.flatnonzero(found[: len(stored)])
+        values += [stored.take(positions(of_values)), pa.nulls(int(found[null] > 0), stored.type)]
+        rows += [found[of_values], found[null : null + int(found[null] > 0)]]
+        return rest & ~told
+
+    def _entries_by(self, about: Field, listed: ValuedEvidence) -> Entries | None:
+        """The entries on all of whose rows the predicate is true, and on no others; None where it is not by entries."""
+        field = only_field(self._predicate)
+        if field is None or field.path != about.path:
+            return None
+        true, *others = (entries_of(self._predicate, each, listed, self._semantics) for each in Outcome)
+        return None if any((true.mask & other.mask).any() for other in others) else true
+
+    def _listed(self, about: Field) -> ValuedEvidence | None:
+        if about.partition:
+            return None
+        for source in self._evidence.sources(about).usable:
+            if source.focused(()).rows(self._semantics) is None:
+                continue
+            listed = source.listed
+            if isinstance(listed, ValuedEvidence):
+                return listed
+        return None
+
+    def limited(self, rows: int) -> FirstRows | None:
+        """The first slices that surely hold so many matching rows; None where all of them are needed."""
+        reached = np.flatnonzero(np.cumsum(self._numbers.least) >= rows)
+        if not len(reached) or reached[0] + 1 >= len(self._at):
+            return None
+        return FirstRows(self._at[: reached[0] + 1], f"{rows:,} rows surely match before it")
+
+    def top(self, column: str, rows: int, *, descending: bool, nulls_first: bool) -> FirstRows | None:
+        """The slices that hold the first matching rows in the order of a column; None where all of them are needed.
+
+        Of rows that are equal in the column all are among them, so that any further order may follow.
+
+        Raises:
+            SchemaError: there is no such column.
+        """
+        about = self._field(column)
+        facts = self._facts_of(about)
+        if facts is None or self._is_read_otherwise(about):
+            return None
+        if pa.types.is_floating(about.type) and self._semantics.nan_order is not NanOrder.GREATEST:
+            return None
+        threshold = self._threshold(facts, rows, descending=descending)
+        if threshold is None:
+            return None
+        operator = Operator.GE if descending else Operator.LE
+        leaf = CompareLeaf(about, operator, _point(threshold, about))
+        keep = self._possible(leaf)
+        if nulls_first:
+            keep = keep | self._possible(IsNullLeaf(about))
+        if keep.all():
+            return None
+        return FirstRows(self._at[keep], f"threshold of the first {rows:,} rows: {describe(leaf)}")
+
+    def _threshold(self, facts: Facts, rows: int, *, descending: bool) -> StorageValue | None:
+        """A value that at least so many matching rows are not behind of; None where none is known."""
+        nulls = facts.null_counts
+        values = np.where(nulls == 0, self._numbers.least, 0)
+        values = np.where((nulls > 0) & self._whole, self._counts - nulls, values)
+        bounds: Any = facts.low if descending else facts.high
+        sure = (values > 0) & facts.nan_free & as_numpy(bounds.is_valid())
+        at = np.flatnonzero(sure)
+        known: Any = bounds.take(positions(at))
+        order = "descending" if descending else "ascending"
+        ranked = as_numpy(compute.sort_indices(known, sort_keys=[("", order)])).astype(np.intp)
+        reached = np.flatnonzero(np.cumsum(values[at][ranked]) >= rows)
+        if not len(reached):
+            return None
+        value: Any = known[int(ranked[reached[0]])].as_py()
+        return int(value) if pa.types.is_decimal(known.type) else value
+
+    def _possible(self, leaf: Leaf) -> Mask:
+        """The slices that can hold a row on which a leaf is true, by all that is at hand."""
+        focus = Focus(self._evidence, leaf)
+        return CombinedEvidence(self._snapshot, focus, self._semantics, self._at).leaf(leaf, Outcome.TRUE)
+
+    def _facts_of(self, about: Field) -> Facts | None:
+        found = None if self._facts is None else self._facts.of(about, self._semantics)
+        return None if found is None else found.at(self._at)
+
+    def _is_read_otherwise(self, about: Field) -> bool:
+        """Tell whether the engine orders or shows other values than those that were recorded."""
+        if is_string(about.type):
+            return self._semantics.collation != BINARY_COLLATION
+        return pa.types.is_timestamp(about.type) and self._semantics.timestamp_unit is not None
+
+    def _field(self, column: str) -> Field:
+        return self._schema.find(parse_column_path(column), case_sensitive=self._semantics.case_sensitive)
+
+    def _answer(self, value: Any, rest: Mask, proved: Any) -> Answer:
+        table = proved if isinstance(proved, pa.Table) else pa.table({"value": proved})
+        return Answer(_plain(value), self._at[rest], self._snapshot, table)
+
+
+def _summed(values: list[Any], rows: list[Integers], type_: pa.DataType) -> pa.Table:
+    """Values of the storage domain with their numbers of rows, each value once and in the type of the table."""
+    names = ["value", "rows"]
+    if not values:
+        return pa.Table.from_arrays([pa.array([], type_), pa.array([], pa.int64())], names=names)
+    together = pa.Table.from_arrays(
+        [pa.concat_arrays(values), number_array(np.concatenate(rows), pa.int64())], names=names
+    )
+    grouped: Any = together.group_by("value", use_threads=False).aggregate([("rows", "sum")])
+    typed = from_storage(grouped.column("value").combine_chunks(), type_)
+    return pa.Table.from_arrays([typed, grouped.column("rows_sum").combine_chunks()], names=names)
+
+
+def _point(value: Any, about: Field) -> Point:
+    stored = bool(value) if pa.types.is_boolean(about.type) else value
+    return Point(stored, stored)
+
+
+def _plain(value: Any) -> Any:
+    """A value of Arrow as one of Python, or as text where Python has none for it."""
+    try:
+        return value.as_py() if hasattr(value, "as_py") else value
+    except (ValueError, OverflowError, ImportError):
+        return str(value)

@@ -1,0 +1,223 @@
+"""Answers from metadata: what is proved, what is left to be read, and why, on tables made for each proof."""
+
+from __future__ import annotations
+
+import datetime
+import os
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import pruner
+from pruner.tables.snapshot import Snapshot
+from tests.support.parquet_tables import names, write_file
+
+SEMANTICS = pruner.Semantics(engine="duckdb", zone="UTC")
+
+
+def _table(root: Path, **files: dict[str, Any]) -> pruner.Table:
+    for name, columns in files.items():
+        write_file(root / f"{name}.parquet", **columns)
+    return pruner.open_table(str(root))
+
+
+def _rest(answer: pruner.Answer) -> list[str]:
+    every = names(answer.snapshot)
+    return [every[ordinal] for ordinal in answer.rest.tolist()]
+
+
+@pytest.fixture
+def days(tmp_path: Path) -> pruner.Table:
+    """Three days of two files each with ten rows; `x` counts through them, `city` is a, b, a, b, …"""
+    for number in range(6):
+        first = number * 10
+        write_file(
+            tmp_path / "t" / f"day=2024-01-0{number // 2 + 1}" / f"part-{number}.parquet",
+            x=list(range(first, first + 10)),
+            city=["a", "b"] * 5,
+        )
+    table = pruner.open_table(str(tmp_path / "t"))
+    table.create_index("stats", on="x")
+    table.create_index("cities", on="city", using="bitmap")
+    return table
+
+
+def test_whole_partitions_are_counted_without_reading(days: pruner.Table) -> None:
+    assert days.plan("true").count().told == "answered from metadata: 6 of 6 files"
+    assert days.plan("day = '2024-01-02'").count().value == 20
+    assert days.plan("day = '2024-01-02' AND x >= 20").count().exact
+    assert days.count("NOT day = '2024-01-02'") == 40
+    assert days.count() == 60
+
+
+def test_bitmaps_count_the_rows_of_a_value_beside_a_partition(days: pruner.Table) -> None:
+    answer = days.plan("city = 'a' AND day = '2024-01-03'").count()
+    assert (answer.value, answer.exact) == (10, True)
+    assert days.plan("city <> 'a' OR city IS NULL").count().value == 30
+
+
+def test_what_is_not_proved_is_left_to_be_read(days: pruner.Table) -> None:
+    answer = days.plan("x >= 15").count()
+    assert (answer.value, _rest(answer)) == (40, ["day=2024-01-01/part-1.parquet"])
+    assert days.count("x >= 15") == 45
+    assert days.count("x >= 15 -- all of these") == 45
+
+
+def test_another_engine_counts_what_has_to_be_read_itself(days: pruner.Table) -> None:
+    assert days.count("day = '2024-01-01'", dialect="spark") == 20
+    with pytest.raises(pruner.PredicateError, match="not those of spark: count in that engine"):
+        days.count("x >= 15", dialect="spark")
+
+
+def test_extremes_need_no_file_that_cannot_hold_a_better_one(days: pruner.Table) -> None:
+    assert days.plan("true").max("x").value == 59
+    assert days.plan("true").min("day").value == datetime.date(2024, 1, 1)
+    assert days.plan("day < '2024-01-03'").max("day").value == datetime.date(2024, 1, 2)
+    # The file that the condition cuts holds less than another that matches as a whole.
+    answer = days.plan("x >= 15").max("x")
+    assert (answer.value, answer.exact) == (59, True)
+    assert _rest(days.plan("x >= 15").min("x")) == ["day=2024-01-01/part-1.parquet"]
+    assert days.plan("x > 1000").max("x").told == "answered from metadata: 6 of 6 files"
+
+
+def test_rows_are_counted_by_partition_and_by_value(days: pruner.Table) -> None:
+    assert days.plan("true").count_by("city").value == {"a": 30, "b": 30}
+    assert days.plan("city = 'a' AND city < 'b'").count_by("city").value == {"a": 30}
+    by_day = days.plan("city = 'a'").count_by("day")
+    assert by_day.value == {datetime.date(2024, 1, day): 10 for day in (1, 2, 3)}
+    assert by_day.exact
+
+
+def test_nulls_and_nan_are_no_values(tmp_path: Path) -> None:
+    nan = float("nan")
+    table = _table(
+        tmp_path,
+        a={"x": pa.array([1.5, None, 2.5]), "n": pa.array([None] * 3, pa.int32())},
+        b={"x": pa.array([nan, 3.5, None]), "n": pa.array([7, None, 8], pa.int32())},
+        c={"x": pa.array([-0.0, -1.0, 0.0]), "n": pa.array([1, 2, 3], pa.int32())},
+    )
+    table.create_index("stats", on="*")
+    plan = table.plan("true", semantics=SEMANTICS)
+    assert plan.count("x").value == 7
+    assert plan.count("n").value == 5
+    assert plan.min("x").value == -1.0
+    # NaN is the greatest in DuckDB, and is not recorded; the greatest of the last file is one of two zeros.
+    assert _rest(plan.max("x")) == ["b.parquet"]
+    assert plan.max("n").value == 8
+    assert _rest(table.plan("n > 0", semantics=SEMANTICS).count()) == ["b.parquet"]
+
+
+def test_a_null_is_no_match_of_a_condition_nor_of_its_negation(tmp_path: Path) -> None:
+    table = _table(tmp_path, a={"x": [1, 2, None]}, b={"x": [1, 2, 3]})
+    table.create_index("stats", on="x")
+    for where in ("x > 0", "NOT x > 5"):
+        answer = table.plan(where).count()
+        assert (answer.value, _rest(answer)) == (3, ["a.parquet"])
+        assert table.count(where) == 5
+
+
+def test_a_cut_text_is_no_value(tmp_path: Path) -> None:
+    long = "z" * 3000
+    table = _table(tmp_path, a={"s": ["a", long]}, b={"s": ["b", "c"]})
+    table.create_index("stats", on="s")
+    assert table.plan("true").min("s").value == "a"
+    answer = table.plan("true").max("s")
+    assert _rest(answer) == ["a.parquet"]
+
+
+@pytest.mark.parametrize(
+    "column",
+    [pa.array([1, 9], pa.uint32()), pa.array([Decimal("1.5"), Decimal("2.5")], pa.decimal128(9, 2))],
+)
+def test_unsigned_numbers_and_decimals_are_read(tmp_path: Path, column: Any) -> None:
+    table = _table(tmp_path, a={"x": column})
+    table.create_index("stats", on="x")
+    assert _rest(table.plan("true").max("x")) == ["a.parquet"]
+    assert table.plan("true").count("x").value == 2
+
+
+def test_a_file_that_no_index_covers_is_read(days: pruner.Table) -> None:
+    root = Path(days.uri.removeprefix("file://"))
+    write_file(root / "day=2024-01-01" / "late.parquet", x=[1000], city=["c"])
+    late = ["day=2024-01-01/late.parquet"]
+    plan = pruner.open_table(str(root)).plan("true")
+    assert _rest(plan.count()) == late
+    assert _rest(plan.max("x")) == late
+    assert _rest(plan.count_by("city")) == late
+    assert plan.count().value == 60
+
+
+def test_a_file_with_another_type_is_read(tmp_path: Path) -> None:
+    table = _table(
+        tmp_path,
+        a={"x": pa.array([1, 2], pa.int32())},
+        b={"x": pa.array([3, 4], pa.int64())},
+    )
+    table.create_index("stats", on="x")
+    assert _rest(table.plan("true").min("x")) == ["a.parquet"]
+
+
+def test_no_slice_with_log_files_is_answered_for(days: pruner.Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    view = days.snapshot().data
+    logs = view.has_logs.copy()
+    logs[2] = True
+    monkeypatch.setattr(Snapshot, "has_logs", logs)
+    monkeypatch.setattr(Snapshot, "any_logs", True)
+    plan = pruner.open_table(days.uri).plan("x >= 0 AND city IS NOT NULL")
+    held = ["day=2024-01-02/part-2.parquet"]
+    assert _rest(plan.count()) == held
+    assert _rest(plan.count_by("city")) == held
+    assert _rest(plan.count_by("day")) == held
+    assert _rest(plan.min("day")) == []
+    assert not plan.all_match[2]
+
+
+def test_nothing_is_answered_while_pruning_is_off(
+    days: pruner.Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PRUNER_DISABLED", "1")
+    plan = days.plan("true")
+    for answer in (plan.count(), plan.max("x"), plan.count_by("city")):
+        assert len(answer.rest) == 6
+    assert plan.top("x", 1).kept == plan.limited(1).kept == 6
+
+
+def test_the_latest_rows_are_in_the_last_files(tmp_path: Path) -> None:
+    for number in range(100):
+        path = write_file(
+            tmp_path / f"part-{number:03}.parquet",
+            ts=pa.array(range(number * 50, number * 50 + 50), pa.timestamp("us")),
+            k=pa.array([None if number == 3 else number % 7] * 50, pa.int64()),
+        )
+        os.utime(path, (1_600_000_000, 1_600_000_000))
+    table = pruner.open_table(str(tmp_path))
+    table.create_index("stats", on="*")
+    plan = table.plan("true")
+    latest = plan.top("ts", 100, descending=True)
+    assert [Path(file).name for file in latest.files] == ["part-098.parquet", "part-099.parquet"]
+    assert latest.steps[-1].clause.startswith(
+        "the first 100 rows by ts: threshold of the first 100 rows: ts >= "
+    )
+    assert plan.top("ts", 101, descending=True).kept == 3
+    assert plan.top("ts", 5001, descending=True).kept == 100
+    # Ties stay, and so does what may come before all values.
+    assert plan.top("k", 1, descending=True).kept == len([n for n in range(100) if n % 7 == 6 and n != 3])
+    assert "part-003.parquet" in {Path(f).name for f in plan.top("k", 1, nulls_first=True).files}
+    # A condition may leave nothing of the last files.
+    other = table.plan("k = 1")
+    assert {Path(file).name for file in other.top("ts", 60, descending=True).files} == {
+        "part-092.parquet",
+        "part-099.parquet",
+    }
+    assert [Path(file).name for file in other.limited(60).files] == ["part-001.parquet", "part-008.parquet"]
+
+
+def test_a_step_of_the_report_tells_what_was_not_needed(days: pruner.Table) -> None:
+    plan = days.plan("true")
+    left = plan.unanswered(plan.count())
+    assert left.kept == 0
+    assert "the rest of the answer: answered from metadata: 6 of 6 files" in left.explain()
+    assert "answered from metadata" in left.to_html()
