@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Protocol, cast, overload
 
 import numpy as np
@@ -308,7 +308,7 @@ class Plan:
             facts,
             survivors=facts.survivors.narrowed(found.ordinals, number),
             funnel=lambda: (*facts.steps, step),
-            gaps=lambda asked: None if asked == number else facts.gaps(asked),
+            gaps=partial(_gaps_before, facts, number),
         )
         return Plan(
             narrowed,
@@ -359,6 +359,11 @@ class Plan:
 
     def __repr__(self) -> str:
         return f"<Plan {self.kept} of {counted(self.total, self.snapshot.noun)}: {self.predicate[:80]}>"
+
+
+def _gaps_before(facts: PlanFacts, number: int, asked: int) -> NDArray[np.bool_] | None:
+    """The gaps of a step, of which there are none in the one that was added behind all others."""
+    return None if asked == number else facts.gaps(asked)
 
 
 class FileSequence(Sequence[str]):

@@ -215,6 +215,15 @@ def test_the_latest_rows_are_in_the_last_files(tmp_path: Path) -> None:
     assert [Path(file).name for file in other.limited(60).files] == ["part-001.parquet", "part-008.parquet"]
 
 
+def test_nulls_do_not_hold_a_threshold_up(tmp_path: Path) -> None:
+    table = _table(tmp_path, a={"x": [10, None, None, None]}, b={"x": [7, 8, 9]}, c={"x": [1, 2, 3]})
+    table.create_index("stats", on="x")
+    for rows, kept in ((1, 1), (2, 2), (4, 2), (5, 3)):
+        assert table.plan("true").top("x", rows, descending=True).kept == kept
+    for rows, kept in ((3, 1), (4, 2), (7, 3)):
+        assert table.plan("true").top("x", rows).kept == kept
+
+
 def test_a_step_of_the_report_tells_what_was_not_needed(days: pruner.Table) -> None:
     plan = days.plan("true")
     left = plan.unanswered(plan.count())
