@@ -24,16 +24,25 @@ class Scan:
     table: str
     plan: Plan
     reason: str | None
+    left: Plan | None = None
+    """The plan of what is read where metadata answers for the rest, or where the first rows are in fewer files; None
+    where all that `plan` keeps is read.
+    """
 
     @property
     def is_unread(self) -> bool:
-        """Whether DuckDB leaves the scan out: see `LEFT_OUT`."""
-        return self.reason == LEFT_OUT
+        """Whether no file is read: DuckDB leaves the scan out (see `LEFT_OUT`), or metadata answers for all files."""
+        return self.reason == LEFT_OUT or (self.left is not None and not self.left.kept)
 
     @property
     def kept(self) -> int:
-        """Number of slices that were read."""
+        """Number of slices that the predicate leaves."""
         return self.plan.kept
+
+    @property
+    def read(self) -> int:
+        """Number of slices that are read of them."""
+        return self.plan.kept if self.left is None else self.left.kept
 
     @property
     def total(self) -> int:
@@ -52,7 +61,7 @@ class Scan:
 
     def explain(self) -> str:
         """The plan's report as text, below the reason why nothing could be pruned, if there is one."""
-        report = self.plan.explain()
+        report = (self.plan if self.left is None else self.left).explain()
         return f"not pruned: {self.reason}\n{report}" if self.reason else report
 
     def log(self) -> None:
@@ -65,12 +74,17 @@ class Scan:
                 self.total,
                 self.plan.bytes_kept,
                 self.plan.bytes_total,
-                f"; not pruned: {self.reason}" if self.reason else "",
+                f"; not pruned: {self.reason}" if self.reason else self._told,
                 extra={
                     "pruner_table": self.table,
                     "pruner_kept": self.kept,
+                    "pruner_read": self.read,
                     "pruner_total": self.total,
                     "pruner_bytes": self.plan.bytes_kept,
                     "pruner_reason": self.reason,
                 },
             )
+
+    @property
+    def _told(self) -> str:
+        return "" if self.left is None else f"; {self.read} read: {self.left.steps[-1].clause}"

@@ -41,6 +41,8 @@ from pruner.planning.row_level import entries_of
 from pruner.verdict import Outcome
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from pruner.evidence.exact import ExactFacts, Facts
@@ -121,8 +123,31 @@ class Answering:
         """Slices every row of which matches."""
         return (self._counts >= 0) & (self._matching == self._counts)
 
-    def count(self, column: str | None = None) -> Answer:
-        """Count the matching rows, or those of them in which a column is not NULL.
+    def together(self, asked: Sequence[tuple[str, str | None]]) -> tuple[list[Answer], Ordinals]:
+        """Several answers that leave the same slices to be read, and these: see `Plan.answers`."""
+        answers = [self._one(kind, column) for kind, column in asked]
+        rest = np.unique(np.concatenate([np.empty(0, np.intp), *(each.rest for each in answers)]))
+        # Reading a row twice changes a number of rows, and no extreme.
+        again = [
+            kind in ("count", "by") and len(each.rest) < len(rest)
+            for (kind, _), each in zip(asked, answers, strict=True)
+        ]
+        return [
+            self._one(kind, column, rest) if anew else answer
+            for (kind, column), answer, anew in zip(asked, answers, again, strict=True)
+        ], rest
+
+    def _one(self, kind: str, column: str | None, but: Ordinals | None = None) -> Answer:
+        match kind:
+            case "count":
+                return self.count(column, but)
+            case "min" | "max":
+                return self.extreme(column or "", greatest=kind == "max")
+            case _:
+                return self.count_by(column or "", but)
+
+    def count(self, column: str | None = None, but: Ordinals | None = None) -> Answer:
+        """Count the matching rows, or those of them in which a column is not NULL, of all slices `but` some.
 
         Raises:
             SchemaError: there is no such column.
@@ -133,7 +158,7 @@ class Answering:
             nulls = np.full(len(self._at), -1, np.int64) if facts is None else facts.null_counts
             of_whole = np.where(self._whole & (nulls >= 0), self._counts - nulls, -1)
             found = np.where((nulls == 0) | (found == 0), found, of_whole)
-        proved = found >= 0
+        proved = (found >= 0) & ~self._among(but)
         total = int(found[proved].sum())
         return self._answer(total, ~proved, number_array(np.array([total]), pa.int64()))
 
@@ -164,8 +189,8 @@ class Answering:
         rest &= self._possible(CompareLeaf(about, better, _point(best.as_py(), about)))
         return self._answer(value[0], rest, value)
 
-    def count_by(self, column: str) -> Answer:
-        """Count the matching rows by the value of a column.
+    def count_by(self, column: str, but: Ordinals | None = None) -> Answer:
+        """Count the matching rows by the value of a column, of all slices `but` some.
 
         Raises:
             SchemaError: there is no such column.
@@ -173,7 +198,8 @@ class Answering:
         about = self._field(column)
         values: list[Any] = []
         rows: list[Integers] = []
-        rest = self._matching != 0
+        left = self._among(but)
+        rest = (self._matching != 0) & ~left
         facts = self._facts_of(about)
         usable = is_written_one_way(about.type) and not self._is_read_otherwise(about)
         if facts is not None and usable:
@@ -186,7 +212,10 @@ class Answering:
         except pa.ArrowInvalid:  # bytes that are no text
             table, rest = _summed([], [], about.type), self._matching != 0
         pairs = zip(table.column("value"), table.column("rows").to_pylist(), strict=True)
-        return self._answer({_plain(value): count for value, count in pairs}, rest, table)
+        return self._answer({_plain(value): count for value, count in pairs}, rest | left, table)
+
+    def _among(self, ordinals: Ordinals | None) -> Mask:
+        return np.zeros(len(self._at), np.bool_) if ordinals is None else np.isin(self._at, ordinals)
 
     def _count_single(self, facts: Facts, rest: Mask, values: list[Any], rows: list[Integers]) -> Mask:
         """Count the slices each of which has one value alone; returns those that are left."""

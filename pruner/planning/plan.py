@@ -42,16 +42,20 @@ if TYPE_CHECKING:
 class Answering(Protocol):
     """What answers about the rows of a plan: see `pruner.planning.answering`."""
 
-    def count(self, column: str | None = None) -> Answer:
-        """See `Plan.count`."""
+    def count(self, column: str | None = None, but: NDArray[np.intp] | None = None) -> Answer:
+        """See `Plan.count`; of all slices `but` some, which stay in the rest."""
         ...
 
     def extreme(self, column: str, *, greatest: bool) -> Answer:
         """See `Plan.min`."""
         ...
 
-    def count_by(self, column: str) -> Answer:
-        """See `Plan.count_by`."""
+    def count_by(self, column: str, but: NDArray[np.intp] | None = None) -> Answer:
+        """See `Plan.count_by`, and `count`."""
+        ...
+
+    def together(self, asked: Sequence[tuple[str, str | None]]) -> tuple[list[Answer], NDArray[np.intp]]:
+        """See `Plan.answers`; with the slices that have to be read."""
         ...
 
     def limited(self, rows: int) -> FirstRows | None:
@@ -274,6 +278,20 @@ class Plan:
     def count_by(self, column: str) -> Answer:
         """Count the matching rows by the value of a column, NULL among them; raises as `count` does."""
         return self._answering.count_by(column)
+
+    def answers(self, asked: Sequence[tuple[str, str | None]]) -> tuple[list[Answer], Plan]:
+        """Several answers at once, and the plan of what has to be read for the rest of all of them.
+
+        Args:
+            asked: what is asked for (count, min, max, by), and of which column; None for all rows, in a count alone.
+
+        Raises:
+            SchemaError: there is no such column.
+        """
+        found, rest = self._answering.together(asked)
+        answered = len(self.snapshot) - len(rest)
+        told = f"answered from metadata: {answered:,} of {counted(len(self.snapshot), self.snapshot.noun)}"
+        return found, self._narrowed(FirstRows(rest, told), "the rest of the answer")
 
     def limited(self, rows: int) -> Plan:
         """The plan of the first slices, in their order, that surely hold so many matching rows; itself without any."""

@@ -39,6 +39,46 @@ def scan_predicates(plans: list[Node], text: str = "") -> dict[str, Expr]:
     return {name: TRUE if TRUE in each else disjunction(tuple(each)) for name, each in found.items()}
 
 
+_OF_ONE_SCAN = frozenset(
+    ["LOGICAL_GET", "LOGICAL_FILTER", "LOGICAL_PROJECTION", "LOGICAL_AGGREGATE_AND_GROUP_BY"]
+)
+"""Operators that stand above a scan and take no row away but by their conditions."""
+
+
+def whole_predicate(plans: list[Node]) -> Expr | None:
+    """The predicate of the only scan of a statement, where it is the whole condition of the statement.
+
+    `scan_predicates` may leave out a condition that DuckDB turned into a join, or one on a part of a column. That keeps
+    more rows than are wanted, and proves nothing about all of them.
+
+    Args:
+        plans: of a SELECT of constants over one table with a condition.
+
+    Returns:
+        None where the plan has anything besides the scan and its conditions.
+
+    Raises:
+        UnknownPlanFormat: the scan is not written as expected.
+    """
+    scans = list(_scans(plans, looks_below=False))
+    if len(plans) != 1 or len(scans) != 1:
+        return None
+    node: Any = plans[0]
+    while node.get("children"):
+        if len(node["children"]) != 1 or node.get("type") not in _OF_ONE_SCAN:
+            return None
+        node = node["children"][0]
+    scan, conditions = scans[0]
+    if node is not scan or (scan.get("function_data") or {}).get("table") is None:
+        return None
+    columns, by_scan_order = _scanned_columns(scan), bool(scan.get("table_filters_by_projection"))
+    for entry in scan["table_filters"]["filters"]:
+        known = not by_scan_order or (entry["key"] < len(columns) and columns[entry["key"]] is not None)
+        if not known:
+            return None
+    return _scan_predicate(scan, conditions)[1]
+
+
 def _scans(plans: list[Node], *, looks_below: bool) -> list[tuple[Node, list[Conditions]]]:
     """Every LOGICAL_GET with the conditions above it, whose references are to its columns.
 

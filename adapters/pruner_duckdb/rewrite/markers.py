@@ -78,6 +78,13 @@ class Markers:
         return {str(number): value for number, value in self._numbered.items()}
 
 
+def named_values(parameters: Parameters) -> Mapping[str, object]:
+    """The values of parameters by their names or numbers."""
+    if isinstance(parameters, Mapping):
+        return {str(name): value for name, value in parameters.items()}
+    return {str(number): value for number, value in enumerate(parameters or (), 1)}
+
+
 def renamed(sql: str, parameters: Mapping[str, Any]) -> tuple[str, dict[str, Any]] | None:
     """Give each parameter of ours another name that nothing else in the process has.
 

@@ -10,7 +10,7 @@ from functools import cached_property
 from pruner.expr.nodes import And, Expr
 from pruner_duckdb.decode.calls import MOMENTS, unfolded
 from pruner_duckdb.decode.decode import all_of
-from pruner_duckdb.decode.gets import UnknownPlanFormat, scan_predicates
+from pruner_duckdb.decode.gets import UnknownPlanFormat, scan_predicates, whole_predicate
 from pruner_duckdb.shadow.macros import NO_MACROS, Macros
 from pruner_duckdb.shadow.shadow import LruCache, NotPlanned, Relation, Shadow
 from pruner_duckdb.sql.any_of_list import AnyOfList
@@ -197,6 +197,28 @@ class Predicates:
             raise Unpruned(f"the DuckDB that plans for the session {reason}") from reason
         except UnknownPlanFormat as reason:
             raise Unpruned(str(reason)) from reason
+
+    def whole(self, draft: Draft, zone: str) -> Expr | None:
+        """The condition of a SELECT of constants over one table; None where that is not surely all of it.
+
+        Raises:
+            Unpruned: nothing can be said, with the reason.
+        """
+        try:
+            names = self._shadow.table_names(list(draft.relations.values()))
+            by_reference = dict(zip(draft.relations, names, strict=True))
+            text = draft.shadow_text(by_reference, self._shadow.aggregates)
+            with self._lock:
+                key = ("whole", text, zone, draft.macros)
+                return self._cache.get(key, len(text), lambda: self._whole(draft, text, zone))
+        except NotPlanned as reason:
+            raise Unpruned(f"the DuckDB that plans for the session {reason}") from reason
+        except UnknownPlanFormat as reason:
+            raise Unpruned(str(reason)) from reason
+
+    def _whole(self, draft: Draft, text: str, zone: str) -> Expr | None:
+        plans = self._shadow.optimized_plans(text, zone, keep_form=False, macros=draft.macros.definitions)
+        return None if fault(plans, zone) is not None else whole_predicate(plans)
 
     def _plan(
         self, draft: Draft, text: str, zone: str, names: Mapping[Reference, str], forms: Sequence[bool]

@@ -20,8 +20,9 @@ import duckdb
 
 from pruner_duckdb.shadow.definitions import EXTENSIONS
 from pruner_duckdb.shadow.instance import Definitions, Instance, NotPlanned, first_line
+from pruner_duckdb.sql.extents import add_lengths, has_lengths
 from pruner_duckdb.sql.functions import FOLDABLE, repeatable_functions
-from pruner_duckdb.sql.result_names import aliases
+from pruner_duckdb.sql.result_names import CALLS, aliases
 from pruner_duckdb.sql.select import NotSelect, Select, Span, parse_select
 from pruner_duckdb.sql.typical import with_typical_integers
 from pruner_duckdb.types import quote
@@ -166,6 +167,38 @@ class Shadow:
                 len(text),
                 lambda: aliases(text, replaced, ask("json_serialize_sql"), ask("json_deserialize_sql")),
             )
+
+    def call_names(self, text: bytes, replaced: Sequence[int]) -> list[tuple[Span, str]]:
+        """Edits that name the columns of a SELECT whose names would show what is put in the place of calls in it.
+
+        Args:
+            text: the statement.
+            replaced: where these calls begin.
+        """
+
+        def ask(question: str) -> Callable[[str], str]:
+            return lambda value: self._ask(self._shipped, f"SELECT {question}(?)", value)
+
+        with self._lock:
+            return self._cache.get(
+                ("call names", text, tuple(replaced)),
+                len(text),
+                lambda: aliases(
+                    text, replaced, ask("json_serialize_sql"), ask("json_deserialize_sql"), CALLS
+                ),
+            )
+
+    def located_tree(self, text: bytes) -> dict[str, Any]:
+        """The parse tree of a SELECT, each node with its place and length as far as they are known."""
+        with self._lock:
+            return self._cache.get(("tree", text), len(text), lambda: self._located_tree(text))
+
+    def _located_tree(self, text: bytes) -> dict[str, Any]:
+        serialized = self._ask(self._shipped, "SELECT json_serialize_sql(?)", text.decode())
+        root = json.loads(serialized)["statements"][0]["node"]
+        if not has_lengths(serialized):
+            add_lengths(root, text)
+        return root
 
     def question(self, sql: str) -> duckdb.Statement:
         """A query of ours that any connection runs without parsing it again; there are few of them."""

@@ -24,6 +24,9 @@ _AFTER_ITEM = re.compile(
 )
 """What ends an expression of a SELECT list."""
 
+CALLS = frozenset(["FUNCTION"])
+"""Nodes that are calls."""
+
 _NAMED_OTHERWISE = frozenset(["STAR", "COLUMN_REF"])
 
 Serialize = Callable[[str], str]
@@ -34,13 +37,18 @@ Deserialize = Callable[[str], str]
 
 
 def aliases(
-    text: bytes, replaced: Sequence[int], serialize: Serialize, deserialize: Deserialize
+    text: bytes,
+    replaced: Sequence[int],
+    serialize: Serialize,
+    deserialize: Deserialize,
+    kinds: frozenset[str] = READ,
 ) -> list[tuple[Span, str]]:
-    """Return edits that give each expression of a SELECT list its name, where that shows a table that is replaced.
+    """Return edits that give each expression of a SELECT list its name, where that shows what is replaced.
 
     Args:
         text: one SELECT statement.
-        replaced: where the names of those tables begin.
+        replaced: where the names of what is replaced begin.
+        kinds: the types of nodes that are: tables unless given.
         serialize: takes a statement apart.
         deserialize: puts one together.
     """
@@ -48,34 +56,38 @@ def aliases(
     tree = json.loads(serialized)
     found: list[tuple[Span, str]] = []
     every = list(tokens(text))
-    for item in _unnamed(tree, frozenset(replaced)):
+    for item in _unnamed(tree, frozenset(replaced), kinds):
         name = _shown(item, tree, deserialize)
-        place = min(_places(item, frozenset(replaced)))
+        place = min(_places(item, frozenset(replaced), kinds))
         item["alias"] = name
-        wanted = _without_places(tree)
+        wanted = without_places(tree)
         for stop in _ends(every, place):
             edit = Span(stop, stop), f" AS {quote(name)}"
-            if _without_places(json.loads(serialize(splice(text, [edit])))) == wanted:
+            if without_places(json.loads(serialize(splice(text, [edit])))) == wanted:
                 found.append(edit)
                 break
         item["alias"] = ""
     return found
 
 
-def _unnamed(tree: Node, replaced: frozenset[int]) -> Iterator[Node]:
-    """Expressions of SELECT lists without alias in which a table is replaced."""
+def _unnamed(tree: Node, replaced: frozenset[int], kinds: frozenset[str]) -> Iterator[Node]:
+    """Expressions of SELECT lists without alias in which something is replaced."""
     for node in nodes_below(tree):
         if node.get("type") == "SELECT_NODE":
             for item in node["select_list"]:
-                if not item["alias"] and item["type"] not in _NAMED_OTHERWISE and _places(item, replaced):
+                if (
+                    not item["alias"]
+                    and item["type"] not in _NAMED_OTHERWISE
+                    and _places(item, replaced, kinds)
+                ):
                     yield item
 
 
-def _places(item: Node, replaced: frozenset[int]) -> set[int]:
+def _places(item: Node, replaced: frozenset[int], kinds: frozenset[str]) -> set[int]:
     return {
         node["query_location"]
         for node in nodes_below(item)
-        if str(node.get("type")) in READ and node.get("query_location") in replaced
+        if str(node.get("type")) in kinds and node.get("query_location") in replaced
     }
 
 
@@ -100,8 +112,10 @@ def _shown(item: Node, tree: Node, deserialize: Deserialize) -> str:
 
 
 def _ends(every: Sequence[Token], place: int) -> Iterator[int]:
-    """Where an expression may end that holds a place inside of brackets: one answer for each pair of brackets."""
+    """Where an expression may end that holds a place: one answer as it stands, and one for each pair of brackets."""
     at = next((n for n, token in enumerate(every) if token.start == place), None)
+    if at is not None:
+        yield _item_end(every, at)
     while at is not None:
         at = _closing(every, at)
         if at is None:
@@ -138,13 +152,13 @@ def _change(token: Token) -> int:
     return (sign in OPENING) - (sign in CLOSING)
 
 
-def _without_places(tree: Any) -> Any:
+def without_places(tree: Any) -> Any:
     """A parse tree without the places of its parts in the text."""
     if isinstance(tree, list):
-        return [_without_places(each) for each in cast("list[Any]", tree)]
+        return [without_places(each) for each in cast("list[Any]", tree)]
     if isinstance(tree, dict):
         node = cast("Node", tree)
         return {
-            key: _without_places(each) for key, each in node.items() if not key.startswith("query_location")
+            key: without_places(each) for key, each in node.items() if not key.startswith("query_location")
         }
     return tree

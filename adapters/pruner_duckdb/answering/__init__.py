@@ -1,0 +1,1 @@
+"""Parts of statements that a table's metadata answers: aggregates, groups and first rows."""

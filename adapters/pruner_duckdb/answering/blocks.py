@@ -1,0 +1,368 @@
+"""Parts of a statement that metadata may answer: a SELECT over one table that aggregates it or wants its first rows.
+
+Whatever is written in a way that is not known here is no such part, and runs as any other statement does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pruner_duckdb.read.native import folded
+from pruner_duckdb.sql.select import Reference, Select, Span
+from pruner_duckdb.sql.tokens import CLOSING, OPENING, Token, tokens
+from pruner_duckdb.sql.trees import Node, nodes_below
+
+_BEHIND_FROM = frozenset(
+    [
+        *("group", "having", "window", "qualify", "order", "limit", "offset", "fetch"),
+        *("union", "intersect", "except", "using", "for"),
+    ]
+)
+"""What may follow the table, or the condition, of a SELECT."""
+
+_EXPRESSIONS = frozenset(
+    [
+        *("COLUMN_REF", "CONSTANT", "FUNCTION", "OPERATOR", "CAST", "COMPARISON", "CONJUNCTION"),
+        *("BETWEEN", "CASE", "COLLATE", "TYPE"),
+    ]
+)
+"""Classes of expressions that are about the row, or the group, in which they stand, and nothing else."""
+
+_EXTREMES = frozenset(["min", "max"])
+_MORE_ROWS = frozenset(["unnest", "unlist"])
+_PLAIN_STAR = ("replace_list", "rename_list", "columns", "expr", "relation_name")
+
+
+@dataclass(frozen=True, slots=True)
+class Aggregate:
+    """A call of count, min or max: `kind` is count, distinct, min or max; `column` is None for `count(*)`."""
+
+    kind: str
+    column: str | None
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Aggregation:
+    """Aggregates of a table, of all of its rows or by one column."""
+
+    aggregates: tuple[Aggregate, ...]
+    group: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class FirstRows:
+    """So many rows of a table, those that are skipped included, in the order of a column or in any.
+
+    `descending` and `nulls_first` are None where a setting decides.
+    """
+
+    rows: int
+    column: str | None = None
+    descending: bool | None = None
+    nulls_first: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A SELECT over one table: `clause` is the table with its condition, `where` the condition alone."""
+
+    reference: Reference
+    clause: Span
+    where: Span | None
+    condition: Node | None
+    asks: Aggregation | FirstRows
+
+
+Columns = Mapping[Reference, Sequence[str]]
+"""Names of the columns of tables."""
+
+
+def may_have_blocks(text: bytes) -> bool:
+    """Tell cheaply whether a statement may have some."""
+    lower = text.lower()
+    return any(word in lower for word in (b"count", b"min", b"max", b"limit"))
+
+
+def blocks(
+    select: Select, root: Node, columns: Columns, aggregates: frozenset[str], numbers: Mapping[str, object]
+) -> Iterator[Block]:
+    """The parts of a statement that metadata may answer.
+
+    Args:
+        select: the statement.
+        root: its parse tree.
+        columns: names of the columns of the tables that may be answered for.
+        aggregates: names of aggregate functions.
+        numbers: the values of its parameters by identifier.
+    """
+    by_place = {each.whole.start: each for each in columns if each.whole is not None}
+    for node in nodes_below(root):
+        table = node.get("from_table") if node.get("type") == "SELECT_NODE" else None
+        if not table or table.get("type") != "BASE_TABLE":
+            continue
+        reference = by_place.get(table.get("query_location", -1))
+        if reference is not None and not reference.columns and not reference.time_travel:
+            found = _Reading(select, node, reference, columns[reference], aggregates, numbers).block()
+            if found is not None:
+                yield found
+
+
+class _Reading:
+    """Reads one SELECT."""
+
+    def __init__(
+        self,
+        select: Select,
+        node: Node,
+        reference: Reference,
+        columns: Sequence[str],
+        aggregates: frozenset[str],
+        numbers: Mapping[str, object],
+    ) -> None:
+        self._text = select.text
+        self._node = node
+        self._reference = reference
+        self._columns = {folded(name): name for name in columns}
+        self._aggregates = aggregates
+        self._numbers = numbers
+        self._items: list[Node] = node["select_list"]
+        self._aliases = {folded(item["alias"]): item for item in self._items if item.get("alias")}
+
+    def block(self) -> Block | None:
+        node = self._node
+        if node.get("sample") or node.get("qualify") or node["from_table"].get("sample"):
+            return None
+        condition = node.get("where_clause")
+        if condition is not None and not self._is_about_rows(condition):
+            return None
+        spans = self._spans(has_condition=condition is not None)
+        asks = None if spans is None else (self._aggregation() or self._first_rows())
+        if spans is None or asks is None:
+            return None
+        clause, where = spans
+        return Block(self._reference, clause, where, condition, asks)
+
+    def _is_about_rows(self, part: Any) -> bool:
+        """Tell whether an expression is about the columns of the table, of one row at a time."""
+        for node in nodes_below(part):
+            kind = node.get("class")
+            if kind == "COLUMN_REF" and self._column(node) is None:
+                return False
+            if kind == "FUNCTION" and (_name(node) in self._aggregates or _name(node) in _MORE_ROWS):
+                return False
+            if kind is not None and kind not in _EXPRESSIONS and kind != "PARAMETER":
+                return False
+        return True
+
+    def _column(self, node: Node) -> str | None:
+        """The column of the table that a name means; None where it is not one for sure."""
+        names: list[str] = node["column_names"]
+        if len(names) == 2 and names[0].lower() != self._reference.shown_as.lower():
+            return None
+        return self._columns.get(folded(names[-1])) if len(names) <= 2 else None
+
+    def _spans(self, *, has_condition: bool) -> tuple[Span, Span | None] | None:
+        whole = self._reference.whole
+        if whole is None:
+            return None
+        behind = [token for token in tokens(self._text) if token.start >= whole.stop]
+        if not has_condition:
+            return None if behind and behind[0].text.lower() == "where" else (whole, None)
+        if len(behind) < 2 or behind[0].text.lower() != "where":
+            return None
+        stop = _end(behind[1:])
+        where = Span(behind[1].start, stop)
+        return Span(whole.start, stop), where
+
+    def _aggregation(self) -> Aggregation | None:
+        node = self._node
+        if node.get("aggregate_handling") != "STANDARD_HANDLING":
+            return None
+        sets = node.get("group_sets") or []
+        keys = node.get("group_expressions") or []
+        if len(sets) > 1 or len(keys) > 1:
+            return None
+        group = self._group(keys[0]) if keys else None
+        if keys and group is None:
+            return None
+        found: dict[tuple[int, int], Aggregate] = {}
+        for part in (self._items, node.get("having"), node.get("modifiers")):
+            if not self._take(part, group, found):
+                return None
+        aggregates = tuple(found.values())
+        if not aggregates or (group is not None and any(each.column is not None for each in aggregates)):
+            return None
+        return Aggregation(aggregates, group)
+
+    def _group(self, key: Node) -> str | None:
+        """The column by which rows are grouped; None where it is no column."""
+        if key.get("class") == "CONSTANT":
+            number = _integer(key)
+            if number is None or not 1 <= number <= len(self._items):
+                return None
+            key = self._items[number - 1]
+        if key.get("class") != "COLUMN_REF":
+            return None
+        column = self._column(key)
+        if column is None and len(key["column_names"]) == 1:
+            item = self._aliases.get(folded(key["column_names"][0]))
+            column = self._column(item) if item is not None and item.get("class") == "COLUMN_REF" else None
+        return column
+
+    def _take(self, part: Any, group: str | None, found: dict[tuple[int, int], Aggregate]) -> bool:
+        """Gather the aggregates of a part; False where something else in it needs rows."""
+        pending: list[Any] = [part]
+        while pending:
+            node = pending.pop()
+            if isinstance(node, list):
+                pending.extend(node)  # pyright: ignore[reportUnknownArgumentType]
+                continue
+            if not isinstance(node, dict):
+                continue
+            kind = node.get("class")  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType]
+            if kind == "FUNCTION" and _name(node) in self._aggregates:
+                aggregate = self._aggregate(node)
+                if aggregate is None:
+                    return False
+                found[aggregate.span.start, aggregate.span.stop] = aggregate
+                continue
+            if kind == "COLUMN_REF" and not self._is_known(node, group):
+                return False
+            of_group = kind is None or kind in _EXPRESSIONS or kind == "PARAMETER"
+            if not of_group or _name(node) in _MORE_ROWS:  # pyright: ignore[reportUnknownArgumentType]
+                return False
+            pending.extend(node.values())  # pyright: ignore[reportUnknownArgumentType, reportUnknownMemberType]
+        return True
+
+    def _is_known(self, node: Node, group: str | None) -> bool:
+        """Tell whether a name outside of aggregates is that of the group, or of an item of the list."""
+        column = self._column(node)
+        if column is not None:
+            return column == group
+        return len(node["column_names"]) == 1 and folded(node["column_names"][0]) in self._aliases
+
+    def _aggregate(self, node: Node) -> Aggregate | None:
+        start, length = node.get("query_location", -1), node.get("query_location_length", 0)
+        name, arguments = _name(node), _arguments(node)
+        modified = (
+            node.get("filter") or (node.get("order_bys") or {}).get("orders") or node.get("export_state")
+        )
+        if modified or node.get("schema") or node.get("catalog") or not length or start < 0:
+            return None
+        span = Span(start, start + length)
+        distinct = bool(node.get("distinct"))
+        if name == "count_star" and not arguments and not distinct:
+            # `count()` is written without anything that marks where it ends.
+            return Aggregate("count", None, span) if b"*" in self._text[start : span.stop] else None
+        column = arguments[0] if len(arguments) == 1 else None
+        of = self._column(column) if column is not None and column.get("class") == "COLUMN_REF" else None
+        if of is None or not self._text[start : span.stop].endswith(b")"):
+            return None
+        if name == "count":
+            return Aggregate("distinct" if distinct else "count", of, span)
+        return Aggregate(name, of, span) if name in _EXTREMES and not distinct else None
+
+    def _first_rows(self) -> FirstRows | None:
+        node = self._node
+        if node.get("group_expressions") or node.get("having") or node.get("group_sets"):
+            return None
+        if node.get("aggregate_handling") != "STANDARD_HANDLING" or not self._shows_rows():
+            return None
+        by_kind = {str(each["type"]): each for each in node.get("modifiers") or ()}
+        limit = by_kind.pop("LIMIT_MODIFIER", None)
+        order = by_kind.pop("ORDER_MODIFIER", None)
+        if limit is None or by_kind or limit.get("limit_type", "ROW_COUNT") != "ROW_COUNT":
+            return None
+        rows, skipped = (self._number(limit.get(key)) for key in ("limit", "offset"))
+        rows = None if limit.get("limit") is None else rows
+        if rows is None or skipped is None or rows < 1:
+            return None
+        if order is None:
+            return FirstRows(rows + skipped)
+        return self._ordered(order["orders"], rows + skipped)
+
+    def _shows_rows(self) -> bool:
+        """Tell whether each row of the table that meets the condition is one row of the result."""
+        for item in self._items:
+            if item.get("class") == "STAR":
+                if any(item.get(key) for key in _PLAIN_STAR):
+                    return False
+            elif not self._is_about_rows(item):
+                return False
+        return True
+
+    def _number(self, node: Node | None) -> int | None:
+        if node is None:
+            return 0
+        if node.get("class") == "PARAMETER":
+            value = self._numbers.get(str(node.get("identifier")))
+            return value if type(value) is int and value >= 0 else None
+        return _integer(node)
+
+    def _ordered(self, orders: list[Node], rows: int) -> FirstRows | None:
+        if not orders:
+            return FirstRows(rows)
+        if any(not self._is_ordered_by_row(each["expression"]) for each in orders):
+            return None
+        first = orders[0]
+        column = self._order_column(first["expression"])
+        if column is None:
+            return None
+        descending = {"ASCENDING": False, "DESCENDING": True}.get(str(first["type"]))
+        nulls_first = {"NULLS FIRST": True, "NULLS LAST": False}.get(str(first["null_order"]))
+        return FirstRows(rows, column, descending, nulls_first)
+
+    def _is_ordered_by_row(self, expression: Node) -> bool:
+        return all(
+            node.get("class") is None
+            or (node["class"] in _EXPRESSIONS and _name(node) not in self._aggregates | _MORE_ROWS)
+            for node in nodes_below(expression)
+        )
+
+    def _order_column(self, expression: Node) -> str | None:
+        """The column in whose order rows come; a name means an item of the list before it means a column."""
+        if expression.get("class") == "CONSTANT":
+            number = _integer(expression)
+            starless = not any(item.get("class") == "STAR" for item in self._items)
+            if number is None or not starless or not 1 <= number <= len(self._items):
+                return None
+            expression = self._items[number - 1]
+        elif expression.get("class") == "COLUMN_REF" and len(expression["column_names"]) == 1:
+            expression = self._aliases.get(folded(expression["column_names"][0]), expression)
+        return self._column(expression) if expression.get("class") == "COLUMN_REF" else None
+
+
+def _end(behind: Sequence[Token]) -> int:
+    """Where a condition ends that begins with the first of some tokens."""
+    depth, last = 0, behind[0].start
+    for token in behind:
+        sign = token.text.encode()[0] if token.kind == "sign" else 0
+        depth += (sign in OPENING) - (sign in CLOSING)
+        if depth < 0 or (depth == 0 and (token.text == ";" or token.text.lower() in _BEHIND_FROM)):
+            return last
+        last = token.stop
+    return last
+
+
+def _name(node: Node) -> str:
+    return str(node.get("function_name", "")).lower()
+
+
+def _arguments(node: Node) -> list[Node]:
+    """The arguments of a call, in the form of any version of DuckDB."""
+    if "arguments" in node:
+        return [each["expression"] for each in node["arguments"]]
+    return node.get("children") or []
+
+
+def _integer(node: Node) -> int | None:
+    """The value of an integer literal that is not negative."""
+    literal = node.get("literal")
+    if literal is not None:
+        text = str(literal.get("text"))
+        return int(text) if literal.get("kind") == "INTEGER" and text.isdecimal() else None
+    value = (node.get("value") or {}).get("value")
+    return value if type(value) is int and value >= 0 else None

@@ -1,0 +1,300 @@
+"""Statements, or parts of them, that metadata answers: less is read, and what is proved stands there as constants.
+
+An aggregate over a table becomes the aggregate of two parts, the proved one as constants and the other over what is
+left to read, under the same names and types. A SELECT of first rows reads the files that hold them. Both rest on the
+whole condition of the SELECT being known, which is more than pruning asks for: see `Predicates.whole`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from pruner_duckdb.answering.blocks import Aggregate, Aggregation, Block, FirstRows
+from pruner_duckdb.read.native import folded
+from pruner_duckdb.sql.select import Select, Span, splice
+from pruner_duckdb.types import quote
+
+if TYPE_CHECKING:
+    from pruner import Plan
+    from pruner_duckdb.read.scan import Bind
+    from pruner_duckdb.read.shape import ScanShape
+
+Edits = list[tuple[Span, str]]
+
+MOST_GROUPS = 10_000
+"""Most groups that stand in a statement as constants."""
+
+DEFAULT_ORDER = (
+    "SELECT system.main.current_setting('default_order'), system.main.current_setting('default_null_order')"
+)
+
+_SHOWN = frozenset(
+    [
+        *(
+            "BOOLEAN",
+            "TINYINT",
+            "SMALLINT",
+            "INTEGER",
+            "BIGINT",
+            "FLOAT",
+            "DOUBLE",
+            "VARCHAR",
+            "DATE",
+            "TIMESTAMP",
+        ),
+        "TIMESTAMP WITH TIME ZONE",
+    ]
+)
+"""Types of columns whose values are written as constants of the very same type."""
+
+_MERGED = {
+    "count": "coalesce(system.main.sum({}), 0)::BIGINT",
+    "distinct": "system.main.count(DISTINCT {})",
+    "min": "system.main.min({})",
+    "max": "system.main.max({})",
+}
+"""How two parts of an aggregate are put together; a number of distinct values, from the values."""
+
+_ONE = "system.main.max({})"
+"""The value of a constant."""
+
+
+@dataclass(frozen=True, slots=True)
+class Constants:
+    """What is proved of an aggregation: `values` has one value for each aggregate, or one for each group besides those
+    of the `groups`. `kinds` says how each is put together with the rest.
+    """
+
+    values: Sequence[Any]
+    kinds: Sequence[str]
+    groups: pa.Array[Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Shortcut:
+    """A part of a statement that reads less: the plan of what is left, and what is proved besides."""
+
+    block: Block
+    plan: Plan
+    constants: Constants | None = None
+
+
+def shortcut(
+    block: Block, plan: Plan, shape: ScanShape, order: Callable[[], Sequence[Any]]
+) -> Shortcut | None:
+    """What metadata says of a part of a statement; None where nothing is gained.
+
+    Args:
+        block: the part.
+        plan: of its whole condition.
+        shape: how the columns are read.
+        order: asks the session for `DEFAULT_ORDER`.
+    """
+    if not plan.kept:
+        return None
+    asks = block.asks
+    if isinstance(asks, FirstRows):
+        narrowed = _first_rows(asks, plan, shape, order)
+        return None if narrowed.kept == plan.kept else Shortcut(block, narrowed)
+    types = {name: data_type for name, data_type, _ in shape.columns}
+    columns = [asks.group, *(each.column for each in asks.aggregates if each.kind != "count")]
+    if any(name is not None and not _is_shown(name, types, shape) for name in columns):
+        return None
+    found = _grouped(asks, plan) if asks.group is not None else _whole(asks, plan)
+    if found is None or found[1].kept >= plan.kept:
+        return None
+    constants, rest = found
+    return Shortcut(block, rest, constants)
+
+
+def _is_shown(name: str, types: Mapping[str, str], shape: ScanShape) -> bool:
+    return types.get(name) in _SHOWN and name not in shape.hidden
+
+
+def _first_rows(asks: FirstRows, plan: Plan, shape: ScanShape, order: Callable[[], Sequence[Any]]) -> Plan:
+    if asks.column is None:
+        return plan.limited(asks.rows)
+    if asks.column in shape.hidden:
+        return plan
+    descending, nulls_first = asks.descending, asks.nulls_first
+    if descending is None or nulls_first is None:
+        by_default, nulls = (str(each).upper() for each in order())
+        descending = by_default.startswith("DESC") if descending is None else descending
+        # Some settings depend on the direction: what may come first is taken to do so.
+        nulls_first = nulls != "NULLS_LAST" if nulls_first is None else nulls_first
+    return plan.top(quote(asks.column), asks.rows, descending=descending, nulls_first=nulls_first)
+
+
+def _whole(asks: Aggregation, plan: Plan) -> tuple[Constants, Plan] | None:
+    """The aggregates of all rows."""
+    wanted = [
+        ("by" if each.kind == "distinct" else each.kind, None if each.column is None else quote(each.column))
+        for each in asks.aggregates
+    ]
+    answers, rest = plan.answers(wanted)
+    kinds = [each.kind for each in asks.aggregates]
+    values: list[Any] = []
+    for kind, answer in zip(kinds, answers, strict=True):
+        column: Any = answer.proved.column("value")
+        values.append(column.combine_chunks().drop_null() if kind == "distinct" else column[0])
+    if "distinct" in kinds and rest.kept and len(kinds) > 1:
+        return None
+    if "distinct" in kinds and not rest.kept:
+        values = [len(each) if kind == "distinct" else each for kind, each in zip(kinds, values, strict=True)]
+        kinds = ["one" if kind == "distinct" else kind for kind in kinds]
+    if any(kind == "distinct" and len(each) > MOST_GROUPS for kind, each in zip(kinds, values, strict=True)):
+        return None
+    return Constants(values, kinds), rest
+
+
+def _grouped(asks: Aggregation, plan: Plan) -> tuple[Constants, Plan] | None:
+    """Numbers of rows by one column."""
+    assert asks.group is not None
+    (answer,), rest = plan.answers([("by", quote(asks.group))])
+    groups: Any = answer.proved.column("value").combine_chunks()
+    if len(groups) > MOST_GROUPS:
+        return None
+    rows = answer.proved.column("rows").to_pylist()
+    return Constants([rows] * len(asks.aggregates), ["count"] * len(asks.aggregates), groups), rest
+
+
+def edits(
+    found: Shortcut, select: Select, shape: ScanShape, bind: Bind, source: str | None, marks: Edits
+) -> Edits:
+    """What stands in a statement in the place of an aggregation.
+
+    Args:
+        found: with constants.
+        select: the statement.
+        shape: how the columns are read.
+        bind: takes a value as one more parameter.
+        source: what is left to be read; None for nothing.
+        marks: edits of the statement's own parameters.
+    """
+    block, constants = found.block, found.constants
+    assert constants is not None
+    assert isinstance(block.asks, Aggregation)
+    inside = [] if block.where is None else _within(block.where, marks)
+    types = {name: data_type for name, data_type, _ in shape.columns}
+    parts = [_proved(block.asks, constants, types, bind)]
+    if source is not None:
+        parts.append(_rest(block, constants, source, _text(select.text, block.where, inside)))
+    together = " UNION ALL ".join(f"({part})" for part in parts)
+    made: Edits = [(block.clause, f"({together}) AS {quote(block.reference.shown_as)}")]
+    for number, (aggregate, kind) in enumerate(zip(block.asks.aggregates, constants.kinds, strict=True)):
+        merged = _MERGED.get(kind, _ONE).format(_own(number))
+        made.append((aggregate.span, f"({merged})"))
+    return made
+
+
+def calls_of(found: Iterable[Shortcut]) -> list[int]:
+    """Where the aggregates begin that others stand for."""
+    asked = (each.block.asks for each in found if each.constants is not None)
+    return [each.span.start for asks in asked if isinstance(asks, Aggregation) for each in asks.aggregates]
+
+
+def _own(number: int) -> str:
+    return f"pruner_{number}"
+
+
+def _proved(asks: Aggregation, constants: Constants, types: Mapping[str, str], bind: Bind) -> str:
+    """A query of the proved part: one row, or one for each group, or one for each distinct value."""
+    shown: list[str] = []
+    if asks.group is not None and constants.groups is not None:
+        shown.append(f"{_listed(constants.groups, types[asks.group], bind)} AS {quote(asks.group)}")
+    for number, (aggregate, kind, value) in enumerate(
+        zip(asks.aggregates, constants.kinds, constants.values, strict=True)
+    ):
+        data_type = (
+            types[aggregate.column] if aggregate.column and kind in ("min", "max", "distinct") else "BIGINT"
+        )
+        if kind == "distinct":
+            written = _listed(value, data_type, bind)
+        elif constants.groups is not None:
+            written = f"system.main.unnest({bind(value)}::BIGINT[])"
+        else:
+            plain = _plain(value)
+            written = f"NULL::{data_type}" if plain is None else f"{bind(plain)}::{data_type}"
+        shown.append(f"{written} AS {_own(number)}")
+    return f"SELECT {', '.join(shown)}"
+
+
+def _listed(values: pa.Array[Any], data_type: str, bind: Bind) -> str:
+    plain = [_plain(each) for each in values]
+    return f"system.main.unnest({bind(plain)}::{data_type}[])"
+
+
+def _plain(value: Any) -> Any:
+    """A value as a parameter: moments as text, which every type of them reads."""
+    if not isinstance(value, pa.Scalar):
+        return value
+    if not value.is_valid:
+        return None
+    if pa.types.is_temporal(value.type):
+        return str(value.cast(pa.string()).as_py())
+    return value.as_py()
+
+
+def _rest(block: Block, constants: Constants, source: str, where: str | None) -> str:
+    """A query of the same aggregates over what is left to be read."""
+    asks = block.asks
+    assert isinstance(asks, Aggregation)
+    shown = [] if asks.group is None else [quote(asks.group)]
+    shown += [f"{_call(each)} AS {_own(number)}" for number, each in enumerate(asks.aggregates)]
+    distinct = "DISTINCT " if "distinct" in constants.kinds else ""
+    condition = "" if where is None else f" WHERE ({where}\n)"
+    groups = "" if asks.group is None else f" GROUP BY {quote(asks.group)}"
+    named = f"{source} AS {quote(block.reference.shown_as)}"
+    return f"SELECT {distinct}{', '.join(shown)} FROM {named}{condition}{groups}"
+
+
+def _call(aggregate: Aggregate) -> str:
+    if aggregate.column is None:
+        return "count(*)"
+    column = quote(aggregate.column)
+    return column if aggregate.kind == "distinct" else f"system.main.{aggregate.kind}({column})"
+
+
+def _text(text: bytes, span: Span | None, inside: Edits) -> str | None:
+    """A part of a statement with edits in it."""
+    if span is None:
+        return None
+    moved = [(Span(each.start - span.start, each.stop - span.start), new) for each, new in inside]
+    return splice(text[span.start : span.stop], moved)
+
+
+def _within(span: Span, made: Edits) -> Edits:
+    return [each for each in made if span.start <= each[0].start and each[0].stop <= span.stop]
+
+
+def loses_parameters(found: Shortcut, select: Select) -> bool:
+    """Tell whether parameters go with the condition: DuckDB refuses values for which a statement has no place."""
+    where = found.block.where
+    if found.constants is None or found.plan.kept or where is None:
+        return False
+    return any(where.start <= each.span.start < where.stop for each in select.parameters)
+
+
+def condition_of(select: Select, block: Block) -> str:
+    """A SELECT of constants with the table and the condition of a part, its parameters by their numbers."""
+    assert block.reference.whole is not None
+    marks = [(each.span, f"${each.identifier}") for each in select.parameters]
+    inside = [] if block.where is None else _within(block.where, marks)
+    where = _text(select.text, block.where, inside)
+    table = select.text[block.reference.whole.start : block.reference.whole.stop].decode()
+    return f"SELECT 1 FROM {table}" + ("" if where is None else f" WHERE ({where}\n)")
+
+
+def names_columns(shape: ScanShape) -> bool:
+    """Tell whether names mean one column each, and none of ours."""
+    names = [folded(name) for name, _, _ in shape.columns]
+    return len(set(names)) == len(names) and not any(name.startswith("pruner_") for name in names)
+
+
+def without_covered(made: Edits, covered: Edits) -> Edits:
+    """The edits that none of some others takes the place of."""
+    return [each for each in made if not any(span.start <= each[0].start < span.stop for span, _ in covered)]
