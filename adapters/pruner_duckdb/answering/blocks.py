@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from pruner_duckdb.read.native import folded
 from pruner_duckdb.sql.select import Reference, Select, Span
@@ -181,8 +181,8 @@ class _Reading:
         node = self._node
         if node.get("aggregate_handling") != "STANDARD_HANDLING":
             return None
-        sets = node.get("group_sets") or []
-        keys = node.get("group_expressions") or []
+        sets: list[Any] = node.get("group_sets") or []
+        keys: list[Node] = node.get("group_expressions") or []
         if len(sets) > 1 or len(keys) > 1:
             return None
         group = self._group(keys[0]) if keys else None
@@ -214,28 +214,24 @@ class _Reading:
 
     def _take(self, part: Any, group: str | None, found: dict[tuple[int, int], Aggregate]) -> bool:
         """Gather the aggregates of a part; False where something else in it needs rows."""
-        pending: list[Any] = [part]
-        while pending:
-            node = pending.pop()
-            if isinstance(node, list):
-                pending.extend(node)  # pyright: ignore[reportUnknownArgumentType]
-                continue
-            if not isinstance(node, dict):
-                continue
-            kind = node.get("class")  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType]
-            if kind == "FUNCTION" and _name(node) in self._aggregates:
-                aggregate = self._aggregate(node)
-                if aggregate is None:
-                    return False
-                found[aggregate.span.start, aggregate.span.stop] = aggregate
-                continue
-            if kind == "COLUMN_REF" and not self._is_known(node, group):
+        if isinstance(part, list):
+            return all(self._take(each, group, found) for each in cast("list[Any]", part))
+        if not isinstance(part, dict):
+            return True
+        node = cast("Node", part)
+        kind = node.get("class")
+        if kind == "FUNCTION" and _name(node) in self._aggregates:
+            aggregate = self._aggregate(node)
+            if aggregate is None:
                 return False
-            of_group = kind is None or kind in _EXPRESSIONS or kind == "PARAMETER"
-            if not of_group or _name(node) in _MORE_ROWS:  # pyright: ignore[reportUnknownArgumentType]
-                return False
-            pending.extend(node.values())  # pyright: ignore[reportUnknownArgumentType, reportUnknownMemberType]
-        return True
+            found[aggregate.span.start, aggregate.span.stop] = aggregate
+            return True
+        if kind == "COLUMN_REF" and not self._is_known(node, group):
+            return False
+        of_group = kind is None or kind in _EXPRESSIONS or kind == "PARAMETER"
+        if not of_group or _name(node) in _MORE_ROWS:
+            return False
+        return all(self._take(each, group, found) for each in node.values())
 
     def _is_known(self, node: Node, group: str | None) -> bool:
         """Tell whether a name outside of aggregates is that of the group, or of an item of the list."""
@@ -364,5 +360,6 @@ def _integer(node: Node) -> int | None:
     if literal is not None:
         text = str(literal.get("text"))
         return int(text) if literal.get("kind") == "INTEGER" and text.isdecimal() else None
-    value = (node.get("value") or {}).get("value")
+    held: Node = node.get("value") or {}
+    value = held.get("value")
     return value if type(value) is int and value >= 0 else None

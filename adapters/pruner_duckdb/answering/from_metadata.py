@@ -230,12 +230,10 @@ def _listed(values: pa.Array[Any], data_type: str, bind: Bind) -> str:
 
 def _plain(value: Any) -> Any:
     """A value as a parameter: moments as text, which every type of them reads."""
-    if not isinstance(value, pa.Scalar):
+    if not hasattr(value, "as_py"):
         return value
-    if not value.is_valid:
-        return None
-    if pa.types.is_temporal(value.type):
-        return str(value.cast(pa.string()).as_py())
+    if value.is_valid and pa.types.is_temporal(value.type):
+        return value.cast(pa.string()).as_py()
     return value.as_py()
 
 

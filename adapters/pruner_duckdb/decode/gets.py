@@ -69,7 +69,8 @@ def whole_predicate(plans: list[Node]) -> Expr | None:
             return None
         node = node["children"][0]
     scan, conditions = scans[0]
-    if node is not scan or (scan.get("function_data") or {}).get("table") is None:
+    data: Node = scan.get("function_data") or {}
+    if node is not scan or data.get("table") is None:
         return None
     columns, by_scan_order = _scanned_columns(scan), bool(scan.get("table_filters_by_projection"))
     for entry in scan["table_filters"]["filters"]:

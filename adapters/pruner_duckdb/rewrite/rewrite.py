@@ -15,18 +15,10 @@ from pruner.adapters import switched_off
 from pruner.errors import PrunerError
 from pruner.expr.nodes import TRUE, Expr
 from pruner.expr.semantics import Semantics
-from pruner_duckdb.answering.blocks import Block, blocks, may_have_blocks
-from pruner_duckdb.answering.from_metadata import (
-    DEFAULT_ORDER,
-    Shortcut,
-    calls_of,
-    condition_of,
-    loses_parameters,
-    names_columns,
-    shortcut,
-    without_covered,
-)
+from pruner_duckdb.answering.blocks import may_have_blocks
+from pruner_duckdb.answering.from_metadata import Shortcut, calls_of, without_covered
 from pruner_duckdb.answering.from_metadata import edits as answer_edits
+from pruner_duckdb.answering.shortcuts import Shortcuts
 from pruner_duckdb.catalog.pinned import SEMANTICS, Pinned, failure, is_failure, of_references
 from pruner_duckdb.catalog.stores import grant
 from pruner_duckdb.decode.calls import MOMENTS
@@ -34,11 +26,11 @@ from pruner_duckdb.plainly import FullScan
 from pruner_duckdb.read.native import FileColumns, described, folded
 from pruner_duckdb.read.reading import Sources
 from pruner_duckdb.read.scan import Wanted
-from pruner_duckdb.rewrite.markers import Markers, named_values
+from pruner_duckdb.rewrite.markers import Markers
 from pruner_duckdb.rewrite.meaning import Meaning
 from pruner_duckdb.rewrite.remembered import Observations, RelationOf, RememberedRewritings, parameters_key
 from pruner_duckdb.rewrite.rewritten import Rewritten
-from pruner_duckdb.scans import LEFT_OUT, LOGGER, Scan
+from pruner_duckdb.scans import LEFT_OUT, Scan
 from pruner_duckdb.session.session import (
     SessionState,
     describe_relation,
@@ -58,7 +50,6 @@ from pruner_duckdb.shadow.shadow import NotPlanned, Relation, Shadow, readable_p
 from pruner_duckdb.sql.engine_faults import READS_ROWS_LATE_OF_ONE_SCAN, RUNS_RELATIONS_WITH_PARAMETERS
 from pruner_duckdb.sql.forms import Form
 from pruner_duckdb.sql.refusals import read_only
-from pruner_duckdb.sql.result_names import without_places
 from pruner_duckdb.sql.select import Reference, Select, Span
 from pruner_duckdb.types import quote
 
@@ -91,6 +82,7 @@ class Rewriter:
         self._zone = "UTC"  # of the session that ran the last statement
         self._remembered = RememberedRewritings()
         self.meaning = Meaning(shadow, predicates)
+        self._shortcuts = Shortcuts(shadow, predicates, self.meaning, self._drafted)
 
     @property
     def shadow(self) -> Shadow:
@@ -190,7 +182,7 @@ class Rewriter:
         semantics = replace(SEMANTICS, zone=state.zone, now=now, latest=latest)
         shortcuts: Mapping[Reference, Shortcut] = {}
         if reason is None and full_scan is None and form.asks and may_have_blocks(select.text):
-            shortcuts = self._shortcuts(form.select, parameters, pinned, expressions, semantics, seen)
+            shortcuts = self._shortcuts.of(form.select, parameters, pinned, expressions, semantics, seen)
         rewritten = self._splice(form, markers, pinned, expressions, reason, semantics, full_scan, shortcuts)
         named = all(not each.function or _stays(each) for each in select.references)
         understood = all(
@@ -320,57 +312,6 @@ class Rewriter:
                 relations[reference] = seen.describe(_text_of(select, reference))
         return self._drafted(select, relations, pruned, parameters)
 
-    def _shortcuts(
-        self,
-        select: Select,
-        parameters: Parameters,
-        pinned: Mapping[tuple[str, ...], Pinned],
-        expressions: Mapping[Reference, Expr | None],
-        semantics: Semantics,
-        seen: Observations,
-    ) -> dict[Reference, Shortcut]:
-        """What metadata answers of a statement, by the table that it is about."""
-        found: dict[Reference, Shortcut] = {}
-        by_reference = {
-            each: table
-            for each, table in of_references(pinned).items()
-            if names_columns(table.shape) and expressions.get(each) is not None
-        }
-        try:
-            columns = {
-                each: [name for name, _, _ in table.shape.columns] for each, table in by_reference.items()
-            }
-            tree = self._shadow.located_tree(select.text)
-            values = named_values(parameters)
-            for block in blocks(select, tree, columns, self._shadow.aggregates, values):
-                table = by_reference[block.reference]
-                condition = self._condition(select, block, parameters, table, semantics.zone or "UTC")
-                if condition is None:
-                    continue
-                plan = table.plan(condition, None, semantics).plan
-                each = shortcut(block, plan, table.shape, partial(seen.ask, DEFAULT_ORDER, []))
-                if each is not None and not loses_parameters(each, select):
-                    found[block.reference] = each
-        except Exception as error:  # nothing is lost but time
-            LOGGER.debug("not answered from metadata: %s", failure(error))
-            return {}
-        return found
-
-    def _condition(
-        self, select: Select, block: Block, parameters: Parameters, table: Pinned, zone: str
-    ) -> Expr | None:
-        """The whole condition of a part of a statement; None where it is not known for sure."""
-        if block.condition is None:
-            return TRUE
-        text = condition_of(select, block)
-        alone = self.parse(text)
-        root = self._shadow.located_tree(alone.text)
-        if without_places(root["where_clause"]) != without_places(block.condition):
-            return None
-        (reference,) = alone.references
-        draft = self._drafted(alone, {reference: table.shape.relation}, [reference], parameters)
-        return self._predicates.whole(self.meaning.with_macros(draft), zone)
-
     def _splice(
         self,
         form: Form,
@@ -395,8 +336,7 @@ class Rewriter:
         # Only of a SELECT whose every function is known is it known which columns it reads.
         surely = reason is None and form.is_select
         for reference in chosen:
-            table = by_reference[reference]
-            shorter = shortcuts.get(reference)
+            table, shorter = by_reference[reference], shortcuts.get(reference)
             if full_scan is None:
                 scan = table.plan(expressions.get(reference, TRUE), reason, semantics)
             else:
@@ -404,22 +344,17 @@ class Rewriter:
             if shorter is not None:
                 scan = replace(scan, left=shorter.plan)
             scans.append(scan)
-            if shorter is not None and shorter.constants is not None and not scan.read:
-                answered += answer_edits(shorter, select, table.shape, markers.bind, None, marks)
-                continue
-            source = table.known.reader.sql(
-                scan.left or scan.plan,
-                table.shape,
-                markers.bind,
-                sources,
-                self._described,
-                self._wanted(form, reference, table.shape, full_scan, surely=surely),
+            wanted = self._wanted(form, reference, table.shape, full_scan, surely=surely)
+            source = partial(
+                table.known.reader.sql,
+                *(scan.left or scan.plan, table.shape, markers.bind, sources, self._described, wanted),
             )
             if shorter is not None and shorter.constants is not None:
-                answered += answer_edits(shorter, select, table.shape, markers.bind, source, marks)
+                read = source() if scan.read else None
+                answered += answer_edits(shorter, select, table.shape, markers.bind, read, marks)
                 continue
             alias = "" if reference.alias is not None else f" AS {quote(reference.path[-1])}"
-            edits.append((_name_span(reference), f"{source}{alias}"))
+            edits.append((_name_span(reference), f"{source()}{alias}"))
         if answered:
             names = self._shadow.call_names(select.text, calls_of(shortcuts.values()))
             edits = list(dict.fromkeys([*without_covered([*edits, *names], answered), *answered]))

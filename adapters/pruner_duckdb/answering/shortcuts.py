@@ -1,0 +1,98 @@
+"""Finds what metadata answers of a statement."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING
+
+from pruner.expr.nodes import TRUE, Expr
+from pruner_duckdb.answering.blocks import Block, blocks
+from pruner_duckdb.answering.from_metadata import (
+    DEFAULT_ORDER,
+    Shortcut,
+    condition_of,
+    loses_parameters,
+    names_columns,
+    shortcut,
+)
+from pruner_duckdb.catalog.pinned import Pinned, failure, of_references
+from pruner_duckdb.rewrite.markers import named_values
+from pruner_duckdb.scans import LOGGER
+from pruner_duckdb.sql.result_names import without_places
+
+if TYPE_CHECKING:
+    from pruner.expr.semantics import Semantics
+    from pruner_duckdb.rewrite.meaning import Meaning
+    from pruner_duckdb.rewrite.remembered import Observations
+    from pruner_duckdb.shadow.predicates import Draft, Parameters, Predicates
+    from pruner_duckdb.shadow.shadow import Relation, Shadow
+    from pruner_duckdb.sql.select import Reference, Select
+
+
+class Shortcuts:
+    """Finds the parts of statements that metadata answers; one serves a connection and all of its cursors."""
+
+    def __init__(
+        self,
+        shadow: Shadow,
+        predicates: Predicates,
+        meaning: Meaning,
+        drafted: Callable[[Select, Mapping[Reference, Relation], Sequence[Reference], Parameters], Draft],
+    ) -> None:
+        """`drafted` makes a draft of a statement, of the shapes of what it reads, the pruned ones of it and values."""
+        self._shadow = shadow
+        self._predicates = predicates
+        self._meaning = meaning
+        self._drafted = drafted
+
+    def of(
+        self,
+        select: Select,
+        parameters: Parameters,
+        pinned: Mapping[tuple[str, ...], Pinned],
+        expressions: Mapping[Reference, Expr | None],
+        semantics: Semantics,
+        seen: Observations,
+    ) -> dict[Reference, Shortcut]:
+        """What metadata answers of a statement, by the table that it is about."""
+        found: dict[Reference, Shortcut] = {}
+        by_reference = {
+            each: table
+            for each, table in of_references(pinned).items()
+            if names_columns(table.shape) and expressions.get(each) is not None
+        }
+        try:
+            columns = {
+                each: [name for name, _, _ in table.shape.columns] for each, table in by_reference.items()
+            }
+            tree = self._shadow.located_tree(select.text)
+            values = named_values(parameters)
+            for block in blocks(select, tree, columns, self._shadow.aggregates, values):
+                table = by_reference[block.reference]
+                condition = self._condition(select, block, parameters, table, semantics.zone or "UTC")
+                if condition is None:
+                    continue
+                plan = table.plan(condition, None, semantics).plan
+                each = shortcut(block, plan, table.shape, partial(seen.ask, DEFAULT_ORDER, []))
+                if each is not None and not loses_parameters(each, select):
+                    found[block.reference] = each
+        except Exception as error:  # nothing is lost but time
+            LOGGER.debug("not answered from metadata: %s", failure(error))
+            return {}
+        return found
+
+    def _condition(
+        self, select: Select, block: Block, parameters: Parameters, table: Pinned, zone: str
+    ) -> Expr | None:
+        """The whole condition of a part of a statement; None where it is not known for sure."""
+        if block.condition is None:
+            return TRUE
+        text = condition_of(select, block)
+        alone = self._shadow.parse(text)
+        root = self._shadow.located_tree(alone.text)
+        if without_places(root["where_clause"]) != without_places(block.condition):
+            return None
+        (reference,) = alone.references
+        draft = self._drafted(alone, {reference: table.shape.relation}, [reference], parameters)
+        return self._predicates.whole(self._meaning.with_macros(draft), zone)
