@@ -12,6 +12,7 @@ from rich.console import Console
 
 from benchmarks import (
     advisor,
+    answers,
     bitmaps,
     build,
     cold,
@@ -47,6 +48,7 @@ from benchmarks import (
 
 PARTS = {
     "advisor": advisor.run,
+    "answers": answers.run,
     "plan": plan.run,
     "peers": peers.run,
     "evidence": evidence.run,

@@ -128,6 +128,8 @@ def both(root: Path) -> Iterator[Both]:
         # The greatest of `f` is NaN, in a file with others; that of `s` was cut.
         ("SELECT max(f), min(f) FROM t", [1]),
         ("SELECT max(s) FROM t", [1]),
+        ("SELECT count(*), max(s), count(DISTINCT city) IS NULL FROM t", [6]),
+        ("SELECT count(*), max(s), count(y) FROM t WHERE x >= 15", [2]),
         # NULLs are no rows of a column, and make no condition true.
         ("SELECT count(y), max(y) FROM t WHERE y >= 30", [1]),
         ("SELECT count(*) FROM t WHERE NOT y > 100", [1]),
@@ -157,6 +159,8 @@ def test_an_aggregate_reads_what_is_not_proved(both: Both, statement: str, files
         "SELECT count(x + 1) FROM t",
         "SELECT count(*) FROM t WHERE random() < 2",
         "SELECT (SELECT count(*) FROM t WHERE t.x < o.k) FROM (SELECT 5 AS k) AS o",
+        "SELECT count(*) FROM t WHERE x IN (SELECT unnest([1, 2, 3, 60]))",
+        "SELECT count(*) FROM t WHERE EXISTS (SELECT 1)",
     ],
 )
 def test_other_statements_run_as_before(both: Both, statement: str) -> None:

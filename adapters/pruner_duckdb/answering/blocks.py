@@ -243,9 +243,8 @@ class _Reading:
     def _aggregate(self, node: Node) -> Aggregate | None:
         start, length = node.get("query_location", -1), node.get("query_location_length", 0)
         name, arguments = _name(node), _arguments(node)
-        modified = (
-            node.get("filter") or (node.get("order_bys") or {}).get("orders") or node.get("export_state")
-        )
+        orders: Node = node.get("order_bys") or {}
+        modified: Any = node.get("filter") or orders.get("orders") or node.get("export_state")
         if modified or node.get("schema") or node.get("catalog") or not length or start < 0:
             return None
         span = Span(start, start + length)

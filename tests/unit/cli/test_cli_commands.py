@@ -75,6 +75,21 @@ def test_create_builds_and_plan_prunes(run: Run, flights: Path) -> None:
     assert ran.err == ""
 
 
+def test_count_says_how_much_metadata_answered(run: Run, flights: Path) -> None:
+    created(run, flights)
+    ran = run("count", flights, "--where", "delay >= 20")
+    assert (ran.code, ran.err) == (0, "")
+    rows, told = ran.out.splitlines()
+    assert rows == "20"
+    assert told.startswith("answered from metadata: 4 of 4 files, in ")
+    assert run("count", flights).out.startswith("40\n")
+    found = json.loads(run("count", flights, "--where", "delay > 14", "--output", "json").out)
+    assert (found["rows"], found["read"], found["total"]) == (25, 1, 4)
+    ran = run("count", flights, "--where", "delay > 14", "--dialect", "spark")
+    assert ran.code == 2
+    assert "count in that engine" in ran.err
+
+
 def test_plan_as_json_is_the_report(run: Run, flights: Path) -> None:
     created(run, flights)
     where = "delay BETWEEN 12 AND 15 AND carrier = 'AB'"
