@@ -5,6 +5,7 @@ Whatever is written in a way that is not known here is no such part, and runs as
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
@@ -30,6 +31,7 @@ _EXPRESSIONS = frozenset(
 )
 """Classes of expressions that are about the row, or the group, in which they stand, and nothing else."""
 
+_COUNT = re.compile(rb"count\s*\(\s*\*\s*\)", re.IGNORECASE)
 _EXTREMES = frozenset(["min", "max"])
 _MORE_ROWS = frozenset(["unnest", "unlist"])
 _PLAIN_STAR = ("replace_list", "rename_list", "columns", "expr", "relation_name")
@@ -245,13 +247,16 @@ class _Reading:
         name, arguments = _name(node), _arguments(node)
         orders: Node = node.get("order_bys") or {}
         modified: Any = node.get("filter") or orders.get("orders") or node.get("export_state")
-        if modified or node.get("schema") or node.get("catalog") or not length or start < 0:
+        if modified or node.get("schema") or node.get("catalog") or start < 0:
             return None
-        span = Span(start, start + length)
         distinct = bool(node.get("distinct"))
         if name == "count_star" and not arguments and not distinct:
-            # `count()` is written without anything that marks where it ends.
-            return Aggregate("count", None, span) if b"*" in self._text[start : span.stop] else None
+            # DuckDB 1.5 does not know its length. `count()` has nothing in it that an alias could be put behind.
+            written = _COUNT.match(self._text, start)
+            return None if written is None else Aggregate("count", None, Span(start, written.end()))
+        if not length:
+            return None
+        span = Span(start, start + length)
         column = arguments[0] if len(arguments) == 1 else None
         of = self._column(column) if column is not None and column.get("class") == "COLUMN_REF" else None
         if of is None or not self._text[start : span.stop].endswith(b")"):
