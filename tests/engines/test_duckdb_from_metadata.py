@@ -17,6 +17,8 @@ import pytest
 
 import pruner
 import pruner_duckdb
+from pruner_duckdb.decode.gets import whole_predicate
+from pruner_duckdb.shadow.shadow import Relation, Shadow
 from tests.soundness.kinds import KINDS
 from tests.soundness.predicates import draw_predicate
 from tests.soundness.tables import RandomTable, write_table
@@ -174,6 +176,7 @@ def test_other_statements_run_as_before(both: Both, statement: str) -> None:
         ("SELECT x FROM t ORDER BY x LIMIT 4 OFFSET 8", 2),
         ("SELECT x, ts FROM t WHERE x > 5 ORDER BY 2 DESC, x LIMIT 14", 2),
         ("SELECT x AS ts, ts AS y FROM t ORDER BY ts LIMIT 2", 1),
+        ("SELECT -x AS ts, x FROM t ORDER BY ts LIMIT 2", 6),
         ("SELECT x FROM t WHERE city = 'a' ORDER BY instant DESC NULLS FIRST LIMIT 6", 2),
         ("SELECT day, x FROM t ORDER BY day DESC, x DESC LIMIT 3", 2),
         ("SELECT b, x FROM t ORDER BY b, x DESC LIMIT 3", 3),
@@ -212,6 +215,24 @@ def test_a_limit_reads_the_first_files_that_hold_enough(both: Both) -> None:
     assert both.read("SELECT x FROM t WHERE day = '2024-01-03' AND city = 'b' LIMIT 3 OFFSET 1") == [1]
     assert both.read("SELECT x FROM t WHERE x >= 5 LIMIT 5") == [2]
     assert both.read("SELECT count(*) FROM (SELECT * FROM t LIMIT 7)") == [1]
+
+
+@pytest.mark.parametrize(
+    ("condition", "whole"),
+    [
+        ("x > 5", True),
+        ("x > 5 OR s.y = 3", True),
+        ("x > 5 AND x % 7 = 1", True),
+        ("x > 5 AND x IN (SELECT unnest([1, 2]))", False),
+        ("x > 5 AND EXISTS (SELECT 1 FROM range(x) AS r(k) WHERE k = 3)", False),
+        ("x > 5 AND x < 3", False),
+    ],
+)
+def test_a_condition_is_whole_only_where_all_of_it_is_on_the_scan(condition: str, whole: bool) -> None:
+    shadow = Shadow()
+    (name,) = shadow.table_names([Relation((("x", "INTEGER"), ("s", "STRUCT(y INTEGER)")))])
+    plans = shadow.optimized_plans(f"SELECT 1 FROM {name} WHERE {condition}", "UTC", keep_form=False)
+    assert (whole_predicate(plans) is not None) == whole
 
 
 def test_parameters_stay_where_they_were(both: Both) -> None:

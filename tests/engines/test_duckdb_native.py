@@ -53,7 +53,8 @@ def plan(connection: Any, sql: str) -> list[Any]:
 @pytest.mark.parametrize("sql", STATEMENTS)
 def test_plans_are_those_of_duckdb_alone(tmp_path: Path, sql: str) -> None:
     root = write_flights(tmp_path / "flights")
-    pruned = pruner_duckdb.connect({"t": indexed(root)})
+    # Without an index there is nothing that metadata could answer, so that all files are read.
+    pruned = pruner_duckdb.connect({"t": str(root)})
     alone = f"read_parquet('{root}/**/*.parquet', hive_partitioning = true)"
     assert plan(pruned, sql.replace("{} t", "t").format("t")) == plan(pruned.native, sql.replace("{}", alone))
 
@@ -69,12 +70,14 @@ def test_files_that_differ_are_one_native_scan_for_each_kind(tmp_path: Path) -> 
             "d.parquet": "SELECT i::INTEGER AS id, 'x' AS late FROM range(9000, 9500) r(i)",
         },
     )
-    pruned = pruner_duckdb.connect({"t": indexed(root)})
-    shown = json.dumps(plan(pruned, "SELECT id, late FROM t ORDER BY id LIMIT 1"))
+    shown = json.dumps(
+        plan(pruner_duckdb.connect({"t": str(root)}), "SELECT id, late FROM t ORDER BY id LIMIT 1")
+    )
     # DuckDB estimates from the first file of a scan and the number of its files.
     assert shown.count('["READ_PARQUET", {"Estimated Cardinality": "4000"') == 2
     assert shown.count('["READ_PARQUET", {"Estimated Cardinality": "3000"') == 1
     assert shown.count("Dynamic Filter") == 3
+    pruned = pruner_duckdb.connect({"t": indexed(root)})
     compared = Compared(pruned, oracle({"t": root}))
     assert compared.kept("SELECT id, late FROM t WHERE id > 8999 OR id < 10") == (2,)
     assert compared.kept("SELECT count(*), count(late), sum(id) FROM t") == (4,)
@@ -99,7 +102,7 @@ def test_joins_and_counts_know_the_ranges_of_files_that_differ(tmp_path: Path, s
             "c.parquet": "SELECT " + rows.format("BIGINT", ", 'y' AS late", 5000, 9000),
         },
     )
-    pruned = pruner_duckdb.connect({"t": indexed(root)})
+    pruned = pruner_duckdb.connect({"t": str(root)})  # no index answers the count
     pruned.execute("CREATE TABLE users AS SELECT i::INTEGER AS uid, i % 20 AS seg FROM range(500) r(i)")
     pruned.execute("FROM t LIMIT 1")  # from now on its shape is known
     whole = f"read_parquet('{root}/*.parquet', union_by_name = true) t"
