@@ -214,5 +214,6 @@ def _require_answers(con: duckdb.DuckDBPyConnection, served: Sequence[KnownTable
 
 
 def _value(con: duckdb.DuckDBPyConnection, query: str) -> object:
-    row = con.execute(query).fetchone()
-    return None if row is None else row[0]
+    # All rows: a result that was not read to its end keeps the caller from using the connection.
+    ((value,),) = con.execute(query).fetchall()
+    return value
