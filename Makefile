@@ -15,6 +15,7 @@ COMPILED := PYTHONDONTWRITEBYTECODE= PYTHONPYCACHEPREFIX=$(CURDIR)/.venv/bytecod
 PYTEST := $(COMPILED) $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
 # Fuzzing: what is fuzzed, examples per property, and how long a soak repeats it.
 FUZZED := tests/soundness tests/engines/test_duckdb_random.py tests/engines/test_duckdb_sqlancer.py \
+	tests/engines/test_duckdb_native_random.py \
 	tests/engines/test_trino_types.py tests/protocol tests/unit/tables/test_hfile.py
 N ?= 2000
 MINUTES ?= 60
@@ -31,7 +32,7 @@ COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --gen
 	--no-emit-index-url --no-emit-find-links --no-annotate --no-header
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-trino quick check check-matrix check-stores test faults fuzz soak bench api docs trino-plugin wheel lock clean
+.PHONY: help setup demo demo-trino quick check check-both check-matrix check-stores test faults fuzz soak bench api docs trino-plugin wheel lock clean
 
 help: ## Show the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1|/p' $(MAKEFILE_LIST) | while IFS='|' read -r name text; do \
@@ -53,6 +54,9 @@ check: $(READY) ## Lint, formatting, types and the import contracts
 	@$(BIN)/ruff format --check
 	@$(BIN)/pyright --pythonpath $(BIN)/python
 	@$(BIN)/lint-imports
+
+check-both: $(READY) ## All tests of the DuckDB adapter by both ways: statements rewritten, and the native scan
+	@PRUNER_TEST_DUCKDB=both $(PYTEST) -m "not spark and not trino" -k native tests/engines tests/known_wrong
 
 check-matrix: $(READY) ## The adapters' tests over the other versions of DuckDB and Spark that they serve
 	@$(BIN)/python -m tools.matrix -n $(WORKERS) --dist loadfile

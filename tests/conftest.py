@@ -7,12 +7,13 @@ import os
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.support import profiles
+from tests.support import duckdb_ways, profiles
 from tests.support.hudi_tables import HudiTables
 from tests.support.spark import start_spark
 from tests.support.spark_reads import SparkReads
@@ -62,8 +63,43 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.enable()
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collectstart(collector: pytest.Collector) -> None:
+    """Let the tests of some files run by both ways in which DuckDB reads tables."""
+    if isinstance(collector, pytest.Module) and duckdb_ways.runs_both_ways(collector.path):
+        collector.add_marker(pytest.mark.usefixtures(duckdb_ways.FIXTURE))
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Make two of each such test."""
+    if duckdb_ways.FIXTURE in metafunc.fixturenames:
+        ways = duckdb_ways.ways(metafunc)
+        metafunc.parametrize(duckdb_ways.FIXTURE, ways, indirect=True, scope="module")
+
+
+@pytest.fixture(scope="module")
+def duckdb_way(request: pytest.FixtureRequest) -> Iterator[duckdb_ways.Way]:
+    """The way in which DuckDB reads tables: see `tests.support.duckdb_ways`."""
+    with duckdb_ways.followed(request.param) as way:
+        yield way
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_fixture_setup(fixturedef: pytest.FixtureDef[Any], request: Any) -> Generator[None, object, object]:
+    """Make a module's fixtures anew for the second way."""
+    if (
+        fixturedef.scope == "module"
+        and duckdb_ways.FIXTURE in request.fixturenames
+        and fixturedef.argname != duckdb_ways.FIXTURE
+    ):
+        way: duckdb_ways.Way = request.getfixturevalue(duckdb_ways.FIXTURE)
+        way.at_the_end.append(partial(fixturedef.finish, request=request))
+    return (yield)
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out of `make quick` what the marks `sampled` of tests say."""
+    """Leave out of `make quick` what the marks `sampled` of tests say, and cases that have one way alone."""
+    items[:] = [item for item in items if not duckdb_ways.is_left_out(item)]
     if not profiles.IS_BRIEF:
         return
     kept: list[pytest.Item] = []

@@ -13,6 +13,7 @@ import pytest
 
 import pruner_duckdb
 from tests.engines.duckdb_tables import indexed, write_flights
+from tests.support.duckdb_ways import is_native
 
 STATEMENTS = {
     "SELECT id, sum(price) OVER (w ROWS 2 PRECEDING) FROM flights WHERE id < 90 WINDOW w AS (ORDER BY id)": 2,
@@ -36,6 +37,20 @@ STATEMENTS = {
     "SELECT id FROM flights WHERE error('boom') = 1 AND id = 5": 1,
     "SELECT filename FROM flights WHERE id = 2": 12,
 }
+
+NATIVE = {
+    "PIVOT (SELECT region, early, id FROM flights WHERE id < 90) ON region USING sum(id) GROUP BY early ORDER BY 1": [
+        2,
+        2,
+    ],
+    "SELECT * FROM flights WHERE id < 90 QUALIFY row_number() OVER (PARTITION BY early ORDER BY ts) = 1 ORDER BY 1": [
+        2,
+        2,
+    ],
+    "SELECT filename FROM flights WHERE id = 2": [],
+}
+"""With the native scan: the statement that looks for a pivot's values is a scan, rows that are read late are
+another, and views have no `filename`."""
 
 
 @pytest.fixture(scope="module")
@@ -69,4 +84,5 @@ def test_as_plain_duckdb_has_it(both: tuple[Any, Any], sql: str) -> None:
     for _ in range(2):
         pruned.last_plans.clear()
         assert _outcome(pruned, sql) == _outcome(plain, sql)
-        assert [scan.kept for scan in pruned.last_plans] == [STATEMENTS[sql]]
+        kept = [scan.kept for scan in pruned.last_plans]
+        assert kept == (NATIVE.get(sql, [STATEMENTS[sql]]) if is_native() else [STATEMENTS[sql]])

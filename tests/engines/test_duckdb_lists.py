@@ -14,6 +14,7 @@ import pruner_duckdb
 from pruner_duckdb.sql.any_of_list import AnyOfList
 from pruner_duckdb.sql.literals import MOST_LISTED, NoLiteral, sql_literal
 from tests.engines.duckdb_tables import indexed, write_tree
+from tests.support.duckdb_ways import is_native
 from tests.support.profiles import examples, seed
 
 TEXTS = (
@@ -91,44 +92,47 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, duckdb.DuckDBPy
 
 
 DAYS = [datetime.date(2024, 1, 3), datetime.date(2024, 1, 4)]
-KEPT: list[tuple[str, Any, int]] = [
-    ("id IN ?", [[5, 77]], 2),
-    ("id IN ?", [[6, 599]], 1),
-    ("id IN ?", [(6, 7, 8)], 1),
-    ("[id] IN (?)", [[5]], 10),
-    ("id IN $ids", {"ids": [6, 2**40]}, 1),
-    ("list_contains(?, id)", [[5, 77]], 2),
-    ("id = ANY(?)", [list(range(30, 60))], 3),
-    ("id = ANY(?)", [list(range(0, 100, 9)) * 2], 10),
-    ("NOT id = ANY(?)", [list(range(30, 60))], 7),
-    ("name = ANY(?)", [["name'3"] * 20], 1),
-    ("day IN ?", [DAYS], 2),
-    ("name IN ?", [["name'3", "nobody"]], 1),
-    ("id NOT IN ?", [[5, 77]], 10),
-    ("NOT (id IN ?)", [list(range(10))], 9),
-    ("id < 40 AND k IN ?", [[1]], 4),
-    ("id IN ? OR day = DATE '2024-01-10'", [[5]], 2),
-    ("id IN ? AND id IN ?", [[5, 77], [77]], 1),
-    ("id < 40 AND id IN (SELECT unnest(?))", [[5, 77]], 4),
-    ("id IN ?", [[]], 10),
-    ("id IN ?", [[5, None]], 10),
-    ("name IN ?", [['a"b', "name'3"]], 10),
-    ("id IN ?", [[5] * (MOST_LISTED + 1)], 10),
-    ("id = ANY(?)", [[5] * (MOST_LISTED + 1)], 10),
-    ("id = ANY(?)", [[5] * MOST_LISTED], 1),
+KEPT: list[tuple[str, Any, int, int]] = [
+    ("id IN ?", [[5, 77]], 2, 2),
+    ("id IN ?", [[6, 599]], 1, 1),
+    ("id IN ?", [(6, 7, 8)], 1, 1),
+    ("[id] IN (?)", [[5]], 10, 10),
+    ("id IN $ids", {"ids": [6, 2**40]}, 1, 1),
+    ("list_contains(?, id)", [[5, 77]], 2, 2),
+    ("id = ANY(?)", [list(range(30, 60))], 3, 10),
+    ("id = ANY(?)", [list(range(0, 100, 9)) * 2], 10, 10),
+    ("NOT id = ANY(?)", [list(range(30, 60))], 7, 10),
+    ("name = ANY(?)", [["name'3"] * 20], 1, 1),
+    ("day IN ?", [DAYS], 2, 2),
+    ("name IN ?", [["name'3", "nobody"]], 1, 1),
+    ("id NOT IN ?", [[5, 77]], 10, 10),
+    ("NOT (id IN ?)", [list(range(10))], 9, 9),
+    ("id < 40 AND k IN ?", [[1]], 4, 4),
+    ("id IN ? OR day = DATE '2024-01-10'", [[5]], 2, 2),
+    ("id IN ? AND id IN ?", [[5, 77], [77]], 1, 1),
+    ("id < 40 AND id IN (SELECT unnest(?))", [[5, 77]], 4, 1),
+    ("id IN ?", [[]], 10, 10),
+    ("id IN ?", [[5, None]], 10, 1),
+    ("name IN ?", [['a"b', "name'3"]], 10, 1),
+    ("id IN ?", [[5] * (MOST_LISTED + 1)], 10, 1),
+    ("id = ANY(?)", [[5] * (MOST_LISTED + 1)], 10, 1),
+    ("id = ANY(?)", [[5] * MOST_LISTED], 1, 1),
 ]
+"""Files that are left, and by the native scan: no list is written into the text of a condition there, and DuckDB
+keeps `= ANY(?)` above the scan while there are several values.
+"""
 
 
-@pytest.mark.parametrize(("condition", "parameters", "kept"), KEPT)
+@pytest.mark.parametrize(("condition", "parameters", "kept", "native"), KEPT)
 def test_conditions_with_a_list_prune(
-    both: tuple[Any, Any], condition: str, parameters: Any, kept: int
+    both: tuple[Any, Any], condition: str, parameters: Any, kept: int, native: int
 ) -> None:
     con, plain = both
     query = f"SELECT id FROM t WHERE {condition} ORDER BY id"
     wanted = plain.execute(query, parameters).fetchall()
     for _ in range(2):
         assert con.execute(query, parameters).fetchall() == wanted
-        assert con.last_plans[-1].kept == kept
+        assert con.last_plans[-1].kept == (native if is_native() else kept)
 
 
 @pytest.mark.parametrize("condition", ["id IN ?", "day IN ?", "id = ANY(?)"])

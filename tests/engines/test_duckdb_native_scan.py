@@ -18,7 +18,6 @@ import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
 
 import pruner_duckdb
 from pruner.errors import TableError
@@ -26,11 +25,6 @@ from pruner_duckdb.catalog.tables import KnownTable
 from pruner_duckdb.native_scan import answering, connecting, library
 from pruner_duckdb.native_scan.workers import PATIENCE
 from tests.engines.duckdb_tables import Compared, indexed, oracle, write_airports, write_flights, write_tree
-from tests.engines.random_pair import FAILED_INSIDE, Pair, outcome
-from tests.engines.random_statements import statement
-from tests.engines.random_tables import write_random_tables
-from tests.engines.tape import tapes
-from tests.support import profiles
 
 COMPILER = which(os.environ.get("CXX") or "g++")
 """Without one `make setup` builds no extension: there is nothing to test, and everything else works."""
@@ -39,9 +33,6 @@ pytestmark = pytest.mark.skipif(
     duckdb.__version__ not in library.SERVED_VERSIONS or sys.platform != "linux" or COMPILER is None,
     reason="the extension is made for another version of DuckDB, for Linux, and with a C++ compiler",
 )
-
-RANDOM = 500
-SEEN = {"statements": 0, "prune": 0}
 
 
 def native(tables: Any, **options: Any) -> Any:
@@ -476,35 +467,3 @@ def test_threads_and_cursors(tmp_path: Path) -> None:
         thread.join(300)
     assert not any(thread.is_alive() for thread in threads), "threads wait for each other"
     assert wrong == []
-
-
-class NativePair(Pair):
-    """The random tables with the native scan."""
-
-    def _connect(self) -> Any:
-        return native(self._tables, config={"threads": 1})
-
-
-@pytest.fixture(scope="module")
-def pair(tmp_path_factory: pytest.TempPathFactory) -> Pair:
-    return NativePair(write_random_tables(tmp_path_factory.mktemp("random")))
-
-
-@settings(max_examples=profiles.examples(RANDOM))
-@given(sql=tapes().map(statement))
-def test_random_statements_lose_no_row(pair: Pair, sql: str) -> None:
-    pair.pruned.last_plans.clear()
-    found = outcome(pair.pruned, sql)
-    if found == FAILED_INSIDE:
-        pair.connect_again()
-        assert pair.without_pruner(sql) == FAILED_INSIDE, sql
-        return
-    assert found == outcome(pair.full, sql), sql
-    SEEN["statements"] += 1
-    SEEN["prune"] += any(scan.kept < scan.total for scan in pair.pruned.last_plans)
-
-
-def test_the_random_statements_do_prune(record_property: Callable[[str, object], None]) -> None:
-    record_property("figure", f"{SEEN['statements']:,} random statements with the native scan: {SEEN}")
-    assert SEEN["statements"] >= 0.9 * profiles.examples(RANDOM)
-    assert SEEN["prune"] > 0.35 * SEEN["statements"]

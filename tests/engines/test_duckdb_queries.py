@@ -121,8 +121,7 @@ NEVER_TRUE = {
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("sql", ONE_TABLE)
 def test_one_scan(compared: Compared, sql: str) -> None:
-    assert compared.kept(sql) == (ONE_TABLE[sql],)
-    assert compared.reasons() == [LEFT_OUT if sql in NEVER_TRUE else None]
+    compared.reads(sql, (ONE_TABLE[sql],), reason=LEFT_OUT if sql in NEVER_TRUE else None)
 
 
 SEVERAL = {
@@ -182,8 +181,7 @@ SEVERAL = {
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("sql", SEVERAL)
 def test_several_scans(compared: Compared, sql: str) -> None:
-    assert compared.kept(sql) == SEVERAL[sql]
-    assert set(compared.reasons()) == {None}
+    compared.reads(sql, SEVERAL[sql])
 
 
 PARAMETERS = {
@@ -204,14 +202,16 @@ PARAMETERS = {
 @pytest.mark.parametrize("sql", PARAMETERS)
 def test_parameters(compared: Compared, sql: str) -> None:
     parameters, kept = PARAMETERS[sql]
-    assert compared.kept(sql, parameters) == kept
+    compared.reads(sql, kept, parameters, reason=LEFT_OUT if parameters == [None] else None)
 
 
 def test_a_parameter_of_an_unknown_kind_runs_unpruned_with_the_reason(compared: Compared) -> None:
-    assert compared.kept("SELECT count(*) FROM flights WHERE id IN (SELECT unnest(?))", [[1.5, 2.0]]) == (12,)
-    assert compared.reasons() == [
-        "a list of other values than integers, dates, or texts without quotes and backslashes"
-    ]
+    compared.reads(
+        "SELECT count(*) FROM flights WHERE id IN (SELECT unnest(?))",
+        (12,),
+        [[1.5, 2.0]],
+        reason="a list of other values than integers, dates, or texts without quotes and backslashes",
+    )
 
 
 @pytest.mark.parametrize("count", [1_000, pytest.param(10_000, marks=pytest.mark.load)])

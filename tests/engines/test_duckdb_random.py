@@ -30,6 +30,8 @@ SEEN: Counter[str] = Counter()
 
 @pytest.fixture(scope="module")
 def pair(tmp_path_factory: pytest.TempPathFactory) -> Pair:
+    PASSED.clear()
+    SEEN.clear()
     return Pair(write_random_tables(tmp_path_factory.mktemp("random")))
 
 

@@ -27,6 +27,7 @@ from tests.engines.random_statements import Parts, filtered, misfitting
 from tests.engines.random_tables import without_sign_of_zero, write_random_tables
 from tests.engines.tape import Tape, tapes
 from tests.support import profiles
+from tests.support.duckdb_ways import is_native
 
 PARTITIONED = 250
 COUNTED = 300
@@ -41,6 +42,7 @@ def roots(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Path]:
 
 @pytest.fixture(scope="module")
 def pair(roots: Mapping[str, Path]) -> Pair:
+    SEEN.clear()
     return Pair(roots)
 
 
@@ -156,7 +158,9 @@ def test_where_counts_as_the_select_list_does(pair: Pair, case: tuple[Parts, str
 def test_no_statement_fails_that_duckdb_runs(pair: Pair, plain: PlainReaders, sql: str) -> None:
     """Whether a condition that fails for a value is worked out depends on the files that DuckDB knows of."""
     pair.pruned.last_plans.clear()
-    ran = [rows for rows in plain.outcomes(sql) if not isinstance(rows, str)]
+    outcomes = plain.outcomes(sql)
+    # The native scan reads files in one of the two ways, which knows less of them beforehand.
+    ran = [rows for rows in outcomes[: 1 if is_native() else 2] if not isinstance(rows, str)]
     found = outcome(pair.pruned, sql)
     if found == FAILED_INSIDE:
         pair.connect_again()

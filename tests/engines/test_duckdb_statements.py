@@ -15,6 +15,7 @@ import pruner
 import pruner_duckdb
 from tests.support import spec
 from tests.support.duckdb_statements import expected_scans, full_reader, indexed_tables, read_scans, rows
+from tests.support.duckdb_ways import is_native
 from tests.support.statement_tables import TABLES, write_parquet
 from tests.support.statements import FILE, Case, all_cases
 
@@ -41,7 +42,12 @@ class Pair:
     def check(self, case: Case, folder: Path) -> None:
         self.pruned.last_plans.clear()
         assert rows(self.pruned, case, folder / "pruned") == rows(self.full, case, folder / "full"), case.sql
-        assert read_scans(self.pruned) == expected_scans(case), case.sql
+        found = read_scans(self.pruned)
+        if is_native():
+            # Scans are told as they start, in no order of the text.
+            assert sorted(found) == sorted(expected_scans(case, native=True)), case.sql
+        else:
+            assert found == expected_scans(case), case.sql
 
     def close(self) -> None:
         self.pruned.close()

@@ -135,26 +135,26 @@ if not BEFORE_2:  # which joins a list from the left by comparisons of both side
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("sql", BESIDE)
 def test_beside_a_list(compared: Compared, sql: str) -> None:
-    assert compared.kept(sql) == BESIDE[sql]
-    # DuckDB 1.5 cannot plan some of them without its other optimizers.
-    assert BEFORE_2 or set(compared.reasons()) == {None}
+    if BEFORE_2:
+        # DuckDB 1.5 cannot plan some of them without its other optimizers.
+        assert compared.kept(sql) == BESIDE[sql]
+    else:
+        compared.reads(sql, BESIDE[sql])
 
 
 @pytest.mark.parametrize("name", ["limit_rownum", "delim_index", "Limit_RowNum"])
 def test_numbers_of_the_users_own_count_all_rows(compared: Compared, name: str) -> None:
     numbered = f"SELECT *, row_number() OVER () AS {name} FROM t"
-    assert compared.kept(f"SELECT count(*) FROM ({numbered}) WHERE id = 25 AND {name} > 20") == (4,)
-    assert compared.kept(f"SELECT count(*) FROM ({numbered}), unnest(xs) WHERE id = 25 AND {name} > 20") == (
-        4,
-    )
+    compared.reads(f"SELECT count(*) FROM ({numbered}) WHERE id = 25 AND {name} > 20", (4,))
+    compared.reads(f"SELECT count(*) FROM ({numbered}), unnest(xs) WHERE id = 25 AND {name} > 20", (4,))
 
 
 def test_parameters_views_and_errors(compared: Compared) -> None:
     beside = "SELECT id, x FROM t, unnest(xs) AS u(x) WHERE id = ?"
-    assert compared.kept(beside, [5]) == (1,)
+    compared.reads(beside, (1,), [5])
     compared.both("CREATE VIEW elements AS SELECT id, x FROM t, unnest(xs) AS u(x)")
-    assert compared.kept("SELECT * FROM elements WHERE id = 5") == (1,)
-    assert compared.kept("SELECT * FROM elements e JOIN c ON c.k = e.x WHERE e.id = 5") == (1, 4)
+    compared.reads("SELECT * FROM elements WHERE id = 5", (1,))
+    compared.reads("SELECT * FROM elements e JOIN c ON c.k = e.x WHERE e.id = 5", (1, 4))
     wrong = "SELECT id FROM t, unnest(xs) AS u(x) WHERE id = 5 AND s::INT = 5"
     for connection in (compared.pruned, compared.full):
         with pytest.raises(Exception, match="Could not convert string 's"):

@@ -14,7 +14,7 @@ from tests.support import spec
 FILE = "statements.txt"
 
 _SCAN = re.compile(r"(\w+) (\d+)/(\d+)")
-_FOR_ENGINE = re.compile(r"(\w+): (.*)")
+_FOR_ENGINE = re.compile(r"(\w+):(.*)")
 
 
 @dataclass(frozen=True, order=True)
