@@ -98,15 +98,19 @@ def _outcome(con: Any, step: Step) -> Outcome:
             for name, argument in step.relation:
                 given = [int(argument)] if name == "limit" else [argument] if argument else []
                 found = getattr(found, name)(*given)
-            return "rows", [*zip(found.columns, map(str, found.types), strict=True)], _rows(found.fetchall())
+            return (
+                "rows",
+                [*zip(found.columns, map(str, found.types), strict=True)],
+                in_order(found.fetchall()),
+            )
         found = con.execute(step.sql, list(step.parameters)) if step.parameters else con.execute(step.sql)
         shown = [(each[0], str(each[1])) for each in found.description or ()]
-        return "rows", shown, _rows(found.fetchall() if shown else [])
+        return "rows", shown, in_order(found.fetchall() if shown else [])
     except duckdb.Error as error:
         return (type(error).__name__,)
 
 
-def _rows(rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+def in_order(rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
     return sorted((tuple(map(_plain, row)) for row in rows), key=repr)
 
 

@@ -367,7 +367,10 @@ def test_a_plan_that_takes_too_long_keeps_all_files(
     assert [(each.kept, each.reason) for each in con.last_plans] == [(12, "planning took too long")]
 
 
-def test_an_interrupted_statement_ends(compared: Compared, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("asked", ["_bind", "_static"])
+def test_an_interrupted_statement_ends(
+    compared: Compared, monkeypatch: pytest.MonkeyPatch, asked: str
+) -> None:
     con = compared.pruned.cursor()
     done = threading.Event()
 
@@ -376,12 +379,31 @@ def test_an_interrupted_statement_ends(compared: Compared, monkeypatch: pytest.M
         done.wait(20)
         return ()
 
-    monkeypatch.setattr(answering.TableAnswers, "_static", interrupt)
+    monkeypatch.setattr(answering.TableAnswers, asked, interrupt)
     with pytest.raises(duckdb.InterruptException):
         con.execute("SELECT count(DISTINCT carrier) FROM flights WHERE id < 100").fetchall()
     done.set()
     monkeypatch.undo()
     assert con.execute("SELECT id FROM flights WHERE id = 1").fetchall() == [(1,)]
+
+
+def test_a_new_connection_can_be_used_in_any_way_at_once(tmp_path: Path) -> None:
+    """DuckDB makes no relation while a result is left that nobody has read to its end."""
+    root = write_flights(tmp_path / "flights")
+    assert native({"flights": root}).sql("SELECT count(*) FROM flights").fetchall() == [(600,)]
+    assert native({"flights": root}).table("flights").limit(2).fetchall() != []
+
+
+def test_a_table_that_cannot_be_listed_has_its_own_sentence(tmp_path: Path) -> None:
+    root = write_flights(tmp_path / "flights")
+    con = native({"flights": root})
+    (root / "_delta_log").mkdir()
+    (root / "_delta_log" / "00000000000000000000.json").write_text("{}")
+    with pytest.raises(duckdb.IOException) as error:
+        con.execute("SELECT * FROM flights")
+    first = str(error.value).split("\n", 1)[0]
+    assert first.startswith(f"IO Error: pruner: table flights cannot be read: {root} is a Delta table")
+    assert "planning failed" not in first
 
 
 def test_tables_of_a_closed_database_are_forgotten(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from pruner.errors import PrunerError
 from pruner_duckdb.catalog.pinned import failure
 from pruner_duckdb.shadow.shadow import readable_json
 
@@ -77,9 +78,16 @@ class Workers:
         try:
             fields = ["ok", *self._answer(readable_json(question.decode()))]
         except BaseException as error:  # panics of libraries in Rust are none of Exception
-            told = failure(error) if isinstance(error, Exception) else f"planning failed ({error!r})"
+            told = _told(error)
             fields = ["error", told.replace("\0", " ")]
         return "\0".join(fields).encode("utf-8", "surrogateescape")
+
+
+def _told(error: BaseException) -> str:
+    """The reason that users read; a table that cannot be listed has a sentence of its own."""
+    if isinstance(error, PrunerError):
+        return str(error)
+    return failure(error) if isinstance(error, Exception) else f"planning failed ({error!r})"
 
 
 class Numbers:

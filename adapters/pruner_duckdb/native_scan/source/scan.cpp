@@ -61,6 +61,17 @@ Answer AskOf(ClientContext &context, const std::string &question, double seconds
 	return Ask(question, seconds, [&] { return context.IsInterrupted(); });
 }
 
+//! Without files there is nothing to read. An interrupted statement ends as DuckDB's own do.
+void RequireGiven(ClientContext &context, const Answer &answer, const std::string &message) {
+	if (answer.given) {
+		return;
+	}
+	if (context.IsInterrupted()) {
+		throw InterruptException();
+	}
+	throw IOException(message);
+}
+
 //! Some files of a snapshot, in its order.
 class PrunedFileList : public MultiFileList {
 public:
@@ -241,9 +252,7 @@ shared_ptr<const vector<OpenFileInfo>> FilesOf(ClientContext &context, const std
 		}
 	}
 	auto answer = AskOf(context, Message({{"kind", "files"}, {"database", database}, {"list", list}}), kListing);
-	if (!answer.given) {
-		throw IOException("pruner: %s", answer.reason);
-	}
+	RequireGiven(context, answer, "pruner: " + answer.reason);
 	auto files = make_shared_ptr<vector<OpenFileInfo>>();
 	for (auto &path : answer.fields) {
 		files->emplace_back(path);
@@ -270,9 +279,7 @@ Answer AskBind(ClientContext &context, const std::string &database, const std::s
 		answer.given = false;
 		answer.reason = "the answer is of another form";
 	}
-	if (!answer.given) {
-		throw IOException("pruner: table %s cannot be read: %s", table, answer.reason);
-	}
+	RequireGiven(context, answer, "pruner: table " + table + " cannot be read: " + answer.reason);
 	return answer;
 }
 
