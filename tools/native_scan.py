@@ -1,5 +1,9 @@
 """Compiles the extension of the native scan for the installed DuckDB: `python -m tools.native_scan`.
 
+`python -m tools.native_scan --sanitize tests.engines.native_pair --scripts 2000` runs a module with an extension whose
+memory and arithmetic the compiler's sanitizers watch. DuckDB's library is as it comes, so they see what passes between
+the two: reads of freed memory, not the leaks of an interpreter.
+
 DuckDB's headers come from its source distribution at the version and checksum of requirements.lock, by pip. The
 extension lands in the cache folder first, keyed by what it was made from, and is copied from there to where the
 adapter looks for it. Without a compiler one line says so, and everything works without it.
@@ -47,6 +51,15 @@ _FLAGS = (
 )
 
 
+_SANITIZED = ("-O1", "-g", "-fno-omit-frame-pointer", "-fsanitize=address,undefined", "-fno-sanitize=vptr")
+_WATCHED = {
+    "ASAN_OPTIONS": "detect_leaks=0:alloc_dealloc_mismatch=0:detect_odr_violation=0:halt_on_error=1",
+    "UBSAN_OPTIONS": "print_stacktrace=1:halt_on_error=1",
+    "PYTHONMALLOC": "malloc",
+}
+"""Python and DuckDB keep memory to the end, and bring allocators of their own."""
+
+
 class NotBuiltError(RuntimeError):
     """The extension cannot be built here; the message is the reason."""
 
@@ -76,13 +89,7 @@ def extension() -> Path:
     if sys.platform != "linux":
         raise NotBuiltError(f"it was never tried on {sys.platform}")
     target = place(duckdb, platform())
-    key = key_of(Path(__file__), fingerprint(), duckdb, platform())
-    built = cache_dir() / f"native-scan-{key}" / NAME
-    if not built.is_file():
-        found, headers = compiler(), _headers(duckdb)
-        say("Compiling the native scan for DuckDB, about 20 s")
-        with appearing(built.parent) as scratch:
-            _compile(found, headers, scratch / NAME, duckdb)
+    built = _compiled(duckdb, ())
     if not target.is_file() or sha256_of(target) != sha256_of(built):
         target.parent.mkdir(parents=True, exist_ok=True)
         # A process that has the old one loaded keeps it: the new one is another file.
@@ -90,6 +97,22 @@ def extension() -> Path:
         shutil.copyfile(built, scratch_file)
         scratch_file.replace(target)
     return target
+
+
+def _compiled(duckdb: str, extra: Sequence[str]) -> Path:
+    """The extension in the cache folder, built the first time with these flags.
+
+    Raises:
+        NotBuiltError: it cannot be built.
+    """
+    key = key_of(Path(__file__), fingerprint(), duckdb, platform(), *extra)
+    built = cache_dir() / f"native-scan-{key}" / NAME
+    if not built.is_file():
+        found, headers = compiler(), _headers(duckdb)
+        say("Compiling the native scan for DuckDB, about 20 s")
+        with appearing(built.parent) as scratch:
+            _compile(found, headers, scratch / NAME, duckdb, extra)
+    return built
 
 
 def locked_hashes(name: str, wanted: str) -> frozenset[str]:
@@ -136,7 +159,7 @@ def _headers(duckdb: str) -> Path:
     return folder / f"duckdb-{duckdb}"
 
 
-def _compile(command: str, headers: Path, target: Path, duckdb: str) -> None:
+def _compile(command: str, headers: Path, target: Path, duckdb: str, extra: Sequence[str]) -> None:
     """Compile the sources and link them.
 
     Raises:
@@ -148,11 +171,11 @@ def _compile(command: str, headers: Path, target: Path, duckdb: str) -> None:
         sources = [*(SOURCES / f"{unit}.cpp" for unit in _UNITS), headers / _SHARED]
         defined = f'-DPRUNER_SOURCES="{fingerprint()}"'
         _run_all(
-            [command, *_FLAGS, defined, *included, "-c", str(source), "-o", made]
+            [command, *_FLAGS, *extra, defined, *included, "-c", str(source), "-o", made]
             for source, made in zip(sources, objects, strict=True)
         )
         library = Path(scratch) / "library.so"
-        _run_all([[command, "-shared", "-o", str(library), *objects]])
+        _run_all([[command, "-shared", *extra, "-o", str(library), *objects]])
         target.write_bytes(library.read_bytes() + footer(duckdb, platform()))
 
 
@@ -178,13 +201,43 @@ def footer(duckdb: str, platform_name: str) -> bytes:
     return b"".join(field.encode().ljust(32, b"\0") for field in reversed(fields)) + bytes(256)
 
 
-def main() -> None:
+def run_sanitized(arguments: Sequence[str]) -> int:
+    """Run a module in a process of its own, with an extension that is watched; return its exit code.
+
+    Args:
+        arguments: the module and its arguments, as behind `python -m`.
+
+    Raises:
+        NotBuiltError: it cannot be built.
+    """
+    built = _compiled(version("duckdb"), _SANITIZED)
+    libraries = [
+        subprocess.run(
+            [compiler(), f"-print-file-name={name}"], capture_output=True, text=True, check=True
+        ).stdout.strip()
+        for name in ("libasan.so", "libubsan.so")
+    ]
+    environment = {**os.environ, **_WATCHED, "LD_PRELOAD": " ".join(libraries)}
+    # The adapter loads what lies in the package, and no setting of a user's changes that: only this process does.
+    begin = (
+        "import runpy, sys; from pathlib import Path; from pruner_duckdb.native_scan import library; "
+        "built = Path(sys.argv[1]); library.place = lambda *_: built; del sys.argv[:2]; "
+        "runpy.run_module(sys.argv[0], run_name='__main__', alter_sys=True)"
+    )
+    command = [sys.executable, "-c", begin, str(built), *arguments]
+    return subprocess.run(command, env=environment, check=False).returncode
+
+
+def main(arguments: Sequence[str]) -> int:
     """Build the extension, or say in one line why there is none."""
     try:
+        if arguments[:1] == ["--sanitize"]:
+            return run_sanitized(arguments[1:])
         extension()
     except NotBuiltError as reason:
         say(f"The native scan for DuckDB is not there, everything else is: {reason}")
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main(sys.argv[1:]))
