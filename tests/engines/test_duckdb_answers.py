@@ -71,6 +71,7 @@ def test_what_explains_a_statement_asks_nothing_again(
         assert questions.of(con, before + sql) == 0
 
 
+@pytest.mark.rewriting
 def test_what_explains_a_change_is_met_like_one(con: pruner_duckdb.Connection, questions: Questions) -> None:
     con.execute(SMALL).fetchall()
     con.execute("EXPLAIN ANALYZE CREATE TEMP TABLE few AS SELECT * FROM flights WHERE id < 60").fetchall()
@@ -79,6 +80,7 @@ def test_what_explains_a_change_is_met_like_one(con: pruner_duckdb.Connection, q
     assert con.execute(SMALL).fetchall() == [(7,)]
 
 
+@pytest.mark.rewriting
 def test_a_statement_by_the_clock_asks_for_the_moment_alone(
     con: pruner_duckdb.Connection, questions: Questions
 ) -> None:
@@ -114,6 +116,7 @@ THROUGH: dict[str, Callable[[Any, str], Any]] = {
 }
 
 
+@pytest.mark.rewriting
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("way", THROUGH)
 def test_a_macro_made_in_any_way_is_met(con: pruner_duckdb.Connection, way: str) -> None:
@@ -171,6 +174,7 @@ def test_a_file_that_another_handle_may_open_is_asked_each_time(flights: Path, t
         assert con.execute(SMALL).fetchall() == [(0,)]
 
 
+@pytest.mark.rewriting
 def test_databases_that_others_may_change_are_asked_each_time(
     con: pruner_duckdb.Connection, questions: Questions, tmp_path: Path
 ) -> None:
@@ -180,6 +184,7 @@ def test_databases_that_others_may_change_are_asked_each_time(
     assert questions.of(con, SMALL) == 1
 
 
+@pytest.mark.rewriting
 def test_statements_that_fail_or_read_more_ask_again(
     con: pruner_duckdb.Connection, questions: Questions
 ) -> None:
@@ -198,6 +203,7 @@ def test_statements_that_fail_or_read_more_ask_again(
     assert questions.of(con, SMALL) == 0
 
 
+@pytest.mark.rewriting
 @pytest.mark.parametrize(
     ("called", "harmless"),
     [

@@ -193,6 +193,7 @@ def test_what_a_connection_shows_after_statements_without_rows(
         assert found.fetchall() == []
 
 
+@pytest.mark.rewriting
 def test_a_table_that_is_called_as_what_show_lists(tmp_path: Path) -> None:
     pruned = pruner_duckdb.connect({"tables": indexed(write_airports(tmp_path / "t"))})
     pruned.execute("CREATE TABLE other (i INTEGER)")

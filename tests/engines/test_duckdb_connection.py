@@ -36,6 +36,7 @@ def add_file(root: Path, number: int) -> None:
 # What is read
 
 
+@pytest.mark.rewriting
 def test_a_table_is_a_path_a_table_or_options_under_any_name(flights: Path) -> None:
     con = pruner_duckdb.connect(
         {
@@ -96,6 +97,7 @@ def test_tables_are_opened_when_first_read(tmp_path: Path) -> None:
 # What is passed on
 
 
+@pytest.mark.rewriting
 def test_everything_else_is_duckdbs(con: pruner_duckdb.Connection) -> None:
     assert con.execute("SELECT 1, 'flights'").fetchall() == [(1, "flights")]
     assert con.begin() is con
@@ -155,6 +157,7 @@ RUN_AT_ONCE = {
 }
 
 
+@pytest.mark.rewriting
 @pytest.mark.parametrize("sql", RUN_AT_ONCE)
 def test_statements_that_read_at_once_are_pruned_too(
     con: pruner_duckdb.Connection, tmp_path: Path, sql: str
@@ -196,6 +199,7 @@ REFUSED = {
 }
 
 
+@pytest.mark.rewriting
 @pytest.mark.parametrize("sql", REFUSED)
 def test_what_cannot_be_answered_right_is_refused(con: pruner_duckdb.Connection, sql: str) -> None:
     con.execute("CREATE TABLE kept (id INTEGER)")
@@ -204,6 +208,7 @@ def test_what_cannot_be_answered_right_is_refused(con: pruner_duckdb.Connection,
     assert not con.last_plans
 
 
+@pytest.mark.rewriting
 @pytest.mark.parametrize("name", ["main2.flights", "db.main.flights", "lake.flights"])
 def test_a_name_of_another_schema_is_missing_as_in_duckdb(con: pruner_duckdb.Connection, name: str) -> None:
     schema = name.removesuffix(".flights")
@@ -245,6 +250,7 @@ def test_a_relation_sees_files_that_were_committed_after_it_was_made(tmp_path: P
     assert ids.fetchall() == [(number,) for number in range(550, 600)]
 
 
+@pytest.mark.rewriting
 def test_a_relation_has_the_methods_of_duckdbs(con: pruner_duckdb.Connection) -> None:
     relation = con.sql("SELECT id, carrier FROM flights WHERE id < 3 ORDER BY id")
     assert relation.columns == ["id", "carrier"]
@@ -263,6 +269,7 @@ def test_a_relation_has_the_methods_of_duckdbs(con: pruner_duckdb.Connection) ->
     assert pa.table(relation).num_rows == 3
 
 
+@pytest.mark.rewriting
 def test_a_relation_scans_files_and_no_copy_of_their_rows(con: pruner_duckdb.Connection) -> None:
     """DuckDB 1.5 runs a relation that has a parameter at once, and goes on with the rows as a list of VALUES."""
     for sql in ("FROM flights", "SELECT id, carrier FROM flights WHERE id < 60"):
@@ -272,6 +279,7 @@ def test_a_relation_scans_files_and_no_copy_of_their_rows(con: pruner_duckdb.Con
         assert len(con.execute(sql).fetchall()) == len(con.sql(sql).fetchall())
 
 
+@pytest.mark.rewriting
 def test_rows_that_are_fetched_one_by_one_come_of_one_run(con: pruner_duckdb.Connection) -> None:
     """DuckDB 1.5 itself drops the rows that a relation has not read when its connection runs another statement."""
     many = con.sql("SELECT a.id, b.id FROM flights a, flights b WHERE a.id < 50")
@@ -342,6 +350,7 @@ def test_tables_without_names_are_refused_in_one_sentence(tables: Any) -> None:
         pruner_duckdb.connect(tables)
 
 
+@pytest.mark.rewriting
 @pytest.mark.parametrize(
     "sql",
     [

@@ -109,6 +109,7 @@ def test_a_new_session_is_asked_nothing_about_functions(
         assert con.last_plans[-1].kept == 2
 
 
+@pytest.mark.rewriting
 @pytest.mark.parametrize(
     "definition",
     [
@@ -129,6 +130,7 @@ def test_after_a_definition_the_session_is_asked(
     assert con.last_plans[-1].kept == 2
 
 
+@pytest.mark.rewriting
 def test_a_session_that_was_set_up_by_somebody_else_is_asked(flights: Path, questions: Questions) -> None:
     with pruner_duckdb.attach(duckdb.connect(), {"flights": indexed(flights)}) as con:
         assert compared(questions, con, ASKED) > 0
@@ -141,6 +143,7 @@ def test_a_session_that_was_set_up_by_somebody_else_is_asked(flights: Path, ques
         assert compared(questions, con, f"{ASKED} AND id >= 1") > 0
 
 
+@pytest.mark.rewriting
 def test_extensions_that_are_loaded_meanwhile_are_noticed(
     con: pruner_duckdb.Connection, questions: Questions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -151,6 +154,7 @@ def test_extensions_that_are_loaded_meanwhile_are_noticed(
     assert con.last_plans[-1].kept == 2
 
 
+@pytest.mark.rewriting
 @pytest.mark.parametrize(
     "script",
     [

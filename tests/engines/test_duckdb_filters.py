@@ -81,6 +81,7 @@ def test_what_follows_a_condition_and_names_of_the_relation(pruned: pruner_duckd
     assert kept(pruned.view("late").filter("number = 599"), [(599,)]) == 1
 
 
+@pytest.mark.rewriting
 @pytest.mark.parametrize(
     ("condition", "rows", "kept"),
     [
@@ -244,6 +245,7 @@ def test_two_texts_that_are_no_expression_and_statement() -> None:
     )
 
 
+@pytest.mark.rewriting
 def test_a_filtered_relation_sees_later_files_and_the_session_of_its_run(tmp_path: Path) -> None:
     root = write_tree(tmp_path / "t", {f"a{n}.parquet": f"SELECT {n} AS id" for n in range(4)})
     table = indexed(root)

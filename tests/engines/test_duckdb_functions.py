@@ -97,6 +97,7 @@ KEPT_BEFORE_2 = {"(day, id) IN (('2024-01-02', 77), ('2024-01-12', 590::HUGEINT)
 """What DuckDB 1.5 shows in a way of its own (docs/python.md)."""
 
 
+@pytest.mark.rewriting
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("condition", KEPT)
 def test_conditions_over_functions_prune(flights, condition: str):
@@ -108,6 +109,7 @@ def test_conditions_over_functions_prune(flights, condition: str):
     assert scan.kept == (KEPT | KEPT_BEFORE_2 if BEFORE_2 else KEPT)[condition]
 
 
+@pytest.mark.rewriting
 @pytest.mark.parametrize("listed", ["[5, 77]", "[5, 98]", "[6, 599]", "?"])
 def test_statements_that_differ_in_listed_numbers_have_plans_of_their_own(flights, listed: str):
     con, plain = flights
@@ -197,6 +199,7 @@ def test_windows_of_views_and_prepared_statements(days: Path):
     con.rollback()
 
 
+@pytest.mark.rewriting
 def test_what_may_run_later_has_no_latest_moment(days: Path):
     """A relation, also where the same text was run and remembered before, and what writes rows."""
     con = pruner_duckdb.connect({"events": str(days)})
@@ -209,6 +212,7 @@ def test_what_may_run_later_has_no_latest_moment(days: Path):
     assert con.execute(WINDOW).fetchall() == [(3,), (4,)]
 
 
+@pytest.mark.rewriting
 def test_a_statement_that_begins_too_late_for_its_plan_runs_again(
     days: Path, monkeypatch: pytest.MonkeyPatch
 ):
@@ -260,6 +264,7 @@ def test_days_prune_from_below(days: Path):
         assert con.last_plans[-1].kept in (3, 4)
 
 
+@pytest.mark.rewriting
 def test_a_moment_is_asked_for_each_time(days: Path, monkeypatch: pytest.MonkeyPatch):
     con = pruner_duckdb.connect({"events": str(days)})
     told: list[int] = []
@@ -273,6 +278,7 @@ def test_a_moment_is_asked_for_each_time(days: Path, monkeypatch: pytest.MonkeyP
     assert len(told) == 3
 
 
+@pytest.mark.rewriting
 def test_a_transaction_keeps_its_moment(days: Path, monkeypatch: pytest.MonkeyPatch):
     con = pruner_duckdb.connect({"events": str(days)})
     told: list[int] = []

@@ -22,6 +22,7 @@ def root(tmp_path: Path) -> Path:
     return tmp_path / "t"
 
 
+@pytest.mark.rewriting
 def test_an_index_is_made_shown_used_and_dropped(root: Path) -> None:
     con = pruner_duckdb.connect({"lake.events": str(root)})
     made = con.sql("CREATE INDEX hours ON lake.events USING bitmap (strftime(ts, '%H'));").fetchall()
@@ -42,6 +43,7 @@ def test_an_index_is_made_shown_used_and_dropped(root: Path) -> None:
     assert con.last_plans[-1].kept == 24
 
 
+@pytest.mark.rewriting
 def test_errors_point_at_the_token(root: Path) -> None:
     con = pruner_duckdb.connect({"events": str(root)})
     with pytest.raises(IndexDefinitionError, match=r"'foo\(ts\)'.*foo.*line 1, column 28"):

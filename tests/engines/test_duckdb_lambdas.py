@@ -66,6 +66,7 @@ def test_the_condition_prunes(connection: pruner_duckdb.Connection, statement: s
     assert found
 
 
+@pytest.mark.rewriting
 @pytest.mark.parametrize("statement", NOT_PRUNED)
 def test_nothing_is_made_of_what_a_lambda_says(connection: pruner_duckdb.Connection, statement: str) -> None:
     connection.execute("SET VARIABLE v = 10")
@@ -75,6 +76,7 @@ def test_nothing_is_made_of_what_a_lambda_says(connection: pruner_duckdb.Connect
     assert found
 
 
+@pytest.mark.rewriting
 def test_the_older_syntax_where_the_session_has_it(connection: pruner_duckdb.Connection) -> None:
     connection.execute("SET lambda_syntax = 'ENABLE_SINGLE_ARROW'")
     found = connection.execute("SELECT list_transform(xs, (x, i) -> x + i) FROM t WHERE id = 3").fetchall()

@@ -60,6 +60,7 @@ LOOKED_THROUGH = {
 }
 
 
+@pytest.mark.rewriting
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("macro", LOOKED_THROUGH)
 def test_a_macro_prunes_like_what_it_stands_for(compared: Compared, macro: str) -> None:
@@ -72,6 +73,7 @@ def test_a_macro_prunes_like_what_it_stands_for(compared: Compared, macro: str) 
     assert wanted < ALL
 
 
+@pytest.mark.rewriting
 def test_a_macro_of_macros_and_one_that_aggregates(compared: Compared) -> None:
     compared.both("CREATE MACRO doubled(x) AS x * 2")
     compared.both("CREATE MACRO small(x) AS doubled(x) < 100")
@@ -98,6 +100,7 @@ LEFT_TO_DUCKDB = {
 }
 
 
+@pytest.mark.rewriting
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("macro", LEFT_TO_DUCKDB)
 def test_a_macro_that_is_more_than_an_expression_prunes_nothing(compared: Compared, macro: str) -> None:
@@ -190,6 +193,7 @@ def _outcome(con: Any, sql: str) -> object:
         return type(error).__name__
 
 
+@pytest.mark.rewriting
 def test_a_macro_of_the_same_name_in_another_database(flights: Path) -> None:
     table = indexed(flights)
     counts: list[list[tuple[int, int]]] = []
@@ -213,6 +217,7 @@ def test_macros_of_a_file_that_was_opened_again(flights: Path, tmp_path: Path) -
             assert con.last_plans[-1].kept == 1
 
 
+@pytest.mark.rewriting
 def test_a_statement_that_prunes_nothing_is_not_planned_again(compared: Compared) -> None:
     compared.both("CREATE TABLE wanted AS SELECT 50 AS a")
     compared.both("CREATE MACRO m(x) AS x < (SELECT max(a) FROM wanted)")
@@ -225,6 +230,7 @@ def test_a_statement_that_prunes_nothing_is_not_planned_again(compared: Compared
     assert compared.kept("SELECT count(*) FROM flights WHERE m(id)") < ALL
 
 
+@pytest.mark.rewriting
 def test_functions_are_listed_seldom(compared: Compared, monkeypatch: pytest.MonkeyPatch) -> None:
     listed: list[str] = []
     listing = macros._LIST  # pyright: ignore[reportPrivateUsage]

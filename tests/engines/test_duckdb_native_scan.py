@@ -387,6 +387,13 @@ def test_an_interrupted_statement_ends(
     assert con.execute("SELECT id FROM flights WHERE id = 1").fetchall() == [(1,)]
 
 
+def test_pruning_can_be_switched_off(compared: Compared, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PRUNER_DISABLED", "1")
+    for sql in ("SELECT id FROM flights WHERE id = 5", "SELECT carrier FROM flights"):
+        assert compared.kept(sql) == (12,)
+        assert compared.reasons() == ["switched off by PRUNER_DISABLED=1"]
+
+
 def test_a_new_connection_can_be_used_in_any_way_at_once(tmp_path: Path) -> None:
     """DuckDB makes no relation while a result is left that nobody has read to its end."""
     root = write_flights(tmp_path / "flights")

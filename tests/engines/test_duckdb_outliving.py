@@ -107,6 +107,7 @@ def test_files_that_come_and_go_are_seen(
     assert con.last_plans[-1].kept == 0
 
 
+@pytest.mark.rewriting
 def test_a_pivot_reads_the_files_of_the_moment_it_runs(con: pruner_duckdb.Connection, root: Path) -> None:
     relation = con.sql("PIVOT (SELECT region, id FROM flights WHERE id >= 550) ON region USING count(*)")
     assert len(relation.fetchall()) == 50
@@ -152,6 +153,7 @@ def test_a_view_in_a_transaction_goes_with_it(con: pruner_duckdb.Connection) -> 
         con.execute("SELECT * FROM a")
 
 
+@pytest.mark.rewriting
 def test_a_view_in_another_database(con: pruner_duckdb.Connection) -> None:
     con.execute("ATTACH ':memory:' AS other")
     con.execute("CREATE VIEW other.main.a AS SELECT id FROM flights WHERE id < 100")
@@ -162,6 +164,7 @@ def test_a_view_in_another_database(con: pruner_duckdb.Connection) -> None:
     assert con.last_plans[-1].kept == 2
 
 
+@pytest.mark.rewriting
 def test_names_in_a_view_never_mean_another_thing(con: pruner_duckdb.Connection) -> None:
     con.execute("CREATE VIEW a AS SELECT id FROM flights")
     with pytest.raises(PrunerError, match="a WITH of the statement has that name"):
@@ -179,6 +182,7 @@ def test_a_view_of_the_tables_name_that_does_not_read_it_hides_it(con: pruner_du
         assert con.execute("SELECT count(*) FROM flights").fetchall() == [(600,)]
 
 
+@pytest.mark.rewriting
 def test_a_view_that_duckdb_refuses_leaves_nothing(con: pruner_duckdb.Connection) -> None:
     with pytest.raises(duckdb.BinderException, match="nope"):
         con.execute("CREATE VIEW a AS SELECT nope FROM flights")
@@ -186,6 +190,7 @@ def test_a_view_that_duckdb_refuses_leaves_nothing(con: pruner_duckdb.Connection
     assert con.execute("SELECT count(*) FROM flights WHERE id < 50").fetchall() == [(50,)]
 
 
+@pytest.mark.rewriting
 def test_arguments_of_prepared_statements(con: pruner_duckdb.Connection) -> None:
     con.execute("PREPARE few AS SELECT count(*) FROM flights WHERE id < $1 AND carrier <> $2")
     assert con.execute("EXPLAIN EXECUTE few(50, 'a, (')").fetchall()
@@ -216,6 +221,7 @@ def test_executemany_reads_the_tables(con: pruner_duckdb.Connection) -> None:
     assert [scan.kept for scan in con.last_plans] == [1, 1, 0]
 
 
+@pytest.mark.rewriting
 def test_a_registered_relation_is_logged_once_for_each_time_it_is_read(
     con: pruner_duckdb.Connection, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -140,6 +140,7 @@ def test_the_answer_is_duckdbs(both: tuple[Any, Any], sql: str) -> None:
         assert _outcome(pruned, after) == _outcome(plain, after)
 
 
+@pytest.mark.rewriting
 @pytest.mark.parametrize("sql", [PIVOTS[2], PIVOTS[4]])
 def test_a_pivot_that_finds_its_values_reads_every_file_and_says_why(both: tuple[Any, Any], sql: str) -> None:
     pruned, _ = both
@@ -150,6 +151,7 @@ def test_a_pivot_that_finds_its_values_reads_every_file_and_says_why(both: tuple
     }
 
 
+@pytest.mark.rewriting
 @pytest.mark.parametrize(
     ("sql", "kept"),
     [
@@ -168,6 +170,7 @@ def test_a_pivot_behind_another_word_is_pruned_by_its_query(
     assert [(scan.kept, scan.reason) for scan in pruned.last_plans] == [(kept, None)]
 
 
+@pytest.mark.rewriting
 @pytest.mark.parametrize(
     "sql", ["FROM (PIVOT t ON cat USING sum(amount) GROUP BY flag)", "TABLE late UNION TABLE late"]
 )

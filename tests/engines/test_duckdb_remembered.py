@@ -178,6 +178,7 @@ def test_whatever_changed_between_two_equal_statements(
                 assert ours == plain, (sql, change)
 
 
+@pytest.mark.rewriting
 @pytest.mark.parametrize("adapter", [False, True])
 def test_each_change_in_turn(written: Path, tmp_path: Path, adapter: bool) -> None:
     session = Session(written, tmp_path, adapter=adapter)
@@ -216,6 +217,7 @@ def plans(session: Session, sql: str, values: Any, change: Change = "") -> tuple
     return found[0], found[1]
 
 
+@pytest.mark.rewriting
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize(("sql", "values"), [*(STATEMENTS[n] for n in (0, 2, 3, 5, 6, 7, 8)), *OTHERS])
 def test_a_statement_seen_before_has_the_plan_it_had(session: Session, sql: str, values: Any) -> None:
@@ -255,6 +257,7 @@ MOMENTS = [
 ]
 
 
+@pytest.mark.rewriting
 @pytest.mark.parametrize("sql", MOMENTS)
 def test_a_plan_by_the_clock_serves_for_a_while(
     session: Session, sql: str, monkeypatch: pytest.MonkeyPatch
@@ -266,6 +269,7 @@ def test_a_plan_by_the_clock_serves_for_a_while(
     assert not any(again is plan for plan, again in zip(first, second, strict=True))
 
 
+@pytest.mark.rewriting
 @pytest.mark.parametrize("sql", MOMENTS)
 def test_a_transaction_that_began_before_a_plan_by_the_clock_has_one_of_its_own(
     session: Session, sql: str
@@ -303,6 +307,7 @@ def test_relations_of_one_statement_can_be_joined(session: Session) -> None:
         assert len(one.join(other, "a.id = b.id").fetchall()) == 3
 
 
+@pytest.mark.rewriting
 def test_so_many_rewritings_are_remembered(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(remembered, "REMEMBERED_REWRITINGS", 3)
     for number in (0, 1, 2, 3, 1, 4):
@@ -310,6 +315,7 @@ def test_so_many_rewritings_are_remembered(session: Session, monkeypatch: pytest
     assert _remembered(session) == ["3", "1", "4"]
 
 
+@pytest.mark.rewriting
 def test_rewritings_with_so_many_files_are_remembered(
     session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -49,6 +49,7 @@ MACROS = {
 }
 
 
+@pytest.mark.rewriting
 @pytest.mark.parametrize("macro", MACROS)
 def test_a_macro_named_like_a_function_of_duckdb(compared: Compared, macro: str) -> None:
     statement = MACROS[macro]
@@ -72,6 +73,7 @@ def test_some_macros_do_change_what_a_statement_means(compared: Compared) -> Non
     assert compared.kept(statement) == (2,)
 
 
+@pytest.mark.rewriting
 def test_a_macro_made_through_another_cursor_is_seen(compared: Compared) -> None:
     statement = "SELECT count(*) FROM flights WHERE starts_with(carrier, 'C03')"
     assert compared.kept(statement) == (2,)
@@ -81,6 +83,7 @@ def test_a_macro_made_through_another_cursor_is_seen(compared: Compared) -> None
     assert compared.reasons() == [OWN_MEANING]
 
 
+@pytest.mark.rewriting
 def test_a_python_function_runs_unpruned(compared: Compared) -> None:
     for connection in (compared.pruned, compared.full):
         connection.create_function("twice", lambda x: 2 * x, ["INTEGER"], "INTEGER")
@@ -94,6 +97,7 @@ NOT_FOLDED = {
 }
 
 
+@pytest.mark.rewriting
 @pytest.mark.parametrize("sql", NOT_FOLDED)
 def test_a_variable_is_not_folded(compared: Compared, sql: str) -> None:
     value = NOT_FOLDED[sql]
@@ -102,6 +106,7 @@ def test_a_variable_is_not_folded(compared: Compared, sql: str) -> None:
     assert compared.kept(sql) == ALL
 
 
+@pytest.mark.rewriting
 @pytest.mark.parametrize(
     "condition",
     [
@@ -121,6 +126,7 @@ def test_the_clock_never_prunes_but_the_rest_does(compared: Compared, condition:
     assert compared.kept(f"SELECT count(*) FROM flights WHERE {condition} AND id < 50") == (1,)
 
 
+@pytest.mark.rewriting
 def test_session_values_do_not_prune(compared: Compared) -> None:
     assert compared.kept("SELECT count(*) FROM flights WHERE carrier <> current_schema()") == ALL
     assert compared.kept("SELECT count(*) FROM flights WHERE carrier <> current_user AND id < 50") == (1,)
@@ -166,6 +172,7 @@ def test_a_collation_in_the_statement(compared: Compared) -> None:
     ) == (2,)
 
 
+@pytest.mark.rewriting
 def test_a_collation_of_a_column_of_another_table(compared: Compared) -> None:
     """The equality that the optimizer hands on from one table to the other is not that of bytes."""
     compared.both("CREATE TABLE codes (code VARCHAR COLLATE nocase)")
@@ -202,6 +209,7 @@ def test_text_in_data_frames_and_files_has_no_collation(
     assert len(codes) == 2
 
 
+@pytest.mark.rewriting
 def test_a_view_over_a_data_frame_may_give_it_a_collation(compared: Compared) -> None:
     codes = pd.DataFrame({"code": ["C03A"]})
     for each in (compared.pruned, compared.full):
@@ -219,6 +227,7 @@ def test_settings_that_change_arithmetic_run_unpruned(compared: Compared) -> Non
     assert compared.reasons() == ["the session's integer_division is 'true'"]
 
 
+@pytest.mark.rewriting
 def test_a_type_of_the_users_own(compared: Compared) -> None:
     compared.both("CREATE TYPE carrier_code AS VARCHAR")
     assert compared.kept("SELECT count(*) FROM flights WHERE carrier = 'C03a'::carrier_code") == ALL

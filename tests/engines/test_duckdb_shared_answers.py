@@ -113,6 +113,7 @@ def test_values_of_shared_statements_prune_each_by_itself(reading: Compared) -> 
         assert reading.reasons() == [None]
 
 
+@pytest.mark.rewriting
 def test_a_macro_made_after_a_shared_comparison_is_seen(compared: Compared) -> None:
     statement = "SELECT count(*) FROM flights WHERE id = abs({})"
     for number in (70, 77):

@@ -110,6 +110,7 @@ if BEFORE_2:  # which takes a comma behind a query for that of its FROM
     MACROS = {macro: calls for macro, calls in MACROS.items() if ", (x, y) AS TABLE" not in macro}
 
 
+@pytest.mark.rewriting
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("macro", MACROS)
 def test_a_call_is_the_query_with_its_arguments(compared: Compared, macro: str) -> None:
@@ -150,6 +151,7 @@ def test_parameters_and_prepared_statements(compared: Compared) -> None:
     assert sorted(relation.fetchall()) == [(5,), (105,)]
 
 
+@pytest.mark.rewriting
 def test_macros_and_views_that_read_each_other(compared: Compared) -> None:
     compared.both("CREATE MACRO m(x) AS TABLE SELECT * FROM flights WHERE id < x")
     compared.both("CREATE MACRO n(x, y) AS TABLE SELECT id, carrier FROM m(x * 10) WHERE id > y")
@@ -213,6 +215,7 @@ def test_another_handle_of_the_database(roots: dict[str, Path], tmp_path: Path) 
             con.execute("FROM m(60)")
 
 
+@pytest.mark.rewriting
 def test_macros_that_read_other_things_are_duckdbs(tmp_path: Path) -> None:
     """A table whose name is part of other words made each macro with default values be refused."""
     table = indexed(write_tree(tmp_path / "t", {"a.parquet": "SELECT 1 AS id"}))
@@ -273,6 +276,7 @@ if not BEFORE_2:  # which knows neither types of parameters nor ORDINALITY
     REFUSED["CREATE MACRO m(x INTEGER) AS TABLE FROM flights WHERE id = x"] = "no parameters with types"
 
 
+@pytest.mark.rewriting
 @pytest.mark.parametrize("sql", REFUSED)
 def test_what_is_not_understood_is_refused(compared: Compared, sql: str) -> None:
     compared.pruned.execute("CREATE MACRO known(x) AS TABLE FROM flights WHERE id = x")

@@ -26,6 +26,7 @@ def compared(tmp_path: Path) -> Compared:
     return compared
 
 
+@pytest.mark.rewriting
 def test_l13_folded_session_state(compared: Compared) -> None:
     """An engine's optimizer folds session state: `getvariable`, a literal cast in another zone,
     `current_localtimestamp`, a user's macro named like a built-in (measured in DuckDB)."""
@@ -49,6 +50,7 @@ def test_l13_folded_session_state(compared: Compared) -> None:
     )
 
 
+@pytest.mark.rewriting
 def test_l14_one_reference_with_several_scans(compared: Compared) -> None:
     """One table reference becomes several scans (a CTE inlined twice): the file list must serve the OR of
     their predicates (measured in DuckDB)."""

@@ -25,6 +25,7 @@ def of_files(folder: Path, files: Mapping[str, str]) -> Compared:
     return Compared(pruner_duckdb.connect({"t": indexed(root)}), oracle({"t": root}))
 
 
+@pytest.mark.rewriting
 def test_l1_not_over_what_is_not_understood(flights: Compared) -> None:
     """NOT over a predicate that was widened flips the approximation (HUDI-7315, SPARK-12218)."""
     assert flights.kept("SELECT count(*) FROM flights WHERE NOT (id < 50 AND reverse(carrier) = 'a00C')") == (
@@ -47,6 +48,7 @@ def test_l2_or_of_an_indexed_and_a_complex_column(flights: Compared) -> None:
     assert flights.kept("SELECT count(*) FROM flights WHERE id < 100 AND extra.tags = [60]") == (2,)
 
 
+@pytest.mark.rewriting
 def test_l3_null_in_lists_and_anti_joins(flights: Compared) -> None:
     """`!=`, NOT IN and NULL inside a list (trino#30087)."""
     assert flights.kept("SELECT count(*) FROM flights WHERE delay NOT IN (1, NULL)") in [(0,), (12,)]
@@ -127,6 +129,7 @@ def test_l13_session_state_in_views_and_prepared_statements(flights: Compared) -
     assert flights.kept("SELECT count(*) FROM named") in [(2,), (12,)]
 
 
+@pytest.mark.rewriting
 def test_l14_views_and_merges_that_become_several_scans(flights: Compared) -> None:
     """One reference that becomes several scans keeps what any of them wants (measured in DuckDB)."""
     flights.both("CREATE VIEW f AS SELECT id, day FROM flights")

@@ -174,6 +174,7 @@ def test_found_mistakes_by_value_that_were_told_late(tmp_path: Path, sql: str) -
             con.sql(sql)
 
 
+@pytest.mark.rewriting
 def test_found_a_statement_that_ran_a_relation_which_it_does_not_name(tmp_path: Path) -> None:
     """The letter `r` anywhere in the text ran the relation in a variable `r`: here of a closed connection, in threads
     of one that was busy.

@@ -34,6 +34,7 @@ def _write(root: Path, type_: pa.DataType, *, evolved: bool) -> None:
         pq.write_table(pa.table(each), root / f"{number}.parquet")
 
 
+@pytest.mark.rewriting
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("evolved", [False, True])
 @pytest.mark.parametrize("type_", [pa.float32(), pa.float64()], ids=str)

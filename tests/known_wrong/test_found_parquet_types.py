@@ -66,6 +66,7 @@ def days(unit: Unit, *dates: str) -> pa.Array:
     return pa.array(moments, pa.timestamp(unit)).cast(pa.timestamp(unit, "UTC"))
 
 
+@pytest.mark.rewriting
 @pytest.mark.parametrize("using", ["column_stats", "bitmap"])
 @pytest.mark.parametrize("unit", ["ms", "us"])
 def test_s20_a_converted_type_alone_is_a_wall_clock_in_duckdb(tmp_path: Path, using: str, unit: Unit) -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
 
+from pruner.adapters import switched_off
 from pruner.errors import TableError
 from pruner.expr.nodes import TRUE, Expr
 from pruner.expr.semantics import Semantics
@@ -189,7 +190,7 @@ class TableAnswers:
     def _planned(self, question: Mapping[str, Any], predicate: Expr) -> Sequence[str]:
         before = self._plans.get(question["plan"])
         pinned = self._bound(question)
-        reason = self._other_meaning(question["settings"])
+        reason = switched_off() or self._other_meaning(question["settings"])
         if before is not None:
             predicate, reason = all_of((before.predicate, predicate)), reason or before.reason
         semantics = replace(SEMANTICS, zone=question["settings"].get("TimeZone"), now=question["now"] * 1000)
@@ -220,7 +221,7 @@ class TableAnswers:
         if planned is None or question["reason"]:
             semantics = SEMANTICS if planned is None else planned.semantics
             predicate = TRUE if planned is None else planned.predicate
-            scan = pinned.plan(predicate, question["reason"] or None, semantics)
+            scan = pinned.plan(predicate, question["reason"] or switched_off(), semantics)
         else:
             scan = planned.scan
         self._record(scan)
