@@ -76,10 +76,11 @@ faults: $(READY) ## Put each fault of tests/faults/faults.txt into the code: the
 fuzz: $(READY) ## Property tests at N=2000 examples each
 	@PRUNER_TEST_PROFILE=fuzz PRUNER_FUZZ_N=$(N) $(PYTEST) $(FUZZED)
 
-soak: $(READY) ## A million schedules of writers, the oldest Trino, 100,000 requests, 16 writers, then fuzz with new seeds for MINUTES=60
+soak: $(READY) ## A million schedules of writers, the oldest Trino, 100,000 requests, 16 writers, 8 threads in DuckDB, then fuzz with new seeds for MINUTES=60
 	@$(BIN)/python -m tests.protocol.soak --schedules 1000000 --minutes $(MINUTES)
 	@PRUNER_TEST_PROFILE=soak $(BIN)/python -m pytest -n0 tests/engines/test_trino_oldest.py \
 		tests/unit/service/test_load.py tests/crash/test_many_writers.py
+	@$(BIN)/python -m tests.engines.native_threads --minutes 10 --seed $$(date +%s)
 	@end=$$(( $$(date +%s) + 60 * $(MINUTES) )); \
 	while [ "$$(date +%s)" -lt "$$end" ]; do \
 		PRUNER_TEST_PROFILE=soak PRUNER_FUZZ_N=$(N) $(PYTEST) $(FUZZED) || exit 1; done

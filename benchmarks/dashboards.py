@@ -1,4 +1,4 @@
-"""Everyday statements of analysts over plain DuckDB and through the adapter, in turn in one process.
+"""Everyday statements of analysts over plain DuckDB, rewritten and by the native scan, in turn in one process.
 
 Half of them cannot be pruned: they show what being switched on costs. Plain DuckDB reads a glob, with `union_by_name`
 where the files differ. A statement is run several times with the same text, as dashboards do.
@@ -9,7 +9,7 @@ from __future__ import annotations
 import statistics
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from rich.table import Table as Grid
 import pruner
 import pruner_duckdb
 from benchmarks.dashboard_lakes import FILES, ROWS_PER_FILE, Lake, lakes
+from pruner_duckdb.scans import Scan
 
 RUNS = 5
 MOST_MEAN = 1.03
@@ -61,6 +62,7 @@ STATEMENTS = {
 }
 """By what they ask for; those up to "nothing" can be pruned."""
 
+WAYS = ("rewritten", "native")
 PRUNABLE = frozenset(list(STATEMENTS)[: list(STATEMENTS).index("nothing") + 1])
 
 
@@ -75,62 +77,77 @@ class Taken:
 def run(console: Console) -> None:
     """Measure every statement over every table."""
     grid = Grid(
-        title=f"{FILES} files of {ROWS_PER_FILE:,} rows; medians of {RUNS}: plain DuckDB, pruned, ratio"
+        title=f"{FILES} files of {ROWS_PER_FILE:,} rows; medians of {RUNS}: plain DuckDB, and each way with its ratio"
     )
-    headings = ("table", "statement", "plain, ms", "pruned, ms", "ratio", "of processor time", "files read")
-    for heading in headings:
+    for heading in ("table", "statement", "plain, ms"):
         grid.add_column(heading, justify="right")
-    unpruned: dict[str, tuple[float, float]] = {}
+    for way in WAYS:
+        for heading in (f"{way}, ms", "ratio", "of processor time", "files read"):
+            grid.add_column(heading, justify="right")
+    unpruned: dict[str, dict[str, tuple[float, float]]] = {way: {} for way in WAYS}
     with tempfile.TemporaryDirectory() as folder:
         users = Path(folder) / "users.parquet"
-        for lake, name, plain, pruned, kept in _measured(list(lakes(Path(folder), users)), users):
-            ratios = pruned.clock / plain.clock, pruned.processors / plain.processors
-            if name not in PRUNABLE:
-                unpruned[f"{lake}, {name}"] = ratios
-            times = (f"{each.clock * 1e3:.1f}" for each in (plain, pruned))
-            grid.add_row(lake, name, *times, *(f"{ratio:.2f}" for ratio in ratios), kept)
+        for lake, name, plain, ours in _measured(list(lakes(Path(folder), users)), users):
+            cells = [lake, name, f"{plain.clock * 1e3:.1f}"]
+            for way, (taken, kept) in ours.items():
+                ratios = taken.clock / plain.clock, taken.processors / plain.processors
+                if name not in PRUNABLE:
+                    unpruned[way][f"{lake}, {name}"] = ratios
+                cells += [f"{taken.clock * 1e3:.1f}", *(f"{ratio:.2f}" for ratio in ratios), kept]
+            grid.add_row(*cells)
     console.print(grid)
-    for place, kind in enumerate(("on the clock", "of processor time")):
-        worst = max(unpruned, key=lambda each: unpruned[each][place])
-        mean = statistics.mean(ratios[place] for ratios in unpruned.values())
-        console.print(
-            f"what cannot be pruned, {kind}: mean ratio {mean:.3f} (aim {MOST_MEAN}), "
-            f"worst {unpruned[worst][place]:.2f} (aim {MOST_WORST}): {worst}"
-        )
+    for way, found in unpruned.items():
+        for place, kind in enumerate(("on the clock", "of processor time") if found else ()):
+            worst = max(found, key=lambda each: found[each][place])
+            mean = statistics.mean(ratios[place] for ratios in found.values())
+            console.print(
+                f"what cannot be pruned, {way}, {kind}: mean ratio {mean:.3f} (aim {MOST_MEAN}), "
+                f"worst {found[worst][place]:.2f} (aim {MOST_WORST}): {worst}"
+            )
 
 
-def _measured(tables: list[Lake], users: Path) -> Iterator[tuple[str, str, Taken, Taken, str]]:
+def _measured(
+    tables: list[Lake], users: Path
+) -> Iterator[tuple[str, str, Taken, Mapping[str, tuple[Taken, str]]]]:
     for lake in tables:
         table = pruner.open_table(str(lake.root))
         table.create_index("columns", on="*", if_not_exists=True)
         plain = duckdb.connect()
-        pruned = pruner_duckdb.connect({"t": table})
-        for connection in (plain, pruned):
+        ours: dict[str, Any] = {
+            "rewritten": pruner_duckdb.connect({"t": table}),
+            "native": pruner_duckdb.connect({"t": table}, native="auto"),
+        }
+        for connection in (plain, *ours.values()):
             connection.execute("SET TimeZone = 'UTC'")
             connection.execute(f"CREATE VIEW users AS FROM '{users}'")
         for name, statement in STATEMENTS.items():
-            yield lake.name, name, *_statement(plain, pruned, lake, statement)
+            yield lake.name, name, *_statement(plain, ours, lake, statement)
 
 
 def _statement(
-    plain: duckdb.DuckDBPyConnection, pruned: pruner_duckdb.Connection, lake: Lake, statement: str
-) -> tuple[Taken, Taken, str]:
-    contenders = (
-        (plain, statement.format(t=lake.plain)),
-        (pruned, statement.format(t="t").replace("t t", "t")),
-    )
-    clocks: tuple[list[float], ...] = ([], [])
-    processors: tuple[list[float], ...] = ([], [])
+    plain: duckdb.DuckDBPyConnection, ours: Mapping[str, Any], lake: Lake, statement: str
+) -> tuple[Taken, Mapping[str, tuple[Taken, str]]]:
+    named = statement.format(t="t").replace("t t", "t")
+    contenders = [(plain, statement.format(t=lake.plain)), *((each, named) for each in ours.values())]
+    clocks: list[list[float]] = [[] for _ in contenders]
+    processors: list[list[float]] = [[] for _ in contenders]
     for number in range(1 + RUNS):
         for place, (connection, sql) in enumerate(contenders):
+            if place:
+                connection.last_plans.clear()
             began, busy = time.perf_counter(), time.process_time()
             rows(connection, sql)
             if number:
                 clocks[place].append(time.perf_counter() - began)
                 processors[place].append(time.process_time() - busy)
-    taken = [Taken(*map(statistics.median, each)) for each in zip(clocks, processors, strict=True)]
-    scan = pruned.last_plans[-1]
-    return taken[0], taken[1], f"{scan.kept} of {scan.total}"
+    first, *others = (Taken(*map(statistics.median, each)) for each in zip(clocks, processors, strict=True))
+    kept = (_told(each.last_plans) for each in ours.values())
+    return first, dict(zip(ours, zip(others, kept, strict=True), strict=True))
+
+
+def _told(scans: Iterable[Scan]) -> str:
+    """What the scans of a statement read; where DuckDB answered from the footers of files there are none."""
+    return " + ".join(f"{scan.kept} of {scan.total}" for scan in scans) or "no scan"
 
 
 def rows(connection: Any, sql: str) -> list[Any]:

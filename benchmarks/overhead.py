@@ -1,8 +1,8 @@
 """What the adapter costs where it cannot help, and what it gains on the demo's flights.
 
 A new statement has literals of its own, so that nothing of it is met a second time; a repeated one is the same text
-each time. A shared database is one of which others have a handle: it is asked more. What is compared takes turns in
-one process; ratios of medians are what counts on a shared machine.
+each time. A shared database is one of which others have a handle: it is asked more. With the native scan DuckDB asks
+itself. What is compared takes turns in one process; ratios of medians are what counts on a shared machine.
 """
 
 from __future__ import annotations
@@ -64,6 +64,8 @@ def _overheads(console: Console) -> None:
         "to glob",
         "shared",
         "again",
+        "native",
+        "again",
     ):
         grid.add_column(heading, justify="right")
     missed: list[str] = []
@@ -82,6 +84,8 @@ def _overheads(console: Console) -> None:
                     f"{again * 1e3:+.2f}",
                     f"{(times['shared'] - times['glob']) * 1e3:+.2f}",
                     f"{(times['shared again'] - times['glob again']) * 1e3:+.2f}",
+                    f"{(times['native'] - times['glob']) * 1e3:+.2f}",
+                    f"{(times['native again'] - times['glob again']) * 1e3:+.2f}",
                 ]
                 grid.add_row(f"{number:,}", name, *cells)
                 share = number >= SHARE_FROM_FILES
@@ -102,6 +106,7 @@ def _unprunable(root: Path) -> dict[str, dict[str, float]]:
     plain = duckdb.connect()
     connection = pruner_duckdb.connect({"events": table})
     shared = pruner_duckdb.attach(duckdb.connect(), {"events": table})
+    native: Any = pruner_duckdb.connect({"events": table}, native="auto")
     glob = f"read_parquet('{root}/**/*.parquet')"
     listed = "read_parquet([" + ", ".join(f"'{file}'" for file in files) + "])"
     numbers = count()
@@ -122,6 +127,8 @@ def _unprunable(root: Path) -> dict[str, dict[str, float]]:
             "again": fetched(connection.execute, text, "events", repeat(0)),
             "shared": fetched(shared.execute, text, "events"),
             "shared again": fetched(shared.execute, text, "events", repeat(0)),
+            "native": fetched(native.execute, text, "events"),
+            "native again": fetched(native.execute, text, "events", repeat(0)),
         }
         (expected, *_), (found, *_) = contenders["glob"]()[0], contenders["execute"]()[0]
         assert found == expected

@@ -72,8 +72,8 @@ def _show(console: Console, suite: str, every: list[Compared]) -> None:
         grid.add_column(heading, justify="right")
     for each in every:
         if max(each.ratio(kind, way) for kind in ("new", "again") for way in ways) > MOST_WORST:
-            ratios = (f"{each.ratio(kind, way):.2f}" for way in ways for kind in ("new", "again"))
-            grid.add_row(each.name, f"{each.plain * 1e3:.0f}", *ratios)
+            cells = (f"{each.ratio(kind, way):.2f}" for way in ways for kind in ("new", "again"))
+            grid.add_row(each.name, f"{each.plain * 1e3:.0f}", *cells)
     console.print(grid)
     for way in ways:
         for kind in ("new", "again"):
