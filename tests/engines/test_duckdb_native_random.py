@@ -16,7 +16,7 @@ from tests.support.duckdb_ways import has_native_scan
 
 pytestmark = pytest.mark.skipif(
     not has_native_scan(),
-    reason="the extension is made for another version of DuckDB, for Linux, and with a C++ compiler",
+    reason="the extension is not here: it is made for one version of DuckDB, for Linux, and with a C++ compiler",
 )
 
 SCRIPTS = 600
