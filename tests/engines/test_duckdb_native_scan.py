@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import os
 import random
 import subprocess
 import sys
@@ -11,7 +10,6 @@ import textwrap
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from shutil import which
 from typing import Any
 
 import duckdb
@@ -25,21 +23,9 @@ from pruner_duckdb.catalog.tables import KnownTable
 from pruner_duckdb.native_scan import answering, connecting, library
 from pruner_duckdb.native_scan.workers import PATIENCE
 from tests.engines.duckdb_tables import Compared, indexed, oracle, write_airports, write_flights, write_tree
+from tests.engines.native_tables import NEEDS_EXTENSION, native
 
-COMPILER = which(os.environ.get("CXX") or "g++")
-"""Without one `make setup` builds no extension: there is nothing to test, and everything else works."""
-
-pytestmark = pytest.mark.skipif(
-    duckdb.__version__ not in library.SERVED_VERSIONS or sys.platform != "linux" or COMPILER is None,
-    reason="the extension is made for another version of DuckDB, for Linux, and with a C++ compiler",
-)
-
-
-def native(tables: Any, **options: Any) -> Any:
-    """A connection with the native scan, for which every table is served."""
-    con = pruner_duckdb.connect(tables, native="on", **options)
-    assert con.unserved == {}
-    return con
+pytestmark = NEEDS_EXTENSION
 
 
 @pytest.fixture(scope="module")

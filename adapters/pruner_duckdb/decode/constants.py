@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from decimal import Decimal
 from typing import Any, cast
 
@@ -27,18 +28,31 @@ def constant(value: dict[str, Any]) -> Literal:
     Raises:
         UndecodablePart: the type has no literal form, or the value is no point of its type (infinity).
     """
-    # A cast to JSON can fail, or be NULL where the text is none: there it is not the type of text.
-    data_type = pa.string() if is_json(value["type"]) else arrow_type(value["type"])
-    if data_type is None:
-        raise UndecodablePart(f"a constant of type {value['type'].get('id')} is not understood")
     if value.get("is_null"):
-        return Literal(None, data_type)
-    name, raw = value["type"]["id"], value.get("value")
-    if _is_infinite(raw, data_type):
-        raise UndecodablePart(f"an infinite {name.lower()}")
-    if name == "HUGEINT":
-        return Literal(_wide(raw), pa.int64())
-    return Literal(_value(raw, data_type), data_type)
+        return Literal(None, _literal_type(value["type"]))
+    return constants(value["type"], [value.get("value")])[0]
+
+
+def constants(type_: dict[str, Any], values: Sequence[Any]) -> list[Literal]:
+    """Decode constants of one type, none of which is NULL.
+
+    Raises:
+        UndecodablePart: the type has no literal form, or a value is no point of its type (infinity).
+    """
+    data_type = _literal_type(type_)
+    if any(_is_infinite(raw, data_type) for raw in values):
+        raise UndecodablePart(f"an infinite {type_['id'].lower()}")
+    if type_["id"] == "HUGEINT":
+        return [Literal(_wide(raw), pa.int64()) for raw in values]
+    return [Literal(_value(raw, data_type), data_type) for raw in values]
+
+
+def _literal_type(type_: dict[str, Any]) -> pa.DataType:
+    # A cast to JSON can fail, or be NULL where the text is none: there it is not the type of text.
+    data_type = pa.string() if is_json(type_) else arrow_type(type_)
+    if data_type is None:
+        raise UndecodablePart(f"a constant of type {type_.get('id')} is not understood")
+    return data_type
 
 
 def _is_infinite(raw: Any, data_type: pa.DataType) -> bool:

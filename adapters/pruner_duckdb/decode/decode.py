@@ -68,6 +68,11 @@ def decode_expression(node: Node, column_of: ColumnOf) -> Expr:
     return predicate(_Decoder(column_of).decode(node))
 
 
+def decode_value(node: Node, column_of: ColumnOf) -> Expr:
+    """Decode one bound expression that is compared with others."""
+    return _Decoder(column_of).decode(node)
+
+
 def decode_table_filter(node: Node, column: Column) -> Expr:
     """Decode one entry of a scan's `table_filters`, which speaks about `column`.
 

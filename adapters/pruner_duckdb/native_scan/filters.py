@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
-from pruner.expr.nodes import Column, Expr, Opaque
-from pruner_duckdb.decode.decode import all_of, decode_expression
+from pruner.expr.build import any_of
+from pruner.expr.nodes import Column, Compare, Expr, In, Opaque, Operator, conjunction
+from pruner_duckdb.decode.constants import UndecodablePart, constants
+from pruner_duckdb.decode.decode import all_of, decode_expression, decode_value
 from pruner_duckdb.decode.shown import function_name
 from pruner_duckdb.sql.trees import Node, nodes_below
 
@@ -32,9 +34,32 @@ def static_predicate(columns: Sequence[str | None], filters: Sequence[Any]) -> E
 
 def dynamic_predicate(filters: Sequence[Mapping[str, Any]]) -> Expr:
     """What was learned of a scan until it starts: each over one column."""
-    return all_of(
-        _predicate(each["expression"], lambda _, name=each["column"]: Column((name,))) for each in filters
-    )
+    return all_of(map(_learned, filters))
+
+
+def _learned(filter_: Mapping[str, Any]) -> Expr:
+    """An expression, or the keys of a join: each of them, or the ends of ranges that hold them."""
+
+    def column_of(_: Node) -> Column:
+        return Column((filter_["column"],))
+
+    if "expression" in filter_:
+        return _predicate(filter_["expression"], column_of)
+    try:
+        operand = decode_value(filter_["input"], column_of)
+        keys = constants(filter_["type"], filter_["keys" if "keys" in filter_ else "ends"])
+    except UndecodablePart as reason:
+        return Opaque((column_of({}),), "the keys of a join", str(reason))
+    if "keys" in filter_:
+        return In(operand, tuple(keys))
+    ranges = list(zip(keys[::2], keys[1::2], strict=True))
+    single = tuple(low for low, high in ranges if low == high)
+    wide = [
+        conjunction((Compare(Operator.GE, operand, low), Compare(Operator.LE, operand, high)))
+        for low, high in ranges
+        if low != high
+    ]
+    return any_of((*((In(operand, single),) if single else ()), *wide))
 
 
 def _predicate(filter_: Any, column_of: Callable[[Node], Column | None]) -> Expr:

@@ -1,9 +1,13 @@
 #include "questions.hpp"
 
 #include "json_serializer.hpp"
+#include "ranges.hpp"
 
 #include "duckdb/main/client_context.hpp"
+#include "duckdb/planner/expression/bound_conjunction_expression.hpp"
+#include "duckdb/planner/expression/bound_constant_expression.hpp"
 #include "duckdb/planner/expression/bound_function_expression.hpp"
+#include "duckdb/planner/expression/bound_operator_expression.hpp"
 #include "duckdb/planner/expression/bound_reference_expression.hpp"
 #include "duckdb/planner/filter/expression_filter.hpp"
 #include "duckdb/planner/filter/table_filter_functions.hpp"
@@ -132,22 +136,75 @@ private:
 		if (!TableFilterFunctions::IsTableFilterFunction(function.Function())) {
 			return false;
 		}
-		if (function.Function().GetName() == DynamicFilterScalarFun::NAME && function.BindInfo()) {
+		auto &name = function.Function().GetName();
+		if (name == DynamicFilterScalarFun::NAME && function.BindInfo()) {
 			auto &data = function.BindInfo()->Cast<DynamicFilterFunctionData>().filter_data;
 			if (data && data->initialized) {
-				auto value = data->ToExpression(column);
-				Append(*value);
+				Append(*data->ToExpression(column));
 				hints = true;
+			}
+		}
+		if (name == PrefixRangeScalarFun::NAME && function.BindInfo()) {
+			auto &data = function.BindInfo()->Cast<PrefixRangeFunctionData>();
+			if (data.filter && data.filter->IsInitialized() && data.filters_null_values) {
+				AppendRanges(*function.GetChildrenMutable()[0], data);
 			}
 		}
 		return true; // bloom filters and the like say nothing of a whole file
 	}
 
 	void Append(Expression &expression) {
+		if (expression.GetExpressionType() == ExpressionType::COMPARE_IN && AppendKeys(expression)) {
+			return;
+		}
+		yyjson_mut_obj_add_val(object.doc, Part(), "expression", Written(object, expression));
+	}
+
+	//! A list of constants without the type of each.
+	bool AppendKeys(Expression &expression) {
+		auto &children = expression.Cast<BoundOperatorExpression>().GetChildrenMutable();
+		auto keys = yyjson_mut_arr(object.doc);
+		for (size_t i = 1; i < children.size(); i++) {
+			auto constant = dynamic_cast<BoundConstantExpression *>(children[i].get());
+			if (!constant || constant->GetValue().IsNull()) {
+				return false;
+			}
+			AppendValue(keys, constant->GetValue());
+		}
+		AddKeys("keys", keys, *children[0], children[1]->GetReturnType());
+		return true;
+	}
+
+	void AppendRanges(Expression &input, const PrefixRangeFunctionData &data) {
+		auto ends = yyjson_mut_arr(object.doc);
+		for (auto &range : RangesOf(*data.filter, data.key_type)) {
+			AppendValue(ends, Value::Numeric(data.key_type, range.first));
+			AppendValue(ends, Value::Numeric(data.key_type, range.second));
+		}
+		if (yyjson_mut_arr_size(ends) > 0) {
+			AddKeys("ends", ends, input, data.key_type);
+			hints = true;
+		}
+	}
+
+	void AppendValue(yyjson_mut_val *list, const Value &value) {
+		auto written = JsonSerializer::Serialize(value, object.doc, false, false, false);
+		yyjson_mut_arr_append(list, yyjson_mut_val_mut_copy(object.doc, yyjson_mut_obj_get(written, "value")));
+	}
+
+	void AddKeys(const char *kind, yyjson_mut_val *values, Expression &input, const LogicalType &type) {
+		auto part = Part();
+		yyjson_mut_obj_add_val(object.doc, part, "input", Written(object, input));
+		yyjson_mut_obj_add_val(object.doc, part, "type",
+		                       JsonSerializer::Serialize(type, object.doc, false, false, false));
+		yyjson_mut_obj_add_val(object.doc, part, kind, values);
+	}
+
+	yyjson_mut_val *Part() {
 		auto part = yyjson_mut_obj(object.doc);
 		yyjson_mut_obj_add_val(object.doc, part, "column", object.Text(name));
-		yyjson_mut_obj_add_val(object.doc, part, "expression", Written(object, expression));
 		yyjson_mut_arr_append(list, part);
+		return part;
 	}
 };
 

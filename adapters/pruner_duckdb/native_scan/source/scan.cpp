@@ -7,8 +7,12 @@
 #include "duckdb/common/multi_file/multi_file_states.hpp"
 #include "duckdb/execution/operator/scan/physical_table_scan.hpp"
 #include "duckdb/function/scalar_function.hpp"
+#include "duckdb/main/client_config.hpp"
 #include "duckdb/main/client_context.hpp"
+#include "duckdb/main/client_context_state.hpp"
+#include "duckdb/main/config.hpp"
 #include "duckdb/main/extension/extension_loader.hpp"
+#include "duckdb/main/settings.hpp"
 #include "duckdb/optimizer/optimizer_extension.hpp"
 #include "duckdb/parser/parser.hpp"
 #include "duckdb/parser/statement/select_statement.hpp"
@@ -39,6 +43,40 @@ struct Original {
 	table_statistics_extended_t statistics;
 };
 Original original; // the same for every database of the process
+
+//! While a statement runs that reads one of our tables, joins hand over lists of more keys than they do otherwise: the
+//! more files there are to be left out, the more. A limit of the user's own stays.
+class KeyLimit : public ClientContextState {
+public:
+	static void Raise(ClientContext &context, idx_t files) {
+		auto state = context.registered_state->GetOrCreate<KeyLimit>("pruner");
+		state->limit = MaxValue(state->limit, MinValue<idx_t>(MaxValue<idx_t>(4 * files, 128), 1021));
+		auto &own = Settings(context);
+		if (state->raised || (!own.IsSet(kSetting) && !DBConfig::GetConfig(context).user_settings.IsSet(kSetting))) {
+			own.SetUserSetting(kSetting, Value::UBIGINT(state->limit));
+			state->raised = true;
+		}
+	}
+	RebindQueryInfo OnRebindPreparedStatement(ClientContext &context, BindPreparedStatementCallbackInfo &,
+	                                          RebindQueryInfo) override {
+		Raise(context, 0); // nothing may be bound anew
+		return RebindQueryInfo::DO_NOT_REBIND;
+	}
+	void QueryEnd(ClientContext &context) override {
+		if (raised) {
+			Settings(context).ClearSetting(kSetting);
+		}
+		raised = false;
+	}
+
+private:
+	static constexpr auto kSetting = DynamicOrFilterThresholdSetting::SettingIndex;
+	static LocalUserSettings &Settings(ClientContext &context) {
+		return ClientConfig::GetConfig(context).user_settings;
+	}
+	idx_t limit = 0;
+	bool raised = false;
+};
 
 //! Joins learned something about the scan that this thread is starting.
 thread_local bool joins_learned = false;
@@ -314,6 +352,7 @@ unique_ptr<FunctionData> Bind(ClientContext &context, TableFunctionBindInput &in
 	// Fields: "files", number of the bind, of the list of files, then names and types of columns in folders.
 	reference->bound = answer.fields[1];
 	reference->files = FilesOf(context, database, answer.fields[2]);
+	KeyLimit::Raise(context, reference->files->size());
 	child_list_t<Value> folders;
 	for (size_t i = 3; i + 1 < answer.fields.size(); i += 2) {
 		folders.emplace_back(Identifier(answer.fields[i]), Value(answer.fields[i + 1]));
