@@ -205,19 +205,36 @@ def test_one_statement_reads_one_snapshot(compared: Compared, monkeypatch: pytes
     assert 1 <= len(asked) <= binds
 
 
-def test_files_of_other_schemas_are_read_whole(tmp_path: Path) -> None:
-    root = write_tree(tmp_path / "t", {f"f{n}.parquet": f"SELECT {n} AS a" for n in range(3)})
+def test_a_table_may_get_files_of_other_schemas(tmp_path: Path) -> None:
+    root = write_tree(
+        tmp_path / "t", {f"f{n}.parquet": f"SELECT {n} AS a, {{'x': 1}} AS s" for n in range(3)}
+    )
     con = native({"t": indexed(root)})
     assert con.execute("SELECT a FROM t WHERE a = 1").fetchall() == [(1,)]
-    write_tree(root, {"g.parquet": "SELECT 7::BIGINT AS a, 'x' AS b"})
-    assert sorted(con.execute("SELECT * FROM t").fetchall()) == [(0, None), (1, None), (2, None), (7, "x")]
+    write_tree(root, {"g.parquet": "SELECT 7::BIGINT AS a, 'x' AS b, {'x': 2} AS s"})
+    assert sorted(con.execute("SELECT a, b, s.x FROM t").fetchall()) == [
+        (0, None, 1),
+        (1, None, 1),
+        (2, None, 1),
+        (7, "x", 2),
+    ]
     con.last_plans.clear()
     assert con.execute("SELECT b FROM t WHERE a = 7").fetchall() == [("x",)]
-    assert {(each.kept, "several schemas" in str(each.reason)) for each in con.last_plans} == {(4, True)}
+    assert [each.kept for each in con.last_plans] == [1]
+    # A field of a struct would be taken by its place: such files are read by a query.
+    write_tree(root, {"h.parquet": "SELECT 8 AS a, {'y': 3, 'x': 4} AS s"})
+    con.last_plans.clear()
+    assert con.execute("SELECT s.x, s.y FROM t WHERE a = 8").fetchall() == [(4, 3)]
+    assert {(each.kept, str(each.reason)) for each in con.last_plans} == {
+        (5, "not all files have the struct s alike")
+    }
 
 
 def test_tables_that_are_not_served_are_read_the_other_way(tmp_path: Path) -> None:
-    mixed = write_tree(tmp_path / "m", {"a.parquet": "SELECT 1 AS a", "b.parquet": "SELECT 2 AS a, 3 AS b"})
+    mixed = write_tree(
+        tmp_path / "m",
+        {"a.parquet": "SELECT 1 AS a, {'x': 1} AS s", "b.parquet": "SELECT 2 AS a, {'x': 2, 'b': 3} AS s"},
+    )
     con: Any = pruner_duckdb.connect(
         {
             "flights": indexed(write_flights(tmp_path / "flights")),
@@ -229,7 +246,7 @@ def test_tables_that_are_not_served_are_read_the_other_way(tmp_path: Path) -> No
     )
     assert set(con.unserved) == {"mixed", "absent", "stale"}
     con.last_plans.clear()
-    sql = "SELECT f.id, b FROM flights f JOIN mixed m ON f.id = m.a WHERE m.a = 2"
+    sql = "SELECT f.id, s.b FROM flights f JOIN mixed m ON f.id = m.a WHERE m.a = 2"
     assert con.execute(sql).fetchall() == con.sql(sql).fetchall() == [(2, 3)]
     kept = {(each.table, each.kept, each.total) for each in con.last_plans}
     assert ("mixed", 1, 2) in kept

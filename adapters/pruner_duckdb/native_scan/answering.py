@@ -6,7 +6,6 @@ import threading
 from collections import OrderedDict, deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
@@ -18,12 +17,10 @@ from pruner.expr.semantics import Semantics
 from pruner_duckdb.catalog.pinned import SEMANTICS, Pinned
 from pruner_duckdb.decode.decode import all_of
 from pruner_duckdb.native_scan.filters import dynamic_predicate, static_predicate
+from pruner_duckdb.native_scan.serving import Told, pin, serving, whole_sql
 from pruner_duckdb.native_scan.workers import Numbers
-from pruner_duckdb.read.native import FileKinds
-from pruner_duckdb.read.scan import Reading, Wanted, is_one_scan, scan_sql
 from pruner_duckdb.scans import Scan
 from pruner_duckdb.session.session import MEANING_SETTINGS
-from pruner_duckdb.types import quote_text
 
 if TYPE_CHECKING:
     from pruner import PinnedSnapshot
@@ -75,42 +72,6 @@ class _Planned:
     semantics: Semantics
 
 
-def not_served(known: KnownTable, shadow: Shadow) -> str | None:
-    """Return why a table is not read by the native scan; None where it is.
-
-    Args:
-        known: the table.
-        shadow: describes files.
-
-    Raises:
-        PrunerError: it cannot be opened or listed.
-    """
-    table = known.table
-    if table.format != "parquet":
-        return f"the native scan does not serve tables of the format {table.format} yet"
-    if "://" in table.uri and not table.uri.startswith("file://"):
-        return "the native scan does not serve object stores yet"
-    if known.may_be_stale:
-        return "the native scan does not serve tables whose listing may be older than the statement"
-    pinned = _pinned(known, known.snapshot(), shadow)
-    return None if _is_served(pinned) else _MIXED
-
-
-_MIXED = "the native scan does not serve files of several schemas, nor columns that stand in folders and files, yet"
-
-
-def _pinned(known: KnownTable, snapshot: PinnedSnapshot, shadow: Shadow) -> Pinned:
-    return Pinned(known, snapshot, shadow.with_connection(partial(known.shape, snapshot)))
-
-
-def _is_served(pinned: Pinned) -> bool:
-    data = pinned.snapshot.data
-    if data.file_schemas is None:
-        return False
-    pinned.shape.require_names(pinned.known.name, lambda _: True)
-    return is_one_scan(data, pinned.shape, FileKinds(pinned.shape.files, data.file_schemas.ordinals))
-
-
 class TableAnswers:
     """Answers for the tables of one database; the scans that ran go to `last_plans`."""
 
@@ -121,7 +82,7 @@ class TableAnswers:
         self._snapshots: _Newest[tuple[object, ...], PinnedSnapshot] = _Newest(_KEPT_BINDS)
         self._binds: _Newest[str, Pinned] = _Newest(_KEPT_BINDS)
         self._plans: _Newest[str, _Planned] = _Newest(_KEPT_BINDS)
-        self._lists: _Newest[tuple[str, str], tuple[str, bool]] = _Newest(_KEPT_LISTS)
+        self._lists: _Newest[tuple[str, str], tuple[str, Told | str]] = _Newest(_KEPT_LISTS)
         self._files: _Newest[str, PinnedSnapshot] = _Newest(_KEPT_LISTS)
 
     def answer(self, question: Mapping[str, Any]) -> Sequence[str]:
@@ -147,20 +108,21 @@ class TableAnswers:
 
     def _bind(self, question: Mapping[str, Any]) -> Sequence[str]:
         known = self._tables[question["table"]]
-        pinned = _pinned(known, self._snapshot(known, question), self._shadow)
+        pinned = pin(known, self._snapshot(known, question), self._shadow)
         bound = _NUMBERS.next()
         self._binds.put(bound, pinned)
         key = known.name, pinned.snapshot.id
         found = self._lists.get(key)
         if found is None:
-            found = self._lists.put(key, (_NUMBERS.next(), _is_served(pinned)))
+            found = self._lists.put(key, (_NUMBERS.next(), serving(pinned, self._shadow)))
             self._files.put(found[0], pinned.snapshot)
-        listed, served = found
-        if not served:
-            self._record(pinned.plan(TRUE, _MIXED, SEMANTICS))
-            return "sql", _whole_sql(pinned)
+        listed, told = found
+        if isinstance(told, str):
+            self._record(pinned.plan(TRUE, told, SEMANTICS))
+            return "sql", whole_sql(pinned, self._shadow)
         folders = [(path[0], data_type) for _, data_type, path in pinned.shape.columns if path is not None]
-        return "files", bound, listed, *(text for folder in folders for text in folder)
+        names = [text for each in (*folders, *told.columns) for text in each]
+        return "files", bound, listed, str(told.rows), str(2 * len(folders)), *names
 
     def _snapshot(self, known: KnownTable, question: Mapping[str, Any]) -> PinnedSnapshot:
         """The same snapshot for all references of a statement (R8)."""
@@ -229,20 +191,3 @@ class TableAnswers:
     def _record(self, scan: Scan) -> None:
         self._last_plans.append(scan)
         scan.log()
-
-
-def _whole_sql(pinned: Pinned) -> str:
-    """A query over all files of a table that no single scan serves."""
-    data = pinned.snapshot.data
-    kinds = None if data.file_schemas is None else FileKinds(pinned.shape.files, data.file_schemas.ordinals)
-    reading = Reading(Wanted(lambda _: True), kinds)
-    return scan_sql(data, np.arange(len(data), dtype=np.intp), pinned.shape, _literal, reading)
-
-
-def _literal(value: object) -> str:
-    """A value as text in a statement: lists of files, and texts of folders."""
-    if value is None:
-        return "NULL"
-    if isinstance(value, list | tuple):
-        return f"[{', '.join(map(_literal, value))}]"  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
-    return quote_text(str(value))

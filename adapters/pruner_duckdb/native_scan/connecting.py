@@ -12,8 +12,9 @@ import duckdb
 
 from pruner.errors import PrunerError, TableError
 from pruner_duckdb.catalog.tables import KnownTable
-from pruner_duckdb.native_scan.answering import TableAnswers, not_served
+from pruner_duckdb.native_scan.answering import TableAnswers
 from pruner_duckdb.native_scan.library import Library, NoExtensionError, load, reason_against
+from pruner_duckdb.native_scan.serving import not_served
 from pruner_duckdb.native_scan.workers import Workers
 from pruner_duckdb.scans import LOGGER, Scan
 from pruner_duckdb.shadow.shadow import Shadow
@@ -214,6 +215,6 @@ def _require_answers(con: duckdb.DuckDBPyConnection, served: Sequence[KnownTable
 
 
 def _value(con: duckdb.DuckDBPyConnection, query: str) -> object:
-    # All rows: a result that was not read to its end keeps the caller from using the connection.
-    ((value,),) = con.execute(query).fetchall()
-    return value
+    # A result that is not read to its end would keep the connection busy.
+    rows = con.execute(query).fetchall()
+    return rows[0][0] if rows else None

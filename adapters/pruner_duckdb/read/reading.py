@@ -72,7 +72,7 @@ class PlanReader:
         snapshot, ordinals = plan.snapshot, plan.ordinals
         to_merge = self._to_merge(plan, may_read)
         files, merged = ordinals[~to_merge], ordinals[to_merge]
-        kinds = self._kinds(snapshot, files, shape, describe)
+        kinds = self.kinds(snapshot, files, shape, describe)
         positions = positions_to_read(plan, files)
         if not len(merged):
             return source_sql(snapshot, files, shape, bind, Reading(wanted, kinds, positions))
@@ -99,13 +99,28 @@ class PlanReader:
         read_optimized = plan.semantics.scan_mode == "read_optimized"
         to_merge = np.zeros(len(ordinals), dtype=bool) if read_optimized else snapshot.has_logs[ordinals]
         unmerged = np.flatnonzero(snapshot.has_base[ordinals] & ~to_merge)
-        to_merge[unmerged] = self._file_types().widened(snapshot, ordinals[unmerged], may_read)
+        to_merge[unmerged] = self.widened(snapshot, ordinals[unmerged], may_read)
         return to_merge
 
-    def _kinds(
+    def widened(
+        self, snapshot: Snapshot, ordinals: NDArray[np.intp], may_read: Callable[[str], bool]
+    ) -> NDArray[np.bool_]:
+        """Tell of each base file whether Hudi makes doubles of floats in it that may be read, in a way of its own."""
+        if not self._hudi:
+            return np.zeros(len(ordinals), dtype=bool)
+        return self._file_types().widened(snapshot, ordinals, may_read)
+
+    def kinds(
         self, snapshot: Snapshot, ordinals: NDArray[np.intp], shape: ScanShape, describe: Describe
     ) -> FileKinds | None:
-        """What is known of the base files to read."""
+        """What is known of the base files to read.
+
+        Args:
+            snapshot: the snapshot.
+            ordinals: the slices to read.
+            shape: how their columns are read.
+            describe: tells what DuckDB reads of a file.
+        """
         if snapshot.file_schemas is not None:
             return FileKinds(shape.files, snapshot.file_schemas.ordinals)
         if "://" in self._root and not self._root.startswith("file://"):

@@ -128,7 +128,7 @@ def source_sql(
     if not len(ordinals):
         return f"({shown.relation.empty_select()})"
     parts = _alike(snapshot, ordinals, shown, reading)
-    group = _alone(snapshot, ordinals, parts, shape, reading)
+    group = _alone(snapshot, parts, shape, reading)
     if group is not None:
         return _read_parquet(snapshot, group, shape, bind)
     return f"({_query(snapshot, parts, shown, bind, reading)})"
@@ -147,16 +147,14 @@ def is_one_scan(snapshot: Snapshot, shape: ScanShape, kinds: FileKinds) -> bool:
     if not len(ordinals) or not snapshot.has_base.all() or _holds_keys(_known(kinds), shape):
         return False
     parts = _alike(snapshot, ordinals, shape, reading)
-    return _alone(snapshot, ordinals, parts, shape, reading) is not None
+    return _alone(snapshot, parts, shape, reading) is not None
 
 
 def _known(kinds: FileKinds) -> list[FileColumns]:
     return [each for each in kinds.columns if each is not None]
 
 
-def _alone(
-    snapshot: Snapshot, ordinals: NDArray[np.intp], parts: _Parts, shape: ScanShape, reading: Reading
-) -> _Group | None:
+def _alone(snapshot: Snapshot, parts: _Parts, shape: ScanShape, reading: Reading) -> _Group | None:
     """The files of all slices, where a scan of them by itself is what stands for the table in a statement."""
     if (
         not reading.wanted.bare
@@ -168,7 +166,7 @@ def _alone(
     (group,) = parts.groups
     shown = (
         _shows(group, shape, reading.wanted)
-        and not _more_keys(snapshot, ordinals, shape)
+        and not has_further_keys(snapshot, shape)
         and group.takes_folders(shape) == shape.native_folders
     )
     return group if shown else None
@@ -200,12 +198,12 @@ def _query(snapshot: Snapshot, parts: _Parts, shape: ScanShape, bind: Bind, read
     return queries[0] if len(queries) == 1 else " UNION ALL ".join(f"({query})" for query in queries)
 
 
-def _more_keys(snapshot: Snapshot, ordinals: NDArray[np.intp], shape: ScanShape) -> bool:
+def has_further_keys(snapshot: Snapshot, shape: ScanShape) -> bool:
     """Tell whether DuckDB takes a folder above the table for a partition, too: it is the same for all files."""
     keys = [path for _, _, path in shape.columns if path is not None]
     if not keys or not shape.native_folders:
         return False
-    uri: str = snapshot.columns.column("base_file")[int(ordinals[0])].as_py()
+    uri: str = snapshot.columns.column("base_file")[int(np.flatnonzero(snapshot.has_base)[0])].as_py()
     return sum("=" in folder for folder in uri.split("/")[:-1]) != len(keys)
 
 

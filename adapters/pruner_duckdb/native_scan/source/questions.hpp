@@ -14,6 +14,10 @@ struct Reference {
 	//! The answer to the bind: which snapshot, as Python numbers them.
 	std::string bound;
 	duckdb::shared_ptr<const duckdb::vector<duckdb::OpenFileInfo>> files;
+	//! The columns of the table, where its files do not show all of them alike.
+	duckdb::vector<duckdb::MultiFileColumnDefinition> columns;
+	//! How many rows a file has there, more or less.
+	duckdb::idx_t rows = 0;
 };
 
 //! Some texts by their names.

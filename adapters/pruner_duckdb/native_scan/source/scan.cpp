@@ -14,6 +14,8 @@
 #include "duckdb/main/extension/extension_loader.hpp"
 #include "duckdb/main/settings.hpp"
 #include "duckdb/optimizer/optimizer_extension.hpp"
+#include "duckdb/function/partition_stats.hpp"
+#include "duckdb/parser/expression/constant_expression.hpp"
 #include "duckdb/parser/parser.hpp"
 #include "duckdb/parser/statement/select_statement.hpp"
 #include "duckdb/parser/tableref/subqueryref.hpp"
@@ -41,6 +43,8 @@ struct Original {
 	table_function_bind_t bind;
 	table_function_init_global_t init_global;
 	table_statistics_extended_t statistics;
+	table_function_cardinality_t cardinality;
+	table_function_get_partition_stats_t partition_stats;
 };
 Original original; // the same for every database of the process
 
@@ -262,6 +266,16 @@ public:
 	                                         const FileGlobInput &glob_input) override {
 		return make_shared_ptr<PrunedFileList>(reference, nullptr, "", "");
 	}
+	bool Bind(MultiFileOptions &, MultiFileList &, vector<LogicalType> &types, vector<Identifier> &names,
+	          MultiFileReaderBindData &bind_data) override {
+		for (auto &column : reference->columns) {
+			types.push_back(column.type);
+			names.push_back(column.name);
+		}
+		bind_data.schema = reference->columns;
+		bind_data.mapping = MultiFileColumnMappingMode::BY_NAME;
+		return !names.empty();
+	}
 	unique_ptr<MultiFileReader> Copy() const override {
 		auto result = make_uniq<Reader>(reference);
 		result->function_name = function_name;
@@ -313,7 +327,7 @@ Answer AskBind(ClientContext &context, const std::string &database, const std::s
 	                         {"connection", std::to_string(context.GetConnectionId())},
 	                         {"query", std::to_string(MetaTransaction::Get(context).GetActiveQuery())}});
 	auto answer = AskOf(context, question, kListing);
-	if (answer.given && (answer.fields.size() < 2 || (answer.fields[0] == "files" && answer.fields.size() % 2 == 0))) {
+	if (answer.given && (answer.fields.size() < 2 || (answer.fields[0] == "files" && answer.fields.size() < 5))) {
 		answer.given = false;
 		answer.reason = "the answer is of another form";
 	}
@@ -349,13 +363,24 @@ unique_ptr<FunctionData> Bind(ClientContext &context, TableFunctionBindInput &in
 	if (answer.fields[0] != "files") {
 		throw IOException("pruner: table %s cannot be read in this kind of statement", reference->table);
 	}
-	// Fields: "files", number of the bind, of the list of files, then names and types of columns in folders.
+	// Fields: "files", number of the bind, of the list of files, rows of a file, how many names and types of columns in
+	// folders follow, then these, then names and types of all columns where the files do not show them.
 	reference->bound = answer.fields[1];
 	reference->files = FilesOf(context, database, answer.fields[2]);
 	KeyLimit::Raise(context, reference->files->size());
+	reference->rows = std::stoull(answer.fields[3]);
+	auto told = 5 + std::stoull(answer.fields[4]);
 	child_list_t<Value> folders;
-	for (size_t i = 3; i + 1 < answer.fields.size(); i += 2) {
-		folders.emplace_back(Identifier(answer.fields[i]), Value(answer.fields[i + 1]));
+	for (size_t i = 5; i + 1 < answer.fields.size(); i += 2) {
+		Identifier name(answer.fields[i]);
+		if (i < told) {
+			folders.emplace_back(name, Value(answer.fields[i + 1]));
+			continue;
+		}
+		MultiFileColumnDefinition column(name, TransformStringToLogicalType(answer.fields[i + 1], context));
+		column.identifier = Value(answer.fields[i]);
+		column.default_expression = ConstantExpression::FromValue(Value(column.type));
+		reference->columns.push_back(std::move(column));
 	}
 	input.named_parameters["binary_as_string"] = Value::BOOLEAN(false);
 	input.named_parameters["hive_partitioning"] = Value::BOOLEAN(!folders.empty());
@@ -390,11 +415,31 @@ unique_ptr<GlobalTableFunctionState> Start(ClientContext &context, TableFunction
 	return state;
 }
 
+const PrunedFileList *ListOf(const FunctionData *data) {
+	return data ? dynamic_cast<PrunedFileList *>(data->Cast<MultiFileBindData>().file_list.get()) : nullptr;
+}
+
+bool IsTold(const PrunedFileList *list) {
+	return list && !list->reference->columns.empty();
+}
+
 //! Of a list that was cut down to one file DuckDB would take the statistics of the file, which say less than they seem
-//! to (NaN is left out of them), and which it does not look at where there are several.
+//! to (NaN is left out of them), and which it does not look at where there are several. Where columns are not those of
+//! the files, it would take those at the same place.
 unique_ptr<BaseStatistics> Statistics(ClientContext &context, TableFunctionGetStatisticsInput &input) {
-	auto list = dynamic_cast<PrunedFileList *>(input.bind_data->Cast<MultiFileBindData>().file_list.get());
-	return list && list->Narrowed() ? nullptr : original.statistics(context, input);
+	auto list = ListOf(input.bind_data.get());
+	return list && (list->Narrowed() || IsTold(list)) ? nullptr : original.statistics(context, input);
+}
+
+vector<PartitionStatistics> PartitionStats(ClientContext &context, GetPartitionStatsInput &input) {
+	return IsTold(ListOf(input.bind_data.get())) ? vector<PartitionStatistics>()
+	                                             : original.partition_stats(context, input);
+}
+
+unique_ptr<NodeStatistics> Cardinality(ClientContext &context, const FunctionData *data) {
+	auto list = ListOf(data);
+	return IsTold(list) ? make_uniq<NodeStatistics>(list->reference->rows * list->GetTotalFileCount())
+	                    : original.cardinality(context, data);
 }
 
 //! Put the expressions of a projection in the place of its columns; false where one is more than a column.
@@ -464,13 +509,16 @@ void Register(ExtensionLoader &loader) {
 	auto database = NextDatabase();
 	auto &entry = loader.GetTableFunction("parquet_scan");
 	const auto &function = *entry.functions.GetFunctionByOffset(0); // the one of a single text
-	original = {function.bind, function.init_global, function.statistics_extended};
+	original = {function.bind, function.init_global, function.statistics_extended, function.cardinality,
+	            function.get_partition_stats};
 	TableFunction scan = function;
 	scan.name = "pruner_scan";
 	scan.bind = Bind;
 	scan.bind_replace = Replace;
 	scan.init_global = Start;
 	scan.statistics_extended = Statistics;
+	scan.cardinality = Cardinality;
+	scan.get_partition_stats = PartitionStats;
 	scan.get_multi_file_reader = Reader::Create;
 	scan.function_info = make_shared_ptr<BoundInfo>(database);
 	loader.RegisterFunction(scan);

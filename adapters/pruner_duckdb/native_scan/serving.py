@@ -1,0 +1,164 @@
+"""Whether one scan by the extension shows a snapshot as plain DuckDB does, and what it has to be told for that."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import duckdb
+import numpy as np
+
+from pruner.errors import TableError
+from pruner.storage.opening import open_store
+from pruner.tables.hudi.properties import read_properties
+from pruner_duckdb.catalog.pinned import Pinned
+from pruner_duckdb.read.native import FileKinds, described, folded
+from pruner_duckdb.read.scan import Reading, Wanted, has_further_keys, is_one_scan, scan_sql
+from pruner_duckdb.types import file_name, quote_text
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pruner import PinnedSnapshot
+    from pruner_duckdb.catalog.tables import KnownTable
+    from pruner_duckdb.read.native import FileColumns
+    from pruner_duckdb.shadow.shadow import Shadow
+
+_STRUCT = "STRUCT("
+
+
+@dataclass(frozen=True)
+class Told:
+    """What the extension is told of a table: names and types of its columns, none where a scan of its files finds them
+    by itself, and about how many rows a file has.
+    """
+
+    columns: tuple[tuple[str, str], ...] = ()
+    rows: int = 0
+
+
+def pin(known: KnownTable, snapshot: PinnedSnapshot, shadow: Shadow) -> Pinned:
+    """A snapshot of a table with its shape."""
+    return Pinned(known, snapshot, shadow.with_connection(partial(known.shape, snapshot)))
+
+
+def not_served(known: KnownTable, shadow: Shadow) -> str | None:
+    """Return why a table is not read by the native scan; None where it is.
+
+    Args:
+        known: the table.
+        shadow: describes files.
+
+    Raises:
+        PrunerError: it cannot be opened or listed.
+    """
+    table = known.table
+    if table.format not in ("parquet", "hudi"):
+        return f"the native scan does not serve tables of the format {table.format} yet"
+    if "://" in table.uri and not table.uri.startswith("file://"):
+        return "the native scan does not serve object stores yet"
+    if known.may_be_stale:
+        return "the native scan does not serve tables whose listing may be older than the statement"
+    if table.format == "hudi" and not known.read_optimized:
+        properties = read_properties(open_store(table.uri, dict(table.storage_options)))
+        if properties.merge_on_read:
+            return "the native scan does not merge log files"
+    told = serving(pin(known, known.snapshot(), shadow), shadow)
+    return told if isinstance(told, str) else None
+
+
+def serving(pinned: Pinned, shadow: Shadow) -> Told | str:
+    """What the extension has to be told of a snapshot; a reason where one scan does not show it."""
+    known, data, shape = pinned.known, pinned.snapshot.data, pinned.shape
+    shape.require_names(known.name, lambda _: True)
+    if not len(data):
+        return "the table has no files"
+    if not data.has_base.all() or (data.any_logs and not known.read_optimized):
+        return "the native scan does not merge log files"
+    hudi = known.table.format == "hudi"
+    structs = [(name, data_type) for name, data_type, _ in shape.columns if _STRUCT in data_type]
+    # To read the footers of a Hudi table takes a while.
+    kinds = _kinds(pinned, shadow) if structs or not hudi else FileKinds((), np.zeros(0, dtype=np.int32))
+    if not hudi and kinds is not None and is_one_scan(data, shape, kinds):
+        return Told()
+    keys = [(name, path) for name, _, path in shape.columns if path is not None]
+    if keys and (not shape.native_folders or any(name != path[0] for name, path in keys)):
+        return "DuckDB does not read the values in the names of folders as the table has them"
+    if has_further_keys(data, shape):
+        return "a folder above the table looks like a partition"
+    reason = _unlike(structs, kinds) or _widened(pinned)
+    if reason is not None:
+        return reason
+    return Told(tuple((name, data_type) for name, data_type, _ in shape.columns), _rows(pinned, shadow))
+
+
+def _kinds(pinned: Pinned, shadow: Shadow) -> FileKinds | None:
+    """What is known of the files."""
+    data, shape = pinned.snapshot.data, pinned.shape
+
+    def describe(uri: str, names: list[str]) -> FileColumns | None:
+        return shadow.with_connection(lambda run: described(run, uri, names))
+
+    return pinned.known.reader.kinds(data, np.arange(len(data), dtype=np.intp), shape, describe)
+
+
+def _unlike(structs: Sequence[tuple[str, str]], kinds: FileKinds | None) -> str | None:
+    """Why files cannot be read by the names of the table's columns; None where they can."""
+    if kinds is None or not (kinds.ordinals >= 0).all():
+        return "the schemas of some files are not known"
+    known = [each for each in kinds.columns if each is not None]
+    if any(each.renamed for each in known):
+        return "a file has two columns of one name"
+    # DuckDB 2.0 takes a field of a struct by its place in the file.
+    for name, data_type in structs:
+        if any(each.by_name.get(folded(name), ("", None))[1] != data_type for each in known):
+            return f"not all files have the struct {name} alike"
+    return None
+
+
+def _widened(pinned: Pinned) -> str | None:
+    data = pinned.snapshot.data
+    ordinals = np.arange(len(data), dtype=np.intp)
+    if pinned.known.reader.widened(data, ordinals, lambda _: True).any():
+        return "a file holds floats of which Hudi makes doubles in a way of its own"
+    return None
+
+
+def _rows(pinned: Pinned, shadow: Shadow) -> int:
+    """Rows of the first file, of which DuckDB takes the others to be."""
+    uri: str = pinned.snapshot.data.columns.column("base_file")[0].as_py()
+    try:
+        row: Any = shadow.with_connection(
+            lambda run: run.execute(
+                "SELECT num_rows FROM parquet_file_metadata(?)", [[file_name(uri)]]
+            ).fetchone()
+        )
+    except duckdb.Error:
+        return 1
+    return max(1, int(row[0]))
+
+
+def whole_sql(pinned: Pinned, shadow: Shadow) -> str:
+    """A query over all files of a table that no single scan serves any more.
+
+    Raises:
+        TableError: its rows are more than those of files.
+    """
+    data = pinned.snapshot.data
+    if pinned.known.table.format == "hudi":
+        raise TableError(
+            f"table {pinned.known.name} was changed in a way that this connection cannot read: open another one"
+        )
+    ordinals = np.arange(len(data), dtype=np.intp)
+    reading = Reading(Wanted(lambda _: True), _kinds(pinned, shadow))
+    return scan_sql(data, ordinals, pinned.shape, _literal, reading)
+
+
+def _literal(value: object) -> str:
+    """A value as text in a statement: lists of files, and texts of folders."""
+    if value is None:
+        return "NULL"
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(_literal, value))}]"  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+    return quote_text(str(value))
