@@ -15,10 +15,16 @@ import duckdb
 
 from pruner.errors import PrunerError, TableError
 from pruner_duckdb.catalog.names import Path, TableNames
-from pruner_duckdb.catalog.tables import KnownTable, TableSpec
+from pruner_duckdb.catalog.tables import KnownTable, TableSpec, name_is_taken
 from pruner_duckdb.catalog.views import Views
 from pruner_duckdb.filtering import read_by, with_condition
-from pruner_duckdb.native_scan.connecting import NativeConnection, open_native, why_not
+from pruner_duckdb.native_scan.connecting import (
+    NativeConnection,
+    attach_native,
+    open_native,
+    why_not,
+    why_not_attached,
+)
 from pruner_duckdb.native_scan.library import NoExtensionError
 from pruner_duckdb.relation import LazyRelation
 from pruner_duckdb.rewrite.rewrite import Rewriter
@@ -336,51 +342,74 @@ def connect(
             `native` is "on".
         duckdb.Error: the database cannot be opened.
     """
-    if native not in ("off", "auto", "on"):
-        raise TableError(f"native is 'off', 'auto' or 'on', not {native!r}")
-    unserved: dict[str, str] = {}
-    if native != "off":
-        known = _known(tables)
-        try:
-            return _native(known, database, dict(config or {}), read_only)
-        except NoExtensionError as reason:
-            if native == "on":
-                raise TableError(
-                    f"the native scan is not available, because {reason}; give native='auto' "
-                    "to have statements rewritten instead"
-                ) from None
-            LOGGER.info("DuckDB reads tables by rewriting statements: %s", reason)
-            unserved = {each.name: str(reason) for each in known.values()}
-    con = duckdb.connect(database, read_only=read_only, config=dict(config or {}))
+    given = dict(config or {})
+    found, reason = _native(
+        tables,
+        native,
+        lambda: why_not(database, given),
+        lambda *ready: open_native(ready[0], given, read_only, *ready[1:]),
+    )
+    if found is not None:
+        return found
+    con = duckdb.connect(database, read_only=read_only, config=given)
     own = database == ":memory:"
     changes = Changes(all_pass_here=own, as_shipped=own and are_harmless(config or ()))
-    found = _attached(con, tables, changes)
-    found.unserved.update(unserved)
-    return found
+    return _attached(con, tables, changes, reason)
 
 
 def _native(
-    known: Mapping[Path, KnownTable], database: str, config: Mapping[str, Any], read_only: bool
-) -> NativeConnection:
-    """A connection with the native scan.
+    tables: Mapping[str, TableSpec],
+    native: str,
+    why_not: Callable[[], str | None],
+    make: Callable[..., NativeConnection],
+) -> tuple[NativeConnection | None, str | None]:
+    """A connection with the native scan, or why there is none although it was asked for.
 
     Raises:
-        NoExtensionError: there is none.
+        PrunerError: an option is unknown, or there is no native scan and `native` is "on".
     """
-    reason = why_not(database, config)
-    if reason is not None:
-        raise NoExtensionError(reason)
-    shadow, _ = _shadow_and_predicates()
+    if native not in ("off", "auto", "on"):
+        raise TableError(f"native is 'off', 'auto' or 'on', not {native!r}")
+    if native == "off":
+        return None, None
+    known = list(_known(tables).values())
     plans: deque[Scan] = deque(maxlen=KEPT_PLANS)
 
     def other_way(con: duckdb.DuckDBPyConnection, rest: Mapping[str, KnownTable]) -> Connection:
         names = TableNames({each.path: each for each in rest.values()})
         return _over(con, names, Changes(all_pass_here=False), plans)
 
-    return open_native(list(known.values()), config, read_only, shadow, other_way, plans)
+    try:
+        reason = why_not()
+        if reason is not None:
+            raise NoExtensionError(reason)
+        shadow, _ = _shadow_and_predicates()
+        return make(known, shadow, other_way, plans), None
+    except NoExtensionError as error:
+        if native == "on":
+            raise TableError(
+                f"the native scan is not available, because {error}; give native='auto' "
+                "to have statements rewritten instead"
+            ) from None
+        LOGGER.info("DuckDB reads tables by rewriting statements: %s", error)
+        return None, str(error)
 
 
-def attach(con: duckdb.DuckDBPyConnection, tables: Mapping[str, TableSpec]) -> Connection:
+@overload
+def attach(
+    con: duckdb.DuckDBPyConnection, tables: Mapping[str, TableSpec], native: Literal["off"] = "off"
+) -> Connection: ...
+
+
+@overload
+def attach(
+    con: duckdb.DuckDBPyConnection, tables: Mapping[str, TableSpec], *, native: str
+) -> Connection | NativeConnection: ...
+
+
+def attach(
+    con: duckdb.DuckDBPyConnection, tables: Mapping[str, TableSpec], native: str = "off"
+) -> Connection | NativeConnection:
     """Let statements of an existing connection read tables of pruner by name, through the returned wrapper.
 
     A table or view that DuckDB itself finds under a name hides the table of pruner, as a temporary table hides one of
@@ -389,17 +418,29 @@ def attach(con: duckdb.DuckDBPyConnection, tables: Mapping[str, TableSpec]) -> C
     Args:
         con: DuckDB's connection.
         tables: see `connect`.
+        native: see `connect`. The database must be in memory, and allow unsigned extensions; it gets a view for each
+            table.
 
     Raises:
-        PrunerError: the database has a table of one of the names, or an option is unknown.
+        PrunerError: the database has a table of one of the names, an option is unknown, or there is no native scan and
+            `native` is "on".
     """
-    return _attached(con, tables, Changes(all_pass_here=False))
+    found, reason = _native(
+        tables, native, lambda: why_not_attached(con), lambda *ready: attach_native(con, *ready)
+    )
+    if found is not None:
+        return found
+    return _attached(con, tables, Changes(all_pass_here=False), reason)
 
 
 def _attached(
-    con: duckdb.DuckDBPyConnection, tables: Mapping[str, TableSpec], changes: Changes
+    con: duckdb.DuckDBPyConnection, tables: Mapping[str, TableSpec], changes: Changes, reason: str | None
 ) -> Connection:
-    return _over(con, TableNames(_known(tables)), changes, deque(maxlen=KEPT_PLANS))
+    known = _known(tables)
+    found = _over(con, TableNames(known), changes, deque(maxlen=KEPT_PLANS))
+    if reason is not None:
+        found.unserved.update((each.name, reason) for each in known.values())
+    return found
 
 
 def _over(
@@ -422,8 +463,7 @@ def _require_free(names: TableNames, shadow: Shadow, ask: Ask) -> None:
         PrunerError: it has one.
     """
     for path in session_state(ask, shadow, names.paths).known:
-        name = names[path].name
-        raise PrunerError(f"the database already has a table or view named {name}: choose another name")
+        raise PrunerError(name_is_taken(names[path].name))
 
 
 def _known(tables: Mapping[str, TableSpec]) -> dict[Path, KnownTable]:

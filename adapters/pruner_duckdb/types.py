@@ -61,6 +61,11 @@ JSON = "JSON"
 _GLOB_SIGNS = str.maketrans({"*": "[*]", "?": "[?]", "[": "[[]"})
 
 
+def is_remote(uri: str) -> bool:
+    """Tell whether a URI is in an object store."""
+    return "://" in uri and not uri.startswith("file://")
+
+
 def file_name(uri: str) -> str:
     """Return a file's URI as DuckDB is to be given it: local ones as paths, signs of patterns escaped."""
     path = uri.removeprefix("file://")

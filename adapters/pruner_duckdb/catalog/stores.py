@@ -8,13 +8,19 @@ system that the session has registered (fsspec) serves.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 import duckdb
+import numpy as np
 import xxhash
 
 from pruner.errors import StorageError
 from pruner_duckdb.shadow.answers import Ask
 from pruner_duckdb.types import quote_text
+
+if TYPE_CHECKING:
+    from pruner import Table
+    from pruner.tables.snapshot import Snapshot
 
 _PARAMETERS = {
     "access_key_id": "KEY_ID",
@@ -60,6 +66,17 @@ def grant(ask: Ask, name: str, root: str, options: Mapping[str, str], file: str 
             f"table {name}: DuckDB cannot read {root} without its extension httpfs ({reason}): "
             "INSTALL httpfs where there is a network, or register a file system for s3:// with this connection"
         ) from None
+
+
+def grant_to(ask: Ask, name: str, table: Table, snapshot: Snapshot) -> None:
+    """Let a session read the files of a snapshot: see `grant`.
+
+    Raises:
+        StorageError: this DuckDB cannot read such a store.
+    """
+    bases = np.flatnonzero(snapshot.has_base)
+    file = snapshot.columns.column("base_file")[int(bases[0])].as_py() if len(bases) else None
+    grant(ask, name, snapshot.root, table.storage_options, file)
 
 
 def _reads(ask: Ask, root: str, file: str | None) -> bool:

@@ -59,6 +59,11 @@ def _checked_name(name: str) -> str:
     return name
 
 
+def name_is_taken(name: str) -> str:
+    """The error that a database has something of a table's name."""
+    return f"the database already has a table or view named {name}: choose another name"
+
+
 class KnownTable:
     """One name and the table behind it, opened when a statement first reads it."""
 

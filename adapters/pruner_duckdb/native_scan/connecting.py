@@ -6,12 +6,13 @@ import os
 import threading
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import duckdb
 
 from pruner.errors import PrunerError, TableError
-from pruner_duckdb.catalog.tables import KnownTable
+from pruner_duckdb.catalog.stores import grant_to
+from pruner_duckdb.catalog.tables import KnownTable, name_is_taken
 from pruner_duckdb.native_scan.answering import TableAnswers
 from pruner_duckdb.native_scan.library import Library, NoExtensionError, load, reason_against
 from pruner_duckdb.native_scan.serving import not_served
@@ -19,6 +20,9 @@ from pruner_duckdb.native_scan.workers import Workers
 from pruner_duckdb.scans import LOGGER, Scan
 from pruner_duckdb.shadow.shadow import Shadow
 from pruner_duckdb.types import quote, quote_text
+
+OtherWay: TypeAlias = "Callable[[duckdb.DuckDBPyConnection, Mapping[str, KnownTable]], Any]"
+"""Makes a connection that rewrites statements for some tables."""
 
 _UNSIGNED: Final = "allow_unsigned_extensions"
 
@@ -33,13 +37,23 @@ class _Process:
         self._databases: dict[str, TableAnswers] = {}
 
     def serve(self, library: Library, database: str, answers: TableAnswers) -> None:
-        """Answer for one more database."""
+        """Answer for one more database.
+
+        Raises:
+            NoExtensionError: somebody does already.
+        """
         with self._lock:
+            if database in self._databases:
+                raise NoExtensionError("the database has a native scan of other tables")
             if self._workers is None or self._pid != os.getpid():
                 # Threads do not live on in a child of the process.
                 self._pid = os.getpid()
                 self._workers = Workers(library, self._answer)
             self._databases[database] = answers
+
+    def forget(self, database: str) -> None:
+        """No longer answer for a database."""
+        self._databases.pop(database, None)
 
     def settle(self) -> None:
         """Wait until every scan that has begun is known."""
@@ -48,7 +62,7 @@ class _Process:
 
     def _answer(self, question: dict[str, Any]) -> Sequence[str]:
         if question["kind"] == "gone":
-            self._databases.pop(question["database"], None)
+            self.forget(question["database"])
             return ()
         answers = self._databases.get(question["database"])
         if answers is None:
@@ -127,12 +141,24 @@ def why_not(database: str, config: Mapping[str, Any]) -> str | None:
     return reason_against()
 
 
+def why_not_attached(con: duckdb.DuckDBPyConnection) -> str | None:
+    """Return why an existing connection cannot have a native scan at all; None where it may."""
+    if not _value(con, f"SELECT current_setting('{_UNSIGNED}')"):
+        return f"the database was opened with {_UNSIGNED} = false"
+    if not _value(con, "SELECT current_setting('enable_external_access')"):
+        return "the database has enable_external_access = false"
+    here = "database_name = system.main.current_database()"
+    if _value(con, f"SELECT path IS NOT NULL FROM system.main.duckdb_databases() WHERE {here}"):
+        return "the views of the native scan would be left behind in a database file"
+    return reason_against()
+
+
 def open_native(
     known: Sequence[KnownTable],
     config: Mapping[str, Any],
     read_only: bool,
     shadow: Shadow,
-    other_way: Callable[[duckdb.DuckDBPyConnection, Mapping[str, KnownTable]], Any],
+    other_way: OtherWay,
     last_plans: deque[Scan],
 ) -> NativeConnection:
     """Open a database in memory with a view for each table that the native scan serves.
@@ -151,24 +177,57 @@ def open_native(
     """
     con = duckdb.connect(":memory:", read_only=read_only, config={**config, _UNSIGNED: "true"})
     try:
-        library = load(con)
-        # Whoever uses the connection cannot load another one: DuckDB lets nobody allow them again while it runs.
-        con.execute(f"SET {_UNSIGNED} = false")
-        unserved = _unserved(known, shadow)
-        served = [each for each in known if each.name not in unserved]
-        answers = TableAnswers(served, shadow, last_plans)
-        database = str(_value(con, "SELECT system.main.pruner_database()"))
-        _shared().serve(library, database, answers)
-        for each in served:
-            _make_view(con, each)
-        _require_answers(con, served)
-    except duckdb.Error as error:
-        con.close()
-        first_line = str(error).strip().split("\n", 1)[0]
-        raise NoExtensionError(f"the extension does not do what it is meant to ({first_line})") from error
+        return attach_native(con, known, shadow, other_way, last_plans, own=True)
     except BaseException:
         con.close()
         raise
+
+
+def attach_native(
+    con: duckdb.DuckDBPyConnection,
+    known: Sequence[KnownTable],
+    shadow: Shadow,
+    other_way: OtherWay,
+    last_plans: deque[Scan],
+    *,
+    own: bool = False,
+) -> NativeConnection:
+    """Make a view in a database in memory for each table that the native scan serves.
+
+    Args:
+        con: a connection to the database, which allows unsigned extensions.
+        known: the tables.
+        shadow: describes files.
+        other_way: makes a connection of the other kind for tables that the native scan does not serve.
+        last_plans: takes the scans.
+        own: nobody else has the database: no other extension may be loaded afterwards.
+
+    Raises:
+        NoExtensionError: the extension cannot be loaded, or does not do what it is meant to.
+        PrunerError: a table has a name that is taken.
+    """
+    made: list[str] = []
+    try:
+        library = load(con)
+        if own:
+            # Whoever uses the connection cannot load another one: DuckDB lets nobody allow them again while it runs.
+            con.execute(f"SET {_UNSIGNED} = false")
+        unserved = _unserved(con, known, shadow)
+        served = [each for each in known if each.name not in unserved]
+        database = str(_value(con, "SELECT system.main.pruner_database()"))
+        _shared().serve(library, database, TableAnswers(served, shadow, last_plans))
+        try:
+            for each in served:
+                made.append(_make_view(con, each))
+            _require_answers(con, served)
+        except BaseException:
+            for path in made:
+                con.execute(f"DROP VIEW {path}")
+            _shared().forget(database)
+            raise
+    except duckdb.Error as error:
+        first_line = str(error).strip().split("\n", 1)[0]
+        raise NoExtensionError(f"the extension does not do what it is meant to ({first_line})") from error
     for name, reason in unserved.items():
         LOGGER.info("table %s is read by rewriting statements: %s", name, reason)
     if not unserved:
@@ -177,7 +236,10 @@ def open_native(
     return NativeConnection(other_way(con, rest), last_plans, unserved)
 
 
-def _unserved(known: Sequence[KnownTable], shadow: Shadow) -> dict[str, str]:
+def _unserved(con: duckdb.DuckDBPyConnection, known: Sequence[KnownTable], shadow: Shadow) -> dict[str, str]:
+    def ask(query: Any, values: list[Any]) -> tuple[Any, ...]:
+        return con.execute(query, values).fetchall()[0]
+
     reasons: dict[str, str] = {}
     for each in known:
         if len(each.path) > 2:
@@ -185,6 +247,8 @@ def _unserved(known: Sequence[KnownTable], shadow: Shadow) -> dict[str, str]:
             continue
         try:
             reason = not_served(each, shadow)
+            if reason is None:
+                grant_to(ask, each.name, each.table, each.snapshot().data)
         except PrunerError as error:
             # Told when the table is read, as ever.
             reason = str(error)
@@ -193,12 +257,21 @@ def _unserved(known: Sequence[KnownTable], shadow: Shadow) -> dict[str, str]:
     return reasons
 
 
-def _make_view(con: duckdb.DuckDBPyConnection, known: KnownTable) -> None:
+def _make_view(con: duckdb.DuckDBPyConnection, known: KnownTable) -> str:
+    """Make the view of a table; return its name in SQL.
+
+    Raises:
+        TableError: the name is taken.
+    """
     *schema, name = known.name.split(".")
     for each in schema:
         con.execute(f"CREATE SCHEMA IF NOT EXISTS {quote(each)}")
     path = ".".join(map(quote, [*schema, name]))
-    con.execute(f"CREATE VIEW {path} AS SELECT * FROM system.main.pruner_scan({quote_text(known.name)})")
+    try:
+        con.execute(f"CREATE VIEW {path} AS SELECT * FROM system.main.pruner_scan({quote_text(known.name)})")
+    except duckdb.CatalogException:
+        raise TableError(name_is_taken(known.name)) from None
+    return path
 
 
 def _require_answers(con: duckdb.DuckDBPyConnection, served: Sequence[KnownTable]) -> None:
@@ -214,7 +287,7 @@ def _require_answers(con: duckdb.DuckDBPyConnection, served: Sequence[KnownTable
             raise NoExtensionError("the extension returns rows where there are none")
 
 
-def _value(con: duckdb.DuckDBPyConnection, query: str) -> object:
+def _value(con: duckdb.DuckDBPyConnection, query: str) -> Any:
     # A result that is not read to its end would keep the connection busy.
     rows = con.execute(query).fetchall()
     return rows[0][0] if rows else None

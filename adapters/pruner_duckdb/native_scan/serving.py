@@ -15,7 +15,7 @@ from pruner.tables.hudi.properties import read_properties
 from pruner_duckdb.catalog.pinned import Pinned
 from pruner_duckdb.read.native import FileKinds, described, folded
 from pruner_duckdb.read.scan import Reading, Wanted, has_further_keys, is_one_scan, scan_sql
-from pruner_duckdb.types import file_name, quote_text
+from pruner_duckdb.types import file_name, is_remote, quote_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from pruner_duckdb.shadow.shadow import Shadow
 
 _STRUCT = "STRUCT("
+_BYTES = 4
+"""That a value takes in a file, more or less."""
 
 
 @dataclass(frozen=True)
@@ -56,8 +58,6 @@ def not_served(known: KnownTable, shadow: Shadow) -> str | None:
     table = known.table
     if table.format not in ("parquet", "hudi"):
         return f"the native scan does not serve tables of the format {table.format} yet"
-    if "://" in table.uri and not table.uri.startswith("file://"):
-        return "the native scan does not serve object stores yet"
     if known.may_be_stale:
         return "the native scan does not serve tables whose listing may be older than the statement"
     if table.format == "hudi" and not known.read_optimized:
@@ -119,6 +119,11 @@ def _unlike(structs: Sequence[tuple[str, str]], kinds: FileKinds | None) -> str 
 
 def _widened(pinned: Pinned) -> str | None:
     data = pinned.snapshot.data
+    doubles = any("DOUBLE" in data_type for _, data_type, _ in pinned.shape.columns)
+    if pinned.known.table.format == "hudi" and doubles and is_remote(data.root):
+        return (
+            "the footers of all files would have to be read: one may hold floats where the table has doubles"
+        )
     ordinals = np.arange(len(data), dtype=np.intp)
     if pinned.known.reader.widened(data, ordinals, lambda _: True).any():
         return "a file holds floats of which Hudi makes doubles in a way of its own"
@@ -126,8 +131,11 @@ def _widened(pinned: Pinned) -> str | None:
 
 
 def _rows(pinned: Pinned, shadow: Shadow) -> int:
-    """Rows of the first file, of which DuckDB takes the others to be."""
+    """Rows of the first file, of which DuckDB takes the others to be; a guess where that would be a request."""
     uri: str = pinned.snapshot.data.columns.column("base_file")[0].as_py()
+    if is_remote(uri):
+        size: int = pinned.snapshot.data.columns.column("base_size")[0].as_py()
+        return 1 + size // (_BYTES * len(pinned.shape.columns))
     try:
         row: Any = shadow.with_connection(
             lambda run: run.execute(

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, cast
 import duckdb
 import numpy as np
 
-from pruner_duckdb.types import file_name, quote
+from pruner_duckdb.types import file_name, is_remote, quote
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -105,7 +105,7 @@ def _one_described(
     files: Any = snapshot.columns.column("base_file")
     for ordinal in np.flatnonzero(schemas.ordinals == number)[:_TRIES].tolist():
         uri: str = files[ordinal].as_py()
-        if "://" in uri and not uri.startswith("file://"):
+        if is_remote(uri):
             return unasked(names)
         columns = described(run, uri, names)
         if columns is not None:

@@ -18,6 +18,7 @@ from pruner_duckdb.read.positions import positions_to_read
 from pruner_duckdb.read.scan import Bind, Reading, Wanted, merged_sql, scan_sql, source_sql
 from pruner_duckdb.read.shape import ScanShape
 from pruner_duckdb.read.widened import FileTypes
+from pruner_duckdb.types import is_remote
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -123,7 +124,7 @@ class PlanReader:
         """
         if snapshot.file_schemas is not None:
             return FileKinds(shape.files, snapshot.file_schemas.ordinals)
-        if "://" in self._root and not self._root.startswith("file://"):
+        if is_remote(self._root):
             return None  # a request for each file, which DuckDB makes again
         return self._file_types().kinds(snapshot, ordinals[snapshot.has_base[ordinals]], describe)
 

@@ -9,8 +9,6 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-import numpy as np
-
 from pruner.adapters import switched_off
 from pruner.errors import PrunerError
 from pruner.expr.nodes import TRUE, Expr
@@ -20,7 +18,7 @@ from pruner_duckdb.answering.from_metadata import Shortcut, calls_of, without_co
 from pruner_duckdb.answering.from_metadata import edits as answer_edits
 from pruner_duckdb.answering.shortcuts import Shortcuts
 from pruner_duckdb.catalog.pinned import SEMANTICS, Pinned, failure, is_failure, of_references
-from pruner_duckdb.catalog.stores import grant
+from pruner_duckdb.catalog.stores import grant_to
 from pruner_duckdb.decode.calls import MOMENTS
 from pruner_duckdb.plainly import FullScan
 from pruner_duckdb.read.native import FileColumns, described, folded
@@ -439,10 +437,7 @@ def _unpruned_for_good(rewritten: Rewritten) -> bool:
 
 def _grant(ask: Ask, seen: Observations) -> None:
     for known, snapshot in seen.snapshots:
-        data = snapshot.data
-        bases = np.flatnonzero(data.has_base)
-        file = data.columns.column("base_file")[int(bases[0])].as_py() if len(bases) else None
-        grant(ask, known.name, data.root, known.table.storage_options, file)
+        grant_to(ask, known.name, known.table, snapshot.data)
 
 
 def _stays_lazy(statement: Statement) -> bool:
