@@ -88,6 +88,8 @@ def main() -> None:
             python = python_with(lock)
             version = f"import {engine.package} as it; print(it.__name__, it.__version__, flush=True)"
             subprocess.run([python, "-c", version], check=True)
+            if engine.package == "duckdb":
+                subprocess.run([python, "-m", "tools.native_scan"], cwd=ROOT, check=True)
             run = subprocess.run(
                 [python, "-m", "pytest", *sys.argv[1:], *engine.tests], cwd=ROOT, check=False
             )

@@ -4,7 +4,7 @@
 memory and arithmetic the compiler's sanitizers watch. DuckDB's library is as it comes, so they see what passes between
 the two: reads of freed memory, not the leaks of an interpreter.
 
-DuckDB's headers come from its source distribution at the version and checksum of requirements.lock, by pip. The
+DuckDB's headers come from its source distribution, by pip, if a lock file has the checksum of that version. The
 extension lands in the cache folder first, keyed by what it was made from, and is copied from there to where the
 adapter looks for it. Without a compiler one line says so, and everything works without it.
 """
@@ -27,7 +27,7 @@ from tools.cache import appearing, cache_dir, say, sha256_of
 from tools.cache import fingerprint as key_of
 
 ROOT = Path(__file__).resolve().parents[1]
-LOCK = ROOT / "requirements.lock"
+LOCKS = "requirements*.lock"
 
 _UNITS = ("channel", "questions", "ranges", "scan")
 _SHARED = "external/duckdb/extension/json/json_serializer.cpp"
@@ -116,12 +116,12 @@ def _compiled(duckdb: str, extra: Sequence[str]) -> Path:
 
 
 def locked_hashes(name: str, wanted: str) -> frozenset[str]:
-    """The SHA-256 sums that the lock file has for a version of a distribution."""
-    text = LOCK.read_text(encoding="utf-8")
-    entry = re.search(
-        rf"^{name}=={re.escape(wanted)} \\\n((?:    --hash=sha256:\w+(?: \\)?\n)+)", text, re.MULTILINE
+    """The SHA-256 sums that the lock files have for a version of a distribution."""
+    entry = re.compile(
+        rf"^{name}=={re.escape(wanted)} \\\n((?:    --hash=sha256:\w+(?: \\)?\n)+)", re.MULTILINE
     )
-    return frozenset(re.findall(r"sha256:(\w+)", entry.group(1))) if entry else frozenset()
+    found = (entry.search(lock.read_text(encoding="utf-8")) for lock in ROOT.glob(LOCKS))
+    return frozenset(each for match in found if match for each in re.findall(r"sha256:(\w+)", match.group(1)))
 
 
 def _headers(duckdb: str) -> Path:
@@ -152,7 +152,7 @@ def _headers(duckdb: str) -> Path:
                 f"DuckDB's source distribution cannot be fetched by pip (exit code {fetched.returncode})"
             )
         if sha256_of(archive) not in hashes:
-            raise NotBuiltError(f"DuckDB's source distribution is not the one of {LOCK.name}")
+            raise NotBuiltError(f"DuckDB's source distribution is none of those in {LOCKS}")
         with tarfile.open(archive) as packed:
             members = [each for each in packed if each.isfile() and _KEPT.fullmatch(each.name)]
             packed.extractall(target, members, filter="data")

@@ -23,7 +23,7 @@ from tools.matrix import ROOT
 
 pytestmark = NEEDS_EXTENSION
 
-UNSIGNED = {"allow_unsigned_extensions": "true"}
+UNSIGNED: dict[str, Any] = {"allow_unsigned_extensions": "true"}
 
 
 def test_a_connection_that_allows_unsigned_extensions_gets_views(tmp_path: Path) -> None:
@@ -74,7 +74,7 @@ def test_tables_that_are_not_served_are_read_the_other_way(tmp_path: Path) -> No
     ],
 )
 def test_other_connections_rewrite_statements(
-    tmp_path: Path, database: str, config: dict[str, str], reason: str
+    tmp_path: Path, database: str, config: dict[str, Any], reason: str
 ) -> None:
     place = database if database == ":memory:" else str(tmp_path / database)
     own = duckdb.connect(place, config=config)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict, deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -16,7 +16,7 @@ from pruner.expr.nodes import TRUE, Expr
 from pruner.expr.semantics import Semantics
 from pruner_duckdb.catalog.pinned import SEMANTICS, Pinned
 from pruner_duckdb.decode.decode import all_of
-from pruner_duckdb.native_scan.filters import dynamic_predicate, static_predicate
+from pruner_duckdb.native_scan.filters import dynamic_predicates, static_predicates
 from pruner_duckdb.native_scan.serving import Told, pin, serving, whole_sql
 from pruner_duckdb.native_scan.workers import Numbers
 from pruner_duckdb.scans import Scan
@@ -64,10 +64,10 @@ class _Newest(Generic[_Key, _Value]):
 
 @dataclass(frozen=True)
 class _Planned:
-    """A plan with the predicate and the rules by which it was made: what is learned later comes on top."""
+    """A plan with the predicates and the rules by which it was made: what is learned later comes on top."""
 
     scan: Scan
-    predicate: Expr
+    parts: tuple[Expr, ...]
     reason: str | None
     semantics: Semantics
 
@@ -122,7 +122,8 @@ class TableAnswers:
             return "sql", whole_sql(pinned, self._shadow)
         folders = [(path[0], data_type) for _, data_type, path in pinned.shape.columns if path is not None]
         names = [text for each in (*folders, *told.columns) for text in each]
-        return "files", bound, listed, str(told.rows), str(2 * len(folders)), *names
+        form = "written" if pinned.snapshot.has_expression_indexes else ""
+        return "files", bound, listed, str(told.rows), form, str(2 * len(folders)), *names
 
     def _snapshot(self, known: KnownTable, question: Mapping[str, Any]) -> PinnedSnapshot:
         """The same snapshot for all references of a statement (R8)."""
@@ -143,22 +144,23 @@ class TableAnswers:
         return [str(uri).removeprefix("file://") for uri in uris]
 
     def _static(self, question: Mapping[str, Any]) -> Sequence[str]:
-        predicate = static_predicate(question["columns"], question["filters"])
-        return self._planned(question, predicate)
+        return self._planned(question, static_predicates(question["columns"], question["filters"]))
 
     def _dynamic(self, question: Mapping[str, Any]) -> Sequence[str]:
-        return self._planned(question, dynamic_predicate(question["filters"]))
+        return self._planned(question, dynamic_predicates(question["filters"]))
 
-    def _planned(self, question: Mapping[str, Any], predicate: Expr) -> Sequence[str]:
+    def _planned(self, question: Mapping[str, Any], learned: Iterable[Expr]) -> Sequence[str]:
         before = self._plans.get(question["plan"])
         pinned = self._bound(question)
         reason = switched_off() or self._other_meaning(question["settings"])
+        # A condition may be met as it was written and again as DuckDB pushes it.
+        parts = tuple(dict.fromkeys((*(before.parts if before else ()), *learned)))
         if before is not None:
-            predicate, reason = all_of((before.predicate, predicate)), reason or before.reason
+            reason = reason or before.reason
         semantics = replace(SEMANTICS, zone=question["settings"].get("TimeZone"), now=question["now"] * 1000)
-        scan = pinned.plan(TRUE if reason else predicate, reason, semantics)
+        scan = pinned.plan(TRUE if reason else all_of(parts), reason, semantics)
         number = _NUMBERS.next()
-        self._plans.put(number, _Planned(scan, predicate, reason, semantics))
+        self._plans.put(number, _Planned(scan, parts, reason, semantics))
         if scan.kept == scan.total:
             return number, "all"
         return number, np.asarray(scan.plan.ordinals, dtype=">u4").tobytes().hex()
@@ -182,7 +184,7 @@ class TableAnswers:
         pinned = self._bound(question)
         if planned is None or question["reason"]:
             semantics = SEMANTICS if planned is None else planned.semantics
-            predicate = TRUE if planned is None else planned.predicate
+            predicate = TRUE if planned is None else all_of(planned.parts)
             scan = pinned.plan(predicate, question["reason"] or switched_off(), semantics)
         else:
             scan = planned.scan

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, cast
 
 from pruner.expr.build import any_of
 from pruner.expr.nodes import Column, Compare, Expr, In, Opaque, Operator, conjunction
 from pruner_duckdb.decode.constants import UndecodablePart, constants
-from pruner_duckdb.decode.decode import all_of, decode_expression, decode_value
+from pruner_duckdb.decode.decode import decode_expression, decode_value
 from pruner_duckdb.decode.shown import function_name
 from pruner_duckdb.sql.trees import Node, nodes_below
 
@@ -16,12 +16,12 @@ _OWN_CATALOG = "system"
 """Where DuckDB's own functions are."""
 
 
-def static_predicate(columns: Sequence[str | None], filters: Sequence[Any]) -> Expr:
-    """The filters of a scan while it is optimized.
+def static_predicates(columns: Sequence[str | None], filters: Sequence[Any]) -> Iterable[Expr]:
+    """The filters of a scan while it is optimized, all of which hold.
 
     Args:
         columns: names of the scanned columns, None for what is no plain column.
-        filters: expressions over them, all of which hold; one that could not be written is a text.
+        filters: expressions over them; one that could not be written is a text.
     """
 
     def column_of(node: Node) -> Column | None:
@@ -29,12 +29,12 @@ def static_predicate(columns: Sequence[str | None], filters: Sequence[Any]) -> E
         name = columns[place] if isinstance(place, int) and 0 <= place < len(columns) else None
         return None if name is None else Column((name,))
 
-    return all_of(_predicate(each, column_of) for each in filters)
+    return (_predicate(each, column_of) for each in filters)
 
 
-def dynamic_predicate(filters: Sequence[Mapping[str, Any]]) -> Expr:
+def dynamic_predicates(filters: Sequence[Mapping[str, Any]]) -> Iterable[Expr]:
     """What was learned of a scan until it starts: each over one column."""
-    return all_of(map(_learned, filters))
+    return map(_learned, filters)
 
 
 def _learned(filter_: Mapping[str, Any]) -> Expr:

@@ -19,7 +19,7 @@ FOLDER = Path(__file__).parent
 SOURCES = FOLDER / "source"
 NAME = "pruner.duckdb_extension"
 
-SERVED_VERSIONS = frozenset(["2.0.0"])
+SERVED_VERSIONS = frozenset(["2.0.0", "2.0.1"])
 """Versions of DuckDB for which the sources are made: they use classes that change between versions."""
 
 SWITCHED_OFF = "PRUNER_NATIVE_SCAN"

@@ -10,8 +10,7 @@ import duckdb
 import numpy as np
 
 from pruner.errors import TableError
-from pruner.storage.opening import open_store
-from pruner.tables.hudi.properties import read_properties
+from pruner.tables.hudi.merging.slices import may_have_logs
 from pruner_duckdb.catalog.pinned import Pinned
 from pruner_duckdb.read.native import FileKinds, described, folded
 from pruner_duckdb.read.scan import Reading, Wanted, has_further_keys, is_one_scan, scan_sql
@@ -60,10 +59,9 @@ def not_served(known: KnownTable, shadow: Shadow) -> str | None:
         return f"the native scan does not serve tables of the format {table.format} yet"
     if known.may_be_stale:
         return "the native scan does not serve tables whose listing may be older than the statement"
-    if table.format == "hudi" and not known.read_optimized:
-        properties = read_properties(open_store(table.uri, dict(table.storage_options)))
-        if properties.merge_on_read:
-            return "the native scan does not merge log files"
+    merges = table.format == "hudi" and not known.read_optimized
+    if merges and may_have_logs(table.uri, table.storage_options):
+        return "the native scan does not merge log files"
     told = serving(pin(known, known.snapshot(), shadow), shadow)
     return told if isinstance(told, str) else None
 

@@ -18,6 +18,8 @@ struct Reference {
 	duckdb::vector<duckdb::MultiFileColumnDefinition> columns;
 	//! How many rows a file has there, more or less.
 	duckdb::idx_t rows = 0;
+	//! Whether an index is over an expression, so that the form of a condition matters.
+	bool as_written = false;
 };
 
 //! Some texts by their names.

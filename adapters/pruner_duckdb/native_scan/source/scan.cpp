@@ -281,6 +281,19 @@ public:
 		result->function_name = function_name;
 		return std::move(result);
 	}
+	shared_ptr<BaseFileReader> CreateReader(ClientContext &context, GlobalTableFunctionState &state,
+	                                        const OpenFileInfo &file, idx_t index,
+	                                        const MultiFileBindData &bind_data) override {
+		try {
+			return MultiFileReader::CreateReader(context, state, file, index, bind_data);
+		} catch (IOException &) {
+			if (FileSystem::GetFileSystem(context).FileExists(file.path)) {
+				throw;
+			}
+		}
+		throw IOException("pruner: table %s: %s was removed while the statement ran: run it again", reference->table,
+		                  file.path);
+	}
 	static unique_ptr<MultiFileReader> Create(const BoundTableFunction &function) {
 		return make_uniq<Reader>(function.function_info->Cast<BoundInfo>().reference);
 	}
@@ -327,7 +340,7 @@ Answer AskBind(ClientContext &context, const std::string &database, const std::s
 	                         {"connection", std::to_string(context.GetConnectionId())},
 	                         {"query", std::to_string(MetaTransaction::Get(context).GetActiveQuery())}});
 	auto answer = AskOf(context, question, kListing);
-	if (answer.given && (answer.fields.size() < 2 || (answer.fields[0] == "files" && answer.fields.size() < 5))) {
+	if (answer.given && (answer.fields.size() < 2 || (answer.fields[0] == "files" && answer.fields.size() < 6))) {
 		answer.given = false;
 		answer.reason = "the answer is of another form";
 	}
@@ -363,15 +376,17 @@ unique_ptr<FunctionData> Bind(ClientContext &context, TableFunctionBindInput &in
 	if (answer.fields[0] != "files") {
 		throw IOException("pruner: table %s cannot be read in this kind of statement", reference->table);
 	}
-	// Fields: "files", number of the bind, of the list of files, rows of a file, how many names and types of columns in
-	// folders follow, then these, then names and types of all columns where the files do not show them.
+	// Fields: "files", number of the bind, of the list of files, rows of a file, whether conditions matter as they are
+	// written, how many names and types of columns in folders follow, then these, then names and types of all columns
+	// where the files do not show them.
 	reference->bound = answer.fields[1];
 	reference->files = FilesOf(context, database, answer.fields[2]);
 	KeyLimit::Raise(context, reference->files->size());
 	reference->rows = std::stoull(answer.fields[3]);
-	auto told = 5 + std::stoull(answer.fields[4]);
+	reference->as_written = answer.fields[4] == "written";
+	auto told = 6 + std::stoull(answer.fields[5]);
 	child_list_t<Value> folders;
-	for (size_t i = 5; i + 1 < answer.fields.size(); i += 2) {
+	for (size_t i = 6; i + 1 < answer.fields.size(); i += 2) {
 		Identifier name(answer.fields[i]);
 		if (i < told) {
 			folders.emplace_back(name, Value(answer.fields[i + 1]));
@@ -442,11 +457,15 @@ unique_ptr<NodeStatistics> Cardinality(ClientContext &context, const FunctionDat
 	                    : original.cardinality(context, data);
 }
 
-//! Put the expressions of a projection in the place of its columns; false where one is more than a column.
+//! Put the expressions of a projection in the place of its columns; false where one is more than a column of it.
 bool Below(LogicalProjection &projection, unique_ptr<Expression> &filter) {
 	bool plain = true;
 	ExpressionIterator::VisitExpressionMutable<BoundColumnRefExpression>(
 	    filter, [&](BoundColumnRefExpression &column, unique_ptr<Expression> &) {
+		    if (column.Binding().table_index != projection.table_index) {
+			    plain = false;
+			    return;
+		    }
 		    auto &below = projection.GetExpression(column.Binding());
 		    plain = plain && below.GetExpressionClass() == ExpressionClass::BOUND_COLUMN_REF;
 		    if (plain) {
@@ -456,44 +475,59 @@ bool Below(LogicalProjection &projection, unique_ptr<Expression> &filter) {
 	return plain;
 }
 
-//! Filters that DuckDB leaves above a view, since they may fail: they say as much about the scan below.
-void AskAboveViews(ClientContext &context, LogicalOperator &plan) {
+bool IsOver(TableIndex table, unique_ptr<Expression> &filter) {
+	bool over = true;
+	ExpressionIterator::VisitExpressionMutable<BoundColumnRefExpression>(
+	    filter, [&](BoundColumnRefExpression &column, unique_ptr<Expression> &) {
+		    over = over && column.Binding().table_index == table;
+	    });
+	return over;
+}
+
+void Leave(vector<unique_ptr<Expression>> &filters, const std::function<bool(unique_ptr<Expression> &)> &stays) {
+	vector<unique_ptr<Expression>> left;
+	for (auto &filter : filters) {
+		if (stays(filter)) {
+			left.push_back(std::move(filter));
+		}
+	}
+	filters = std::move(left);
+}
+
+//! Filters that stand above a scan say as much about it as those that were pushed to it: before DuckDB optimizes they
+//! have the form in which they were written, and afterwards those are left that may fail, or stand above an UNNEST.
+void AskAbove(ClientContext &context, LogicalOperator &plan, bool as_written) {
 	for (auto &child : plan.children) {
-		AskAboveViews(context, *child);
+		AskAbove(context, *child, as_written);
 	}
 	if (plan.type != LogicalOperatorType::LOGICAL_FILTER) {
 		return;
 	}
 	vector<unique_ptr<Expression>> filters;
 	for (auto &filter : plan.expressions) {
-		// Others were pushed to the scan, and asked about there.
-		if (filter->CanThrow()) {
-			filters.push_back(filter->Copy());
-		}
+		filters.push_back(filter->Copy());
 	}
 	auto below = plan.children[0].get();
-	while (below->type == LogicalOperatorType::LOGICAL_PROJECTION || below->type == LogicalOperatorType::LOGICAL_FILTER) {
+	for (;; below = below->children[0].get()) {
 		if (below->type == LogicalOperatorType::LOGICAL_PROJECTION) {
-			vector<unique_ptr<Expression>> carried;
-			for (auto &filter : filters) {
-				if (Below(below->Cast<LogicalProjection>(), filter)) {
-					carried.push_back(std::move(filter));
-				}
-			}
-			filters = std::move(carried);
+			auto &projection = below->Cast<LogicalProjection>();
+			Leave(filters, [&](unique_ptr<Expression> &filter) { return Below(projection, filter); });
+		} else if (below->type != LogicalOperatorType::LOGICAL_FILTER &&
+		           below->type != LogicalOperatorType::LOGICAL_UNNEST) {
+			break;
 		}
-		below = below->children[0].get();
 	}
-	if (filters.empty() || below->type != LogicalOperatorType::LOGICAL_GET) {
+	if (below->type != LogicalOperatorType::LOGICAL_GET) {
 		return;
 	}
 	auto &get = below->Cast<LogicalGet>();
-	if (get.function.init_global != Start) {
+	Leave(filters, [&](unique_ptr<Expression> &filter) { return IsOver(get.table_index, filter); });
+	if (filters.empty() || get.function.init_global != Start) {
 		return;
 	}
 	auto &data = get.bind_data->Cast<MultiFileBindData>();
 	auto list = dynamic_cast<PrunedFileList *>(data.file_list.get());
-	if (list) {
+	if (list && (!as_written || list->reference->as_written)) {
 		MultiFilePushdownInfo info(get.table_index, data.names, get.GetColumnIds(), get.extra_info);
 		data.file_list = list->ByFilters(context, info, filters);
 		MultiFileReader::PruneReaders(data, *data.file_list);
@@ -528,8 +562,11 @@ void Register(ExtensionLoader &loader) {
 	                      });
 	loader.RegisterFunction(number);
 	OptimizerExtension extension;
+	extension.pre_optimize_function = [](OptimizerExtensionInput &input, unique_ptr<LogicalOperator> &plan) {
+		AskAbove(input.context, *plan, true);
+	};
 	extension.optimize_function = [](OptimizerExtensionInput &input, unique_ptr<LogicalOperator> &plan) {
-		AskAboveViews(input.context, *plan);
+		AskAbove(input.context, *plan, false);
 	};
 	OptimizerExtension::Register(DBConfig::GetConfig(loader.GetDatabaseInstance()), std::move(extension));
 }
