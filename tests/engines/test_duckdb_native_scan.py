@@ -429,6 +429,23 @@ def test_tables_of_a_closed_database_are_forgotten(tmp_path: Path) -> None:
     assert len(shared._databases) <= before  # pyright: ignore[reportPrivateUsage]
 
 
+def test_the_first_statement_waits_for_no_import(tmp_path: Path) -> None:
+    root = write_flights(tmp_path / "flights")
+    indexed(root).create_index("bits", on="carrier", using="bitmap")
+    script = f"""
+        import sys, pruner_duckdb
+        con = pruner_duckdb.connect({{"flights": {str(root)!r}}}, native="on")
+        before = set(sys.modules)
+        con.execute("SELECT * FROM flights WHERE id = 7 AND carrier = 'x'").fetchall()
+        con.execute("SELECT count(*) FROM flights JOIN (SELECT 7 AS id) USING (id)").fetchall()
+        print(sorted(each for each in set(sys.modules) - before if each.startswith("pruner")))
+    """
+    ran = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(script)], capture_output=True, text=True, check=True
+    )
+    assert ran.stdout == "[]\n"
+
+
 def test_after_a_fork(tmp_path: Path) -> None:
     root = write_flights(tmp_path / "flights")
     script = f"""

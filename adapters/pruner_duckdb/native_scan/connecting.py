@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
 from collections import deque
@@ -11,15 +12,17 @@ from typing import Any, Final, TypeAlias
 import duckdb
 
 from pruner.errors import PrunerError, TableError
+from pruner.expr.nodes import Column, IsNull
+from pruner_duckdb.catalog.pinned import SEMANTICS
 from pruner_duckdb.catalog.stores import grant_to
 from pruner_duckdb.catalog.tables import KnownTable, name_is_taken
 from pruner_duckdb.native_scan.answering import TableAnswers
 from pruner_duckdb.native_scan.library import Library, NoExtensionError, load, reason_against
-from pruner_duckdb.native_scan.serving import not_served
+from pruner_duckdb.native_scan.serving import not_served, pin
 from pruner_duckdb.native_scan.workers import Workers
 from pruner_duckdb.scans import LOGGER, Scan
 from pruner_duckdb.shadow.shadow import Shadow
-from pruner_duckdb.types import quote, quote_text
+from pruner_duckdb.types import is_remote, quote, quote_text
 
 OtherWay: TypeAlias = "Callable[[duckdb.DuckDBPyConnection, Mapping[str, KnownTable]], Any]"
 """Makes a connection that rewrites statements for some tables."""
@@ -220,6 +223,7 @@ def attach_native(
             for each in served:
                 made.append(_make_view(con, each))
             _require_answers(con, served)
+            _warm(served, shadow)
         except BaseException:
             for path in made:
                 con.execute(f"DROP VIEW {path}")
@@ -285,6 +289,20 @@ def _require_answers(con: duckdb.DuckDBPyConnection, served: Sequence[KnownTable
         path = ".".join(map(quote, each.name.split(".")))
         if _value(con, f"SELECT count(*) FROM (SELECT * FROM {path} WHERE false)") != 0:
             raise NoExtensionError("the extension returns rows where there are none")
+
+
+def _warm(served: Sequence[KnownTable], shadow: Shadow) -> None:
+    """Let what plans need be imported now: the first statement would wait for it."""
+    seen: set[str] = set()
+    for each in served:
+        if is_remote(each.table.uri):
+            continue
+        with contextlib.suppress(PrunerError):
+            for definition in each.table.indexes():
+                if definition.using not in seen and definition.fields:
+                    seen.add(definition.using)
+                    column = Column(tuple(definition.fields[0].path))
+                    pin(each, each.snapshot(), shadow).plan(IsNull(column), None, SEMANTICS)
 
 
 def _value(con: duckdb.DuckDBPyConnection, query: str) -> Any:
