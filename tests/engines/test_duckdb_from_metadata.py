@@ -186,6 +186,7 @@ def test_other_statements_run_as_before(both: Both, statement: str) -> None:
         ("SELECT x FROM t ORDER BY city, x LIMIT 3", 6),
         ("SELECT x + 1 AS z FROM t ORDER BY z LIMIT 3", 6),
         ("SELECT DISTINCT city FROM t ORDER BY city LIMIT 1", 6),
+        ("SELECT DISTINCT day FROM t ORDER BY day LIMIT 2", 6),
         ("SELECT unnest([x, y]) AS v FROM t ORDER BY x, v LIMIT 3", 6),
         ("SELECT sum(x) OVER (ORDER BY x) FROM t ORDER BY x LIMIT 3", 6),
         ("SELECT f FROM t ORDER BY f DESC LIMIT 2", 2),
