@@ -154,6 +154,9 @@ def test_an_aggregate_reads_what_is_not_proved(both: Both, statement: str, files
         "SELECT count(*) FROM t GROUP BY city, day",
         "SELECT count(*) FROM t GROUP BY GROUPING SETS ((city), ())",
         "SELECT count(*) FROM t WHERE x % 2 = 0",
+        # Plain DuckDB loses rows with NaN by the statistics of the file.
+        "SELECT count(*) FROM t WHERE f >= 0.25",
+        "SELECT f, x FROM t WHERE f > 0 ORDER BY x LIMIT 3",
         "SELECT count(*) FROM t WHERE x IN (SELECT y FROM t WHERE y < 3)",
         "SELECT count(*) FROM t, (SELECT 1 AS k UNION ALL SELECT 2) WHERE x >= k",
         "SELECT count(*) FROM t TABLESAMPLE 100%",

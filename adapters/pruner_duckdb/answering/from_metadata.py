@@ -16,6 +16,7 @@ import pyarrow as pa
 from pruner_duckdb.answering.blocks import Aggregate, Aggregation, Block, FirstRows
 from pruner_duckdb.read.native import folded
 from pruner_duckdb.sql.select import Select, Span, splice
+from pruner_duckdb.sql.trees import nodes_below
 from pruner_duckdb.types import quote
 
 if TYPE_CHECKING:
@@ -267,6 +268,16 @@ def _text(text: bytes, span: Span | None, inside: Edits) -> str | None:
 
 def _within(span: Span, made: Edits) -> Edits:
     return [each for each in made if span.start <= each[0].start and each[0].stop <= span.stop]
+
+
+def loses_nan(block: Block, shape: ScanShape) -> bool:
+    """Tell whether DuckDB may leave out rows with NaN that meet the condition, by statistics of files without them.
+
+    Such rows are not counted either, by what is proved or for a threshold: the answer is that of plain DuckDB.
+    """
+    floats = {folded(name) for name, data_type, _ in shape.columns if data_type in ("FLOAT", "DOUBLE")}
+    named = (node for node in nodes_below(block.condition) if node.get("class") == "COLUMN_REF")
+    return any(folded(node["column_names"][-1]) in floats for node in named)
 
 
 def loses_parameters(found: Shortcut, select: Select) -> bool:

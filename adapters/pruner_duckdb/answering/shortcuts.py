@@ -12,6 +12,7 @@ from pruner_duckdb.answering.from_metadata import (
     DEFAULT_ORDER,
     Shortcut,
     condition_of,
+    loses_nan,
     loses_parameters,
     names_columns,
     shortcut,
@@ -70,6 +71,8 @@ class Shortcuts:
             values = named_values(parameters)
             for block in blocks(select, tree, columns, self._shadow.aggregates, values):
                 table = by_reference[block.reference]
+                if loses_nan(block, table.shape):
+                    continue
                 condition = self._condition(select, block, parameters, table, semantics.zone or "UTC")
                 if condition is None:
                     continue
