@@ -125,7 +125,7 @@ def null_unless(chosen: Any, column: Any) -> Any:
 
 
 def from_storage(values: Any, type_: pa.DataType) -> Any:
-    """Values of the storage domain (integers, doubles, bytes; `pruner.expr.bound.predicates.StorageValue`) as those of a type.
+    """Values of the storage domain (`pruner.expr.bound.predicates.StorageValue`: integers, doubles, bytes) as a type's.
 
     Raises:
         ArrowInvalid: bytes are no text.

@@ -55,14 +55,13 @@ def not_served(known: KnownTable, shadow: Shadow) -> str | None:
         PrunerError: it cannot be opened or listed.
     """
     table = known.table
-    if table.format not in ("parquet", "hudi"):
-        return f"the native scan does not serve tables of the format {table.format} yet"
     if known.may_be_stale:
         return "the native scan does not serve tables whose listing may be older than the statement"
-    merges = table.format == "hudi" and not known.read_optimized
-    if merges and may_have_logs(table.uri, table.storage_options):
+    pinned = pin(known, known.snapshot(), shadow)
+    may_merge = not _knows_files(pinned) and not known.read_optimized
+    if may_merge and may_have_logs(table.uri, table.storage_options):
         return "the native scan does not merge log files"
-    told = serving(pin(known, known.snapshot(), shadow), shadow)
+    told = serving(pinned, shadow)
     return told if isinstance(told, str) else None
 
 
@@ -74,11 +73,11 @@ def serving(pinned: Pinned, shadow: Shadow) -> Told | str:
         return "the table has no files"
     if not data.has_base.all() or (data.any_logs and not known.read_optimized):
         return "the native scan does not merge log files"
-    hudi = known.table.format == "hudi"
+    knows_files = _knows_files(pinned)
     structs = [(name, data_type) for name, data_type, _ in shape.columns if _STRUCT in data_type]
-    # To read the footers of a Hudi table takes a while.
-    kinds = _kinds(pinned, shadow) if structs or not hudi else FileKinds((), np.zeros(0, dtype=np.int32))
-    if not hudi and kinds is not None and is_one_scan(data, shape, kinds):
+    # Where the listing has not read the footers, that takes a while.
+    kinds = _kinds(pinned, shadow) if structs or knows_files else FileKinds((), np.zeros(0, dtype=np.int32))
+    if knows_files and kinds is not None and is_one_scan(data, shape, kinds):
         return Told()
     keys = [(name, path) for name, _, path in shape.columns if path is not None]
     if keys and (not shape.native_folders or any(name != path[0] for name, path in keys)):
@@ -89,6 +88,11 @@ def serving(pinned: Pinned, shadow: Shadow) -> Told | str:
     if reason is not None:
         return reason
     return Told(tuple((name, data_type) for name, data_type, _ in shape.columns), _rows(pinned, shadow))
+
+
+def _knows_files(pinned: Pinned) -> bool:
+    """Whether the listing knows what each file holds: no file of such a table is merged with others."""
+    return pinned.snapshot.data.file_schemas is not None
 
 
 def _kinds(pinned: Pinned, shadow: Shadow) -> FileKinds | None:
@@ -118,7 +122,7 @@ def _unlike(structs: Sequence[tuple[str, str]], kinds: FileKinds | None) -> str 
 def _widened(pinned: Pinned) -> str | None:
     data = pinned.snapshot.data
     doubles = any("DOUBLE" in data_type for _, data_type, _ in pinned.shape.columns)
-    if pinned.known.table.format == "hudi" and doubles and is_remote(data.root):
+    if not _knows_files(pinned) and doubles and is_remote(data.root):
         return (
             "the footers of all files would have to be read: one may hold floats where the table has doubles"
         )
@@ -152,7 +156,7 @@ def whole_sql(pinned: Pinned, shadow: Shadow) -> str:
         TableError: its rows are more than those of files.
     """
     data = pinned.snapshot.data
-    if pinned.known.table.format == "hudi":
+    if not _knows_files(pinned):
         raise TableError(
             f"table {pinned.known.name} was changed in a way that this connection cannot read: open another one"
         )

@@ -93,9 +93,7 @@ class PlanReader:
     def _to_merge(self, plan: Plan, may_read: Callable[[str], bool]) -> NDArray[np.bool_]:
         """Tell for each slice to read whether its rows come from hudi-rs."""
         snapshot, ordinals = plan.snapshot, plan.ordinals
-        if (
-            snapshot.file_schemas is not None
-        ):  # no file is merged with others, and the types in each are known
+        if snapshot.file_schemas is not None:  # then no file is merged with others
             return np.zeros(len(ordinals), dtype=bool)
         read_optimized = plan.semantics.scan_mode == "read_optimized"
         to_merge = np.zeros(len(ordinals), dtype=bool) if read_optimized else snapshot.has_logs[ordinals]
@@ -107,7 +105,7 @@ class PlanReader:
         self, snapshot: Snapshot, ordinals: NDArray[np.intp], may_read: Callable[[str], bool]
     ) -> NDArray[np.bool_]:
         """Tell of each base file whether Hudi makes doubles of floats in it that may be read, in a way of its own."""
-        if not self._hudi:
+        if snapshot.file_schemas is not None:  # DuckDB is told what each file holds
             return np.zeros(len(ordinals), dtype=bool)
         return self._file_types().widened(snapshot, ordinals, may_read)
 

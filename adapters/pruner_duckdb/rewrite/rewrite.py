@@ -13,10 +13,6 @@ from pruner.adapters import switched_off
 from pruner.errors import PrunerError
 from pruner.expr.nodes import TRUE, Expr
 from pruner.expr.semantics import Semantics
-from pruner_duckdb.answering.blocks import may_have_blocks
-from pruner_duckdb.answering.from_metadata import Shortcut, calls_of, without_covered
-from pruner_duckdb.answering.from_metadata import edits as answer_edits
-from pruner_duckdb.answering.shortcuts import Shortcuts
 from pruner_duckdb.catalog.pinned import SEMANTICS, Pinned, failure, is_failure, of_references
 from pruner_duckdb.catalog.stores import grant_to
 from pruner_duckdb.decode.calls import MOMENTS
@@ -24,10 +20,14 @@ from pruner_duckdb.plainly import FullScan
 from pruner_duckdb.read.native import FileColumns, described, folded
 from pruner_duckdb.read.reading import Sources
 from pruner_duckdb.read.scan import Wanted
+from pruner_duckdb.rewrite.blocks import may_have_blocks
+from pruner_duckdb.rewrite.from_metadata import Shortcut, calls_of, without_covered
+from pruner_duckdb.rewrite.from_metadata import edits as answer_edits
 from pruner_duckdb.rewrite.markers import Markers
 from pruner_duckdb.rewrite.meaning import Meaning
 from pruner_duckdb.rewrite.remembered import Observations, RelationOf, RememberedRewritings, parameters_key
 from pruner_duckdb.rewrite.rewritten import Rewritten
+from pruner_duckdb.rewrite.shortcuts import Shortcuts
 from pruner_duckdb.scans import LEFT_OUT, Scan
 from pruner_duckdb.session.session import (
     SessionState,

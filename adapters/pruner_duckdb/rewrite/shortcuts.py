@@ -7,8 +7,9 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from pruner.expr.nodes import TRUE, Expr
-from pruner_duckdb.answering.blocks import Block, blocks
-from pruner_duckdb.answering.from_metadata import (
+from pruner_duckdb.catalog.pinned import Pinned, failure, of_references
+from pruner_duckdb.rewrite.blocks import Block, blocks
+from pruner_duckdb.rewrite.from_metadata import (
     DEFAULT_ORDER,
     Shortcut,
     condition_of,
@@ -17,7 +18,6 @@ from pruner_duckdb.answering.from_metadata import (
     names_columns,
     shortcut,
 )
-from pruner_duckdb.catalog.pinned import Pinned, failure, of_references
 from pruner_duckdb.rewrite.markers import named_values
 from pruner_duckdb.scans import LOGGER
 from pruner_duckdb.sql.result_names import without_places

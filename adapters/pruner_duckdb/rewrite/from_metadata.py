@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from pruner_duckdb.answering.blocks import Aggregate, Aggregation, Block, FirstRows
 from pruner_duckdb.read.native import folded
+from pruner_duckdb.rewrite.blocks import Aggregate, Aggregation, Block, FirstRows
 from pruner_duckdb.sql.select import Select, Span, splice
 from pruner_duckdb.sql.trees import nodes_below
 from pruner_duckdb.types import quote

@@ -1,1 +1,0 @@
-"""Parts of statements that a table's metadata answers: aggregates, groups and first rows."""
