@@ -173,11 +173,16 @@ class ScanRecord(Protocol):
 
 @runtime_checkable
 class UnreadScan(ScanRecord, Protocol):
-    """A scan that tells whether the engine left it out, so that no file of its plan is read; `reason` says so."""
+    """A scan of which fewer files may be read than its predicate leaves."""
 
     @property
     def is_unread(self) -> bool:
-        """Whether it was left out."""
+        """Whether no file is read: the engine left the scan out, which `reason` says, or metadata has the answer."""
+        ...
+
+    @property
+    def left(self) -> Plan | None:
+        """The plan of what is read; None where that is all that `plan` keeps. Its last step says why."""
         ...
 
 

@@ -18,7 +18,7 @@ from pruner.metadata.last_snapshot import LastSnapshot
 from pruner.metadata.segment_cache import SegmentCache
 from pruner.pipeline.runners import LOCAL, runner_for
 from pruner.planning.pinned import PinnedSnapshot
-from pruner.planning.python_engines import counted_by_duckdb
+from pruner.planning.python_engines import counted_by_reading
 from pruner.planning.views import Views
 from pruner.showing.progress import telling
 
@@ -141,7 +141,7 @@ class Table:
         """
         plan = self.plan(predicate, dialect=dialect, semantics=semantics)
         answer = plan.count()
-        return answer.value if answer.exact else counted_by_duckdb(self, predicate, plan.semantics)
+        return answer.value if answer.exact else counted_by_reading(self, predicate, plan.semantics)
 
     def create_index(  # noqa: PLR0913 - one parameter for each clause of CREATE INDEX
         self,

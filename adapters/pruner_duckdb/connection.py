@@ -463,7 +463,7 @@ def _require_free(names: TableNames, shadow: Shadow, ask: Ask) -> None:
         PrunerError: it has one.
     """
     for path in session_state(ask, shadow, names.paths).known:
-        raise PrunerError(name_is_taken(names[path].name))
+        raise name_is_taken(names[path].name)
 
 
 def _known(tables: Mapping[str, TableSpec]) -> dict[Path, KnownTable]:

@@ -304,11 +304,14 @@ def _report_scans(scans: Iterable[ScanRecord]) -> None:
     from pruner.adapters import UnreadScan  # slow, and --help does without
 
     for scan in scans:
-        if isinstance(scan, UnreadScan) and scan.is_unread:
+        left = scan.left if isinstance(scan, UnreadScan) else None
+        if left is None and isinstance(scan, UnreadScan) and scan.is_unread:
             sys.stderr.write(printable(f"{scan.table}: {scan.reason}") + "\n")
             continue
-        plan = scan.plan
+        plan = scan.plan if left is None else left
         reason = f"not pruned: {scan.reason}" if scan.reason else ""
+        if left is not None:
+            reason = left.steps[-1].clause
         figures = (
             ""
             if plan is None

@@ -12,8 +12,6 @@ if TYPE_CHECKING:
 
     from pruner.expr.semantics import Semantics
 
-_DUCKDB = "duckdb"
-
 
 def scan_with(
     engine: str,
@@ -32,8 +30,8 @@ def scan_with(
     return scanner.scan(plan, columns, storage_options, into)
 
 
-def counted_by_duckdb(table: object, predicate: str, semantics: Semantics) -> int:
-    """Count the rows of a table (`pruner.Table`) for which a predicate is true, by reading.
+def counted_by_reading(table: object, predicate: str, semantics: Semantics) -> int:
+    """Count the rows of a table (`pruner.Table`) for which a predicate is true, by the engine in whose SQL it is.
 
     Args:
         table: the table.
@@ -42,14 +40,14 @@ def counted_by_duckdb(table: object, predicate: str, semantics: Semantics) -> in
 
     Raises:
         PredicateError: it is in the SQL of an engine that does not run here.
-        BrokenPluginError: DuckDB is not installed; with what to install.
+        BrokenPluginError: the engine is not installed; with what to install.
     """
-    if semantics.engine != _DUCKDB:
+    adapter: Any = load_plugin(Group.ADAPTERS, semantics.engine)
+    if not callable(getattr(adapter, "connect", None)):
         raise PredicateError(
-            f"metadata alone does not answer this count, and files are read by DuckDB's rules, not those of "
-            f"{semantics.engine}: count in that engine, or write the predicate for DuckDB"
+            f"metadata alone does not answer this count, and {semantics.engine} does not run in this process: "
+            f"count in {semantics.engine}, or write the predicate in the SQL of DuckDB"
         )
-    adapter: Any = load_plugin(Group.ADAPTERS, _DUCKDB)
     connection = adapter.connect({"counted": table}, config={})
     if semantics.zone is not None:
         zone = semantics.zone.replace("'", "''")

@@ -187,7 +187,8 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     [
         ("id = 70", 1),
         ("unnamed_relation IS NULL AND id = 70", 1),
-        ("id = (SELECT max(id) FROM flights WHERE id <= 70)", 2),
+        # What metadata says of the subquery is asked for by a plan of its own.
+        ("id = (SELECT max(id) FROM flights WHERE id <= 70)", 3),
         ("id IN (SELECT 70)", 1),
     ],
 )

@@ -59,9 +59,9 @@ def _checked_name(name: str) -> str:
     return name
 
 
-def name_is_taken(name: str) -> str:
+def name_is_taken(name: str) -> TableError:
     """The error that a database has something of a table's name."""
-    return f"the database already has a table or view named {name}: choose another name"
+    return TableError(f"the database already has a table or view named {name}: choose another name")
 
 
 class KnownTable:

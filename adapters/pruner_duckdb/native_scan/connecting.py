@@ -274,7 +274,7 @@ def _make_view(con: duckdb.DuckDBPyConnection, known: KnownTable) -> str:
     try:
         con.execute(f"CREATE VIEW {path} AS SELECT * FROM system.main.pruner_scan({quote_text(known.name)})")
     except duckdb.CatalogException:
-        raise TableError(name_is_taken(known.name)) from None
+        raise name_is_taken(known.name) from None
     return path
 
 

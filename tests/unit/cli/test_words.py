@@ -39,7 +39,8 @@ def test_a_parquet_table_has_files(run: Run, flights: Path) -> None:
     assert "index words created: 4 files indexed" in text
     assert re.search(r"^files +4, of which 4 can be indexed$", text, re.MULTILINE)
     assert "kept       4 of 4 files, " in text
-    assert "t: 4 of 4 files read" in text
+    assert "t: 0 of 4 files read, 0.00 MB of " in text
+    assert "answered from metadata: 4 of 4 files" in text
 
 
 @pytest.mark.spark

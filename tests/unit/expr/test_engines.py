@@ -28,7 +28,7 @@ CODE = Path(pruner.__file__).parent
 
 NAMED_HERE = {
     "expr/engines.py": "the table of engines",
-    "expr/dialects.py": "the table of SQL dialects",
+    "expr/text/dialects.py": "the table of SQL dialects",
     "expr/derived/formats.py": "the table of patterns of dates",
     "indexes/columns/trust.py": "names of writers, as they stand in files",
     "cli/queries.py": "`pruner query` runs on DuckDB",
