@@ -172,6 +172,49 @@ def test_other_statements_run_as_before(both: Both, statement: str) -> None:
     assert max(both.read(statement)) > 2
 
 
+MACROS = (
+    "greatest_of(x) AS max(x)",
+    "rows_of() AS count(*)",
+    "rows_from(x) AS unnest(x)",
+    "all_of() AS rows_of()",
+)
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "SELECT greatest_of(x) FROM t LIMIT 1",
+        "SELECT round(geomean(x + 1), 6) FROM t LIMIT 1",
+        "SELECT round(weighted_avg(x, y), 6) FROM t LIMIT 1",
+        "SELECT json_array_length(json_group_array(x)) FROM t LIMIT 1",
+        "SELECT rows_of(), count(*) FROM t",
+        "SELECT all_of(), count(*) FROM t",
+        "SELECT city, rows_of(), count(*) FROM t GROUP BY city ORDER BY city",
+        "SELECT count(*) FROM t HAVING rows_of() > 5",
+        "SELECT city, count(*) FROM t GROUP BY city HAVING rows_of() > 5 ORDER BY city",
+        "SELECT count(*), json_array_length(json_group_array(1)) FROM t",
+        "SELECT rows_from(CASE WHEN x > 20 THEN [x] END) FROM t LIMIT 3",
+        "SELECT generate_subscripts(CASE WHEN x > 20 THEN [x] END, 1) FROM t LIMIT 3",
+        "SELECT x, rows_from(CASE WHEN x > 20 THEN [x] END) FROM t ORDER BY x LIMIT 3",
+        "SELECT regexp_split_to_table(CASE WHEN x > 20 THEN 'a,b' END, ',') FROM t LIMIT 2",
+        "(SELECT x FROM t LIMIT 5) ORDER BY x DESC LIMIT 3",
+        "(SELECT x FROM t LIMIT 5) ORDER BY x DESC",
+        "(SELECT x FROM t ORDER BY x LIMIT 5) ORDER BY x DESC",
+        "(SELECT x FROM t ORDER BY x DESC LIMIT 15) ORDER BY x LIMIT 3",
+        "(SELECT x FROM t OFFSET 20) LIMIT 2",
+        "(SELECT x FROM t LIMIT 5 OFFSET 20) LIMIT 2",
+        "(FROM t SELECT x LIMIT 5) ORDER BY x DESC",
+        "SELECT max(x) FROM ((SELECT x FROM t LIMIT 5) ORDER BY x DESC LIMIT 3)",
+        "WITH a AS ((SELECT x FROM t LIMIT 5) ORDER BY x DESC LIMIT 3) FROM a",
+    ],
+)
+def test_what_is_no_function_of_a_row_is_not_taken_for_one(both: Both, statement: str) -> None:
+    """A macro can be an aggregate or make rows, DuckDB's own, too; in brackets, rows are limited and ordered again."""
+    for macro in MACROS:
+        both.everywhere(f"CREATE MACRO {macro}")
+    assert max(both.read(statement)) > 2
+
+
 @pytest.mark.parametrize(
     ("statement", "files"),
     [

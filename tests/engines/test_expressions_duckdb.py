@@ -50,6 +50,21 @@ def test_duckdb_makes_what_is_recorded(form: Form, zone: str | None) -> None:
     assert [comparable(value) for (value,) in found[: len(expected)]] == expected
 
 
+@pytest.mark.parametrize("form", WRITTEN, ids=lambda form: form.duckdb)
+def test_only_rows_that_say_so_make_a_value_of_nulls(form: Form) -> None:
+    """A file without the columns has NULL in each: an index that looked at nothing must not take the value for NULL."""
+    table = rows(None)
+    session = judge()
+    session.register("nulls_rows", pa.table({each.name: pa.nulls(1, each.type) for each in table.schema}))
+    ((found,),) = session.execute(f"SELECT {form.duckdb} FROM nulls_rows").fetchall()
+    session.unregister("nulls_rows")
+    expression = parse_predicate(form.duckdb or "", Semantics(engine="duckdb", zone="UTC"))
+    functions = canonical(
+        expression, lambda column: Field(column.path, table.schema.field(column.path[0]).type), "duckdb"
+    ).functions
+    assert found is None or any(each.of_null for each in functions)
+
+
 def test_every_row_for_duckdb_is_proved_here() -> None:
     proved = {form.row for form in WRITTEN}
     assert {row.name for found in FUNCTIONS.values() for row in found if "duckdb" in row.compared} <= proved

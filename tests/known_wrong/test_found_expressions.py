@@ -116,3 +116,42 @@ def test_found_seconds_of_instants(tmp_path: Path) -> None:
     assert matching(folder, predicate) == {"0.parquet"} <= kept(folder, predicate)
     predicate = "epoch(ts) = 1.001501::DOUBLE"
     assert matching(folder, predicate) == kept(folder, predicate) == {"1.parquet"}
+
+
+@pytest.mark.parametrize(
+    ("expression", "predicate"),
+    [
+        ("coalesce(extra, -1)", "coalesce(extra, -1) = -1"),
+        ("coalesce(text, 'none')", "coalesce(text, 'none') = 'none'"),
+        (
+            "CASE WHEN extra IS NULL THEN 'x' ELSE 'y' END",
+            "CASE WHEN extra IS NULL THEN 'x' ELSE 'y' END = 'x'",
+        ),
+        ("CASE WHEN extra > 0 THEN 'x' ELSE 'y' END", "CASE WHEN extra > 0 THEN 'x' ELSE 'y' END = 'y'"),
+        ("extra + 1", "extra + 1 = 8"),
+        ("nullif(extra, 0)", "nullif(extra, 0) = 7"),
+    ],
+)
+@pytest.mark.parametrize("using", ["column_stats", "bitmap", "bloom_filter"])
+@pytest.mark.parametrize("native", ["off", "auto"])
+def test_found_a_file_without_the_columns_of_an_expression(
+    tmp_path: Path, expression: str, predicate: str, using: str, native: str
+) -> None:
+    """Its values were taken for NULL, whatever the expression makes of NULL, and it was left out."""
+    folder = write_files(
+        tmp_path / "t",
+        pa.table({"id": [0], "extra": pa.array([5], pa.int32()), "text": ["a"]}),
+        pa.table({"id": [1], "extra": pa.array([7], pa.int32()), "text": ["b"]}),
+        pa.table({"id": [2]}),
+        pa.table({"id": [3], "extra": pa.array([9], pa.int32()), "text": ["c"]}),
+    )
+    table = pruner.open_table(str(folder))
+    table.create_index("over", on=expression, using=using, dialect="duckdb")
+    scan = f"read_parquet('{folder}/*.parquet', union_by_name = true)"
+    expected = judge().execute(f"SELECT id FROM {scan} WHERE {predicate} ORDER BY id").fetchall()
+    assert expected, "a row is at stake"
+    con = pruner_duckdb.connect({"t": table}, native=native)
+    assert con.execute(f"SELECT id FROM t WHERE {predicate} ORDER BY id").fetchall() == expected
+    plan = table.plan(predicate, dialect="duckdb")
+    # The file without the columns stays: nothing is known of it. Where NULL makes NULL, it goes.
+    assert plan.kept == 1

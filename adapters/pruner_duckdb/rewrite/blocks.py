@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from pruner_duckdb.read.native import folded
+from pruner_duckdb.sql.functions import ROWWISE_FUNCTIONS
 from pruner_duckdb.sql.select import Reference, Select, Span
 from pruner_duckdb.sql.tokens import CLOSING, OPENING, Token, tokens
 from pruner_duckdb.sql.trees import Node, nodes_below
@@ -33,7 +34,6 @@ _EXPRESSIONS = frozenset(
 
 _COUNT = re.compile(rb"count\s*\(\s*\*\s*\)", re.IGNORECASE)
 _EXTREMES = frozenset(["min", "max"])
-_MORE_ROWS = frozenset(["unnest", "unlist"])
 _PLAIN_STAR = ("replace_list", "rename_list", "columns", "expr", "relation_name")
 
 
@@ -153,7 +153,7 @@ class _Reading:
             kind = node.get("class")
             if kind == "COLUMN_REF" and self._column(node) is None:
                 return False
-            if kind == "FUNCTION" and (_name(node) in self._aggregates or _name(node) in _MORE_ROWS):
+            if kind == "FUNCTION" and not _is_scalar(node):
                 return False
             if kind is not None and kind not in _EXPRESSIONS and kind != "PARAMETER":
                 return False
@@ -231,7 +231,7 @@ class _Reading:
         if kind == "COLUMN_REF" and not self._is_known(node, group):
             return False
         of_group = kind is None or kind in _EXPRESSIONS or kind == "PARAMETER"
-        if not of_group or _name(node) in _MORE_ROWS:
+        if not of_group or (kind == "FUNCTION" and not _is_scalar(node)):
             return False
         return all(self._take(each, group, found) for each in node.values())
 
@@ -271,10 +271,8 @@ class _Reading:
             return None
         if node.get("aggregate_handling") != "STANDARD_HANDLING" or not self._shows_rows():
             return None
-        by_kind = {str(each["type"]): each for each in node.get("modifiers") or ()}
-        limit = by_kind.pop("LIMIT_MODIFIER", None)
-        order = by_kind.pop("ORDER_MODIFIER", None)
-        if limit is None or by_kind or limit.get("limit_type", "ROW_COUNT") != "ROW_COUNT":
+        order, limit = _order_and_limit(node)
+        if limit is None or limit.get("limit_type", "ROW_COUNT") != "ROW_COUNT":
             return None
         rows, skipped = (self._number(limit.get(key)) for key in ("limit", "offset"))
         rows = None if limit.get("limit") is None else rows
@@ -318,7 +316,7 @@ class _Reading:
     def _is_ordered_by_row(self, expression: Node) -> bool:
         return all(
             node.get("class") is None
-            or (node["class"] in _EXPRESSIONS and _name(node) not in self._aggregates | _MORE_ROWS)
+            or (node["class"] in _EXPRESSIONS and (node["class"] != "FUNCTION" or _is_scalar(node)))
             for node in nodes_below(expression)
         )
 
@@ -345,6 +343,28 @@ def _end(behind: Sequence[Token]) -> int:
             return last
         last = token.stop
     return last
+
+
+def _order_and_limit(node: Node) -> tuple[Node | None, Node | None]:
+    """What orders the rows of a SELECT, and what limits them then; no limit where they are changed otherwise.
+
+    In brackets, they can be limited first and ordered then: `(FROM t LIMIT 5) ORDER BY x`.
+    """
+    modifiers: list[Node] = node.get("modifiers") or []
+    kinds = [str(each["type"]) for each in modifiers]
+    if kinds == ["LIMIT_MODIFIER"]:
+        return None, modifiers[0]
+    if kinds == ["ORDER_MODIFIER", "LIMIT_MODIFIER"]:
+        return modifiers[0], modifiers[1]
+    return None, None
+
+
+def _is_scalar(node: Node) -> bool:
+    """Tell whether a call is of a scalar function of DuckDB's own.
+
+    Any other can be an aggregate or make rows, whatever its name says: macros can, also those that come with DuckDB.
+    """
+    return not node.get("schema") and not node.get("catalog") and _name(node) in ROWWISE_FUNCTIONS
 
 
 def _name(node: Node) -> str:

@@ -72,6 +72,9 @@ _VOLATILE = _names("random uuid gen_random_uuid uuidv4 uuidv7")
 ALLOWED_FUNCTIONS = _OPERATORS | _TEXT | _NUMBERS | _TIME | _OTHERS
 """Scalar functions whose value follows from their arguments and the session's time zone alone."""
 
+ROWWISE_FUNCTIONS = ALLOWED_FUNCTIONS | _OF_LISTS
+"""Functions of DuckDB's own that come to one value for each row: no aggregates, and none that makes rows."""
+
 _OF_ROWS = _names("unnest unlist")
 """They make rows, so that they are never evaluated while planning either."""
 

@@ -74,6 +74,8 @@ class Function:
     """The same, for people."""
     compared: Mapping[str, str]
     """The engines that were compared with the evaluation, and how each spells it."""
+    of_null: bool = False
+    """Whether it can come to a value where every column in it is NULL."""
     reads_clock: bool = False
     """Whether an instant becomes a wall clock, by the session's zone."""
     rises: Rises | None = None

@@ -51,11 +51,15 @@ class NotAnswered(Exception):  # noqa: N818 - binding makes an `Unknown` of it
 def derived_field(found: Canonical) -> Field:
     """The field that stands for the values of an expression."""
     since = [each.since for each in found.columns.values() if each.since is not None]
+    # In a file without the columns, `coalesce(x, -1)` is a value, and no index has looked at it.
+    absent_is_null = not any(each.of_null for each in found.functions) and all(
+        each.absent_is_null for each in found.columns.values()
+    )
     return Field(
         # No column of a file has an empty name above its own.
         path=("", shown(found.expression)),
         type=found.type,
-        absent_is_null=all(each.absent_is_null for each in found.columns.values()),
+        absent_is_null=absent_is_null,
         since=max(since, key=lambda each: each.instant, default=None),
         expression=found.text,
         sources=tuple(found.columns.values()),

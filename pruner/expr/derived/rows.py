@@ -21,7 +21,13 @@ _MOMENTS: Final = tuple(replace(row, changed=2) if row.reads_clock else row for 
 _TEXTS: Final = tuple(replace(row, changed=2) for row in TEXT_ROWS)
 """2: text that is no UTF-8 lies in no domain."""
 
-_ALL: Final = (*_MOMENTS, *_TEXTS, *NUMBER_ROWS, *CONDITION_ROWS)
+_OF_NULL: Final = {"coalesce", "greatest", "least", *(row.name for row in CONDITION_ROWS)}
+"""What is not NULL for sure where every column in it is: some engines leave NULL out of the greatest of two."""
+
+_ALL: Final = tuple(
+    replace(row, of_null=True) if row.name in _OF_NULL else row
+    for row in (*_MOMENTS, *_TEXTS, *NUMBER_ROWS, *CONDITION_ROWS)
+)
 
 FUNCTIONS: Final[Mapping[str, tuple[Function, ...]]] = {
     name: tuple(row for row in _ALL if row.name == name) for name in dict.fromkeys(row.name for row in _ALL)
