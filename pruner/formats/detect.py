@@ -5,10 +5,11 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from itertools import combinations, compress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from pruner.errors import TableError
+from pruner.errors import PrunerError, TableError, first_line
 from pruner.formats.format import format_names, table_format
+from pruner.plugins import BrokenPluginError
 from pruner.storage.opening import is_within, normalize_uri
 
 if TYPE_CHECKING:
@@ -52,17 +53,17 @@ def open_table_source(
         )
     if wanted is not None and wanted.name != format_of_roots.name:
         return _opened_as(wanted, format_of_roots, found, storage_options)
-    return format_of_roots.open(roots, storage_options, immutable=immutable, feed=feed)
+    return _opened(format_of_roots, roots, storage_options, immutable=immutable, feed=feed)
 
 
 def _recognized(roots: list[str], storage_options: Mapping[str, str] | None) -> tuple[TableFormat, list[str]]:
-    """The first format of which at least one place is the root of a table, and these places."""
+    """The format of which at least one place is the root of a table, and these places."""
     *others, last = map(table_format, format_names())
-    for each in others:
-        found = _roots_of(each, roots, storage_options)
-        if found:
-            return each, found
-    return last, _roots_of(last, roots, storage_options)
+    claims = [(each, found) for each in others if (found := _roots_of(each, roots, storage_options))]
+    if len(claims) > 1:
+        titles = " and ".join(each.title for each, _ in claims)
+        raise TableError(f"{claims[0][1][0]} looks like {titles}: keep tables of several formats apart")
+    return claims[0] if claims else (last, _roots_of(last, roots, storage_options))
 
 
 def _check_apart(roots: list[str], feed: FeedSettings | None) -> None:
@@ -79,11 +80,55 @@ def _check_apart(roots: list[str], feed: FeedSettings | None) -> None:
 
 def _roots_of(each: TableFormat, places: list[str], storage_options: Mapping[str, str] | None) -> list[str]:
     """The places that are roots of tables of a format; those in a store are asked at once."""
-    is_root = partial(each.is_root, storage_options=storage_options)
+    is_root = partial(_is_root, each, storage_options)
     if all(place.startswith("/") for place in places):
         return list(filter(is_root, places))
     with ThreadPoolExecutor(len(places)) as threads:
         return list(compress(places, threads.map(is_root, places)))
+
+
+def _is_root(each: TableFormat, storage_options: Mapping[str, str] | None, place: str) -> bool:
+    """Ask a format, whose answer decides what becomes of the place: nothing but True and False is taken for one."""
+    try:
+        answer: Any = each.is_root(place, storage_options)
+    except PrunerError:
+        raise
+    except Exception as error:
+        raise BrokenPluginError(
+            f"table format {each.name!r} failed over {place}: {first_line(error)}"
+        ) from error
+    if not isinstance(answer, bool):
+        raise BrokenPluginError(
+            f"table format {each.name!r} says neither True nor False of {place}: {answer!r}"
+        )
+    return answer
+
+
+def _opened(
+    each: TableFormat,
+    roots: list[str],
+    storage_options: Mapping[str, str] | None,
+    *,
+    immutable: bool,
+    feed: FeedSettings | None,
+) -> TableSource:
+    """Let a format open a table.
+
+    Raises:
+        BrokenPluginError: it fails otherwise than by a refusal, or returns a source of another format.
+    """
+    try:
+        source = each.open(roots, storage_options, immutable=immutable, feed=feed)
+        named: object = getattr(source, "format", None)
+    except PrunerError:
+        raise
+    except Exception as error:
+        raise BrokenPluginError(
+            f"table format {each.name!r} failed over {roots[0]}: {first_line(error)}"
+        ) from error
+    if named != each.name:
+        raise BrokenPluginError(f"table format {each.name!r} opens {roots[0]} as {named!r}")
+    return source
 
 
 def _opened_as(
@@ -92,4 +137,4 @@ def _opened_as(
     """Open a table as what it does not look like, which its format refuses by what is missing."""
     if wanted.several_roots:
         raise TableError(f"{roots[0]} is {found.title}, whose Parquet files are not all part of the data")
-    return wanted.open(roots, storage_options, immutable=False, feed=None)
+    return _opened(wanted, roots, storage_options, immutable=False, feed=None)

@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 
 from pruner.errors import PrunerError, StorageError, TableError
+from pruner.formats import detect
 from pruner.formats.detect import open_table_source
+from pruner.formats.parquet import ParquetFormat
 from pruner.storage.opening import open_store
 from tests.support.parquet_tables import write_file, write_tree
 
@@ -153,3 +155,51 @@ def test_uris_that_are_not_understood(tmp_path: Path):
         open_table_source(["s3://lake/a/../b"])
     with pytest.raises(StorageError, match="scheme ftp:// is not supported"):
         open_table_source(["ftp://lake/a"])
+
+
+class Claiming:
+    """A table format of another distribution that answers and opens as it is told."""
+
+    title = "a made-up table"
+    several_roots = False
+
+    def __init__(self, name: str, answer: object, source: object = None) -> None:
+        self.name = name
+        self._answer, self._source = answer, source
+
+    def is_root(self, root: str, storage_options: object) -> object:
+        if isinstance(self._answer, Exception):
+            raise self._answer
+        return self._answer
+
+    def open(self, roots: object, storage_options: object, **options: object) -> object:
+        if isinstance(self._source, Exception):
+            raise self._source
+        return self._source
+
+    def own_indexes(self, source: object, snapshot: object) -> None:
+        return None
+
+
+@pytest.mark.parametrize(
+    ("formats", "sentence"),
+    [
+        ([Claiming("odd", ValueError("boom"))], "table format 'odd' failed over {root}: boom"),
+        ([Claiming("odd", None)], "table format 'odd' says neither True nor False of {root}: None"),
+        ([Claiming("odd", True)], "table format 'odd' opens {root} as None"),
+        ([Claiming("odd", True, KeyError("x"))], "table format 'odd' failed over {root}: 'x'"),
+        ([Claiming("odd", True, TableError("no such thing"))], "no such thing"),
+        (
+            [Claiming("odd", True), Claiming("even", True)],
+            "{root} looks like a made-up table and a made-up table: keep tables of several formats apart",
+        ),
+    ],
+)
+def test_a_format_of_another_distribution_that_fails_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, formats: list[Claiming], sentence: str
+) -> None:
+    root = write_tree(tmp_path / "t", "a.parquet")
+    known = {each.name: each for each in formats}
+    monkeypatch.setattr(detect, "format_names", lambda: (*known, "parquet"))
+    monkeypatch.setattr(detect, "table_format", lambda name: known.get(name) or ParquetFormat())
+    assert refusal(root) == sentence.format(root=root)
