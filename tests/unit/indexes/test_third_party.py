@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 import pruner
 from tests.support.parquet_tables import write_file
-from tests.support.patience import PATIENCE
-
-EXAMPLE = Path(__file__).parents[3] / "examples" / "length_index"
+from tests.support.plugin_examples import run_with_example
 
 SCRIPT = """
 import sys
@@ -32,34 +27,12 @@ except pruner.IndexDefinitionError as error:
 
 @pytest.mark.processes
 def test_an_index_type_of_another_distribution(tmp_path: Path) -> None:
-    site = tmp_path / "site"
-    install = [
-        "-m",
-        "pip",
-        "install",
-        "-q",
-        "--no-deps",
-        "--no-build-isolation",
-        "--no-index",
-        "--target",
-        str(site),
-    ]
-    subprocess.run(
-        [sys.executable, *install, str(EXAMPLE)], check=True, capture_output=True, timeout=PATIENCE
-    )
     root = tmp_path / "t"
     write_file(root / "a.parquet", s=["LEX", "LAX"], x=[1, 2])
     write_file(root / "b.parquet", s=["Lexington", "Boston"], x=[1, 2])
     write_file(root / "c.parquet", s=["", "Lexi", None], x=[1, 2, 3])
-    done = subprocess.run(
-        [sys.executable, "-c", SCRIPT, str(root)],
-        check=True,
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(site), *sys.path])},
-    )
-    assert done.stdout.splitlines() == [
+    printed = run_with_example("length_index", tmp_path / "site", SCRIPT, str(root))
+    assert printed == [
         "s = 'LEX' a c",
         "s IN ('LEX', 'LEXX') a c",
         "s != 'LEX' a b c",

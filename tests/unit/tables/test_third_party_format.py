@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from tests.support.parquet_tables import write_file
-from tests.support.patience import PATIENCE
-
-EXAMPLE = Path(__file__).parents[3] / "examples" / "listed_format"
+from tests.support.plugin_examples import run_with_example
 
 SCRIPT = """
 import json, sys
@@ -39,35 +34,12 @@ for files in (["gone.parquet"], ["../t/a.parquet"]):
 
 @pytest.mark.processes
 def test_a_table_format_of_another_distribution(tmp_path: Path) -> None:
-    site = tmp_path / "site"
-    install = [
-        "-m",
-        "pip",
-        "install",
-        "-q",
-        "--no-deps",
-        "--no-build-isolation",
-        "--no-index",
-        "--target",
-        site,
-    ]
-    subprocess.run(
-        [sys.executable, *map(str, install), str(EXAMPLE)], check=True, capture_output=True, timeout=PATIENCE
-    )
     root = tmp_path / "t"
     write_file(root / "a.parquet", s=["a", "b"], x=[1, 2])
     write_file(root / "b.parquet", s=["c", "d"], x=[3, 4])
     write_file(root / "c.parquet", s=["e", "f"], x=[5, 6])
-    done = subprocess.run(
-        [sys.executable, "-c", SCRIPT, str(root)],
-        check=False,
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(site), *sys.path])},
-    )
-    assert done.stderr == ""
-    assert done.stdout.splitlines() == [
+    printed = run_with_example("listed_format", tmp_path / "site", SCRIPT, str(root))
+    assert printed == [
         "listed 2 2",
         "[('c', 3), ('d', 4)] 1 2",  # of a.parquet it is known that no row matches
         "[('c', 3), ('d', 4), ('e', 5), ('f', 6)] 2 2",  # a.parquet is there still, and no part of the table
