@@ -34,8 +34,8 @@ class SparkSlice:
 
 
 def start_spark(scratch: Path) -> SparkSession:
-    """Start the session that all tests of one process share."""
-    return hudi_session(scratch, s3a=True)
+    """Start the session that all tests of one process share, for half an hour and thousands of plans."""
+    return hudi_session(scratch, memory="3g", s3a=True)
 
 
 def spark_snapshot(
