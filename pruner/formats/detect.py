@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from functools import partial
 from itertools import combinations, compress
 from typing import TYPE_CHECKING, Any
@@ -13,7 +14,7 @@ from pruner.plugins import BrokenPluginError
 from pruner.storage.opening import is_within, normalize_uri
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Generator, Mapping, Sequence
 
     from pruner.formats.format import TableFormat
     from pruner.tables.feed.place import FeedSettings
@@ -87,16 +88,27 @@ def _roots_of(each: TableFormat, places: list[str], storage_options: Mapping[str
         return list(compress(places, threads.map(is_root, places)))
 
 
-def _is_root(each: TableFormat, storage_options: Mapping[str, str] | None, place: str) -> bool:
-    """Ask a format, whose answer decides what becomes of the place: nothing but True and False is taken for one."""
+@contextmanager
+def _blamed(each: TableFormat, place: str) -> Generator[None]:
+    """Name the format whose code fails otherwise than by a refusal.
+
+    Raises:
+        BrokenPluginError: it does.
+    """
     try:
-        answer: Any = each.is_root(place, storage_options)
+        yield
     except PrunerError:
         raise
     except Exception as error:
         raise BrokenPluginError(
             f"table format {each.name!r} failed over {place}: {first_line(error)}"
         ) from error
+
+
+def _is_root(each: TableFormat, storage_options: Mapping[str, str] | None, place: str) -> bool:
+    """Ask a format, whose answer decides what becomes of the place: nothing but True and False is taken for one."""
+    with _blamed(each, place):
+        answer: Any = each.is_root(place, storage_options)
     if not isinstance(answer, bool):
         raise BrokenPluginError(
             f"table format {each.name!r} says neither True nor False of {place}: {answer!r}"
@@ -117,15 +129,9 @@ def _opened(
     Raises:
         BrokenPluginError: it fails otherwise than by a refusal, or returns a source of another format.
     """
-    try:
+    with _blamed(each, roots[0]):
         source = each.open(roots, storage_options, immutable=immutable, feed=feed)
         named: object = getattr(source, "format", None)
-    except PrunerError:
-        raise
-    except Exception as error:
-        raise BrokenPluginError(
-            f"table format {each.name!r} failed over {roots[0]}: {first_line(error)}"
-        ) from error
     if named != each.name:
         raise BrokenPluginError(f"table format {each.name!r} opens {roots[0]} as {named!r}")
     return source
