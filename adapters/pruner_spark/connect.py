@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from pruner.catalog.names import settings_in_place
 from pruner.errors import PredicateError, SchemaError, TableError
 from pruner.expr.semantics import Semantics
-from pruner_spark.scans import LOGGER
+from pruner_spark.relations.scans import LOGGER
 from pruner_spark.tables import opened
 
 if TYPE_CHECKING:

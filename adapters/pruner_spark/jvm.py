@@ -14,14 +14,14 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from pruner.errors import PrunerError
-from pruner_spark.planner import Planner, sentence
-from pruner_spark.scans import ScanLog
+from pruner_spark.relations.planner import Planner, sentence
+from pruner_spark.relations.scans import ScanLog
 from pruner_spark.session import SessionState
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from pruner_spark.scans import Scan
+    from pruner_spark.relations.scans import Scan
 
 PACKAGE = "pruner.spark"
 _SEQ = "$SEQ$"

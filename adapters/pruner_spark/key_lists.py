@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from pruner.errors import SchemaError
 from pruner.expr.nodes import FALSE, Column, Compare, Expr, In, Literal, Operator, conjunction
-from pruner_spark.catalyst_literals import REPLACEMENT, day_value
+from pruner_spark.catalyst.literals import REPLACEMENT, day_value
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from pruner.catalog.settings import TableSettings
-    from pruner_spark.scans import Scan
+    from pruner_spark.relations.scans import Scan
 
 Place = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 """A path or URI, several roots of one Parquet table, or a name from `pruner.toml`."""

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 from pruner.errors import PrunerError
 from pruner.expr.nodes import TRUE, Expr
-from pruner_spark.agreement import spark_columns
 from pruner_spark.formats import CATALOG_INDEX, READ_OPTIMIZED, NotPrunableError, format_of
 from pruner_spark.jvm import java_session, session_id
 from pruner_spark.leaves import Leaf, leaves_of, told_leaves
-from pruner_spark.planner import sentence
-from pruner_spark.relation import PrunedRelation, Shape
-from pruner_spark.scans import Scan
+from pruner_spark.relations.agreement import spark_columns
+from pruner_spark.relations.planner import sentence
+from pruner_spark.relations.relation import PrunedRelation, Shape
+from pruner_spark.relations.scans import Scan
 from pruner_spark.tables import identity, opened
 
 if TYPE_CHECKING:

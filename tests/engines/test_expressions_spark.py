@@ -15,7 +15,7 @@ from pruner.expr.nodes import And, Column, Compare, Constant, In, IsNull, Litera
 from pruner.expr.semantics import Semantics
 from pruner.expr.show import show
 from pruner.expr.text.sql import parse_predicate
-from pruner_spark.catalyst import decode
+from pruner_spark.catalyst.decode import decode
 from pruner_spark.jvm import session_state
 from tests.support.catalyst import parquet_schema, settings
 from tests.support.expression_forms import FORMS, comparable, evaluated

@@ -20,7 +20,7 @@ import pytest
 from pruner.expr.functions.rows import FUNCTIONS
 from pruner.expr.show import show
 from pruner.expr.text.sql import parse_predicate
-from pruner_spark.catalyst import decode
+from pruner_spark.catalyst.decode import decode
 from pruner_spark.jvm import session_state
 from tests.support.catalyst import parquet_schema, settings
 from tests.support.function_conditions import Claim, conditions, constants, guarded

@@ -21,7 +21,7 @@ import pytest
 from pruner.expr.binding.bind import bind
 from pruner.expr.nodes import And, Call, Compare, Expr, In, IsNull, Like, Not, Opaque, Or
 from pruner.expr.show import show
-from pruner_spark.catalyst import decode
+from pruner_spark.catalyst.decode import decode
 from pruner_spark.jvm import session_state
 from tests.support.catalyst import condition, counted_calls, parquet_schema, settings
 from tests.support.losses import indexed, write_files

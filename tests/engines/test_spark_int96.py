@@ -13,9 +13,9 @@ import pytest
 
 import pruner
 import pruner_spark
-from pruner_spark.agreement import schema_as_read
-from pruner_spark.catalyst import decode
+from pruner_spark.catalyst.decode import decode
 from pruner_spark.jvm import session_state
+from pruner_spark.relations.agreement import schema_as_read
 from tests.engines.spark_tables import everything_read, new_scans, rows_of, unordered
 from tests.soundness.kinds import KINDS
 from tests.soundness.spark_predicates import draw

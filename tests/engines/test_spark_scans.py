@@ -17,7 +17,7 @@ from py4j.java_gateway import GatewayClient
 import pruner
 import pruner_spark
 from pruner.errors import TableError
-from pruner_spark.relation import PrunedRelation
+from pruner_spark.relations.relation import PrunedRelation
 from tests.engines.spark_tables import (
     files_scanned,
     ids_of,

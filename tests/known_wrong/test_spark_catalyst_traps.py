@@ -16,8 +16,8 @@ import pytest
 
 from pruner.expr.nodes import Compare, Opaque
 from pruner.expr.show import show
-from pruner_spark.catalyst_nodes import Nodes
-from pruner_spark.catalyst_source import Source
+from pruner_spark.catalyst.nodes import Nodes
+from pruner_spark.catalyst.source import Source
 from pruner_spark.session import SessionState
 from tests.support.catalyst import matching_and_kept, settings
 from tests.support.losses import kept_by, write_files

@@ -15,7 +15,7 @@ import pytest
 
 import pruner
 import pruner_spark
-from pruner_spark.catalyst import decode
+from pruner_spark.catalyst.decode import decode
 from pruner_spark.jvm import session_state
 from tests.engines.spark_tables import new_scans
 from tests.soundness.test_expressions import EXPRESSIONS, FILES, USING, condition, write_files

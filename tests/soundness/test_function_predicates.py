@@ -96,7 +96,7 @@ def test_duckdb(tmp_path: Path, record_property: Callable[[str, object], None]):
 def test_spark(
     spark: SparkSession, tmp_path: Path, ansi: str, zone: str, record_property: Callable[[str, object], None]
 ):
-    from pruner_spark.catalyst import decode
+    from pruner_spark.catalyst.decode import decode
     from pruner_spark.jvm import session_state
     from tests.engines.test_functions_spark import quoted
     from tests.support.catalyst import settings

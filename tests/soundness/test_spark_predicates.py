@@ -19,7 +19,7 @@ import pytest
 import pruner
 from pruner.errors import PredicateError
 from pruner.expr.text.sql import parse_predicate
-from pruner_spark.catalyst import decode
+from pruner_spark.catalyst.decode import decode
 from pruner_spark.jvm import session_state
 from tests.soundness.spark_predicates import draw
 from tests.soundness.tables import RandomTable, write_table

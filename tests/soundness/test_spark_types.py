@@ -21,10 +21,10 @@ import pytest
 
 import pruner
 import pruner_spark
-from pruner_spark.agreement import spark_columns
 from pruner_spark.formats import PARQUET
 from pruner_spark.jvm import session_state
-from pruner_spark.relation import PrunedRelation, Shape
+from pruner_spark.relations.agreement import spark_columns
+from pruner_spark.relations.relation import PrunedRelation, Shape
 from tests.soundness.mixed_tables import (
     FILES,
     UNINDEXED,

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 
 import pruner
 from pruner.schema import Field, TableSchema, flatten
-from pruner_spark.catalyst import decode
+from pruner_spark.catalyst.decode import decode
 from pruner_spark.jvm import session_state
 
 if TYPE_CHECKING:

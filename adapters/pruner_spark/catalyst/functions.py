@@ -15,12 +15,12 @@ import pyarrow as pa
 from pruner.expr.nodes import Call, Expr, Literal
 from pruner.expr.types import is_instant, is_string
 from pruner.expr.values import Interval
-from pruner_spark import catalyst_values
-from pruner_spark.catalyst_source import UndecodableError
-from pruner_spark.catalyst_types import INSTANT, NAIVE
+from pruner_spark.catalyst import values
+from pruner_spark.catalyst.source import UndecodableError
+from pruner_spark.catalyst.types import INSTANT, NAIVE
 
 if TYPE_CHECKING:
-    from pruner_spark.catalyst_part import Part
+    from pruner_spark.catalyst.part import Part
 
 Make: TypeAlias = "Callable[[list[Part]], tuple[Expr, pa.DataType]]"
 """Makes a value of the children, with its type."""
@@ -103,7 +103,7 @@ def _arguments(children: list[Part]) -> tuple[Expr, ...]:
 
 
 MAKERS: Final[dict[str, Make]] = {
-    **catalyst_values.MAKERS,
+    **values.MAKERS,
     "Add": _arithmetic("add"),
     "Subtract": _arithmetic("subtract"),
     "Multiply": _arithmetic("multiply"),

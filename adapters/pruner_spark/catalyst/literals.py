@@ -21,7 +21,7 @@ from pruner.expr.exact.floats import Width, nearest
 from pruner.expr.nodes import Literal
 from pruner.expr.types import is_instant, is_string, is_temporal
 from pruner.expr.values import Interval, LiteralValue
-from pruner_spark.catalyst_source import JsonNode, Source, UndecodableError
+from pruner_spark.catalyst.source import JsonNode, Source, UndecodableError
 
 FIRST_DAY: Final = day_number(datetime.date.min)
 LAST_DAY: Final = day_number(datetime.date.max)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from pruner_spark.jvm import java_session
 from pruner_spark.key_lists import MOST_LISTED
-from pruner_spark.scans import LOGGER
+from pruner_spark.relations.scans import LOGGER
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -12,8 +12,8 @@ import re
 from typing import TYPE_CHECKING, cast
 
 from pruner.expr.nodes import Column, Expr, Opaque, conjunction
-from pruner_spark.catalyst_nodes import Nodes
-from pruner_spark.catalyst_source import (
+from pruner_spark.catalyst.nodes import Nodes
+from pruner_spark.catalyst.source import (
     JavaObject,
     JsonNode,
     Source,

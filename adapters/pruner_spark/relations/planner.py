@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from pruner.errors import PrunerError
 from pruner.expr.nodes import TRUE
-from pruner_spark.relation import Asked, TooLateError
-from pruner_spark.scans import LOGGER, Scan, ScanLog
+from pruner_spark.relations.relation import Asked, TooLateError
+from pruner_spark.relations.scans import LOGGER, Scan, ScanLog
 
 if TYPE_CHECKING:
-    from pruner_spark.relation import PrunedRelation
+    from pruner_spark.relations.relation import PrunedRelation
 
 KNOWN_KEYS = 256
 """Relations among them whose scans are given keys, which take memory."""

@@ -11,9 +11,9 @@ from pruner.ddl import execute, parse_statement
 from pruner.errors import TableError
 from pruner_spark.jvm import java_session, java_side
 from pruner_spark.leaves import leaves_of, table_behind
-from pruner_spark.merging import Merger
 from pruner_spark.reading import prune
-from pruner_spark.subqueries import answered
+from pruner_spark.statements.merging import Merger
+from pruner_spark.statements.subqueries import answered
 from pruner_spark.tables import opened, settings_at
 from pruner_spark.wrapping import PLANNING_SECONDS, Wrapper
 

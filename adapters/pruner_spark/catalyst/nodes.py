@@ -29,10 +29,10 @@ from pruner.expr.nodes import (
 from pruner.expr.show import show
 from pruner.expr.types import is_naive_timestamp, is_string
 from pruner.expr.walk import columns_of
-from pruner_spark import catalyst_conditions as conditions
-from pruner_spark.catalyst_functions import MAKERS, Make, cast_function
-from pruner_spark.catalyst_literals import interval, literal, set_literals
-from pruner_spark.catalyst_part import (
+from pruner_spark.catalyst import conditions
+from pruner_spark.catalyst.functions import MAKERS, Make, cast_function
+from pruner_spark.catalyst.literals import interval, literal, set_literals
+from pruner_spark.catalyst.part import (
     BOOLEAN,
     DEEPEST,
     Junction,
@@ -41,9 +41,9 @@ from pruner_spark.catalyst_part import (
     join,
     opaque,
 )
-from pruner_spark.catalyst_source import JsonNode, Source, UndecodableError
-from pruner_spark.catalyst_types import INSTANT, arrow_type, is_read_as
-from pruner_spark.catalyst_values import cast_name
+from pruner_spark.catalyst.source import JsonNode, Source, UndecodableError
+from pruner_spark.catalyst.types import INSTANT, arrow_type, is_read_as
+from pruner_spark.catalyst.values import cast_name
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -8,7 +8,7 @@ from pruner.errors import SchemaError
 from pruner_spark.jvm import java_session
 from pruner_spark.key_lists import rows_with
 from pruner_spark.leaves import table_behind
-from pruner_spark.planner import sentence
+from pruner_spark.relations.planner import sentence
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

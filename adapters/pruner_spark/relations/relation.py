@@ -15,11 +15,11 @@ from pruner.adapters import switched_off
 from pruner.errors import PrunerError
 from pruner.expr.nodes import TRUE, Expr
 from pruner.expr.walk import without_columns
-from pruner_spark.agreement import SparkColumn, differing, schema_as_read
-from pruner_spark.catalyst import decode
-from pruner_spark.catalyst_source import Later, Told
-from pruner_spark.keys import slice_lines
-from pruner_spark.scans import Scan
+from pruner_spark.catalyst.decode import decode
+from pruner_spark.catalyst.source import Later, Told
+from pruner_spark.relations.agreement import SparkColumn, differing, schema_as_read
+from pruner_spark.relations.keys import slice_lines
+from pruner_spark.relations.scans import Scan
 from pruner_spark.session import SessionState
 
 if TYPE_CHECKING:

@@ -28,7 +28,7 @@ from pruner.expr.show import show
 from pruner.expr.walk import columns_of
 
 if TYPE_CHECKING:
-    from pruner_spark.catalyst_source import JsonNode
+    from pruner_spark.catalyst.source import JsonNode
 
 BOOLEAN: Final = pa.bool_()
 DEEPEST: Final = 100

@@ -26,10 +26,10 @@ from pruner.expr.nodes import (
     disjunction,
 )
 from pruner.expr.types import is_string
-from pruner_spark.catalyst_part import BOOLEAN, LARGEST, Part, any_null, chosen, negated
-from pruner_spark.catalyst_source import UndecodableError
-from pruner_spark.catalyst_types import INSTANT
-from pruner_spark.catalyst_values import choice
+from pruner_spark.catalyst.part import BOOLEAN, LARGEST, Part, any_null, chosen, negated
+from pruner_spark.catalyst.source import UndecodableError
+from pruner_spark.catalyst.types import INSTANT
+from pruner_spark.catalyst.values import choice
 
 _WALL: Final = pa.timestamp("us")
 _BRANCHES = 32

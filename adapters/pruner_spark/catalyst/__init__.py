@@ -1,0 +1,1 @@
+"""Catalyst's predicates, expressions, values and types as the common expression form."""

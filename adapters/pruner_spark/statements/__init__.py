@@ -1,0 +1,1 @@
+"""SQL statements: sources and subqueries of statements that write, and MERGE INTO."""
