@@ -63,7 +63,7 @@ def entries(
     """
     evidence = SnapshotEvidence(snapshot, state, segments)
     for binding in definition.fields:
-        field = recorded_field(definition, binding.path, snapshot.schema)
+        field = recorded_field(definition, binding.recorded, snapshot.schema)
         for source in evidence.sources(field).usable:
             if source.index != definition.name:
                 continue

@@ -131,6 +131,7 @@ def _field_of(sent: Mapping[str, Any], sources: tuple[Field, ...]) -> Field:
     attributes: dict[str, Any] = {
         **sent,
         "path": tuple(sent["path"]),
+        "stored": None if sent["stored"] is None else tuple(sent["stored"]),
         "type": schema.field(0).type,
         "sources": sources,
     }
