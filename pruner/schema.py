@@ -38,7 +38,8 @@ class Field:
     true). With `conflict` set, files disagree about the field in a way that no promotion mends, and it says how:
     such a field never serves pruning. With `since` set, it serves pruning in the files of later writes alone.
     `stored` is the path by which files hold it where that is another one (column mapping): it is never given to a
-    second column, so records belong to it and not to the name.
+    second column, so records belong to it and not to the name. `stored_type` is the type of a top-level column with the
+    names that files give the fields of structs in it, where those are others.
     `absent_is_null` tells whether an engine reads NULL from a file without it.
     `parquet` are the Parquet types by which files hold it, None where no footer was looked at; what an engine makes of
     them is for `pruner.expr.parquet_reading` to say.
@@ -59,6 +60,7 @@ class Field:
     expression: str | None = None
     sources: tuple[Field, ...] = ()
     stored: tuple[str, ...] | None = None
+    stored_type: pa.DataType | None = None
 
     def __hash__(self) -> int:
         return hash(self.path)  # fields are looked up in every plan, and those of one path are few

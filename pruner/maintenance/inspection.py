@@ -123,7 +123,7 @@ def _place(snapshot: Snapshot, ordinal: int) -> str:
 def _positions(
     evidence: ListedEvidence, entry: int, ordinal: int, snapshot: Snapshot, most: int
 ) -> tuple[int, ...] | None:
-    if snapshot.has_logs[ordinal]:
+    if snapshot.has_changes[ordinal]:
         return None
     chosen = np.zeros(evidence.entry_count, np.bool_)
     chosen[entry] = True

@@ -58,7 +58,7 @@ def not_served(known: KnownTable, shadow: Shadow) -> str | None:
     if known.may_be_stale:
         return "the native scan does not serve tables whose listing may be older than the statement"
     pinned = pin(known, known.snapshot(), shadow)
-    may_merge = not _knows_files(pinned) and not known.read_optimized
+    may_merge = table.format == "hudi" and not known.read_optimized
     if may_merge and may_have_logs(table.uri, table.storage_options):
         return "the native scan does not merge log files"
     told = serving(pinned, shadow)
@@ -73,6 +73,10 @@ def serving(pinned: Pinned, shadow: Shadow) -> Told | str:
         return "the table has no files"
     if not data.has_base.all() or (data.any_logs and not known.read_optimized):
         return "the native scan does not merge log files"
+    if data.any_changes:
+        return "the native scan does not leave out rows that deletion vectors delete"
+    if shape.stored:
+        return "the native scan does not read columns that the files call otherwise"
     knows_files = _knows_files(pinned)
     structs = [(name, data_type) for name, data_type, _ in shape.columns if _STRUCT in data_type]
     # Where the listing has not read the footers, that takes a while.

@@ -12,6 +12,7 @@ import numpy as np
 
 from pruner.tables.hudi.merging.slices import SliceMerger
 from pruner.tables.snapshot import SliceSequence
+from pruner_duckdb.read.deletes import DeletedRows
 from pruner_duckdb.read.merged_rows import MergedRows
 from pruner_duckdb.read.native import Describe, FileKinds
 from pruner_duckdb.read.positions import positions_to_read
@@ -28,15 +29,19 @@ if TYPE_CHECKING:
 
 _KEPT_MERGERS = 4
 
-Sources = dict[str, MergedRows]
+Sources = dict[str, "MergedRows | DeletedRows"]
 """What a statement reads besides files, by the names under which it stands in the statement."""
 
 
 class PlanReader:
     """Reads the plans of one table. Threads may share it."""
 
-    def __init__(self, name: str, root: str, storage_options: Mapping[str, str], as_of: str | None) -> None:
+    def __init__(
+        self, name: str, root: str, storage_options: Mapping[str, str], as_of: str | None, *, merges: bool
+    ) -> None:
+        """`merges` tells that the table is Hudi's, whose reader has rules of its own for files, too."""
         self._name = name
+        self._merges = merges
         self._root = root
         self._storage_options = storage_options
         self._as_of = as_of
@@ -75,6 +80,11 @@ class PlanReader:
         files, merged = ordinals[~to_merge], ordinals[to_merge]
         kinds = self.kinds(snapshot, files, shape, describe)
         positions = positions_to_read(plan, files)
+        deleted = snapshot.has_deletes[files]
+        if deleted.any():
+            return self._without_deleted(
+                snapshot, files, deleted, shape, bind, sources, Reading(wanted, kinds)
+            )
         if not len(merged):
             return source_sql(snapshot, files, shape, bind, Reading(wanted, kinds, positions))
         # Both queries show every column.
@@ -90,10 +100,29 @@ class PlanReader:
         scan = scan_sql(snapshot, files, shape, bind, reading)
         return f"(({scan}) UNION ALL ({query}))"
 
+    def _without_deleted(
+        self,
+        snapshot: Snapshot,
+        files: NDArray[np.intp],
+        deleted: NDArray[np.bool_],
+        shape: ScanShape,
+        bind: Bind,
+        sources: Sources,
+        reading: Reading,
+    ) -> str:
+        """What stands in FROM where rows of some files are deleted apart: the other files are read as ever."""
+        reading = replace(reading, wanted=replace(reading.wanted, narrow=False, bare=False))
+        name = f"pruner_deleted_{secrets.token_hex(16)}"
+        sources[name] = DeletedRows(snapshot, files[deleted])
+        some = scan_sql(snapshot, files[deleted], shape, bind, replace(reading, deleted=name))
+        if deleted.all():
+            return f"({some})"
+        return f"(({scan_sql(snapshot, files[~deleted], shape, bind, reading)}) UNION ALL ({some}))"
+
     def _to_merge(self, plan: Plan, may_read: Callable[[str], bool]) -> NDArray[np.bool_]:
         """Tell for each slice to read whether its rows come from hudi-rs."""
         snapshot, ordinals = plan.snapshot, plan.ordinals
-        if snapshot.file_schemas is not None:  # then no file is merged with others
+        if snapshot.file_schemas is not None or not self._merges:  # then no file is merged with others
             return np.zeros(len(ordinals), dtype=bool)
         read_optimized = plan.semantics.scan_mode == "read_optimized"
         to_merge = np.zeros(len(ordinals), dtype=bool) if read_optimized else snapshot.has_logs[ordinals]
@@ -105,7 +134,7 @@ class PlanReader:
         self, snapshot: Snapshot, ordinals: NDArray[np.intp], may_read: Callable[[str], bool]
     ) -> NDArray[np.bool_]:
         """Tell of each base file whether Hudi makes doubles of floats in it that may be read, in a way of its own."""
-        if snapshot.file_schemas is not None:  # DuckDB is told what each file holds
+        if snapshot.file_schemas is not None or not self._merges:  # DuckDB is told what each file holds
             return np.zeros(len(ordinals), dtype=bool)
         return self._file_types().widened(snapshot, ordinals, may_read)
 
@@ -124,7 +153,9 @@ class PlanReader:
             return FileKinds(shape.files, snapshot.file_schemas.ordinals)
         if is_remote(self._root):
             return None  # a request for each file, which DuckDB makes again
-        return self._file_types().kinds(snapshot, ordinals[snapshot.has_base[ordinals]], describe)
+        found = self._file_types().kinds(snapshot, ordinals[snapshot.has_base[ordinals]], describe)
+        columns = (None if each is None else shape.by_table(each) for each in found.columns)
+        return FileKinds(tuple(columns), found.ordinals)
 
     def _file_types(self) -> FileTypes:
         with self._lock:

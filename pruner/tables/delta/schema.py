@@ -112,23 +112,31 @@ def _of_partition(field: Field) -> Field:
 def _fields(of: _Struct, path: tuple[str, ...], stored: tuple[str, ...], *, mapped: bool) -> Iterator[Field]:
     for column in of.fields:
         here = (*path, column.name)
-        name = column.metadata.get(_PHYSICAL_NAME) if mapped else None
-        there = (*stored, name if isinstance(name, str) else column.name)
+        there = (*stored, _name(column, mapped=mapped))
         id_ = column.metadata.get(_ID) if mapped else None
         characters = str(column.metadata.get(_CHARACTERS, "")).lower()
+        type_ = _type(column.type, here)
+        held = _type(column.type, here, mapped=True) if mapped and not path else type_
         yield Field(
             here,
-            _type(column.type, here),
+            type_,
             field_id=id_ if isinstance(id_, int) else None,
             conflict=_IS_PADDED if _PADDED.fullmatch(characters) else None,
             stored=there if there != here else None,
+            stored_type=None if held.equals(type_) else held,
         )
         if isinstance(column.type, dict) and column.type.get("type") == "struct":
             yield from _fields(msgspec.convert(column.type, _Struct), here, there, mapped=mapped)
 
 
-def _type(type_: Any, path: tuple[str, ...]) -> pa.DataType:
-    """The Arrow type of a column of the table; fields of structs have the names that the table gives them."""
+def _name(column: _Column, *, mapped: bool) -> str:
+    """The name of a column, or with `mapped` the one that it has in the files."""
+    name = column.metadata.get(_PHYSICAL_NAME) if mapped else None
+    return name if isinstance(name, str) else column.name
+
+
+def _type(type_: Any, path: tuple[str, ...], *, mapped: bool = False) -> pa.DataType:
+    """The Arrow type of a column of the table; with `mapped` fields of structs have the names that they have in files."""
     if isinstance(type_, str):
         known = _TYPES.get(type_)
         if known is not None:
@@ -139,11 +147,15 @@ def _type(type_: Any, path: tuple[str, ...]) -> pa.DataType:
     elif isinstance(type_, dict):
         kind = type_.get("type")
         if kind == "struct":
-            columns = msgspec.convert(type_, _Struct).fields
-            return pa.struct([pa.field(each.name, _type(each.type, (*path, each.name))) for each in columns])
+            return pa.struct(
+                [
+                    pa.field(_name(each, mapped=mapped), _type(each.type, (*path, each.name), mapped=mapped))
+                    for each in msgspec.convert(type_, _Struct).fields
+                ]
+            )
         if kind == "array":
-            return pa.list_(_type(type_.get("elementType"), (*path, "element")))
+            return pa.list_(_type(type_.get("elementType"), (*path, "element"), mapped=mapped))
         if kind == "map":
-            key = _type(type_.get("keyType"), (*path, "key"))
-            return pa.map_(key, _type(type_.get("valueType"), (*path, "value")))
+            key = _type(type_.get("keyType"), (*path, "key"), mapped=mapped)
+            return pa.map_(key, _type(type_.get("valueType"), (*path, "value"), mapped=mapped))
     raise _UnknownTypeError(f"column {'.'.join(path)} of type {type_}, which this reader does not know")
