@@ -208,8 +208,9 @@ class Seen:
         """
         for action in actions:
             if action.add is not None:
-                action.add.path = decoded(action.add.path)
-                self.files[_key(action.add)] = action.add
+                key = _key(action.add)
+                action.add.path = key[0]
+                self.files[key] = action.add
             elif action.remove is not None:
                 self.files[_key(action.remove)] = None
             elif action.meta_data is not None:
