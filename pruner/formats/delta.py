@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from pruner.errors import StorageError
 from pruner.storage.opening import open_store
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from pruner.evidence.sources import OwnIndexes
     from pruner.tables.feed.place import FeedSettings
+    from pruner.tables.delta.source import DeltaSource
     from pruner.tables.snapshot import Snapshot
     from pruner.tables.source import TableSource
 
@@ -55,4 +56,9 @@ class DeltaFormat:
 
     def own_indexes(self, source: TableSource, snapshot: Snapshot) -> OwnIndexes | None:
         """Return the statistics in the log: see `TableFormat`."""
-        return None
+        state = cast("DeltaSource", source).state_of(snapshot)
+        if state is None:
+            return None
+        from pruner.evidence.delta import DeltaStatistics
+
+        return DeltaStatistics(state, snapshot)

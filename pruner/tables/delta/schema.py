@@ -89,6 +89,26 @@ def delta_schema(metadata: Metadata, protocol: Protocol, root: str) -> TableSche
     return TableSchema(tuple(fields))
 
 
+def became_double(metadata: Metadata) -> frozenset[tuple[str, ...]]:
+    """The columns of doubles that some files may have as 32-bit floats, by their paths in the files."""
+    try:
+        found = msgspec.json.decode(metadata.schema_string, type=_Struct)
+        return frozenset(_were_floats(found, ()))
+    except msgspec.MsgspecError:
+        return frozenset()
+
+
+def _were_floats(of: _Struct, stored: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+    for column in of.fields:
+        names = {_name(column, mapped=mapped) for mapped in (False, True)}
+        changes = column.metadata.get("delta.typeChanges") or ()
+        for name in names:
+            if any(isinstance(each, dict) and each.get("fromType") == "float" for each in changes):
+                yield (*stored, name)
+            if isinstance(column.type, dict) and column.type.get("type") == "struct":
+                yield from _were_floats(msgspec.convert(column.type, _Struct), (*stored, name))
+
+
 class _UnknownTypeError(Exception):
     """A column has a type that is not known: what and where, as the end of a sentence."""
 
