@@ -33,6 +33,8 @@ NAME: Final = "delta.statistics"
 """How reports call the statistics in the log."""
 
 _USING: Final = "column_stats"
+_INSTANTS: Final = "INT64 TIMESTAMP_MICROS Timestamp(us,utc)"
+_LOCAL: Final = "INT64 - Timestamp(us)"
 _UNKNOWN_ROWS: Final = 1 << 40
 """Rows of a file that does not say how many: more than any has, so that no count of NULLs is all of them."""
 
@@ -106,6 +108,7 @@ def _records(found: Found, bounds: Bounds, about: Field, schema: pa.Schema) -> p
         "calendar_open": no,
         "from_data": no,
         "in_range": yes,
+        "parquet": arrow.repeat(arrow.scalar(_parquet_type(about.type), pa.string()), count),
         "partly_absent": no,
     }
     for name, ends in (("min", bounds.low), ("max", bounds.high)):
@@ -117,6 +120,13 @@ def _records(found: Found, bounds: Bounds, about: Field, schema: pa.Schema) -> p
     ]
     table = arrow.Table.from_arrays(arrays, schema=schema)
     return table.append_column("__slice", number_array(told.astype(np.int32), pa.int32()))
+
+
+def _parquet_type(type_: Any) -> str | None:
+    """How the values of a timestamp are meant: whatever the files have, a type of Delta's says it."""
+    if not pa.types.is_timestamp(type_):
+        return None
+    return _INSTANTS if type_.tz is not None else _LOCAL
 
 
 def _column(values: list[Any], type_: pa.DataType) -> Any:

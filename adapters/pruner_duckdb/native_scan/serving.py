@@ -75,6 +75,8 @@ def serving(pinned: Pinned, shadow: Shadow) -> Told | str:
         return "the native scan does not merge log files"
     if data.any_changes:
         return "the native scan does not leave out rows that deletion vectors delete"
+    if _has_int96(pinned):
+        return "the native scan does not read INT96 as Delta does"
     if shape.stored:
         return "the native scan does not read columns that the files call otherwise"
     knows_files = _knows_files(pinned)
@@ -97,6 +99,11 @@ def serving(pinned: Pinned, shadow: Shadow) -> Told | str:
 def _knows_files(pinned: Pinned) -> bool:
     """Whether the listing knows what each file holds: no file of such a table is merged with others."""
     return pinned.snapshot.data.file_schemas is not None
+
+
+def _has_int96(pinned: Pinned) -> bool:
+    data, reader = pinned.snapshot.data, pinned.known.reader
+    return bool(reader.of_int96(data, np.arange(len(data), dtype=np.intp), lambda _: True).any())
 
 
 def _kinds(pinned: Pinned, shadow: Shadow) -> FileKinds | None:

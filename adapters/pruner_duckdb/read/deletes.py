@@ -83,14 +83,31 @@ class StoredColumn:
         return _renamed(whole, self.table_type, self.held_type, 0)
 
 
-def stored_columns(fields: tuple[Field, ...]) -> Mapping[str, StoredColumn]:
-    """The columns that files have otherwise than the table, by their names in the table."""
+def stored_columns(fields: tuple[Field, ...], *, int96: bool = False) -> Mapping[str, StoredColumn]:
+    """The columns that files have otherwise than the table, by their names in the table.
+
+    With `int96` they have instants as INT96, of which DuckDB makes a wall clock of UTC: cast from that, an instant would
+    be another one wherever the session is in another zone.
+    """
     found: dict[str, StoredColumn] = {}
     for each in fields:
         held = each.stored_type or each.type
+        held = without_zones(held) if int96 else held
         if each.in_file and (each.stored is not None or not held.equals(each.type)):
             found[each.path[0]] = StoredColumn(each.recorded[0], sql_type(held) or "", each.type, held)
     return found
+
+
+def without_zones(type_: Any) -> Any:
+    """The type with a wall clock in place of every instant."""
+    types = pa.types
+    if types.is_timestamp(type_):
+        return pa.timestamp(type_.unit)
+    if types.is_struct(type_):
+        return pa.struct([pa.field(each.name, without_zones(each.type)) for each in list[Any](type_)])
+    if types.is_map(type_):
+        return pa.map_(without_zones(type_.key_type), without_zones(type_.item_type))
+    return pa.list_(without_zones(type_.value_type)) if types.is_list(type_) else type_
 
 
 def _renamed(value: str, wanted: Any, held: Any, depth: int) -> str:
@@ -98,6 +115,8 @@ def _renamed(value: str, wanted: Any, held: Any, depth: int) -> str:
     if wanted.equals(held):
         return value
     types = pa.types
+    if types.is_timestamp(wanted):
+        return f"system.main.timezone('UTC', {value})"
     each = f"pruner_{depth}"
     if types.is_struct(wanted):
         pairs = zip(cast("Any", wanted), cast("Any", held), strict=True)

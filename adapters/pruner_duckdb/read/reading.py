@@ -76,15 +76,12 @@ class PlanReader:
         may_read = wanted.may_read
         shape.require_names(self._name, may_read)
         snapshot, ordinals = plan.snapshot, plan.ordinals
+        if snapshot.file_schemas is None and not self._merges and len(ordinals):
+            return self._unmerged(plan, shape, bind, sources, describe, wanted)
         to_merge = self._to_merge(plan, may_read)
         files, merged = ordinals[~to_merge], ordinals[to_merge]
         kinds = self.kinds(snapshot, files, shape, describe)
         positions = positions_to_read(plan, files)
-        deleted = snapshot.has_deletes[files]
-        if deleted.any():
-            return self._without_deleted(
-                snapshot, files, deleted, shape, bind, sources, Reading(wanted, kinds)
-            )
         if not len(merged):
             return source_sql(snapshot, files, shape, bind, Reading(wanted, kinds, positions))
         # Both queries show every column.
@@ -100,24 +97,34 @@ class PlanReader:
         scan = scan_sql(snapshot, files, shape, bind, reading)
         return f"(({scan}) UNION ALL ({query}))"
 
-    def _without_deleted(
-        self,
-        snapshot: Snapshot,
-        files: NDArray[np.intp],
-        deleted: NDArray[np.bool_],
-        shape: ScanShape,
-        bind: Bind,
-        sources: Sources,
-        reading: Reading,
+    def _unmerged(
+        self, plan: Plan, shape: ScanShape, bind: Bind, sources: Sources, describe: Describe, wanted: Wanted
     ) -> str:
-        """What stands in FROM where rows of some files are deleted apart: the other files are read as ever."""
-        reading = replace(reading, wanted=replace(reading.wanted, narrow=False, bare=False))
-        name = f"pruner_deleted_{secrets.token_hex(16)}"
-        sources[name] = DeletedRows(snapshot, files[deleted])
-        some = scan_sql(snapshot, files[deleted], shape, bind, replace(reading, deleted=name))
-        if deleted.all():
-            return f"({some})"
-        return f"(({scan_sql(snapshot, files[~deleted], shape, bind, reading)}) UNION ALL ({some}))"
+        """What stands in FROM for slices of base files alone, of which rows may be deleted apart."""
+        snapshot, files = plan.snapshot, plan.ordinals
+        deleted = snapshot.has_deletes[files]
+        int96 = self.of_int96(snapshot, files, wanted.may_read)
+        parts: list[tuple[NDArray[np.intp], ScanShape, bool]] = []
+        for is_int96 in (False, True):
+            own = shape.of_int96(snapshot) if is_int96 else shape
+            for is_deleted in (False, True):
+                some = files[(int96 == is_int96) & (deleted == is_deleted)]
+                if len(some):
+                    parts.append((some, own, is_deleted))
+        if len(parts) == 1 and not deleted.any():
+            ((some, own, _),) = parts
+            kinds = self.kinds(snapshot, some, own, describe)
+            return source_sql(snapshot, some, own, bind, Reading(wanted, kinds, positions_to_read(plan, some)))
+        # Every query shows every column.
+        wanted = replace(wanted, narrow=False, bare=False)
+        queries: list[str] = []
+        for some, own, is_deleted in parts:
+            name = f"pruner_deleted_{secrets.token_hex(16)}" if is_deleted else None
+            if name is not None:
+                sources[name] = DeletedRows(snapshot, some)
+            reading = Reading(wanted, self.kinds(snapshot, some, own, describe), deleted=name)
+            queries.append(scan_sql(snapshot, some, own, bind, reading))
+        return f"({' UNION ALL '.join(f'({query})' for query in queries)})"
 
     def _to_merge(self, plan: Plan, may_read: Callable[[str], bool]) -> NDArray[np.bool_]:
         """Tell for each slice to read whether its rows come from hudi-rs."""
@@ -137,6 +144,14 @@ class PlanReader:
         if snapshot.file_schemas is not None or not self._merges:  # DuckDB is told what each file holds
             return np.zeros(len(ordinals), dtype=bool)
         return self._file_types().widened(snapshot, ordinals, may_read)
+
+    def of_int96(
+        self, snapshot: Snapshot, ordinals: NDArray[np.intp], may_read: Callable[[str], bool]
+    ) -> NDArray[np.bool_]:
+        """Tell of each base file whether instants that may be read are INT96 in it, where the table says what it is."""
+        if snapshot.file_schemas is not None or self._merges:
+            return np.zeros(len(ordinals), dtype=bool)
+        return self._file_types().of_int96(snapshot, ordinals, may_read)
 
     def kinds(
         self, snapshot: Snapshot, ordinals: NDArray[np.intp], shape: ScanShape, describe: Describe

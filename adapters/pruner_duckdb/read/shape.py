@@ -61,6 +61,10 @@ class ScanShape:
         names = {name: self.stored[name].name if name in self.stored else name for name in own}
         return files.by_table(names)
 
+    def of_int96(self, snapshot: Snapshot) -> ScanShape:
+        """The same for files that have instants as INT96."""
+        return replace(self, stored=stored_columns(snapshot.schema.columns, int96=True))
+
     def reads_paths_of(self, shared: Collection[tuple[str, ...]]) -> bool:
         """Tell whether scans show the value of the path of columns that stand in the files as well."""
         from_path = {path for _, _, path in self.columns if path is not None}
