@@ -18,8 +18,12 @@ final class Asked {
 
   private Asked() {}
 
-  static String of(SparkSession reader, Expression predicate) throws IOException {
+  /** `pinned` is the version of the table that a scan is of, or null. */
+  static String of(SparkSession reader, Expression predicate, String pinned) throws IOException {
     Map found = settings(reader);
+    if (pinned != null) {
+      found.put("pinned", pinned);
+    }
     if (predicate != null && isLight(predicate, Integer.parseInt((String) found.get("list_threshold")))) {
       String json = predicate.toJSON();
       if (json.length() <= MOST_CHARACTERS) {

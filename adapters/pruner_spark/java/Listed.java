@@ -4,4 +4,7 @@ package pruner.spark;
 interface Listed {
   /** The files that Spark or Hudi itself finds for these filters. */
   $SEQ$ listed($SEQ$ partitionFilters, $SEQ$ dataFilters);
+
+  /** The version of the table that they are of, where a scan is of one; otherwise null. */
+  String pinned();
 }

@@ -51,7 +51,7 @@ public final class Scan {
 
   /** See Asked. */
   String asked() throws IOException {
-    return Asked.of(reader, predicate);
+    return Asked.of(reader, predicate, ((Listed) index).pinned());
   }
 
   /** All filters of the scan as one expression, or null. */
