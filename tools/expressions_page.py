@@ -10,7 +10,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from pruner.expr.derived.rows import FUNCTIONS
+from pruner.expr.functions.registry import FUNCTIONS
 from tools.functions_page import ENGINES
 
 PAGE: Final = Path(__file__).resolve().parent.parent / "docs" / "expressions.md"

@@ -69,7 +69,7 @@ _NUMBERS: Final = frozenset(
 )
 _DOUBLES: Final = frozenset({"floor", "ceil", "ceiling", "truncate", "sqrt", "round"})
 _DIGESTS: Final = frozenset({"md5", "sha256", "to_hex"})
-"""Functions of bytes, which are known as those of a text (`pruner.expr.derived.of_bytes`)."""
+"""Functions of bytes, which are known as those of a text (`pruner.expr.functions.of_bytes`)."""
 _OF_MOMENTS: Final = frozenset({"date_format", "date_trunc", "date_diff", "date"})
 _KEPT: Final = frozenset({"$coalesce", "$nullif"})
 """Functions that keep their names in the expression form."""

@@ -1,7 +1,7 @@
 """Evaluates an expression over the rows of one slice, by DuckDB, every timestamp a wall clock in UTC.
 
 Of the rows it is told as well for which engines each value that goes in, or comes up between, lies where the engine
-was compared with DuckDB (`pruner.expr.derived.rows`).
+was compared with DuckDB (`pruner.expr.functions.registry`).
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ import pyarrow as pa
 
 from pruner.arrow import compute
 from pruner.errors import PrunerError, first_line
-from pruner.expr.derived.function import ANYWHERE, Argument
-from pruner.expr.derived.rows import row_for
 from pruner.expr.engines import SqlEngine
+from pruner.expr.functions.function import ANYWHERE, Argument
+from pruner.expr.functions.registry import row_for
 from pruner.expr.nodes import Call, Column, Expr, Literal
 from pruner.expr.types import integer_range, is_string, unit_of
 from pruner.extras import DUCKDB_EXTRA, installing
 
 if TYPE_CHECKING:
-    from pruner.expr.derived.function import Function
+    from pruner.expr.functions.function import Function
 
 _MOST_QUERIES: Final = 100
 """Statements that a thread keeps prepared."""

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from pruner.expr.derived.canonical import NotCanonical, canonical
-from pruner.expr.derived.rows import FUNCTIONS
+from pruner.expr.functions.registry import FUNCTIONS
 from pruner.expr.semantics import Semantics
 from pruner.expr.text.sql import parse_predicate
 from pruner.schema import Field

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from pruner.expr.derived.canonical import NotCanonical, canonical
-from pruner.expr.derived.rows import FUNCTIONS
+from pruner.expr.functions.registry import FUNCTIONS
 from pruner.expr.nodes import And, Column, Compare, Constant, In, IsNull, Literal, Not, Or
 from pruner.expr.semantics import Semantics
 from pruner.expr.show import show

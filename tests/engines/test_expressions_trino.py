@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from pruner.arrow import compute
-from pruner.expr.derived.rows import FUNCTIONS
+from pruner.expr.functions.registry import FUNCTIONS
 from tests.support.expression_forms import FORMS, comparable, evaluated
 from tests.support.expression_values import rows
 from tests.support.trino_tables import SCHEMA, TrinoTables

@@ -16,10 +16,10 @@ from pruner.arrow import arrow, compute
 from pruner.errors import FormatError, SchemaError, StorageError
 from pruner.evidence.hudi.stats import stat_records
 from pruner.expr.derived.canonical import Canonical, NotCanonical, canonical
-from pruner.expr.derived.function import MOMENTS
 from pruner.expr.derived.made import Made, Source
-from pruner.expr.derived.rows import REGISTRY_VERSION
 from pruner.expr.engines import SqlEngine
+from pruner.expr.functions.function import MOMENTS
+from pruner.expr.functions.registry import REGISTRY_VERSION
 from pruner.expr.nodes import Call, Column
 from pruner.showing.words import FILE_GROUP, counted
 from pruner.tables.hudi.metadata.definitions import EXPRESSION

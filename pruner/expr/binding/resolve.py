@@ -13,10 +13,10 @@ from pruner.expr.binding.read_as import undo_reading
 from pruner.expr.binding.subjects import ColumnValue, FunctionValue
 from pruner.expr.bound.predicates import Unknown, UnknownKind
 from pruner.expr.derived.indexed import NO_EXPRESSION_INDEXES, ExpressionIndexes, NotAnswered
-from pruner.expr.derived.spelled import named
 from pruner.expr.exact.casts import safe_range, undo_cast
 from pruner.expr.functions.inverse import NotInvertible, Piece, Pieces, Use, whole
 from pruner.expr.functions.moments import in_zone_of
+from pruner.expr.functions.named import named
 from pruner.expr.functions.rows import FUNCTIONS, READ_FROM_CLOCK
 from pruner.expr.nodes import Call, Column, Expr, Literal, Opaque
 from pruner.expr.parquet_reading import as_read

@@ -16,11 +16,11 @@ from typing import Final
 import msgspec
 import pyarrow as pa
 
-from pruner.expr.derived.function import DUCKDB, SPARK, TRINO, Argument, Function
 from pruner.expr.derived.overloads import Built, as_calls, by_type
-from pruner.expr.derived.rows import FUNCTIONS, REGISTRY_VERSION, row_for
-from pruner.expr.derived.spelled import named
 from pruner.expr.exact.clock import nanoseconds
+from pruner.expr.functions.function import DUCKDB, SPARK, TRINO, Argument, Function
+from pruner.expr.functions.named import named
+from pruner.expr.functions.registry import FUNCTIONS, REGISTRY_VERSION, row_for
 from pruner.expr.identifier import render_column_path
 from pruner.expr.nodes import And, Call, Column, Compare, Expr, IsNull, Literal, Not, Opaque, Or
 from pruner.expr.types import integer_range, is_instant, is_string, is_temporal, timestamp, unit_of

@@ -13,8 +13,8 @@ from sqlglot.errors import SqlglotError
 from sqlglot.tokenizer_core import TokenType
 
 from pruner.expr.derived.canonical import parsed
-from pruner.expr.derived.function import DUCKDB
-from pruner.expr.derived.rows import FUNCTIONS
+from pruner.expr.functions.function import DUCKDB
+from pruner.expr.functions.registry import FUNCTIONS
 from pruner.expr.nodes import Call, Column, Expr, Literal
 from pruner.expr.types import is_instant
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from pruner.expr.derived.canonical import parsed, shown
-from pruner.expr.derived.formats import in_letters
+from pruner.expr.functions.formats import in_letters
 from pruner.expr.nodes import Call, Column, Expr, Literal
 
 if TYPE_CHECKING:

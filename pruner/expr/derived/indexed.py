@@ -16,7 +16,7 @@ from pruner.expr.types import unit_of
 from pruner.schema import Field
 
 if TYPE_CHECKING:
-    from pruner.expr.derived.rising import Rising
+    from pruner.expr.functions.rising import Rising
     from pruner.expr.nodes import Column, Expr
     from pruner.expr.semantics import Semantics
     from pruner.schema import TableSchema

@@ -1,4 +1,4 @@
-"""Rows of functions of dates and timestamps: see `pruner.expr.derived.function`."""
+"""Rows of functions of dates and timestamps: see `pruner.expr.functions.function`."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Final
 
 import pyarrow as pa
 
-from pruner.expr.derived import rising
-from pruner.expr.derived.function import (
+from pruner.expr.functions import rising
+from pruner.expr.functions.function import (
     BIGINT,
     DATE,
     DOUBLE,

@@ -1,4 +1,4 @@
-"""The registry: the functions that an index may be over, one row for each (`pruner.expr.derived.function`)."""
+"""The registry: the functions that an index may be over, one row for each (`pruner.expr.functions.function`)."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from pruner.expr.derived.condition_rows import CONDITION_ROWS
-from pruner.expr.derived.function import Argument, Function
-from pruner.expr.derived.moment_rows import MOMENT_ROWS
-from pruner.expr.derived.number_rows import NUMBER_ROWS
-from pruner.expr.derived.text_rows import TEXT_ROWS
+from pruner.expr.functions.function import Argument, Function
+from pruner.expr.functions.of_conditions import CONDITION_ROWS
+from pruner.expr.functions.of_moments import MOMENT_ROWS
+from pruner.expr.functions.of_numbers import NUMBER_ROWS
+from pruner.expr.functions.of_texts import TEXT_ROWS
 
 REGISTRY_VERSION: Final = 2
 """Counted up when a row changes what it means or where it holds; the row then names the new version as `changed`."""

@@ -1,4 +1,4 @@
-"""Rows of CASE and of the conditions in it: see `pruner.expr.derived.function`.
+"""Rows of CASE and of the conditions in it: see `pruner.expr.functions.function`.
 
 A CASE is one row inside of the other: `if(a, x, if(b, y, z))`. Without ELSE it has two arguments.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from pruner.expr.derived.function import (
+from pruner.expr.functions.function import (
     ANYWHERE,
     BIGINT,
     BOOLEAN,

@@ -1,11 +1,11 @@
-"""Rows of functions of numbers: see `pruner.expr.derived.function`."""
+"""Rows of functions of numbers: see `pruner.expr.functions.function`."""
 
 from __future__ import annotations
 
 from typing import Final
 
-from pruner.expr.derived import rising
-from pruner.expr.derived.function import (
+from pruner.expr.functions import rising
+from pruner.expr.functions.function import (
     ANYWHERE,
     BIGINT,
     BOTH_KNOWN,

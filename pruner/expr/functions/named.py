@@ -11,10 +11,10 @@ from typing import Final
 
 import pyarrow as pa
 
-from pruner.expr.derived.formats import with_letters, with_percents
-from pruner.expr.derived.function import DUCKDB, SPARK, TRINO, Argument, is_field_name
-from pruner.expr.derived.of_bytes import of_bytes
-from pruner.expr.derived.rows import FUNCTIONS
+from pruner.expr.functions.formats import with_letters, with_percents
+from pruner.expr.functions.function import DUCKDB, SPARK, TRINO, Argument, is_field_name
+from pruner.expr.functions.of_bytes import of_bytes
+from pruner.expr.functions.registry import FUNCTIONS
 from pruner.expr.nodes import Call, Expr, Literal
 
 _ALIKE: Final[Mapping[str, str]] = {
