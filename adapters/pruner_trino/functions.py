@@ -1,4 +1,4 @@
-"""Trino's functions of a column, by the names of `pruner.expr.functions.rows`.
+"""Trino's functions of a column, by the names of `pruner.expr.functions.registry`.
 
 The list is closed, and so is what each may be called with: text that Trino cuts or pads where it reads it is another
 one than the files hold, so functions of it are not understood.

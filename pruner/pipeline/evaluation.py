@@ -23,7 +23,7 @@ from pruner.expr.types import integer_range, is_string, unit_of
 from pruner.extras import DUCKDB_EXTRA, installing
 
 if TYPE_CHECKING:
-    from pruner.expr.functions.function import Function
+    from pruner.expr.functions.function import Evaluation
 
 _MOST_QUERIES: Final = 100
 """Statements that a thread keeps prepared."""
@@ -264,7 +264,9 @@ class _Writer:
         return _Written(sql, Argument(row.result(judged)), domains, bits)
 
 
-def _condition(row: Function, arguments: Sequence[str], judged: Sequence[Argument], bits: pa.DataType) -> str:
+def _condition(
+    row: Evaluation, arguments: Sequence[str], judged: Sequence[Argument], bits: pa.DataType
+) -> str:
     least, greatest = integer_range(bits)
     moment = next((each.type for each in judged if not each.is_constant), pa.null())
     first, last = _ENDS["date" if pa.types.is_date(moment) else "timestamp"]
@@ -273,7 +275,7 @@ def _condition(row: Function, arguments: Sequence[str], judged: Sequence[Argumen
 
 
 def _rounding(
-    row: Function, asking: SqlEngine, arguments: Sequence[str], judged: Sequence[Argument]
+    row: Evaluation, asking: SqlEngine, arguments: Sequence[str], judged: Sequence[Argument]
 ) -> list[str]:
     """Trino's `date_format` rounds to milliseconds: 23:59:59.999999 is the next day there, and outside the domain."""
     if asking is not SqlEngine.TRINO or not row.reads_clock:

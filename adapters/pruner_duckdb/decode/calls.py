@@ -60,7 +60,7 @@ _NAMES: Final[Mapping[str, str]] = {
     "epoch_ms": "epoch_ms",
     "epoch_us": "epoch_us",
 }
-"""Names of the registry (`pruner.expr.functions.rows`) by those of DuckDB. Others keep their own."""
+"""Names of the registry (`pruner.expr.functions.registry`) by those of DuckDB. Others keep their own."""
 
 _PARTS: Final = frozenset({"year", "quarter", "month", "epoch"})
 

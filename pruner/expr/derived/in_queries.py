@@ -121,8 +121,8 @@ def _written(node: Expr, qualifier: tuple[str, ...], instants: set[tuple[str, ..
         case Literal(value):
             return f"({value})"
         case Call(name, arguments):
-            row = FUNCTIONS[name][0]
-            return (row.written or row.sql).format(
+            evaluation = FUNCTIONS[name].evaluations[0]
+            return (evaluation.template or evaluation.sql).format(
                 *(_written(each, qualifier, instants) for each in arguments)
             )
         case _:

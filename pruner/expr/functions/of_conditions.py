@@ -1,6 +1,7 @@
 """Rows of CASE and of the conditions in it: see `pruner.expr.functions.function`.
 
-A CASE is one row inside of the other: `if(a, x, if(b, y, z))`. Without ELSE it has two arguments.
+A CASE is one row inside of the other: `if(a, x, if(b, y, z))`. Without ELSE it has two arguments. Some engines leave
+NULL out of a condition, so that none of these is NULL for sure where every column in it is.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from pruner.expr.functions.function import (
     DOUBLE,
     VARCHAR,
     Accepts,
+    Evaluation,
     Function,
     Result,
     everywhere,
@@ -43,44 +45,62 @@ _KINDS: Final = (
 )
 
 
-def _case(kind: _Kind, *, has_else: bool) -> Function:
+def _case(kind: _Kind, *, has_else: bool) -> Evaluation:
     accepts = (is_condition, kind.accepts, kind.accepts) if has_else else (is_condition, kind.accepts)
-    return Function(
-        name="if",
+    return Evaluation(
         accepts=accepts,
         result=kind.result,
         sql=f"(CASE WHEN {{0}} THEN {{1}}{' ELSE {2}' if has_else else ''} END)",
         domain=ANYWHERE,
         values=kind.values if has_else else f"{kind.values}, without ELSE",
         compared=everywhere(kind.begins + (kind.ends if has_else else " END")),
+        of_null=True,
     )
 
 
-def _condition(name: str, sql: str, values: str, spelled: str, *accepts: Accepts) -> Function:
+def _condition(name: str, sql: str, *of: tuple[str, str, tuple[Accepts, ...]]) -> Function:
+    """A condition, with each of its kinds of arguments: in words, as people write it, and as rows judge them."""
     return Function(
         name=name,
-        accepts=accepts,
-        result=BOOLEAN,
-        sql=sql,
-        domain=ANYWHERE,
-        values=f"{values}; in a CASE",
-        compared=everywhere(spelled),
+        evaluations=tuple(
+            Evaluation(
+                accepts=accepts,
+                result=BOOLEAN,
+                sql=sql,
+                domain=ANYWHERE,
+                values=f"{values}; in a CASE",
+                compared=everywhere(example),
+                of_null=True,
+            )
+            for values, example, accepts in of
+        ),
+        in_spark=sql,
+    )
+
+
+def _comparison(name: str, sign: str) -> Function:
+    return _condition(
+        name,
+        f"({{0}} {sign} {{1}})",
+        ("integers", f"a {sign} 1", (is_integer, is_integer)),
+        ("text", f"s {sign} 'x'", (is_any_text, is_any_text)),
     )
 
 
 CONDITION_ROWS: Final = (
-    *(_case(kind, has_else=has_else) for has_else in (True, False) for kind in _KINDS),
-    *(
-        _condition(name, f"({{0}} {sign} {{1}})", values, f"{column} {sign} {constant}", first, second)
-        for name, sign in (("is equal", "="), ("is less", "<"), ("is at most", "<="))
-        for first, second, values, column, constant in (
-            (is_integer, is_integer, "integers", "a", "1"),
-            (is_any_text, is_any_text, "text", "s", "'x'"),
-        )
+    Function(
+        name="if", evaluations=tuple(_case(kind, has_else=each) for each in (True, False) for kind in _KINDS)
     ),
-    _condition("is null", "({0} IS NULL)", "integers", "a IS NULL", is_column_integer),
-    _condition("is null", "({0} IS NULL)", "text", "s IS NULL", is_text),
-    _condition("not", "(NOT {0})", "conditions", "NOT a = 1", is_condition),
-    _condition("both", "({0} AND {1})", "conditions", "a = 1 AND b = 1", is_condition, is_condition),
-    _condition("either", "({0} OR {1})", "conditions", "a = 1 OR b = 1", is_condition, is_condition),
+    _comparison("is equal", "="),
+    _comparison("is less", "<"),
+    _comparison("is at most", "<="),
+    _condition(
+        "is null",
+        "({0} IS NULL)",
+        ("integers", "a IS NULL", (is_column_integer,)),
+        ("text", "s IS NULL", (is_text,)),
+    ),
+    _condition("not", "(NOT {0})", ("conditions", "NOT a = 1", (is_condition,))),
+    _condition("both", "({0} AND {1})", ("conditions", "a = 1 AND b = 1", (is_condition, is_condition))),
+    _condition("either", "({0} OR {1})", ("conditions", "a = 1 OR b = 1", (is_condition, is_condition))),
 )

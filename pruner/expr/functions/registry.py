@@ -1,45 +1,65 @@
-"""The registry: the functions that an index may be over, one row for each (`pruner.expr.functions.function`)."""
+"""The registry of functions: one row for each, whatever serves it (`pruner.expr.functions.function`).
+
+A function that is not here is opaque. A new one is a row, and a form in `tests/support` by which engines are compared.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from typing import Final
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Final
 
-from pruner.expr.functions.function import Argument, Function
+from pruner.expr.engines import SqlEngine
 from pruner.expr.functions.of_conditions import CONDITION_ROWS
 from pruner.expr.functions.of_moments import MOMENT_ROWS
 from pruner.expr.functions.of_numbers import NUMBER_ROWS
 from pruner.expr.functions.of_texts import TEXT_ROWS
 
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from pruner.expr.functions.function import Argument, Cast, Evaluation, Function
+
 REGISTRY_VERSION: Final = 2
-"""Counted up when a row changes what it means or where it holds; the row then names the new version as `changed`."""
+"""Counted up when an evaluation changes what it means or where it holds; it then names the new version as `changed`.
 
-_MOMENTS: Final = tuple(replace(row, changed=2) if row.reads_clock else row for row in MOMENT_ROWS)
-"""2: Trino rounds moments to milliseconds."""
+2: Trino rounds moments to milliseconds; text that is no UTF-8 lies in no domain.
+"""
 
-_TEXTS: Final = tuple(replace(row, changed=2) for row in TEXT_ROWS)
-"""2: text that is no UTF-8 lies in no domain."""
-
-_OF_NULL: Final = {"coalesce", "greatest", "least", *(row.name for row in CONDITION_ROWS)}
-"""What is not NULL for sure where every column in it is: some engines leave NULL out of the greatest of two."""
-
-_ALL: Final = tuple(
-    replace(row, of_null=True) if row.name in _OF_NULL else row
-    for row in (*_MOMENTS, *_TEXTS, *NUMBER_ROWS, *CONDITION_ROWS)
-)
-
-FUNCTIONS: Final[Mapping[str, tuple[Function, ...]]] = {
-    name: tuple(row for row in _ALL if row.name == name) for name in dict.fromkeys(row.name for row in _ALL)
+FUNCTIONS: Final[Mapping[str, Function]] = {
+    row.name: row for row in (*MOMENT_ROWS, *TEXT_ROWS, *NUMBER_ROWS, *CONDITION_ROWS)
 }
-"""Every function by its name in the canonical form; several where it is evaluated by the types of its arguments."""
+"""Every function by its name in the canonical form."""
+
+_CALLED: Final = {name: row for row in FUNCTIONS.values() for name in row.called}
+_OWN: Final[Mapping[str, Mapping[str, Function]]] = {
+    engine: {name: row for row in FUNCTIONS.values() for name in row.own.get(engine, ())}
+    for engine in SqlEngine
+}
 
 
-def row_for(name: str, arguments: Sequence[Argument]) -> Function | None:
-    """The row of a function for arguments of these types; None where there is none."""
-    for row in FUNCTIONS.get(name, ()):
-        if len(row.accepts) == len(arguments) and all(
-            accepts(argument) for accepts, argument in zip(row.accepts, arguments, strict=True)
-        ):
-            return row
-    return None
+def called(name: str, engine: str) -> Function | None:
+    """The function that the decoder of an engine gives a name to; None where no row is of it."""
+    return _OWN.get(engine, {}).get(name) or _CALLED.get(name)
+
+
+def row_for(name: str, arguments: Sequence[Argument]) -> Evaluation | None:
+    """The evaluation of a function for arguments of these types; None where there is none."""
+    row = FUNCTIONS.get(name)
+    return None if row is None else row.evaluation_of(arguments)
+
+
+def cast_of_column(source: pa.DataType, target: pa.DataType) -> Function | None:
+    """The function that a cast is of which a condition says something of a column."""
+    return next((row for row, _ in _casts(source, target) if row.preimages), None)
+
+
+def cast_of_index(source: pa.DataType, target: pa.DataType) -> Function | None:
+    """The function that a cast is that an index may be over."""
+    return next((row for row, cast in _casts(source, target) if row.evaluations and not cast.of_column), None)
+
+
+def _casts(source: pa.DataType, target: pa.DataType) -> Iterator[tuple[Function, Cast]]:
+    for row in FUNCTIONS.values():
+        for cast in row.casts:
+            if cast.source(source) and cast.target(target):
+                yield row, cast
