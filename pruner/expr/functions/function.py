@@ -133,10 +133,12 @@ class Function:
 
     name: str
     """In the canonical form, and so in the records of indexes: it never changes."""
+    form: str = ""
+    """What every decoder calls it in the expression form; empty where they keep the engine's name."""
     called: tuple[str, ...] = ()
-    """What the decoders of every engine call it."""
+    """Further names by which any decoder may call it: an engine's that has no other meaning elsewhere, or sqlglot's."""
     own: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
-    """What the decoder of one engine calls it; there the name means this before it means anything else."""
+    """What one engine calls it; there the name means this before it means anything else."""
     shape: Shape | None = None
     """Brings a call by one of these names to the canonical form, where that depends on its arguments."""
     casts: tuple[Cast, ...] = ()

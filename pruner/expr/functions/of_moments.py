@@ -146,28 +146,36 @@ def _of_clock(
 _PARTS: Final = (
     Function(
         name="year",
-        called=("year",),
+        form="year",
+        own=own(duckdb="year", trino="year"),
         evaluations=_by_clock("year({0})", compared=everywhere("year(ts)"), rises=rising.year),
         preimages=(Preimage(rule=moments.year, domain=_WALL, compared=everywhere("year(x)")),),
         in_spark="year({0})",
     ),
     Function(
         name="quarter",
-        called=("quarter",),
+        form="quarter",
+        own=own(duckdb="quarter", trino="quarter"),
         evaluations=_by_clock("quarter({0})", compared=everywhere("quarter(ts)")),
         preimages=(Preimage(rule=periods.quarter, domain=_PERIOD, compared=everywhere("quarter(x)")),),
         in_spark="quarter({0})",
     ),
     Function(
         name="month",
-        called=("month",),
+        form="month",
+        own=own(duckdb="month", trino="month"),
         evaluations=_by_clock("month({0})", compared=everywhere("month(ts)")),
         preimages=(Preimage(rule=periods.month, domain=_PERIOD, compared=everywhere("month(x)")),),
         in_spark="month({0})",
     ),
     Function(
         name="day",
-        called=("day", "day_of_month", "dayofmonth"),
+        form="day",
+        called=(
+            "day_of_month",
+            "dayofmonth",
+        ),
+        own=own(trino="day day_of_month"),
         evaluations=_by_clock("day({0})", compared=everywhere("day(ts)")),
         preimages=(
             Preimage(
@@ -180,21 +188,24 @@ _PARTS: Final = (
     ),
     Function(
         name="hour",
-        called=("hour",),
+        form="hour",
+        own=own(trino="hour"),
         evaluations=_by_clock("hour({0})", compared=everywhere("hour(ts)")),
         preimages=_of_clock(cycles.hour, compared=everywhere("hour(x), extract(hour FROM x)")),
         in_spark="hour({0})",
     ),
     Function(
         name="minute",
-        called=("minute",),
+        form="minute",
+        own=own(trino="minute"),
         evaluations=_by_clock("minute({0})", compared=everywhere("minute(ts)")),
         preimages=_of_clock(cycles.minute, compared=everywhere("minute(x)")),
         in_spark="minute({0})",
     ),
     Function(
         name="second",
-        called=("second",),
+        form="second",
+        own=own(trino="second"),
         evaluations=_by_clock("second({0})", compared=everywhere("second(ts)")),
         preimages=_of_clock(cycles.second, compared=everywhere("second(x)")),
         in_spark="second({0})",
@@ -216,7 +227,12 @@ _PARTS: Final = (
     ),
     Function(
         name="day of year",
-        called=("day_of_year", "dayofyear", "doy"),
+        form="day_of_year",
+        called=(
+            "dayofyear",
+            "doy",
+        ),
+        own=own(trino="day_of_year doy"),
         evaluations=_by_clock(
             "dayofyear({0})",
             compared=spelled(duckdb="dayofyear(ts)", spark="dayofyear(ts)", trino="day_of_year(ts)"),
@@ -228,7 +244,8 @@ _PARTS: Final = (
 _WEEKS: Final = (
     Function(
         name="day of week, Monday 1",
-        own=own(duckdb="isodow dayofweek_iso", trino="dayofweek_iso day_of_week dow"),
+        called=("dayofweek_iso",),
+        own=own(duckdb="isodow", trino="day_of_week dow"),
         evaluations=_by_clock("isodow({0})", compared=spelled(duckdb="isodow(ts)", trino="day_of_week(ts)")),
         preimages=_of_clock(
             cycles.weekday_from_monday,
@@ -264,7 +281,12 @@ _WEEKS: Final = (
     ),
     Function(
         name="week",
-        called=("week", "week_of_year", "weekofyear"),
+        form="week",
+        called=(
+            "week_of_year",
+            "weekofyear",
+        ),
+        own=own(trino="week week_of_year"),
         evaluations=_by_clock(
             "week({0})", compared=spelled(duckdb="week(ts)", spark="weekofyear(ts)", trino="week(ts)")
         ),
@@ -337,8 +359,8 @@ _DATES: Final = (
     ),
     Function(
         name="date_trunc",
-        called=("date_trunc",),
-        own=own(duckdb="datetrunc"),
+        form="date_trunc",
+        own=own(duckdb="date_trunc datetrunc", trino="date_trunc"),
         shape=shapes.truncated,
         evaluations=(
             Evaluation(
@@ -569,7 +591,7 @@ _COUNTED: Final = (
     ),
     Function(
         name="epoch milliseconds",
-        called=("epoch_ms",),
+        form="epoch_ms",
         evaluations=(
             _since_1970(
                 "epoch_ms({0})",
@@ -592,7 +614,7 @@ _COUNTED: Final = (
     ),
     Function(
         name="epoch microseconds",
-        called=("epoch_us",),
+        form="epoch_us",
         evaluations=(
             _since_1970(
                 "epoch_us({0})",

@@ -115,8 +115,8 @@ def _of_decimals(name: str, rule: Callable[[Use], Inverse], example: str) -> Pre
 _ARITHMETIC: Final = (
     Function(
         name="add",
-        called=("add",),
-        own=own(duckdb="+ date_add", trino="$add"),
+        form="add",
+        own=own(duckdb="+ add date_add", trino="$add"),
         evaluations=_arithmetic("+", rising.added, "with a constant"),
         preimages=(
             LATER,
@@ -128,8 +128,8 @@ _ARITHMETIC: Final = (
     ),
     Function(
         name="subtract",
-        called=("subtract",),
-        own=own(duckdb="-", trino="$subtract"),
+        form="subtract",
+        own=own(duckdb="- subtract", trino="$subtract"),
         evaluations=_arithmetic("-", rising.subtracted, "less a constant"),
         preimages=(
             EARLIER,
@@ -140,8 +140,8 @@ _ARITHMETIC: Final = (
     ),
     Function(
         name="multiply",
-        called=("multiply",),
-        own=own(duckdb="*", trino="$multiply"),
+        form="multiply",
+        own=own(duckdb="* multiply", trino="$multiply"),
         evaluations=_arithmetic("*", rising.multiplied, "by a constant from 1 on"),
         preimages=(
             _of_decimals("multiply", decimals.multiplied, "x * 1.19"),
@@ -151,7 +151,7 @@ _ARITHMETIC: Final = (
     ),
     Function(
         name="negate",
-        called=("negate",),
+        form="negate",
         own=own(trino="$negate"),
         evaluations=_of_integer(
             "(-{0}::HUGEINT)", template="(-{0})", of_wide=True, compared=everywhere("-a")
@@ -161,8 +161,8 @@ _ARITHMETIC: Final = (
     ),
     Function(
         name="abs",
-        called=("abs",),
-        own=own(duckdb="@"),
+        form="abs",
+        own=own(duckdb="@ abs", trino="abs"),
         evaluations=_of_integer(
             "abs({0}::HUGEINT)", template="abs({0})", of_wide=True, compared=everywhere("abs(a)")
         ),
@@ -171,7 +171,7 @@ _ARITHMETIC: Final = (
     ),
     Function(
         name="modulo",
-        called=("modulo",),
+        form="modulo",
         own=own(duckdb="% mod", trino="$modulo mod"),
         evaluations=(
             Evaluation(
@@ -195,7 +195,7 @@ _ARITHMETIC: Final = (
     ),
     Function(
         name="quotient",
-        called=("quotient",),
+        form="quotient",
         own=own(duckdb="/", trino="$divide"),
         evaluations=(
             Evaluation(
@@ -211,7 +211,7 @@ _ARITHMETIC: Final = (
     ),
     Function(
         name="whole quotient",
-        called=("whole_quotient",),
+        form="whole_quotient",
         own=own(duckdb="//"),
         evaluations=(
             Evaluation(
@@ -325,6 +325,7 @@ def _of_two(name: str) -> Function:
     return Function(
         name=name,
         called=(name,),
+        own=own(trino=name),
         evaluations=(
             Evaluation(
                 accepts=(is_column_integer, is_integer),
@@ -354,7 +355,8 @@ def _about_null(name: str, *, of_null: bool) -> Function:
     )
     return Function(
         name=name,
-        called=(name,),
+        form=name,
+        own=own(trino=f"${name}"),
         evaluations=(OR_A_TEXT[name], evaluation),
         in_spark=f"{name}({{0}}, {{1}})",
     )
@@ -368,6 +370,7 @@ _CHOSEN: Final = (
     Function(
         name="sign",
         called=("sign",),
+        own=own(trino="sign"),
         evaluations=_of_integer(
             "sign({0})", template="sign({0})", compared=spelled(duckdb="sign(a)", trino="sign(a)")
         ),
@@ -394,6 +397,7 @@ _ROUNDED: Final = (
     Function(
         name="floor",
         called=("floor",),
+        own=own(trino="floor"),
         evaluations=(
             _of_double(
                 "floor",
@@ -403,7 +407,11 @@ _ROUNDED: Final = (
     ),
     Function(
         name="ceil",
-        called=("ceil", "ceiling"),
+        called=(
+            "ceil",
+            "ceiling",
+        ),
+        own=own(trino="ceil ceiling"),
         evaluations=(
             _of_double(
                 "ceil",
@@ -420,6 +428,7 @@ _ROUNDED: Final = (
     Function(
         name="round",
         called=("round",),
+        own=own(trino="round"),
         evaluations=(
             _of_double(
                 "round",
@@ -443,6 +452,7 @@ _ROUNDED: Final = (
     Function(
         name="sqrt",
         called=("sqrt",),
+        own=own(trino="sqrt"),
         evaluations=(_of_double("sqrt", "{0} >= 0", "double from 0 on", compared=everywhere("sqrt(x)")),),
         in_spark="sqrt({0})",
     ),
@@ -453,8 +463,8 @@ def _of_bits(name: str, called: str, sql: str, sign: str, compared: Mapping[str,
     """The bits of two integers, taken together."""
     return Function(
         name=name,
-        called=(called,),
-        own=own(duckdb=sign),
+        form=called,
+        own=own(duckdb=sign, trino=called),
         evaluations=(
             Evaluation(
                 accepts=(is_column_integer, is_integer),
@@ -494,7 +504,8 @@ _BITS: Final = (
     ),
     Function(
         name="bit count",
-        own=own(duckdb="bit_count", spark="bitwise_count", trino="bitwise_count bit_count"),
+        called=("bitwise_count",),
+        own=own(duckdb="bit_count", trino="bit_count"),
         shape=shapes.bit_count,
         evaluations=(
             Evaluation(
@@ -513,6 +524,7 @@ _BITS: Final = (
     Function(
         name="chr",
         called=("chr",),
+        own=own(trino="chr"),
         evaluations=(
             Evaluation(
                 accepts=(is_column_integer,),

@@ -88,8 +88,8 @@ OR_A_TEXT: Final = {
 _CASES: Final = (
     Function(
         name="upper",
-        called=("upper",),
-        own=own(duckdb="ucase"),
+        form="upper",
+        own=own(duckdb="upper ucase", trino="upper"),
         evaluations=(_text("upper({0})", compared=everywhere("upper(s)")),),
         preimages=(
             Preimage(
@@ -103,8 +103,8 @@ _CASES: Final = (
     ),
     Function(
         name="lower",
-        called=("lower",),
-        own=own(duckdb="lcase"),
+        form="lower",
+        own=own(duckdb="lower lcase", trino="lower"),
         evaluations=(_text("lower({0})", compared=everywhere("lower(s)")),),
         preimages=(
             Preimage(
@@ -121,14 +121,19 @@ _CASES: Final = (
 _PARTS: Final = (
     Function(
         name="length",
-        called=("length",),
-        own=own(duckdb="len"),
+        form="length",
+        own=own(duckdb="len", trino="length"),
         evaluations=(_text("length({0})", result=BIGINT, compared=everywhere("length(s)")),),
         in_spark="length({0})",
     ),
     Function(
         name="substring",
-        called=("left", "substring", "substr"),
+        form="left",
+        called=(
+            "substring",
+            "substr",
+        ),
+        own=own(duckdb="left", trino="substring substr"),
         shape=shapes.substring,
         evaluations=(
             replace(
@@ -163,8 +168,9 @@ _PARTS: Final = (
     ),
     Function(
         name="join",
-        called=("join", "concat"),
-        own=own(duckdb="||"),
+        form="join",
+        called=("concat",),
+        own=own(duckdb="||", trino="concat"),
         shape=shapes.joined,
         evaluations=(
             Evaluation(
@@ -186,6 +192,7 @@ _SHAPED: Final = (
         Function(
             name=name,
             called=(name,),
+            own=own(trino=name),
             evaluations=(
                 _text(f"{name}({{0}})", domain=PRINTABLE, values=_PLAIN, compared=everywhere(f"{name}(s)")),
             ),
@@ -196,6 +203,7 @@ _SHAPED: Final = (
     Function(
         name="replace",
         called=("replace",),
+        own=own(trino="replace"),
         evaluations=(
             _text(
                 "replace({0}, {1}, {2})",
@@ -211,6 +219,7 @@ _SHAPED: Final = (
     Function(
         name="translate",
         called=("translate",),
+        own=own(trino="translate"),
         evaluations=(
             _text(
                 "translate({0}, {1}, {2})",
@@ -225,6 +234,7 @@ _SHAPED: Final = (
     Function(
         name="split_part",
         called=("split_part",),
+        own=own(trino="split_part"),
         evaluations=(
             _text(
                 "split_part({0}, {1}, {2})",
@@ -254,6 +264,7 @@ _SHAPED: Final = (
         Function(
             name=name,
             called=(name,),
+            own=own(trino=name),
             evaluations=(
                 _text(
                     f"{name}({{0}}, {{1}}, {{2}})",
@@ -331,7 +342,12 @@ _DIGESTS: Final = (
 _COUNTED: Final = (
     Function(
         name="position",
-        called=("str_position", "strpos", "instr"),
+        called=(
+            "str_position",
+            "strpos",
+            "instr",
+        ),
+        own=own(trino="strpos"),
         evaluations=(
             _text(
                 "instr({0}, {1})",
@@ -380,7 +396,11 @@ _COUNTED: Final = (
     ),
     Function(
         name="levenshtein",
-        called=("levenshtein", "levenshtein_distance"),
+        called=(
+            "levenshtein",
+            "levenshtein_distance",
+        ),
+        own=own(trino="levenshtein_distance"),
         evaluations=(
             _text(
                 "levenshtein({0}, {1})",

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from pruner.expr.engines import SqlEngine
+from pruner.expr.functions.function import Argument
 from pruner.expr.functions.of_conditions import CONDITION_ROWS
 from pruner.expr.functions.of_moments import MOMENT_ROWS
 from pruner.expr.functions.of_numbers import NUMBER_ROWS
@@ -17,7 +18,7 @@ from pruner.expr.functions.of_texts import TEXT_ROWS
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from pruner.expr.functions.function import Argument, Cast, Evaluation, Function
+    from pruner.expr.functions.function import Cast, Evaluation, Function
 
 REGISTRY_VERSION: Final = 2
 """Counted up when an evaluation changes what it means or where it holds; it then names the new version as `changed`.
@@ -30,7 +31,7 @@ FUNCTIONS: Final[Mapping[str, Function]] = {
 }
 """Every function by its name in the canonical form."""
 
-_CALLED: Final = {name: row for row in FUNCTIONS.values() for name in row.called}
+_CALLED: Final = {name: row for row in FUNCTIONS.values() for name in (row.form, *row.called) if name}
 _OWN: Final[Mapping[str, Mapping[str, Function]]] = {
     engine: {name: row for row in FUNCTIONS.values() for name in row.own.get(engine, ())}
     for engine in SqlEngine
@@ -40,6 +41,25 @@ _OWN: Final[Mapping[str, Mapping[str, Function]]] = {
 def called(name: str, engine: str) -> Function | None:
     """The function that the decoder of an engine gives a name to; None where no row is of it."""
     return _OWN.get(engine, {}).get(name) or _CALLED.get(name)
+
+
+def form_name(name: str, engine: SqlEngine) -> str:
+    """What the expression form calls a function of an engine's: the engine's own name where no row has another."""
+    row = _OWN.get(engine, {}).get(name)
+    return name if row is None else row.form or name
+
+
+def names_of(asking: SqlEngine, *types: pa.DataType) -> frozenset[str]:
+    """What an engine calls the functions that were compared with it, of values of any of these types."""
+    of_types = [Argument(each) for each in types]
+    return frozenset(
+        name
+        for name, row in _OWN.get(asking, {}).items()
+        if any(
+            asking in each.compared and any(accepts(value) for accepts in each.accepts for value in of_types)
+            for each in row.evaluations
+        )
+    )
 
 
 def row_for(name: str, arguments: Sequence[Argument]) -> Evaluation | None:

@@ -62,7 +62,7 @@ def test_a_name_means_one_function_to_an_engine() -> None:
     for engine in SqlEngine:
         own = Counter(name for row in ROWS for name in row.own.get(engine, ()))
         assert [name for name, count in own.items() if count > 1] == []
-    shared = Counter(name for row in ROWS for name in row.called)
+    shared = Counter(name for row in ROWS for name in (row.form, *row.called) if name)
     assert [name for name, count in shared.items() if count > 1] == []
 
 
@@ -70,7 +70,7 @@ def test_a_name_means_one_function_to_an_engine() -> None:
 def test_every_engine_that_was_compared_has_a_way_to_call_it(row: Function) -> None:
     compared = {engine for each in (*row.evaluations, *row.preimages) for engine in each.compared}
     for engine in compared:
-        reached = row.called or row.own.get(engine) or row.casts or row.name in BY_FORM
+        reached = row.form or row.called or row.own.get(engine) or row.casts or row.name in BY_FORM
         assert reached or (str(engine), row.name) in MADE_OF_BYTES, engine
 
 
