@@ -67,7 +67,7 @@ def entries(
         for source in evidence.sources(field).usable:
             if source.index != definition.name:
                 continue
-            listed, counted = source.listed, source.counted
+            listed, counted = source.can.listed(), source.can.counted
             if listed is not None:
                 yield from _of_field(listed, field, snapshot, prefix, positions)
             elif counted is not None:
