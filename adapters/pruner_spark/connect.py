@@ -59,7 +59,7 @@ def connect_read(
     first, *others = settings.uris
     if table.format != "parquet" or others:
         raise TableError(
-            f"{table.uri} is not a Parquet table in one place: read it with spark.read, unpruned"
+            f"{table.uri} is not a Parquet table with one root: read it with spark.read, unpruned"
         )
     place = first.rstrip("/")
     whole = spark.read.options(**options).parquet(place)

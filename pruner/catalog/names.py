@@ -75,7 +75,7 @@ def _places(uris: Sequence[str | os.PathLike[str]]) -> tuple[str, ...]:
         return tuple(os.fspath(each) for each in uris)
     except TypeError:
         raise TableError(
-            f"a table is given by a path, a URI, a name or a list of places, not by {uris!r}"
+            f"a table is given as a path, a URI, a name or a list of locations, not as {uris!r}"
         ) from None
 
 
@@ -221,7 +221,7 @@ class Catalog:
         self._given: dict[str, tuple[str, TableLike]] = {}
         for name, value in (tables or {}).items():
             if name.casefold() in self._given:
-                raise ConfigError(f"the table {name!r} is given twice: names do not differ by case")
+                raise ConfigError(f"the table {name!r} is given twice: names are case-insensitive")
             self._given[name.casefold()] = (name, value)
         self._config = load() if config is None else config
         self._overrides = overrides

@@ -61,9 +61,7 @@ def notify_by(settings: TableSettings, paths: Sequence[str], events: bytes | Non
         events: instead of paths, a file of events as stores and queues give them.
     """
     if settings.feed is None:
-        raise ConfigError(
-            f"{settings.name or settings.uris[0]} has no change feed: say where it is with feed in pruner.toml"
-        )
+        raise ConfigError(f"{settings.name or settings.uris[0]} has no change feed: set feed in pruner.toml")
     if events is not None:
         return add_event(settings.feed, events, settings.storage_options)
     return announce(settings.feed, settings.uris, paths, settings.storage_options)

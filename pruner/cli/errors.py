@@ -64,7 +64,7 @@ def errors(message: MessageArgument = None, output: OutputOption = Output.TEXT) 
         shown = meaning(message, shown) or partly(message, shown)
         if not shown:
             raise typer.BadParameter(
-                "this text is in no message: quote a part of one, or a line as it was shown",
+                "no message contains this text: quote a part of one, or a line as it was shown",
                 param_hint="MESSAGE",
             )
     if output is Output.JSON:

@@ -100,7 +100,7 @@ def sql(
     if dry_run and any(isinstance(each, (DropIndex, ShowIndexes)) for each in parsed):
         raise typer.BadParameter("only CREATE INDEX and REFRESH INDEX have a cost", param_hint="--dry-run")
     if index_uri is not None and any(isinstance(each, DropIndex) and each.table is None for each in parsed):
-        raise typer.BadParameter("say which table: DROP INDEX name ON table", param_hint="--index-uri")
+        raise typer.BadParameter("name the table: DROP INDEX name ON table", param_hint="--index-uri")
     tables = catalog(pairs(table, "--table"), index_uri, option)
     complaints: list[str] = []
     for number, each in enumerate(parsed, 1):
@@ -146,9 +146,9 @@ def refresh(
 ) -> None:
     """Index what is not covered yet."""
     if watch and dry_run:
-        raise typer.BadParameter("--watch refreshes: leave one of them out", param_hint="--dry-run")
+        raise typer.BadParameter("--watch refreshes, so it excludes --dry-run", param_hint="--dry-run")
     if interval is not None and not watch:
-        raise typer.BadParameter("it is the pause of --watch: add --watch", param_hint="--interval")
+        raise typer.BadParameter("it sets the pause of --watch: add --watch", param_hint="--interval")
 
     def say(result: RefreshResult) -> None:
         if output is Output.JSON:

@@ -194,7 +194,7 @@ def pairs(texts: list[str] | None, option: str) -> dict[str, str]:
         if not equals:
             raise typer.BadParameter(f"{text!r} has no '=' in it", param_hint=option)
         if not key:
-            raise typer.BadParameter(f"{text!r} has nothing in front of '='", param_hint=option)
+            raise typer.BadParameter(f"{text!r} has no key before '='", param_hint=option)
         if key in found:
             raise typer.BadParameter(f"{key!r} is given twice", param_hint=option)
         found[key] = value
@@ -207,7 +207,7 @@ def check_zone(zone: str) -> None:
 
     if not is_known_zone(zone) and available_timezones():
         advice = "give a name such as Europe/Berlin or an offset such as +02:00"
-        raise typer.BadParameter(f"{zone!r} is no time zone: {advice}", param_hint="--zone")
+        raise typer.BadParameter(f"{zone!r} is not a time zone: {advice}", param_hint="--zone")
 
 
 def given_text(given: str, what: str, option: str) -> str:

@@ -92,7 +92,7 @@ def _seconds(text: str) -> float:
     found = _DURATION.fullmatch(text.strip())
     if found is None:
         raise typer.BadParameter(
-            f"{text!r} is no age: write a number and s, m, h or d, such as 12h", param_hint="--older-than"
+            f"{text!r} is not an age: write a number and s, m, h or d, such as 12h", param_hint="--older-than"
         )
     return float(found["number"]) * _UNITS[found["unit"]]
 

@@ -284,7 +284,7 @@ def _read(
         names = [name for name in only or file.schema_arrow.names if name not in but]
         table: pa.Table = file.read(columns=names, use_threads=False)
     except (pa.ArrowException, OSError):
-        raise FormatError(f"the segment {where} is no Parquet file: {remedy}") from None
+        raise FormatError(f"the segment {where} is not a Parquet file: {remedy}") from None
     return table
 
 

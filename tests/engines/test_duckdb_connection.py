@@ -178,10 +178,10 @@ REFUSED = {
     "MERGE INTO kept USING flights ON kept.id = flights.id WHEN MATCHED THEN UPDATE SET id = "
     "(SELECT max(id) FROM flights)": "table flights cannot be read in this kind of statement",
     "PRAGMA table_info('flights')": "table flights cannot be named in PRAGMA: write DESCRIBE flights",
-    "FROM query_table('flights')": "table flights cannot be named by a text: write FROM flights",
-    "CREATE TABLE x (a INT REFERENCES flights (id))": "flights is no table of DuckDB: no foreign key can refer",
-    "DROP TABLE flights": "table flights is no table of DuckDB: leave it out when the connection is made",
-    "ANALYZE flights": "table flights is no table of DuckDB: ANALYZE has nothing to do for it",
+    "FROM query_table('flights')": "table flights cannot be named by a string: write FROM flights",
+    "CREATE TABLE x (a INT REFERENCES flights (id))": "flights is not a DuckDB table: no foreign key can refer",
+    "DROP TABLE flights": "table flights is not a DuckDB table: leave it out when the connection is made",
+    "ANALYZE flights": "table flights is not a DuckDB table: ANALYZE does not apply to it",
     **dict.fromkeys(
         (
             "INSERT INTO flights VALUES (1)",

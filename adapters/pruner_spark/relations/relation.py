@@ -134,7 +134,7 @@ class PrunedRelation:
         drop = np.packbits(~plan.kept_mask, bitorder="little").tobytes()
         answer = str(java_scan.drop(self._java_slices(plan.snapshot), drop))
         if answer == "closed":
-            raise TooLateError("the plan came after Spark had stopped waiting for it")
+            raise TooLateError("the plan arrived after the timeout")
         listed, unknown, dropped = map(int, answer.split(" "))
         return Scan(self.name, plan, switched_off(), listed, unknown, dropped)
 

@@ -361,7 +361,7 @@ class Translator:
             if isinstance(part, exp.Query | exp.Subquery):
                 raise _subquery()
             if isinstance(part, exp.Placeholder | exp.Parameter):
-                raise PredicateError("the predicate has a parameter: put the value in its place")
+                raise PredicateError("the predicate has a parameter: replace it with its value")
             if isinstance(part, exp.Column):
                 path = tuple(str(name.this) for name in part.parts)
                 columns.setdefault(path, Column(path))
@@ -393,6 +393,4 @@ def _chain(node: Node, kind: str) -> list[Node]:
 
 
 def _subquery() -> PredicateError:
-    return PredicateError(
-        "the predicate has a subquery, which cannot be planned: put its result in its place"
-    )
+    return PredicateError("the predicate has a subquery, which cannot be planned: replace it with its result")

@@ -115,7 +115,7 @@ _NAMING = frozenset({"name", "namespace", "doc", "aliases", "default"})
 
 
 def _without_collisions(fields: list[Field]) -> Iterator[Field]:
-    """Put fields whose paths differ in case alone in conflict: engines do not agree which one is meant."""
+    """Put fields whose paths differ only in case in conflict: engines do not agree which one is meant."""
     seen: dict[Path, int] = {}
     for field in fields:
         lower = tuple(part.lower() for part in field.path)

@@ -186,7 +186,9 @@ def test_what_is_wrong_is_named_with_the_file(tmp_path: Path, text: str, problem
 
 def test_a_dangling_variable_is_named(tmp_path: Path) -> None:
     config = load(write(tmp_path, "[tables.t]\nuri = '/t/${oops'"))
-    with pytest.raises(ConfigError, match=re.escape("tables.t.uri: '${' needs a variable's name")):
+    with pytest.raises(
+        ConfigError, match=re.escape("tables.t.uri: '${' must be followed by a variable's name")
+    ):
         config.resolve("t")
 
 

@@ -153,7 +153,7 @@ def test_a_read_only_place_for_the_metadata_table(run: Run, flights: Path, tmp_p
         (["plan", ".", "--where", "a = 1", "--option", "region"], ["--option", "'region' has no '='"]),
         (
             ["plan", ".", "--where", "a = 1", "--option", "=x"],
-            ["--option", "'=x' has nothing in front of '='"],
+            ["--option", "'=x' has no key before '='"],
         ),
         (
             ["plan", ".", "--where", "a = 1", "--option", "a=1", "--option", "a=2"],

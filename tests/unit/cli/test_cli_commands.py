@@ -155,7 +155,7 @@ def test_a_glob_names_the_table_of_its_folder(run: Run, flights: Path) -> None:
     created(run, flights)
     assert run("plan", f"{flights}/*.parquet", "--where", "delay > 33").out.startswith("1 of 4 files")
     some = run("plan", f"{flights}/part-[01].parquet", "--where", "delay > 33")
-    assert (some.code, "takes 2 of the 4 files" in some.err) == (1, True)
+    assert (some.code, "matches 2 of the 4 files" in some.err) == (1, True)
     named = ("--table", f"f={flights}/**")
     assert "f: 1 of 4 files read" in run("query", "SELECT * FROM f WHERE delay > 33", *named).err
 

@@ -50,7 +50,7 @@ def test_sentences_that_are_only_printed_are_those_of_the_code() -> None:
             "NAME=URI",
         ),
         (
-            "not indexed: /t/a.parquet does not end like a Parquet file: it is cut short or something else",
+            "not indexed: /t/a.parquet does not end like a Parquet file: it is truncated, or not a Parquet file",
             "Write the file again",
         ),
         (

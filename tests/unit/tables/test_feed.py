@@ -329,6 +329,6 @@ def test_a_feed_inside_the_table_and_paths_outside_of_it_are_refused(tmp_path: P
         pruner.notify(root, [tmp_path / "u" / "a.parquet"], feed=f"{root}.feed")
     with pytest.raises(ConfigError, match="has no change feed"):
         pruner.notify(root, ["a.parquet"])
-    with pytest.raises(TableError, match="the text is no file of events: it is not JSON"):
+    with pytest.raises(TableError, match="the text is not a file of events: it is not JSON"):
         add_event(f"{root}.feed", b"{")
     assert not Path(f"{root}.feed").exists()

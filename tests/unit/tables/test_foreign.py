@@ -264,7 +264,10 @@ def test_d8_no_link_to_a_file_of_another_formats_table_is_read(tmp_path: Path, k
     over.symlink_to(file)
     link = tmp_path / "plain" / "k=1" / "b.parquet"
     link.symlink_to(over)
-    told = f"cannot list {tmp_path / 'plain'}: of the link {link}, {file} is a file inside {name} {tmp_path / 't'}"
+    told = (
+        f"cannot list {tmp_path / 'plain'}: the link {link} leads into another table: "
+        f"{file} is a file inside {name} {tmp_path / 't'}"
+    )
     assert lake.refusal("plain", files=files).startswith(told)
     for look in (lambda: opened.plan("id = 1"), opened.refresh):
         with pytest.raises(TableError) as caught:
@@ -306,7 +309,8 @@ def test_links_into_another_formats_table(tmp_path: Path, kind: str):
     (tmp_path / "plain" / "linked").symlink_to(inner)
     told = lake.refusal("plain")
     assert told.startswith(
-        f"cannot list {tmp_path / 'plain'}: of the link {tmp_path / 'plain' / 'linked'}, {inner} is"
+        f"cannot list {tmp_path / 'plain'}: the link {tmp_path / 'plain' / 'linked'} "
+        f"leads into another table: {inner} is"
     )
     assert f"inside {FOREIGN_TABLES[kind].name} {tmp_path / 't'}" in told
 

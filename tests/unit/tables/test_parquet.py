@@ -98,7 +98,7 @@ def test_a_broken_file_is_named_and_kept_and_the_rest_goes_on(tmp_path: Path):
     assert names(snapshot) == ["a.parquet", "b.parquet"]
     assert snapshot.coverable.tolist() == [True, False]
     assert snapshot.problems == {
-        str(broken): f"{broken} does not end like a Parquet file: it is cut short or something else"
+        str(broken): f"{broken} does not end like a Parquet file: it is truncated, or not a Parquet file"
     }
     assert snapshot.schema.find(("x",)).type == pa.int64()
 
