@@ -100,7 +100,9 @@ def function(name: str, parts: Sequence[Part], kind: TrinoType | None) -> Part:
     """
     match name:
         case "$add" | "$subtract" if any(_is_interval(part.expr) for part in parts):
-            _require(_types(parts) <= _MOMENTS, "an interval beside something that is no date or timestamp")
+            _require(
+                _types(parts) <= _MOMENTS, "an interval added to something that is not a date or timestamp"
+            )
             return _made(_ARITHMETIC[name], parts, kind)
         case _ if name in _ARITHMETIC or name in _NUMBERS or name in _DOUBLES:
             return _of_numbers(name, parts, kind)
@@ -150,7 +152,7 @@ def _of_texts(name: str, parts: Sequence[Part], kind: TrinoType | None) -> Part:
 
 def _of_moments(name: str, parts: Sequence[Part], kind: TrinoType | None) -> Part:
     wanted = frozenset({"date"}) if name == "date_diff" else _MOMENTS
-    _require(_types(parts) <= wanted, "a function of something that is no date or timestamp")
+    _require(_types(parts) <= wanted, "a function of something that is not a date or timestamp")
     if name == "date":
         _require(kind is not None, "a date of no type")
         return Part(Call("cast", tuple(part.expr for part in parts), pa.date32()), kind)

@@ -254,7 +254,7 @@ def _refuse_shared_place(table: TableSettings, others: Iterable[TableSettings], 
     for other in others:
         if table.index_uri is not None and table.index_uri == other.index_uri and table.uris != other.uris:
             raise ConfigError(
-                f"{where}.index_uri is that of table {other.name!r}: give each table a location of its own"
+                f"{where}.index_uri is already that of table {other.name!r}: give each table a location of its own"
             )
 
 
@@ -264,7 +264,7 @@ def _claim(names: Iterable[str], owner: str, taken: dict[str, str], where: str) 
         if not folded.strip():
             raise ConfigError(f"{where}: a name or alias is empty")
         if folded in taken:
-            raise ConfigError(f"{where}: the name {name!r} belongs to table {taken[folded]!r} already")
+            raise ConfigError(f"{where}: the name {name!r} already belongs to table {taken[folded]!r}")
         taken[folded] = owner
 
 

@@ -175,7 +175,7 @@ def _not_looked_at(left: int, done: int) -> str:
     """That statements were not looked at, and why."""
     were = f"{counted(left, 'statement')} {'was' if left == 1 else 'were'} not looked at"
     if done < STATEMENTS:
-        return f"{were} for lack of time; a larger budget looks at more"
+        return f"{were} for lack of time; a larger budget covers more"
     return f"{were}: the {STATEMENTS:,} that were come as often or more often"
 
 

@@ -270,7 +270,7 @@ def _without_table(name: str, known: tuple[str, ...]) -> str:
 
     if is_place(name):
         short = re.sub(r"\W+", "_", name.rstrip("/").rpartition("/")[2]) or "t"
-        return f"{name} is a place and needs a name: add --table {short}={name}, and write FROM {short}"
+        return f"{name} is a location and needs a name: add --table {short}={name}, and write FROM {short}"
     tables = f"known are {', '.join(known)}" if known else "none is known"
     return f"unknown table {name}: pass --table {name}=URI, or name it in pruner.toml ({tables})"
 

@@ -24,7 +24,7 @@ PrivateKeyOption = Annotated[
 ]
 InsecureOption = Annotated[
     bool,
-    typer.Option("--insecure", help="Listen beyond this machine without TLS; the token is still asked for."),
+    typer.Option("--insecure", help="Listen beyond this machine without TLS; the token is still required."),
 ]
 WorkersOption = Annotated[
     int,

@@ -220,7 +220,7 @@ class MetadataTable:
         except NotFoundError:
             return
         if not ours:
-            raise StorageError(f"the log of {self.store.uri} was removed and begun anew meanwhile")
+            raise StorageError(f"the log of {self.store.uri} was removed and started anew meanwhile")
         self.store.delete([path])
 
     def _stands(self, state: State, base: _Newest) -> bool:

@@ -83,7 +83,7 @@ def test_options_that_do_not_exist_are_refused(flights: Path) -> None:
 
 
 def test_names_that_differ_in_case_alone_are_refused(flights: Path) -> None:
-    with pytest.raises(TableError, match="tables flights and Flights have one name"):
+    with pytest.raises(TableError, match="tables flights and Flights have the same name"):
         pruner_duckdb.connect({"flights": str(flights), "Flights": str(flights)})
 
 

@@ -161,7 +161,7 @@ def test_such_a_column_in_joins_subqueries_and_views(
 @pytest.mark.parametrize(
     ("sql", "kept"),
     [
-        # The name is no column of the tables that the condition sees.
+        # The name is not a column of the tables that the condition sees.
         ("SELECT k FROM kinds SEMI JOIN visits ON id = k WHERE user > 'eve'", (_VISITS,)),
         (
             "SELECT count(*) FROM kinds a JOIN kinds b ON a.k = b.k AND user = 'x' JOIN visits ON id = a.k",

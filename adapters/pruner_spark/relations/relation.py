@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 KEPT_SNAPSHOTS = 4
 """Snapshots of one relation whose slices are kept in the Java machine."""
 
-_READ_OTHERWISE = "Spark reads the column otherwise than the index did"
+_READ_OTHERWISE = "Spark reads the column differently from the index"
 
 SlicesInJava: TypeAlias = "Callable[[str, int], Any]"
 """Makes the slices of a snapshot known to the Java machine: their keys in lines, and how many there are."""

@@ -230,7 +230,7 @@ def _json_field(call: Call, dialect: str) -> Call | str:
                 return Call("json field", (operand, Literal(field, pa.string())))
             return f"the JSON path {path!r}"
         case _:
-            return "a JSON path that is no constant"
+            return "a JSON path that is not constant"
 
 
 def _pattern(call: Call, dialect: str) -> Call | str:
@@ -241,7 +241,7 @@ def _pattern(call: Call, dialect: str) -> Call | str:
                 return f"the pattern {pattern!r} is not one that engines are known to read alike"
             return Call("format", (operand, Literal(found, pa.string())))
         case _:
-            return f"{call.function} with a pattern that is no constant"
+            return f"{call.function} with a pattern that is not constant"
 
 
 def _part(call: Call, dialect: str) -> Call | str:

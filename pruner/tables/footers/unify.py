@@ -113,7 +113,7 @@ def _merge_name(
         for spelling in spellings:
             some = next(entry for entry in entries if entry.name == spelling)
             yield from _alone(
-                parent, some, "a file has several columns of this name, or differing in case alone"
+                parent, some, "a file has several columns of this name, or differing only in case"
             )
         return
     if len(spellings) > 1:

@@ -122,7 +122,7 @@ def _without_collisions(fields: list[Field]) -> Iterator[Field]:
         seen[lower] = seen.get(lower, 0) + 1
     for field in fields:
         if seen[tuple(part.lower() for part in field.path)] > 1:
-            yield replace(field, conflict="another column differs from it in case alone")
+            yield replace(field, conflict="another column differs from it only in case")
         else:
             yield field
 

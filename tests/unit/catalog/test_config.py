@@ -147,7 +147,7 @@ def test_what_is_no_secret_may_stand_in_the_file(tmp_path: Path, key: str) -> No
 
 WRONG = {
     "[tables.t\n": "is not valid TOML: .*line 1",
-    "x = 1": "unknown key 'x': tables stand in sections",
+    "x = 1": "unknown key 'x': tables belong in sections",
     "tables = 1": "tables must be a table of keys",
     "[tables]\nt = '/t'": "tables.t must be a table of keys",
     "[tables.t]\n": 'tables.t: the key "uri" is missing',
@@ -166,10 +166,10 @@ WRONG = {
     "[tables.t]\nuri = '/t'\nmax_staleness = -1": "tables.t.max_staleness must be a number of seconds",
     "[tables.t]\nuri = '/t'\nmax_staleness = nan": "tables.t.max_staleness must be a number of seconds",
     "[tables.t]\nuri = '/t'\nmax_staleness = true": "tables.t.max_staleness must be a number of seconds",
-    "[tables.t]\nuri = '/t'\n[tables.T]\nuri = '/u'": "the name 'T' belongs to table 't' already",
-    "[tables.t]\nuri = '/t'\naliases = ['T']": "the name 'T' belongs to table 't' already",
-    "[tables.t]\nuri = '/t'\naliases=['a']\n[tables.a]\nuri = '/a'": "the name 'a' belongs to table 't'",
-    "tables.t={uri='/t', index_uri='/i'}\ntables.u={uri='/u', index_uri='/i'}": "u.index_uri is that of table 't'",
+    "[tables.t]\nuri = '/t'\n[tables.T]\nuri = '/u'": "the name 'T' already belongs to table 't'",
+    "[tables.t]\nuri = '/t'\naliases = ['T']": "the name 'T' already belongs to table 't'",
+    "[tables.t]\nuri = '/t'\naliases=['a']\n[tables.a]\nuri = '/a'": "the name 'a' already belongs to table 't'",
+    "tables.t={uri='/t', index_uri='/i'}\ntables.u={uri='/u', index_uri='/i'}": "u.index_uri is already that of",
     "tables.t.uri = '/t'\ntables.\"\".uri = '/u'": "a name or alias is empty",
     "tables.t.uri = " + "[" * 5000: "is not valid TOML",
 }
@@ -308,7 +308,7 @@ def test_a_name_that_nobody_knows_says_which_are_known(configured: Path) -> None
 @pytest.mark.parametrize("given", [5, [5], [None]])
 def test_what_names_no_table(given: Any) -> None:
     with pytest.raises(
-        TableError, match="a table is given by a path, a URI, a name or a list of places, not by"
+        TableError, match="a table is given as a path, a URI, a name or a list of locations, not as"
     ):
         pruner.open_table(given)
 

@@ -499,7 +499,7 @@ def test_doctor_says_what_is_in_order_and_what_to_do(run: Run, flights: Path) ->
     ran = run("doctor", flights)
     assert ran.code == 0
     assert f"ok       write: {flights}.pruner: an object can be created once" in ran.out
-    assert "warning  index: there is no index, so nothing is pruned by one. To do: pruner sql" in ran.out
+    assert "warning  index: there is no index, so nothing is pruned. To do: pruner sql" in ran.out
     created(run, flights)
     findings = json.loads(run("doctor", flights, "--output", "json").out)["findings"]
     assert {finding["level"] for finding in findings} == {"ok"}

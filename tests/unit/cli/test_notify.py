@@ -42,7 +42,7 @@ def test_events_of_a_store_are_taken_as_they_came(
     assert run("notify", "flights", "--events", str(events)).code == 0
     assert len(list((tmp_path / "events").glob("*.json"))) == 2
     events.write_text('{"Messages": [')
-    assert "the text is no file of events" in run("notify", "flights", "--events", str(events)).err
+    assert "the text is not a file of events" in run("notify", "flights", "--events", str(events)).err
     assert run("notify", "flights", "x", "--events", str(events)).code == 2
     assert run("notify", "flights", "--events", str(tmp_path / "none")).code == 2
 

@@ -285,7 +285,7 @@ def test_verify_names_the_files_that_changed_in_place(tmp_path: Path) -> None:
     assert sentence.startswith(
         f"{root}/k=1/b.parquet is not the file that was indexed under this name: run pruner ref"
     )
-    assert "restart what plans over the table" in sentence
+    assert "restart the processes that plan over the table" in sentence
     opened_anew = pruner.open_table(root)
     opened_anew.refresh()
     assert opened_anew.verify(files=True) == []

@@ -143,7 +143,7 @@ def test_a_key_with_two_cells_can_be_refused(codec: Codec, many: bool, block_byt
     others = [key for key, _ in cells[: 20 if many else 1]]
     assert hfile.look_up(others, once=True) == dict.fromkeys(others, b"v")
     assert hfile.look_up([*others, b"00123"])[b"00123"] == b"w"
-    with pytest.raises(FormatError, match="a key stands in it twice"):
+    with pytest.raises(FormatError, match="a key occurs in it twice"):
         hfile.look_up([*others, b"00123"], once=True)
 
 
