@@ -66,7 +66,7 @@ def example(name: str, path: str | os.PathLike[str]) -> str:
     flights by `carrier` and `departure`.
 
     Args:
-        name: which one; so far there is `flights`.
+        name: name of the example; `flights` so far.
         path: a folder on this machine that does not exist yet or is empty.
 
     Returns:

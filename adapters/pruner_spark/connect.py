@@ -45,7 +45,7 @@ def connect_read(
         spark: the session, of Spark Connect or not.
         uri: where the table is, or its name in `pruner.toml`.
         where: the predicate, in Spark's SQL; it is applied to the rows as well.
-        index_uri: place of the metadata table, for one that is not beside the table.
+        index_uri: location of the metadata table, if it is not beside the table.
         storage_options: options of the store as pruner opens it.
         options: options of Spark's reader.
 

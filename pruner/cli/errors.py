@@ -41,9 +41,7 @@ _CUT_SHORT = 12
 
 MessageArgument = Annotated[
     str | None,
-    typer.Argument(
-        metavar="[MESSAGE]", help="An error as it was shown, or a part of it: only what it means."
-    ),
+    typer.Argument(metavar="[MESSAGE]", help="Explain only this error, as it was shown, or a part of it."),
 ]
 
 
@@ -58,7 +56,7 @@ class Explained:
 
 
 def errors(message: MessageArgument = None, output: OutputOption = Output.TEXT) -> None:
-    """List every error message with its cause and what to do."""
+    """List every error message with its cause and remedy."""
     shown = explained()
     if message is not None:
         shown = meaning(message, shown) or partly(message, shown)

@@ -61,7 +61,7 @@ OutputOption = Annotated[Output, typer.Option("--output", help="text for people,
 IndexUriOption = Annotated[
     str | None,
     typer.Option(
-        "--index-uri", metavar="URI", help="Place of the metadata table; beside the table if not given."
+        "--index-uri", metavar="URI", help="Location of the metadata table; beside the table by default."
     ),
 ]
 StorageOption = Annotated[
@@ -72,7 +72,7 @@ StorageOption = Annotated[
 ]
 NamedTables = Annotated[
     list[str] | None,
-    typer.Option("--table", metavar="NAME=URI", help="A table by the name that the SQL uses; repeatable."),
+    typer.Option("--table", metavar="NAME=URI", help="A table and its name in the SQL; repeatable."),
 ]
 WhereOption = Annotated[
     str,
@@ -82,7 +82,7 @@ WhereOption = Annotated[
         help="SQL predicate; @FILE reads it from a file, - from standard input.",
     ),
 ]
-DialectOption = Annotated[SqlEngine, typer.Option("--dialect", help="Engine whose SQL and rules hold.")]
+DialectOption = Annotated[SqlEngine, typer.Option("--dialect", help="Engine whose SQL and rules apply.")]
 ZoneOption = Annotated[
     str | None,
     typer.Option("--zone", metavar="ZONE", help="Time zone of the session, for example Europe/Berlin."),
@@ -93,7 +93,7 @@ HtmlOption = Annotated[
 ]
 AsOfOption = Annotated[
     str | None,
-    typer.Option("--as-of", metavar="INSTANT", help="Plan on the table as of this instant (Hudi)."),
+    typer.Option("--as-of", metavar="INSTANT", help="Plan over the table as of this instant (Hudi)."),
 ]
 
 

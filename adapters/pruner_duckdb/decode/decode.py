@@ -60,7 +60,7 @@ def decode_expression(node: Node, column_of: ColumnOf) -> Expr:
 
     Args:
         node: an expression of the plan JSON.
-        column_of: tells which column of the scanned table a reference means.
+        column_of: maps a reference to a column of the scanned table.
 
     Returns:
         The same predicate or value; every part that is not understood is an `Opaque`.
