@@ -364,7 +364,7 @@ def test_tables_without_names_are_refused_in_one_sentence(tables: Any) -> None:
         "SELECT id FROM flights WHERE id < 60 AND 5 + 5 = 10",
     ],
 )
-def test_a_scan_that_duckdb_leaves_out_is_told(con: pruner_duckdb.Connection, sql: str) -> None:
+def test_a_scan_that_duckdb_removes_is_listed(con: pruner_duckdb.Connection, sql: str) -> None:
     """What `last_plans` says is what DuckDB's own plan of the statement shows."""
     for _ in range(2):
         con.last_plans.clear()

@@ -294,7 +294,7 @@ def test_a_transaction_keeps_its_moment(days: Path, monkeypatch: pytest.MonkeyPa
     assert told == [before, before]
 
 
-def test_a_macro_named_like_a_moment_is_no_moment(days: Path):
+def test_a_macro_named_like_a_moment_is_not_a_moment(days: Path):
     con = pruner_duckdb.connect({"events": str(days)})
     con.execute("CREATE MACRO now() AS TIMESTAMPTZ '2000-01-01 00:00:00+00'")
     found = con.execute("SELECT count(*) FROM events WHERE seen >= now()").fetchall()

@@ -155,7 +155,7 @@ def test_two_distributions_for_one_engine_are_both_named(install: Install) -> No
         load_adapter("quack")
 
 
-def test_a_broken_index_type_says_what_it_lacks(install: Install) -> None:
+def test_a_broken_index_type_names_what_it_lacks(install: Install) -> None:
     install("quacks", "name = 'quacks'\npartition = 'quacks'\nversion = 1", group=Group.INDEX_TYPES)
     with pytest.raises(
         IndexDefinitionError, match=r"^index type 'quacks' .* it has no check, no record, no load$"

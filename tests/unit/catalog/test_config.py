@@ -84,7 +84,7 @@ def test_the_variable_names_another_file(tmp_path: Path, monkeypatch: pytest.Mon
         load()
 
 
-def test_relative_places_start_at_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_relative_paths_start_at_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = write(
         tmp_path,
         """
@@ -176,7 +176,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize(("text", "problem"), WRONG.items(), ids=range(len(WRONG)))
-def test_what_is_wrong_is_named_with_the_file(tmp_path: Path, text: str, problem: str) -> None:
+def test_mistakes_are_reported_with_the_file(tmp_path: Path, text: str, problem: str) -> None:
     path = write(tmp_path, text)
     with pytest.raises(ConfigError, match=problem) as refused:
         load(path)
@@ -192,7 +192,7 @@ def test_a_dangling_variable_is_named(tmp_path: Path) -> None:
         config.resolve("t")
 
 
-def test_a_file_that_is_no_text_or_too_large_is_refused(tmp_path: Path) -> None:
+def test_a_file_that_is_not_text_or_too_large_is_refused(tmp_path: Path) -> None:
     path = tmp_path / FILE_NAME
     path.write_bytes(b"x = '\xff'")
     with pytest.raises(ConfigError, match="byte 5 is not UTF-8"):
@@ -306,7 +306,7 @@ def test_a_name_that_nobody_knows_says_which_are_known(configured: Path) -> None
 
 
 @pytest.mark.parametrize("given", [5, [5], [None]])
-def test_what_names_no_table(given: Any) -> None:
+def test_values_that_name_no_table(given: Any) -> None:
     with pytest.raises(
         TableError, match="a table is given as a path, a URI, a name or a list of locations, not as"
     ):

@@ -133,7 +133,7 @@ def test_drop_finds_no_single_table(run: Run, flights: Path, tmp_path: Path) -> 
     assert run("sql", "DROP INDEX stats").code == 0
 
 
-def test_a_read_only_place_for_the_metadata_table(run: Run, flights: Path, tmp_path: Path) -> None:
+def test_a_read_only_location_for_the_metadata_table(run: Run, flights: Path, tmp_path: Path) -> None:
     statement = f"CREATE INDEX stats ON '{flights}' (delay)"
     # Nobody can write to /sys, not even root, whom permissions do not stop.
     assert_refused(

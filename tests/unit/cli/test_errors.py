@@ -130,7 +130,7 @@ def test_a_value_alone_is_no_part_of_a_message(run: Run) -> None:
         assert run("errors", text).code == 2, text
 
 
-def test_a_text_that_is_no_error_of_pruner(run: Run) -> None:
+def test_a_text_that_is_not_an_error_of_pruner(run: Run) -> None:
     refused = run("errors", "Segmentation fault")
     assert refused.code == 2
     assert "no message contains this text" in refused.err

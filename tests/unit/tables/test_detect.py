@@ -46,7 +46,7 @@ def test_uris_paths_and_slashes_name_the_same_root(tmp_path: Path):
     assert {open_table_source([uri]).root for uri in (str(root), f"{root}/", root.as_uri())} == {str(root)}
 
 
-def test_places_that_are_no_table(tmp_path: Path):
+def test_paths_that_are_not_tables(tmp_path: Path):
     assert refusal(tmp_path / "gone") == f"no such path: {tmp_path / 'gone'}"
     file = write_file(tmp_path / "file" / "a.parquet")
     assert refusal(file) == f"{file} is not a folder: give the folder that holds the table's files"

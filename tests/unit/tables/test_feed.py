@@ -37,7 +37,7 @@ def followed(root: Path, confirm_after: float = HOUR) -> ParquetSource:
     return source
 
 
-def test_a_look_asks_for_what_is_named_alone(tmp_path: Path) -> None:
+def test_a_check_asks_only_about_named_files(tmp_path: Path) -> None:
     root = write_tree(tmp_path / "t", "k=1/a.parquet", "k=2/b.parquet")
     source = followed(root)
     with listings(LocalLister) as whole:
@@ -194,7 +194,7 @@ def test_where_much_is_named_a_listing_is_faster_and_nothing_is_wrong(tmp_path: 
     assert source.doubts() == ()
 
 
-def test_a_place_is_known_in_each_of_its_spellings(tmp_path: Path) -> None:
+def test_a_location_is_recognised_in_each_spelling(tmp_path: Path) -> None:
     root = write_tree(tmp_path / "t", "a.parquet")
     source = followed(root)
     for number, spelt in enumerate((f"file://{root}/", f"{root}/../t/", f"file:{root}/", "./", "")):

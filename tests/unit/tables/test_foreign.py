@@ -329,7 +329,7 @@ def test_who_may_not_look_above_opens_what_lies_below(tmp_path: Path, monkeypatc
     assert lake.open("t").plan("x = 1").total == 1
 
 
-def test_a_look_above_costs_a_few_requests(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_checking_the_folders_above_costs_a_few_requests(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     lake = Lake("store", tmp_path)  # memory://NAME/deep/lake
     lake.put("t/k=1/a.parquet")
     asked: Counter[str] = Counter()
@@ -356,7 +356,7 @@ def test_a_look_above_costs_a_few_requests(tmp_path: Path, monkeypatch: pytest.M
     assert not [each for each in asked if "_delta_log" in each], "a look at a store asks for the table alone"
 
 
-def test_only_so_many_folders_above_are_looked_at(tmp_path: Path):
+def test_a_limited_number_of_folders_above_is_checked(tmp_path: Path):
     deep = "/".join(["d"] * MOST_ABOVE)
     write_file(tmp_path / deep / "t" / "a.parquet")
     (tmp_path / "d" / "_delta_log").mkdir()

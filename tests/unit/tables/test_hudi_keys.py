@@ -92,7 +92,7 @@ def test_a_key_that_may_stand_twice_is_not_believed(tmp_path: Path) -> None:
     assert "it has 40 keys and the files have 41 rows" in keyed.notes("id = 15")
 
 
-def test_a_key_that_stands_twice_in_the_index_keeps_every_file(tmp_path: Path) -> None:
+def test_a_key_that_occurs_twice_in_the_index_keeps_every_file(tmp_path: Path) -> None:
     """As `hoodie.hfile.writes.allow.duplicates` builds it where key 15 stands in two files: the numbers agree."""
     keyed = Keyed(tmp_path / "table")
     keyed.keys.locate(keyed.places(), twice={"15": keyed.groups[3]})

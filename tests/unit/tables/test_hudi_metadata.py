@@ -226,7 +226,7 @@ def test_refresh_builds_nothing_of_what_hudi_keeps(made: Made) -> None:
     assert made.kept("id = 15") == [1]
 
 
-def test_a_contradiction_is_kept_and_said(made: Made) -> None:
+def test_a_contradiction_keeps_the_file_and_is_reported(made: Made) -> None:
     """Where our index covers a part, both are asked; the files hold 1 alone, which Hudi's statistics deny of three."""
     made.open().create_index("stats", on="id")
     made.table.insert(["city=a"])
