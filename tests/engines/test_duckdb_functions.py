@@ -94,7 +94,7 @@ def flights(
 
 
 KEPT_BEFORE_2 = {"(day, id) IN (('2024-01-02', 77), ('2024-01-12', 590::HUGEINT))": 12}
-"""What DuckDB 1.5 shows in a way of its own (docs/python.md)."""
+"""What DuckDB 1.5 shows in a way of its own (docs/duckdb.md)."""
 
 
 @pytest.mark.rewriting
