@@ -37,7 +37,7 @@ def open_places(  # noqa: PLR0913 - one parameter for each key of a table
     Args:
         uri: path or URI of the table's root, or several roots of one Parquet table.
         storage_options: options of the store (keys as `obstore` knows them).
-        index_uri: place of the metadata table; `<first root>.pruner` unless given.
+        index_uri: location of the metadata table; by default `<first root>.pruner`.
         max_staleness: age in seconds up to which a look at the table may be reused; 0 looks before every plan.
         files: "immutable" where no file ever changes in place.
         feed: place of a change feed that names whatever comes, goes or changes.

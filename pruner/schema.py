@@ -108,7 +108,7 @@ class TableSchema:
             raise SchemaError(f"no column {'.'.join(path)!r}: the table has {self._names()}")
         if len(candidates) > 1:
             spellings = ", ".join(repr(candidate.name) for candidate in candidates)
-            raise SchemaError(f"column {'.'.join(path)!r} is ambiguous: {spellings} differ in case alone")
+            raise SchemaError(f"column {'.'.join(path)!r} is ambiguous: {spellings} differ only in case")
         return candidates[0]
 
     def _names(self, limit: int = 20) -> str:

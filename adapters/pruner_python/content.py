@@ -81,7 +81,7 @@ def _check_field(plan: Plan, field: Field) -> None:
     if not field.absent_is_null:
         raise refusal(field.name, "files that lack it stand for a default value, which they do not hold")
     if not field.in_file and field.path not in plan.snapshot.partitions.values:
-        raise refusal(field.name, "it stands in the paths alone, and they do not tell its value")
+        raise refusal(field.name, "it is only in the paths, and its value cannot be derived from them")
 
 
 def refusal(name: str, reason: str) -> SchemaError:

@@ -74,7 +74,7 @@ def entries(
                 yield from _of_slices(counted, snapshot, prefix)
             else:
                 raise IndexDefinitionError(
-                    f"index {definition.name!r} is of type {definition.using}, which keeps no values to look into"
+                    f"index {definition.name!r} is of type {definition.using}, which stores no values to inspect"
                 )
 
 

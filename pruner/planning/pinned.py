@@ -62,7 +62,7 @@ def switched_off() -> str | None:
 
 
 class PinnedSnapshot:
-    """One snapshot of a table with the index state of the moment it was taken; plans on it never look again."""
+    """One snapshot of a table with the index state of the moment it was taken; plans over it never check again."""
 
     def __init__(self, view: View, *, filled_in: Collection[str] = frozenset()) -> None:
         """`filled_in`: see `with_filled_in`."""

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 KEPT_SNAPSHOTS = 4
 """Snapshots of one relation whose slices are kept in the Java machine."""
 
-_READ_OTHERWISE = "Spark reads the column otherwise than the index did"
+_READ_OTHERWISE = "Spark reads the column differently from the index"
 
 SlicesInJava: TypeAlias = "Callable[[str, int], Any]"
 """Makes the slices of a snapshot known to the Java machine: their keys in lines, and how many there are."""
@@ -134,7 +134,7 @@ class PrunedRelation:
         drop = np.packbits(~plan.kept_mask, bitorder="little").tobytes()
         answer = str(java_scan.drop(self._java_slices(plan.snapshot), drop))
         if answer == "closed":
-            raise TooLateError("the plan came after Spark had stopped waiting for it")
+            raise TooLateError("the plan arrived after the timeout")
         listed, unknown, dropped = map(int, answer.split(" "))
         return Scan(self.name, plan, switched_off(), listed, unknown, dropped)
 

@@ -88,7 +88,7 @@ class HudiSource(WriteOnceSource):
         self._listed_many = False
         self._statistics = StatCache()
         if ".hoodie" in root.split("/"):
-            raise TableError(f"{root} belongs to the inside of a Hudi table: open the table's root instead")
+            raise TableError(f"{root} is internal to a Hudi table: open the table's root instead")
         read_properties(self._store)
 
     def identity(self) -> str:
@@ -140,7 +140,7 @@ class HudiSource(WriteOnceSource):
         """
         if _INSTANT.fullmatch(instant) is None:
             raise TableError(
-                f"{instant!r} is no instant of a Hudi timeline: give 14 or 17 digits, yyyyMMddHHmmss[SSS]"
+                f"{instant!r} is not an instant of a Hudi timeline: give 14 or 17 digits, yyyyMMddHHmmss[SSS]"
             )
         with self._lock:
             timeline = read_timeline(self._store)
@@ -166,7 +166,7 @@ class HudiSource(WriteOnceSource):
                 return look
             timeline = now
         raise TableError(
-            f"{self.root} changed {ATTEMPTS} times while it was listed: try again when writers rest"
+            f"{self.root} changed {ATTEMPTS} times while it was listed: try again when no writer is running"
         )
 
     def _look(self, timeline: Timeline, as_of: str | None) -> _Look:

@@ -237,7 +237,9 @@ class LocalLister:
         try:
             check_above({target: "" if is_file else None})
         except TableError as error:
-            raise TableError(f"cannot list {self.root}: of the link {link}, {error}") from None
+            raise TableError(
+                f"cannot list {self.root}: the link {link} leads into another table: {error}"
+            ) from None
         self._linked.add(looked_at)
 
     def version(self, fact: Fact) -> str:

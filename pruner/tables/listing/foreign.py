@@ -261,9 +261,7 @@ def check_above(roots: Mapping[str, str | None], storage_options: Mapping[str, s
         _check_acid(root, file)
         for place in places_above(root, file):
             if ".hoodie" in (root.rsplit("/", 1)[-1], place.path.rsplit("/", 1)[-1]):
-                raise TableError(
-                    f"{root} belongs to the inside of a Hudi table: open the table's root instead"
-                )
+                raise TableError(f"{root} is internal to a Hudi table: open the table's root instead")
             asked += [(root, place.path, format_) for format_, fits in _MAY_HOLD.items() if fits(place.way)]
     questions = list(dict.fromkeys((path, format_) for _, path, format_ in asked))
     answers = dict(zip(questions, _answers(questions, storage_options), strict=True))
