@@ -19,6 +19,7 @@ from pruner.metadata.last_snapshot import LastSnapshot
 from pruner.planning.pinned import View
 from pruner.planning.planner import Planner
 from pruner.planning.usage import Usage
+from pruner.tables.snapshot import Watched
 from pruner.tables.source import WatchableSource
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from pruner.metadata.segment_cache import SegmentCache
     from pruner.metadata.state import State
     from pruner.metadata.table import MetadataTable
-    from pruner.tables.snapshot import Snapshot, Watched
+    from pruner.tables.snapshot import Snapshot
     from pruner.tables.source import TableSource
 
 _NEVER = float("-inf")

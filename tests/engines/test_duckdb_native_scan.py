@@ -233,13 +233,19 @@ def test_a_table_may_get_files_of_other_schemas(tmp_path: Path) -> None:
     con.last_plans.clear()
     assert con.execute("SELECT b FROM t WHERE a = 7").fetchall() == [("x",)]
     assert [each.kept for each in con.last_plans] == [1]
-    # A field of a struct would be taken by its place: such files are read by a query.
     write_tree(root, {"h.parquet": "SELECT 8 AS a, {'y': 3, 'x': 4} AS s"})
     con.last_plans.clear()
     assert con.execute("SELECT s.x, s.y FROM t WHERE a = 8").fetchall() == [(4, 3)]
-    assert {(each.kept, str(each.reason)) for each in con.last_plans} == {
-        (5, "not all files have the struct s alike")
-    }
+    assert [each.kept for each in con.last_plans] == [2]  # those that have no records yet
+    # DuckDB fails where a file lacks a struct of which a field is read: such files are read by a query.
+    write_tree(root, {"i.parquet": "SELECT 9 AS a"})
+    for _ in range(3):
+        con.last_plans.clear()
+        both = "SELECT list(s.y ORDER BY a) FROM t WHERE a > 7"
+        assert con.execute(f"SELECT ({both}), ({both})").fetchall() == [([3, None], [3, None])]
+        assert [(each.kept, str(each.reason)) for each in con.last_plans] in (
+            [(6, "not all files have the struct s alike")] * times for times in (1, 2, 4)
+        )
 
 
 def test_tables_that_are_not_served_are_read_the_other_way(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@
 
 #include "duckdb/catalog/catalog_entry/table_function_catalog_entry.hpp"
 #include "duckdb/common/multi_file/multi_file_states.hpp"
+#include "duckdb/common/type_visitor.hpp"
 #include "duckdb/execution/operator/scan/physical_table_scan.hpp"
 #include "duckdb/function/scalar_function.hpp"
 #include "duckdb/main/client_config.hpp"
@@ -51,7 +52,8 @@ struct Original {
 Original original; // the same for every database of the process
 
 //! While a statement runs that reads one of our tables, joins hand over lists of more keys than they do otherwise: the
-//! more files there are to be left out, the more. A limit of the user's own stays.
+//! more files there are to be left out, the more. A limit of the user's own stays. It is raised when a statement is
+//! planned, and not when it is bound: a relation is bound when it is made, and nothing ends then.
 class KeyLimit : public ClientContextState {
 public:
 	static void Raise(ClientContext &context, idx_t files) {
@@ -69,8 +71,12 @@ public:
 		return RebindQueryInfo::DO_NOT_REBIND;
 	}
 	void QueryEnd(ClientContext &context) override {
-		if (raised) {
-			Settings(context).ClearSetting(kSetting);
+		Value now;
+		auto &own = Settings(context);
+		if (raised && own.IsSet(kSetting) &&
+		    own.TryGetSetting(DBConfig::GetConfig(context).user_settings, kSetting, now) &&
+		    now == Value::UBIGINT(limit)) {
+			own.ClearSetting(kSetting);
 		}
 		raised = false;
 	}
@@ -394,6 +400,12 @@ private:
 	size_t next = 0;
 };
 
+//! Fields of structs are found by their names, too, but not in maps: DuckDB's reader has no such columns.
+MultiFileColumnDefinition ColumnOf(const Identifier &name, const LogicalType &type) {
+	auto plain = TypeVisitor::Contains(type, LogicalTypeId::MAP) || TypeVisitor::Contains(type, LogicalTypeId::VARIANT);
+	return plain ? MultiFileColumnDefinition(name, type) : MultiFileColumnDefinition::CreateNested(name, type);
+}
+
 Bound AskBind(ClientContext &context, const std::string &database, const std::string &table) {
 	auto known = Recall(database, table);
 	auto look = LookAt(known.watched);
@@ -431,7 +443,7 @@ Bound AskBind(ClientContext &context, const std::string &database, const std::st
 			reference->folders.emplace_back(name, Value(type));
 			continue;
 		}
-		MultiFileColumnDefinition column(name, TransformStringToLogicalType(type, context));
+		auto column = ColumnOf(name, TransformStringToLogicalType(type, context));
 		column.identifier = Value(name.GetIdentifierName());
 		column.default_expression = ConstantExpression::FromValue(Value(column.type));
 		reference->columns.push_back(std::move(column));
@@ -476,7 +488,6 @@ unique_ptr<FunctionData> Bind(ClientContext &context, TableFunctionBindInput &in
 	if (!bound.query.empty()) {
 		throw IOException("pruner: table %s cannot be read in this kind of statement", input.inputs[0].ToString());
 	}
-	KeyLimit::Raise(context, reference->files->size());
 	input.named_parameters["binary_as_string"] = Value::BOOLEAN(false);
 	input.named_parameters["hive_partitioning"] = Value::BOOLEAN(!reference->folders.empty());
 	if (!reference->folders.empty()) {
@@ -609,6 +620,16 @@ void AskAbove(ClientContext &context, LogicalOperator &plan, bool as_written) {
 	}
 }
 
+void RaiseFor(ClientContext &context, LogicalOperator &plan) {
+	for (auto &child : plan.children) {
+		RaiseFor(context, *child);
+	}
+	if (plan.type == LogicalOperatorType::LOGICAL_GET && plan.Cast<LogicalGet>().function.init_global == Start) {
+		auto list = ListOf(plan.Cast<LogicalGet>().bind_data.get());
+		KeyLimit::Raise(context, list ? list->reference->files->size() : 0);
+	}
+}
+
 std::string NextDatabase() {
 	static std::atomic<uint64_t> last {0};
 	return std::to_string(++last);
@@ -641,6 +662,7 @@ void Register(ExtensionLoader &loader) {
 		AskAbove(input.context, *plan, true);
 	};
 	extension.optimize_function = [](OptimizerExtensionInput &input, unique_ptr<LogicalOperator> &plan) {
+		RaiseFor(input.context, *plan);
 		AskAbove(input.context, *plan, false);
 	};
 	OptimizerExtension::Register(DBConfig::GetConfig(loader.GetDatabaseInstance()), std::move(extension));
