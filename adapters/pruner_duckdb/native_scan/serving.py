@@ -140,7 +140,8 @@ def _structs(data_type: DuckDBPyType, path: tuple[str, ...]) -> set[tuple[str, .
     """The paths of the structs in a type, which do not go through lists."""
     if data_type.id != "struct":
         return set()
-    below = [_structs(child, (*path, folded(name))) for name, child in data_type.children]
+    children: Any = data_type.children
+    below = [_structs(child, (*path, folded(name))) for name, child in children]
     return {path}.union(*below)
 
 
