@@ -248,6 +248,26 @@ def test_a_table_may_get_files_of_other_schemas(tmp_path: Path) -> None:
         )
 
 
+def test_the_table_function_has_the_columns_that_views_hide(tmp_path: Path) -> None:
+    """A view over Parquet files shows no names of files; what lies below it does, and prunes as well."""
+    root = write_flights(tmp_path / "flights")
+    con, plain = native({"flights": indexed(root)}), duckdb.connect()
+    source = f"read_parquet('{root}/**/*.parquet', hive_partitioning = true)"
+    for sql, kept in (
+        ("SELECT filename, id FROM {} WHERE id = 5", 1),
+        ("SELECT filename, file_row_number, id FROM {} WHERE id BETWEEN 40 AND 60 ORDER BY id", 2),
+        ("SELECT filename, count(*) FROM {} GROUP BY ALL ORDER BY ALL", 12),
+        ("SELECT id FROM {} WHERE filename LIKE '%-03.parquet' AND file_row_number < 3 ORDER BY id", None),
+        ("SELECT filename, id FROM {} f JOIN (VALUES (7), (60)) w(i) ON f.id = i ORDER BY id", 2),
+    ):
+        con.last_plans.clear()
+        right = plain.execute(sql.format(source)).fetchall()
+        assert right != []
+        assert con.execute(sql.format("pruner_scan('flights')")).fetchall() == right, sql
+        if kept is not None:
+            assert [scan.kept for scan in con.last_plans] == [kept], sql
+
+
 def test_tables_that_are_not_served_are_read_the_other_way(tmp_path: Path) -> None:
     mixed = write_tree(
         tmp_path / "m",
