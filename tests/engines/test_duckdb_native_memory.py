@@ -8,6 +8,7 @@ from __future__ import annotations
 import datetime
 import os
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,6 +21,7 @@ import pytest
 
 import pruner
 import pruner_duckdb
+from pruner_duckdb.catalog.tables import KnownTable
 from pruner_duckdb.native_scan import answering
 from tests.engines.duckdb_tables import indexed, oracle, write_flights, write_tree
 from tests.engines.native_tables import NEEDS_EXTENSION, native
@@ -152,6 +154,51 @@ def test_every_change_of_the_files_is_seen_at_once(tmp_path: Path, asked: Asked)
     now(6)
     pq.write_table(_rows(2), root / "p=3" / "f9.parquet")
     now(9)
+
+
+def test_what_came_and_went_while_a_table_was_listed_is_not_remembered(
+    tmp_path: Path, asked: Asked, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The place looks as it did before the listing, which shows a file that is gone."""
+    root = write_tree(tmp_path / "t", {f"f{n}.parquet": f"SELECT {n} AS a" for n in range(3)})
+    con = native({"t": indexed(root)})
+    passing = write_tree(tmp_path / "other", {"p.parquet": "SELECT 1 AS a"}) / "p.parquet"
+    sql = "SELECT a FROM t WHERE a = 1"
+    learned(asked, lambda: con.execute(sql).fetchall())
+    look = KnownTable.snapshot
+
+    def listing(self: KnownTable) -> Any:
+        passing.rename(root / "p.parquet")
+        found = look(self)
+        (root / "p.parquet").rename(passing)
+        return found
+
+    for _ in range(5):
+        (root / "empty").mkdir()
+        (root / "empty").rmdir()
+        time.sleep(0.05)  # long enough for any further change to show
+        monkeypatch.setattr(KnownTable, "snapshot", listing)
+        with pytest.raises(duckdb.IOException, match="was removed while the statement ran"):
+            con.execute(sql).fetchall()
+        monkeypatch.setattr(KnownTable, "snapshot", look)
+        assert con.execute(sql).fetchall() == [(1,)]
+
+
+def test_a_prepared_statement_reads_what_is_there_when_it_runs(tmp_path: Path, asked: Asked) -> None:
+    root = write_tree(tmp_path / "t", {f"f{n}.parquet": f"SELECT {n} AS a" for n in range(3)})
+    con = native({"t": indexed(root)})
+    con.execute("PREPARE p AS SELECT count(*) FROM t WHERE a >= ?")
+    con.execute("PREPARE q AS SELECT count(DISTINCT a) FROM t WHERE a >= 1")
+    learned(asked, lambda: (con.execute("EXECUTE p(1)").fetchall(), con.execute("EXECUTE q").fetchall()))
+    for number in range(3, 6):
+        write_tree(root, {f"f{number}.parquet": f"SELECT {number} AS a"})
+        assert con.execute("EXECUTE p(1)").fetchall() == [(number,)]
+        assert con.execute("EXECUTE q").fetchall() == [(number,)]
+        assert con.execute(f"EXECUTE p({number})").fetchall() == [(1,)]
+        learned(asked, lambda: con.execute("EXECUTE p(1)").fetchall())
+    (root / "f5.parquet").unlink()
+    assert con.execute("EXECUTE p(1)").fetchall() == [(4,)]
+    assert con.execute("EXECUTE q").fetchall() == [(4,)]
 
 
 def test_a_link_to_other_files_is_seen_at_once(tmp_path: Path, asked: Asked) -> None:

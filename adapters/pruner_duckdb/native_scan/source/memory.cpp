@@ -93,7 +93,13 @@ private:
 			errno = reason;
 			return false;
 		}
-		auto whole = Entries(folder, descriptor, depth);
+		// What comes and goes again leaves its trace in the folder alone.
+		struct stat found;
+		auto whole = fstat(descriptor, &found) == 0 && Entries(folder, descriptor, depth);
+		if (whole) {
+			Add(found);
+			Settle(found);
+		}
 		closedir(folder);
 		errno = 0;
 		return whole;
@@ -115,9 +121,8 @@ private:
 					return false;
 				}
 				Add(found);
-				if (!S_ISDIR(found.st_mode)) {
-					Settle(found);
-				} else if (depth > 0 && !(depth > 1 && Folder(descriptor, name, depth - 1))) {
+				Settle(found);
+				if (S_ISDIR(found.st_mode) && depth > 0 && !(depth > 1 && Folder(descriptor, name, depth - 1))) {
 					return false;
 				}
 			}
