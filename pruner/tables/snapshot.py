@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, NamedTuple, overload
+from typing import Literal as OneOf
 
 import numpy as np
 import pyarrow as pa
@@ -45,6 +46,18 @@ READ_COLUMNS = ("base_file", "base_size", "log_files", "log_size", LOG_INSTANTS)
 
 SLICE_KEY_BYTES = 16
 """Length of a slice key: the XXH3-128 of everything that makes a slice unrepeatable (the slice id)."""
+
+
+class Watched(NamedTuple):
+    """A place on the local disk that looks as it did for as long as a look would find the same snapshot.
+
+    Of a `tree` names, sizes, times and inodes of everything below it count, down to hidden folders by their names. Of a
+    `folder` those of what is right in it, which need not exist. Of a `stat` its own times and inode count, and of a
+    `name` whether it is there.
+    """
+
+    kind: OneOf["tree", "folder", "stat", "name"]
+    path: str
 
 
 @dataclass(frozen=True, slots=True)
