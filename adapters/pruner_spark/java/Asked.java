@@ -18,7 +18,8 @@ final class Asked {
 
   private Asked() {}
 
-  static String of(SparkSession reader, Expression predicate) throws IOException {
+  /** With what is asked besides for which files to read, null for nothing: see Shortcuts. */
+  static String of(SparkSession reader, Expression predicate, Map question) throws IOException {
     Map found = settings(reader);
     if (predicate != null && isLight(predicate, Integer.parseInt((String) found.get("list_threshold")))) {
       String json = predicate.toJSON();
@@ -26,6 +27,9 @@ final class Asked {
         found.put("expression", json);
         found.put("columns", DataTypeUtils.fromAttributes(predicate.references().toSeq()).json());
       }
+    }
+    if (question != null) {
+      found.put("question", question);
     }
     return Json.of(found);
   }

@@ -98,7 +98,7 @@ public final class Factory {
 
   /** See Asked. */
   public String settings(SparkSession session) throws IOException {
-    return Asked.of(session, null);
+    return Asked.of(session, null, null);
   }
 
   /** See Sources. */

@@ -4,4 +4,6 @@ package pruner.spark;
 interface Listed {
   /** The files that Spark or Hudi itself finds for these filters. */
   $SEQ$ listed($SEQ$ partitionFilters, $SEQ$ dataFilters);
+
+  Pruning pruning();
 }

@@ -39,6 +39,10 @@ public final class PrunedInMemoryFileIndex extends InMemoryFileIndex implements 
     return base.listFiles(partitionFilters, dataFilters);
   }
 
+  public Pruning pruning() {
+    return pruning;
+  }
+
   /** The constructor of Spark's class asks as well, before there is a base. */
   public $SEQ$ rootPaths() {
     return base == null ? super.rootPaths() : base.rootPaths();

@@ -82,8 +82,17 @@ public final class Relations {
   }
 
   private LogicalPlan with(int position, FileIndex index, scala.collection.immutable.Map options) {
-    LogicalRelation leaf = (LogicalRelation) leaves.get(position);
-    HadoopFsRelation relation = relation(position);
+    return with((LogicalRelation) leaves.get(position), index, options);
+  }
+
+  /** The same leaf over the files of another index. */
+  static LogicalPlan with(LogicalRelation leaf, FileIndex index) {
+    return with(leaf, index, ((HadoopFsRelation) leaf.relation()).options());
+  }
+
+  private static LogicalPlan with(
+      LogicalRelation leaf, FileIndex index, scala.collection.immutable.Map options) {
+    HadoopFsRelation relation = (HadoopFsRelation) leaf.relation();
     Object[] parts = new Object[leaf.productArity()];
     for (int k = 0; k < parts.length; k++) {
       parts[k] = leaf.productElement(k);
