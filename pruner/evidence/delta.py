@@ -143,10 +143,14 @@ def _fitting(value: Any, type_: pa.DataType) -> Any:
         return None
 
 
-def _counts(values: list[Any]) -> tuple[np.ndarray[Any, np.dtype[np.int64]], np.ndarray[Any, np.dtype[np.bool_]]]:
+def _counts(
+    values: list[Any],
+) -> tuple[np.ndarray[Any, np.dtype[np.int64]], np.ndarray[Any, np.dtype[np.bool_]]]:
     """Counts, and which of them are known."""
     known = [type(value) is int and 0 <= value < _UNKNOWN_ROWS for value in values]
-    counts = np.fromiter((value if is_known else 0 for value, is_known in zip(values, known, strict=True)), np.int64)
+    counts = np.fromiter(
+        (value if is_known else 0 for value, is_known in zip(values, known, strict=True)), np.int64
+    )
     return counts, np.array(known, np.bool_)
 
 

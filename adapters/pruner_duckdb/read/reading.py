@@ -114,7 +114,9 @@ class PlanReader:
         if len(parts) == 1 and not deleted.any():
             ((some, own, _),) = parts
             kinds = self.kinds(snapshot, some, own, describe)
-            return source_sql(snapshot, some, own, bind, Reading(wanted, kinds, positions_to_read(plan, some)))
+            return source_sql(
+                snapshot, some, own, bind, Reading(wanted, kinds, positions_to_read(plan, some))
+            )
         # Every query shows every column.
         wanted = replace(wanted, narrow=False, bare=False)
         queries: list[str] = []
