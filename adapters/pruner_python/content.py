@@ -78,6 +78,8 @@ def _check_field(plan: Plan, field: Field) -> None:
     for part in plan.schema:
         if part.path[0] == field.path[0] and part.dispute is not None:
             raise refusal(part.name, part.dispute)
+        if part.path[0] == field.path[0] and part.stored is not None and part.in_file:
+            raise refusal(part.name, f"the files call it {part.stored[-1]!r} (column mapping)")
     if not field.absent_is_null:
         raise refusal(field.name, "files that lack it stand for a default value, which they do not hold")
     if not field.in_file and field.path not in plan.snapshot.partitions.values:

@@ -63,7 +63,7 @@ def entries(
     """
     evidence = SnapshotEvidence(snapshot, state, segments)
     for binding in definition.fields:
-        field = recorded_field(definition, binding.path, snapshot.schema)
+        field = recorded_field(definition, binding.recorded, snapshot.schema)
         for source in evidence.sources(field).usable:
             if source.index != definition.name:
                 continue
@@ -123,7 +123,7 @@ def _place(snapshot: Snapshot, ordinal: int) -> str:
 def _positions(
     evidence: ListedEvidence, entry: int, ordinal: int, snapshot: Snapshot, most: int
 ) -> tuple[int, ...] | None:
-    if snapshot.has_logs[ordinal]:
+    if snapshot.has_changes[ordinal]:
         return None
     chosen = np.zeros(evidence.entry_count, np.bool_)
     chosen[entry] = True

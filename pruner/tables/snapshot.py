@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple, overload
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast, overload
 from typing import Literal as OneOf
 
 import numpy as np
@@ -84,6 +84,9 @@ class Partitions:
     `shared` names columns that files hold as well and whose path value every engine reads alike: a row has the one
     value or the other. Values of other columns prove nothing. With `origin_by_engine` it is known from an engine's
     trait (`shared_partition_columns`) which of the two it shows.
+
+    `texts` is there where values stand in a log and not in the paths, which are for people then: the texts of each
+    column, which engines are to be given.
     """
 
     paths: pa.Array[Any]
@@ -95,6 +98,7 @@ class Partitions:
     escaped: frozenset[tuple[str, ...]] = frozenset()
     shared: frozenset[tuple[str, ...]] = frozenset()
     origin_by_engine: bool = False
+    texts: dict[tuple[str, ...], pa.Array[Any]] | None = None
 
     def trusts(self, path: tuple[str, ...], traits: Traits) -> bool:
         """Tell whether the path values of a column are what the rows have when an engine reads them."""
@@ -106,6 +110,27 @@ class Partitions:
 
     def __len__(self) -> int:
         return len(self.paths)
+
+
+class RowDeletes(Protocol):
+    """Which rows of base files some deletes remove that are stored apart: deletion vectors, say (rule R13).
+
+    Attributes:
+        slices: true for each slice of the snapshot that has any.
+        counts: how many rows are removed of each slice.
+    """
+
+    slices: NDArray[np.bool_]
+    counts: NDArray[np.int64]
+
+    def positions(self, ordinals: NDArray[np.intp]) -> list[NDArray[np.uint64]]:
+        """The positions in their base file of the rows that are removed, for each of some slices, ascending.
+
+        Raises:
+            TableError: they cannot be read, so that nobody knows which rows the slice has.
+            StorageError: the store refuses to be read.
+        """
+        ...
 
 
 @dataclass(frozen=True)
@@ -139,7 +164,8 @@ class Snapshot:
     by the reason, where the format knows one. `log_instants` says whose blocks in log files count when they are read
     (rule R4): the oldest instant of the timeline, then each completed one, with spaces between; what is neither
     completed nor older than all of them is unfinished, and everything is while it is None. `descent` is there where the
-    snapshot was made from the one before. `noun` is what people call a slice.
+    snapshot was made from the one before. `deletes` is there where rows of base files are removed by what is no log file:
+    then what is known of a base file is of more rows than the slice has. `noun` is what people call a slice.
     """
 
     id: str
@@ -154,6 +180,7 @@ class Snapshot:
     log_instants: str | None = None
     descent: Descent | None = field(default=None, compare=False, repr=False)
     noun: str = FILE
+    deletes: RowDeletes | None = field(default=None, compare=False, repr=False)
 
     def __len__(self) -> int:
         return self.columns.num_rows
@@ -191,10 +218,26 @@ class Snapshot:
 
     @cached_property
     def stands(self) -> NDArray[np.bool_]:
-        """True for each slice whose rows are those of its base file, no more and no fewer: indexes may cover it, and no
-        log file changes it. What is said of all rows of a slice is said of these slices alone (trap A1).
+        """True for each slice whose rows are those of its base file, no more and no fewer: indexes may cover it, no log
+        file changes it, and none of its rows is deleted. What is said of all rows of a slice is said of these slices
+        alone (traps A1, D2).
         """
-        return self.has_base & self.coverable & ~self.has_logs
+        return self.has_base & self.coverable & ~self.has_changes
+
+    @cached_property
+    def has_deletes(self) -> NDArray[np.bool_]:
+        """True for each slice of whose base file rows are removed by deletes that are stored apart."""
+        return np.zeros(len(self), np.bool_) if self.deletes is None else self.deletes.slices
+
+    @property
+    def has_changes(self) -> NDArray[np.bool_]:
+        """True for each slice that has other rows than its base file."""
+        return self.has_logs if self.deletes is None else self.has_logs | self.deletes.slices
+
+    @cached_property
+    def any_changes(self) -> bool:
+        """True if some slice has other rows than its base file."""
+        return self.any_logs or bool(self.has_deletes.any())
 
     @cached_property
     def uncoverable(self) -> NDArray[np.bool_] | None:
@@ -228,6 +271,13 @@ class Snapshot:
         codes: Any = number_array(np.zeros(len(ordinals), np.int32), pa.int32(), as_numpy(logs.is_null()))
         instants = arrow.DictionaryArray.from_arrays(codes, text_array([self.log_instants or ""]))
         return found.append_column(LOG_INSTANTS, instants)
+
+
+def key_array(keys: bytes) -> pa.FixedSizeBinaryArray:
+    """Return slice keys, one after another, as an array."""
+    type_ = pa.binary(SLICE_KEY_BYTES)
+    count = len(keys) // SLICE_KEY_BYTES
+    return cast("pa.FixedSizeBinaryArray", pa.Array.from_buffers(type_, count, [None, pa.py_buffer(keys)]))
 
 
 class SliceSequence(Sequence[FileSlice]):

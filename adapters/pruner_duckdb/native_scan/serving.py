@@ -61,7 +61,7 @@ def not_served(known: KnownTable, shadow: Shadow) -> str | None:
     if known.may_be_stale:
         return "the native scan does not serve tables whose listing may be older than the statement"
     pinned = pin(known, known.snapshot(), shadow)
-    may_merge = not _knows_files(pinned) and not known.read_optimized
+    may_merge = table.format == "hudi" and not known.read_optimized
     if may_merge and may_have_logs(table.uri, table.storage_options):
         return "the native scan does not merge log files"
     told = serving(pinned, shadow)
@@ -76,6 +76,12 @@ def serving(pinned: Pinned, shadow: Shadow) -> Told | str:
         return "the table has no files"
     if not data.has_base.all() or (data.any_logs and not known.read_optimized):
         return "the native scan does not merge log files"
+    if data.any_changes:
+        return "the native scan does not leave out rows that deletion vectors delete"
+    if _has_int96(pinned):
+        return "the native scan does not read INT96 as Delta does"
+    if shape.stored:
+        return "the native scan does not read columns that the files call otherwise"
     knows_files = _knows_files(pinned)
     structs = [(name, data_type) for name, data_type, _ in shape.columns if _STRUCT in data_type]
     # Where the listing has not read the footers, that takes a while.
@@ -96,6 +102,11 @@ def serving(pinned: Pinned, shadow: Shadow) -> Told | str:
 def _knows_files(pinned: Pinned) -> bool:
     """Whether the listing knows what each file holds: no file of such a table is merged with others."""
     return pinned.snapshot.data.file_schemas is not None
+
+
+def _has_int96(pinned: Pinned) -> bool:
+    data, reader = pinned.snapshot.data, pinned.known.reader
+    return bool(reader.of_int96(data, np.arange(len(data), dtype=np.intp), lambda _: True).any())
 
 
 def _kinds(pinned: Pinned, shadow: Shadow) -> FileKinds | None:
