@@ -165,7 +165,8 @@ class Snapshot:
     (rule R4): the oldest instant of the timeline, then each completed one, with spaces between; what is neither
     completed nor older than all of them is unfinished, and everything is while it is None. `descent` is there where the
     snapshot was made from the one before. `deletes` is there where rows of base files are removed by what is no log file:
-    then what is known of a base file is of more rows than the slice has. `noun` is what people call a slice.
+    then what is known of a base file is of more rows than the slice has. `noun` is what people call a slice. `version` is
+    what the format itself calls the snapshot, where it numbers them: the identity of the table, a space, the number.
     """
 
     id: str
@@ -181,6 +182,7 @@ class Snapshot:
     descent: Descent | None = field(default=None, compare=False, repr=False)
     noun: str = FILE
     deletes: RowDeletes | None = field(default=None, compare=False, repr=False)
+    version: str | None = None
 
     def __len__(self) -> int:
         return self.columns.num_rows

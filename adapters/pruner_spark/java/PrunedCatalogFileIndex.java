@@ -33,6 +33,10 @@ public final class PrunedCatalogFileIndex extends CatalogFileIndex implements Li
     return pruning;
   }
 
+  public String pinned() {
+    return null;
+  }
+
   public void refresh() {
     base.refresh();
   }

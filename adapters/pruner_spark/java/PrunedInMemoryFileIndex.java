@@ -43,6 +43,10 @@ public final class PrunedInMemoryFileIndex extends InMemoryFileIndex implements 
     return pruning;
   }
 
+  public String pinned() {
+    return null;
+  }
+
   /** The constructor of Spark's class asks as well, before there is a base. */
   public $SEQ$ rootPaths() {
     return base == null ? super.rootPaths() : base.rootPaths();
