@@ -30,7 +30,8 @@ POSITION_DELETES, EQUALITY_DELETES = 1, 2
 """Content of a file of a manifest of deletes."""
 
 _DELETED: Final = 2
-_INHERITED: Final = -1
+_DEEPEST: Final = 8
+"""Records in one another of which fields are looked for."""
 
 # Ids of fields: of a manifest list, of a manifest's entries, and of data files.
 _LIST: Final = {
@@ -190,9 +191,7 @@ def read_manifest(data: bytes, manifest: ManifestFile, place: str) -> Manifest:
         count += 1
     try:
         return Manifest(
-            arrow.table(
-                {f.name: arrow.array(columns[f.name], f.type) for f in FILE_COLUMNS}, schema=FILE_COLUMNS
-            ),
+            arrow.table(columns, schema=FILE_COLUMNS),
             partitions,
             {
                 name: Metrics(
@@ -286,10 +285,11 @@ class _Schema:
                 continue
             self.names[int(id_)] = str(each["name"])
             type_: Any = each["type"]
-            branches: list[Any] = type_ if isinstance(type_, list) else [type_]
+            branches = cast("list[Any]", type_) if isinstance(type_, list) else [type_]
             for branch in branches:
-                if isinstance(branch, dict) and branch.get("type") == "record" and depth < 8:
-                    self.inner[int(id_)] = _Schema(branch["fields"], depth + 1)
+                entries = cast("dict[str, Any]", branch) if isinstance(branch, dict) else {}
+                if entries.get("type") == "record" and depth < _DEEPEST:
+                    self.inner[int(id_)] = _Schema(entries["fields"], depth + 1)
 
 
 _NO_FIELDS: Final = _Schema(())

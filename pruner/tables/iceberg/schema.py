@@ -6,7 +6,7 @@ Source: the Iceberg table specification, "Schemas and Data Types" and appendix C
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import pyarrow as pa
 
@@ -64,8 +64,14 @@ def _fields(fields: Sequence[dict[str, Any]], above: tuple[str, ...], place: str
         path = (*above, str(each["name"]))
         type_ = each["type"]
         yield Field(path, arrow_type(type_, path, place), field_id=int(each["id"]), conflict=_unserved(type_))
-        if isinstance(type_, dict) and type_.get("type") == "struct":
-            yield from _fields(type_["fields"], path, place)
+        nested = _composed(type_)
+        if nested.get("type") == "struct":
+            yield from _fields(nested["fields"], path, place)
+
+
+def _composed(type_: Any) -> dict[str, Any]:
+    """The JSON of a struct, list or map; empty for a primitive type."""
+    return cast("dict[str, Any]", type_) if isinstance(type_, dict) else {}
 
 
 def _unserved(type_: Any) -> str | None:
@@ -88,20 +94,23 @@ def arrow_type(type_: Any, path: tuple[str, ...], place: str, depth: int = 0) ->
         found = _primitive(type_)
         if found is not None:
             return found
-    elif isinstance(type_, dict):
-        kind = type_.get("type")
-        if kind == "struct":
-            return pa.struct(
-                [
-                    pa.field(each["name"], arrow_type(each["type"], (*path, each["name"]), place, depth + 1))
-                    for each in type_["fields"]
-                ]
-            )
-        if kind == "list":
-            return pa.list_(arrow_type(type_["element"], (*path, "element"), place, depth + 1))
-        if kind == "map":
-            key = arrow_type(type_["key"], (*path, "key"), place, depth + 1)
-            return pa.map_(key, arrow_type(type_["value"], (*path, "value"), place, depth + 1))
+    nested = _composed(type_)
+    match nested.get("type"):
+        case "struct":
+            fields: list[dict[str, Any]] = nested["fields"]
+            names = [str(each["name"]) for each in fields]
+            types = [
+                arrow_type(each["type"], (*path, name), place, depth + 1)
+                for each, name in zip(fields, names, strict=True)
+            ]
+            return pa.struct(list(map(pa.field, names, types)))
+        case "list":
+            return pa.list_(arrow_type(nested["element"], (*path, "element"), place, depth + 1))
+        case "map":
+            key = arrow_type(nested["key"], (*path, "key"), place, depth + 1)
+            return pa.map_(key, arrow_type(nested["value"], (*path, "value"), place, depth + 1))
+        case _:
+            pass
     raise TableError(
         f"column {'.'.join(path)} of {place} is of type {type_}, which this reader does not know: read the table "
         "with an engine that does"

@@ -5,12 +5,13 @@ Source: the Iceberg table specification, appendix D ("Single-value serialization
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pyarrow as pa
 
-from pruner.arrow import arrow, as_numpy, compute, number_array
+from pruner.arrow import arrow, as_numpy, compute, nulls, number_array
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,7 +33,6 @@ def decode_values(values: Any, type_: pa.DataType) -> Any:
         An array as long; null where a value is null, or its bytes are none of the type.
     """
     types = pa.types
-    values = values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
     if types.is_boolean(type_):
         return _of_width(values, 1, lambda data: arrow.array(np.frombuffer(data, np.uint8) != 0), type_)
     if types.is_int32(type_) or types.is_date32(type_):
@@ -60,7 +60,7 @@ def decode_values(values: Any, type_: pa.DataType) -> Any:
             lambda data: arrow.Array.from_buffers(storage, len(data) // width, [None, data]),
             storage,
         )
-    return pa.nulls(len(values), type_)
+    return nulls(len(values), type_)
 
 
 def _of_width(values: Any, width: int, made: Callable[[Any], Any], type_: pa.DataType) -> Any:
@@ -68,7 +68,7 @@ def _of_width(values: Any, width: int, made: Callable[[Any], Any], type_: pa.Dat
     fits = compute.fill_null(compute.equal(compute.binary_length(values), width), False)
     kept = values.filter(fits)
     data = _bytes_of(kept)
-    return compute.replace_with_mask(pa.nulls(len(values), type_), fits, made(data).cast(type_))
+    return compute.replace_with_mask(nulls(len(values), type_), fits, made(data).cast(type_))
 
 
 def _promoted(values: Any, narrow: str, wide: str, type_: pa.DataType) -> Any:
@@ -139,9 +139,8 @@ def _decimals(values: Any, type_: Any) -> Any:
     try:
         return found.cast(type_)
     except pa.ArrowInvalid:
-        limit = 10**type_.precision
-        unscaled = [None if each is None else int(each.scaleb(type_.scale)) for each in found.to_pylist()]
-        within = [value is not None and -limit < value < limit for value in unscaled]
+        limit = Decimal((0, (1,), type_.precision - type_.scale))
+        within = [value is not None and -limit < value < limit for value in found.to_pylist()]
         return compute.if_else(arrow.array(within), found, None).cast(type_)
 
 
