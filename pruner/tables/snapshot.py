@@ -104,11 +104,9 @@ class RowDeletes(Protocol):
 
     Attributes:
         slices: true for each slice of the snapshot that has any.
-        counts: how many rows are removed of each slice.
     """
 
     slices: NDArray[np.bool_]
-    counts: NDArray[np.int64]
 
     def positions(self, ordinals: NDArray[np.intp]) -> list[NDArray[np.uint64]]:
         """The positions in their base file of the rows that are removed, for each of some slices, ascending.

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import pyarrow as pa
 
 from pruner.errors import TableError
-from pruner.schema import Field, TableSchema
+from pruner.schema import Field, TableSchema, path_of_id
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -63,7 +63,14 @@ def _fields(fields: Sequence[dict[str, Any]], above: tuple[str, ...], place: str
     for each in fields:
         path = (*above, str(each["name"]))
         type_ = each["type"]
-        yield Field(path, arrow_type(type_, path, place), field_id=int(each["id"]), conflict=_unserved(type_))
+        id_ = int(each["id"])
+        yield Field(
+            path,
+            arrow_type(type_, path, place),
+            field_id=id_,
+            conflict=_unserved(type_),
+            stored=path_of_id(id_),
+        )
         nested = _composed(type_)
         if nested.get("type") == "struct":
             yield from _fields(nested["fields"], path, place)

@@ -19,10 +19,12 @@ import xxhash
 from pruner.arrow import arrow, compute, number_array, text_array, truth_array
 from pruner.errors import TableError
 from pruner.storage.opening import open_store
+from pruner.tables.iceberg.deletes import DeletePlan, delete_files
 from pruner.tables.iceberg.manifests import DATA, FILE_COLUMNS, Manifest, read_manifest, read_manifest_list
 from pruner.tables.iceberg.manifests import MOST_BYTES as MOST_MANIFEST_BYTES
 from pruner.tables.iceberg.metadata import MAIN, MOST_BYTES, NAME_MAPPING, read_metadata
 from pruner.tables.iceberg.places import METADATA_FILE, newest_metadata, place_of, read_file
+from pruner.tables.iceberg.row_deletes import PositionDeletes
 from pruner.tables.iceberg.schema import iceberg_schema
 from pruner.tables.snapshot import SLICE_COLUMNS, Partitions, Snapshot, key_array
 from pruner.tables.source import WriteOnceSource
@@ -174,7 +176,7 @@ class IcebergSource(WriteOnceSource):
         self, metadata: TableMetadata, snapshot: TableSnapshot | None, schema_id: int | None
     ) -> Snapshot:
         state = self._state(metadata, snapshot)
-        found = _snapshot(state, schema_id, self.root)
+        found = _snapshot(state, schema_id, self.root, self.storage_options)
         self._states[found.id] = state
         return found
 
@@ -238,7 +240,7 @@ def _tuples(manifest: Manifest, metadata: TableMetadata) -> list[tuple[int, tupl
     return [(spec_id, tuple(row)) for row in rows]
 
 
-def _snapshot(state: IcebergState, schema_id: int | None, root: str) -> Snapshot:
+def _snapshot(state: IcebergState, schema_id: int | None, root: str, options: Mapping[str, str]) -> Snapshot:
     metadata, files = state.metadata, state.files
     schema = iceberg_schema(metadata.schema_of(schema_id), root)
     _require_parquet(files, root)
@@ -254,8 +256,33 @@ def _snapshot(state: IcebergState, schema_id: int | None, root: str) -> Snapshot
         keys=key_array(b"".join(keys)),
         partitions=Partitions(text_array(paths)),
         root=root,
-        deletes=None,
+        deletes=_deletes(state, root, options),
     )
+
+
+def _deletes(state: IcebergState, root: str, options: Mapping[str, str]) -> PositionDeletes | None:
+    """What removes rows of the data files; None where nothing can.
+
+    Raises:
+        TableError: deletes by the values of columns may apply, which are not read yet.
+    """
+    plan = DeletePlan()
+    specs = state.metadata.specs
+    for manifest in state.deletes:
+        partitions = _tuples(manifest, state.metadata)
+        for each in delete_files(manifest, partitions):
+            plan.add(each, is_partitioned=bool(specs[each.partition[0]].fields))
+    if not plan:
+        return None
+    locations: list[Any] = state.files.column("path").to_pylist()
+    numbers: list[Any] = state.files.column("sequence_number").to_pylist()
+    found = [plan.of(*each) for each in zip(locations, numbers, state.partitions, strict=True)]
+    if any(each is not None and each.equality for each in found):
+        raise TableError(
+            f"{root} has equality deletes, which this reader does not apply yet: compact the table, or read it with an "
+            "engine that applies them"
+        )
+    return PositionDeletes(found, locations, root, options) if any(found) else None
 
 
 def _require_parquet(files: pa.Table, root: str) -> None:
