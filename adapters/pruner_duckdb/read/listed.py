@@ -73,14 +73,12 @@ def listed_sql(
         if partition is None:
             whole = data_type.startswith("STRUCT(")
             stored = shape.stored.get(name)
-            held, type_ = (name, data_type) if stored is None else (stored.name, stored.type)
+            key, type_ = (quote_text(name), data_type) if stored is None else (stored.key, stored.type)
             value = _READ_WHOLE.format(own) if whole else own
             selected.append(
                 f"{value if stored is None else stored.as_in_table(value, type_)} AS {quote(name)}"
             )
-            described.append(
-                f"{quote_text(held)}: {{name: '{own}', type: {quote_text(type_)}, default_value: NULL}}"
-            )
+            described.append(f"{key}: {{name: '{own}', type: {quote_text(type_)}, default_value: NULL}}")
         else:
             value = partitions.value(partition, data_type, own, likely=may_read(name))
             selected.append(f"{value} AS {quote(name)}")

@@ -151,6 +151,8 @@ class PlanReader:
         """
         if snapshot.file_schemas is not None:
             return FileKinds(shape.files, snapshot.file_schemas.ordinals)
+        if shape.by_ids:
+            return None
         if is_remote(self._root):
             return None  # a request for each file, which DuckDB makes again
         found = self._file_types().kinds(snapshot, ordinals[snapshot.has_base[ordinals]], describe)
