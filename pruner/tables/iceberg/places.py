@@ -50,6 +50,13 @@ def place_of(location: str, root: str) -> str:
     return place
 
 
+def table_of_metadata(root: str) -> str:
+    """The folder of a table that is opened by one of its metadata files; another root as it is."""
+    folder, _, name = root.rpartition("/")
+    table, _, parent = folder.rpartition("/")
+    return table if parent == METADATA and METADATA_FILE.fullmatch(name) else root
+
+
 def _scheme(place: str) -> str:
     return place.partition("://")[0] if "://" in place else ""
 

@@ -64,6 +64,11 @@ def _fields(fields: Sequence[dict[str, Any]], above: tuple[str, ...], place: str
         path = (*above, str(each["name"]))
         type_ = each["type"]
         id_ = int(each["id"])
+        if each.get("initial-default") is not None:
+            raise TableError(
+                f"column {'.'.join(path)} of {place} has a default for older rows, which this reader does not fill in: "
+                "rewrite the data files"
+            )
         yield Field(
             path,
             arrow_type(type_, path, place),

@@ -181,6 +181,7 @@ class IcebergSource(WriteOnceSource):
         return found
 
     def _state(self, metadata: TableMetadata, snapshot: TableSnapshot | None) -> IcebergState:
+        _require_found_by_ids(metadata, self.root)
         listed = [] if snapshot is None else self._listed(snapshot)
         missing = [each for each in listed if each.path not in self._manifests]
         if missing:
@@ -222,6 +223,15 @@ def _require_same_place(metadata: TableMetadata, root: str) -> None:
         raise TableError(
             f"the metadata at {root} belongs to a table at {metadata.location}, and names the files there: open that "
             "one, or register the copy as a table of its own"
+        )
+
+
+def _require_found_by_ids(metadata: TableMetadata, root: str) -> None:
+    """Refuse a table of which files may lack field ids: those that were written for another table and added to this."""
+    if metadata.properties.get(NAME_MAPPING):
+        raise TableError(
+            f"{root} has a name mapping ({NAME_MAPPING}): added files may lack field ids, by which this reader finds "
+            "columns: rewrite the data files and remove the property"
         )
 
 
