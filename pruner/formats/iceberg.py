@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from pruner.storage.opening import open_store
 from pruner.tables.listing.foreign import is_of_iceberg
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from pruner.evidence.sources import OwnIndexes
     from pruner.tables.feed.place import FeedSettings
+    from pruner.tables.iceberg.source import IcebergSource
     from pruner.tables.snapshot import Snapshot
     from pruner.tables.source import TableSource
 
@@ -57,5 +58,10 @@ class IcebergFormat:
         return IcebergSource(roots[0], storage_options)
 
     def own_indexes(self, source: TableSource, snapshot: Snapshot) -> OwnIndexes | None:
-        """Return the bounds in the manifests: see `TableFormat`."""
-        return None
+        """Return the metrics in the manifests: see `TableFormat`."""
+        state = cast("IcebergSource", source).state_of(snapshot)
+        if state is None:
+            return None
+        from pruner.evidence.iceberg import IcebergMetrics
+
+        return IcebergMetrics(state, snapshot)
