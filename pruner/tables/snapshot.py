@@ -151,6 +151,8 @@ class Snapshot:
     completed nor older than all of them is unfinished, and everything is while it is None. `descent` is there where the
     snapshot was made from the one before. `deletes` is there where rows of base files are removed by what is no log file:
     then what is known of a base file is of more rows than the slice has. `noun` is what people call a slice.
+    `hides_nan` tells that writers of the format may leave NaN out of the statistics in a file, so that an engine that
+    believes them has to be told (trap S1).
     """
 
     id: str
@@ -165,6 +167,7 @@ class Snapshot:
     log_instants: str | None = None
     descent: Descent | None = field(default=None, compare=False, repr=False)
     noun: str = FILE
+    hides_nan: bool = False
     deletes: RowDeletes | None = field(default=None, compare=False, repr=False)
 
     def __len__(self) -> int:

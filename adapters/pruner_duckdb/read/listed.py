@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from pruner_duckdb.read.deletes import anti_join
 from pruner_duckdb.read.folders import folder_values
+from pruner_duckdb.sql.engine_faults import nan_option
 from pruner_duckdb.types import READ_PARQUET, file_name, quote, quote_text
 
 if TYPE_CHECKING:
@@ -85,7 +86,9 @@ def listed_sql(
     schema = f", schema = MAP {{{', '.join(described)}}}" if described else ""
     # Under a schema DuckDB numbers rows when it is told to.
     numbered = ", filename = true, file_row_number = true" if deleted else ""
-    read = f"{READ_PARQUET}({bind(files)}{schema}, hive_partitioning = false, binary_as_string = false{numbered})"
+    nan = nan_option(shape.columns) if snapshot.hides_nan else ""
+    options = f"hive_partitioning = false, binary_as_string = false{numbered}{nan}"
+    read = f"{READ_PARQUET}({bind(files)}{schema}, {options})"
     beside = f"{anti_join(deleted)}{partitions.beside()}"
     return f"{partitions.before()}SELECT {', '.join(selected)} FROM {read}{beside}{where}"
 

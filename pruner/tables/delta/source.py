@@ -194,6 +194,7 @@ def _snapshot(state: DeltaState, root: str, options: Mapping[str, str], suffix: 
         partitions=partitions,
         root=root,
         deletes=deletes,
+        hides_nan=True,
     )
 
 

@@ -267,6 +267,7 @@ def _snapshot(state: IcebergState, schema_id: int | None, root: str, options: Ma
         partitions=Partitions(text_array(paths)),
         root=root,
         deletes=_deletes(state, root, options),
+        hides_nan=True,
     )
 
 
