@@ -6,7 +6,7 @@ Slice objects are made one at a time, when somebody looks at one.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol, cast, overload
@@ -118,6 +118,28 @@ class RowDeletes(Protocol):
         ...
 
 
+class FieldNames(Protocol):
+    """The names of fields inside columns, where files may call them otherwise than the table does.
+
+    Attributes:
+        columns: the columns that have such fields.
+    """
+
+    columns: frozenset[str]
+
+    def require_same(self, files: Sequence[tuple[str, int | None]], columns: Collection[str]) -> None:
+        """Make sure that files call the fields of some columns as the table does, before they are found by name.
+
+        Args:
+            files: URIs and sizes of base files.
+            columns: those that may be read.
+
+        Raises:
+            TableError: one does not, or cannot be read.
+        """
+        ...
+
+
 @dataclass(frozen=True)
 class FileSchemas:
     """The schema of each base file: `ordinals[i]` is that of slice i in `distinct`, -1 where not known."""
@@ -149,10 +171,10 @@ class Snapshot:
     by the reason, where the format knows one. `log_instants` says whose blocks in log files count when they are read
     (rule R4): the oldest instant of the timeline, then each completed one, with spaces between; what is neither
     completed nor older than all of them is unfinished, and everything is while it is None. `descent` is there where the
-    snapshot was made from the one before. `deletes` is there where rows of base files are removed by what is no log file:
-    then what is known of a base file is of more rows than the slice has. `noun` is what people call a slice.
+    snapshot was made from the one before. `deletes` is there where rows of base files are removed by what is no log
+    file: then what is known of a base file is of more rows than the slice has. `noun` is what people call a slice.
     `hides_nan` tells that writers of the format may leave NaN out of the statistics in a file, so that an engine that
-    believes them has to be told (trap S1).
+    believes them has to be told (trap S1). `nested` is there where files may call fields of structs otherwise.
     """
 
     id: str
@@ -169,6 +191,7 @@ class Snapshot:
     noun: str = FILE
     hides_nan: bool = False
     deletes: RowDeletes | None = field(default=None, compare=False, repr=False)
+    nested: FieldNames | None = field(default=None, compare=False, repr=False)
 
     def __len__(self) -> int:
         return self.columns.num_rows

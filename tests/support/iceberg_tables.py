@@ -46,7 +46,7 @@ COLUMNS: dict[str, tuple[iceberg.IcebergType, Callable[[int], Any]]] = {
     "flag": (iceberg.BooleanType(), lambda n: [True, False, None][n % 3]),
     "raw": (iceberg.BinaryType(), lambda n: bytes([n % 256, 255, n % 7])),
     "key": (iceberg.UUIDType(), lambda n: UUID(int=(n * 0x9E3779B97F4A7C15) << 40).bytes),
-    "inner": (
+    "box": (
         iceberg.StructType(
             iceberg.NestedField(101, "a", iceberg.IntegerType(), required=False),
             iceberg.NestedField(102, "b", iceberg.StringType(), required=False),

@@ -23,6 +23,7 @@ from pruner.tables.iceberg.deletes import DeletePlan, delete_files
 from pruner.tables.iceberg.manifests import DATA, FILE_COLUMNS, Manifest, read_manifest, read_manifest_list
 from pruner.tables.iceberg.manifests import MOST_BYTES as MOST_MANIFEST_BYTES
 from pruner.tables.iceberg.metadata import MAIN, MOST_BYTES, NAME_MAPPING, read_metadata
+from pruner.tables.iceberg.nested import NestedNames
 from pruner.tables.iceberg.places import METADATA_FILE, newest_metadata, place_of, read_file
 from pruner.tables.iceberg.row_deletes import PositionDeletes
 from pruner.tables.iceberg.schema import iceberg_schema
@@ -268,6 +269,7 @@ def _snapshot(state: IcebergState, schema_id: int | None, root: str, options: Ma
         root=root,
         deletes=_deletes(state, root, options),
         hides_nan=True,
+        nested=NestedNames(metadata.schema_of(schema_id), options),
     )
 
 
