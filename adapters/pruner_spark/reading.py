@@ -51,9 +51,9 @@ def read(
         as_of: Hudi: the instant to travel back to, as Hudi's option `as.of.instant` takes it. Delta: a version, or a
             moment such as 2026-11-27T08:30:00Z.
         read_optimized: Hudi: read base files only.
-        index_uri: place of the metadata table, for one that is not beside the table.
+        index_uri: location of the metadata table, if it is not beside the table.
         storage_options: options of the store as pruner opens it; Spark has its own settings.
-        max_staleness: age in seconds up to which a look at the table may be reused.
+        max_staleness: age in seconds up to which a check of the table may be reused.
         planning_seconds: how long a scan waits for its plan before it runs unpruned.
         options: further options of Spark's reader.
 
@@ -88,7 +88,7 @@ def read_with_keys(
         spark: the session that is to run the queries.
         uri: where the table is.
         keys: the columns that make up the key, by their names and with their types in the table.
-        index_uri: place of the metadata table, for one that is not beside the table.
+        index_uri: location of the metadata table, if it is not beside the table.
         storage_options: options of the store as pruner opens it; Spark has its own settings.
         planning_seconds: how long a scan waits for its plan before it runs unpruned.
         options: further options of Spark's reader.
@@ -118,8 +118,8 @@ def register(spark: SparkSession, name: str, uri: Place, **options: Any) -> None
 def prune(frame: DataFrame, *, planning_seconds: float = PLANNING_SECONDS) -> DataFrame:
     """Return a DataFrame with the same rows whose scans of indexed tables prune themselves.
 
-    A relation is pruned where `pruner.toml` has its place or its catalog name (as `name` or in `aliases`), or
-    where `<place>.pruner` holds an index.
+    A relation is pruned where `pruner.toml` has its location or its catalog name (as `name` or in `aliases`), or
+    where `<location>.pruner` holds an index.
 
     Raises:
         ConfigError: `pruner.toml` is wrong.

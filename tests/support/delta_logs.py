@@ -64,8 +64,14 @@ class Column:
         return pa.field(self.stored if physical else self.name, type_, metadata=metadata)
 
     def json(self) -> dict[str, Any]:
-        mapped = {"delta.columnMapping.physicalName": self.stored, "delta.columnMapping.id": self.id} if self.id else {}
-        type_: Any = {"type": "struct", "fields": [each.json() for each in self.fields]} if self.fields else self.type
+        mapped = (
+            {"delta.columnMapping.physicalName": self.stored, "delta.columnMapping.id": self.id}
+            if self.id
+            else {}
+        )
+        type_: Any = (
+            {"type": "struct", "fields": [each.json() for each in self.fields]} if self.fields else self.type
+        )
         return {"name": self.name, "type": type_, "nullable": True, "metadata": mapped}
 
 
@@ -91,6 +97,7 @@ class DeltaLog:
     version: int = -1
     files: dict[str, File] = field(default_factory=dict[str, File])
     next_id: int = 100
+    int96: bool = False
 
     def __post_init__(self) -> None:
         (self.root / "_delta_log").mkdir(parents=True)
@@ -106,7 +113,12 @@ class DeltaLog:
             return {"protocol": {"minReaderVersion": 1, "minWriterVersion": 2}}
         names = sorted(wanted)
         return {
-            "protocol": {"minReaderVersion": 3, "minWriterVersion": 7, "readerFeatures": names, "writerFeatures": names}
+            "protocol": {
+                "minReaderVersion": 3,
+                "minWriterVersion": 7,
+                "readerFeatures": names,
+                "writerFeatures": names,
+            }
         }
 
     def metadata(self) -> dict[str, Any]:
@@ -129,13 +141,17 @@ class DeltaLog:
         """Write the next version; what happened stands in front, as Spark writes it."""
         self.version += 1
         path = self.commit_file(self.version)
-        path.write_text("".join(json.dumps(each) + "\n" for each in ({"commitInfo": {"operation": "x"}}, *actions)))
+        path.write_text(
+            "".join(json.dumps(each) + "\n" for each in ({"commitInfo": {"operation": "x"}}, *actions))
+        )
         return path
 
     def commit_file(self, version: int) -> Path:
         return self.log / f"{version:020d}.json"
 
-    def append(self, *tables: pa.Table, stats: Any = True, values: Mapping[str, str | None] | None = None) -> list[str]:
+    def append(
+        self, *tables: pa.Table, stats: Any = True, values: Mapping[str, str | None] | None = None
+    ) -> list[str]:
         """Add a file for each table of rows, without the partition columns, in one commit; return their paths."""
         adds = [self._written(table, stats, values or {}) for table in tables]
         self.commit(*({"add": each} for each in adds))
@@ -144,11 +160,14 @@ class DeltaLog:
     def _written(self, table: pa.Table, stats: Any, values: Mapping[str, str | None]) -> dict[str, Any]:
         stored = {each.name: each for each in self.columns if each.name not in self.partitioned}
         of_files = pa.schema([stored[name].arrow(physical=True) for name in table.column_names])
-        folder = "".join(f"{self._stored(name)}={quote(value or '', safe='')}/" for name, value in values.items())
+        folder = "".join(
+            f"{self._stored(name)}={quote(value or '', safe='')}/" for name, value in values.items()
+        )
         name = f"{folder}part-{uuid.uuid4()}.parquet"
         (self.root / folder).mkdir(parents=True, exist_ok=True)
         columns = [table.column(at).cast(each.type) for at, each in enumerate(of_files)]
-        pq.write_table(pa.table(columns, schema=of_files), self.root / name)
+        rows = pa.table(columns, schema=of_files)
+        pq.write_table(rows, self.root / name, use_deprecated_int96_timestamps=self.int96)
         add: dict[str, Any] = {
             "path": quote(name, safe="/="),
             "partitionValues": {self._stored(name): value for name, value in values.items()},
@@ -208,7 +227,9 @@ class DeltaLog:
         self.commit(self.metadata())
 
     def rename(self, old: str, new: str) -> None:
-        self.change(lambda columns: tuple(replace(each, name=new) if each.name == old else each for each in columns))
+        self.change(
+            lambda columns: tuple(replace(each, name=new) if each.name == old else each for each in columns)
+        )
 
     def drop(self, name: str) -> None:
         self.change(lambda columns: tuple(each for each in columns if each.name != name))
@@ -219,7 +240,11 @@ class DeltaLog:
         self.change(lambda columns: (*columns, Column(name, type_, **mapped)))
 
     def widen(self, name: str, type_: str) -> None:
-        self.change(lambda columns: tuple(replace(each, type=type_) if each.name == name else each for each in columns))
+        self.change(
+            lambda columns: tuple(
+                replace(each, type=type_) if each.name == name else each for each in columns
+            )
+        )
 
     def actions(self) -> list[dict[str, Any]]:
         """What a checkpoint of this version holds."""
@@ -282,13 +307,21 @@ def statistics(table: pa.Table, columns: Mapping[str, Column]) -> dict[str, Any]
         for kind, value in zip((low, high, nulls), found, strict=True):
             if value is not None:
                 kind[column.stored] = value
-    return {"numRecords": table.num_rows, "minValues": low, "maxValues": high, "nullCount": nulls, "tightBounds": True}
+    return {
+        "numRecords": table.num_rows,
+        "minValues": low,
+        "maxValues": high,
+        "nullCount": nulls,
+        "tightBounds": True,
+    }
 
 
 def _of_values(values: list[Any], column: Column) -> tuple[Any, Any, Any]:
     if column.fields:
         rows = [value or {} for value in values]
-        parts = {each.stored: _of_values([row.get(each.name) for row in rows], each) for each in column.fields}
+        parts = {
+            each.stored: _of_values([row.get(each.name) for row in rows], each) for each in column.fields
+        }
         low, high, nulls = ({name: part[at] for name, part in parts.items()} for at in range(3))
         return (
             {name: value for name, value in low.items() if value is not None},
@@ -305,7 +338,9 @@ def _of_values(values: list[Any], column: Column) -> tuple[Any, Any, Any]:
 
 def _bound(value: Any, *, high: bool) -> Any:
     if isinstance(value, float):
-        return value if np.isfinite(value) else {"inf": "Infinity", "-inf": "-Infinity"}.get(str(value), "NaN")
+        return (
+            value if np.isfinite(value) else {"inf": "Infinity", "-inf": "-Infinity"}.get(str(value), "NaN")
+        )
     if isinstance(value, datetime):
         text = value.strftime("%Y-%m-%dT%H:%M:%S.") + f"{value.microsecond // 1000:03d}"
         return text.rjust(23, "0") + ("" if value.tzinfo is None else "Z")
@@ -343,7 +378,10 @@ def write_checkpoint(table: DeltaLog, kind: str = "classic") -> None:
         _parquet(table.log / f"{stem}.parquet", actions)
     elif kind == "parts":
         for part in range(3):
-            _parquet(table.log / f"{stem}.{part + 1:010d}.{3:010d}.parquet", (small if not part else []) + adds[part::3])
+            _parquet(
+                table.log / f"{stem}.{part + 1:010d}.{3:010d}.parquet",
+                (small if not part else []) + adds[part::3],
+            )
     else:
         sidecars: list[dict[str, Any]] = []
         for part in range(2):
@@ -414,7 +452,8 @@ _ACTIONS = pa.schema(
             ),
         ),
         pa.field(
-            "sidecar", pa.struct([("path", pa.string()), ("sizeInBytes", pa.int64()), ("modificationTime", pa.int64())])
+            "sidecar",
+            pa.struct([("path", pa.string()), ("sizeInBytes", pa.int64()), ("modificationTime", pa.int64())]),
         ),
     ]
 )
@@ -435,5 +474,7 @@ def _parquet(path: Path, actions: list[dict[str, Any]]) -> None:
         }
 
     names: list[str] = _ACTIONS.names
-    columns = [pa.array([cell(action, name) for action in actions], _ACTIONS.field(name).type) for name in names]
+    columns = [
+        pa.array([cell(action, name) for action in actions], _ACTIONS.field(name).type) for name in names
+    ]
     pq.write_table(pa.table(columns, schema=_ACTIONS), path)

@@ -112,11 +112,18 @@ def as_in_folders(snapshot: Snapshot, types: Mapping[tuple[str, ...], str]) -> b
     texts = snapshot.partitions.texts
     if not texts or not types or set(types) != set(texts) or not parsed_alike(snapshot, types):
         return False
-    folders: list[Any] = snapshot.partitions.paths.to_pylist()
+    paths: Any = snapshot.partitions.paths
+    below = paths.take(pa.array(snapshot.partition_ordinals))
+    named: Any = compute.binary_join_element_wise(
+        snapshot.root, below, snapshot.columns.column("file_id"), "/"
+    )
+    if not compute.all(compute.equal(named, snapshot.columns.column("base_file"))).as_py():
+        return False  # the partitions are called otherwise than the folders
+    folders: list[Any] = paths.to_pylist()
     for path, column in texts.items():
         for folder, text in zip(folders, column.to_pylist(), strict=True):
-            named = [part for part in folder.split("/") if _key(part) == path[0]]
-            value = unquote(named[0].partition("=")[2]) if len(named) == 1 else ""
+            parts = [part for part in folder.split("/") if _key(part) == path[0]]
+            value = unquote(parts[0].partition("=")[2]) if len(parts) == 1 else ""
             if value != (DEFAULT_PARTITION if text is None else text) or value.lower() in ("null", ""):
                 return False
     return True

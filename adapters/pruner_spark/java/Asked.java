@@ -18,8 +18,11 @@ final class Asked {
 
   private Asked() {}
 
-  /** `pinned` is the version of the table that a scan is of, or null. */
-  static String of(SparkSession reader, Expression predicate, String pinned) throws IOException {
+  /**
+   * With what is asked besides for which files to read, null for nothing: see Shortcuts. `pinned` is the version of the
+   * table that a scan is of, or null.
+   */
+  static String of(SparkSession reader, Expression predicate, Map question, String pinned) throws IOException {
     Map found = settings(reader);
     if (pinned != null) {
       found.put("pinned", pinned);
@@ -30,6 +33,9 @@ final class Asked {
         found.put("expression", json);
         found.put("columns", DataTypeUtils.fromAttributes(predicate.references().toSeq()).json());
       }
+    }
+    if (question != null) {
+      found.put("question", question);
     }
     return Json.of(found);
   }

@@ -23,6 +23,11 @@ public final class PrunedDeltaFileIndex extends PreparedDeltaFileIndex implement
     return super.listFiles(partitionFilters, dataFilters);
   }
 
+  /** Delta itself answers from its log, and asks again whether deletion vectors apply: nothing is settled before it. */
+  public Pruning pruning() {
+    return null;
+  }
+
   /** The table's id and the version that is scanned: plans are of no other. */
   public String pinned() {
     Snapshot snapshot = preparedScan().scannedSnapshot();

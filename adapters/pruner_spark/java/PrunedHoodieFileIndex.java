@@ -36,6 +36,10 @@ public final class PrunedHoodieFileIndex extends HoodieFileIndex implements List
     return super.listFiles(partitionFilters, dataFilters);
   }
 
+  public Pruning pruning() {
+    return pruning;
+  }
+
   public String pinned() {
     return null;
   }

@@ -39,6 +39,10 @@ public final class PrunedInMemoryFileIndex extends InMemoryFileIndex implements 
     return base.listFiles(partitionFilters, dataFilters);
   }
 
+  public Pruning pruning() {
+    return pruning;
+  }
+
   public String pinned() {
     return null;
   }

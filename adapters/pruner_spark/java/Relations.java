@@ -90,6 +90,11 @@ public final class Relations {
     return all;
   }
 
+  /** The same leaf over the files of another index. */
+  static LogicalPlan with(LogicalRelation leaf, FileIndex index) {
+    return with(leaf, index, ((HadoopFsRelation) leaf.relation()).options());
+  }
+
   /** The same leaf over another index, with other options. */
   static LogicalPlan with(LogicalRelation leaf, FileIndex index, scala.collection.immutable.Map options) {
     HadoopFsRelation relation = (HadoopFsRelation) leaf.relation();

@@ -73,9 +73,11 @@ public final class Statement {
 
   /** The part that reads, with relations that prune themselves: see Factory. */
   public LogicalPlan pruned(String chosen, long patience) throws Throwable {
-    return chosen.isEmpty()
-        ? source
-        : factory.prune(source, relations, chosen, patience, session);
+    if (chosen.isEmpty()) {
+      return source;
+    }
+    Shortcuts.into(session);
+    return factory.prune(source, relations, chosen, patience, session);
   }
 
   /** The DataFrame of the statement with relations that prune themselves; a command runs at once. */

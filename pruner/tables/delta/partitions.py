@@ -44,7 +44,9 @@ def delta_partitions(
         count = 1 if files.num_rows else 0
         return Partitions(text_array([""] * count)), np.zeros(files.num_rows, np.int32)
     codes, texts = _distinct(files, fields)
-    names = [_path(fields, row) for row in zip(*texts, strict=True)]
+    names = _folders(files, codes, len(texts[0])) if all(each.stored is None for each in fields) else None
+    if names is None:
+        names = [_path(fields, row) for row in zip(*texts, strict=True)]
     values: dict[tuple[str, ...], pa.Array[Any]] = {}
     for field, column in zip(fields, texts, strict=True):
         found = None if field.conflict else _values(column, field.type)
@@ -70,6 +72,20 @@ def _distinct(files: pa.Table, fields: Sequence[Field]) -> tuple[NDArray[np.int3
     some = maps.take(arrow.array(first, pa.int64())).to_pylist()
     rows = [dict(each or ()) for each in some]
     return codes.astype(np.int32), [[row.get(field.recorded[-1]) for row in rows] for field in fields]
+
+
+def _folders(files: pa.Table, codes: NDArray[np.int32], count: int) -> list[str] | None:
+    """The folder of each partition; None where the files of one lie in several, or one folder has files of several."""
+    found: Any = compute.replace_substring_regex(files.column("path"), r"(?s)/?[^/]*$", "").combine_chunks()
+    encoded = found.dictionary_encode()
+    if len(encoded.dictionary) != count:
+        return None
+    of_files = np.asarray(encoded.indices).astype(np.int64)
+    pairs = np.unique(codes.astype(np.int64) * count + of_files)
+    if len(pairs) != count:
+        return None
+    names: list[str] = encoded.dictionary.to_pylist()
+    return [names[pair % count] for pair in pairs.tolist()]
 
 
 def _path(fields: Sequence[Field], texts: Sequence[str | None]) -> str:

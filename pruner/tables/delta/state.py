@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
-from pruner.arrow import arrow, as_numpy, compute
+from pruner.arrow import arrow, compute
 from pruner.errors import TableError
 from pruner.storage.store import NotFoundError
 from pruner.tables.delta.actions import Seen, actions_of

@@ -217,7 +217,9 @@ def _converters(type_: Any, *, was_float: bool) -> tuple[Callable[[Any], Any], C
     if types.is_date(type_):
         return _days, _days
     if types.is_timestamp(type_):
-        return (lambda value: _moment(value, type_, high=False)), (lambda value: _moment(value, type_, high=True))
+        return (lambda value: _moment(value, type_, high=False)), (
+            lambda value: _moment(value, type_, high=True)
+        )
     if types.is_string(type_):
         return _low_text, _high_text
     return _unknown, _unknown

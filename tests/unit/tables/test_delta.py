@@ -233,7 +233,15 @@ def test_r8_a_type_that_is_not_known_is_refused(tmp_path: Path, type_: Any):
 
 
 @pytest.mark.parametrize(
-    "path", ["../other/a.parquet", "a/../../b.parquet", "./a.parquet", "a//b.parquet", "%2E%2E/a.parquet", "s3://b/k"]
+    "path",
+    [
+        "../other/a.parquet",
+        "a/../../b.parquet",
+        "./a.parquet",
+        "a//b.parquet",
+        "%2E%2E/a.parquet",
+        "s3://b/k",
+    ],
 )
 def test_a_path_that_leads_elsewhere_is_refused(table: DeltaLog, path: str):
     add = {**next(iter(table.files.values())).add, "path": path}
@@ -247,7 +255,11 @@ def test_files_of_a_clone_are_named_by_their_uris(table: DeltaLog, tmp_path: Pat
     for add in adds:
         if "deletionVector" in add:
             vector = next(table.root.glob("*.bin"))
-            add["deletionVector"] = {**add["deletionVector"], "storageType": "p", "pathOrInlineDv": vector.as_uri()}
+            add["deletionVector"] = {
+                **add["deletionVector"],
+                "storageType": "p",
+                "pathOrInlineDv": vector.as_uri(),
+            }
     clone.commit(*({"add": add} for add in adds))
     source = DeltaSource(str(clone.root))
     assert listed(source) == held(table)
@@ -296,7 +308,9 @@ def test_vectors_of_the_older_form_and_beyond_32_bits(tmp_path: Path):
     )
     table = DeltaLog(tmp_path / "t", ID, features=VECTORS)
     paths = table.append(ids(0, 10), ids(10, 20))
-    for path, content, rows in zip(paths, (native, portable([2**33 + 1])), ({3, 5, 2**32 + 7}, {2**33 + 1}), strict=True):
+    for path, content, rows in zip(
+        paths, (native, portable([2**33 + 1])), ({3, 5, 2**32 + 7}, {2**33 + 1}), strict=True
+    ):
         vector = {
             "storageType": "i",
             "pathOrInlineDv": z85(content + b"\0" * (-len(content) % 4)),
@@ -304,7 +318,9 @@ def test_vectors_of_the_older_form_and_beyond_32_bits(tmp_path: Path):
             "cardinality": len(rows),
         }
         add = table.files[path].add
-        table.commit({"remove": {"path": path, "dataChange": True}}, {"add": {**add, "deletionVector": vector}})
+        table.commit(
+            {"remove": {"path": path, "dataChange": True}}, {"add": {**add, "deletionVector": vector}}
+        )
     assert deleted(DeltaSource(str(table.root))) == {3, 5, 2**32 + 7, 2**33 + 1}
 
 
@@ -360,7 +376,9 @@ def test_time_travel_by_the_times_of_commits(tmp_path: Path):
     for version, seconds in enumerate((1_000_000_000, 1_000_000_100, 1_000_000_050, 1_000_000_200)):
         os.utime(table.commit_file(version), (seconds, seconds))
     source = DeltaSource(str(table.root))
-    found = [len(source.snapshot_at(f"2001-09-09T01:{each}Z")) for each in ("46:40", "48:19", "48:20", "48:20.001")]
+    found = [
+        len(source.snapshot_at(f"2001-09-09T01:{each}Z")) for each in ("46:40", "48:19", "48:20", "48:20.001")
+    ]
     assert found == [0, 0, 1, 2]
 
 
@@ -396,9 +414,17 @@ def test_partition_values_come_from_the_log(tmp_path: Path):
 
 @pytest.mark.parametrize(
     ("type_", "text"),
-    [("string", ""), ("timestamp", "2024-01-01 00:00:00"), ("integer", "01"), ("date", "2024-1-1"), ("double", "1.0")],
+    [
+        ("string", ""),
+        ("timestamp", "2024-01-01 00:00:00"),
+        ("integer", "01"),
+        ("date", "2024-1-1"),
+        ("double", "1.0"),
+    ],
 )
-def test_a_partition_value_that_engines_may_read_otherwise_proves_nothing(tmp_path: Path, type_: str, text: str):
+def test_a_partition_value_that_engines_may_read_otherwise_proves_nothing(
+    tmp_path: Path, type_: str, text: str
+):
     table = DeltaLog(tmp_path / "t", (Column("id", "long"), Column("p", type_)), partitioned=("p",))
     table.append(ids(0, 1), values={"p": text})
     opened = pruner.open_table(str(table.root))
@@ -420,7 +446,10 @@ def of_deltalake(root: Path, change: Callable[[DeltaTable], object] | None) -> N
         None,
         lambda table: table.create_checkpoint(),
         lambda table: table.delete("id < 12"),
-        lambda table: (table.create_checkpoint(), table.update(updates={"id": "id + 100"}, predicate="p = 'a b'")),
+        lambda table: (
+            table.create_checkpoint(),
+            table.update(updates={"id": "id + 100"}, predicate="p = 'a b'"),
+        ),
         lambda table: table.optimize.compact(),
         lambda table: (table.delete("id > 3"), table.restore(1), table.create_checkpoint()),
     ],

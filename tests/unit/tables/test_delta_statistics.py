@@ -123,14 +123,24 @@ def test_dates(tmp_path: Path):
 def test_a_text_that_was_cut_stands_for_all_that_begin_so(tmp_path: Path, tie: str):
     beginning = "a" * 32
     table = one_file(tmp_path, "string", beginning, beginning + tie)
-    assert kept(table, f"c = '{beginning}\U0010ffffz'", f"c = '{beginning}b'", f"c = '{beginning}'") == [1, 1, 1]
+    assert kept(table, f"c = '{beginning}\U0010ffffz'", f"c = '{beginning}b'", f"c = '{beginning}'") == [
+        1,
+        1,
+        1,
+    ]
     assert kept(table, f"c = '{'a' * 31}c'", f"c = '{'a' * 31}'") == [0, 0]
 
 
 def test_text_is_ordered_by_its_bytes(tmp_path: Path):
     """In UTF-16, characters beyond U+FFFF come before U+E000 to U+FFFF."""
-    assert kept(one_file(tmp_path, "string", "aaa", "bbb\ufffd"), "c = 'bbb\U0001f600'", "c = 'bbd'") == [1, 0]
-    assert kept(one_file(tmp_path / "b", "string", "a", "\uff61"), "c = '\ue000'", "c = '\U0001f600'") == [1, 0]
+    assert kept(one_file(tmp_path, "string", "aaa", "bbb\ufffd"), "c = 'bbb\U0001f600'", "c = 'bbd'") == [
+        1,
+        0,
+    ]
+    assert kept(one_file(tmp_path / "b", "string", "a", "\uff61"), "c = '\ue000'", "c = '\U0001f600'") == [
+        1,
+        0,
+    ]
 
 
 def test_nan_hides_behind_any_bounds(tmp_path: Path):
@@ -175,7 +185,14 @@ def edit_schema(table: DeltaLog, about_column: dict[str, Any]) -> None:
         ("integer", "double", "1", "5", "5.0", "0.5"),
         ("integer", "decimal(12,2)", "1", "5", "4.50", "5.01"),
         ("decimal(4,2)", "decimal(8,4)", "1.50", "2.25", "2.25", "2.2501"),
-        ("date", "timestamp_ntz", '"2024-01-01"', '"2024-01-02"', "TIMESTAMP '2024-01-02'", "TIMESTAMP '2024-01-03'"),
+        (
+            "date",
+            "timestamp_ntz",
+            '"2024-01-01"',
+            '"2024-01-02"',
+            "TIMESTAMP '2024-01-02'",
+            "TIMESTAMP '2024-01-03'",
+        ),
     ],
 )
 def test_statistics_from_before_a_type_was_widened(
@@ -214,7 +231,11 @@ def test_d2_a_file_with_deleted_rows_is_described_by_more_than_it_has(tmp_path: 
         answer = opened.plan(predicate).count()
         assert (answer.value, answer.rest is None) == (0, False), "nobody but a reader knows what is left"
     assert opened.plan("true").max("c").value is None
-    for use in (lambda plan: list(plan.files), lambda plan: plan.scan_polars(), lambda plan: plan.scan_pyarrow()):
+    for use in (
+        lambda plan: list(plan.files),
+        lambda plan: plan.scan_polars(),
+        lambda plan: plan.scan_pyarrow(),
+    ):
         with pytest.raises(pruner.TableError, match="deletion vectors"):
             use(opened.plan("c = 2"))
     assert opened.plan("c = 9").scan_polars().collect().height == 0
@@ -267,14 +288,18 @@ def test_typed_statistics_of_a_checkpoint(tmp_path: Path):
         "e": ("date", pa.date32(), date(2024, 1, 1)),
     }
     table = DeltaLog(tmp_path / "t", tuple(Column(name, kind) for name, (kind, _, _) in held.items()))
-    table.append(pa.table({name: pa.array([value], type_) for name, (_, type_, value) in held.items()}), stats=False)
+    table.append(
+        pa.table({name: pa.array([value], type_) for name, (_, type_, value) in held.items()}), stats=False
+    )
     write_checkpoint(table)
     file = next(table.log.glob("*.checkpoint.parquet"))
     found: Any = pq.read_table(file)
     adds = found.column("add").combine_chunks()
     ends = pa.struct([(name, type_) for name, (_, type_, _) in held.items()])
     counts = pa.struct([(name, pa.int64()) for name in held])
-    kind = pa.struct([("numRecords", pa.int64()), ("minValues", ends), ("maxValues", ends), ("nullCount", counts)])
+    kind = pa.struct(
+        [("numRecords", pa.int64()), ("minValues", ends), ("maxValues", ends), ("nullCount", counts)]
+    )
     values = {name: value for name, (_, _, value) in held.items()}
     told = {"numRecords": 1, "minValues": values, "maxValues": values, "nullCount": dict.fromkeys(held, 0)}
     parsed = pa.array([told if there else None for there in adds.is_valid().to_pylist()], kind)
