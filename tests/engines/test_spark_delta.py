@@ -206,8 +206,10 @@ def test_delta_s_own_answers_and_dynamic_pruning_stay(delta: SparkSession, tmp_p
     counted = pruner_spark.sql(delta, f"SELECT count(*), max(id) FROM {table.name}")
     assert _read(counted) == Reading([(80, 79)], [], [])
     delta.createDataFrame([(1, "x")], "part INT, label STRING").createOrReplaceTempView("labels")
-    query = f"SELECT /*+ BROADCAST(l) */ t.id FROM {table.name} t JOIN labels l ON t.part = l.part "
+    query = (
+        f"SELECT /*+ BROADCAST(l) */ t.id FROM {table.name} t JOIN labels l ON t.part = l.part "
         "WHERE l.label = 'x' AND t.number < 60"
+    )
     found = _same(pruner_spark.sql(delta, query), delta.sql(query))
     assert found.read == [4]
     (scan,) = found.scans
