@@ -95,6 +95,7 @@ def _records(found: Found, bounds: Bounds, about: Field, schema: pa.Schema) -> p
     low, high = (np.array([value is not None for value in ends], np.bool_) for ends in bounds)
     told = np.flatnonzero(nulls_known | low | high)
     kind = _kind_of(about.type)
+    of_records: Any = schema
     count = len(told)
     no, yes = truth_array(np.zeros(count, np.bool_)), truth_array(np.ones(count, np.bool_))
     columns: dict[str, Any] = {
@@ -113,10 +114,10 @@ def _records(found: Found, bounds: Bounds, about: Field, schema: pa.Schema) -> p
     }
     for name, ends in (("min", bounds.low), ("max", bounds.high)):
         column = f"{name}_{kind}"
-        columns[column] = _column([ends[at] for at in told.tolist()], schema.field(column).type)
+        columns[column] = _column([ends[at] for at in told.tolist()], of_records.field(column).type)
     arrays = [
         columns[field.name].cast(field.type) if field.name in columns else nulls(count, field.type)
-        for field in list[Any](schema)
+        for field in of_records
     ]
     table = arrow.Table.from_arrays(arrays, schema=schema)
     return table.append_column("__slice", number_array(told.astype(np.int32), pa.int32()))

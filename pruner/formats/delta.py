@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from pruner.evidence.sources import OwnIndexes
-    from pruner.tables.feed.place import FeedSettings
     from pruner.tables.delta.source import DeltaSource
+    from pruner.tables.feed.place import FeedSettings
     from pruner.tables.snapshot import Snapshot
     from pruner.tables.source import TableSource
 

@@ -151,8 +151,8 @@ class Snapshot:
     by the reason, where the format knows one. `log_instants` says whose blocks in log files count when they are read
     (rule R4): the oldest instant of the timeline, then each completed one, with spaces between; what is neither
     completed nor older than all of them is unfinished, and everything is while it is None. `descent` is there where the
-    snapshot was made from the one before. `deletes` is there where rows of base files are removed by what is no log file:
-    then what is known of a base file is of more rows than the slice has. `noun` is what people call a slice.
+    snapshot was made from the one before. `deletes` is there where rows of base files are removed by what is no log
+    file: then what is known of a base file is of more rows than the slice has. `noun` is what people call a slice.
     """
 
     id: str
