@@ -119,7 +119,7 @@ def _renamed(value: str, wanted: Any, held: Any, depth: int) -> str:
         return f"system.main.timezone('UTC', {value})"
     each = f"pruner_{depth}"
     if types.is_struct(wanted):
-        pairs: list[tuple[Any, Any]] = list(zip(wanted, held, strict=True))
+        pairs: Any = list(zip(wanted, held, strict=True))
         parts = (
             f"{quote(one.name)} := {_renamed(f'({value}).{quote(other.name)}', one.type, other.type, depth)}"
             for one, other in pairs
