@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, cast
+from typing import Any, Final, cast
 
 import pyarrow as pa
 
@@ -16,6 +16,19 @@ from pruner.parquet_type import ParquetType
 def type_name(data_type: pa.DataType) -> str:
     """A type for people: Arrow's own name of the type, but for UUIDs, which have a long one."""
     return "UUID" if isinstance(data_type, pa.UuidType) else str(data_type)
+
+
+_BY_ID: Final = "\0"
+
+
+def path_of_id(field_id: int) -> tuple[str, ...]:
+    """The path by which a column is found in files by its field id, whatever it and its parents are called there."""
+    return (_BY_ID, str(field_id))
+
+
+def id_of_path(path: tuple[str, ...]) -> int | None:
+    """The field id that a path stands for; None for a path of names."""
+    return int(path[1]) if path[0] == _BY_ID else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +51,8 @@ class Field:
     true). With `conflict` set, files disagree about the field in a way that no promotion mends, and it says how:
     such a field never serves pruning. With `since` set, it serves pruning in the files of later writes alone.
     `stored` is the path by which files hold it where that is another one (column mapping): it is never given to a
-    second column, so records belong to it and not to the name. `stored_type` is the type of a top-level column with the
-    names that files give the fields of structs in it, where those are others.
+    second column, so records belong to it and not to the name; it can be one by field id (`path_of_id`). `stored_type`
+    is the type of a top-level column with the names that files give the fields of structs, where those are others.
     `absent_is_null` tells whether an engine reads NULL from a file without it.
     `parquet` are the Parquet types by which files hold it, None where no footer was looked at; what an engine makes of
     them is for `pruner.expr.parquet_reading` to say.
@@ -126,7 +139,7 @@ class TableSchema:
             raise SchemaError(f"no column {'.'.join(path)!r}: the table has {self._names()}")
         if len(candidates) > 1:
             spellings = ", ".join(repr(candidate.name) for candidate in candidates)
-            raise SchemaError(f"column {'.'.join(path)!r} is ambiguous: {spellings} differ in case alone")
+            raise SchemaError(f"column {'.'.join(path)!r} is ambiguous: {spellings} differ only in case")
         return candidates[0]
 
     @cached_property

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Protocol, cast
 from pruner.errors import TableError
 from pruner.formats.delta import DeltaFormat
 from pruner.formats.hudi import HudiFormat
+from pruner.formats.iceberg import IcebergFormat
 from pruner.formats.parquet import ParquetFormat
 from pruner.plugins import Group, load_plugin, may_be_registered, plugin_names
 
@@ -78,7 +79,7 @@ class TableFormat(Protocol):
 
 
 _BUILT_IN: dict[str, TableFormat] = {
-    each.name: each for each in (HudiFormat(), DeltaFormat(), ParquetFormat())
+    each.name: each for each in (HudiFormat(), DeltaFormat(), IcebergFormat(), ParquetFormat())
 }
 _LAST = ParquetFormat.name
 """Any folder of Parquet files is a table of this format, so every other one is asked first."""

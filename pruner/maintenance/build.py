@@ -282,7 +282,7 @@ class Indexing:
         if definition.record_version != kind.version:
             raise IndexDefinitionError(
                 f"index {definition.name!r} has records of version {definition.record_version} and this pruner writes "
-                f"version {kind.version}: use the pruner that made it, or drop it and create it anew"
+                f"version {kind.version}: use the version of pruner that made it, or drop it and create it anew"
             )
         outdated = why_outdated(definition)
         if outdated is not None:
@@ -362,7 +362,8 @@ def _type_to_refresh(definition: IndexDefinition) -> IndexType:
         return index_type(definition.using)
     except IndexDefinitionError as error:
         raise IndexDefinitionError(
-            f"index {definition.name!r} cannot be refreshed: {error}; install what brings the type or drop the index"
+            f"index {definition.name!r} cannot be refreshed: {error}; "
+            "install the package that provides the type, or drop the index"
         ) from error
 
 

@@ -113,7 +113,7 @@ def recorded_field(definition: IndexDefinition, path: tuple[str, ...], schema: T
     derived = field_of(definition, schema)
     if derived is None:
         raise SchemaError(
-            f"index {definition.name!r} is over {definition.expression}, of which the table has not every column"
+            f"index {definition.name!r} is over {definition.expression}, and the table lacks a column of it"
         )
     return derived
 

@@ -67,14 +67,14 @@ def entries(
         for source in evidence.sources(field).usable:
             if source.index != definition.name:
                 continue
-            listed, counted = source.listed, source.counted
+            listed, counted = source.can.listed(), source.can.counted
             if listed is not None:
                 yield from _of_field(listed, field, snapshot, prefix, positions)
             elif counted is not None:
                 yield from _of_slices(counted, snapshot, prefix)
             else:
                 raise IndexDefinitionError(
-                    f"index {definition.name!r} is of type {definition.using}, which keeps no values to look into"
+                    f"index {definition.name!r} is of type {definition.using}, which stores no values to inspect"
                 )
 
 

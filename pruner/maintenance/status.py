@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from pruner.arrow import compute
 from pruner.errors import PrunerError
-from pruner.evidence.snapshot import usable_type
+from pruner.evidence.loading import usable_type
 from pruner.expr.identifier import render_column_path
 from pruner.indexes.optional import RefusingIndexType
 from pruner.maintenance.columns import fields_of, gained, left_out

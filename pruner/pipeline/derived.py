@@ -15,7 +15,7 @@ import pyarrow as pa
 from pruner.arrow import arrow
 from pruner.expr.derived.canonical import parsed
 from pruner.expr.derived.made import Made, Source
-from pruner.expr.derived.rows import REGISTRY_VERSION
+from pruner.expr.functions.registry import REGISTRY_VERSION
 from pruner.indexes.base import ChunkStatistics, LeafColumn, UndecodableError
 from pruner.indexes.columns.reading import reading_of
 from pruner.indexes.columns.trust import zone_is_open

@@ -161,11 +161,11 @@ class RowLevel:
         return True
 
     def _bytes_of_rows(self, at: Ordinals) -> int:
-        """How many bytes are read of sources that wait, to bring rows together."""
+        """How many bytes are read of deferred sources, to bring rows together."""
         total = 0
         for of in single_field_parts(self._grouped):
             source = self.sources.get(next(leaves(of)).field.path)
-            evidence = None if source is None else source.waiting(self._semantics)
+            evidence = None if source is None else source.deferred(self._semantics)
             if evidence is not None:
                 entries = entries_of(of, Outcome.TRUE, evidence, self._semantics)
                 total += evidence.bytes_of_rows(entries.mask, at)

@@ -68,7 +68,7 @@ def read_rows(
 def _stored(plan: Plan, name: str) -> Field:
     found = plan.schema.find((name,))
     if not found.in_file:
-        raise SchemaError(f"column {found.name!r} stands in the paths of the files alone: take it from there")
+        raise SchemaError(f"column {found.name!r} is only in the paths of the files: take it from there")
     return found
 
 

@@ -6,10 +6,11 @@ Slice objects are made one at a time, when somebody looks at one.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Protocol, cast, overload
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast, overload
+from typing import Literal as OneOf
 
 import numpy as np
 import pyarrow as pa
@@ -45,6 +46,18 @@ READ_COLUMNS = ("base_file", "base_size", "log_files", "log_size", LOG_INSTANTS)
 
 SLICE_KEY_BYTES = 16
 """Length of a slice key: the XXH3-128 of everything that makes a slice unrepeatable (the slice id)."""
+
+
+class Watched(NamedTuple):
+    """A place on the local disk that looks as it did for as long as a look would find the same snapshot.
+
+    Of a `tree` names, sizes, times and inodes of everything below it count, down to hidden folders by their names. Of a
+    `folder` those of what is right in it, which need not exist. Of a `stat` its own times and inode count, and of a
+    `name` whether it is there.
+    """
+
+    kind: OneOf["tree", "folder", "stat", "name"]
+    path: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,11 +117,9 @@ class RowDeletes(Protocol):
 
     Attributes:
         slices: true for each slice of the snapshot that has any.
-        counts: how many rows are removed of each slice.
     """
 
     slices: NDArray[np.bool_]
-    counts: NDArray[np.int64]
 
     def positions(self, ordinals: NDArray[np.intp]) -> list[NDArray[np.uint64]]:
         """The positions in their base file of the rows that are removed, for each of some slices, ascending.
@@ -116,6 +127,28 @@ class RowDeletes(Protocol):
         Raises:
             TableError: they cannot be read, so that nobody knows which rows the slice has.
             StorageError: the store refuses to be read.
+        """
+        ...
+
+
+class FieldNames(Protocol):
+    """The names of fields inside columns, where files may call them otherwise than the table does.
+
+    Attributes:
+        columns: the columns that have such fields.
+    """
+
+    columns: frozenset[str]
+
+    def require_same(self, files: Sequence[tuple[str, int | None]], columns: Collection[str]) -> None:
+        """Make sure that files call the fields of some columns as the table does, before they are found by name.
+
+        Args:
+            files: URIs and sizes of base files.
+            columns: those that may be read.
+
+        Raises:
+            TableError: one does not, or cannot be read.
         """
         ...
 
@@ -153,6 +186,9 @@ class Snapshot:
     completed nor older than all of them is unfinished, and everything is while it is None. `descent` is there where the
     snapshot was made from the one before. `deletes` is there where rows of base files are removed by what is no log
     file: then what is known of a base file is of more rows than the slice has. `noun` is what people call a slice.
+    `version` is what the format itself calls the snapshot, where it numbers them: the identity of the table, a space, the
+    number. `hides_nan` tells that writers of the format may leave NaN out of the statistics in a file, so that an engine
+    that believes them has to be told (trap S1). `nested` is there where files may call fields of structs otherwise.
     """
 
     id: str
@@ -167,7 +203,10 @@ class Snapshot:
     log_instants: str | None = None
     descent: Descent | None = field(default=None, compare=False, repr=False)
     noun: str = FILE
+    hides_nan: bool = False
     deletes: RowDeletes | None = field(default=None, compare=False, repr=False)
+    version: str | None = None
+    nested: FieldNames | None = field(default=None, compare=False, repr=False)
 
     def __len__(self) -> int:
         return self.columns.num_rows

@@ -2,11 +2,12 @@
 
 Each table has a name and a builder, is built once per machine, and is read-only by agreement. Beside it stands, for
 every version that can be read, what Spark reads with nothing skipped: `delta_states`. A table that is to be written to
-is copied: `HudiTables.copy`.
+is copied: `AllTables.copy`.
 """
 
 from __future__ import annotations
 
+import inspect
 import json
 from collections.abc import Callable
 from functools import cache, partial
@@ -25,7 +26,7 @@ from tests.support.delta_writer import (
     states,
     without_checksum,
 )
-from tests.support.hudi_tables import HudiTables
+from tests.support.hudi_tables import AllTables, HudiTables
 from tools import delta as delta_tool
 from tools.cache import cache_dir, fingerprint
 from tools.delta import delta_session
@@ -115,7 +116,23 @@ def nothing(table: DeltaWriter) -> None:
 # Partitions
 
 
-TEXTS = ("plain", "a b", "x=1/y", "Zürich", "100%", "%41", "a:b", "q?#&", "'\"", "[b]{c}", "😀", "", "1", "01", "a\\b")
+TEXTS = (
+    "plain",
+    "a b",
+    "x=1/y",
+    "Zürich",
+    "100%",
+    "%41",
+    "a:b",
+    "q?#&",
+    "'\"",
+    "[b]{c}",
+    "😀",
+    "",
+    "1",
+    "01",
+    "a\\b",
+)
 
 
 @_table
@@ -343,7 +360,12 @@ def mapped_by_id(table: DeltaWriter) -> None:
         "id BIGINT, name STRING, l ARRAY<STRUCT<x: INT>>, m MAP<STRING, STRUCT<v: DOUBLE>>",
         columnMapping_mode="id",
     )
-    row = ("id", "concat('o', id)", "array(named_struct('x', CAST(id AS INT)))", "map('k', named_struct('v', 0.5D))")
+    row = (
+        "id",
+        "concat('o', id)",
+        "array(named_struct('x', CAST(id AS INT)))",
+        "map('k', named_struct('v', 0.5D))",
+    )
     table.fill(0, 5, *row)
     table.sql(
         "ALTER TABLE {t} RENAME COLUMN name TO id2",
@@ -399,7 +421,9 @@ def widened(table: DeltaWriter) -> None:
     )
     insert = "INSERT INTO {t} SELECT "
     table.sql(insert + values.format(1, "CAST(127 AS TINYINT)", 0.1, "1500-01-01", 999.99))
-    table.sql("ALTER TABLE {t} ALTER COLUMN whole TYPE SMALLINT", "ALTER TABLE {t} ALTER COLUMN single TYPE DOUBLE")
+    table.sql(
+        "ALTER TABLE {t} ALTER COLUMN whole TYPE SMALLINT", "ALTER TABLE {t} ALTER COLUMN single TYPE DOUBLE"
+    )
     table.sql(insert + values.format(2, "CAST(32767 AS SMALLINT)", 0.1, "2024-02-29", -999.99))
     table.sql(
         "ALTER TABLE {t} ALTER COLUMN whole TYPE INT",
@@ -443,7 +467,9 @@ def times(table: DeltaWriter) -> None:
         )
     ):
         table.sql(f"INSERT INTO {{t}} VALUES ({number}, TIMESTAMP '{at}', DATE '{day}')")
-    table.sql("INSERT INTO {t} VALUES (6, NULL, NULL), (7, TIMESTAMP '2024-01-01 00:00:00', DATE '2024-01-02')")
+    table.sql(
+        "INSERT INTO {t} VALUES (6, NULL, NULL), (7, TIMESTAMP '2024-01-01 00:00:00', DATE '2024-01-02')"
+    )
 
 
 @_table
@@ -565,7 +591,11 @@ def without_statistics(table: DeltaWriter) -> None:
 @_table
 def generated(table: DeltaWriter) -> None:
     """Partitions that are made of other columns."""
-    made = {"day": ("DATE", "CAST(at AS DATE)"), "year": ("INT", "year(at)"), "start": ("STRING", "substring(name, 1, 1)")}
+    made = {
+        "day": ("DATE", "CAST(at AS DATE)"),
+        "year": ("INT", "year(at)"),
+        "start": ("STRING", "substring(name, 1, 1)"),
+    }
     builder, columns = _builder(table)
     builder = builder.addColumn("id", "BIGINT").addColumn("at", "TIMESTAMP").addColumn("name", "STRING")
     for name, (kind, text) in made.items():
@@ -758,14 +788,20 @@ INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.facto
 """To write a few rows takes less than to compile code for it."""
 
 
-def tables(start_spark: Callable[[], SparkSession]) -> HudiTables:
-    """Return the tables, kept on this machine; Spark starts only when one of them is not there yet."""
-    root = cache_dir() / f"delta-tables-{_key()}"
-    known = {name: partial(_built, build, root / name) for name, build in BUILDERS.items()}
-    return HudiTables(cache(lambda: delta_session(start_spark())), root, known)
+def tables(start_spark: Callable[[], SparkSession]) -> AllTables:
+    """Return the tables, kept on this machine; Spark starts only when one of them is not there yet.
+
+    Each has a folder of its own, so that another builder makes its own table anew alone.
+    """
+    session = cache(lambda: delta_session(start_spark()))
+    parts: list[HudiTables] = []
+    for name, build in BUILDERS.items():
+        root = cache_dir() / "delta-tables" / _key(build)
+        parts.append(HudiTables(session, root, {name: partial(_built, build, root / name)}))
+    return AllTables(tuple(parts))
 
 
-def delta_states(tables: HudiTables, name: str) -> list[DeltaState]:
+def delta_states(tables: AllTables, name: str) -> list[DeltaState]:
     """Return the states of a table that can be read, oldest first; with what Spark reads of each."""
     return states(name, tables.path(name))
 
@@ -784,7 +820,10 @@ def _built(build: Builder, kept: Path, spark: SparkSession, path: Path) -> None:
             without_checksum(commit)
 
 
-def _key() -> str:
-    """Return a key that changes whenever the tables could come out differently."""
-    sources = [Path(__file__), Path(delta_writer.__file__), Path(delta_tool.__file__)]
-    return fingerprint(*sources, *(jar.sha256 for jar in DELTA_JARS), installed("pyspark"))
+def _key(build: Builder) -> str:
+    """Return a key that changes whenever a table could come out differently."""
+    shared = (_changes, _checkpointed, _source, compact_log, _builder)
+    texts = [inspect.getsource(each) for each in (build, *shared)]
+    values = repr((PLAIN, PLAIN_ROW, VECTORS, INTERPRETED, TEXTS))
+    sources = [Path(delta_writer.__file__), Path(delta_tool.__file__)]
+    return fingerprint(*texts, values, *sources, *(jar.sha256 for jar in DELTA_JARS), installed("pyspark"))

@@ -53,7 +53,7 @@ def _checked_name(name: str) -> str:
     # For callers that no type checker warns.
     if not isinstance(name, str) or not all(part.strip() for part in name.split(".")):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise TableError(
-            f"{name!r} is not a valid table name: give a name, after a schema and a dot if wanted, as in 'flights' or "
+            f"{name!r} is not a valid table name: give a name, optionally with a schema in front, as in 'flights' or "
             "'web.flights'"
         )
     return name

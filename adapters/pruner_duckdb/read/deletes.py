@@ -15,7 +15,8 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 
 from pruner.arrow import arrow, number_array
-from pruner_duckdb.types import quote, sql_type
+from pruner.schema import id_of_path
+from pruner_duckdb.types import quote, quote_text, sql_type
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -68,12 +69,18 @@ def anti_join(source: str | None) -> str:
 
 @dataclass(frozen=True, slots=True)
 class StoredColumn:
-    """A column as files have it: under another name, or with fields of other names."""
+    """A column as files have it: under another name or a field id, or with fields of other names."""
 
     name: str
+    field_id: int | None
     type: str
     table_type: pa.DataType
     held_type: pa.DataType
+
+    @property
+    def key(self) -> str:
+        """By what a schema that DuckDB is given finds the column in a file."""
+        return quote_text(self.name) if self.field_id is None else str(self.field_id)
 
     def as_in_table(self, value: str, held: str | None) -> str:
         """The value by the names of the table; `held` is the type that a file has, where it is known."""
@@ -94,7 +101,9 @@ def stored_columns(fields: tuple[Field, ...], *, int96: bool = False) -> Mapping
         held = each.stored_type or each.type
         held = without_zones(held) if int96 else held
         if each.in_file and (each.stored is not None or not held.equals(each.type)):
-            found[each.path[0]] = StoredColumn(each.recorded[0], sql_type(held) or "", each.type, held)
+            by_id = id_of_path(each.recorded)
+            name = each.recorded[0] if by_id is None else each.path[0]
+            found[each.path[0]] = StoredColumn(name, by_id, sql_type(held) or "", each.type, held)
     return found
 
 

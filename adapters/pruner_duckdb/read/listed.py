@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from pruner_duckdb.read.deletes import anti_join
 from pruner_duckdb.read.folders import folder_values
+from pruner_duckdb.sql.engine_faults import nan_option
 from pruner_duckdb.types import READ_PARQUET, file_name, quote, quote_text
 
 if TYPE_CHECKING:
@@ -73,21 +74,21 @@ def listed_sql(
         if partition is None:
             whole = data_type.startswith("STRUCT(")
             stored = shape.stored.get(name)
-            held, type_ = (name, data_type) if stored is None else (stored.name, stored.type)
+            key, type_ = (quote_text(name), data_type) if stored is None else (stored.key, stored.type)
             value = _READ_WHOLE.format(own) if whole else own
             selected.append(
                 f"{value if stored is None else stored.as_in_table(value, type_)} AS {quote(name)}"
             )
-            described.append(
-                f"{quote_text(held)}: {{name: '{own}', type: {quote_text(type_)}, default_value: NULL}}"
-            )
+            described.append(f"{key}: {{name: '{own}', type: {quote_text(type_)}, default_value: NULL}}")
         else:
             value = partitions.value(partition, data_type, own, likely=may_read(name))
             selected.append(f"{value} AS {quote(name)}")
     schema = f", schema = MAP {{{', '.join(described)}}}" if described else ""
     # Under a schema DuckDB numbers rows when it is told to.
     numbered = ", filename = true, file_row_number = true" if deleted else ""
-    read = f"{READ_PARQUET}({bind(files)}{schema}, hive_partitioning = false, binary_as_string = false{numbered})"
+    nan = nan_option(shape.columns) if snapshot.hides_nan else ""
+    options = f"hive_partitioning = false, binary_as_string = false{numbered}{nan}"
+    read = f"{READ_PARQUET}({bind(files)}{schema}, {options})"
     beside = f"{anti_join(deleted)}{partitions.beside()}"
     return f"{partitions.before()}SELECT {', '.join(selected)} FROM {read}{beside}{where}"
 

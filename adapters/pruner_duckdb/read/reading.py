@@ -6,9 +6,10 @@ import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from threading import RLock
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pyarrow as pa
 
 from pruner.tables.hudi.merging.slices import SliceMerger
 from pruner.tables.snapshot import SliceSequence
@@ -80,6 +81,9 @@ class PlanReader:
             return self._unmerged(plan, shape, bind, sources, describe, wanted)
         to_merge = self._to_merge(plan, may_read)
         files, merged = ordinals[~to_merge], ordinals[to_merge]
+        if snapshot.nested is not None:
+            columns = {name for name in snapshot.nested.columns if may_read(name)}
+            snapshot.nested.require_same(_files(snapshot, files), columns)
         kinds = self.kinds(snapshot, files, shape, describe)
         positions = positions_to_read(plan, files)
         if not len(merged):
@@ -168,6 +172,8 @@ class PlanReader:
         """
         if snapshot.file_schemas is not None:
             return FileKinds(shape.files, snapshot.file_schemas.ordinals)
+        if shape.by_ids:
+            return None
         if is_remote(self._root):
             return None  # a request for each file, which DuckDB makes again
         found = self._file_types().kinds(snapshot, ordinals[snapshot.has_base[ordinals]], describe)
@@ -189,3 +195,11 @@ class PlanReader:
                     self._mergers.pop(next(iter(self._mergers)))
                 self._mergers[snapshot.id] = merger
             return merger
+
+
+def _files(snapshot: Snapshot, ordinals: NDArray[np.intp]) -> list[tuple[str, int | None]]:
+    """The URIs and sizes of the base files of some slices."""
+    chosen = snapshot.columns.select(["base_file", "base_size"]).take(pa.array(ordinals, pa.int64()))
+    uris: list[Any] = chosen.column(0).to_pylist()
+    sizes: list[Any] = chosen.column(1).to_pylist()
+    return list(zip(uris, sizes, strict=True))

@@ -367,7 +367,7 @@ def _read_parquet(snapshot: Snapshot, group: _Group, shape: ScanShape, bind: Bin
     by_name = ", union_by_name = true" if group.by_name else ""
     files = bind([file_name(uri) for uri in uris])
     narrowed = len(uris) < len(snapshot) and (len(uris) == 1 or group.by_name)
-    nan = nan_option(shape.columns) if narrowed else ""
+    nan = nan_option(shape.columns) if narrowed or snapshot.hides_nan else ""
     return f"{READ_PARQUET}({files}, {folders}, binary_as_string = false{by_name}{nan})"
 
 

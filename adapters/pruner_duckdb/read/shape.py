@@ -53,6 +53,11 @@ class ScanShape:
         """The columns as every scan of this snapshot shows them."""
         return Relation(tuple((name, data_type) for name, data_type, _ in self.columns))
 
+    @property
+    def by_ids(self) -> bool:
+        """Whether columns are found in files by field ids, so that nothing follows from the names in a file."""
+        return any(each.field_id is not None for each in self.stored.values())
+
     def by_table(self, files: FileColumns) -> FileColumns:
         """What DuckDB reads of files, by the names of the table."""
         if not self.stored:

@@ -383,8 +383,8 @@ class Runner:
             others = self.views.look(statement.first_row)
         except duckdb.Error:
             raise PrunerError(
-                f"the error about table {name} has ended the transaction: a macro of an earlier session or of another "
-                "handle is called once before BEGIN"
+                f"the error about table {name} has ended the transaction: call a macro of an earlier session or of "
+                "another handle once before BEGIN"
             ) from error
         if others and self.views.mentioned_in(str(statement.text)):
             raise LearnedViews from None

@@ -195,6 +195,8 @@ def _snapshot(state: DeltaState, root: str, options: Mapping[str, str], suffix: 
         partitions=partitions,
         root=root,
         deletes=deletes,
+        version=f"{state.metadata.id} {state.version}",
+        hides_nan=True,
     )
 
 

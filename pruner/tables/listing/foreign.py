@@ -185,7 +185,11 @@ class _Place(NamedTuple):
 
 
 class Above:
-    """The folders above the roots of a table, any of which can turn out, or turn into, one of another format."""
+    """The folders above the roots of a table, any of which can turn out, or turn into, one of another format.
+
+    Attributes:
+        signs: what shows on the local disk, when it comes or goes, that another look is due.
+    """
 
     def __init__(self, roots: Sequence[str], storage_options: Mapping[str, str]) -> None:
         """Look at nothing yet."""
@@ -194,7 +198,7 @@ class Above:
         self._due = False
         local = [root for root in roots if root.startswith("/")]
         self._folders = list({place.path: None for root in local for place in places_above(root, None)})
-        self._signs = [f"{folder.rstrip('/')}/{sign}" for folder in self._folders for sign in _ABOVE]
+        self.signs = [f"{folder.rstrip('/')}/{sign}" for folder in self._folders for sign in _ABOVE]
         self._there: list[str] = []
         self._stamps: list[tuple[int, int]] = []
         self._since = 0
@@ -244,7 +248,7 @@ class Above:
         return self._there != self._signs_there()
 
     def _signs_there(self) -> list[str]:
-        return list(filter(os.path.lexists, self._signs))
+        return list(filter(os.path.lexists, self.signs))
 
 
 def check_above(roots: Mapping[str, str | None], storage_options: Mapping[str, str] | None = None) -> None:
@@ -264,9 +268,7 @@ def check_above(roots: Mapping[str, str | None], storage_options: Mapping[str, s
         _check_acid(root, file)
         for place in places_above(root, file):
             if ".hoodie" in (root.rsplit("/", 1)[-1], place.path.rsplit("/", 1)[-1]):
-                raise TableError(
-                    f"{root} belongs to the inside of a Hudi table: open the table's root instead"
-                )
+                raise TableError(f"{root} is internal to a Hudi table: open the table's root instead")
             asked += [(root, place.path, format_) for format_, fits in _MAY_HOLD.items() if fits(place.way)]
     questions = list(dict.fromkeys((path, format_) for _, path, format_ in asked))
     answers = dict(zip(questions, _answers(questions, storage_options), strict=True))
