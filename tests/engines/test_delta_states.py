@@ -13,7 +13,7 @@ import pytest
 
 import pruner
 import pruner_duckdb
-from pruner.expr.nodes import Column, Compare, Expr, IsNull, Literal
+from pruner.expr.nodes import Column, Compare, Expr, IsNull, Literal, Operator
 from pruner.expr.semantics import Semantics
 from pruner_spark.relations.agreement import differing, spark_columns
 from tests.support.delta_tables import BUILDERS, delta_states
@@ -158,13 +158,18 @@ def _asked(state: DeltaState) -> list[tuple[Expr, set[str]]]:
         holders.pop("NaN", None) if pa.types.is_floating(field.type) else None
         values = sorted(holders, key=repr)
         for value in [*values[:MOST_VALUES], *values[-MOST_VALUES:]]:
-            literal = Literal(value, field.type)
+            literal = Literal(_constant(value, field.type), field.type)
             equal = {file for other, held in holders.items() if other == value for file in held}
-            found += [(Compare("=", column, literal), equal)]
+            found += [(Compare(Operator.EQ, column, literal), equal)]
             greater = {file for other, held in holders.items() if other >= value for file in held}
             less = {file for other, held in holders.items() if other <= value for file in held}
-            found += [(Compare(">=", column, literal), greater), (Compare("<=", column, literal), less)]
+            found += [(Compare(Operator.GE, column, literal), greater), (Compare(Operator.LE, column, literal), less)]
     return found
+
+
+def _constant(value: Any, type_: pa.DataType) -> Any:
+    """A value of a row as constants are held: moments are numbers."""
+    return pa.scalar(value, type_).value if pa.types.is_timestamp(type_) else value
 
 
 def test_a_kept_table_is_where_it_says(delta_tables: AllTables) -> None:
