@@ -9,6 +9,7 @@ import math
 import re
 from datetime import UTC, date, datetime, timedelta
 from decimal import Context, Decimal, InvalidOperation
+from operator import attrgetter
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
@@ -39,6 +40,9 @@ _OFFSET_CUT: Final = 60_000_000
 _FIRST_GREGORIAN_DAY: Final = -141_427
 _FIRST_COMMON_MOMENT: Final = -2_208_988_800_000_000
 """1582-10-15 and 1900-01-01: what comes before, a writer may have counted in another calendar."""
+
+_AT_ONCE: Final = 4096
+"""Files whose statistics are Python objects at once."""
 
 _LONG: Final = 32
 """Characters from which on a text may have been cut."""
@@ -76,6 +80,11 @@ class Bounds(NamedTuple):
 
 class _Nothing(msgspec.Struct):
     """What a file without statistics says."""
+
+    numRecords: None = None  # noqa: N815 - as the log has it
+    nullCount: None = None  # noqa: N815
+    minValues: None = None  # noqa: N815
+    maxValues: None = None  # noqa: N815
 
 
 def found_of(state: DeltaState, about: Field) -> tuple[Found, list[str]]:
@@ -128,12 +137,13 @@ def _reader(about: Field) -> Callable[[str], Any]:
     """Decodes of a JSON text what is about one column, and skips the rest."""
     if any(_ESCAPED.search(name) for name in about.recorded):
         return _reader_of_all(about.recorded)
-    holder: Any = msgspec.defstruct("Value", [("v", Any, None)], rename={"v": about.recorded[-1]})
+    # What Python's collector need not look at takes a third of the time.
+    holder: Any = msgspec.defstruct("Value", [("v", Any, None)], rename={"v": about.recorded[-1]}, gc=False)
     for name in reversed(about.recorded[:-1]):
-        holder = msgspec.defstruct("Values", [("v", holder | None, None)], rename={"v": name})
+        holder = msgspec.defstruct("Values", [("v", holder | None, None)], rename={"v": name}, gc=False)
     names = ("minValues", "maxValues", "nullCount")
     fields: list[Any] = [("numRecords", Any, None), *((name, holder | None, None) for name in names)]
-    return msgspec.json.Decoder(msgspec.defstruct("Statistics", fields), float_hook=_Text).decode
+    return msgspec.json.Decoder(msgspec.defstruct("Statistics", fields, gc=False), float_hook=_Text).decode
 
 
 def _reader_of_all(path: Sequence[str]) -> Callable[[str], Any]:
@@ -164,6 +174,15 @@ class _Text(str):
 
 
 def _of_texts(texts: Sequence[Any], depth: int, read: Callable[[str], Any]) -> Found:
+    found = Found([], [], [], [])
+    for start in range(0, len(texts), _AT_ONCE):
+        some = _of_some(texts[start : start + _AT_ONCE], depth, read)
+        for values, more in zip(found, some, strict=True):
+            values.extend(more)
+    return found
+
+
+def _of_some(texts: Sequence[Any], depth: int, read: Callable[[str], Any]) -> Found:
     nothing: Any = _Nothing()
     told: list[Any] = []
     for text in texts:
@@ -171,10 +190,10 @@ def _of_texts(texts: Sequence[Any], depth: int, read: Callable[[str], Any]) -> F
             told.append(nothing if text is None else read(text))
         except (msgspec.MsgspecError, UnicodeDecodeError):
             told.append(nothing)
-    rows = [getattr(each, "numRecords", None) for each in told]
+    rows = [each.numRecords for each in told]
     inner: list[list[Any]] = []
-    for name in ("nullCount", "minValues", "maxValues"):
-        values = [getattr(each, name, None) for each in told]
+    for get in (attrgetter("nullCount"), attrgetter("minValues"), attrgetter("maxValues")):
+        values = list(map(get, told))
         for _ in range(depth):
             values = [None if value is None else value.v for value in values]
         inner.append(values)
