@@ -1,6 +1,6 @@
 """`make demo-delta`: Spark writes a Delta table and deletes rows; Spark and DuckDB read it, pruned and as they are.
 
-The orders lie in the order of time, so that Delta's statistics know nothing of the customers: an index of pruner's does.
+The orders lie in the order of time, so that Delta's statistics know nothing of customers: an index of pruner's does.
 """
 
 from __future__ import annotations

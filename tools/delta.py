@@ -42,8 +42,8 @@ def delta_session(spark: SparkSession) -> SparkSession:
     """Return a new session with Delta's extensions and catalog, and none of Hudi's, in the same Java machine."""
     from pyspark.sql import SparkSession
 
-    context = spark.sparkContext
-    jvm: Any = context._jvm
+    context: Any = spark.sparkContext
+    jvm = context._jvm
     extensions = jvm.org.apache.spark.sql.SparkSessionExtensions()
     jvm.io.delta.sql.DeltaSparkSessionExtension().apply(extensions)
     java: Any = spark._jsparkSession

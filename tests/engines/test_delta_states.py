@@ -158,7 +158,7 @@ def test_no_file_is_left_out_that_holds_a_value(delta_tables: AllTables, name: s
 def _asked(state: DeltaState) -> list[tuple[Expr, set[str]]]:
     """Conditions on single columns, and the files that hold rows for which they are true."""
     rows = state.rows()
-    files = rows.column(FILE).to_pylist()
+    files: list[Any] = rows.column(FILE).to_pylist()
     found: list[tuple[Expr, set[str]]] = []
     for field in rows.schema:
         if field.name == FILE or pa.types.is_nested(field.type):

@@ -156,9 +156,9 @@ def test_a_scan_is_planned_as_of_the_version_that_it_reads(table: DeltaWriter) -
     assert found.read == [1]
     (scan,) = found.scans
     assert (scan.reason, scan.kept, scan.total, scan.files_unknown) == (None, 1, 8, 0)
-    for as_of in ("1", spark.sql(f"DESCRIBE HISTORY {table.name}").where("version = 1").first()["timestamp"]):
-        text = as_of if isinstance(as_of, str) else f"{as_of.isoformat()}Z"
-        past = pruner_spark.read(spark, table.path, as_of=text).where("number = 33")
+    (made,) = spark.sql(f"DESCRIBE HISTORY {table.name}").where("version = 1").select("timestamp").collect()
+    for as_of in ("1", f"{made[0].isoformat()}Z"):
+        past = pruner_spark.read(spark, table.path, as_of=as_of).where("number = 33")
         assert _read(past).rows == expected
     past = pruner_spark.sql(spark, f"SELECT * FROM {table.name} VERSION AS OF 1 WHERE number = 33")
     assert _read(past).read == [1]
