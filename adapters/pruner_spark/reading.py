@@ -147,6 +147,8 @@ def _resolved(
     """
     found, refusal = _format(spark, settings)
     read_as = spark_format(found)
+    if read_as.needs is not None and not java_side(spark).has_class(read_as.needs[0]):
+        raise TableError(f"{settings.uris[0]} {read_as.needs[1]}")
     reader = spark.read.format(found)
     if read_optimized:
         reader = reader.option("hoodie.datasource.query.type", "read_optimized")
@@ -163,8 +165,6 @@ def _resolved(
     try:
         return reader.load([first, *others] if others else first)
     except Exception:
-        if read_as.needs is not None and not java_side(spark).has_class(read_as.needs[0]):
-            raise TableError(f"{first} {read_as.needs[1]}") from None
         if refusal is not None:
             raise refusal from None
         opened(settings).snapshot()  # says in one sentence that nothing there is Parquet, where that is why

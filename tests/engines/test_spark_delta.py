@@ -214,7 +214,7 @@ def test_delta_s_own_answers_and_dynamic_pruning_stay(delta: SparkSession, tmp_p
     assert found.read == [4]
     (scan,) = found.scans
     last = pruner_spark.last_plans(delta)[-1]
-    assert (scan.files_listed, last.files_left, last.files_read) == (8, 8, 4)
+    assert (scan.kept, last.files_left, last.files_read) == (8, 8, 4)
 
 
 def test_statements_that_change_rows(delta: SparkSession, tmp_path: Path) -> None:
@@ -283,13 +283,10 @@ def test_feeds_of_changes_are_read_as_they_are(delta: SparkSession, tmp_path: Pa
     assert _read(pruner_spark.prune(frame)).rows == unordered(rows_of(frame))
 
 
-def test_without_delta_it_is_said_what_to_add(
-    spark: SparkSession, table: DeltaWriter, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The other session has no extension of Delta's, which fails as a class path without Delta does."""
+def test_without_delta_it_is_said_what_to_add(table: DeltaWriter, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(JavaSide, "has_class", lambda *_: False)
     with pytest.raises(TableError, match="this Spark session has no Delta: add io.delta:delta-spark"):
-        pruner_spark.read(spark, table.path)
+        pruner_spark.read(table.spark, table.path)
 
 
 @pytest.mark.parametrize("name", ["clustered", "vectors", "mapped_by_name", "widened", "cloned"])

@@ -6,7 +6,6 @@ the files that its scan is left with are held against it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
@@ -83,15 +82,13 @@ class Kept:
 
 
 @pytest.fixture(scope="module")
-def kept(delta: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kept]:
+def kept(delta: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Kept:
     table = _written(delta, tmp_path_factory.mktemp("random") / "t")
     pruner.open_table(table.path).create_index("some", on=["k", "s"], using="bitmap")
     frame = delta.read.format("delta").load(str(table.path))
     rows = frame.selectExpr("*", f"_metadata.file_path AS {FILE}")
     # Rows that are here: whatever Delta or Parquet could skip by, they are no longer in its files.
-    truth = delta.createDataFrame(rows.collect(), rows.schema).coalesce(1).cache()
-    yield Kept(table, truth)
-    truth.unpersist()
+    return Kept(table, delta.createDataFrame(rows.collect(), rows.schema).coalesce(1))
 
 
 def _written(delta: SparkSession, path: Path) -> DeltaWriter:
@@ -140,9 +137,11 @@ def test_conditions_lose_nothing_and_keep_no_more_than_delta(kept: Kept) -> None
 
 def _matching(kept: Kept, conditions: list[str]) -> list[set[str]]:
     """The files that hold a row for which each condition is true."""
-    columns = [f"collect_set(CASE WHEN {text} THEN {FILE} END)" for text in conditions]
-    (row,) = kept.truth.selectExpr(*columns).collect()
-    return [{placed(file, kept.table.path) for file in files} for files in row]
+    columns = [f"({text}) AS c{number}" for number, text in enumerate(conditions)]
+    rows = [
+        (placed(row[0], kept.table.path), row[1:]) for row in kept.truth.selectExpr(FILE, *columns).collect()
+    ]
+    return [{file for file, is_true in rows if is_true[number]} for number in range(len(conditions))]
 
 
 def _check(kept: Kept, text: str, matching: set[str]) -> None:
