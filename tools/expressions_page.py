@@ -10,7 +10,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from pruner.expr.derived.rows import FUNCTIONS
+from pruner.expr.functions.registry import FUNCTIONS
 from tools.functions_page import ENGINES
 
 PAGE: Final = Path(__file__).resolve().parent.parent / "docs" / "expressions.md"
@@ -126,10 +126,11 @@ def page() -> str:
     """The text of docs/expressions.md."""
     head = HEAD.format(titles=" | ".join(ENGINES.values()), dashes="|".join(["---"] * len(ENGINES)))
     rows: list[str] = []
-    for function in (row for rows_ in FUNCTIONS.values() for row in rows_):
-        spelled = (f"`{function.compared[each]}`" if each in function.compared else "" for each in ENGINES)
-        cells = " | ".join(each.replace("||", "\\|\\|") for each in spelled)
-        rows.append(f"| {function.name} | {function.values} | {function.in_order} | {cells} |\n")
+    for function in FUNCTIONS.values():
+        for each in function.evaluations:
+            spelled = (f"`{each.compared[engine]}`" if engine in each.compared else "" for engine in ENGINES)
+            cells = " | ".join(text.replace("||", "\\|\\|") for text in spelled)
+            rows.append(f"| {function.name} | {each.values} | {each.in_order} | {cells} |\n")
     return head + "".join(rows)
 
 

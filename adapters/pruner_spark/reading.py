@@ -48,7 +48,8 @@ def read(
     Args:
         spark: the session that is to run the queries.
         uri: where the table is.
-        as_of: Hudi: an instant, as in Hudi's option `as.of.instant`.
+        as_of: Hudi: the instant to travel back to, as Hudi's option `as.of.instant` takes it. Delta: a version, or a
+            moment such as 2026-11-27T08:30:00Z.
         read_optimized: Hudi: read base files only.
         index_uri: location of the metadata table, if it is not beside the table.
         storage_options: options of the store as pruner opens it; Spark has its own settings.
@@ -155,11 +156,15 @@ def _resolved(
             raise TableError(
                 f"{settings.uris[0]} is a {found} table, which has no earlier snapshots: leave as_of out"
             )
+        if read_as.as_of_version:
+            as_of = (opened(settings).snapshot(as_of).data.version or as_of).rpartition(" ")[2]
         reader = reader.option(read_as.as_of_option, as_of)
     first, *others = settings.uris
     try:
         return reader.load([first, *others] if others else first)
     except Exception:
+        if read_as.needs is not None and not java_side(spark).has_class(read_as.needs[0]):
+            raise TableError(f"{first} {read_as.needs[1]}") from None
         if refusal is not None:
             raise refusal from None
         opened(settings).snapshot()  # says in one sentence that nothing there is Parquet, where that is why

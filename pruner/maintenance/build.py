@@ -138,7 +138,7 @@ class Indexing:
         definition = define(
             name,
             kind.name,
-            tuple(FieldBinding(f.path, str(f.type), f.field_id) for f in fields),
+            tuple(FieldBinding(f.path, str(f.type), f.field_id, f.stored) for f in fields),
             all_columns=on == ALL_COLUMNS,
             options=options,
             where=where,
@@ -293,7 +293,7 @@ class Indexing:
         for about in fields_of(definition, snapshot.schema, kind):
             covered = np.zeros(len(snapshot), np.bool_)
             for entry in state.segments_of(definition):
-                if entry.field == about.path:
+                if entry.field == about.recorded:
                     covered[self._segments.recorded(state, entry, snapshot)] = True
             request = BuildRequest(kind, about, definition.options, definition.name)
             taken = in_scope & snapshot.coverable

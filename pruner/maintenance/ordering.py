@@ -48,7 +48,7 @@ def _order_by(definition: IndexDefinition, schema: TableSchema, dialect: str) ->
         )
     quote = _QUOTES[SqlEngine(dialect)]
     if definition.form is None:
-        return [_quoted(binding.path, quote) for binding in definition.fields]
+        return [_quoted(schema.shown(binding.recorded), quote) for binding in definition.fields]
     field = field_of(definition, schema)
     if field is None:
         raise IndexDefinitionError(f"{name} is over a column that is gone or has another type now")

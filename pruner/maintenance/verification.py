@@ -10,7 +10,7 @@ import pyarrow as pa
 from pruner.arrow import compute
 from pruner.errors import FormatError, StorageError
 from pruner.evidence.join import as_recorded, expand
-from pruner.evidence.snapshot import usable_type
+from pruner.evidence.loading import usable_type
 from pruner.indexes.optional import AggregatingIndexType
 from pruner.indexes.partition_stats import groups_of
 from pruner.metadata.coverage import digest_runs

@@ -27,11 +27,17 @@ def now() -> str:
 
 
 class FieldBinding(msgspec.Struct, frozen=True):
-    """A field as it was when the index was defined; `type` is its Arrow type as text."""
+    """A field as it was when the index was defined; `type` is its Arrow type as text, `stored` is `Field.stored`."""
 
     path: tuple[str, ...]
     type: str
     field_id: int | None = None
+    stored: tuple[str, ...] | None = None
+
+    @property
+    def recorded(self) -> tuple[str, ...]:
+        """The path under which its records are kept: see `pruner.schema.Field.recorded`."""
+        return self.stored or self.path
 
 
 class Over(NamedTuple):

@@ -126,7 +126,8 @@ class KnownTable:
         with self._lock:
             if self._reader is None:
                 table = self.table
-                self._reader = PlanReader(self.name, table.uri, table.storage_options, self.as_of)
+                place = table.uri, table.storage_options
+                self._reader = PlanReader(self.name, *place, self.as_of, merges=table.format == "hudi")
             return self._reader
 
     def shape(self, snapshot: PinnedSnapshot, shadow_connection: duckdb.DuckDBPyConnection) -> ScanShape:

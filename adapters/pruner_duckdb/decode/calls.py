@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 import pyarrow as pa
 
+from pruner.expr.engines import SqlEngine
 from pruner.expr.exact.patterns import literal_beginning, literal_pattern
 from pruner.expr.functions.now import CURRENT_DATE, CURRENT_WALL, NOW
+from pruner.expr.functions.registry import form_name
 from pruner.expr.functions.texts import BECOME_LOWER
 from pruner.expr.nodes import (
     And,
@@ -35,32 +37,6 @@ from pruner_duckdb.decode.constants import UndecodablePart, constant
 from pruner_duckdb.decode.shown import function_name
 from pruner_duckdb.sql.trees import Node
 from pruner_duckdb.types import arrow_type
-
-_NAMES: Final[Mapping[str, str]] = {
-    "+": "add",
-    "add": "add",
-    "date_add": "add",
-    "-": "subtract",
-    "subtract": "subtract",
-    "*": "multiply",
-    "multiply": "multiply",
-    "@": "abs",
-    "abs": "abs",
-    "lower": "lower",
-    "lcase": "lower",
-    "upper": "upper",
-    "ucase": "upper",
-    "left": "left",
-    "year": "year",
-    "quarter": "quarter",
-    "month": "month",
-    "date_trunc": "date_trunc",
-    "datetrunc": "date_trunc",
-    "epoch": "epoch",
-    "epoch_ms": "epoch_ms",
-    "epoch_us": "epoch_us",
-}
-"""Names of the registry (`pruner.expr.functions.rows`) by those of DuckDB. Others keep their own."""
 
 _PARTS: Final = frozenset({"year", "quarter", "month", "epoch"})
 
@@ -106,7 +82,7 @@ def function(name: str, arguments: tuple[Expr, ...], result: pa.DataType | None)
         case "date_part" | "datepart", (Literal(value=str(part)), operand) if part.lower() in _PARTS:
             return Call(part.lower(), (operand,), result)
         case _:
-            return Call(_NAMES.get(name, name), arguments, result)
+            return Call(form_name(name, SqlEngine.DUCKDB), arguments, result)
 
 
 def moment(node: Node) -> Expr | None:
@@ -275,7 +251,7 @@ def contained(operands: Sequence[Expr], listed: Node) -> Expr:
     """`list_contains(list, value)`: IN, where no NULL is in the list.
 
     Raises:
-        UndecodablePart: the list is no constant, or NULL is in it.
+        UndecodablePart: the list is not constant, or NULL is in it.
     """
     if len(operands) != 1 or not is_list(listed):
         raise UndecodablePart("a list that is not constant")

@@ -1,4 +1,4 @@
-"""Catalyst's functions of a column, by the names of `pruner.expr.functions.rows`.
+"""Catalyst's functions of a column, by the names of `pruner.expr.functions.registry`.
 
 Only shapes of which a row speaks are built. What a function does with values of which its rule was not proved, be it
 an error, a wrapped number or NULL, binding keeps apart, so neither ANSI mode nor the mode of a node matters here.

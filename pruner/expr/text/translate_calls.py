@@ -1,4 +1,4 @@
-"""sqlglot's functions, operators and rows in the expression form, by the names of `pruner.expr.functions.rows`.
+"""sqlglot's functions, operators and rows in the expression form, by the names of `pruner.expr.functions.registry`.
 
 sqlglot gives functions of several dialects one class. What it takes for alike need not be: whether an engine is one by
 which a rule was proved, binding asks. Whatever stands in another shape than the ones here is left to the caller.

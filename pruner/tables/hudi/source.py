@@ -29,12 +29,12 @@ from pruner.tables.hudi.saving import load, save
 from pruner.tables.hudi.schema import as_it_was, table_schema
 from pruner.tables.hudi.schema_history import SchemaHistory, checked_by_writes
 from pruner.tables.hudi.slice_columns import HudiColumns
-from pruner.tables.hudi.timeline import Timeline, newest_schema_file, read_timeline
-from pruner.tables.snapshot import Snapshot
+from pruner.tables.hudi.timeline import Timeline, folders_read, newest_schema_file, read_timeline
+from pruner.tables.snapshot import Snapshot, Watched
 from pruner.tables.source import WriteOnceSource
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     import hudi
     import pyarrow as pa
@@ -124,6 +124,13 @@ class HudiSource(WriteOnceSource):
             if previous is not None and previous.id == last.snapshot.id:
                 return previous
             return last.snapshot
+
+    def watched(self) -> Sequence[Watched] | None:
+        """Return the folders by which `read_timeline` goes: see `WatchableSource`."""
+        with self._lock:
+            if self._last is None or not self.root.startswith("/"):
+                return None
+            return [Watched("folder", f"{self.root}/{each}") for each in folders_read(self._last.timeline)]
 
     def own_indexes(self) -> HudiIndexes | None:
         """Return the indexes of Hudi's metadata table as of the last look; None where it has none."""

@@ -203,3 +203,17 @@ def test_a_format_of_another_distribution_that_fails_is_named(
     monkeypatch.setattr(detect, "format_names", lambda: (*known, "parquet"))
     monkeypatch.setattr(detect, "table_format", lambda name: known.get(name) or ParquetFormat())
     assert refusal(root) == sentence.format(root=root)
+
+
+def test_a_hudi_table_with_a_log_of_deltas_is_opened_as_what_is_asked_for(tmp_path: Path):
+    """Apache XTable writes such logs beside Hudi's."""
+    table = hudi_folder(tmp_path / "t")
+    log = table / "_delta_log"
+    log.mkdir()
+    schema = '{\\"type\\":\\"struct\\",\\"fields\\":[]}'
+    (log / f"{0:020d}.json").write_text(
+        '{"protocol":{"minReaderVersion":1,"minWriterVersion":2}}\n'
+        f'{{"metaData":{{"id":"x","schemaString":"{schema}","partitionColumns":[],"configuration":{{}}}}}}\n'
+    )
+    assert open_table_source([str(table)]).format == "hudi"
+    assert open_table_source([str(table)], format="delta").format == "delta"

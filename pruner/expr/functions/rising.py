@@ -27,7 +27,7 @@ from pruner.expr.types import integer_range, is_string, unit_of
 
 if TYPE_CHECKING:
     from pruner.expr.bound.predicates import StorageValue
-    from pruner.expr.derived.function import Argument, Evaluate
+    from pruner.expr.functions.function import Argument, Evaluate
     from pruner.schema import Field
 
 _IN_ORDER: Final = ("%Y", "%m", "%d", "%H", "%M", "%S")
