@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from pruner.arrow import arrow, nulls, number_array, truth_array
 from pruner.errors import IndexDefinitionError
-from pruner.evidence.sources import RecordsSource
+from pruner.evidence.sources import of_records
 from pruner.indexes.optional import RowIndexType
 from pruner.indexes.registry import index_type
 
@@ -86,7 +86,7 @@ class LoggedStatistics(ABC):
         found.fallbacks += [f"{name}: {note}" for note in notes]
         records = _records(told, about, kind.record_schema)
         if records.num_rows:
-            found.usable.append(RecordsSource(name, _USING, kind.load(records, len(self._snapshot), about)))
+            found.usable.append(of_records(name, _USING, kind.load(records, len(self._snapshot), about)))
 
     def _covers_all(self, source: Source) -> bool:
         if source.using != _USING:

@@ -47,6 +47,6 @@ def _storage(values: pa.Array[Any], kind: Kind) -> pa.Array[Any]:
     if kind is Kind.BYTES:
         return values.cast(pa.binary())
     if kind is Kind.DECIMAL:
-        return values.cast(pa.decimal128(38, cast("Any", values.type).scale)).view(pa.decimal128(38, 0))
+        return values.cast(pa.decimal128(38, values.type.scale)).view(pa.decimal128(38, 0))
     narrow = pa.types.is_date32(values.type)
     return (values.cast(pa.int32()) if narrow else values).cast(pa.int64())
