@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 from threading import RLock
 from typing import TYPE_CHECKING, Any, Final
 
@@ -161,7 +162,7 @@ def _milliseconds(instant: str) -> int:
         found = datetime.fromisoformat(instant)
     except ValueError:
         raise TableError(
-            f"{instant!r} is neither a version of a Delta table nor a moment: give a number, or a date and time such as "
+            f"{instant!r} is neither a version of a Delta table nor a moment: give a number, or date and time such as "
             "2026-11-27T08:30:00Z"
         ) from None
     found = found if found.tzinfo is not None else found.replace(tzinfo=UTC)
@@ -270,7 +271,7 @@ def slice_keys(paths: Any) -> bytes:
     ].tolist()
     data = memoryview(paths.buffers()[2] or b"")
     digest = xxhash.xxh3_128_digest
-    return b"".join([digest(data[start:end]) for start, end in zip(offsets, offsets[1:], strict=False)])
+    return b"".join([digest(data[start:end]) for start, end in pairwise(offsets)])
 
 
 def _column(files: pa.Table, name: str) -> Any:

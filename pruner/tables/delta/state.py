@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
@@ -64,7 +65,7 @@ def read_state(store: Store, options: Mapping[str, str], segment: Segment) -> De
     if seen.metadata is None or seen.protocol is None:
         lacking = "action metaData, which has the schema" if seen.metadata is None else "action protocol"
         raise TableError(
-            f"{store.uri} is a Delta table whose log up to version {segment.version} has no {lacking}: restore its files"
+            f"{store.uri} is a Delta table whose log up to version {segment.version} has no {lacking}: restore it"
         )
     files = arrow.concat_tables([FILE_COLUMNS.empty_table(), *tables])
     state = DeltaState(segment.version, segment.newest, seen.metadata, seen.protocol, files, tuple(parts))
@@ -107,7 +108,7 @@ def _take(store: Store, commits: Sequence[Commit], seen: Seen) -> None:
             seen.take(read_commit(store, commit))
         return
     with ThreadPoolExecutor(min(_THREADS, len(commits))) as threads:
-        for actions in threads.map(lambda commit: read_commit(store, commit), commits):
+        for actions in threads.map(partial(read_commit, store), commits):
             seen.take(actions)
 
 

@@ -88,14 +88,16 @@ def found_of(state: DeltaState, about: Field) -> tuple[Found, list[str]]:
     row_of: NDArray[np.int64] = np.asarray(state.files.column("row"))
     read = _reader(about)
     notes: list[str] = []
-    for number in np.unique(part_of).tolist():
+    numbers: list[int] = np.unique(part_of).tolist()
+    for number in numbers:
         at = np.flatnonzero(part_of == number)
         try:
             table = state.parts[number].statistics()
         except (TableError, StorageError) as error:
             notes.append(str(error))
             continue
-        told = _of_part(table.take(arrow.array(row_of[at])), about, read)
+        rows: Any = arrow.array(row_of[at])
+        told = _of_part(table.take(rows), about, read)
         if len(at) == count:
             return told, notes
         for column, values in zip(columns, told, strict=True):
