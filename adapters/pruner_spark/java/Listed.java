@@ -1,9 +1,14 @@
 package pruner.spark;
 
+import org.apache.spark.sql.execution.datasources.FileIndex;
+
 /** A file index as it is without pruning. */
 interface Listed {
   /** The files that Spark or Hudi itself finds for these filters. */
   $SEQ$ listed($SEQ$ partitionFilters, $SEQ$ dataFilters);
 
   Pruning pruning();
+
+  /** The index that prunes itself; another one where files of it are settled. */
+  FileIndex index();
 }
