@@ -274,7 +274,7 @@ def test_a_small_side_is_read_once_and_fails_as_before(spark: SparkSession, both
     for name in ("t", "plain_t"):
         with pytest.raises(Exception) as raised:  # noqa: PT011  (which one is Spark's to say)
             spark.sql(f"SELECT x FROM {name} WHERE x = (SELECT k FROM dim WHERE k < 20)").collect()
-        failures.append((type(raised.value), "more than one row" in str(raised.value)))
+        failures.append((type(raised.value), "more than one row" in str(raised.value).lower()))
     assert failures[0] == failures[1]
     assert failures[0][1]
     frame = spark.sql("SELECT x, name FROM t JOIN dim ON x = k")
@@ -285,7 +285,6 @@ def test_a_small_side_is_read_once_and_fails_as_before(spark: SparkSession, both
     assert unordered(rows_of(frame)) == [(14, "b"), (14, "c"), (3, "a"), (57, "e")]
     dim = spark.table("dim").cache()
     try:
-        assert files_scanned(spark.sql("SELECT x FROM t JOIN dim ON x = k")) is not None
         assert max(both.read("SELECT x FROM t JOIN dim ON x = k")) == FILES
     finally:
         dim.unpersist()
@@ -389,6 +388,15 @@ def test_parts_of_one_query_do_not_stand_for_each_other(both: Both) -> None:
         "SELECT * FROM (SELECT x FROM t ORDER BY x LIMIT 2) UNION ALL "
         "SELECT * FROM (SELECT x FROM t ORDER BY x DESC LIMIT 2)"
     ) == [1, 1]
+
+
+def test_scans_that_keys_leave_different_files_of_are_not_run_once(spark: SparkSession, both: Both) -> None:
+    """The exchanges below a sort-merge join are equal but for the files that keys have left."""
+    with settings(spark, {"spark.sql.autoBroadcastJoinThreshold": "-1"}):
+        assert both.read(
+            "SELECT x FROM t JOIN VALUES (3) AS v(k) ON x = k UNION ALL "
+            "SELECT x FROM t JOIN VALUES (57) AS w(k) ON x = k"
+        ) == [1, 1]
 
 
 def test_a_failing_planner_reads_everything(
