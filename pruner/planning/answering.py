@@ -450,7 +450,8 @@ def _grouped(
     call, in their order.
     """
     names = ["value", *(f"call_{number}" for number in range(len(kinds)))]
-    low: Any = pa.nulls(len(nothing), about.type) if facts is None else facts.low
+    nulls: Any = pa.nulls  # its types leave out some of Arrow's
+    low: Any = nulls(len(nothing), about.type) if facts is None else facts.low
     values = null_unless(truth_array(~nothing), low).take(at)
     parts = pa.Table.from_arrays([values, *(each.take(at) for _, each, _ in found)], names=names)
     merging = [
