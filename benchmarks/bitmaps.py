@@ -26,7 +26,7 @@ import pruner_duckdb
 from benchmarks import bitmap_positions
 from benchmarks.timing import medians
 from demo.flights import source_table
-from pruner.evidence.sources import RecordsSource, Sources
+from pruner.evidence.sources import Source, Sources, of_records
 from pruner.expr.binding.bind import bind
 from pruner.expr.semantics import Semantics
 from pruner.expr.text.sql import parse_predicate
@@ -152,7 +152,7 @@ def _plan(console: Console) -> None:
 class _MadeUpEvidence:
     """Stands in for `pruner.evidence.snapshot.SnapshotEvidence`: one bitmap source for each field."""
 
-    def __init__(self, sources: dict[tuple[str, ...], RecordsSource]) -> None:
+    def __init__(self, sources: dict[tuple[str, ...], Source]) -> None:
         self._sources = sources
 
     def sources(self, about: Field) -> Sources:
@@ -171,7 +171,7 @@ def _plan_over(console: Console, count: int) -> dict[str, float]:
     made = time.perf_counter() - started
     started = time.perf_counter()
     sources = {
-        field.path: RecordsSource(field.name, "bitmap", BITMAP.load(table, count, field))
+        field.path: of_records(field.name, "bitmap", BITMAP.load(table, count, field))
         for field, table in zip(FIELDS, records, strict=True)
     }
     console.print(

@@ -10,7 +10,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from pruner.expr.derived.rows import FUNCTIONS
+from pruner.expr.functions.registry import FUNCTIONS
 from tools.functions_page import ENGINES
 
 PAGE: Final = Path(__file__).resolve().parent.parent / "docs" / "expressions.md"
@@ -87,7 +87,7 @@ at most 2. Where `table` is left out, `pruner_spark.sort_for` looks for the inde
 reads. Spark orders instants by the session's time zone. With several threads DuckDB mixes rows across files, hence the
 one thread. Hudi's `bulk_insert` keeps the order with `hoodie.bulkinsert.sort.mode=NONE`.
 
-## Otherwise than Hudi
+## Differences from Hudi
 
 Hudi's expression indexes assume that `date_format` keeps the order of its column, whatever its pattern, and then prune
 `ts` by it. `MM/dd/yyyy` does not keep it: 12/31/2022 comes after 01/01/2023 as text. pruner records the values of the
@@ -100,7 +100,7 @@ Each definition and each record name the versions of the table of functions and 
 a later version of pruner changes what a function means, the version of its row increases. Older records of it are then
 not used, and `refresh` asks you to create the index anew.
 
-## What no index is over
+## Unsupported expressions
 
 - `xxhash64`, `hash`: each engine begins with another seed, or hashes differently. `md5` and `sha256` are equal.
 - The size of an array and its elements: no index reads columns of lists.
@@ -126,10 +126,11 @@ def page() -> str:
     """The text of docs/expressions.md."""
     head = HEAD.format(titles=" | ".join(ENGINES.values()), dashes="|".join(["---"] * len(ENGINES)))
     rows: list[str] = []
-    for function in (row for rows_ in FUNCTIONS.values() for row in rows_):
-        spelled = (f"`{function.compared[each]}`" if each in function.compared else "" for each in ENGINES)
-        cells = " | ".join(each.replace("||", "\\|\\|") for each in spelled)
-        rows.append(f"| {function.name} | {function.values} | {function.in_order} | {cells} |\n")
+    for function in FUNCTIONS.values():
+        for each in function.evaluations:
+            spelled = (f"`{each.compared[engine]}`" if engine in each.compared else "" for engine in ENGINES)
+            cells = " | ".join(text.replace("||", "\\|\\|") for text in spelled)
+            rows.append(f"| {function.name} | {each.values} | {each.in_order} | {cells} |\n")
     return head + "".join(rows)
 
 

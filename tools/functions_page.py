@@ -10,7 +10,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from pruner.expr.functions.rows import FUNCTIONS, Function
+from pruner.expr.functions.function import Preimage
+from pruner.expr.functions.registry import FUNCTIONS
 
 PAGE: Final = Path(__file__).resolve().parent.parent / "docs" / "functions.md"
 ENGINES: Final = {"duckdb": "DuckDB", "spark": "Spark", "trino": "Trino"}
@@ -68,11 +69,9 @@ that differ. Spark and Trino replace these functions by the moment before pruner
 """
 
 
-def _spelled(function: Function, engine: str) -> str:
+def _spelled(rule: Preimage, engine: str) -> str:
     """How an engine spells a function that it agrees about, or why nothing is known of its own."""
-    if engine in function.written:
-        return f"`{function.written[engine]}`"
-    return f"– ({function.missing[engine]})"
+    return f"`{rule.compared[engine]}`" if engine in rule.compared else f"– ({rule.missing[engine]})"
 
 
 def page() -> str:
@@ -80,10 +79,9 @@ def page() -> str:
     head = HEAD.format(titles=" | ".join(ENGINES.values()), dashes="|".join(["---"] * len(ENGINES)))
     rows: list[str] = []
     for function in FUNCTIONS.values():
-        spelled = (_spelled(function, each) for each in ENGINES)
-        rows.append(
-            f"| {function.name} | {function.operators} | {function.domain} | {' | '.join(spelled)} |\n"
-        )
+        for rule in function.preimages:
+            title, spelled = rule.title or function.name, (_spelled(rule, each) for each in ENGINES)
+            rows.append(f"| {title} | {rule.operators} | {rule.domain} | {' | '.join(spelled)} |\n")
     return head + "".join(rows) + TAIL
 
 

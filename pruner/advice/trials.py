@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from pruner.evidence.snapshot import SnapshotEvidence
-from pruner.evidence.sources import RecordsSource, Sources
+from pruner.evidence.sources import Sources, of_records
 from pruner.indexes.optional import ArrangingIndexType, CountingIndexType, ListedEvidence, SpreadingIndexType
 from pruner.indexes.registry import index_type
 from pruner.metadata.segments import SLICE_COLUMN, SLICE_FIELD
@@ -111,7 +111,7 @@ class _Chosen:
         """See `KnowsFields.sources`."""
         known = self._in_paths.sources(about)
         tried = [
-            RecordsSource(using, using, self._evidence[using, path])
+            of_records(using, using, self._evidence[using, path])
             for using, path in sorted(self._parts)
             if path == about.path
         ]

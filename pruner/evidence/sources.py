@@ -1,13 +1,15 @@
 """What evidence comes from: an index or partition values.
 
-The planner asks every kind the same questions. What an index type gives (`pruner.indexes.base.Evidence`) knows nothing
-of engines that read a column from elsewhere, nor of records that are read when they are asked for; sources do.
+The planner asks every source the same questions. What an index type gives (`pruner.indexes.base.Evidence`) knows
+nothing of engines that read a column from elsewhere, nor of records that are read when they are asked for; sources do.
+There is one kind of source: what differs is by what it answers (`Answers`), and what it can do besides
+(`Capabilities`).
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Protocol
 
 from pruner.indexes.optional import (
@@ -21,7 +23,7 @@ from pruner.indexes.optional import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     import numpy as np
     from numpy.typing import NDArray
@@ -38,43 +40,19 @@ if TYPE_CHECKING:
     Mask = NDArray[np.bool_]
 
 
-class Source(ABC):
-    """Evidence about one field, by snapshot ordinal.
-
-    Attributes:
-        index: the name under which reports show it.
-        using: its index type.
-    """
-
-    def __init__(self, index: str, using: str) -> None:
-        self.index = index
-        self.using = using
+class Answers(Protocol):
+    """By what a source answers: evidence about one field, by snapshot ordinal."""
 
     @property
-    @abstractmethod
     def uncovered(self) -> Mask | None:
         """True for each slice without a usable record, as far as is known; None where there is none."""
+        ...
 
     @property
     def notes(self) -> tuple[str, ...]:
         """Why records could not be read when they were asked for."""
-        return ()
+        ...
 
-    @property
-    def moves(self) -> bool:
-        """Whether masks over slices are all that it gives, so that they can be had for a later snapshot."""
-        return False
-
-    @property
-    def longest_range(self) -> int:
-        """How many values of a range it looks up one by one at most; 0 where it knows the order of values."""
-        return 0
-
-    def why_silent(self, semantics: Semantics) -> str | None:
-        """Return why it never answers an engine, whatever the leaf; None where it may."""
-        return None
-
-    @abstractmethod
     def possible(
         self, leaf: Leaf, outcome: Outcome, semantics: Semantics, at: NDArray[np.intp] | None
     ) -> Mask | None:
@@ -86,236 +64,198 @@ class Source(ABC):
             semantics: whose rules hold.
             at: the slices, as snapshot ordinals; None for all.
         """
+        ...
+
+
+def _nothing_listed() -> ListedEvidence | None:
+    return None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Capabilities:
+    """What a source can do besides answering for leaves: see `pruner.indexes.optional`."""
+
+    rows: RowEvidence | None = None
+    """The evidence, where it knows single rows as the engine reads them."""
+    deferred: FocusedEvidence | None = None
+    """The evidence, where it is read only for what is left, and for whole parts of a predicate at a time."""
+    listed: Callable[[], ListedEvidence | None] = _nothing_listed
+    """Gives the evidence, where it keeps values to look into; it may be read for that."""
+    counted: CountingEvidence | None = None
+    """The evidence, where it knows how many values each slice holds."""
+    locating: LocatingEvidence | None = None
+    """The evidence, where it finds many values at once."""
+    longest_range: int = 0
+    """How many values of a range it looks up one by one at most; 0 where it knows the order of values."""
+    carries_over: bool = False
+    """Whether masks over slices are all that it gives, so that they can be had for a later snapshot."""
+
+
+NOTHING_ELSE = Capabilities()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Source:
+    """Evidence about one field."""
+
+    index: str
+    """The name under which reports show it."""
+    using: str
+    """Its index type."""
+    answers: Answers
+    can: Capabilities = NOTHING_ELSE
+    is_read: Callable[[Semantics], bool] | None = None
+    """Whether an engine reads the values that it is about; None where every engine does."""
+    silence: Callable[[Semantics], str | None] | None = None
+    """Why it never answers an engine, whatever the leaf."""
+    focus: Callable[[Sequence[Leaf]], Source] | None = None
+    """Makes the source for the leaves of one predicate; None where it is the same for all."""
+
+    @property
+    def uncovered(self) -> Mask | None:
+        """See `Answers.uncovered`."""
+        return self.answers.uncovered
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """See `Answers.notes`."""
+        return self.answers.notes
+
+    def possible(
+        self, leaf: Leaf, outcome: Outcome, semantics: Semantics, at: NDArray[np.intp] | None
+    ) -> Mask | None:
+        """See `Answers.possible`."""
+        return self.answers.possible(leaf, outcome, semantics, at) if self._speaks_to(semantics) else None
 
     def rows(self, semantics: Semantics) -> RowEvidence | None:
-        """The evidence where it knows single rows as the engine reads them; None where it does not."""
-        return None
+        """See `Capabilities.rows`."""
+        return self.can.rows if self._speaks_to(semantics) else None
 
-    @property
-    def listed(self) -> ListedEvidence | None:
-        """The evidence where it keeps values to look into; None where it does not."""
-        return None
+    def deferred(self, semantics: Semantics) -> FocusedEvidence | None:
+        """See `Capabilities.deferred`; None for a source that is asked about each leaf."""
+        return self.can.deferred if self._speaks_to(semantics) else None
 
-    @property
-    def counted(self) -> CountingEvidence | None:
-        """The evidence where it knows how many values each slice holds; None where it does not."""
-        return None
-
-    @property
-    def locating(self) -> LocatingEvidence | None:
-        """The evidence where it finds many values at once; None where it does not."""
-        return None
+    def why_silent(self, semantics: Semantics) -> str | None:
+        """Return why it never answers an engine, whatever the leaf; None where it may."""
+        return None if self.silence is None else self.silence(semantics)
 
     def focused(self, leaves: Sequence[Leaf]) -> Source:
         """The source for one predicate, of which these are the leaves on the field."""
-        return self
+        return self if self.focus is None else self.focus(leaves)
 
-    def waiting(self, semantics: Semantics) -> FocusedEvidence | None:
-        """The evidence where it is read only for what is left, and whole parts of a predicate at a time.
+    def answering(self, answers: Answers, *, carries_over: bool = False) -> Source:
+        """A source that says something else about the same records, and of their rows nothing."""
+        can = replace(self.can, rows=None, deferred=None, locating=None, carries_over=carries_over)
+        return Source(self.index, self.using, answers, can)
 
-        None for a source that is asked about each leaf.
-        """
-        return None
+    def _speaks_to(self, semantics: Semantics) -> bool:
+        return self.is_read is None or self.is_read(semantics)
 
 
-class RecordsSource(Source):
+def of_records(index: str, using: str, evidence: Evidence) -> Source:
     """Evidence from the records of all slices: an index that was loaded whole, or partition values."""
+    answers = _Records(index, evidence)
+    can = _capabilities(evidence)
+    if not isinstance(evidence, FocusingEvidence):
+        return Source(index, using, answers, can)
 
-    def __init__(self, index: str, using: str, evidence: Evidence) -> None:
-        super().__init__(index, using)
-        self.evidence = evidence
-        self._uncovered = None if evidence.covered.all() else ~evidence.covered
-        self._by_row = evidence if isinstance(evidence, RowEvidence) else None
-        self._noting = evidence if isinstance(evidence, NotingEvidence) else None
-        self._focusing = evidence if isinstance(evidence, FocusingEvidence) else None
-        self._counting = evidence if isinstance(evidence, CountingEvidence) else None
+    def focused(leaves: Sequence[Leaf]) -> Source:
+        of_leaves = evidence.focused(leaves)
+        rows = Capabilities(rows=of_leaves, longest_range=can.longest_range)
+        return Source(index, using, _Focused(index, of_leaves, answers.uncovered), rows)
 
-    @property
-    def uncovered(self) -> Mask | None:
-        """See `Source.uncovered`."""
-        return self._uncovered
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """See `Source.notes`."""
-        return (
-            ()
-            if self._noting is None
-            else tuple(f"index {self.index}: {note}" for note in self._noting.notes)
-        )
-
-    @property
-    def moves(self) -> bool:
-        """See `Source.moves`."""
-        return not isinstance(
-            self.evidence,
-            RowEvidence | FocusingEvidence | CountingEvidence | ListedEvidence | LocatingEvidence,
-        )
-
-    @property
-    def longest_range(self) -> int:
-        """See `Source.longest_range`."""
-        return self.evidence.longest_range if isinstance(self.evidence, LookingUpEvidence) else 0
-
-    def possible(
-        self, leaf: Leaf, outcome: Outcome, semantics: Semantics, at: NDArray[np.intp] | None
-    ) -> Mask | None:
-        """See `Source.possible`."""
-        return self.evidence.possible(leaf, outcome, semantics, at)
-
-    def rows(self, semantics: Semantics) -> RowEvidence | None:
-        """See `Source.rows`."""
-        return self._by_row
-
-    def focused(self, leaves: Sequence[Leaf]) -> Source:
-        """See `Source.focused`."""
-        if self._focusing is None:
-            return self
-        evidence = self._focusing.focused(leaves)
-        return FocusedSource(self.index, self.using, evidence, self._uncovered, self.longest_range)
-
-    @property
-    def listed(self) -> ListedEvidence | None:
-        """See `Source.listed`."""
-        return self.evidence if isinstance(self.evidence, ListedEvidence) else None
-
-    @property
-    def locating(self) -> LocatingEvidence | None:
-        """See `Source.locating`."""
-        return self.evidence if isinstance(self.evidence, LocatingEvidence) else None
-
-    @property
-    def counted(self) -> CountingEvidence | None:
-        """See `Source.counted`."""
-        return self._counting
+    return Source(index, using, answers, can, focus=focused)
 
 
-class PathSource(RecordsSource):
+def of_paths(index: str, using: str, evidence: PartitionEvidence) -> Source:
     """Evidence from the values in the paths, which engines decode by rules of their own."""
-
-    def __init__(self, index: str, using: str, evidence: PartitionEvidence) -> None:
-        super().__init__(index, using, evidence)
-        self._in_paths = evidence
-
-    def why_silent(self, semantics: Semantics) -> str | None:
-        """See `Source.why_silent`."""
-        return self._in_paths.why_silent(semantics)
+    return replace(of_records(index, using, evidence), silence=evidence.why_silent)
 
 
-class GroupedSource(Source):
+def of_groups(index: str, using: str, evidence: GroupedEvidence) -> Source:
     """Evidence from groups of slices and, where they do not settle it, from records that are read then."""
+    return Source(index, using, evidence, Capabilities(carries_over=True))
 
-    def __init__(self, index: str, using: str, evidence: GroupedEvidence) -> None:
-        super().__init__(index, using)
-        self._evidence = evidence
 
-    @property
-    def moves(self) -> bool:
-        """See `Source.moves`."""
-        return True
+def of_pages(
+    index: str, using: str, evidence: PagedEvidence, whole: Callable[[], ListedEvidence | None]
+) -> Source:
+    """Evidence of an index whose records are read page by page, for what is left of one predicate.
 
-    @property
-    def uncovered(self) -> Mask | None:
-        """See `Source.uncovered`."""
-        return self._evidence.uncovered
+    Args:
+        index: the name of the index.
+        using: its type.
+        evidence: reads the pages.
+        whole: reads all records, for people to look into.
+    """
+    answers = _Pages(evidence)
+
+    def focused(leaves: Sequence[Leaf]) -> Source:
+        of_leaves = evidence.focused(leaves)
+        can = Capabilities(rows=of_leaves, deferred=of_leaves)
+        return Source(index, using, _Focused(index, of_leaves, answers.uncovered), can)
+
+    return Source(index, using, answers, Capabilities(listed=whole), focus=focused)
+
+
+def _capabilities(evidence: Evidence) -> Capabilities:
+    rows = evidence if isinstance(evidence, RowEvidence) else None
+    counted = evidence if isinstance(evidence, CountingEvidence) else None
+    locating = evidence if isinstance(evidence, LocatingEvidence) else None
+    listed = evidence if isinstance(evidence, ListedEvidence) else None
+    more = rows or counted or locating or listed
+    return Capabilities(
+        rows=rows,
+        listed=lambda: listed,
+        counted=counted,
+        locating=locating,
+        longest_range=evidence.longest_range if isinstance(evidence, LookingUpEvidence) else 0,
+        carries_over=more is None and not isinstance(evidence, FocusingEvidence),
+    )
+
+
+class _Records:
+    """Answers by evidence of records in memory."""
+
+    def __init__(self, index: str, evidence: Evidence) -> None:
+        self.uncovered = None if evidence.covered.all() else ~evidence.covered
+        self.possible = evidence.possible
+        self._index = index
+        self._noting = evidence if isinstance(evidence, NotingEvidence) else None
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """See `Source.notes`."""
-        return self._evidence.notes
-
-    def possible(
-        self, leaf: Leaf, outcome: Outcome, semantics: Semantics, at: NDArray[np.intp] | None
-    ) -> Mask | None:
-        """See `Source.possible`."""
-        return self._evidence.possible(leaf, outcome, semantics, at)
+        notes = () if self._noting is None else self._noting.notes
+        return tuple(f"index {self._index}: {note}" for note in notes)
 
 
-class PagedSource(Source):
-    """Evidence of an index whose records are read page by page; it answers once it is `focused` on a predicate."""
+class _Focused:
+    """Answers by what an index that looks up what is asked for says about one predicate."""
 
-    def __init__(
-        self, index: str, using: str, evidence: PagedEvidence, whole: Callable[[], ListedEvidence | None]
-    ) -> None:
-        """`whole` reads all records, for people to look into."""
-        super().__init__(index, using)
+    def __init__(self, index: str, evidence: RowEvidence, uncovered: Mask | None) -> None:
+        self.uncovered = uncovered
+        self.possible = evidence.possible
+        self._index = index
         self._evidence = evidence
-        self._whole = whole
-        self._uncovered = None if evidence.covered.all() else ~evidence.covered
 
     @property
-    def uncovered(self) -> Mask | None:
-        """See `Source.uncovered`."""
-        return self._uncovered
+    def notes(self) -> tuple[str, ...]:
+        return tuple(f"index {self._index}: {note}" for note in self._evidence.notes)
+
+
+class _Pages:
+    """Answers by pages, each leaf as if it were a predicate by itself."""
+
+    notes: tuple[str, ...] = ()
+
+    def __init__(self, evidence: PagedEvidence) -> None:
+        self.uncovered = None if evidence.covered.all() else ~evidence.covered
+        self._evidence = evidence
 
     def possible(
         self, leaf: Leaf, outcome: Outcome, semantics: Semantics, at: NDArray[np.intp] | None
     ) -> Mask | None:
-        """See `Source.possible`."""
         return self._evidence.focused([leaf]).possible(leaf, outcome, semantics, at)
-
-    def focused(self, leaves: Sequence[Leaf]) -> Source:
-        """See `Source.focused`."""
-        return WaitingSource(self.index, self.using, self._evidence.focused(leaves), self._uncovered)
-
-    @property
-    def listed(self) -> ListedEvidence | None:
-        """See `Source.listed`."""
-        return self._whole()
-
-
-class FocusedSource(Source):
-    """What an index that looks up what is asked for says about one predicate."""
-
-    def __init__(
-        self,
-        index: str,
-        using: str,
-        evidence: RowEvidence,
-        uncovered: Mask | None,
-        longest_range: int = 0,
-    ) -> None:
-        super().__init__(index, using)
-        self._evidence = evidence
-        self._uncovered = uncovered
-        self._longest_range = longest_range
-
-    @property
-    def uncovered(self) -> Mask | None:
-        """See `Source.uncovered`."""
-        return self._uncovered
-
-    @property
-    def longest_range(self) -> int:
-        """See `Source.longest_range`."""
-        return self._longest_range
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """See `Source.notes`."""
-        return tuple(f"index {self.index}: {note}" for note in self._evidence.notes)
-
-    def possible(
-        self, leaf: Leaf, outcome: Outcome, semantics: Semantics, at: NDArray[np.intp] | None
-    ) -> Mask | None:
-        """See `Source.possible`."""
-        return self._evidence.possible(leaf, outcome, semantics, at)
-
-    def rows(self, semantics: Semantics) -> RowEvidence | None:
-        """See `Source.rows`."""
-        return self._evidence
-
-
-class WaitingSource(FocusedSource):
-    """What a `PagedSource` says about one predicate."""
-
-    def __init__(self, index: str, using: str, evidence: FocusedEvidence, uncovered: Mask | None) -> None:
-        super().__init__(index, using, evidence, uncovered)
-        self._waiting = evidence
-
-    def waiting(self, semantics: Semantics) -> FocusedEvidence | None:
-        """See `Source.waiting`."""
-        return self._waiting
 
 
 @dataclass

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from pruner.errors import ConflictError
-from pruner.evidence.snapshot import usable_type
+from pruner.evidence.loading import usable_type
 from pruner.indexes.optional import ArrangingIndexType, SpreadingIndexType
 from pruner.indexes.partition_stats import SliceBatch, write_records
 from pruner.indexes.registry import index_type

@@ -10,8 +10,8 @@ import msgspec
 from pruner.errors import IndexDefinitionError, PredicateError, PrunerError, SchemaError
 from pruner.expr.derived.canonical import FindColumn, NotCanonical, canonical, last_change, parsed
 from pruner.expr.derived.indexed import derived_field
-from pruner.expr.derived.rows import REGISTRY_VERSION
 from pruner.expr.engines import REFERENCE_ENGINE
+from pruner.expr.functions.registry import REGISTRY_VERSION
 from pruner.expr.identifier import parse_column_path
 from pruner.expr.nodes import Column
 from pruner.expr.parquet_reading import as_read
@@ -107,7 +107,7 @@ def why_outdated(definition: IndexDefinition) -> str | None:
         return None
     return (
         f"index {definition.name!r} is over functions of version {definition.registry} of the registry, and this "
-        f"pruner has version {REGISTRY_VERSION}, in which they are others: drop it and create it anew"
+        f"pruner has version {REGISTRY_VERSION}, in which they differ: drop it and create it anew"
     )
 
 

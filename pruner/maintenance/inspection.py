@@ -63,18 +63,18 @@ def entries(
     """
     evidence = SnapshotEvidence(snapshot, state, segments)
     for binding in definition.fields:
-        field = recorded_field(definition, binding.path, snapshot.schema)
+        field = recorded_field(definition, binding.recorded, snapshot.schema)
         for source in evidence.sources(field).usable:
             if source.index != definition.name:
                 continue
-            listed, counted = source.listed, source.counted
+            listed, counted = source.can.listed(), source.can.counted
             if listed is not None:
                 yield from _of_field(listed, field, snapshot, prefix, positions)
             elif counted is not None:
                 yield from _of_slices(counted, snapshot, prefix)
             else:
                 raise IndexDefinitionError(
-                    f"index {definition.name!r} is of type {definition.using}, which keeps no values to look into"
+                    f"index {definition.name!r} is of type {definition.using}, which stores no values to inspect"
                 )
 
 
@@ -123,7 +123,7 @@ def _place(snapshot: Snapshot, ordinal: int) -> str:
 def _positions(
     evidence: ListedEvidence, entry: int, ordinal: int, snapshot: Snapshot, most: int
 ) -> tuple[int, ...] | None:
-    if snapshot.has_logs[ordinal]:
+    if snapshot.has_changes[ordinal]:
         return None
     chosen = np.zeros(evidence.entry_count, np.bool_)
     chosen[entry] = True

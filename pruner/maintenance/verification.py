@@ -10,7 +10,7 @@ import pyarrow as pa
 from pruner.arrow import compute
 from pruner.errors import FormatError, StorageError
 from pruner.evidence.join import as_recorded, expand
-from pruner.evidence.snapshot import usable_type
+from pruner.evidence.loading import usable_type
 from pruner.indexes.optional import AggregatingIndexType
 from pruner.indexes.partition_stats import groups_of
 from pruner.metadata.coverage import digest_runs
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 _VERSION = ["slice_key", "base_file"]
 
 _CHANGED = (
-    "is not the file that was indexed under this name: run pruner refresh; where a program wrote into the file in "
-    "place, restart what plans over the table, too"
+    "is not the file that was indexed under this name: run pruner refresh; if a program wrote into it in place, "
+    "also restart the processes that plan over the table"
 )
 """A refresh lists every file. A process that looked before may still believe what a file written in place held."""
 

@@ -1,7 +1,7 @@
 """Evaluates an expression over the rows of one slice, by DuckDB, every timestamp a wall clock in UTC.
 
 Of the rows it is told as well for which engines each value that goes in, or comes up between, lies where the engine
-was compared with DuckDB (`pruner.expr.derived.rows`).
+was compared with DuckDB (`pruner.expr.functions.registry`).
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ import pyarrow as pa
 
 from pruner.arrow import compute
 from pruner.errors import PrunerError, first_line
-from pruner.expr.derived.function import ANYWHERE, Argument
-from pruner.expr.derived.rows import row_for
 from pruner.expr.engines import SqlEngine
+from pruner.expr.functions.function import ANYWHERE, Argument
+from pruner.expr.functions.registry import row_for
 from pruner.expr.nodes import Call, Column, Expr, Literal
 from pruner.expr.types import integer_range, is_string, unit_of
 from pruner.extras import DUCKDB_EXTRA, installing
 
 if TYPE_CHECKING:
-    from pruner.expr.derived.function import Function
+    from pruner.expr.functions.function import Evaluation
 
 _MOST_QUERIES: Final = 100
 """Statements that a thread keeps prepared."""
@@ -208,7 +208,7 @@ def _require_utf8(texts: pa.ChunkedArray[Any]) -> None:
     try:
         texts.validate(full=True)
     except pa.ArrowInvalid as error:
-        raise ValueError("text that is no UTF-8, whose characters each engine counts otherwise") from error
+        raise ValueError("text that is not UTF-8, whose characters engines count differently") from error
 
 
 class _Written(NamedTuple):
@@ -241,7 +241,7 @@ class _Writer:
             case Call(name, arguments):
                 return self._call(name, [self.written(each) for each in arguments])
             case _:
-                raise ValueError(f"{node} is no part of an expression")
+                raise ValueError(f"{node} cannot be part of an expression")
 
     def _call(self, name: str, arguments: Sequence[_Written]) -> _Written:
         judged = [each.argument for each in arguments]
@@ -264,7 +264,9 @@ class _Writer:
         return _Written(sql, Argument(row.result(judged)), domains, bits)
 
 
-def _condition(row: Function, arguments: Sequence[str], judged: Sequence[Argument], bits: pa.DataType) -> str:
+def _condition(
+    row: Evaluation, arguments: Sequence[str], judged: Sequence[Argument], bits: pa.DataType
+) -> str:
     least, greatest = integer_range(bits)
     moment = next((each.type for each in judged if not each.is_constant), pa.null())
     first, last = _ENDS["date" if pa.types.is_date(moment) else "timestamp"]
@@ -273,7 +275,7 @@ def _condition(row: Function, arguments: Sequence[str], judged: Sequence[Argumen
 
 
 def _rounding(
-    row: Function, asking: SqlEngine, arguments: Sequence[str], judged: Sequence[Argument]
+    row: Evaluation, asking: SqlEngine, arguments: Sequence[str], judged: Sequence[Argument]
 ) -> list[str]:
     """Trino's `date_format` rounds to milliseconds: 23:59:59.999999 is the next day there, and outside the domain."""
     if asking is not SqlEngine.TRINO or not row.reads_clock:

@@ -341,7 +341,7 @@ class Answering:
         for source in self._evidence.sources(about).usable:
             if source.focused(()).rows(self._semantics) is None:
                 continue
-            listed = source.listed
+            listed = source.can.listed()
             if isinstance(listed, ValuedEvidence):
                 return listed
         return None

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 class CombinedEvidence:
     """Asks the evidence about the slices `at` (snapshot ordinals; None for all) and remembers who answered.
 
-    Sources that wait (`Source.waiting`) are left out unless `everything` is asked: see `pruner.planning.waiting`.
+    Deferred sources (`Source.deferred`) are left out unless `everything` is asked: see `pruner.planning.deferred`.
 
     Attributes:
         answered: the indexes that answered, by name, with their types, in the order in which they first did.
@@ -83,7 +83,7 @@ class CombinedEvidence:
         """The sources about a leaf's field that are asked now."""
         found = self.sources(leaf)
         return (
-            found if self._everything else [each for each in found if each.waiting(self._semantics) is None]
+            found if self._everything else [each for each in found if each.deferred(self._semantics) is None]
         )
 
     def sources(self, leaf: Leaf) -> list[Source]:
@@ -91,7 +91,7 @@ class CombinedEvidence:
         found = self._evidence.sources(leaf.field)
         self.notes.update(dict.fromkeys(found.fallbacks))
         if isinstance(leaf, ValuesOfRange):
-            return [each for each in found.usable if each.longest_range]
+            return [each for each in found.usable if each.can.longest_range]
         return found.usable
 
     def ask(self, source: Source, leaf: Leaf, outcome: Outcome) -> Mask | None:

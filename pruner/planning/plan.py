@@ -40,6 +40,13 @@ if TYPE_CHECKING:
     from pruner.tables.snapshot import Snapshot
 
 
+DELETED_APART = (
+    "rows of some files to read are deleted by deletion vectors, so the files alone are not the table's content: read "
+    "it by an engine"
+)
+"""Why nobody is given the files of a plan."""
+
+
 class Answering(Protocol):
     """What answers about the rows of a plan: see `pruner.planning.answering`."""
 
@@ -192,12 +199,20 @@ class Plan:
         return self.snapshot.any_logs and bool(self.snapshot.has_logs[self.ordinals].any())
 
     @cached_property
+    def has_deletes(self) -> bool:
+        """True if rows of a file to read are deleted by what is stored apart, such as a deletion vector."""
+        return self.snapshot.deletes is not None and bool(self.snapshot.has_deletes[self.ordinals].any())
+
+    @cached_property
     def files_arrow(self) -> pa.StringArray:
         """URIs of the base files to read, as an Arrow array.
 
         Raises:
-            TableError: a file group to read has log files and the scan mode is not `read_optimized`.
+            TableError: a file group to read has log files and the scan mode is not `read_optimized`, or rows of a file
+                are deleted by what is stored apart.
         """
+        if self.has_deletes:
+            raise TableError(DELETED_APART)
         if self.has_logs and self.semantics.scan_mode != "read_optimized":
             raise TableError(
                 "some file groups to read have log files, so their base files alone are not the table's content: "

@@ -2,7 +2,7 @@
 
 The predicate's top-level conjuncts are taken one after another, each asked only about the slices that the ones before
 it left. A slice goes when some conjunct is proven never true on it. What is at hand is asked first, then what has to be
-read page by page (`pruner.planning.waiting`). The order changes the report, not the result.
+read page by page (`pruner.planning.deferred`). The order changes the report, not the result.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ from pruner.expr.show import describe
 from pruner.planning import row_level
 from pruner.planning.answering import Answering
 from pruner.planning.combining import CombinedEvidence
+from pruner.planning.deferred import DeferredSources
 from pruner.planning.plan import Plan
 from pruner.planning.report import FunnelStep, PlanFacts, megabytes
 from pruner.planning.row_level import RowLevel
 from pruner.planning.rows import RowPositions
 from pruner.planning.survivors import Survivors
 from pruner.planning.usage import Usage
-from pruner.planning.waiting import Waiting
 from pruner.showing.words import counted
 from pruner.verdict import Outcome, possible
 
@@ -162,7 +162,11 @@ class Planner:
     def locating(self, field: Field) -> LocatingEvidence | None:
         """What knows the rows of many values of a field at once; None where no index does."""
         return next(
-            (found for each in self._evidence.sources(field).usable if (found := each.locating) is not None),
+            (
+                found
+                for each in self._evidence.sources(field).usable
+                if (found := each.can.locating) is not None
+            ),
             None,
         )
 
@@ -191,7 +195,7 @@ class Planner:
         )
         for clause in sorted(conditions(asked), key=_evaluation_rank):
             self._apply(clause, evidence, semantics, progress)
-        answered = self._apply_waiting(asked, Waiting(self._snapshot, evidence, semantics), progress)
+        answered = self._apply_deferred(asked, DeferredSources(self._snapshot, evidence, semantics), progress)
         self._apply_implied(predicate, semantics, progress)
         rows = RowLevel(self._snapshot, evidence, semantics, asked)
         if answered and rows.can_narrow and progress.survivors.left:
@@ -235,8 +239,8 @@ class Planner:
         None are where an index that knows their order tells all of them apart.
         """
         sources = self._evidence.sources(about).usable
-        longest = max((each.longest_range for each in sources), default=0)
-        ordered = (each for each in sources if not each.longest_range and each.uncovered is None)
+        longest = max((each.can.longest_range for each in sources), default=0)
+        ordered = (each for each in sources if not each.can.longest_range and each.uncovered is None)
         return (
             0 if longest and any(_tells_apart(each.focused(()), semantics) for each in ordered) else longest
         )
@@ -293,12 +297,12 @@ class Planner:
         if combined.answered or all_at_hand:
             progress.apply(clause, keep, combined.answered, combined.uncovered_among(progress.survivors))
 
-    def _apply_waiting(self, predicate: BoundExpr, waiting: Waiting, progress: _Progress) -> bool:
-        """Ask the sources that wait about what is left; returns whether each of them was asked."""
+    def _apply_deferred(self, predicate: BoundExpr, deferred: DeferredSources, progress: _Progress) -> bool:
+        """Ask the deferred sources about what is left; returns whether each of them was asked."""
         survivors = progress.survivors
-        open_questions = waiting.questions(predicate)
+        open_questions = deferred.questions(predicate)
         while open_questions and survivors.left:
-            costs = [waiting.cost(question, survivors.at) for question in open_questions]
+            costs = [deferred.cost(question, survivors.at) for question in open_questions]
             question = open_questions.pop(int(np.argmin(costs)))
             names = {source.index: source.using for source in question.sources}
             size = int(self._snapshot.sizes[survivors.ordinals()].sum())
@@ -308,7 +312,7 @@ class Planner:
                 return False
             uncovered = (source.uncovered for source in question.sources)
             count = sum(survivors.count_in(mask) for mask in uncovered if mask is not None)
-            progress.apply(question.part, waiting.keep(question, survivors.at), names, count)
+            progress.apply(question.part, deferred.keep(question, survivors.at), names, count)
             progress.fallbacks.update(dict.fromkeys(n for source in question.sources for n in source.notes))
         return True
 
@@ -357,7 +361,7 @@ class Planner:
 
 def _tells_apart(source: Source, semantics: Semantics) -> bool:
     """Tell whether an index knows single values, and not only between which they are."""
-    return source.counted is not None or source.rows(semantics) is not None
+    return source.can.counted is not None or source.rows(semantics) is not None
 
 
 def _gaps(progress: _Progress, evidence: Focus, number: int) -> Mask | None:

@@ -344,3 +344,27 @@ def test_arguments_take_the_place_of_names_that_stand_alone() -> None:
     )
     assert with_arguments("SELECT 1; SELECT 2", {}, tree_of) is None
     assert with_arguments("no query", {}, tree_of) is None
+
+
+IN_BRACKETS = (
+    "(SELECT id FROM flights ORDER BY id LIMIT 5) ORDER BY id DESC LIMIT 3",
+    "((FROM flights SELECT id ORDER BY id LIMIT 9)) ORDER BY 1 OFFSET 7",
+    "((SELECT id FROM flights WHERE id < 70) ORDER BY id LIMIT 5) ORDER BY id DESC LIMIT 3",
+    "SELECT * FROM ((SELECT id FROM flights ORDER BY id LIMIT 5) ORDER BY id DESC LIMIT 3) z ORDER BY id LIMIT 2",
+    "WITH c AS ((SELECT id FROM flights ORDER BY id LIMIT 5) ORDER BY id DESC LIMIT 3) FROM c ORDER BY id",
+    "((SELECT id FROM flights WHERE id = 5) UNION ALL (SELECT id FROM flights WHERE id = 9)) ORDER BY id DESC LIMIT 1",
+    "(SELECT id FROM flights WHERE id = 5) UNION ALL (SELECT id FROM flights WHERE id = 9) ORDER BY id DESC LIMIT 1",
+    "(SELECT list(id ORDER BY id) AS ids FROM (SELECT id FROM flights WHERE id < 5)) OFFSET 0",
+)
+"""DuckDB writes such a query into its catalog without the brackets."""
+
+
+@pytest.mark.parametrize("kind", ["VIEW defined", "MACRO defined() AS TABLE"])
+@pytest.mark.parametrize("query", IN_BRACKETS)
+def test_a_definition_in_brackets_with_an_order_is_read_back(
+    compared: Compared, kind: str, query: str
+) -> None:
+    create = f"CREATE {kind} {query}" if kind.startswith("MACRO") else f"CREATE {kind} AS {query}"
+    compared.both(create)
+    call = "FROM defined()" if kind.startswith("MACRO") else "FROM defined"
+    assert compared.pruned.sql(call).fetchall() == compared.full.execute(call).fetchall()

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from pruner.expr.derived.canonical import NotCanonical, canonical
-from pruner.expr.derived.rows import FUNCTIONS
+from pruner.expr.functions.registry import FUNCTIONS
 from pruner.expr.semantics import Semantics
 from pruner.expr.text.sql import parse_predicate
 from pruner.schema import Field
@@ -62,12 +62,14 @@ def test_only_rows_that_say_so_make_a_value_of_nulls(form: Form) -> None:
     functions = canonical(
         expression, lambda column: Field(column.path, table.schema.field(column.path[0]).type), "duckdb"
     ).functions
-    assert found is None or any(each.of_null for each in functions)
+    assert found is None or any(each.evaluation.of_null for each in functions)
 
 
 def test_every_row_for_duckdb_is_proved_here() -> None:
     proved = {form.row for form in WRITTEN}
-    assert {row.name for found in FUNCTIONS.values() for row in found if "duckdb" in row.compared} <= proved
+    assert {
+        row.name for row in FUNCTIONS.values() for each in row.evaluations if "duckdb" in each.compared
+    } <= proved
 
 
 def form_of(text: str, dialect: str) -> str:

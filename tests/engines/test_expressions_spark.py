@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from pruner.expr.derived.canonical import NotCanonical, canonical
-from pruner.expr.derived.rows import FUNCTIONS
+from pruner.expr.functions.registry import FUNCTIONS
 from pruner.expr.nodes import And, Column, Compare, Constant, In, IsNull, Literal, Not, Or
 from pruner.expr.semantics import Semantics
 from pruner.expr.show import show
@@ -130,4 +130,6 @@ def _moment(value: Any, form: str) -> Any:
 
 def test_every_row_for_spark_is_proved_here() -> None:
     proved = {form.row for form in FORMS if form.spark is not None}
-    assert {row.name for found in FUNCTIONS.values() for row in found if "spark" in row.compared} <= proved
+    assert {
+        row.name for row in FUNCTIONS.values() for each in row.evaluations if "spark" in each.compared
+    } <= proved

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from pruner.errors import PrunerError
 from pruner_duckdb.sql.queries import NO_LOCATION, names_of_lambda
 from pruner_duckdb.sql.select import Span, splice
-from pruner_duckdb.sql.tokens import CLOSING, OPENING, Token, tokens
+from pruner_duckdb.sql.tokens import Token, depth_change, tokens
 from pruner_duckdb.sql.trees import nodes_below
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ def written_call(text: bytes, path: Sequence[str], start: int) -> Call | None:
     groups: list[list[Token]] = [[]]
     depth = 0
     for token in found[opening:]:
-        depth += _change(token)
+        depth += depth_change(token)
         if depth == 0:
             arguments = tuple(_argument(text[start:], group) for group in groups if group)
             ordinality = [each.text.lower() for each in found if each.start >= token.stop][:1] == ["with"]
@@ -199,13 +199,13 @@ def require_understood(forms: Sequence[tuple[tuple[str, ...] | None, str]], tree
     for parameters, query in forms:
         if parameters is None:
             raise PrunerError(
-                "a macro over a table of pruner has no parameters with types or default values: write another form "
-                "of the macro behind a comma, with fewer parameters"
+                "a macro over a pruned table cannot have parameters with types or defaults: add a form with fewer "
+                "parameters after a comma"
             )
         if with_arguments(query, dict.fromkeys(map(str.lower, parameters), "NULL"), tree_of) is None:
             raise PrunerError(
-                "a macro over a table of pruner has no PIVOT in it, no method of a parameter, and no lambda whose "
-                "parameter is called like one of the macro's: write a view, or another name"
+                "a macro over a pruned table cannot contain a PIVOT, a method of a parameter, or a lambda whose "
+                "parameter has the name of one of the macro's: write a view, or rename the parameter"
             )
 
 
@@ -213,10 +213,10 @@ def _heads(found: Sequence[Token], words: Sequence[str]) -> Iterator[tuple[int, 
     """Yield where lists of parameters begin and end, each in front of AS TABLE."""
     depth, opening = 0, 0
     for number, token in enumerate(found):
-        depth += _change(token)
-        if _change(token) > 0 and depth == 1:
+        depth += depth_change(token)
+        if depth_change(token) > 0 and depth == 1:
             opening = number
-        if _change(token) < 0 and depth == 0 and list(words[number + 1 : number + 3]) == ["as", "table"]:
+        if depth_change(token) < 0 and depth == 0 and list(words[number + 1 : number + 3]) == ["as", "table"]:
             yield opening, number
 
 
@@ -225,10 +225,3 @@ def _parameters(found: Sequence[Token]) -> tuple[str, ...] | None:
     commas = [token.text for token in found[1::2]]
     plain = all(commas) and set(commas) <= {","} and (not found or len(names) == len(commas) + 1)
     return tuple(name for name in names if name) if plain and all(names) else None
-
-
-def _change(token: Token) -> int:
-    if token.kind != "sign":
-        return 0
-    sign = token.text.encode()[0]
-    return (sign in OPENING) - (sign in CLOSING)

@@ -32,6 +32,7 @@ from pruner_duckdb.catalog.table_macros import (
 from pruner_duckdb.session.session import session_state
 from pruner_duckdb.shadow.answers import Ask
 from pruner_duckdb.shadow.shadow import Relation, Shadow
+from pruner_duckdb.sql.engine_faults import with_readable_brackets
 from pruner_duckdb.sql.forms import form_of, with_numbers
 from pruner_duckdb.sql.select import Reference, Select, Span
 from pruner_duckdb.sql.tokens import tokens
@@ -216,7 +217,7 @@ class Views:
             run("BEGIN TRANSACTION")
         try:
             made = [each for path, shape in stubs for each in _make_stub(run, ask, path, shape)]
-            run(text)
+            run(with_readable_brackets(text))
             for each in reversed(made):
                 run(f"DROP {each}")
             if own:

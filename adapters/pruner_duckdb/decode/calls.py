@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 import pyarrow as pa
 
+from pruner.expr.engines import SqlEngine
 from pruner.expr.exact.patterns import literal_beginning, literal_pattern
 from pruner.expr.functions.now import CURRENT_DATE, CURRENT_WALL, NOW
+from pruner.expr.functions.registry import form_name
 from pruner.expr.functions.texts import BECOME_LOWER
 from pruner.expr.nodes import (
     And,
@@ -35,32 +37,6 @@ from pruner_duckdb.decode.constants import UndecodablePart, constant
 from pruner_duckdb.decode.shown import function_name
 from pruner_duckdb.sql.trees import Node
 from pruner_duckdb.types import arrow_type
-
-_NAMES: Final[Mapping[str, str]] = {
-    "+": "add",
-    "add": "add",
-    "date_add": "add",
-    "-": "subtract",
-    "subtract": "subtract",
-    "*": "multiply",
-    "multiply": "multiply",
-    "@": "abs",
-    "abs": "abs",
-    "lower": "lower",
-    "lcase": "lower",
-    "upper": "upper",
-    "ucase": "upper",
-    "left": "left",
-    "year": "year",
-    "quarter": "quarter",
-    "month": "month",
-    "date_trunc": "date_trunc",
-    "datetrunc": "date_trunc",
-    "epoch": "epoch",
-    "epoch_ms": "epoch_ms",
-    "epoch_us": "epoch_us",
-}
-"""Names of the registry (`pruner.expr.functions.rows`) by those of DuckDB. Others keep their own."""
 
 _PARTS: Final = frozenset({"year", "quarter", "month", "epoch"})
 
@@ -106,7 +82,7 @@ def function(name: str, arguments: tuple[Expr, ...], result: pa.DataType | None)
         case "date_part" | "datepart", (Literal(value=str(part)), operand) if part.lower() in _PARTS:
             return Call(part.lower(), (operand,), result)
         case _:
-            return Call(_NAMES.get(name, name), arguments, result)
+            return Call(form_name(name, SqlEngine.DUCKDB), arguments, result)
 
 
 def moment(node: Node) -> Expr | None:
@@ -204,7 +180,7 @@ def beginning(operand: Expr, pattern: str, *, anchored: bool, shown: str) -> Exp
         raise UndecodablePart("a regular expression that does not say how a text begins")
     escaped, escape = literal_pattern(prefix)
     like = Like(operand, f"{escaped}%", escape)
-    rest = Opaque((), shown, "of a regular expression the beginning alone is looked at")
+    rest = Opaque((), shown, "only the beginning of a regular expression is used")
     return conjunction((like, rest))
 
 
@@ -213,7 +189,7 @@ def row_comparison(operator: Operator, left: Sequence[Expr], right: Sequence[Exp
 
     NULL inside of a row is a value like others for DuckDB, and the greatest one.
     """
-    rest = Opaque((), shown, "rows are looked at column by column")
+    rest = Opaque((), shown, "rows are compared column by column")
     pairs = [(a, b) for a, b in zip(left, right, strict=True) if isinstance(a, Column | Call)]
     pairs = [(a, b) for a, b in pairs if isinstance(b, Literal) and b.value is not None]
     match operator:
@@ -275,10 +251,10 @@ def contained(operands: Sequence[Expr], listed: Node) -> Expr:
     """`list_contains(list, value)`: IN, where no NULL is in the list.
 
     Raises:
-        UndecodablePart: the list is no constant, or NULL is in it.
+        UndecodablePart: the list is not constant, or NULL is in it.
     """
     if len(operands) != 1 or not is_list(listed):
-        raise UndecodablePart("a list that is no constant")
+        raise UndecodablePart("a list that is not constant")
     value: Any = listed["value"]
     child_type: Any = value["type"]["type_info"]["child_type"]
     options = tuple(constant({**child, "type": child_type}) for child in value["value"]["children"])

@@ -56,6 +56,14 @@ def tokens(text: bytes) -> Iterator[Token]:
             yield Token(kind, found.start(), position, found.group().decode(errors="replace"))
 
 
+def depth_change(token: Token) -> int:
+    """By how much a token changes the depth of brackets: 1 for an opening one, -1 for a closing one, else 0."""
+    if token.kind != "sign":
+        return 0
+    sign = token.text.encode()[0]
+    return (sign in OPENING) - (sign in CLOSING)
+
+
 def with_plain_spaces(text: str) -> str:
     """Put spaces of ASCII in the place of those others that DuckDB reads as spaces; quoted text stays."""
     if not _OTHER_SPACES.search(text):

@@ -131,8 +131,11 @@ final class Chain {
       return null;
     }
     LogicalRelation leaf = (LogicalRelation) each;
-    if (!(leaf.relation() instanceof HadoopFsRelation)
-        || !(((HadoopFsRelation) leaf.relation()).location() instanceof Listed)) {
+    if (!(leaf.relation() instanceof HadoopFsRelation)) {
+      return null;
+    }
+    FileIndex index = ((HadoopFsRelation) leaf.relation()).location();
+    if (!(index instanceof Listed) || ((Listed) index).pruning() == null) {
       return null;
     }
     Chain chain = new Chain(plan, leaf);

@@ -38,6 +38,10 @@ public final class PrunedCatalogFileIndex extends CatalogFileIndex implements Li
     return this;
   }
 
+  public String pinned() {
+    return null;
+  }
+
   public void refresh() {
     base.refresh();
   }

@@ -48,6 +48,10 @@ public final class PrunedInMemoryFileIndex extends InMemoryFileIndex implements 
     return this;
   }
 
+  public String pinned() {
+    return null;
+  }
+
   /** The constructor of Spark's class asks as well, before there is a base. */
   public $SEQ$ rootPaths() {
     return base == null ? super.rootPaths() : base.rootPaths();

@@ -133,6 +133,11 @@ final class Pruning {
     return predicate;
   }
 
+  /** Equal for equal relations, which Spark reads once. */
+  String name() {
+    return table + "/" + patience;
+  }
+
   SparkSession reader() {
     return reader;
   }

@@ -59,7 +59,7 @@ public final class Scan {
 
   /** See Asked. */
   String asked() throws IOException {
-    return Asked.of(reader, predicate, asking == null ? null : asking.question);
+    return Asked.of(reader, predicate, asking == null ? null : asking.question, ((Listed) index).pinned());
   }
 
   /** All filters of the scan as one expression, or null. */

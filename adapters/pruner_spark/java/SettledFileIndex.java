@@ -102,6 +102,10 @@ public final class SettledFileIndex implements FileIndex, Listed {
     return base;
   }
 
+  public String pinned() {
+    return ((Listed) base).pinned();
+  }
+
   private boolean isKnown(Expression filter) {
     Iterator each = partitionFilters.iterator();
     while (each.hasNext()) {

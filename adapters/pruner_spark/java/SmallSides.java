@@ -33,7 +33,10 @@ import org.apache.spark.sql.catalyst.plans.logical.Project;
 import org.apache.spark.sql.catalyst.trees.TreeNodeTag;
 import org.apache.spark.sql.catalyst.trees.TreePattern;
 import org.apache.spark.sql.execution.CommandExecutionMode$;
+import org.apache.spark.sql.execution.datasources.CatalogFileIndex;
+import org.apache.spark.sql.execution.datasources.FileIndex;
 import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
+import org.apache.spark.sql.execution.datasources.InMemoryFileIndex;
 import org.apache.spark.sql.execution.datasources.LogicalRelation;
 import org.apache.spark.sql.internal.SessionState;
 import org.apache.spark.sql.types.AtomicType;
@@ -214,7 +217,7 @@ final class SmallSides {
     }
     return each instanceof LogicalRelation
         && ((LogicalRelation) each).relation() instanceof HadoopFsRelation
-        && ((HadoopFsRelation) ((LogicalRelation) each).relation()).location() instanceof Listed;
+        && isOpen(((HadoopFsRelation) ((LogicalRelation) each).relation()).location());
   }
 
   private void answer(Expression part, Map values) throws Throwable {
@@ -248,10 +251,21 @@ final class SmallSides {
       return 0L;
     }
     if (plan instanceof LogicalRelation && ((LogicalRelation) plan).relation() instanceof HadoopFsRelation) {
-      long bytes = ((HadoopFsRelation) ((LogicalRelation) plan).relation()).location().sizeInBytes();
+      FileIndex index = ((HadoopFsRelation) ((LogicalRelation) plan).relation()).location();
+      long bytes = isOfFiles(index) ? index.sizeInBytes() : MOST_BYTES + 1L;
       return bytes > MOST_BYTES ? -1L : bytes;
     }
     return known ? cheapBytes((LogicalPlan) plan.children().head()) : -1L;
+  }
+
+  /** Whether an index lists files as they are: what a format does with its own is its own business. */
+  private static boolean isOfFiles(FileIndex index) {
+    return index instanceof InMemoryFileIndex || index instanceof CatalogFileIndex || isOpen(index);
+  }
+
+  /** Whether it is a pruned index whose files may be settled. */
+  private static boolean isOpen(FileIndex index) {
+    return index instanceof Listed && ((Listed) index).pruning() != null;
   }
 
   private static boolean isSteady(LogicalPlan plan) {

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from pruner.adapters import switched_off
-from pruner.errors import PrunerError
+from pruner.errors import PrunerError, TableError
 from pruner.expr.nodes import TRUE, Expr
 from pruner.expr.walk import without_columns
 from pruner_spark.catalyst.decode import decode
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 KEPT_SNAPSHOTS = 4
 """Snapshots of one relation whose slices are kept in the Java machine."""
 
-_READ_OTHERWISE = "Spark reads the column otherwise than the index did"
+_READ_OTHERWISE = "Spark reads the column differently from the index"
 
 SlicesInJava: TypeAlias = "Callable[[str, int], Any]"
 """Makes the slices of a snapshot known to the Java machine: their keys in lines, and how many there are."""
@@ -108,7 +108,7 @@ class PrunedRelation:
         predicate = java_scan.predicate() if told is None else Later(java_scan.predicate)
         state = SessionState.told(asked)
         plan = partial(self.plan, predicate, state, told=told)
-        first = plan(self.table.snapshot(self.shape.as_of))
+        first = plan(self._snapshot(asked.get("pinned")))
         if "question" in asked and self.keys == TRUE and not switched_off():
             answered = self._answer(
                 first, partial(self._beyond, state, java_scan), java_scan, asked["question"]
@@ -120,6 +120,21 @@ class PrunedRelation:
             # The relation was resolved before the newest commit: its slices are those of an earlier instant.
             return self._apply_past(plan, java_scan, pruned)
         return pruned
+
+    def _snapshot(self, scanned: str | None) -> PinnedSnapshot:
+        """The snapshot to plan over: the newest, that of time travel, or that of the version that a scan is of.
+
+        Raises:
+            TableError: the table has no such version.
+            StorageError: it cannot be read.
+        """
+        newest = self.table.snapshot(self.shape.as_of)
+        if scanned is None or newest.data.version == scanned:
+            return newest
+        past = self.table.snapshot(scanned.rpartition(" ")[2])
+        if past.data.version == scanned:
+            return past
+        raise TableError("Spark scans a table that lay here before, which is not the one that lies here now")
 
     def plan(
         self, predicate: Any, state: SessionState, pinned: PinnedSnapshot, told: Told | None = None
@@ -196,7 +211,7 @@ class PrunedRelation:
             TooLateError: Spark no longer waits.
         """
         if answer == "closed":
-            raise TooLateError("the plan came after Spark had stopped waiting for it")
+            raise TooLateError("the plan arrived after the timeout")
         listed, unknown, dropped = map(int, answer.split(" "))
         return listed, unknown, dropped
 

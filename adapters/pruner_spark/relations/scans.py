@@ -47,7 +47,7 @@ class Scan:
     files_unknown: int | None = None
     files_dropped: int | None = None
     seconds: float = 0.0
-    """From when Spark asked until it had its answer."""
+    """Time from Spark's request to its answer."""
     number: int | None = None
     """Running number in the JVM; None for a relation that was found not to be prunable before any scan."""
     files_left: int | None = None

@@ -16,10 +16,10 @@ from pruner.arrow import arrow, compute
 from pruner.errors import FormatError, SchemaError, StorageError
 from pruner.evidence.hudi.stats import stat_records
 from pruner.expr.derived.canonical import Canonical, NotCanonical, canonical
-from pruner.expr.derived.function import MOMENTS
 from pruner.expr.derived.made import Made, Source
-from pruner.expr.derived.rows import REGISTRY_VERSION
 from pruner.expr.engines import SqlEngine
+from pruner.expr.functions.function import MOMENTS
+from pruner.expr.functions.registry import REGISTRY_VERSION
 from pruner.expr.nodes import Call, Column
 from pruner.showing.words import FILE_GROUP, counted
 from pruner.tables.hudi.metadata.definitions import EXPRESSION
@@ -147,7 +147,7 @@ class ExpressionStatistics:
             found = canonical(asked, lambda _: column, SqlEngine.SPARK)
         except (SchemaError, NotCanonical) as error:
             return str(error)
-        agrees = all(row.domain == MOMENTS for row in found.functions)
+        agrees = all(row.evaluation.domain == MOMENTS for row in found.functions)
         if not (agrees and pa.types.is_date32(column.type)):
             return (
                 f"Hudi records neither the time zone nor the values of {definition.function}({column.name}), "
@@ -158,7 +158,9 @@ class ExpressionStatistics:
 
 def _made(derived: Derived) -> Made:
     """What a record of an index of pruner's would say of such values."""
-    agreed = set(map(str, SqlEngine)).intersection(*(row.compared for row in derived.made_by.functions))
+    agreed = set(map(str, SqlEngine)).intersection(
+        *(each.evaluation.compared for each in derived.made_by.functions)
+    )
     return Made(
         "hudi", REGISTRY_VERSION, tuple(sorted(agreed)), (Source(str(derived.column.type), None, True),)
     )

@@ -6,7 +6,7 @@ Both speak of `_hoodie_record_key`. A condition on the columns of which keys are
 
 from __future__ import annotations
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from functools import cached_property
 from math import prod
 from typing import TYPE_CHECKING, Any, Final
@@ -50,36 +50,36 @@ FEW_BYTES = 1 << 20
 """Bytes of filters that are read in any case."""
 
 OTHER_SNAPSHOT: Final = "it is about the newest state of the table, which is another"
-_LOGS = "rows in log files cannot be counted, so that a key may stand in two files"
+_LOGS = "rows in log files cannot be counted, so that a key may be in two files"
 _MERGED = "Hudi keeps that of a merge-on-read table without merging, so that it may lack the key of a row"
-_UNCOUNTED = "files without statistics of record keys cannot be counted, so that a key may stand in two files"
-_TOO_MANY_LOGGED = "too many of its keys stand in log files to be counted"
+_UNCOUNTED = (
+    "rows of files without statistics of record keys cannot be counted, so that a key may be in two files"
+)
+_TOO_MANY_LOGGED = "too many of its keys are in log files to be counted"
 _ELSEWHERE = "it names a file group that the snapshot does not have"
 _UNKNOWN_KEYS = "it lacks keys that another index says are those of rows"
 
 
-class KeySource(Source):
-    """An index over record keys. Answers are remembered; threads may share it."""
+class KeyLookup(ABC):
+    """Answers by an index over record keys. Answers are remembered; threads may share it."""
+
+    uncovered: Mask | None = None
 
     def __init__(self, index: str, using: str, snapshot: Snapshot) -> None:
-        super().__init__(index, using)
+        self.index = index
+        self.source = Source(index, using, self)
         self._snapshot = snapshot
         self._notes: dict[str, None] = {}
 
     @property
-    def uncovered(self) -> Mask | None:
-        """See `Source.uncovered`."""
-        return None
-
-    @property
     def notes(self) -> tuple[str, ...]:
-        """See `Source.notes`."""
+        """See `Answers.notes`."""
         return tuple(f"index {self.index}: {note}" for note in self._notes)
 
     def possible(
         self, leaf: Leaf, outcome: Outcome, semantics: Semantics, at: NDArray[np.intp] | None
     ) -> Mask | None:
-        """See `Source.possible`."""
+        """See `Answers.possible`."""
         values = values_of(leaf, semantics) if outcome is Outcome.TRUE else None
         if values is None or len(values) > MOST_KEYS:
             return None
@@ -98,7 +98,7 @@ class KeySource(Source):
         """
 
 
-class RecordIndexSource(KeySource):
+class RecordIndexLookup(KeyLookup):
     """Hudi's record index.
 
     It has one place for each key, and writers may have written a key twice. It is believed where it has as many keys
@@ -188,9 +188,7 @@ class RecordIndexSource(KeySource):
         if keys is None:
             return _TOO_MANY_LOGGED
         if keys != rows:
-            return (
-                f"it has {keys:,} keys and the files have {rows:,} rows, so that a key may stand in two files"
-            )
+            return f"it has {keys:,} keys and the files have {rows:,} rows, so that a key may be in two files"
         # The index was listed after the snapshot was taken, so it may be newer.
         return None if self._indexes.is_current() else OTHER_SNAPSHOT
 
@@ -202,11 +200,11 @@ class RecordIndexSource(KeySource):
         return None if rows.null_count else int(compute.sum(rows).as_py() or 0)
 
 
-class KeyFilterSource(KeySource):
+class KeyFilterLookup(KeyLookup):
     """Hudi's bloom filters over the record keys of base files, asked where no record index is believed."""
 
     def __init__(
-        self, indexes: HudiIndexes, snapshot: Snapshot, record_index: RecordIndexSource | None
+        self, indexes: HudiIndexes, snapshot: Snapshot, record_index: RecordIndexLookup | None
     ) -> None:
         super().__init__("hudi.bloom_filters", BLOOM_FILTERS, snapshot)
         self._indexes = indexes

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, TypeAlias
 import pyarrow as pa
 
 from pruner.errors import FormatError, IndexDefinitionError, StorageError
-from pruner.evidence.hudi.apart import LARGE, ApartSource
+from pruner.evidence.hudi.by_partition import LARGE, statistics_by_partition
 from pruner.evidence.hudi.expressions import ExpressionStatistics
-from pruner.evidence.hudi.keys import KeyFilterSource, RecordIndexSource, implied_keys
-from pruner.evidence.hudi.secondary import SecondarySources
+from pruner.evidence.hudi.keys import KeyFilterLookup, RecordIndexLookup, implied_keys
+from pruner.evidence.hudi.secondary import SecondaryIndexes
 from pruner.evidence.hudi.stats import FilesOfSlices, stat_records
-from pruner.evidence.sources import RecordsSource
+from pruner.evidence.sources import of_records
 from pruner.indexes.optional import RowIndexType
 from pruner.indexes.registry import index_type
 from pruner.tables.hudi.metadata.definitions import EXPRESSION, SECONDARY
@@ -109,24 +109,24 @@ class HudiOwnIndexes:
         return f"used: {covered:,} of {len(self._snapshot):,} file groups" if covered else "used"
 
     @cached_property
-    def _record_index(self) -> RecordIndexSource | None:
+    def _record_index(self) -> RecordIndexLookup | None:
         if RECORD_INDEX not in self._indexes.names:
             return None
-        return RecordIndexSource(self._indexes, self._files, self._snapshot)
+        return RecordIndexLookup(self._indexes, self._files, self._snapshot)
 
     @cached_property
     def _expressions(self) -> ExpressionStatistics:
         return ExpressionStatistics(self._indexes, self._snapshot, self._files)
 
     @cached_property
-    def _secondary(self) -> SecondarySources:
-        return SecondarySources(self._indexes, self._snapshot, self._record_index)
+    def _secondary(self) -> SecondaryIndexes:
+        return SecondaryIndexes(self._indexes, self._snapshot, self._record_index)
 
     @cached_property
     def _over_keys(self) -> list[Source]:
-        found: list[Source] = [] if self._record_index is None else [self._record_index]
+        found = [] if self._record_index is None else [self._record_index.source]
         if BLOOM_FILTERS in self._indexes.names:
-            found.append(KeyFilterSource(self._indexes, self._snapshot, self._record_index))
+            found.append(KeyFilterLookup(self._indexes, self._snapshot, self._record_index).source)
         return found
 
     def _add_statistics(self, about: Field, found: Sources) -> None:
@@ -135,12 +135,12 @@ class HudiOwnIndexes:
         if any(map(self._covers_all, found.usable)):
             return
         if len(self._snapshot) >= LARGE and len(self._snapshot.partitions.paths) > 1:
-            self._add_apart(about, found)
+            self._add_by_partition(about, found)
             return
         read = partial(stat_records, self._indexes, self._files, self._snapshot, about)
         self._add_records(NAME, about, found, read)
 
-    def _add_apart(self, about: Field, found: Sources) -> None:
+    def _add_by_partition(self, about: Field, found: Sources) -> None:
         """Add statistics that are read for the partitions that are asked about."""
         kind = _kind_for(about)
         if kind is None:
@@ -155,7 +155,7 @@ class HudiOwnIndexes:
             evidence = kind.load(records, len(self._snapshot), about)
             return evidence, tuple(f"column {about.name}: {note}" for note in notes)
 
-        found.usable.append(ApartSource(NAME, _USING, self._snapshot, load))
+        found.usable.append(statistics_by_partition(NAME, _USING, self._snapshot, load))
 
     def _add_expressions(self, about: Field, found: Sources) -> None:
         for derived in self._expressions.over(about) if about.expression is not None else ():
@@ -175,7 +175,7 @@ class HudiOwnIndexes:
         found.fallbacks += [f"index {name}: column {about.name}: {note}" for note in notes]
         if records.num_rows:
             evidence = kind.load(records, len(self._snapshot), about)
-            found.usable.append(RecordsSource(name, _USING, evidence))
+            found.usable.append(of_records(name, _USING, evidence))
 
     @cached_property
     def _files(self) -> FilesOfSlices:

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from pruner.arrow import compute
 from pruner.errors import FormatError, StorageError
-from pruner.evidence.hudi.keys import MOST_KEYS, OTHER_SNAPSHOT, KeySource
+from pruner.evidence.hudi.keys import MOST_KEYS, OTHER_SNAPSHOT, KeyLookup
 from pruner.evidence.sources import Sources
 from pruner.expr.bound.equalities import required_values
 from pruner.expr.bound.predicates import InLeaf, Point
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from pruner.evidence.hudi.keys import Mask, RecordIndexSource
+    from pruner.evidence.hudi.keys import Mask, RecordIndexLookup
     from pruner.expr.bound.predicates import BoundExpr
     from pruner.expr.semantics import Semantics
     from pruner.schema import Field
@@ -41,14 +41,14 @@ MOST_LOOK_UPS = 1_000
 
 _NO_RECORD_INDEX = "the record index, to which it leads, is not believed"
 _OLD_WRITERS = "writers of earlier releases left entries out of it (hudi#14090)"
-_MANY_LOGGED = "too many of its entries stand in log files to be counted"
+_MANY_LOGGED = "too many of its entries are in log files to be counted"
 _MANY_VALUES = "it is asked for fewer values at a time"
 _MANY_ROWS = f"more than {MOST_KEYS:,} rows have the values"
 _RENAMED = "a change of the schema may have given the name to another column"
 _OTHER_TEXT = "some files have values of another type, whose text may be another"
 
 
-class SecondarySource(KeySource):
+class SecondaryLookup(KeyLookup):
     """One secondary index over a column of text or integers, whose name is `column`."""
 
     def __init__(
@@ -57,7 +57,7 @@ class SecondarySource(KeySource):
         column: str,
         indexes: HudiIndexes,
         snapshot: Snapshot,
-        record_index: RecordIndexSource | None,
+        record_index: RecordIndexLookup | None,
     ) -> None:
         super().__init__(f"hudi.{name}", SECONDARY.rstrip("_"), snapshot)
         self.column = column
@@ -67,7 +67,7 @@ class SecondarySource(KeySource):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """See `Source.notes`."""
+        """See `Answers.notes`."""
         return super().notes + (self._record_index.notes if self._record_index is not None else ())
 
     @property
@@ -139,11 +139,11 @@ class Alone:
         return self._sources
 
 
-class SecondarySources:
+class SecondaryIndexes:
     """All secondary indexes of a table, by their columns. Nothing is read before a predicate could use one."""
 
     def __init__(
-        self, indexes: HudiIndexes, snapshot: Snapshot, record_index: RecordIndexSource | None
+        self, indexes: HudiIndexes, snapshot: Snapshot, record_index: RecordIndexLookup | None
     ) -> None:
         self._names = [name for name in indexes.names if name.startswith(SECONDARY)]
         self._indexes = indexes
@@ -162,23 +162,23 @@ class SecondarySources:
     def use_of(self, name: str) -> str:
         """What plans make of one of them."""
         try:
-            source = self._by_name.get(name)
+            lookup = self._by_name.get(name)
         except (FormatError, StorageError) as error:
             return f"not used: {error}"
-        return source.use if source is not None else "not used: its definition names no column"
+        return lookup.use if lookup is not None else "not used: its definition names no column"
 
     def _over(self, field: Field) -> Sources:
         try:
             of_column = [each for each in self._by_name.values() if each.column == field.name]
         except (FormatError, StorageError) as error:
             return Sources(fallbacks=[f"Hudi's secondary indexes: {error}"])
-        return Sources(usable=list(of_column))
+        return Sources(usable=[each.source for each in of_column])
 
     @cached_property
-    def _by_name(self) -> dict[str, SecondarySource]:
+    def _by_name(self) -> dict[str, SecondaryLookup]:
         definitions = self._indexes.definitions
         return {
-            name: SecondarySource(
+            name: SecondaryLookup(
                 name, definitions[name].columns[0], self._indexes, self._snapshot, self._record_index
             )
             for name in self._names

@@ -32,7 +32,7 @@ from pruner.expr.nodes import Constant, Operator
 if TYPE_CHECKING:
     from pruner.expr.bound.predicates import BoundExpr, Leaf
     from pruner.expr.derived.indexed import ExpressionIndexes
-    from pruner.expr.derived.rising import Rising
+    from pruner.expr.functions.rising import Rising
     from pruner.expr.semantics import Semantics
 
 _MOST_OPTIONS: Final = 1_000

@@ -13,21 +13,22 @@ from pruner.expr.binding.read_as import undo_reading
 from pruner.expr.binding.subjects import ColumnValue, FunctionValue
 from pruner.expr.bound.predicates import Unknown, UnknownKind
 from pruner.expr.derived.indexed import NO_EXPRESSION_INDEXES, ExpressionIndexes, NotAnswered
-from pruner.expr.derived.spelled import named
 from pruner.expr.exact.casts import safe_range, undo_cast
 from pruner.expr.functions.inverse import NotInvertible, Piece, Pieces, Use, whole
 from pruner.expr.functions.moments import in_zone_of
-from pruner.expr.functions.rows import FUNCTIONS, READ_FROM_CLOCK
+from pruner.expr.functions.named import named
+from pruner.expr.functions.registry import FUNCTIONS, called, cast_of_column
 from pruner.expr.nodes import Call, Column, Expr, Literal, Opaque
 from pruner.expr.parquet_reading import as_read
 from pruner.expr.show import show, shown_function
-from pruner.expr.types import is_instant, is_naive_timestamp, is_string, is_temporal, unit_of
+from pruner.expr.types import is_instant, is_temporal
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from pruner.expr.binding.subjects import Subject
     from pruner.expr.exact.casts import Undo
+    from pruner.expr.functions.function import Function
     from pruner.expr.semantics import Semantics
     from pruner.schema import Field, TableSchema
 
@@ -171,10 +172,10 @@ class Resolver:
             return self._column(inner.field, target, _both(inner.undo, undo))
         if undo is not None:
             return FunctionValue(whole(target, undo), inner, show(node))
-        name = _cast_name(inner.type, target)
-        if name is None:
+        function = cast_of_column(inner.type, target)
+        if function is None:
             return unknown_function(node, f"the cast to {target} may lose or reorder values")
-        return self._applied(name, inner, Use(inner.type, 0, (), rules, target), node)
+        return self._applied(function, inner, Use(inner.type, 0, (), rules, target), node)
 
     def _reading(self, column: Column, data_type: pa.DataType, node: Expr) -> ColumnValue | Unknown:
         """A column that the engine reads as a type of its own."""
@@ -195,32 +196,28 @@ class Resolver:
         return replace(self._semantics, timestamp_unit=None)
 
     def _function(self, name: str, call: Call, node: Expr, depth: int) -> Subject | Unknown:
-        if name not in FUNCTIONS:
-            # Spellings that indexes over expressions know, `%` and `date_part('hour', …)` among them.
-            spelled = named(call, self._semantics.traits.name)
-            if not isinstance(spelled, str):
-                call = replace(spelled, type=call.type)
-                name = _AS_COLUMNS.get(spelled.function, spelled.function)
+        engine = self._semantics.traits.name
+        spelled = named(call, engine)
+        if isinstance(spelled, str):
+            function = called(name, engine)
+        else:
+            name, call = spelled.function, replace(spelled, type=call.type)
+            function = FUNCTIONS[name]
         places = [place for place, each in enumerate(call.arguments) if not isinstance(each, Literal)]
         constants = tuple(each for each in call.arguments if isinstance(each, Literal))
-        if name not in FUNCTIONS or len(places) != 1 or depth >= MOST_FUNCTIONS:
+        known = function is not None and function.preimages and len(places) == 1
+        if not known or function is None or depth >= MOST_FUNCTIONS:
             return unknown_function(node, f"the function {shown_function(name)} is not known to any index")
         [place] = places
-        if name in READ_FROM_CLOCK:
+        if any(each.reads_clock for each in function.preimages):
             zoned = self._in_zone(call.arguments[place], node, depth)
             if zoned is not None:
-                return self._applied(name, *zoned, node)
+                return self._applied(function, *zoned, node)
         inner = self.subject(call.arguments[place], node, depth + 1)
         if isinstance(inner, Unknown):
             return inner
         use = Use(inner.type, place, constants, self._rules(call.arguments[place]), call.type)
-        if is_temporal(inner.type) and name in _OF_MOMENTS:
-            name = _OF_MOMENTS[name]
-        elif name in _OF_DECIMALS and any(
-            pa.types.is_decimal(each) for each in (inner.type, *_types(constants))
-        ):
-            name = _OF_DECIMALS[name]
-        return self._applied(name, inner, use, node)
+        return self._applied(function, inner, use, node)
 
     def _in_zone(self, expression: Expr, node: Expr, depth: int) -> tuple[Subject, Use] | None:
         """An instant that is looked at by the clocks of a zone, as if that were the session's; None for others."""
@@ -234,28 +231,19 @@ class Resolver:
         semantics = in_zone_of(Use(inner.type, 1, (zone,), self._semantics))
         return None if semantics is None else (inner, Use(inner.type, 0, (), semantics))
 
-    def _applied(self, name: str, inner: Subject, use: Use, node: Expr) -> Subject | Unknown:
-        function = FUNCTIONS[name]
-        traits = self._semantics.traits
-        if traits.name not in function.written:
+    def _applied(self, function: Function, inner: Subject, use: Use, node: Expr) -> Subject | Unknown:
+        found = function.preimage_of((inner.type, *_types(use.constants)))
+        if found is None:
+            return unknown_function(node, f"the function {function.name} of {inner.type} has no rule")
+        name, traits = found.title or function.name, self._semantics.traits
+        if traits.name not in found.compared:
             return unknown_function(node, f"the function {name} was not compared with {traits.title}")
         if any(constant.value is None for constant in use.constants):
             return unknown(node, f"the function {name} of NULL")
         try:
-            return FunctionValue(function.rule(use), inner, show(node))
+            return FunctionValue(found.rule(use), inner, show(node))
         except NotInvertible as reason:
             return unknown_function(node, str(reason))
-
-
-_AS_COLUMNS: Final = {"format": "strftime"}
-"""Rows over expressions that have another name among the functions of a column."""
-_OF_MOMENTS: Final = {"add": "later", "subtract": "earlier"}
-_OF_DECIMALS: Final = {
-    "add": "add decimals",
-    "subtract": "subtract decimals",
-    "multiply": "multiply decimals",
-    "negate": "negate decimals",
-}
 
 
 def _types(constants: Iterable[Literal]) -> Iterator[pa.DataType]:
@@ -275,24 +263,6 @@ def _is_of_readings(expression: Expr) -> bool:
 
 def _both(inner: Undo | None, outer: Undo) -> Undo:
     return outer if inner is None else lambda point: inner(outer(point))
-
-
-def _cast_name(source: pa.DataType, target: pa.DataType) -> str | None:
-    """The row of the registry for a cast that cannot be undone as a whole."""
-    if pa.types.is_date(target) and pa.types.is_timestamp(source):
-        return "cast to date"
-    if pa.types.is_timestamp(target) and unit_of(target) == "us":
-        if is_instant(target) and (pa.types.is_date(source) or is_naive_timestamp(source)):
-            return "cast to instant"
-        if not is_instant(target) and is_instant(source):
-            return "cast to wall clock"
-    if is_instant(source) and pa.types.is_int64(target):
-        return "epoch_s"
-    if is_string(target) and (pa.types.is_integer(source) or pa.types.is_date(source)):
-        return "cast to text" if pa.types.is_integer(source) else "cast date to text"
-    if pa.types.is_integer(target) and pa.types.is_integer(source):
-        return "cast to an integer"
-    return None
 
 
 def unknown(node: Expr, reason: str, kind: UnknownKind = UnknownKind.PREDICATE) -> Unknown:

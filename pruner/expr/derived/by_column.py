@@ -1,4 +1,4 @@
-"""Which indexed expressions are functions of one column that never fall (`pruner.expr.derived.rising`)."""
+"""Which indexed expressions are functions of one column that never fall (`pruner.expr.functions.rising`)."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from pruner.expr.derived.function import Argument, Evaluate
-from pruner.expr.derived.rising import Rising, in_storage
-from pruner.expr.derived.rows import row_for
+from pruner.expr.functions.function import Argument, Evaluate
+from pruner.expr.functions.registry import row_for
+from pruner.expr.functions.rising import Rising, in_storage
 from pruner.expr.nodes import Call, Column, Expr, Literal
 
 if TYPE_CHECKING:

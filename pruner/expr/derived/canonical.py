@@ -11,16 +11,16 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import lru_cache
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 import pyarrow as pa
 
-from pruner.expr.derived.function import DUCKDB, SPARK, TRINO, Argument, Function
 from pruner.expr.derived.overloads import Built, as_calls, by_type
-from pruner.expr.derived.rows import FUNCTIONS, REGISTRY_VERSION, row_for
-from pruner.expr.derived.spelled import named
 from pruner.expr.exact.clock import nanoseconds
+from pruner.expr.functions.function import DUCKDB, SPARK, TRINO, Argument, Evaluation
+from pruner.expr.functions.named import named
+from pruner.expr.functions.registry import FUNCTIONS, REGISTRY_VERSION, cast_of_index, row_for
 from pruner.expr.identifier import render_column_path
 from pruner.expr.nodes import And, Call, Column, Compare, Expr, IsNull, Literal, Not, Opaque, Or
 from pruner.expr.types import integer_range, is_instant, is_string, is_temporal, timestamp, unit_of
@@ -66,6 +66,13 @@ class NotCanonical(Exception):  # noqa: N818 - callers make a sentence of it
         self.name = name
 
 
+class Applied(NamedTuple):
+    """A function that is part of an expression, and how it is evaluated for its arguments there."""
+
+    name: str
+    evaluation: Evaluation
+
+
 @dataclass
 class Canonical:
     """An expression in the one form, with what it is made of.
@@ -77,7 +84,7 @@ class Canonical:
     expression: Expr
     type: pa.DataType
     columns: dict[tuple[str, ...], Field] = field(default_factory=dict[tuple[str, ...], Field])
-    functions: list[Function] = field(default_factory=list[Function])
+    functions: list[Applied] = field(default_factory=list[Applied])
     clocks: bool = False
 
     @property
@@ -104,9 +111,9 @@ def canonical(expression: Expr, find: FindColumn, engine: str | None) -> Canonic
     builder = _Builder(find, engine)
     found = builder.build(expression, 0)
     if pa.types.is_boolean(found.type):
-        raise NotCanonical("conditions are part of an expression in a CASE alone")
+        raise NotCanonical("conditions can be part of an expression only in a CASE")
     if not isinstance(found.expression, Call) or not builder.columns:
-        raise NotCanonical("it is no function of a column")
+        raise NotCanonical("it is not a function of a column")
     return Canonical(found.expression, found.type, builder.columns, builder.functions, builder.clocks)
 
 
@@ -115,7 +122,7 @@ class _Builder:
         self._find = find
         self._engine = engine
         self.columns: dict[tuple[str, ...], Field] = {}
-        self.functions: list[Function] = []
+        self.functions: list[Applied] = []
         self.clocks = False
 
     def build(self, node: Expr, depth: int) -> Built:
@@ -213,12 +220,12 @@ class _Builder:
     def _applied(self, name: str, arguments: list[Built]) -> Built:
         judged = [_argument(each) for each in arguments]
         if all(each.is_constant for each in judged):
-            raise NotCanonical("a function of constants alone")
+            raise NotCanonical("a function of constants")
         row = row_for(name, judged)
         if row is None:
             types = ", ".join(str(each.type) for each in arguments)
             raise NotCanonical(f"the function {name} of {types} is not in the registry")
-        self.functions.append(row)
+        self.functions.append(Applied(name, row))
         if row.reads_clock and any(is_instant(each.type) for each in arguments):
             self.clocks = True
         return Built(Call(name, tuple(each.expression for each in arguments)), row.result(judged))
@@ -260,22 +267,10 @@ class _Builder:
 
     def _converted(self, value: Built, target: pa.DataType) -> Built | None:
         """A cast that is a function of the registry."""
-        source, types = value.type, pa.types
-        if types.is_date(target) and types.is_timestamp(source):
-            return self._applied("date", [value])
-        if is_string(target) and types.is_signed_integer(source):
-            return self._applied("text", [value])
-        if is_string(target) and types.is_date(source):
+        if is_string(target) and pa.types.is_date(value.type):
             return self._applied("format", [value, _constant(Literal("%Y-%m-%d", pa.string()))])
-        if types.is_int64(target) and is_string(source):
-            return self._applied("integer", [value])
-        if types.is_date(target) and is_string(source):
-            return self._applied("date of text", [value])
-        if types.is_int64(target) and types.is_float64(source):
-            return self._applied("whole", [value])
-        if types.is_float64(target) and types.is_signed_integer(source):
-            return self._as_double(value)
-        return None
+        function = cast_of_index(value.type, target)
+        return None if function is None else self._applied(function.name, [value])
 
 
 def _require_doubles(arguments: Iterable[Built], written: Iterable[Expr]) -> None:
@@ -351,7 +346,8 @@ def last_change(text: str) -> int:
     """The registry version in which a function of an expression last changed, by its `Canonical.text`."""
     names = set(_functions_of(parsed(text)))
     return max(
-        (row.changed for name in names for row in FUNCTIONS.get(name, ())), default=REGISTRY_VERSION + 1
+        (each.changed for name in names & FUNCTIONS.keys() for each in FUNCTIONS[name].evaluations),
+        default=REGISTRY_VERSION + 1,
     )
 
 

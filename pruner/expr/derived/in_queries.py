@@ -13,8 +13,8 @@ from sqlglot.errors import SqlglotError
 from sqlglot.tokenizer_core import TokenType
 
 from pruner.expr.derived.canonical import parsed
-from pruner.expr.derived.function import DUCKDB
-from pruner.expr.derived.rows import FUNCTIONS
+from pruner.expr.functions.function import DUCKDB
+from pruner.expr.functions.registry import FUNCTIONS
 from pruner.expr.nodes import Call, Column, Expr, Literal
 from pruner.expr.types import is_instant
 
@@ -121,12 +121,12 @@ def _written(node: Expr, qualifier: tuple[str, ...], instants: set[tuple[str, ..
         case Literal(value):
             return f"({value})"
         case Call(name, arguments):
-            row = FUNCTIONS[name][0]
-            return (row.written or row.sql).format(
+            evaluation = FUNCTIONS[name].evaluations[0]
+            return (evaluation.template or evaluation.sql).format(
                 *(_written(each, qualifier, instants) for each in arguments)
             )
         case _:
-            raise ValueError(f"{node} is no part of an expression")
+            raise ValueError(f"{node} cannot be part of an expression")
 
 
 def _is_name(token: Token) -> bool:

@@ -16,7 +16,7 @@ from pruner.expr.types import unit_of
 from pruner.schema import Field
 
 if TYPE_CHECKING:
-    from pruner.expr.derived.rising import Rising
+    from pruner.expr.functions.rising import Rising
     from pruner.expr.nodes import Column, Expr
     from pruner.expr.semantics import Semantics
     from pruner.schema import TableSchema
@@ -52,7 +52,7 @@ def derived_field(found: Canonical) -> Field:
     """The field that stands for the values of an expression."""
     since = [each.since for each in found.columns.values() if each.since is not None]
     # In a file without the columns, `coalesce(x, -1)` is a value, and no index has looked at it.
-    absent_is_null = not any(each.of_null for each in found.functions) and all(
+    absent_is_null = not any(each.evaluation.of_null for each in found.functions) and all(
         each.absent_is_null for each in found.columns.values()
     )
     return Field(
@@ -170,9 +170,9 @@ NO_EXPRESSION_INDEXES: Final = ExpressionIndexes()
 def _require_compared(name: str, found: Canonical, semantics: Semantics) -> None:
     """Refuse engines that were not compared with the evaluation of every function (trap I5)."""
     traits = semantics.traits
-    for row in found.functions:
-        if traits.name not in row.compared:
-            raise NotAnswered(f"index {name}: the function {row.name} was not compared with {traits.title}")
+    for function, evaluation in found.functions:
+        if traits.name not in evaluation.compared:
+            raise NotAnswered(f"index {name}: the function {function} was not compared with {traits.title}")
 
 
 def _require_clock(name: str, found: Canonical, semantics: Semantics) -> None:

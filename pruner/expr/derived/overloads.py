@@ -7,7 +7,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from pruner.expr.derived.function import DUCKDB, TRINO
+from pruner.expr.functions.function import DUCKDB, TRINO
 from pruner.expr.nodes import And, Compare, Expr, IsNull, Literal, Not, Operator, Or
 
 

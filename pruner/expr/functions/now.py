@@ -23,7 +23,7 @@ from pruner.expr.exact.temporal import coerce_temporal
 from pruner.expr.functions.calendar import DAY as MICROSECONDS_OF_DAY
 from pruner.expr.functions.calendar import FIRST, LAST, TRUNCATED_TO, shifted, start_of
 from pruner.expr.functions.moments import is_certain_zone
-from pruner.expr.functions.rows import FUNCTIONS
+from pruner.expr.functions.registry import FUNCTIONS
 from pruner.expr.nodes import Call, Expr, Literal
 from pruner.expr.types import is_instant, is_temporal, timestamp
 from pruner.expr.values import Interval
@@ -62,6 +62,11 @@ class _End:
 
 class _Unsure(Exception):  # noqa: N818 - becomes a `NotComparable`
     """Nothing is known of the moment."""
+
+
+def is_moment(expression: Expr) -> bool:
+    """Tell whether an expression is the moment of the statement itself, in one of its forms."""
+    return isinstance(expression, Call) and not expression.arguments and expression.function in _MOVING
 
 
 def is_moving(expression: Expr) -> bool:
@@ -143,7 +148,7 @@ def _cast(found: _End, kind: _Kind, semantics: Semantics) -> _End:
 
 def _at_zone(found: _End, zone: str, semantics: Semantics) -> _End:
     """What the clocks of a zone show at an instant, or the instant at which they show a date and time."""
-    compared = semantics.traits.name in FUNCTIONS["timezone"].written
+    compared = semantics.traits.name in FUNCTIONS["timezone"].preimages[0].compared
     if not compared or found.kind is _Kind.DATE or not is_certain_zone(zone):
         raise _Unsure
     other = _Kind.WALL if found.kind is _Kind.INSTANT else _Kind.INSTANT

@@ -29,7 +29,7 @@ CODE = Path(pruner.__file__).parent
 NAMED_HERE = {
     "expr/engines.py": "the table of engines",
     "expr/text/dialects.py": "the table of SQL dialects",
-    "expr/derived/formats.py": "the table of patterns of dates",
+    "expr/functions/formats.py": "the table of patterns of dates",
     "indexes/columns/trust.py": "names of writers, as they stand in files",
     "cli/queries.py": "`pruner query` runs on DuckDB",
     "cli/advising.py": "statements of logs are planned by DuckDB, event logs are those of Spark",
@@ -81,7 +81,7 @@ def test_the_allowed_files_still_name_an_engine():
         assert any(isinstance(node, ast.Constant) and node.value in ENGINES for node in ast.walk(tree)), file
 
 
-def test_every_trait_says_what_it_means():
+def test_every_trait_is_documented():
     tree = ast.parse(Path(engines.__file__).read_text())
     body = next(node.body for node in tree.body if isinstance(node, ast.ClassDef) and node.name == "Traits")
     for trait, after in pairwise(body):

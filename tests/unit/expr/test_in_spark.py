@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pyarrow as pa
 import pytest
 
 from pruner.expr.derived.canonical import Canonical, canonical
 from pruner.expr.derived.in_spark import NotInSpark, in_spark
 from pruner.expr.derived.indexed import derived_field
+from pruner.expr.functions.registry import FUNCTIONS
 from pruner.expr.semantics import Semantics
 from pruner.expr.text.sql import parse_predicate
 from pruner.schema import Field
@@ -55,8 +58,6 @@ def test_what_duckdb_wrote(text: str, written: str) -> None:
 
 
 def test_what_spark_cannot_write_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    from pruner.expr.derived import in_spark as module
-
-    monkeypatch.delitem(module.SPELLED, "upper")
+    monkeypatch.setitem(FUNCTIONS, "upper", replace(FUNCTIONS["upper"], in_spark=""))
     with pytest.raises(NotInSpark, match=r"upper\(s\) has no spelling in Spark"):
         in_sparks_sql("lower(upper(s))", "duckdb")

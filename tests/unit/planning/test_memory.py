@@ -10,7 +10,7 @@ import pytest
 
 import pruner
 from pruner import memory
-from pruner.evidence import snapshot
+from pruner.evidence import loading
 
 
 @pytest.mark.parametrize(("many", "times"), [(3, 1), (5, 0)])
@@ -23,8 +23,8 @@ def test_memory_is_given_back_after_records_were_loaded(
         given.append(1)
         memory.give_back_memory()
 
-    monkeypatch.setattr(snapshot, "MANY_RECORDS", many)
-    monkeypatch.setattr(snapshot, "give_back_memory", give)
+    monkeypatch.setattr(loading, "MANY_RECORDS", many)
+    monkeypatch.setattr(loading, "give_back_memory", give)
     root = tmp_path / "t"
     root.mkdir()
     for number in range(4):

@@ -1,4 +1,4 @@
-"""Sources that wait: indexes whose records are read page by page, asked last and only about what is left.
+"""Deferred sources: indexes whose records are read page by page, asked last and only about what is left.
 
 What is at hand has been asked before, and has dropped what it could. A part of the predicate is then asked of the
 pages as a whole, so that `id BETWEEN a AND b` reads what lies between and not all that is above a. The cheapest part
@@ -35,14 +35,14 @@ if TYPE_CHECKING:
 
 
 class Question(NamedTuple):
-    """A part of a predicate, and the waiting sources that it is asked of."""
+    """A part of a predicate, and the deferred sources that it is asked of."""
 
     part: BoundExpr
     sources: list[Source]
 
 
-class Waiting:
-    """Asks the waiting sources of one predicate."""
+class DeferredSources:
+    """Asks the deferred sources of one predicate."""
 
     def __init__(self, snapshot: Snapshot, evidence: Focus, semantics: Semantics) -> None:
         self._snapshot = snapshot
@@ -50,9 +50,9 @@ class Waiting:
         self._semantics = semantics
 
     def questions(self, predicate: BoundExpr) -> list[Question]:
-        """The parts of a predicate, all of which must hold, that some source waits for."""
-        if not any(self._waits(found) for found in self._evidence.known.values()):
-            return []  # mostly: that no source waits is told sooner than how the predicate comes apart
+        """The parts of a predicate, all of which must hold, that some deferred source is about."""
+        if not any(self._defers(found) for found in self._evidence.known.values()):
+            return []  # mostly: that no source is deferred is told sooner than how the predicate comes apart
         whole = grouped(predicate)
         parts = (whole,)
         if isinstance(whole, BoundAnd) and only_field(whole) is None:
@@ -60,20 +60,20 @@ class Waiting:
         found = (Question(part, list(self._sources_of(part))) for part in parts)
         return [each for each in found if each.sources]
 
-    def _waits(self, found: Sources) -> bool:
-        return any(source.waiting(self._semantics) is not None for source in found.usable)
+    def _defers(self, found: Sources) -> bool:
+        return any(source.deferred(self._semantics) is not None for source in found.usable)
 
     def _sources_of(self, part: BoundExpr) -> Iterator[Source]:
         fields = dict.fromkeys(leaf.field for leaf in leaves(part))
         for field in fields:
             for source in self._evidence.sources(field).usable:
-                if source.waiting(self._semantics) is not None:
+                if source.deferred(self._semantics) is not None:
                     yield source
 
     def _asked(self, of: BoundExpr) -> Iterator[FocusedEvidence]:
-        """What waits for a part that is about one field."""
+        """The deferred evidence about a part that is about one field."""
         for source in self._sources_of(of):
-            evidence = source.waiting(self._semantics)
+            evidence = source.deferred(self._semantics)
             assert evidence is not None
             yield evidence
 

@@ -1,21 +1,30 @@
-"""What a row of the registry says of a function that an index may be over, and the arguments that rows take.
+"""What a row of the registry says of a function, and the arguments that rows take.
 
-A row says how DuckDB evaluates the function (every column a wall clock, number, text or date by itself), and for each
-engine on which values it was compared with that. A value outside keeps its file in a plan for that engine. Nested
-calls are checked node by node. An engine that a row does not name was not compared, and is never answered.
+A row says how each engine calls the function, and up to two things of which an engine was compared with it:
+
+- its `evaluations`: how DuckDB evaluates it for an index over it (every column a wall clock, number, text or date by
+  itself), and for each engine on which values that was compared. A value outside keeps its file in a plan for that
+  engine. Nested calls are checked node by node;
+- its `preimages`: what a condition on it says of its argument, so that statistics of a column serve it.
+
+An engine that is not named there was not compared, and is never answered.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Final, NamedTuple, TypeAlias
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 import pyarrow as pa
 
 from pruner.expr.engines import SqlEngine
 from pruner.expr.types import is_string, is_temporal
 from pruner.expr.values import LiteralValue
+
+if TYPE_CHECKING:
+    from pruner.expr.functions.inverse import Inverse, Use
+    from pruner.expr.nodes import Call
 
 DUCKDB, SPARK, TRINO = SqlEngine.DUCKDB, SqlEngine.SPARK, SqlEngine.TRINO
 
@@ -37,7 +46,10 @@ Result: TypeAlias = Callable[[Sequence[Argument]], pa.DataType]
 Evaluate: TypeAlias = Callable[[Any], Any]
 """A function of a value of the reference (`rising`); ValueError where that lies outside the calendar."""
 Rises: TypeAlias = Callable[[Sequence[Argument]], Evaluate | None]
-"""Gives the function of its one argument that is no constant, where that never falls; None where it may."""
+"""Gives the function of its one argument that is not constant, where that never falls; None where it may."""
+OfType: TypeAlias = Callable[[pa.DataType], bool]
+Shape: TypeAlias = "Callable[[Call, str], Call | str]"
+"""Brings a call of an engine's to the canonical form; one sentence where it is not the function for sure."""
 
 ANYWHERE: Final = "true"
 MOMENTS: Final = "{0} BETWEEN {first} AND {last}"
@@ -52,19 +64,18 @@ FITTING: Final = "{wide} BETWEEN {least} AND {greatest}"
 
 YEARS: Final = "years 1900 to 9999"
 FITS: Final = "results that fit the narrowest column's type"
+NOT_YET: Final = "not compared yet"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Function:
-    """A function with its evaluation."""
+class Evaluation:
+    """How values of a function are made for arguments of some types."""
 
-    name: str
-    """Its name in the canonical form."""
     accepts: tuple[Accepts, ...]
     result: Result
     sql: str
-    """Its evaluation by DuckDB; `{0}` is the first argument."""
-    written: str = ""
+    """The evaluation by DuckDB; `{0}` is the first argument."""
+    template: str = ""
     """As people write it for DuckDB, where that is not its evaluation."""
     wide: str = ""
     """The result of integers before it is cut to 64 bits."""
@@ -73,7 +84,7 @@ class Function:
     values: str
     """The same, for people."""
     compared: Mapping[str, str]
-    """The engines that were compared with the evaluation, and how each spells it."""
+    """The engines that were compared with the evaluation, each with a spelling, for people."""
     of_null: bool = False
     """Whether it can come to a value where every column in it is NULL."""
     reads_clock: bool = False
@@ -84,6 +95,83 @@ class Function:
     """The same, for people."""
     changed: int = 1
     """Registry version since which it means what it means now."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Preimage:
+    """What a condition on a function says of its one argument that is not constant."""
+
+    rule: Callable[[Use], Inverse]
+    of: Callable[[Sequence[pa.DataType]], bool] = lambda _: True
+    """Whether it speaks of these types: of the argument, and of the constants behind it."""
+    title: str = ""
+    """Its name for people, where that is not the function's own."""
+    domain: str
+    """Of which values the rule was proved, for people."""
+    operators: str = "all"
+    """Comparisons that it serves, for people."""
+    compared: Mapping[str, str]
+    """The engines by which it was proved, each with a spelling, for people."""
+    missing: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Why other engines are not among them, for people."""
+    reads_clock: bool = False
+    """Whether it is one of a column alone: of what the clocks of another zone show it is not taken apart."""
+
+
+class Cast(NamedTuple):
+    """A cast that is a function."""
+
+    source: OfType
+    target: OfType
+    of_column: bool = False
+    """Whether that is so in conditions on a column alone."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Function:
+    """A function, whatever engine calls it."""
+
+    name: str
+    """In the canonical form, and so in the records of indexes: it never changes."""
+    form: str = ""
+    """What every decoder calls it in the expression form; empty where they keep the engine's name."""
+    called: tuple[str, ...] = ()
+    """Further names by which any decoder may call it: an engine's that has no other meaning elsewhere, or sqlglot's."""
+    own: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
+    """What one engine calls it; there the name means this before it means anything else."""
+    shape: Shape | None = None
+    """Brings a call by one of these names to the canonical form, where that depends on its arguments."""
+    casts: tuple[Cast, ...] = ()
+    """The casts that it stands for."""
+    evaluations: tuple[Evaluation, ...] = ()
+    """By the types of its arguments; the first that accepts them counts. Empty: no index is over it."""
+    preimages: tuple[Preimage, ...] = ()
+    """By the type of its argument; the first that is of it counts. Empty: statistics of a column serve it not."""
+    in_spark: str = ""
+    """How to write it in Spark's SQL; empty where it has no spelling there, or one by its arguments (`in_spark`)."""
+
+    def evaluation_of(self, arguments: Sequence[Argument]) -> Evaluation | None:
+        """The evaluation for arguments of these types; None where there is none."""
+        for each in self.evaluations:
+            if len(each.accepts) == len(arguments) and all(
+                accepts(argument) for accepts, argument in zip(each.accepts, arguments, strict=True)
+            ):
+                return each
+        return None
+
+    def preimage_of(self, types: Sequence[pa.DataType]) -> Preimage | None:
+        """The rule for an argument of a type, with constants of the types behind it; None where there is none."""
+        return next((each for each in self.preimages if each.of(types)), None)
+
+
+def own(*, duckdb: str = "", spark: str = "", trino: str = "") -> dict[str, tuple[str, ...]]:
+    """Names by engine, from texts with spaces between them."""
+    return {DUCKDB: tuple(duckdb.split()), SPARK: tuple(spark.split()), TRINO: tuple(trino.split())}
+
+
+def spelled(**by_engine: str) -> dict[str, str]:
+    """A spelling for each engine that was compared, by the engine's name."""
+    return by_engine
 
 
 def everywhere(spelled: str) -> dict[str, str]:
@@ -104,17 +192,17 @@ DATE: Final = of_type(pa.date32())
 
 
 def is_moment(argument: Argument) -> bool:
-    """A date or timestamp that is no constant."""
+    """A date or timestamp that is not constant."""
     return not argument.is_constant and is_temporal(argument.type)
 
 
 def is_stamp(argument: Argument) -> bool:
-    """A timestamp that is no constant."""
+    """A timestamp that is not constant."""
     return not argument.is_constant and pa.types.is_timestamp(argument.type)
 
 
 def is_text(argument: Argument) -> bool:
-    """Text that is no constant."""
+    """Text that is not constant."""
     return not argument.is_constant and is_string(argument.type)
 
 
@@ -134,7 +222,7 @@ def is_integer(argument: Argument) -> bool:
 
 
 def is_column_integer(argument: Argument) -> bool:
-    """An integer that is no constant."""
+    """An integer that is not constant."""
     return not argument.is_constant and is_integer(argument)
 
 
@@ -166,7 +254,7 @@ def is_constant_integer(argument: Argument) -> bool:
 
 
 def is_column_double(argument: Argument) -> bool:
-    """A double that is no constant."""
+    """A double that is not constant."""
     return not argument.is_constant and is_double(argument)
 
 
@@ -175,13 +263,13 @@ def is_divisor(argument: Argument) -> bool:
     return isinstance(argument.constant, float) and argument.constant != 0.0
 
 
-def is_few(argument: Argument) -> bool:
-    """A constant from 1 to 6."""
+def is_digit_count(argument: Argument) -> bool:
+    """A constant number of digits, from 1 to 6."""
     return is_count(argument) and argument.constant in range(1, 7)
 
 
 def is_date(argument: Argument) -> bool:
-    """A date that is no constant."""
+    """A date that is not constant."""
     return not argument.is_constant and pa.types.is_date(argument.type)
 
 

@@ -15,7 +15,6 @@ import pyarrow as pa
 from msgspec import structs
 
 from pruner.arrow import nulls, number_array, positions, text_array, truth_array
-from pruner.evidence.restricted import SourceOfIndex
 from pruner.evidence.sources import Sources
 from pruner.indexes.optional import RowIndexType
 from pruner.metadata.segments import SLICE_COLUMN
@@ -35,7 +34,7 @@ if TYPE_CHECKING:
 
     Mask = NDArray[np.bool_]
 
-MOST_MOVED: Final = 1024
+MOST_CHANGES: Final = 1024
 """Slices that may have come and gone since records were joined. Each of them makes an answer slower by a run, and what
 is held of the earlier snapshot grows apart from the newer one."""
 
@@ -48,7 +47,7 @@ class _Run(NamedTuple):
     there: int
 
 
-class Moved:
+class SnapshotDelta:
     """Where the slices of a snapshot were in an earlier one."""
 
     def __init__(self, origin: NDArray[np.int32], count: int) -> None:
@@ -72,7 +71,7 @@ class Moved:
         self.changes = come + count - (len(origin) - come)
         """Slices that came and slices that went."""
 
-    def then(self, later: Moved) -> NDArray[np.int32]:
+    def then(self, later: SnapshotDelta) -> NDArray[np.int32]:
         """Where the slices of a still later snapshot were in the earliest one."""
         origin = np.full(len(later.origin), -1, np.int32)
         for run in later._runs:
@@ -111,42 +110,65 @@ class Unrecorded:
         return found is None or bool(found[0])
 
 
-class MovedSource(SourceOfIndex):
-    """Evidence of records that were joined to an earlier snapshot."""
+class CarryOver:
+    """Takes sources from one snapshot to the next; sources with one history share what is worked out."""
 
-    def __init__(self, source: Source, moved: Moved, unrecorded: Unrecorded) -> None:
-        super().__init__(source)
-        self._moved = moved
-        self._unrecorded = unrecorded
-        self._seen: tuple[Mask | None, Mask | None] = (None, moved.is_new if moved.is_new.any() else None)
+    def __init__(self, descent: Descent, count: int) -> None:
+        """`count`: slices of the earlier snapshot."""
+        self._step = SnapshotDelta(descent.origin, count)
+        self._composed: dict[int, tuple[SnapshotDelta, SnapshotDelta]] = {}
+
+    def source(self, source: Source, unrecorded: Unrecorded) -> Source | None:
+        """A source for the later snapshot; None where too much has changed since its records were joined."""
+        answers, delta = source.answers, self._step
+        if isinstance(answers, _Carried):
+            source, delta, unrecorded = answers.source, self._after(answers.delta), answers.unrecorded
+        if delta.changes > MOST_CHANGES:
+            return None
+        carried = _Carried(source, delta, unrecorded)
+        return source.answering(carried, carries_over=source.can.carries_over)
+
+    def _after(self, before: SnapshotDelta) -> SnapshotDelta:
+        found = self._composed.get(id(before))
+        if found is None:
+            found = (before, SnapshotDelta(before.then(self._step), before.count))
+            self._composed[id(before)] = found
+        return found[1]
+
+
+class _Carried:
+    """Answers by records that were joined to an earlier snapshot."""
+
+    def __init__(self, source: Source, delta: SnapshotDelta, unrecorded: Unrecorded) -> None:
+        self.source = source
+        self.delta = delta
+        self.unrecorded = unrecorded
+        self._seen: tuple[Mask | None, Mask | None] = (None, delta.is_new if delta.is_new.any() else None)
 
     @property
-    def moves(self) -> bool:
-        """See `Source.moves`."""
-        return self._source.moves
+    def notes(self) -> tuple[str, ...]:
+        return self.source.notes
 
     @property
     def uncovered(self) -> Mask | None:
-        """See `Source.uncovered`."""
         there, here = self._seen
-        now = self._source.uncovered
+        now = self.source.uncovered
         if now is not there:
-            here = self._moved.is_new if now is None else self._moved.here(now)
+            here = self.delta.is_new if now is None else self.delta.here(now)
             self._seen = (now, here if here.any() else None)
         return self._seen[1]
 
     def possible(
         self, leaf: Leaf, outcome: Outcome, semantics: Semantics, at: NDArray[np.intp] | None
     ) -> Mask | None:
-        """See `Source.possible`."""
         if at is None:
-            there = self._source.possible(leaf, outcome, semantics, None)
+            there = self.source.possible(leaf, outcome, semantics, None)
             return (
-                None if there is None else self._moved.here(there, new=self._of_new(leaf, outcome, semantics))
+                None if there is None else self.delta.here(there, new=self._of_new(leaf, outcome, semantics))
             )
-        origin = self._moved.origin[at].astype(np.intp)
+        origin = self.delta.origin[at].astype(np.intp)
         known = origin >= 0
-        found = self._source.possible(leaf, outcome, semantics, origin[known])
+        found = self.source.possible(leaf, outcome, semantics, origin[known])
         if found is None:
             return None
         answer = np.full(len(at), known.all() or self._of_new(leaf, outcome, semantics))
@@ -154,75 +176,44 @@ class MovedSource(SourceOfIndex):
         return answer
 
     def _of_new(self, leaf: Leaf, outcome: Outcome, semantics: Semantics) -> bool:
-        return not self._moved.any_new or self._unrecorded.possible(leaf, outcome, semantics)
-
-    def moved(self, moves: Moves) -> MovedSource | None:
-        """The same for a still later snapshot; None where too much has changed since the records were joined."""
-        return moves.of(self._source, self._moved, self._unrecorded)
+        return not self.delta.any_new or self.unrecorded.possible(leaf, outcome, semantics)
 
 
-class Moves:
-    """Takes sources from one snapshot to the next; sources with one history share what is worked out."""
+class _Extended(NamedTuple):
+    """Answers by records that were joined before, and by those that came since about slices that had none.
 
-    def __init__(self, descent: Descent, count: int) -> None:
-        """`count`: slices of the earlier snapshot."""
-        self._step = Moved(descent.origin, count)
-        self._composed: dict[int, tuple[Moved, Moved]] = {}
+    `rows` are those slices, in ascending order, by which `later` numbers them.
+    """
 
-    def source(self, source: Source, unrecorded: Unrecorded) -> Source | None:
-        """A source for the later snapshot; None where it cannot be had of this one."""
-        return source.moved(self) if isinstance(source, MovedSource) else self.of(source, None, unrecorded)
-
-    def of(self, source: Source, before: Moved | None, unrecorded: Unrecorded) -> MovedSource | None:
-        """A source of records that had moved `before`; None where too much has changed since they were joined."""
-        moved = self._step if before is None else self._after(before)
-        return None if moved.changes > MOST_MOVED else MovedSource(source, moved, unrecorded)
-
-    def _after(self, before: Moved) -> Moved:
-        found = self._composed.get(id(before))
-        if found is None:
-            found = (before, Moved(before.then(self._step), before.count))
-            self._composed[id(before)] = found
-        return found[1]
-
-
-class GrownSource(SourceOfIndex):
-    """Evidence of records that were joined before, and of those that came since about slices that had none."""
-
-    def __init__(self, source: Source, rows: NDArray[np.intp], later: Source) -> None:
-        """`rows` are those slices, in ascending order, by which `later` numbers them."""
-        super().__init__(source)
-        self._rows = rows
-        self._later = later
+    source: Source
+    rows: NDArray[np.intp]
+    later: Source
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """See `Source.notes`."""
-        return tuple(dict.fromkeys((*self._source.notes, *self._later.notes)))
+        return tuple(dict.fromkeys((*self.source.notes, *self.later.notes)))
 
     @property
     def uncovered(self) -> Mask | None:
-        """See `Source.uncovered`."""
-        before = self._source.uncovered
+        before = self.source.uncovered
         if before is None:
             return None
-        uncovered, still = before.copy(), self._later.uncovered
-        uncovered[self._rows] = False if still is None else still
+        uncovered, still = before.copy(), self.later.uncovered
+        uncovered[self.rows] = False if still is None else still
         return uncovered if uncovered.any() else None
 
     def possible(
         self, leaf: Leaf, outcome: Outcome, semantics: Semantics, at: NDArray[np.intp] | None
     ) -> Mask | None:
-        """See `Source.possible`."""
-        answer = self._source.possible(leaf, outcome, semantics, at)
+        answer = self.source.possible(leaf, outcome, semantics, at)
         if answer is None:
             return None
-        here, there = self._rows, None
+        here, there = self.rows, None
         if at is not None:
-            places = np.minimum(np.searchsorted(self._rows, at), max(0, len(self._rows) - 1))
-            here = np.flatnonzero(self._rows[places] == at)
+            places = np.minimum(np.searchsorted(self.rows, at), max(0, len(self.rows) - 1))
+            here = np.flatnonzero(self.rows[places] == at)
             there = places[here]
-        found = self._later.possible(leaf, outcome, semantics, there)
+        found = self.later.possible(leaf, outcome, semantics, there)
         if found is not None:
             answer = answer.copy()  # it may be the very mask of an index
             answer[here] = found
@@ -236,15 +227,16 @@ class Joined(NamedTuple):
     state: State | None
     unrecorded: Unrecorded
 
-    def moved(self, moves: Moves | None) -> Joined | None:
-        """The same for a later snapshot, None where that cannot be had; without `moves` the snapshot is the same."""
-        if self.sources.fallbacks or any(each.notes or not each.moves for each in self.sources.usable):
+    def carried(self, over: CarryOver | None) -> Joined | None:
+        """The same for a later snapshot, None where that cannot be had; without `over` the snapshot is the same."""
+        usable = self.sources.usable
+        if self.sources.fallbacks or any(source.notes or not source.can.carries_over for source in usable):
             return None  # what could not be read is tried again
-        if moves is None:
+        if over is None:
             return self
         of_new = self.unrecorded
-        moved = [found for each in self.sources.usable if (found := moves.source(each, of_new)) is not None]
-        return self._replace(sources=Sources(moved)) if len(moved) == len(self.sources.usable) else None
+        carried = [later for source in usable if (later := over.source(source, of_new)) is not None]
+        return self._replace(sources=Sources(carried)) if len(carried) == len(usable) else None
 
     def unknown(self) -> NDArray[np.intp] | None:
         """Slices without a record; None where they are many, or there is not one source."""
@@ -252,13 +244,14 @@ class Joined(NamedTuple):
             return None
         uncovered = self.sources.usable[0].uncovered
         rows = np.flatnonzero(uncovered) if uncovered is not None else np.empty(0, np.intp)
-        return rows if len(rows) <= MOST_MOVED else None
+        return rows if len(rows) <= MOST_CHANGES else None
 
     def with_later(self, rows: NDArray[np.intp], later: Sources) -> Sources | None:
         """With what newer segments say of the slices without a record; None where that is not plain."""
-        if len(later.usable) > 1 or not all(each.moves for each in later.usable):
+        if len(later.usable) > 1 or not all(source.can.carries_over for source in later.usable):
             return None
-        usable: list[Source] = [GrownSource(self.sources.usable[0], rows, each) for each in later.usable]
+        [before] = self.sources.usable
+        usable = [before.answering(_Extended(before, rows, source)) for source in later.usable]
         return Sources(usable or self.sources.usable, later.fallbacks)
 
 

@@ -27,7 +27,7 @@ from pruner.expr.types import integer_range, is_string, unit_of
 
 if TYPE_CHECKING:
     from pruner.expr.bound.predicates import StorageValue
-    from pruner.expr.derived.function import Argument, Evaluate
+    from pruner.expr.functions.function import Argument, Evaluate
     from pruner.schema import Field
 
 _IN_ORDER: Final = ("%Y", "%m", "%d", "%H", "%M", "%S")
@@ -77,7 +77,7 @@ class Rising:
         try:
             found = None if value is None else self.evaluate(value)
         except (ValueError, OverflowError):
-            raise NotInvertible("a value outside the calendar, or of text that is no UTF-8") from None
+            raise NotInvertible("a value outside the calendar, or text that is not UTF-8") from None
         if isinstance(found, int) and not self._fits(found):
             # That recorded values lie all on one side of it is no proof: files with values like it have no record.
             raise NotInvertible("a result that cannot be recorded")

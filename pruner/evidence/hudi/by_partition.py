@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     Mask = NDArray[np.bool_]
     Paths = tuple[str, ...]
+    Load = Callable[[Sequence[Paths] | None], tuple[Evidence, tuple[str, ...]]]
 
 LARGE: Final = 2_000
 """Slices of a table from which on partitions are read apart: below, all are one request of a few blocks."""
@@ -35,18 +36,19 @@ FEW: Final = 0.25
 """Share of the partitions up to which they are read apart."""
 
 
-class ApartSource(Source):
-    """Statistics of one column by partitions. Threads may share it."""
+def statistics_by_partition(index: str, using: str, snapshot: Snapshot, load: Load) -> Source:
+    """Statistics of one column, read for the partitions that are asked about.
 
-    def __init__(
-        self,
-        index: str,
-        using: str,
-        snapshot: Snapshot,
-        load: Callable[[Sequence[Paths] | None], tuple[Evidence, tuple[str, ...]]],
-    ) -> None:
-        """`load` gives the evidence of some sets of partitions, or of all, and why slices have none."""
-        super().__init__(index, using)
+    `load` gives the evidence of some sets of partitions, or of all, and why slices have none.
+    """
+    return Source(index, using, _ByPartition(index, snapshot, load))
+
+
+class _ByPartition:
+    """Answers by statistics of one column. Threads may share it."""
+
+    def __init__(self, index: str, snapshot: Snapshot, load: Load) -> None:
+        self._index = index
         self._snapshot = snapshot
         self._load = load
         self._lock = Lock()
@@ -58,7 +60,7 @@ class ApartSource(Source):
 
     @property
     def uncovered(self) -> Mask | None:
-        """See `Source.uncovered`."""
+        """See `Answers.uncovered`."""
         evidence = self._evidence
         if evidence is None:
             return np.ones(len(self._snapshot), np.bool_)
@@ -66,13 +68,13 @@ class ApartSource(Source):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """See `Source.notes`."""
-        return tuple(f"index {self.index}: {note}" for note in self._notes)
+        """See `Answers.notes`."""
+        return tuple(f"index {self._index}: {note}" for note in self._notes)
 
     def possible(
         self, leaf: Leaf, outcome: Outcome, semantics: Semantics, at: NDArray[np.intp] | None
     ) -> Mask | None:
-        """See `Source.possible`."""
+        """See `Answers.possible`."""
         if at is not None and not len(at):
             return np.ones(0, np.bool_)
         try:

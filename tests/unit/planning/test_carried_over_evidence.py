@@ -18,9 +18,10 @@ import pytest
 
 import pruner
 from pruner.errors import StorageError
-from pruner.evidence import moved
-from pruner.evidence.moved import Moved
-from pruner.evidence.snapshot import SnapshotEvidence
+from pruner.evidence import carry_over
+from pruner.evidence.carry_over import SnapshotDelta
+from pruner.evidence.loading import IndexLoader
+from pruner.evidence.sources import Sources
 from pruner.indexes import partition_stats
 from pruner.tables.feed.place import announce
 from pruner.tables.listing.files import CLOCK_TICK_NS
@@ -82,14 +83,14 @@ def plans(table: pruner.Table) -> dict[str, list[str]]:
 def loads() -> Iterator[list[str]]:
     """Notes each index that is loaded for a field and all slices; for a few of them no schemas are at hand."""
     noted: list[str] = []
-    load = SnapshotEvidence._load_index
+    load = IndexLoader.sources
 
-    def noting(self: SnapshotEvidence, definition: Any, about: Any, found: Any) -> None:
+    def noting(self: IndexLoader, definition: Any, about: Any) -> Sources:
         if self._snapshot.file_schemas is not None:
             noted.append(f"{definition.name}.{about.name}")
-        load(self, definition, about, found)
+        return load(self, definition, about)
 
-    with patch.object(SnapshotEvidence, "_load_index", noting):
+    with patch.object(IndexLoader, "sources", noting):
         yield noted
 
 
@@ -272,7 +273,7 @@ def test_a_state_that_lost_records_or_gained_an_index_is_loaded_anew(tmp_path: P
 
 
 def test_what_came_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(moved, "MOST_MOVED", 2)
+    monkeypatch.setattr(carry_over, "MOST_CHANGES", 2)
     root = tmp_path / "t"
     tree(root)
     table = opened(root, "immutable")
@@ -333,7 +334,7 @@ def test_masks_move_as_the_slices_do() -> None:
         between = after(random, there)
         here = after(random, between)
         first, second = moves(there, between), moves(between, here)
-        both = Moved(first.then(second), len(there))
+        both = SnapshotDelta(first.then(second), len(there))
         mask = np.array([bool(random.randrange(2)) for _ in there])
         known = dict(zip(there, mask.tolist(), strict=True))
         # What went and came again in two steps is new.
@@ -352,6 +353,6 @@ def after(random: Random, slices: list[int]) -> list[int]:
     return left
 
 
-def moves(there: list[int], here: list[int]) -> Moved:
+def moves(there: list[int], here: list[int]) -> SnapshotDelta:
     places = {each: at for at, each in enumerate(there)}
-    return Moved(np.array([places.get(each, -1) for each in here], np.int32), len(there))
+    return SnapshotDelta(np.array([places.get(each, -1) for each in here], np.int32), len(there))

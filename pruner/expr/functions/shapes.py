@@ -1,0 +1,113 @@
+"""Functions whose meaning is in their arguments: calls of an engine's as the registry has them.
+
+A row names its shape (`Function.shape`). Of a call whose shape is not known it says why in one sentence.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import pyarrow as pa
+
+from pruner.expr.functions.formats import with_letters, with_percents
+from pruner.expr.functions.function import DUCKDB, SPARK, TRINO, Argument, is_field_name
+from pruner.expr.nodes import Call, Expr, Literal
+
+_UNITS: Final = {"mm": "month", "mon": "month", "yyyy": "year", "yy": "year"}
+"""Short units of Spark's."""
+
+
+def not_known(name: str) -> str:
+    """What is said of a function that no row is of."""
+    return f"the function {name} is not in the registry of functions that indexes may be over"
+
+
+def pattern(call: Call, dialect: str) -> Call | str:
+    """A moment that is written by a pattern."""
+    match call.arguments:
+        case (operand, Literal(value=str(text))):
+            known = with_letters(text) if dialect == SPARK else with_percents(text, dialect)
+            if known is None:
+                return f"the pattern {text!r} is not one that engines are known to read alike"
+            return Call("format", (operand, Literal(known, pa.string())))
+        case _:
+            return f"{call.function} with a pattern that is not constant"
+
+
+def json_field(call: Call, dialect: str) -> Call | str:
+    """A field of a JSON object, by its path or, in DuckDB, by its name alone."""
+    match call.arguments:
+        case (operand, Literal(value=str(path))):
+            field = path.removeprefix("$.")
+            if (field != path or dialect == DUCKDB) and is_field_name(Argument(pa.string(), field)):
+                return Call("json field", (operand, Literal(field, pa.string())))
+            return f"the JSON path {path!r}"
+        case _:
+            return "a JSON path that is not constant"
+
+
+def sha256(call: Call, dialect: str) -> Call | str:
+    """The digest of 256 bits, which Spark's function makes of a constant 256 or 0."""
+    match call.function, call.arguments:
+        case "sha2", (operand, Literal(value=256)) if dialect in (DUCKDB, SPARK):
+            return Call("sha256", (operand,))
+        case "sha256", (operand,) if dialect == DUCKDB:
+            return Call("sha256", (operand,))
+        case _:
+            return "a digest of another length, or of bytes"
+
+
+def joined(call: Call, dialect: str) -> Call | str:
+    """Texts one after the other, as `a || b || c` joins them; Spark and Trino make one `concat` of all."""
+    if call.function != "concat":
+        return Call("join", call.arguments)
+    if dialect == DUCKDB:
+        return "concat, which leaves NULL out"
+    if len(call.arguments) < 2:
+        return "a join of one text"
+    first, second, *others = call.arguments
+    joined_ = Call("join", (first, second))
+    for other in others:
+        joined_ = Call("join", (joined_, other))
+    return joined_
+
+
+def substring(call: Call, _: str) -> Call:
+    """`left(s, n)`, and `substr(s, from, n)`, which decoders call the same; a `substr` of two arguments is none."""
+    arguments = call.arguments
+    if call.function == "left" and len(arguments) == 2:
+        one: Expr = Literal(1, pa.int64())
+        return Call("substring", (arguments[0], one, arguments[1]))
+    return Call("substring", arguments)
+
+
+def days_between(call: Call, _: str) -> Call | str:
+    """The days from one date to another; `date_diff` has its unit first, and the earlier date before the later one."""
+    match call.function, call.arguments:
+        case "days_between", arguments:
+            return Call("days between", arguments)
+        case _, (Literal(value="day"), first, last):
+            return Call("days between", (last, first))
+        case _:
+            return not_known(call.function)
+
+
+def truncated(call: Call, dialect: str) -> Call:
+    """`date_trunc` with the name of its unit in small letters, and in full."""
+    match call.arguments:
+        case (Literal(value=str(unit)), operand):
+            unit = _UNITS.get(unit.lower(), unit.lower()) if dialect == SPARK else unit.lower()
+            return Call("date_trunc", (Literal(unit, pa.string()), operand))
+        case arguments:
+            return Call("date_trunc", arguments)
+
+
+def bit_count(call: Call, dialect: str) -> Call | str:
+    """The bits that are set; Trino's `bit_count` names how many there are."""
+    match call.function, call.arguments:
+        case "bit_count", (operand, Literal(value=64)) if dialect == TRINO:
+            return Call("bit count", (operand,))
+        case "bit_count", _ if dialect == TRINO:
+            return not_known(call.function)
+        case _, arguments:
+            return Call("bit count", arguments)
