@@ -41,8 +41,7 @@ from pruner.expr.semantics import Semantics
 from pruner.expr.text.dialects import dialect_of, function_name
 from pruner.expr.text.literals import NULL_LITERAL, STRING, fold_cast, in_one_type, negated, number
 from pruner.expr.text.sqltypes import arrow_type, fraction_digits
-from pruner.expr.text.translate_calls import Calls
-from pruner.expr.text.translate_lists import like_each
+from pruner.expr.text.translate_calls import Calls, like_each
 from pruner.expr.truth import as_predicate, is_false, is_predicate, is_true, same_truth
 from pruner.expr.types import timestamp
 from pruner.limits import PREDICATE_DEPTH
