@@ -15,6 +15,7 @@ from benchmarks import (
     answers,
     bitmaps,
     build,
+    clickbench,
     cold,
     commits,
     dashboards,
@@ -49,6 +50,7 @@ from benchmarks import (
 PARTS = {
     "advisor": advisor.run,
     "answers": answers.run,
+    "clickbench": clickbench.run,
     "plan": plan.run,
     "peers": peers.run,
     "evidence": evidence.run,

@@ -122,7 +122,7 @@ def _statement(
             if number:
                 compared.again[way] = min(compared.again.get(way, math.inf), again)
             compared.files[way] = sum(scan.kept for scan in scans), sum(scan.total for scan in scans)
-            compared.differences[way] = compared.differences.get(way) or _difference(expected, found)
+            compared.differences[way] = compared.differences.get(way) or difference(expected, found)
     return compared
 
 
@@ -141,7 +141,7 @@ def _timed(connection: Any, sql: str) -> tuple[float, Rows | str]:
     return taken, rows
 
 
-def _difference(expected: Rows | str, found: Rows | str) -> str:
+def difference(expected: Rows | str, found: Rows | str) -> str:
     if isinstance(expected, str) or isinstance(found, str):
         return "" if expected == found else f"{str(expected)[:60]} / {str(found)[:60]}"
     # Ties may come in any order, and sums of floats differ with the order in which they are made.

@@ -9,7 +9,7 @@ class PrunerError(Exception):
 
 
 class TableError(PrunerError):
-    """A path that is no table, a foreign table format, or a listing that cannot be read completely."""
+    """A path that is not a table, a foreign table format, or a listing that cannot be read completely."""
 
 
 class SchemaError(PrunerError):
@@ -25,7 +25,7 @@ class IndexDefinitionError(PrunerError):
 
 
 class ConflictError(PrunerError):
-    """Another writer committed first and the two changes cannot both stand."""
+    """Another writer committed first, and the two changes conflict."""
 
 
 class FormatError(PrunerError):

@@ -66,7 +66,7 @@ def example(name: str, path: str | os.PathLike[str]) -> str:
     flights by `carrier` and `departure`.
 
     Args:
-        name: which one; so far there is `flights`.
+        name: name of the example; `flights` so far.
         path: a folder on this machine that does not exist yet or is empty.
 
     Returns:
@@ -88,7 +88,7 @@ def example(name: str, path: str | os.PathLike[str]) -> str:
     try:
         if folder.is_symlink() or (folder.exists() and not _is_empty_folder(folder)):
             raise TableError(
-                f"{place} is there already, and an example replaces nothing: choose another path"
+                f"{place} exists already, and an example overwrites nothing: choose another path"
             )
         _appearing(folder, write)
     except OSError as error:

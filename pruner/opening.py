@@ -11,6 +11,7 @@ from pruner.metadata.table import MetadataTable
 from pruner.storage.opening import normalize_uri, open_store
 from pruner.table import Table
 from pruner.tables.feed.place import FeedSettings
+from pruner.tables.iceberg.places import table_of_metadata
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -37,7 +38,8 @@ def open_places(  # noqa: PLR0913 - one parameter for each key of a table
     Args:
         uri: path or URI of the table's root, or several roots of one Parquet table.
         storage_options: options of the store (keys as `obstore` knows them).
-        index_uri: place of the metadata table; `<first root>.pruner` unless given.
+        index_uri: location of the metadata table; by default `<first root>.pruner`. The root of an Iceberg table is its
+            folder, whichever metadata file it is opened by.
         max_staleness: age in seconds up to which a look at the table may be reused; 0 looks before every plan.
         files: "immutable" where no file ever changes in place.
         feed: place of a change feed that names whatever comes, goes or changes.
@@ -74,5 +76,5 @@ def defines_indexes(
 
 def _metadata(root: str, options: dict[str, str], index_uri: str | None) -> tuple[str, MetadataTable]:
     """The place of the metadata table and the metadata table."""
-    place = index_uri or root.rstrip("/") + METADATA_SUFFIX
+    place = index_uri or table_of_metadata(root).rstrip("/") + METADATA_SUFFIX
     return place, MetadataTable(open_store(place, options))

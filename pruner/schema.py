@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, cast
+from typing import Any, Final, cast
 
 import pyarrow as pa
 
@@ -16,6 +16,19 @@ from pruner.parquet_type import ParquetType
 def type_name(data_type: pa.DataType) -> str:
     """A type for people: Arrow's own name of the type, but for UUIDs, which have a long one."""
     return "UUID" if isinstance(data_type, pa.UuidType) else str(data_type)
+
+
+_BY_ID: Final = "\0"
+
+
+def path_of_id(field_id: int) -> tuple[str, ...]:
+    """The path by which a column is found in files by its field id, whatever it and its parents are called there."""
+    return (_BY_ID, str(field_id))
+
+
+def id_of_path(path: tuple[str, ...]) -> int | None:
+    """The field id that a path stands for; None for a path of names."""
+    return int(path[1]) if path[0] == _BY_ID else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +50,9 @@ class Field:
     them. A `partition` field takes its value from the path; `in_file` tells whether files hold it as well (both can be
     true). With `conflict` set, files disagree about the field in a way that no promotion mends, and it says how:
     such a field never serves pruning. With `since` set, it serves pruning in the files of later writes alone.
+    `stored` is the path by which files hold it where that is another one (column mapping): it is never given to a
+    second column, so records belong to it and not to the name; it can be one by field id (`path_of_id`). `stored_type`
+    is the type of a top-level column with the names that files give the fields of structs, where those are others.
     `absent_is_null` tells whether an engine reads NULL from a file without it.
     `parquet` are the Parquet types by which files hold it, None where no footer was looked at; what an engine makes of
     them is for `pruner.expr.parquet_reading` to say.
@@ -56,6 +72,8 @@ class Field:
     parquet: frozenset[ParquetType] | None = None
     expression: str | None = None
     sources: tuple[Field, ...] = ()
+    stored: tuple[str, ...] | None = None
+    stored_type: pa.DataType | None = None
 
     def __hash__(self) -> int:
         return hash(self.path)  # fields are looked up in every plan, and those of one path are few
@@ -64,6 +82,19 @@ class Field:
     def name(self) -> str:
         """The path with dots, or the expression; for people, not unique when names hold dots."""
         return ".".join(self.path) if self.expression is None else self.path[-1]
+
+    @property
+    def recorded(self) -> tuple[str, ...]:
+        """The path under which records of the field are kept: they follow a column that gets another name."""
+        if self.expression is None:
+            return self.stored or self.path
+        if all(each.stored is None for each in self.sources):
+            return self.path
+        return (*self.path, *(".".join(each.recorded) for each in self.sources))
+
+    def in_files(self) -> Field:
+        """The field as files hold it, for whoever reads them."""
+        return self if self.stored is None else replace(self, path=self.stored, stored=None)
 
     @property
     def dispute(self) -> str | None:
@@ -108,8 +139,28 @@ class TableSchema:
             raise SchemaError(f"no column {'.'.join(path)!r}: the table has {self._names()}")
         if len(candidates) > 1:
             spellings = ", ".join(repr(candidate.name) for candidate in candidates)
-            raise SchemaError(f"column {'.'.join(path)!r} is ambiguous: {spellings} differ in case alone")
+            raise SchemaError(f"column {'.'.join(path)!r} is ambiguous: {spellings} differ only in case")
         return candidates[0]
+
+    @cached_property
+    def _by_recorded(self) -> dict[tuple[str, ...], Field]:
+        return {entry.recorded: entry for entry in reversed(self.fields)}
+
+    def of_records(self, path: tuple[str, ...]) -> Field:
+        """Return the field of which records are kept under a path: see `Field.recorded`.
+
+        Raises:
+            SchemaError: the table has it no more.
+        """
+        found = self._by_recorded.get(path)
+        if found is None:
+            raise SchemaError(f"no column {'.'.join(path)!r}: the table has {self._names()}")
+        return found
+
+    def shown(self, recorded: tuple[str, ...], otherwise: tuple[str, ...] | None = None) -> tuple[str, ...]:
+        """The path of the field of which records are kept under a path; that one, or another, where it is gone."""
+        found = self._by_recorded.get(recorded)
+        return found.path if found is not None else otherwise or recorded
 
     def _names(self, limit: int = 20) -> str:
         names = [entry.name for entry in self.fields if len(entry.path) == 1]

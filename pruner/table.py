@@ -85,7 +85,7 @@ class Table:
 
     @property
     def schema(self) -> TableSchema:
-        """Schema of the table as it stands now."""
+        """Schema of the table as it is now."""
         return self.snapshot().schema
 
     def indexes(self) -> tuple[IndexDefinition, ...]:
@@ -101,7 +101,7 @@ class Table:
         """Take a snapshot and pin it.
 
         Args:
-            as_of: an instant of a Hudi table to travel back to; the newest state unless given.
+            as_of: an instant of a Hudi table; by default the newest state.
             fresh: check the table now, whatever `max_staleness` allows.
 
         Raises:
@@ -172,8 +172,8 @@ class Table:
             dialect: engine in whose SQL the expression is written: duckdb (default), spark, trino.
             if_not_exists: do nothing when an index of that name exists.
             build: False only registers the index; `refresh` builds it.
-            force: create it even where a sample of the files says that it is too large (docs/bitmap.md).
-            dry_run: create nothing, and only say what it would cost (`estimate` in the result).
+            force: create it even if a sample of the files shows that it is too large (docs/bitmap.md).
+            dry_run: create nothing, and only estimate the cost (`estimate` in the result).
             run: where it is built: see `refresh`.
             progress: called with what was done; False shows no bar in a terminal or notebook.
 
@@ -279,7 +279,7 @@ class Table:
         return located(keys, pinned, Place(roots, self.format, self.index_uri, options, pinned.id, limit))
 
     def status(self) -> TableStatus:
-        """Coverage, age and size of each index over the table as it stands now."""
+        """Coverage, age and size of each index over the table as it is now."""
         from pruner.maintenance.status import table_status
 
         return table_status(
@@ -287,7 +287,7 @@ class Table:
         )
 
     def inspect(self, index: str, prefix: str = "", *, positions: int = 10) -> Iterator[IndexEntry]:
-        """Look into an index that keeps values: its entries of the table as it stands now, by key.
+        """Show the entries of an index that stores values, over the table as it is now, by key.
 
         Args:
             index: name of the index.
@@ -295,7 +295,7 @@ class Table:
             positions: how many row positions of an entry to show at most.
 
         Raises:
-            IndexDefinitionError: there is no such index, or it is of a type that keeps no values.
+            IndexDefinitionError: there is no such index, or its type stores no values.
             FormatError: the metadata table is damaged.
         """
         from pruner.maintenance.inspection import entries
@@ -314,7 +314,7 @@ class Table:
         Args:
             columns: column paths; those that have an index of ranges unless given. Ranges that no index knows come from
                 the footers of at most 2,000 files.
-            history: also say how many slices each index covered after each of the newest commits to its records.
+            history: also count the slices that each index covered after each of the newest commits to its records.
 
         Raises:
             SchemaError: no such column.
@@ -419,7 +419,7 @@ class Table:
         out. A build that runs longer fails with a conflict and is run again. No row is lost either way.
 
         Raises:
-            PrunerError: the grace is no number of seconds from 0 on.
+            PrunerError: the grace is not a number of seconds, 0 or more.
         """
         return self._metadata.vacuum(checked_grace(grace_seconds))
 
@@ -427,7 +427,7 @@ class Table:
         """What `vacuum` with this grace leaves for now though nothing refers to it, and until when.
 
         Raises:
-            PrunerError: the grace is no number of seconds from 0 on.
+            PrunerError: the grace is not a number of seconds, 0 or more.
         """
         return self._metadata.out_of_use(checked_grace(grace_seconds))
 

@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.support import duckdb_ways, profiles
-from tests.support.hudi_tables import HudiTables
-from tests.support.spark import start_spark
+from tests.support.delta_tables import tables
+from tests.support.hudi_tables import AllTables, HudiTables
 from tests.support.spark_reads import SparkReads
+from tools.delta import delta_session, session_with_jars
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -178,7 +179,8 @@ def start_session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable
 
     def start() -> SparkSession:
         if not started:
-            started.append(start_spark(tmp_path_factory.mktemp("spark")))
+            # It is what all tests of one process share, for half an hour and thousands of plans.
+            started.append(session_with_jars(tmp_path_factory.mktemp("spark"), memory="3g", s3a=True))
         return started[0]
 
     yield start
@@ -190,6 +192,18 @@ def start_session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable
 def spark(start_session: Callable[[], SparkSession]) -> SparkSession:
     """The Spark session with Hudi that all tests of this process share."""
     return start_session()
+
+
+@pytest.fixture(scope="session")
+def delta(spark: SparkSession) -> SparkSession:
+    """A session with Delta and without Hudi in the same Java machine."""
+    return delta_session(spark)
+
+
+@pytest.fixture(scope="session")
+def delta_tables(start_session: Callable[[], SparkSession]) -> AllTables:
+    """The real Delta tables by name; read-only. Spark starts only for those not yet built here."""
+    return tables(start_session)
 
 
 @pytest.fixture(scope="session")

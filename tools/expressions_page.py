@@ -87,7 +87,7 @@ at most 2. Where `table` is left out, `pruner_spark.sort_for` looks for the inde
 reads. Spark orders instants by the session's time zone. With several threads DuckDB mixes rows across files, hence the
 one thread. Hudi's `bulk_insert` keeps the order with `hoodie.bulkinsert.sort.mode=NONE`.
 
-## Otherwise than Hudi
+## Differences from Hudi
 
 Hudi's expression indexes assume that `date_format` keeps the order of its column, whatever its pattern, and then prune
 `ts` by it. `MM/dd/yyyy` does not keep it: 12/31/2022 comes after 01/01/2023 as text. pruner records the values of the
@@ -100,7 +100,7 @@ Each definition and each record name the versions of the table of functions and 
 a later version of pruner changes what a function means, the version of its row increases. Older records of it are then
 not used, and `refresh` asks you to create the index anew.
 
-## What no index is over
+## Unsupported expressions
 
 - `xxhash64`, `hash`: each engine begins with another seed, or hashes differently. `md5` and `sha256` are equal.
 - The size of an array and its elements: no index reads columns of lists.

@@ -77,6 +77,28 @@ S3A_JARS = (
 bundle of the whole SDK is 280 MB."""
 
 
+DELTA_JARS = (
+    Jar(
+        "io.delta",
+        "delta-spark_2.12",
+        "3.3.2",
+        "4e92085d5d794cf949c50bb665b91384857cad58680c2d0bfc9c7ad353e98e85",
+    ),
+    Jar(
+        "io.delta",
+        "delta-storage",
+        "3.3.2",
+        "c096975a2ca97ccc9b4005aa5cce16c9ac3903139d340da6665b66ace67d7c36",
+    ),
+)
+"""What Spark 3.5 reads and writes Delta tables with."""
+
+
+def delta_jars() -> list[Path]:
+    """Return the paths of Delta's jars, fetching them the first time (7 MB)."""
+    return [fetched_jar(jar) for jar in DELTA_JARS]
+
+
 def s3a_jars() -> list[Path]:
     """Return the paths of the jars with which Spark reads `s3a://`, fetching them the first time (5 MB)."""
     return [fetched_jar(jar) for jar in S3A_JARS]

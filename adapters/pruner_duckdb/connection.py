@@ -475,7 +475,7 @@ def _known(tables: Mapping[str, TableSpec]) -> dict[Path, KnownTable]:
         table = KnownTable(name, spec)
         if table.path in known:
             raise TableError(
-                f"tables {known[table.path].name} and {name} have one name: DuckDB tells no letters by case"
+                f"tables {known[table.path].name} and {name} have the same name: DuckDB names are case-insensitive"
             )
         known[table.path] = table
     return known

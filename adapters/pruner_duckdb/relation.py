@@ -117,8 +117,8 @@ class LazyRelation:
             raise AttributeError(name)
         if name in _FREEZING:
             raise PrunerError(
-                f"{name} would keep to the files that the table has now and lose later ones: create a table "
-                "of the rows, or keep the relation itself"
+                f"{name} would read only the files that the table has now, not later ones: create a table of the "
+                "rows, or keep the relation itself"
             )
         if name not in READING:
             self._handed_out()

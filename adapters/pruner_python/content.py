@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from pruner.errors import SchemaError
+from pruner.schema import id_of_path
 from pruner.storage.files import open_for_arrow
 from pruner.tables.footers.file_schemas import plain_schema
 from pruner.tables.footers.unify import promote
@@ -78,10 +79,14 @@ def _check_field(plan: Plan, field: Field) -> None:
     for part in plan.schema:
         if part.path[0] == field.path[0] and part.dispute is not None:
             raise refusal(part.name, part.dispute)
+        if part.path[0] == field.path[0] and part.stored is not None and part.in_file:
+            by_id = id_of_path(part.stored) is not None
+            called = "field ids tell which it is" if by_id else f"the files call it {part.stored[-1]!r}"
+            raise refusal(part.name, f"{called} (column mapping)")
     if not field.absent_is_null:
         raise refusal(field.name, "files that lack it stand for a default value, which they do not hold")
     if not field.in_file and field.path not in plan.snapshot.partitions.values:
-        raise refusal(field.name, "it stands in the paths alone, and they do not tell its value")
+        raise refusal(field.name, "it is only in the paths, and its value cannot be derived from them")
 
 
 def refusal(name: str, reason: str) -> SchemaError:

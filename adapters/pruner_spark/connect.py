@@ -45,7 +45,7 @@ def connect_read(
         spark: the session, of Spark Connect or not.
         uri: where the table is, or its name in `pruner.toml`.
         where: the predicate, in Spark's SQL; it is applied to the rows as well.
-        index_uri: place of the metadata table, for one that is not beside the table.
+        index_uri: location of the metadata table, if it is not beside the table.
         storage_options: options of the store as pruner opens it.
         options: options of Spark's reader.
 
@@ -59,7 +59,7 @@ def connect_read(
     first, *others = settings.uris
     if table.format != "parquet" or others:
         raise TableError(
-            f"{table.uri} is not a Parquet table in one place: read it with spark.read, unpruned"
+            f"{table.uri} is not a Parquet table with one root: read it with spark.read, unpruned"
         )
     place = first.rstrip("/")
     whole = spark.read.options(**options).parquet(place)

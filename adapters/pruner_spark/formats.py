@@ -40,6 +40,8 @@ class SparkFormat:
         unpruned: classes of others, with the reason why their relations are not pruned.
         queries: types of queries that are pruned; empty where the format knows no types.
         as_of_option: the option of the reader that travels back in time.
+        as_of_version: whether it takes a version, and a scan says of which version it is.
+        needs: the class without which Spark cannot read it, and what to do then.
         keeps_files: whether a relation reads the files of the moment at which it was resolved, and not of its scan.
         types_folders: whether Spark itself decides the types of values in folder names.
     """
@@ -49,6 +51,8 @@ class SparkFormat:
     unpruned: Mapping[str, str] = field(default_factory=dict[str, str])
     queries: tuple[str, ...] = ()
     as_of_option: str | None = None
+    as_of_version: bool = False
+    needs: tuple[str, str] | None = None
     keeps_files: bool = False
     types_folders: bool = False
 
@@ -67,7 +71,19 @@ HUDI: Final = SparkFormat(
 PARQUET: Final = SparkFormat(
     name="parquet", indexes=(f"{_DATASOURCES}.InMemoryFileIndex", CATALOG_INDEX), types_folders=True
 )
-_ALL = (HUDI, PARQUET)
+_DELTA = "org.apache.spark.sql.delta"
+DELTA: Final = SparkFormat(
+    name="delta",
+    indexes=(f"{_DELTA}.files.TahoeLogFileIndex",),
+    as_of_option="versionAsOf",
+    as_of_version=True,
+    needs=(
+        f"{_DELTA}.DeltaLog",
+        "is a Delta table, and this Spark session has no Delta: add io.delta:delta-spark_2.12:3.3.2 to "
+        "spark.jars.packages and io.delta.sql.DeltaSparkSessionExtension to spark.sql.extensions",
+    ),
+)
+_ALL = (HUDI, PARQUET, DELTA)
 
 
 def spark_format(name: str) -> SparkFormat:

@@ -109,6 +109,17 @@ class JavaSide:
         hudi = self.gateway.jvm.org.apache.spark.sql.hudi
         return str(hudi.HoodieSqlCommonUtils.formatQueryInstant(text))
 
+    def has_class(self, name: str) -> bool:
+        """Tell whether a class is on Spark's class path."""
+        from py4j.protocol import Py4JError  # pyright: ignore[reportMissingTypeStubs]
+
+        loader = self.gateway.jvm.java.lang.Thread.currentThread().getContextClassLoader()
+        try:
+            loader.loadClass(name)
+        except Py4JError:
+            return False
+        return True
+
     def is_hudi(self, spark: SparkSession, place: str) -> bool:
         """Tell whether a place is the root of a Hudi table by the store as Spark has it; False where that fails."""
         from py4j.protocol import Py4JError  # pyright: ignore[reportMissingTypeStubs]

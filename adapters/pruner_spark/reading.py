@@ -48,11 +48,12 @@ def read(
     Args:
         spark: the session that is to run the queries.
         uri: where the table is.
-        as_of: Hudi: the instant to travel back to, as Hudi's option `as.of.instant` takes it.
+        as_of: Hudi: the instant to travel back to, as Hudi's option `as.of.instant` takes it. Delta: a version, or a
+            moment such as 2026-11-27T08:30:00Z.
         read_optimized: Hudi: read base files only.
-        index_uri: place of the metadata table, for one that is not beside the table.
+        index_uri: location of the metadata table, if it is not beside the table.
         storage_options: options of the store as pruner opens it; Spark has its own settings.
-        max_staleness: age in seconds up to which a look at the table may be reused.
+        max_staleness: age in seconds up to which a check of the table may be reused.
         planning_seconds: how long a scan waits for its plan before it runs unpruned.
         options: further options of Spark's reader.
 
@@ -87,7 +88,7 @@ def read_with_keys(
         spark: the session that is to run the queries.
         uri: where the table is.
         keys: the columns that make up the key, by their names and with their types in the table.
-        index_uri: place of the metadata table, for one that is not beside the table.
+        index_uri: location of the metadata table, if it is not beside the table.
         storage_options: options of the store as pruner opens it; Spark has its own settings.
         planning_seconds: how long a scan waits for its plan before it runs unpruned.
         options: further options of Spark's reader.
@@ -117,8 +118,8 @@ def register(spark: SparkSession, name: str, uri: Place, **options: Any) -> None
 def prune(frame: DataFrame, *, planning_seconds: float = PLANNING_SECONDS) -> DataFrame:
     """Return a DataFrame with the same rows whose scans of indexed tables prune themselves.
 
-    A relation is pruned where `pruner.toml` has its place or its catalog name (as `name` or in `aliases`), or
-    where `<place>.pruner` holds an index.
+    A relation is pruned where `pruner.toml` has its location or its catalog name (as `name` or in `aliases`), or
+    where `<location>.pruner` holds an index.
 
     Raises:
         ConfigError: `pruner.toml` is wrong.
@@ -155,11 +156,15 @@ def _resolved(
             raise TableError(
                 f"{settings.uris[0]} is a {found} table, which has no earlier snapshots: leave as_of out"
             )
+        if read_as.as_of_version:
+            as_of = (opened(settings).snapshot(as_of).data.version or as_of).rpartition(" ")[2]
         reader = reader.option(read_as.as_of_option, as_of)
     first, *others = settings.uris
     try:
         return reader.load([first, *others] if others else first)
     except Exception:
+        if read_as.needs is not None and not java_side(spark).has_class(read_as.needs[0]):
+            raise TableError(f"{first} {read_as.needs[1]}") from None
         if refusal is not None:
             raise refusal from None
         opened(settings).snapshot()  # says in one sentence that nothing there is Parquet, where that is why

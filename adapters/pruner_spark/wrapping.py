@@ -42,7 +42,7 @@ class Statement:
     """A statement that Spark has analysed (java/Statement.java) and what it reads.
 
     `leaves` is None where it only does something. With `is_direct` no more is to be done with it than to replace
-    relations.
+    relations. With `changes` it is one of Delta's that changes rows of `target`.
     """
 
     spark: SparkSession
@@ -52,6 +52,12 @@ class Statement:
     session: str
     is_query: bool
     is_direct: bool
+    changes: bool
+
+    @property
+    def target(self) -> Any:
+        """The table that it changes."""
+        return self.java.target()
 
     @property
     def plan(self) -> Any:
@@ -91,7 +97,14 @@ class Wrapper:
         told = json.loads(str(statement.described(uncached)))
         leaves = told_leaves(told["reads"]) if "reads" in told else None
         return Statement(
-            self._spark, statement, self._patience, leaves, told["session"], told["query"], told["direct"]
+            self._spark,
+            statement,
+            self._patience,
+            leaves,
+            told["session"],
+            told["query"],
+            told["direct"],
+            told["changes"],
         )
 
     def analyzed(self, plan: Any, *, uncached: bool = False) -> Statement:
@@ -179,7 +192,8 @@ class Wrapper:
         return self._side.planner.name_of(key, pruned)
 
     def _shape(self, read_as: SparkFormat, leaf: Leaf) -> Shape:
-        as_of = leaf.options.get(read_as.as_of_option) if read_as.as_of_option is not None else None
+        # Where scans say of which version they are, the relation need not.
+        as_of = None if read_as.as_of_version else leaf.options.get(read_as.as_of_option or "")
         return Shape(
             read_as=read_as,
             columns=spark_columns(

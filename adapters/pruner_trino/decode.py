@@ -27,7 +27,9 @@ def decode_request(content: bytes, semantics: Semantics) -> Expr:
         PredicateError: the content has another shape, names columns that it does not have, or is for another engine.
     """
     if semantics.engine != "trino":
-        raise PredicateError(f"a predicate in Trino's form was sent for {semantics.engine}: say engine trino")
+        raise PredicateError(
+            f"a predicate in Trino's form was sent for {semantics.engine}: set the engine to trino"
+        )
     found = read_content(content)
     _require_columns(found)
     decoder = Expressions(found.columns)

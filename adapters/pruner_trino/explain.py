@@ -117,7 +117,7 @@ def _explained(connection: Connection, sql: str, kind: str) -> Any:
 
 
 def _unknown_form(error: Exception) -> PrunerError:
-    return PrunerError(f"Trino's EXPLAIN has another form than was known: {error!r}")
+    return PrunerError(f"Trino's EXPLAIN has an unknown form: {error!r}")
 
 
 def _nodes(fragments: Any) -> Iterator[dict[str, Any]]:

@@ -84,11 +84,11 @@ class Expressions:
         """Return the column with this id.
 
         Raises:
-            NotUnderstood: it is no column of the table, or its type is not supported.
+            NotUnderstood: it is not a column of the table, or its type is not supported.
         """
         column = self._columns[name]
         if column.kind == "hidden":
-            raise NotUnderstood(f"{column.path[0]} is no column of the table")
+            raise NotUnderstood(f"{column.path[0]} is not a column of the table")
         if column.kind == "displaced":
             raise NotUnderstood(
                 f"the catalog has values of {column.path[0]} that are not where its files are"
@@ -137,7 +137,7 @@ class Expressions:
             case FieldNode(target, _, name, type_name):
                 parent = self._part(target, depth + 1)
                 if not isinstance(parent.expr, Column) or not name:
-                    raise NotUnderstood("a field without a name, or of something that is no column")
+                    raise NotUnderstood("a field without a name, or of something that is not a column")
                 return self._stored(Column((*parent.expr.path, name)), trino_type(type_name))
             case CallNode(schema=str()):
                 raise NotUnderstood(f"the function {node.function[:60]} is not built in")
@@ -207,7 +207,7 @@ def _known(part: Part) -> Expr:
 
 def _predicate(part: Part) -> Expr:
     if isinstance(part.expr, Column) or part.type not in (None, BOOLEAN):
-        raise NotUnderstood("something that is no truth value")
+        raise NotUnderstood("something that is not a boolean")
     if isinstance(part.expr, Call) and part.expr.function == "read_as":
         return Compare(Operator.EQ, part.expr, Literal(True, BOOLEAN.arrow))
     return predicate(part.expr)
@@ -252,11 +252,11 @@ def _like(value: Part, patterns: Sequence[Part]) -> Expr:
         case [str() as pattern, str() as escape] if len(patterns) == 2:
             pass
         case _:
-            raise NotUnderstood("a pattern that is no constant")
+            raise NotUnderstood("a pattern that is not constant")
     if value.known.name == "varchar" and not value.stored and isinstance(value.expr, Call):
         return Like(value.expr, pattern, escape)
     if not value.known.is_text or not value.stored:
-        raise NotUnderstood("LIKE on something that is no text column")
+        raise NotUnderstood("LIKE on something that is not a text column")
     return text_like(value.expr, value.known, pattern, escape)
 
 
@@ -275,7 +275,7 @@ def _matches(value: Part, patterns: Sequence[Part]) -> Expr:
     escaped, escape = literal_pattern(beginning)
     like = [f"{escaped}%", *([] if escape is None else [escape])]
     starts = _like(value, [Part(Literal(text, pa.string()), None) for text in like])
-    rest = Opaque((), "regexp_like", "of a regular expression the beginning alone is looked at")
+    rest = Opaque((), "regexp_like", "only the beginning of a regular expression is used")
     return conjunction((starts, rest))
 
 

@@ -56,7 +56,9 @@ def function(name: str, parts: Sequence[Part], kind: TrinoType | None) -> Part:
     """
     match name:
         case "$add" | "$subtract" if any(_is_interval(part.expr) for part in parts):
-            _require(_types(parts) <= _MOMENTS, "an interval beside something that is no date or timestamp")
+            _require(
+                _types(parts) <= _MOMENTS, "an interval added to something that is not a date or timestamp"
+            )
             return _made(name, parts, kind)
         case "starts_with":
             return _starts_with(parts)
@@ -75,7 +77,7 @@ def function(name: str, parts: Sequence[Part], kind: TrinoType | None) -> Part:
 
 
 def _types(parts: Sequence[Part]) -> set[str]:
-    """The types of the arguments that are no constants."""
+    """The types of the arguments that are not constant."""
     return {part.known.name for part in parts if not isinstance(part.expr, Literal)}
 
 
@@ -104,7 +106,7 @@ def _of_texts(name: str, parts: Sequence[Part], kind: TrinoType | None) -> Part:
 
 def _of_moments(name: str, parts: Sequence[Part], kind: TrinoType | None) -> Part:
     wanted = frozenset({"date"}) if name == "date_diff" else _MOMENTS
-    _require(_types(parts) <= wanted, "a function of something that is no date or timestamp")
+    _require(_types(parts) <= wanted, "a function of something that is not a date or timestamp")
     if name == "date":
         _require(kind is not None, "a date of no type")
         return Part(Call("cast", tuple(part.expr for part in parts), pa.date32()), kind)

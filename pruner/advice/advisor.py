@@ -198,7 +198,7 @@ class Advisor:
     def _layouts(
         self, rows: pa.Table, questions: Sequence[Question], as_it_lies: float
     ) -> list[LayoutProposal]:
-        if self._snapshot.any_logs:
+        if self._snapshot.any_changes:
             self._notes.append("no layout is judged: base files alone are not the table's content")
             return []
         return list(

@@ -226,7 +226,7 @@ def _read(path: Path) -> dict[str, Any]:
 def _tables(path: Path, content: dict[str, Any]) -> tuple[TableSettings, ...]:
     for key in content:
         if key != "tables":
-            raise ConfigError(f"{path}: unknown key {key!r}: tables stand in sections [tables.<name>]")
+            raise ConfigError(f"{path}: unknown key {key!r}: tables belong in sections [tables.<name>]")
     sections = mapping(content.get("tables", {}), f"{path}: tables")
     tables: list[TableSettings] = []
     taken: dict[str, str] = {}
@@ -254,7 +254,7 @@ def _refuse_shared_place(table: TableSettings, others: Iterable[TableSettings], 
     for other in others:
         if table.index_uri is not None and table.index_uri == other.index_uri and table.uris != other.uris:
             raise ConfigError(
-                f"{where}.index_uri is that of table {other.name!r} already: give each table a place of its own"
+                f"{where}.index_uri is already that of table {other.name!r}: give each table a location of its own"
             )
 
 
@@ -264,7 +264,7 @@ def _claim(names: Iterable[str], owner: str, taken: dict[str, str], where: str) 
         if not folded.strip():
             raise ConfigError(f"{where}: a name or alias is empty")
         if folded in taken:
-            raise ConfigError(f"{where}: the name {name!r} belongs to table {taken[folded]!r} already")
+            raise ConfigError(f"{where}: the name {name!r} already belongs to table {taken[folded]!r}")
         taken[folded] = owner
 
 
@@ -290,7 +290,7 @@ def _fill_in(text: str, where: str) -> str:
         name = match.group(1)
         if name is None:
             raise ConfigError(
-                f"{where}: '${{' needs a variable's name and '}}' behind it; write '$$' for '$'"
+                f"{where}: '${{' must be followed by a variable's name and '}}'; write '$$' for '$'"
             )
         found = os.environ.get(name)
         if found is None:

@@ -40,16 +40,16 @@ def require_all(table: Table, folder: str, glob: str) -> None:
     taken = sum(_takes(pattern, file.removeprefix(root).split("/")) for file in files)
     if taken < len(files):
         raise TableError(
-            f"the glob {glob} takes {taken:,} of the {len(files):,} files of {folder}, and a table has them all: "
-            "name the folder instead, and choose files by a condition"
+            f"the glob {glob} matches {taken:,} of the {len(files):,} files of {folder}, but a table has all of them: "
+            "name the folder instead, and select files by a condition"
         )
     if table.format == "parquet":
         hidden = other_files([table.uri], table.storage_options, frozenset(files)).hidden
         beside = [file for file in hidden if _takes(pattern, file.removeprefix(root).split("/"))]
         if beside:
             raise TableError(
-                f"the glob {glob} takes {beside[0]}, which is no file of the table, as a name in it begins with _ or "
-                ".: name the folder instead, or rename what is data"
+                f"the glob {glob} matches {beside[0]}, which does not belong to the table because a name in its path "
+                "begins with _ or .: name the folder instead, or rename the file"
             )
 
 

@@ -75,7 +75,7 @@ def _places(uris: Sequence[str | os.PathLike[str]]) -> tuple[str, ...]:
         return tuple(os.fspath(each) for each in uris)
     except TypeError:
         raise TableError(
-            f"a table is given by a path, a URI, a name or a list of places, not by {uris!r}"
+            f"a table is given as a path, a URI, a name or a list of locations, not as {uris!r}"
         ) from None
 
 
@@ -97,19 +97,20 @@ def open_table(  # noqa: PLR0913 - one parameter for each key of a table
     What is not given is taken from `pruner.toml` (docs/configuration.md) where that names the table.
 
     Args:
-        uri: path or URI of the table's root, a glob that takes all of its files, several roots of one Parquet table, or
-            a name in `pruner.toml`.
+        uri: path or URI of the table's root, a glob that matches all of its files, several roots of one Parquet
+            table, or a name in `pruner.toml`.
         storage_options: options of the store (keys as `obstore` knows them).
-        index_uri: place of the metadata table; `<first root>.pruner` unless given.
+        index_uri: location of the metadata table; by default `<first root>.pruner`.
         max_staleness: age in seconds up to which a listing of the table may be reused; with 0, the default, each plan
             checks the table. Above 0, rows written since the listing may be missing (docs/configuration.md).
         files: "immutable" promises that no file of the table ever changes in place: a check then only asks about each
             folder (docs/guarantee.md). Hudi keeps that promise by itself.
-        feed: place of a change feed, which promises to name every file that is added, removed or changed: a check then
-            asks about those alone (docs/feed.md). What it does not name may be missing until the next full listing.
-        confirm_after: seconds after which a full listing confirms what the feed said; 600 unless given.
+        feed: location of a change feed, which promises to name every file that is added, removed or changed: a check
+            then asks about those alone (docs/feed.md). What it does not name may be missing until the next full
+            listing.
+        confirm_after: seconds after which a full listing confirms the feed; 600 by default.
         index_memory: bytes of index records that are held at most, and that are read of one index for one
-            predicate; 256 MiB unless given (docs/bitmap.md).
+            predicate; 256 MiB by default (docs/bitmap.md).
         hudi_indexes: False ignores the indexes of Hudi's own metadata table (docs/hudi-indexes.md).
         file_filters: False ignores the Bloom filters in Parquet files (docs/bloom_filter.md).
 
@@ -221,7 +222,7 @@ class Catalog:
         self._given: dict[str, tuple[str, TableLike]] = {}
         for name, value in (tables or {}).items():
             if name.casefold() in self._given:
-                raise ConfigError(f"the table {name!r} is given twice: names do not differ by case")
+                raise ConfigError(f"the table {name!r} is given twice: names are case-insensitive")
             self._given[name.casefold()] = (name, value)
         self._config = load() if config is None else config
         self._overrides = overrides

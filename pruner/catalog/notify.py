@@ -31,7 +31,7 @@ def notify(
         table: its root or its name in `pruner.toml`.
         paths: of files or folders: relative to the (first) root, or in full. "." is the whole table. No paths at all
             only say that the feed works.
-        feed: place of the feed, where `pruner.toml` does not say it.
+        feed: location of the feed, if `pruner.toml` does not give it.
         storage_options: options of the store.
         events: instead of paths, a file of events as stores and queues give them (docs/feed.md).
 
@@ -61,9 +61,7 @@ def notify_by(settings: TableSettings, paths: Sequence[str], events: bytes | Non
         events: instead of paths, a file of events as stores and queues give them.
     """
     if settings.feed is None:
-        raise ConfigError(
-            f"{settings.name or settings.uris[0]} has no change feed: say where it is with feed in pruner.toml"
-        )
+        raise ConfigError(f"{settings.name or settings.uris[0]} has no change feed: set feed in pruner.toml")
     if events is not None:
         return add_event(settings.feed, events, settings.storage_options)
     return announce(settings.feed, settings.uris, paths, settings.storage_options)

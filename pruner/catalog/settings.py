@@ -115,7 +115,7 @@ def settings_of(entry: Mapping[str, Any], where: str) -> TableSettings:
             raise ConfigError(f"{where}: unknown key {key!r}{_suggest(key)}")
     uris = _strings(entry.get("uri", ()), f"{where}.uri")
     if not uris:
-        raise ConfigError(f'{where}: the key "uri" is missing: say where the table is')
+        raise ConfigError(f'{where}: the key "uri" is missing: give the location of the table')
     index_uri, feed = entry.get("index_uri"), entry.get("feed")
     return TableSettings(
         uris=uris,

@@ -50,7 +50,7 @@ BudgetOption = Annotated[
         "--budget",
         metavar="SECONDS",
         min=0.1,
-        help="How long it may take; more time judges by a larger sample.",
+        help="Time limit; more time allows a larger sample.",
     ),
 ]
 LogOption = Annotated[
@@ -58,14 +58,12 @@ LogOption = Annotated[
     typer.Option(
         "--log",
         metavar="FILE",
-        help="Statements (each on a line, or JSON), a profile of DuckDB, an event log of Spark; - is standard input.",
+        help="Statements (one per line, or JSON), a DuckDB profile, a Spark event log; - is standard input.",
     ),
 ]
 SqlOption = Annotated[
     bool,
-    typer.Option(
-        "--sql", help="Print the statements that make the indexes; the rest goes to standard error."
-    ),
+    typer.Option("--sql", help="Print CREATE INDEX statements; the rest goes to standard error."),
 ]
 
 
@@ -79,7 +77,7 @@ def advise(
     budget: BudgetOption = BUDGET,
     output: OutputOption = Output.TEXT,
 ) -> None:
-    """Say which indexes would help, and what a layout would do."""
+    """Propose indexes and layouts, with their costs and savings."""
     opened = tables.open(table)
     notes: list[str] = []
     with progress_bar(f"advise {printable(table)}") as told:
@@ -175,7 +173,7 @@ def _not_looked_at(left: int, done: int) -> str:
     """That statements were not looked at, and why."""
     were = f"{counted(left, 'statement')} {'was' if left == 1 else 'were'} not looked at"
     if done < STATEMENTS:
-        return f"{were} for lack of time; a larger budget looks at more"
+        return f"{were} for lack of time; a larger budget covers more"
     return f"{were}: the {STATEMENTS:,} that were come as often or more often"
 
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @on_table
 def doctor(table: Table, output: OutputOption = Output.TEXT) -> None:
-    """Test what pruning relies on: listing, reading, writing, clocks, versions, indexes."""
+    """Test everything that pruning relies on: listing, reading, writing, clocks, versions, indexes."""
     from pruner.cli.engine_probes import probe_engines
 
     findings: list[Finding] = []

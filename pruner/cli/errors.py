@@ -41,9 +41,7 @@ _CUT_SHORT = 12
 
 MessageArgument = Annotated[
     str | None,
-    typer.Argument(
-        metavar="[MESSAGE]", help="An error as it was shown, or a part of it: only what it means."
-    ),
+    typer.Argument(metavar="[MESSAGE]", help="Explain only this error, as it was shown, or a part of it."),
 ]
 
 
@@ -58,13 +56,13 @@ class Explained:
 
 
 def errors(message: MessageArgument = None, output: OutputOption = Output.TEXT) -> None:
-    """List every error message with its cause and what to do."""
+    """List every error message with its cause and remedy."""
     shown = explained()
     if message is not None:
         shown = meaning(message, shown) or partly(message, shown)
         if not shown:
             raise typer.BadParameter(
-                "this text is in no message: quote a part of one, or a line as it was shown",
+                "no message contains this text: quote a part of one, or a line as it was shown",
                 param_hint="MESSAGE",
             )
     if output is Output.JSON:

@@ -48,19 +48,19 @@ StatementArgument = Annotated[
     str,
     typer.Argument(
         metavar="STATEMENT",
-        help="CREATE INDEX, DROP INDEX, REFRESH INDEX or SHOW INDEXES, several with ; between; or @FILE, or -.",
+        help="CREATE INDEX, DROP INDEX, REFRESH INDEX or SHOW INDEXES, separated by ; or @FILE, or -.",
     ),
 ]
 IndexOption = Annotated[str | None, typer.Option("--index", metavar="NAME", help="Only this index.")]
-DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Only say what would be read.")]
+DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Only show what would be read.")]
 StatementDryRunOption = Annotated[
-    bool, typer.Option("--dry-run", help="CREATE, REFRESH: only say what it would cost.")
+    bool, typer.Option("--dry-run", help="CREATE, REFRESH: only estimate the cost.")
 ]
 StatementDialectOption = Annotated[
-    SqlEngine, typer.Option("--dialect", help="CREATE: engine in whose SQL expressions are written.")
+    SqlEngine, typer.Option("--dialect", help="CREATE: SQL dialect of expressions.")
 ]
 ForceOption = Annotated[
-    bool, typer.Option("--force", help="CREATE: create the index even if it is large for its table.")
+    bool, typer.Option("--force", help="CREATE: create the index even if it is too large for its table.")
 ]
 PartitionOption = Annotated[
     list[str] | None,
@@ -72,11 +72,11 @@ SparkOption = Annotated[
     str | None,
     typer.Option("--spark", metavar="MASTER", help="Build on Spark: local[2], yarn, spark://…, k8s://…"),
 ]
-WatchOption = Annotated[bool, typer.Option("--watch", help="Follow the table until SIGINT or SIGTERM comes.")]
+WatchOption = Annotated[bool, typer.Option("--watch", help="Follow the table until SIGINT or SIGTERM.")]
 IntervalOption = Annotated[
     float | None,
     typer.Option(
-        "--interval", metavar="SECONDS", min=0.1, help="Pause between rounds of --watch; 10 if not given."
+        "--interval", metavar="SECONDS", min=0.1, help="Pause between rounds of --watch; 10 by default."
     ),
 ]
 
@@ -100,7 +100,7 @@ def sql(
     if dry_run and any(isinstance(each, (DropIndex, ShowIndexes)) for each in parsed):
         raise typer.BadParameter("only CREATE INDEX and REFRESH INDEX have a cost", param_hint="--dry-run")
     if index_uri is not None and any(isinstance(each, DropIndex) and each.table is None for each in parsed):
-        raise typer.BadParameter("say which table: DROP INDEX name ON table", param_hint="--index-uri")
+        raise typer.BadParameter("name the table: DROP INDEX name ON table", param_hint="--index-uri")
     tables = catalog(pairs(table, "--table"), index_uri, option)
     complaints: list[str] = []
     for number, each in enumerate(parsed, 1):
@@ -146,9 +146,9 @@ def refresh(
 ) -> None:
     """Index what is not covered yet."""
     if watch and dry_run:
-        raise typer.BadParameter("--watch refreshes: leave one of them out", param_hint="--dry-run")
+        raise typer.BadParameter("--watch refreshes, so it excludes --dry-run", param_hint="--dry-run")
     if interval is not None and not watch:
-        raise typer.BadParameter("it is the pause of --watch: add --watch", param_hint="--interval")
+        raise typer.BadParameter("it sets the pause of --watch: add --watch", param_hint="--interval")
 
     def say(result: RefreshResult) -> None:
         if output is Output.JSON:

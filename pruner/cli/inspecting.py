@@ -19,8 +19,8 @@ IndexArgument = Annotated[str, typer.Argument(metavar="INDEX", help="Name of the
 PrefixOption = Annotated[
     str, typer.Option("--prefix", metavar="K", help="Start of the keys column$value$partition$file_group.")
 ]
-LimitOption = Annotated[int, typer.Option("--limit", min=1, help="Most entries to show.")]
-RowsOption = Annotated[int, typer.Option("--rows", min=0, help="Most row positions to show of an entry.")]
+LimitOption = Annotated[int, typer.Option("--limit", min=1, help="Maximum number of entries.")]
+RowsOption = Annotated[int, typer.Option("--rows", min=0, help="Maximum number of row positions per entry.")]
 
 
 @on_table
@@ -32,7 +32,7 @@ def inspect(
     rows: RowsOption = 10,
     output: OutputOption = Output.TEXT,
 ) -> None:
-    """Show the values of an index and where they are."""
+    """Show the values of an index and their files."""
     found = list(islice(table.inspect(index, prefix, positions=rows), limit + 1))
     shown = found[:limit]
     more = len(found) > limit

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 ColumnOption = Annotated[
     list[str] | None,
-    typer.Option("--column", metavar="COLUMN", help="A column to draw the ranges of; repeatable."),
+    typer.Option("--column", metavar="COLUMN", help="A column whose ranges to draw; repeatable."),
 ]
 
 HistoryOption = Annotated[

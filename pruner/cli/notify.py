@@ -16,18 +16,20 @@ PathsArgument = Annotated[
     list[str] | None,
     typer.Argument(
         metavar="[PATH…]",
-        help="Files or folders that came, went or were replaced, below the root or in full; . is the whole table.",
+        help="Files or folders that changed, relative to the root or in full; . is the whole table.",
     ),
 ]
 EventsOption = Annotated[
     str | None,
     typer.Option(
-        "--events", metavar="FILE", help="Take S3 event notifications from a file; - is standard input."
+        "--events", metavar="FILE", help="Read S3 event notifications from a file; - is standard input."
     ),
 ]
 FeedOption = Annotated[
     str | None,
-    typer.Option("--feed", metavar="URI", help="Place of the change feed; as pruner.toml says if not given."),
+    typer.Option(
+        "--feed", metavar="URI", help="Location of the change feed; that of pruner.toml by default."
+    ),
 ]
 
 
@@ -39,7 +41,7 @@ def notify(
     option: StorageOption = None,
     output: OutputOption = Output.TEXT,
 ) -> None:
-    """Say in a table's change feed what changed."""
+    """Record changes in a table's change feed."""
     from pruner.catalog.names import settings_given
     from pruner.catalog.notify import notify_by
 

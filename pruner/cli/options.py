@@ -61,7 +61,7 @@ OutputOption = Annotated[Output, typer.Option("--output", help="text for people,
 IndexUriOption = Annotated[
     str | None,
     typer.Option(
-        "--index-uri", metavar="URI", help="Place of the metadata table; beside the table if not given."
+        "--index-uri", metavar="URI", help="Location of the metadata table; beside the table by default."
     ),
 ]
 StorageOption = Annotated[
@@ -72,7 +72,7 @@ StorageOption = Annotated[
 ]
 NamedTables = Annotated[
     list[str] | None,
-    typer.Option("--table", metavar="NAME=URI", help="A table by the name that the SQL uses; repeatable."),
+    typer.Option("--table", metavar="NAME=URI", help="A table and its name in the SQL; repeatable."),
 ]
 WhereOption = Annotated[
     str,
@@ -82,7 +82,7 @@ WhereOption = Annotated[
         help="SQL predicate; @FILE reads it from a file, - from standard input.",
     ),
 ]
-DialectOption = Annotated[SqlEngine, typer.Option("--dialect", help="Engine whose SQL and rules hold.")]
+DialectOption = Annotated[SqlEngine, typer.Option("--dialect", help="Engine whose SQL and rules apply.")]
 ZoneOption = Annotated[
     str | None,
     typer.Option("--zone", metavar="ZONE", help="Time zone of the session, for example Europe/Berlin."),
@@ -93,7 +93,7 @@ HtmlOption = Annotated[
 ]
 AsOfOption = Annotated[
     str | None,
-    typer.Option("--as-of", metavar="INSTANT", help="Plan on the table as of this instant (Hudi)."),
+    typer.Option("--as-of", metavar="INSTANT", help="Plan over the table as of this instant (Hudi)."),
 ]
 
 
@@ -194,7 +194,7 @@ def pairs(texts: list[str] | None, option: str) -> dict[str, str]:
         if not equals:
             raise typer.BadParameter(f"{text!r} has no '=' in it", param_hint=option)
         if not key:
-            raise typer.BadParameter(f"{text!r} has nothing in front of '='", param_hint=option)
+            raise typer.BadParameter(f"{text!r} has no key before '='", param_hint=option)
         if key in found:
             raise typer.BadParameter(f"{key!r} is given twice", param_hint=option)
         found[key] = value
@@ -207,7 +207,7 @@ def check_zone(zone: str) -> None:
 
     if not is_known_zone(zone) and available_timezones():
         advice = "give a name such as Europe/Berlin or an offset such as +02:00"
-        raise typer.BadParameter(f"{zone!r} is no time zone: {advice}", param_hint="--zone")
+        raise typer.BadParameter(f"{zone!r} is not a time zone: {advice}", param_hint="--zone")
 
 
 def given_text(given: str, what: str, option: str) -> str:

@@ -36,10 +36,10 @@ CountedOption = Annotated[
     typer.Option(
         "--where",
         metavar="PREDICATE",
-        help="SQL predicate, all rows unless given; @FILE reads it from a file, - from standard input.",
+        help="SQL predicate, all rows by default; @FILE reads it from a file, - from standard input.",
     ),
 ]
-FilesOption = Annotated[Files, typer.Option("--files", help="Files to list one by one, with the reason.")]
+FilesOption = Annotated[Files, typer.Option("--files", help="Files to list, each with the reason.")]
 
 
 @on_table
@@ -52,7 +52,7 @@ def plan(
     files: FilesOption = Files.SUMMARY,
     output: OutputOption = Output.TEXT,
 ) -> None:
-    """Say which files a predicate leaves."""
+    """Show which files a predicate leaves to read."""
     made = _plan(table, where, dialect, zone, as_of)
     if output is Output.JSON:
         write_line(made.to_json(files.value))
@@ -97,7 +97,7 @@ def count(
     zone: ZoneOption = None,
     output: OutputOption = Output.TEXT,
 ) -> None:
-    """Count rows, from metadata as far as that is proved."""
+    """Count rows, from metadata where possible."""
     started = time.perf_counter()
     predicate = given_text(where, "predicate", "--where")
     made = _plan_of(table, predicate, dialect, zone, None)

@@ -204,13 +204,13 @@ def _require_questions(connection: Any, text: str) -> None:
     statements = connection.extract_statements(text)
     answers = sum(statement.type.name in _ANSWERED for statement in statements)
     if answers > 1:
-        raise PredicateError(f"the text has {answers} queries, and one is answered: run them one by one")
+        raise PredicateError(f"the text has {answers} queries: run them one by one")
     for statement in statements:
         kind = statement.type.name
         # Some statements that copy databases count as pragmas.
         if kind not in _QUESTIONS and not (kind == "PRAGMA" and _PRAGMA.match(statement.query)):
             what = kind.replace("_", " ")
-            raise PredicateError(f"a query reads and changes nothing, so {what} is refused: write a SELECT")
+            raise PredicateError(f"a query must not change anything, so {what} is refused: write a SELECT")
         inside = _EXPLAINED.match(statement.query) if kind == "EXPLAIN" else None
         if inside is not None:
             _require_questions(connection, statement.query[inside.end() :])
@@ -270,7 +270,7 @@ def _without_table(name: str, known: tuple[str, ...]) -> str:
 
     if is_place(name):
         short = re.sub(r"\W+", "_", name.rstrip("/").rpartition("/")[2]) or "t"
-        return f"{name} is a place and needs a name: add --table {short}={name}, and write FROM {short}"
+        return f"{name} is a location and needs a name: add --table {short}={name}, and write FROM {short}"
     tables = f"known are {', '.join(known)}" if known else "none is known"
     return f"unknown table {name}: pass --table {name}=URI, or name it in pruner.toml ({tables})"
 

@@ -76,7 +76,9 @@ def write_parquet(connection: Any, are_uuids: Sequence[bool]) -> None:
     import pyarrow.parquet as pq
 
     if sys.stdout.isatty():
-        raise typer.BadParameter("a Parquet file is not for a terminal: write > FILE", param_hint="--output")
+        raise typer.BadParameter(
+            "a Parquet file cannot be shown on a terminal: redirect it with > FILE", param_hint="--output"
+        )
     # DuckDB 1.5 has the one, 2.0 the other.
     reading = getattr(connection, "to_arrow_reader", None) or connection.fetch_record_batch
     with warnings.catch_warnings():

@@ -15,7 +15,7 @@ from pruner.extras import installing
 from pruner.showing.words import counted
 
 HostOption = Annotated[str, typer.Option("--host", help="Address to listen on.")]
-PortOption = Annotated[int, typer.Option("--port", min=0, max=65535, help="Port; 0 takes a free one.")]
+PortOption = Annotated[int, typer.Option("--port", min=0, max=65535, help="Port; 0 chooses a free one.")]
 CertificateOption = Annotated[
     Path | None, typer.Option("--certificate", metavar="FILE", help="Certificate chain for TLS, PEM.")
 ]
@@ -24,7 +24,7 @@ PrivateKeyOption = Annotated[
 ]
 InsecureOption = Annotated[
     bool,
-    typer.Option("--insecure", help="Listen beyond this machine without TLS; the token is still asked for."),
+    typer.Option("--insecure", help="Listen beyond this machine without TLS; the token is still required."),
 ]
 WorkersOption = Annotated[
     int,

@@ -13,7 +13,7 @@ from pruner.errors import PrunerError, StorageError
 FolderArgument = Annotated[
     Path,
     typer.Argument(
-        metavar="DIR", help="Folder for the jar, such as plugin/hive of a Trino; made where there is none."
+        metavar="DIR", help="Folder for the jar, such as plugin/hive of Trino; created if missing."
     ),
 ]
 
@@ -24,7 +24,7 @@ def trino_plugin(folder: FolderArgument) -> None:
 
     adapter = load_adapter("trino")
     if not isinstance(adapter, PluginAdapter):
-        raise PrunerError("the installed adapter of trino brings no plugin: install lake-pruner anew")
+        raise PrunerError("the installed adapter of trino has no plugin: reinstall lake-pruner")
     jar = adapter.plugin_jar()
     place = folder / jar.name
     try:

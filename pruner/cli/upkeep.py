@@ -22,12 +22,14 @@ _DURATION: Final = re.compile(r"(?P<number>\d+(?:\.\d+)?)(?P<unit>[smhd])")
 
 FilesOption = Annotated[
     bool,
-    typer.Option("--files", help="Name files of the table that changed in place since they were indexed."),
+    typer.Option("--files", help="Also name files that changed in place since they were indexed."),
 ]
 OlderThanOption = Annotated[
     str | None,
     typer.Option(
-        "--older-than", metavar="AGE", help="Delete what is out of use for longer: 30m, 12h, 7d (default)."
+        "--older-than",
+        metavar="AGE",
+        help="Delete what has been out of use for longer: 30m, 12h, 7d (default).",
     ),
 ]
 YesOption = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
@@ -39,7 +41,7 @@ def verify(
     files: FilesOption = False,
     output: OutputOption = Output.TEXT,
 ) -> None:
-    """Check what is stored of the indexes, byte by byte and sum by sum."""
+    """Check the stored indexes against their checksums."""
     faults = table.verify(files=files)
     if output is Output.JSON:
         print_json({"table": table.uri, "index_uri": table.index_uri, "faults": faults})
@@ -92,7 +94,7 @@ def _seconds(text: str) -> float:
     found = _DURATION.fullmatch(text.strip())
     if found is None:
         raise typer.BadParameter(
-            f"{text!r} is no age: write a number and s, m, h or d, such as 12h", param_hint="--older-than"
+            f"{text!r} is not an age: write a number and s, m, h or d, such as 12h", param_hint="--older-than"
         )
     return float(found["number"]) * _UNITS[found["unit"]]
 

@@ -148,7 +148,7 @@ class _Parser:
     def _name(self, what: str) -> str:
         token = self._tokens.take()
         if token.kind not in (Kind.WORD, Kind.NAME) or token.is_word("ON"):
-            raise self._tokens.error(token, f"expected {what} (in double quotes if it is no plain word)")
+            raise self._tokens.error(token, f"expected {what} (in double quotes if it is not a plain word)")
         return token.value
 
     def _using(self) -> str | None:

@@ -60,7 +60,7 @@ class IndexLoader:
 
     def _add(self, definition: IndexDefinition, kind: IndexType, about: Field, found: Sources) -> None:
         assert self._state is not None
-        entries = [entry for entry in self._state.segments_of(definition) if entry.field == about.path]
+        entries = [entry for entry in self._state.segments_of(definition) if entry.field == about.recorded]
         if any(entry.partition_stats is not None for entry in entries):
             grouped = self._grouped(definition, entries, kind, about, found)
             if grouped is not None:

@@ -140,12 +140,14 @@ class SnapshotEvidence:
             kind = usable_type(definition)
             if self._state is None or isinstance(kind, str) or not self._is_about(definition, about):
                 continue
-            entries = [entry for entry in self._state.segments_of(definition) if entry.field == about.path]
+            entries = [
+                entry for entry in self._state.segments_of(definition) if entry.field == about.recorded
+            ]
             yield definition, kind, entries
 
     @property
     def indexed_paths(self) -> tuple[tuple[str, ...], ...]:
-        """The paths of the columns that some index is over, each once."""
+        """The paths of the columns that some index is over, each once, as the table has them now."""
         definitions = () if self._state is None else self._state.definitions
         of_columns = (each.fields for each in definitions if each.form is None)
         return tuple(dict.fromkeys(binding.path for fields in of_columns for binding in fields))
@@ -207,11 +209,11 @@ class SnapshotEvidence:
         """Tell whether an index is over a field: one on all columns takes in those that the table gains later."""
         if about.expression is not None or definition.form is not None:
             return about.expression == definition.form
-        if any(binding.path == about.path for binding in definition.fields):
+        if any(binding.recorded == about.recorded for binding in definition.fields):
             return True
         if not definition.all_columns or self._state is None:
             return False
-        return any(entry.field == about.path for entry in self._state.segments_of(definition))
+        return any(entry.field == about.recorded for entry in self._state.segments_of(definition))
 
     def _add_partition(self, about: Field, found: Sources) -> None:
         evidence = partition_evidence(self._snapshot, about)

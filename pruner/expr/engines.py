@@ -366,5 +366,5 @@ def _traits_of_adapter(name: str) -> Traits:
         raise PredicateError(str(error)) from error
     traits = getattr(adapter, "traits", None)
     if not isinstance(traits, Traits) or traits.name != name:
-        raise PredicateError(f"the adapter of {name!r} brings no traits of it, so no predicate has its rules")
+        raise PredicateError(f"the adapter of {name!r} defines no traits, so its rules are unknown")
     return traits

@@ -23,7 +23,9 @@ def parse_column_path(text: str) -> tuple[str, ...]:
         if position == len(text):
             return tuple(parts)
         if text[position] != ".":
-            raise IndexDefinitionError(f"{text!r} is not a column: quote a name that is no plain identifier")
+            raise IndexDefinitionError(
+                f"{text!r} is not a column: quote a name that is not a plain identifier"
+            )
         position += 1
 
 

@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     from pruner.tables.source import TableSource
 
 
+_KEPT_TOGETHER = {"hudi", "delta"}
+"""Formats in which one table can be kept at once."""
+
+
 def open_table_source(
     uris: Sequence[str],
     storage_options: Mapping[str, str] | None = None,
@@ -47,7 +51,7 @@ def open_table_source(
     wanted = None if format is None else table_format(format)
     roots = [normalize_uri(uri) for uri in uris]
     _check_apart(roots, feed)
-    format_of_roots, found = _recognized(roots, storage_options)
+    format_of_roots, found = _recognized(roots, storage_options, wanted)
     if len(roots) > 1 and not format_of_roots.several_roots:
         raise TableError(
             f"{found[0]} is {format_of_roots.title}, which has one root: open it without the others"
@@ -57,10 +61,18 @@ def open_table_source(
     return _opened(format_of_roots, roots, storage_options, immutable=immutable, feed=feed)
 
 
-def _recognized(roots: list[str], storage_options: Mapping[str, str] | None) -> tuple[TableFormat, list[str]]:
-    """The format of which at least one place is the root of a table, and these places."""
+def _recognized(
+    roots: list[str], storage_options: Mapping[str, str] | None, wanted: TableFormat | None
+) -> tuple[TableFormat, list[str]]:
+    """The format of which at least one place is the root of a table, and these places.
+
+    A Hudi table can have a log of Delta's for other readers, which is the same table, as of the last time that
+    somebody wrote it down: it is what its user asks for, and Hudi's otherwise.
+    """
     *others, last = map(table_format, format_names())
     claims = [(each, found) for each in others if (found := _roots_of(each, roots, storage_options))]
+    if {each.name for each, _ in claims} == _KEPT_TOGETHER:
+        return next((claim for claim in claims if claim[0] is wanted), claims[0])
     if len(claims) > 1:
         titles = " and ".join(each.title for each, _ in claims)
         raise TableError(f"{claims[0][1][0]} looks like {titles}: keep tables of several formats apart")

@@ -8,7 +8,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol, cast
 
 from pruner.errors import TableError
+from pruner.formats.delta import DeltaFormat
 from pruner.formats.hudi import HudiFormat
+from pruner.formats.iceberg import IcebergFormat
 from pruner.formats.parquet import ParquetFormat
 from pruner.plugins import Group, load_plugin, may_be_registered, plugin_names
 
@@ -76,7 +78,9 @@ class TableFormat(Protocol):
         ...
 
 
-_BUILT_IN: dict[str, TableFormat] = {each.name: each for each in (HudiFormat(), ParquetFormat())}
+_BUILT_IN: dict[str, TableFormat] = {
+    each.name: each for each in (HudiFormat(), DeltaFormat(), IcebergFormat(), ParquetFormat())
+}
 _LAST = ParquetFormat.name
 """Any folder of Parquet files is a table of this format, so every other one is asked first."""
 

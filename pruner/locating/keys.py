@@ -48,7 +48,7 @@ def fields_of(keys: pa.Schema, schema: TableSchema) -> list[Field]:
         if pa.types.is_nested(field.type) or pa.types.is_floating(field.type):
             raise SchemaError(f"column {field.name!r} of type {field.type_name} cannot be a key")
         if field.partition and field.in_file:
-            raise SchemaError(f"column {field.name!r} stands in paths and in files: it cannot be a key")
+            raise SchemaError(f"column {field.name!r} is in both paths and files: it cannot be a key")
     return found
 
 
@@ -81,7 +81,7 @@ def as_type(column: Any, field: Field, what: str) -> Any:
         if types.is_string(column.type) and field.type == pa.binary(16):
             reason = "give UUIDs as their 16 bytes, uuid.UUID(text).bytes"
         raise SchemaError(
-            f"{what} of type {column.type} is no {field.type_name} as in the table: {reason}"
+            f"{what} of type {column.type} does not convert to the table's {field.type_name}: {reason}"
         ) from None
 
 

@@ -54,7 +54,7 @@ class KeyReader:
         self._fields = fields
         self._options = options
         self._merger: SliceMerger | None = None
-        self.to_merge: Mask = snapshot.has_logs | ~snapshot.has_base
+        self.to_merge: Mask = snapshot.has_changes | ~snapshot.has_base
         """The slices whose base file alone does not tell which keys they hold."""
 
     def confirmed(self, located: Located, keys: pa.Table) -> Pairs:
@@ -97,7 +97,7 @@ class KeyReader:
             TableError: a slice cannot be merged as Hudi merges it.
             SchemaError, StorageError: a file cannot be read.
         """
-        self._prepare(ordinals[self.to_merge[ordinals]])
+        self._prepare(ordinals[(self._snapshot.has_logs | ~self._snapshot.has_base)[ordinals]])
         parts, waiting, rows = [NO_PAIRS], list[pa.Table](), 0
         with ThreadPoolExecutor(FILES_AT_ONCE) as pool:
             for start in range(0, len(ordinals), FILES_AT_ONCE):
@@ -110,7 +110,11 @@ class KeyReader:
         return joined([*parts, _matching(waiting, keys)])
 
     def _whole(self, ordinal: int) -> pa.Table:
-        groups = self._merged(ordinal) if self.to_merge[ordinal] else self._groups(ordinal, None)
+        snapshot = self._snapshot
+        if snapshot.has_logs[ordinal] or not snapshot.has_base[ordinal]:
+            groups = self._merged(ordinal)
+        else:
+            groups = self._groups(ordinal, None)
         tables = [group.drop_null() for group in groups]
         if not tables:
             return self._empty(0).append_column(_SLICE, pa.array([], pa.int64()))
@@ -118,14 +122,19 @@ class KeyReader:
         return table.append_column(_SLICE, pa.array(np.full(table.num_rows, ordinal)))
 
     def _groups(self, ordinal: int, positions: Integers | None) -> Iterator[pa.Table]:
-        """The keys of a slice, row group by row group, at some ascending positions or all; NULL where it has none."""
+        """The keys of a slice, row group by row group, at some ascending positions or all; NULL where it has none.
+
+        Rows that are deleted apart are left out of all.
+        """
         uri = self._snapshot.columns.column("base_file")[ordinal].as_py()
         file = opened(uri, self._options)
         there: set[str] = set(file.schema_arrow.names)
         in_file = [field for field in self._fields if field.in_file]
         for field in in_file:
-            self._check_name(field, there, uri)
-        names = [field.name for field in in_file if field.name in there]
+            self._check_name(field.in_files(), there, uri)
+        names = [name for name in (field.recorded[0] for field in in_file) if name in there]
+        if positions is None and self._snapshot.has_deletes[ordinal]:
+            positions = self._left(ordinal, file.metadata.num_rows)
         for number, within in in_groups(file, None if positions is None else positions.astype(np.uint32)):
             group: Any = file.read_row_group(number, columns=names)
             if within is not None:
@@ -134,9 +143,18 @@ class KeyReader:
             columns = [self._column(field, group, rows, ordinal, uri) for field in self._fields]
             yield arrow.table(columns, names=[str(each) for each in range(len(columns))])
 
+    def _left(self, ordinal: int, rows: int) -> Integers:
+        """The positions in a base file of the rows that are not deleted."""
+        assert self._snapshot.deletes is not None
+        left = np.ones(rows, np.bool_)
+        (deleted,) = self._snapshot.deletes.positions(np.array([ordinal]))
+        left[deleted.astype(np.intp)] = False
+        return np.flatnonzero(left)
+
     def _column(self, field: Field, group: Any, rows: int, ordinal: int, uri: str) -> Any:
-        if field.name in group.column_names:
-            return as_type(group.column(field.name), field, f"{uri}: column {field.name!r}")
+        stored = field.recorded[0]
+        if stored in group.column_names:
+            return as_type(group.column(stored), field, f"{uri}: column {field.name!r}")
         if field.in_file:
             return arrow.nulls(rows, field.type)
         partitions = self._snapshot.partitions

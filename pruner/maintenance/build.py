@@ -138,7 +138,7 @@ class Indexing:
         definition = define(
             name,
             kind.name,
-            tuple(FieldBinding(f.path, str(f.type), f.field_id) for f in fields),
+            tuple(FieldBinding(f.path, str(f.type), f.field_id, f.stored) for f in fields),
             all_columns=on == ALL_COLUMNS,
             options=options,
             where=where,
@@ -282,7 +282,7 @@ class Indexing:
         if definition.record_version != kind.version:
             raise IndexDefinitionError(
                 f"index {definition.name!r} has records of version {definition.record_version} and this pruner writes "
-                f"version {kind.version}: use the pruner that made it, or drop it and create it anew"
+                f"version {kind.version}: use the version of pruner that made it, or drop it and create it anew"
             )
         outdated = why_outdated(definition)
         if outdated is not None:
@@ -293,7 +293,7 @@ class Indexing:
         for about in fields_of(definition, snapshot.schema, kind):
             covered = np.zeros(len(snapshot), np.bool_)
             for entry in state.segments_of(definition):
-                if entry.field == about.path:
+                if entry.field == about.recorded:
                     covered[self._segments.recorded(state, entry, snapshot)] = True
             request = BuildRequest(kind, about, definition.options, definition.name)
             taken = in_scope & snapshot.coverable
@@ -362,7 +362,8 @@ def _type_to_refresh(definition: IndexDefinition) -> IndexType:
         return index_type(definition.using)
     except IndexDefinitionError as error:
         raise IndexDefinitionError(
-            f"index {definition.name!r} cannot be refreshed: {error}; install what brings the type or drop the index"
+            f"index {definition.name!r} cannot be refreshed: {error}; "
+            "install the package that provides the type, or drop the index"
         ) from error
 
 

@@ -78,7 +78,7 @@ def fields_of(definition: IndexDefinition, schema: TableSchema, kind: IndexType)
     found: list[Field] = []
     for binding in definition.fields:
         try:
-            about = schema.find(binding.path, case_sensitive=True)
+            about = schema.of_records(binding.recorded)
         except SchemaError:
             continue
         if about.conflict is None:
@@ -99,21 +99,21 @@ def gained(
     recorded = {entry.field for entry in entries}
     if not definition.all_columns or not recorded:
         return ()
-    return tuple(render_column_path(each.path) for each in fields if each.path not in recorded)
+    return tuple(render_column_path(each.path) for each in fields if each.recorded not in recorded)
 
 
 def recorded_field(definition: IndexDefinition, path: tuple[str, ...], schema: TableSchema) -> Field:
-    """Return the field that records of a definition are about, by its path.
+    """Return the field that records of a definition are about, by the path under which they are kept.
 
     Raises:
         SchemaError: the table has it no more, or a column of its expression.
     """
     if definition.form is None:
-        return schema.find(path, case_sensitive=True)
+        return schema.of_records(path)
     derived = field_of(definition, schema)
     if derived is None:
         raise SchemaError(
-            f"index {definition.name!r} is over {definition.expression}, of which the table has not every column"
+            f"index {definition.name!r} is over {definition.expression}, and the table lacks a column of it"
         )
     return derived
 

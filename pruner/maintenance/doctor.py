@@ -125,7 +125,7 @@ def probe_files(source: TableSource, snapshot: Snapshot) -> Iterator[Finding]:
             f"{_named(found.hidden)} left out, as in Spark and Trino, for a name of file or folder that begins with _ "
             "or .; DuckDB's own glob **/*.parquet reads such files"
         )
-        yield Finding("files", Level.WARNING, told, "rename what is data, or move what is none")
+        yield Finding("files", Level.WARNING, told, "rename data files, or move other files")
     if found.foreign:
         told = f"{_named(found.foreign)} ignored for not being Parquet inside; Spark and Trino fail on such files"
         yield Finding("files", Level.WARNING, told, "move it away from the data")
@@ -185,7 +185,7 @@ def probe_metadata_store(store: Store, *, exists: bool) -> Iterator[Finding]:
     try:
         yield from _probe_writing(store, path)
     except PrunerError as error:
-        remedy = "pruning works without; to build indexes, give a place that can be written as index_uri"
+        remedy = "pruning works without it; to build indexes, set index_uri to a writable location"
         yield Finding("write", Level.FAILURE, str(error), remedy)
         return
     finally:
@@ -241,7 +241,7 @@ def probe_indexes(status: TableStatus) -> Iterator[Finding]:
         yield Finding("index", Level.FAILURE, reason)
     if not status.indexes and not status.fallbacks:
         remedy = f"""pruner sql "CREATE INDEX stats ON '{status.uri}' (a_column)\""""
-        yield Finding("index", Level.WARNING, "there is no index, so nothing is pruned by one", remedy)
+        yield Finding("index", Level.WARNING, "there is no index, so nothing is pruned", remedy)
     for index in status.indexes:
         yield _index(index, status.noun)
 

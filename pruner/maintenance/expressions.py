@@ -107,7 +107,7 @@ def why_outdated(definition: IndexDefinition) -> str | None:
         return None
     return (
         f"index {definition.name!r} is over functions of version {definition.registry} of the registry, and this "
-        f"pruner has version {REGISTRY_VERSION}, in which they are others: drop it and create it anew"
+        f"pruner has version {REGISTRY_VERSION}, in which they differ: drop it and create it anew"
     )
 
 

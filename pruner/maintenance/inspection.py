@@ -63,7 +63,7 @@ def entries(
     """
     evidence = SnapshotEvidence(snapshot, state, segments)
     for binding in definition.fields:
-        field = recorded_field(definition, binding.path, snapshot.schema)
+        field = recorded_field(definition, binding.recorded, snapshot.schema)
         for source in evidence.sources(field).usable:
             if source.index != definition.name:
                 continue
@@ -74,7 +74,7 @@ def entries(
                 yield from _of_slices(counted, snapshot, prefix)
             else:
                 raise IndexDefinitionError(
-                    f"index {definition.name!r} is of type {definition.using}, which keeps no values to look into"
+                    f"index {definition.name!r} is of type {definition.using}, which stores no values to inspect"
                 )
 
 
@@ -123,7 +123,7 @@ def _place(snapshot: Snapshot, ordinal: int) -> str:
 def _positions(
     evidence: ListedEvidence, entry: int, ordinal: int, snapshot: Snapshot, most: int
 ) -> tuple[int, ...] | None:
-    if snapshot.has_logs[ordinal]:
+    if snapshot.has_changes[ordinal]:
         return None
     chosen = np.zeros(evidence.entry_count, np.bool_)
     chosen[entry] = True

@@ -152,7 +152,7 @@ def _history_lines(found: TableMap) -> Iterator[str]:
         yield ""
         changes = _changes(found, name)
         begin = changes[0][0].version
-        since = "" if begin is None else f" from {begin} on, the first that can be told"
+        since = "" if begin is None else f" from {begin} on, the first that is known"
         yield f"coverage of {name} after each commit that changed these numbers{since}"
         for each, covered in changes:
             bar = _share(covered, each.slices)

@@ -190,9 +190,9 @@ class Cartographer:
         """The columns that indexes of ranges are on, in the order of the schema."""
         definitions = self._state.definitions if self._state else ()
         ranged = [each for each in definitions if each.using == RANGES and each.form is None]
-        named = {binding.path for each in ranged for binding in each.fields}
+        named = {binding.recorded for each in ranged for binding in each.fields}
         for field in self._snapshot.schema.fields:
-            if field.path in named and field.since is None:  # older files hold other values by that name
+            if field.recorded in named and field.since is None:  # older files hold other values by that name
                 yield field
 
     def _column(self, field: Field) -> ColumnMap | None:

@@ -41,21 +41,21 @@ def order_by(
 def _order_by(definition: IndexDefinition, schema: TableSchema, dialect: str) -> list[str]:
     name = f"index {definition.name!r}"
     if definition.all_columns:
-        raise IndexDefinitionError(f"{name} is over every column: say by which, or by which expression")
+        raise IndexDefinitionError(f"{name} is over every column: name a column or an expression")
     if dialect not in _QUOTES:
         raise IndexDefinitionError(
             f"an index is written for {' and '.join(sorted(_QUOTES))}, not for {dialect}"
         )
     quote = _QUOTES[SqlEngine(dialect)]
     if definition.form is None:
-        return [_quoted(binding.path, quote) for binding in definition.fields]
+        return [_quoted(schema.shown(binding.recorded), quote) for binding in definition.fields]
     field = field_of(definition, schema)
     if field is None:
-        raise IndexDefinitionError(f"{name} is over a column that is gone, or of another type by now")
+        raise IndexDefinitionError(f"{name} is over a column that is gone or has another type now")
     try:
         return [_WRITERS[SqlEngine(dialect)](field)]
     except NotInSpark as reason:
-        raise IndexDefinitionError(f"{name}: {reason}: say an expression of Spark's to order by") from None
+        raise IndexDefinitionError(f"{name}: {reason}: give a Spark expression to order by") from None
 
 
 def _quoted(path: Sequence[str], quote: str) -> str:

@@ -158,8 +158,9 @@ def _index_status(
         uncovered = why_uncovered(lacking, refusing, entries, state, snapshot, segments)
     except PrunerError as error:
         note = note or str(error)
-    columns = {render_column_path(entry.field): None for entry in entries if entry.field}
-    columns |= {render_column_path(binding.path): None for binding in definition.fields}
+    named = {binding.recorded: binding.path for binding in definition.fields}
+    paths = [entry.field for entry in entries if entry.field] + list(named)
+    columns = {render_column_path(snapshot.schema.shown(path, named.get(path))): None for path in paths}
     if definition.expression is not None:
         columns = {definition.expression: None}
         note = note or why_outdated(definition)

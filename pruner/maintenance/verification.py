@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 _VERSION = ["slice_key", "base_file"]
 
 _CHANGED = (
-    "is not the file that was indexed under this name: run pruner refresh; where a program wrote into the file in "
-    "place, restart what plans over the table, too"
+    "is not the file that was indexed under this name: run pruner refresh; if a program wrote into it in place, "
+    "also restart the processes that plan over the table"
 )
 """A refresh lists every file. A process that looked before may still believe what a file written in place held."""
 

@@ -55,7 +55,7 @@ def _bound(text: str, schema: TableSchema) -> BoundExpr:
     for leaf in leaves(bound):
         if not leaf.field.partition:
             raise IndexDefinitionError(
-                f"WHERE of an index names column {leaf.field.name!r}, which is no partition column: "
-                "whole files are indexed or not"
+                f"WHERE of an index names column {leaf.field.name!r}, which is not a partition column: "
+                "an index covers whole files"
             )
     return bound

@@ -27,11 +27,17 @@ def now() -> str:
 
 
 class FieldBinding(msgspec.Struct, frozen=True):
-    """A field as it was when the index was defined; `type` is its Arrow type as text."""
+    """A field as it was when the index was defined; `type` is its Arrow type as text, `stored` is `Field.stored`."""
 
     path: tuple[str, ...]
     type: str
     field_id: int | None = None
+    stored: tuple[str, ...] | None = None
+
+    @property
+    def recorded(self) -> tuple[str, ...]:
+        """The path under which its records are kept: see `pruner.schema.Field.recorded`."""
+        return self.stored or self.path
 
 
 class Over(NamedTuple):
@@ -114,7 +120,7 @@ def define(
     """
     check_name(name)
     if not fields and not all_columns:
-        raise IndexDefinitionError(f"index {name!r} names no column: say what it is on")
+        raise IndexDefinitionError(f"index {name!r} names no column: give a column or an expression")
     return IndexDefinition(
         uuid=uuids.uuid4().hex,
         name=name,
@@ -147,6 +153,4 @@ def check_name(name: str) -> None:
             f"the index name {name[:20]!r}… has {len(name)} characters: at most {NAME_CHARACTERS} are allowed"
         )
     if not name.isprintable():
-        raise IndexDefinitionError(
-            f"the index name {name!r} holds characters that do not print: take them out"
-        )
+        raise IndexDefinitionError(f"the index name {name!r} holds unprintable characters: remove them")

@@ -37,7 +37,7 @@ class LastSnapshot:
             if saved is not None and state.matches(self._source.identity()):
                 self._source.resume(SavedLook(saved.id, self._metadata.read_saved(saved)))
         except (FormatError, StorageError) as error:
-            _log.debug("%s is looked at from nothing: %s", self._source.root, error)
+            _log.debug("%s is listed from scratch: %s", self._source.root, error)
         return state
 
     def keep(self) -> None:

@@ -67,7 +67,7 @@ BATCH_SCHEMA = pa.schema(
 
 
 REMEDY = "drop the index and create it again"
-SAVED_REMEDY = "no answer rests on it, and it is written anew when the table has changed"
+SAVED_REMEDY = "no answer depends on it, and it is rewritten when the table has changed"
 """What to do about a damaged segment, and about a damaged snapshot that was saved for the next look."""
 
 
@@ -284,7 +284,7 @@ def _read(
         names = [name for name in only or file.schema_arrow.names if name not in but]
         table: pa.Table = file.read(columns=names, use_threads=False)
     except (pa.ArrowException, OSError):
-        raise FormatError(f"the segment {where} is no Parquet file: {remedy}") from None
+        raise FormatError(f"the segment {where} is not a Parquet file: {remedy}") from None
     return table
 
 

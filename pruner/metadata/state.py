@@ -164,7 +164,7 @@ class State(msgspec.Struct, frozen=True, kw_only=True):
         known = self.definition(definition.name)
         if known is not None:
             raise IndexDefinitionError(
-                f"there is an index named {known.name!r} already: drop it first, or choose another name"
+                f"an index named {known.name!r} already exists: drop it first, or choose another name"
             )
         return msgspec.structs.replace(self, definitions=(*self.definitions, definition))
 

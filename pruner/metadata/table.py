@@ -190,7 +190,7 @@ class MetadataTable:
             if log.entries(self.store, after=1):
                 raise StorageError(f"the log of {self.store.uri} went on meanwhile")
             raise StorageError(
-                f"the store of {self.store.uri} overwrites where it must not, so commits would get lost: "
+                f"the store of {self.store.uri} overwrites existing objects, so commits would be lost: "
                 "keep the metadata table in another store with index_uri (--index-uri)"
             )
 
@@ -220,7 +220,7 @@ class MetadataTable:
         except NotFoundError:
             return
         if not ours:
-            raise StorageError(f"the log of {self.store.uri} was removed and begun anew meanwhile")
+            raise StorageError(f"the log of {self.store.uri} was removed and started anew meanwhile")
         self.store.delete([path])
 
     def _stands(self, state: State, base: _Newest) -> bool:

@@ -18,8 +18,8 @@ from typing import Any, TypeAlias, cast
 import fastavro
 import pyarrow as pa
 
+from pruner.tables.avro.stored import decode, without_logical_types
 from pruner.tables.hudi.avro_schema import MOMENT_TYPES, PRIMITIVE_TYPES, AvroType
-from pruner.tables.hudi.logs.avro import decode, without_logical_types
 
 Path = tuple[str, ...]
 Change: TypeAlias = "Callable[[Any], Any] | None"

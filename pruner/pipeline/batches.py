@@ -182,7 +182,7 @@ class _Batch:
             if table is None:
                 continue
             indexed[table.column(SLICE_COLUMN).to_numpy()] = True
-            kind, field = target.request.kind, target.request.field.path
+            kind, field = target.request.kind, target.request.field.recorded
             if isinstance(kind, RefusingIndexType):
                 of_index = declined.setdefault(target.definition.name, np.zeros(self.slices, np.bool_))
                 of_index[_declined(table, kind)] = True

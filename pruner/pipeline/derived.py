@@ -63,11 +63,15 @@ class DerivedReader:
     @cached_property
     def evaluated(self) -> _Values:
         """The values, made when they are first asked for."""
-        leaves = [self._reader.footer.leaf(source.path) for source in self._field.sources]
+        leaves = [self._reader.footer.leaf(source.recorded) for source in self._field.sources]
         reason = self._why_not(leaves)
         if reason is not None:
             return _Values(None, None, reason)
-        columns = {leaf.path: self._column(leaf) for leaf in leaves if leaf is not None}
+        columns = {
+            source.path: self._column(leaf)
+            for leaf, source in zip(leaves, self._field.sources, strict=True)
+            if leaf is not None
+        }
         try:
             values, agreed = evaluate(parsed(self._field.expression or ""), columns)
         except (ValueError, UndecodableError, pa.ArrowException) as error:
@@ -90,7 +94,7 @@ class DerivedReader:
             return "log files may combine values of several versions of a row"
         footer = self._reader.footer
         for leaf, source in zip(leaves, self._field.sources, strict=True):
-            reason = why_unknown(footer, leaf, source)
+            reason = why_unknown(footer, leaf, source.in_files())
             if reason is not None:
                 return reason
             if leaf is None or leaf.type is None:
@@ -121,7 +125,7 @@ class DerivedFooter:
 
     def leaf(self, path: tuple[str, ...]) -> LeafColumn | None:
         """The column of the expression; None where the file has none of its source columns, so that it is NULL."""
-        leaves = [self._footer.leaf(source.path) for source in self._field.sources]
+        leaves = [self._footer.leaf(source.recorded) for source in self._field.sources]
         if all(leaf is None for leaf in leaves) and not self._alike():
             return None
         found = self._reader.evaluated
@@ -142,7 +146,7 @@ class DerivedFooter:
         return ()
 
     def _alike(self) -> bool:
-        return any(self._footer.alike(source.path, source.field_id) for source in self._field.sources)
+        return any(self._footer.alike(source.recorded, source.field_id) for source in self._field.sources)
 
     def chunks(self, leaf: LeafColumn) -> Sequence[ChunkStatistics]:
         """One chunk of which nothing is said."""

@@ -208,7 +208,7 @@ def _require_utf8(texts: pa.ChunkedArray[Any]) -> None:
     try:
         texts.validate(full=True)
     except pa.ArrowInvalid as error:
-        raise ValueError("text that is no UTF-8, whose characters each engine counts otherwise") from error
+        raise ValueError("text that is not UTF-8, whose characters engines count differently") from error
 
 
 class _Written(NamedTuple):
@@ -241,7 +241,7 @@ class _Writer:
             case Call(name, arguments):
                 return self._call(name, [self.written(each) for each in arguments])
             case _:
-                raise ValueError(f"{node} is no part of an expression")
+                raise ValueError(f"{node} cannot be part of an expression")
 
     def _call(self, name: str, arguments: Sequence[_Written]) -> _Written:
         judged = [each.argument for each in arguments]

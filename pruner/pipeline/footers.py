@@ -22,6 +22,7 @@ import pyarrow.parquet as pq
 from pruner.indexes.base import ChunkStatistics, LeafColumn, UndecodableError
 from pruner.parquet_type import MAGIC
 from pruner.pipeline.dictionaries import dictionary_pages, read_encoded
+from pruner.schema import id_of_path
 from pruner.storage.files import open_for_arrow
 from pruner.tables.footers.columns import parquet_columns, rewritten
 from pruner.tables.footers.thrift import ThriftError, read_schema
@@ -136,9 +137,21 @@ class _Leaves:
             if leaf.field_id is not None:
                 self.by_id.setdefault(leaf.field_id, []).append(leaf)
 
+    def at(self, path: tuple[str, ...]) -> LeafColumn | None:
+        """The (first) leaf column at a path: see `Footer.leaf`."""
+        wanted = id_of_path(path)
+        if wanted is None:
+            return next(iter(self.by_path.get(path, ())), None)
+        if not self.by_id and self.all:
+            raise ValueError("its columns have no field ids, by which the table finds them")
+        return next(iter(self.by_id.get(wanted, ())), None)
+
     def others(self, path: tuple[str, ...], field_id: int | None) -> tuple[LeafColumn, ...]:
         """Leaf columns that may be confused with the one at a path: see `Footer.alike`."""
-        this = next(iter(self.by_path.get(path, ())), None)
+        this = self.at(path)
+        wanted = id_of_path(path)
+        if wanted is not None:
+            return tuple(leaf for leaf in self.by_id.get(wanted, ()) if leaf is not this)
         lower = tuple(part.lower() for part in path)
         found = [*self.by_lower.get(lower, ()), *self.by_stem.get(lower, ())]
         for length in range(1, len(lower)):
@@ -189,9 +202,12 @@ class Footer:
         return _leaves_of(self._metadata, self._content)
 
     def leaf(self, path: tuple[str, ...]) -> LeafColumn | None:
-        """The (first) leaf column at exactly this path, or None."""
-        found = self._leaves.by_path.get(path)
-        return found[0] if found else None
+        """The (first) leaf column at exactly this path, or None.
+
+        Raises:
+            ValueError: the path is one by field id, and the file has none.
+        """
+        return self._leaves.at(path)
 
     def alike(self, path: tuple[str, ...], field_id: int | None) -> tuple[LeafColumn, ...]:
         """Leaf columns that an engine may confuse with this one: see `pruner.indexes.base.ParquetFooter`."""

@@ -34,13 +34,13 @@ def kernel(reader: SliceReader, requests: Sequence[BuildRequest]) -> list[Record
 
 
 def _record(reader: SliceReader, request: BuildRequest) -> Recorded | Failure:
-    row_kind = request.row_kind
-    if request.field.expression is not None:
-        reader = DerivedReader(reader, request.field, has_logs=isinstance(reader, UnionReader))
+    row_kind, field = request.row_kind, request.field.in_files()
+    if field.expression is not None:
+        reader = DerivedReader(reader, field, has_logs=isinstance(reader, UnionReader))
     try:
         if row_kind is not None:
-            return row_kind.record_row(reader, request.field, request.options)
-        return request.kind.record(reader, request.field, request.options)
+            return row_kind.record_row(reader, field, request.options)
+        return request.kind.record(reader, field, request.options)
     # A broken file can make a reader raise nearly anything; the slice stays uncovered and says so.
     except Exception as error:
         return _failure(reader.name, request, error)
@@ -74,7 +74,9 @@ def _opened(
     if not files.log_files and base is not None:
         return base
     logs = log_rows(files.log_files or [], files.log_size, files.log_instants, storage_options)
-    asked = [source for request in requests for source in request.field.sources or (request.field,)]
+    asked = [
+        source.in_files() for request in requests for source in request.field.sources or (request.field,)
+    ]
     return UnionReader(files.name, base, logs, {field.path: field for field in asked})
 
 

@@ -121,7 +121,7 @@ def request_json(request: BuildRequest) -> dict[str, Any]:
 
 
 def _field_json(field: Field) -> dict[str, Any]:
-    written = asdict(replace(field, sources=(), since=None))  # that is for plans to ask
+    written = asdict(replace(field, sources=(), since=None, stored_type=None))  # that is for plans to ask
     type_ = pa.schema([pa.field("", written.pop("type"))]).serialize()
     return {**written, "type": base64.b64encode(type_.to_pybytes()).decode()}
 
@@ -131,6 +131,7 @@ def _field_of(sent: Mapping[str, Any], sources: tuple[Field, ...]) -> Field:
     attributes: dict[str, Any] = {
         **sent,
         "path": tuple(sent["path"]),
+        "stored": None if sent["stored"] is None else tuple(sent["stored"]),
         "type": schema.field(0).type,
         "sources": sources,
     }

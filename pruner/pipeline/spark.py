@@ -113,8 +113,8 @@ class SparkRunner:
                 except Exception as error:
                     if isolated:
                         raise PrunerError(
-                            f"the Spark job failed: {reason_of(error)}; what it had finished is kept, and the next "
-                            "refresh takes it up"
+                            f"the Spark job failed: {reason_of(error)}; finished work is kept, and the next refresh "
+                            "continues it"
                         ) from error
                     receipts = _left_by(job, parts)
                     remaining = _without(job, receipts)

@@ -133,7 +133,7 @@ def unreachable(sent: bytes) -> str | None:
     job = msgspec.json.decode(sent, type=SparkJob)
     try:
         if not open_store(job.store, job.options).exists(job.parts[0]):
-            return f"see the metadata table at {job.store}: give it a place that every node sees (index_uri)"
+            return f"see the metadata table at {job.store}: give it a location that every node can read (index_uri)"
         file = next(iter(next(chunks_of(job.part(0).slices))))
         source = open_for_arrow(file.name, file.base_size or file.log_size, job.options)
         if isinstance(source, str) and not Path(source).exists():

@@ -56,7 +56,7 @@ class Answer:
 
     @property
     def told(self) -> str:
-        """How much of it comes from metadata, in one sentence."""
+        """How much of the answer comes from metadata, in one sentence."""
         answered = self.total - len(self.rest)
         return f"answered from metadata: {answered:,} of {counted(self.total, self.snapshot.noun)}"
 

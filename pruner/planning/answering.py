@@ -38,6 +38,7 @@ from pruner.planning.answer import Answer, FirstRows
 from pruner.planning.combining import CombinedEvidence
 from pruner.planning.row_level import entries_of
 from pruner.planning.rows import RowNumbers
+from pruner.showing.words import counted
 from pruner.verdict import Outcome
 
 if TYPE_CHECKING:
@@ -87,6 +88,19 @@ class Answering:
         self._schema = schema
         self._at = at
         self._rows = rows
+
+    def among(self, ordinals: Ordinals) -> Answering:
+        """The same about some of its slices alone, ascending."""
+        return Answering(
+            self._snapshot,
+            self._evidence,
+            self._facts,
+            self._predicate,
+            self._semantics,
+            self._schema,
+            ordinals,
+            self._rows,
+        )
 
     @cached_property
     def _counts(self) -> Integers:
@@ -274,12 +288,18 @@ class Answering:
                 return listed
         return None
 
-    def limited(self, rows: int) -> FirstRows | None:
-        """The first slices that surely hold so many matching rows; None where all of them are needed."""
-        reached = np.flatnonzero(np.cumsum(self._numbers.least) >= rows)
+    def limited(self, rows: int, *, fewest: bool = False) -> FirstRows | None:
+        """The first slices that surely hold so many matching rows; None where all of them are needed.
+
+        With `fewest` those that hold most come first: rows may be any.
+        """
+        least = self._numbers.least
+        order = np.argsort(-least, kind="stable") if fewest else np.arange(len(least))
+        reached = np.flatnonzero(np.cumsum(least[order]) >= rows)
         if not len(reached) or reached[0] + 1 >= len(self._at):
             return None
-        return FirstRows(self._at[: reached[0] + 1], f"{rows:,} rows surely match before it")
+        chosen = self._at[np.sort(order[: reached[0] + 1])]
+        return FirstRows(chosen, f"{rows:,} rows surely match in {counted(len(chosen), self._snapshot.noun)}")
 
     def top(self, column: str, rows: int, *, descending: bool, nulls_first: bool) -> FirstRows | None:
         """The slices that hold the first matching rows in the order of a column; None where all of them are needed.

@@ -18,14 +18,14 @@ from pruner.expr.show import describe, show
 from pruner.expr.text.sql import parse_predicate
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable, Collection, Sequence
 
     from pruner.indexes.optional import LocatingEvidence
     from pruner.metadata.state import State
     from pruner.planning.plan import Plan
     from pruner.planning.planner import Planner
     from pruner.schema import Field, TableSchema
-    from pruner.tables.snapshot import SliceSequence, Snapshot
+    from pruner.tables.snapshot import SliceSequence, Snapshot, Watched
 
 DISABLED_VARIABLE = "PRUNER_DISABLED"
 """Environment variable that, set to 1, makes every plan keep everything."""
@@ -50,6 +50,9 @@ class View:
     doubts: tuple[str, ...] = ()
     """Why the look did not go by the table's change feed. Plans are the same for all that."""
 
+    watched: Callable[[], Sequence[Watched] | None] = lambda: None
+    """Says what to watch to know that the next view is this one; None where nothing but a look tells."""
+
     def shows(self, snapshot: Snapshot, state: State | None, unusable: tuple[str, ...]) -> bool:
         """Tell whether it is of this very snapshot and index state, so that the same plans come of it."""
         return self.snapshot is snapshot and self.state is state and self.unusable == unusable
@@ -62,7 +65,7 @@ def switched_off() -> str | None:
 
 
 class PinnedSnapshot:
-    """One snapshot of a table with the index state of the moment it was taken; plans on it never look again."""
+    """One snapshot of a table with the index state of the moment it was taken; plans over it never check again."""
 
     def __init__(self, view: View, *, filled_in: Collection[str] = frozenset()) -> None:
         """`filled_in`: see `with_filled_in`."""
@@ -73,6 +76,13 @@ class PinnedSnapshot:
     def id(self) -> str:
         """Identity of the snapshot: changes when files, pending services or the schema may have changed."""
         return self._view.snapshot.id
+
+    def watched(self) -> Sequence[Watched] | None:
+        """Return what on the local disk stays as it is for as long as another look would find the same.
+
+        None where nothing but a look tells, or where something may be readable again the next time.
+        """
+        return None if self._view.unusable or self._view.doubts else self._view.watched()
 
     def plans_as(self, other: PinnedSnapshot) -> bool:
         """Tell whether another one is of the same snapshot and index state, so that both make the same plans."""

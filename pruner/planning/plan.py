@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from pruner.arrow import number_array, text_array
 from pruner.errors import TableError
+from pruner.expr.bound.fields import unknowns
 from pruner.planning.answer import FirstRows
 from pruner.planning.page import plan_page
 from pruner.planning.python_engines import scan_with
@@ -39,6 +40,13 @@ if TYPE_CHECKING:
     from pruner.tables.snapshot import Snapshot
 
 
+DELETED_APART = (
+    "rows of some files to read are deleted by deletion vectors, so the files alone are not the table's content: read "
+    "it by an engine"
+)
+"""Why nobody is given the files of a plan."""
+
+
 class Answering(Protocol):
     """What answers about the rows of a plan: see `pruner.planning.answering`."""
 
@@ -54,11 +62,15 @@ class Answering(Protocol):
         """See `Plan.count_by`, and `count`."""
         ...
 
+    def among(self, ordinals: NDArray[np.intp]) -> Answering:
+        """The same about some of the slices alone."""
+        ...
+
     def together(self, asked: Sequence[tuple[str, str | None]]) -> tuple[list[Answer], NDArray[np.intp]]:
         """See `Plan.answers`; with the slices that have to be read."""
         ...
 
-    def limited(self, rows: int) -> FirstRows | None:
+    def limited(self, rows: int, *, fewest: bool = False) -> FirstRows | None:
         """See `Plan.limited`; None where all slices are needed."""
         ...
 
@@ -102,6 +114,11 @@ class Plan:
     def bound(self) -> BoundExpr | None:
         """The predicate as the planner understood it, in terms of the table's fields."""
         return self._facts.bound
+
+    @property
+    def is_understood(self) -> bool:
+        """True if no part of the predicate is left to the engine alone: without that there are few answers."""
+        return self.bound is not None and not any(unknowns(self.bound))
 
     @property
     def semantics(self) -> Semantics:
@@ -178,12 +195,20 @@ class Plan:
         return self.snapshot.any_logs and bool(self.snapshot.has_logs[self.ordinals].any())
 
     @cached_property
+    def has_deletes(self) -> bool:
+        """True if rows of a file to read are deleted by what is stored apart, such as a deletion vector."""
+        return self.snapshot.deletes is not None and bool(self.snapshot.has_deletes[self.ordinals].any())
+
+    @cached_property
     def files_arrow(self) -> pa.StringArray:
         """URIs of the base files to read, as an Arrow array.
 
         Raises:
-            TableError: a file group to read has log files and the scan mode is not `read_optimized`.
+            TableError: a file group to read has log files and the scan mode is not `read_optimized`, or rows of a file
+                are deleted by what is stored apart.
         """
+        if self.has_deletes:
+            raise TableError(DELETED_APART)
         if self.has_logs and self.semantics.scan_mode != "read_optimized":
             raise TableError(
                 "some file groups to read have log files, so their base files alone are not the table's content: "
@@ -293,9 +318,12 @@ class Plan:
         told = f"answered from metadata: {answered:,} of {counted(len(self.snapshot), self.snapshot.noun)}"
         return found, self._narrowed(FirstRows(rest, told), "the rest of the answer")
 
-    def limited(self, rows: int) -> Plan:
-        """The plan of the first slices, in their order, that surely hold so many matching rows; itself without any."""
-        return self._narrowed(self._answering.limited(rows), f"the first {rows:,} rows")
+    def limited(self, rows: int, *, fewest: bool = False) -> Plan:
+        """The plan of the first slices, in their order, that surely hold so many matching rows; itself without any.
+
+        With `fewest` it is that of as few slices as can be, where rows may come in any order.
+        """
+        return self._narrowed(self._answering.limited(rows, fewest=fewest), f"the first {rows:,} rows")
 
     def top(self, column: str, rows: int, *, descending: bool = False, nulls_first: bool = False) -> Plan:
         """The plan of the slices that hold the first matching rows in the order of a column, equal ones included.
@@ -312,11 +340,21 @@ class Plan:
         found = self._answering.top(column, rows, descending=descending, nulls_first=nulls_first)
         return self._narrowed(found, f"the first {rows:,} rows by {column}")
 
+    def among(self, listed: NDArray[np.bool_]) -> Plan:
+        """The plan over some of the slices alone, as an engine lists them; itself where nothing goes."""
+        if listed[self.ordinals].all():
+            return self
+        ordinals = self.ordinals[listed[self.ordinals]]
+        found = FirstRows(ordinals, f"the engine lists {counted(len(ordinals), self.snapshot.noun)}")
+        return self._narrowed(found, "what is listed", lambda: self._answering.among(ordinals))
+
     def unanswered(self, answer: Answer) -> Plan:
         """The plan of the slices that have to be read for the rest of an answer."""
         return self._narrowed(FirstRows(answer.rest, answer.told), "the rest of the answer")
 
-    def _narrowed(self, found: FirstRows | None, wanted: str) -> Plan:
+    def _narrowed(
+        self, found: FirstRows | None, wanted: str, answering: Callable[[], Answering] | None = None
+    ) -> Plan:
         if found is None:
             return self
         facts, number = self._facts, len(self._facts.steps) + 1
@@ -333,7 +371,7 @@ class Plan:
             all_match=self._all_match,
             rows=self._rows,
             storage_options=self._storage_options,
-            answering=self._make_answering,
+            answering=answering or self._make_answering,
         )
 
     @cached_property

@@ -205,7 +205,7 @@ class RowLevel:
         return self.counts(at) >= 0
 
     def counts(self, at: Ordinals) -> NDArray[np.int64]:
-        """The number of rows of each slice; -1 where it is not known, disputed, or means nothing beside log files."""
+        """The number of rows of each slice; -1 where it is not known, disputed, or not that of the base file."""
         counts = np.full(len(at), -1, np.int64)
         disputed = np.zeros(len(at), np.bool_)
         for number, source in enumerate(self.sources.values()):
@@ -216,8 +216,8 @@ class RowLevel:
                 disputed |= (own >= 0) & (counts >= 0) & (own != counts)
                 counts = np.where(counts >= 0, counts, own)
         meaningless = disputed
-        if self._snapshot.any_logs or self._snapshot.uncoverable is not None:
-            meaningless = disputed | self._snapshot.has_logs[at] | ~self._snapshot.coverable[at]
+        if self._snapshot.any_changes or self._snapshot.uncoverable is not None:
+            meaningless = disputed | self._snapshot.has_changes[at] | ~self._snapshot.coverable[at]
         return np.where(meaningless, -1, counts) if meaningless.any() else counts
 
     def _blocks(self, at: Ordinals) -> Iterator[Ordinals]:

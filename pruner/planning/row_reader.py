@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from pruner.errors import SchemaError, StorageError, TableError, cause
+from pruner.planning.plan import DELETED_APART
 from pruner.storage.files import open_for_arrow
 
 if TYPE_CHECKING:
@@ -67,7 +68,7 @@ def read_rows(
 def _stored(plan: Plan, name: str) -> Field:
     found = plan.schema.find((name,))
     if not found.in_file:
-        raise SchemaError(f"column {found.name!r} stands in the paths of the files alone: take it from there")
+        raise SchemaError(f"column {found.name!r} is only in the paths of the files: take it from there")
     return found
 
 
@@ -103,6 +104,8 @@ def opened(uri: str, options: Mapping[str, str]) -> Any:
 
 
 def _rows(plan: Plan) -> Iterator[tuple[str, Positions | None]]:
+    if plan.has_deletes:
+        raise TableError(DELETED_APART)
     if plan.has_logs and plan.semantics.scan_mode != "read_optimized":
         raise TableError(
             "some file groups to read have log files, so their base files alone are not the table's content"

@@ -14,13 +14,16 @@ from pruner.evidence.file_filters import FileFilters
 from pruner.evidence.snapshot import SnapshotEvidence
 from pruner.expr.derived.indexed import ExpressionIndexes
 from pruner.formats.format import table_format
+from pruner.metadata import log
 from pruner.metadata.last_snapshot import LastSnapshot
 from pruner.planning.pinned import View
 from pruner.planning.planner import Planner
 from pruner.planning.usage import Usage
+from pruner.tables.snapshot import Watched
+from pruner.tables.source import WatchableSource
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from pruner.evidence.sources import OwnIndexes
     from pruner.metadata.segment_cache import SegmentCache
@@ -126,6 +129,14 @@ class Views:
             self._source.confirm()
             self._looked_at = _NEVER
 
+    def _watched(self) -> Sequence[Watched] | None:
+        """What a look reads of the table, and the log that tells of the indexes."""
+        store = self._metadata.store
+        if not isinstance(self._source, WatchableSource) or not store.uri.startswith("/"):
+            return None
+        found = self._source.watched()
+        return None if found is None else [*found, Watched("folder", f"{store.uri}/{log.FOLDER}")]
+
     def keep(self) -> None:
         """Store the last look, so that other processes start from it."""
         self._last_snapshot.keep()
@@ -166,7 +177,7 @@ class Views:
         over = [(each.name, each.form) for each in definitions if each.form is not None]
         over += [] if own is None else own.expressions
         expressions = ExpressionIndexes(over, snapshot.schema)
-        return View(snapshot, state, planner, unusable, expressions, described)
+        return View(snapshot, state, planner, unusable, expressions, described, watched=self._watched)
 
     def _own(self, snapshot: Snapshot) -> tuple[OwnIndexes | None, Callable[[], dict[str, str]]]:
         """What the table itself keeps as indexes, where plans use it, and what says so."""

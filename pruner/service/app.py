@@ -231,7 +231,7 @@ class _Service:
         plan_id: str = request.path_params["id"]
         asked = self._reports.asked(plan_id) or await self._work.run(lambda: self._asked_elsewhere(plan_id))
         if asked is None:
-            raise RefusedError(404, "no such plan: it is unknown here, or was forgotten since")
+            raise RefusedError(404, "no such plan: it is unknown or has expired")
         planned = await self._work.run(lambda: self._plan_again(_decoded(asked.body)))
         if planned.plan.snapshot_id != asked.snapshot_id:
             raise RefusedError(410, "the table has changed since that plan: plan again")
@@ -246,7 +246,7 @@ class _Service:
         keys_id: str = request.path_params["id"]
         found = self._keys.known(keys_id) or await self._work.run(lambda: self._keys_elsewhere(keys_id))
         if found is None:
-            raise RefusedError(404, "no plan was made on that snapshot lately: plan again")
+            raise RefusedError(404, "no recent plan used that snapshot: plan again")
         return Response(found, media_type="application/octet-stream")
 
     async def tables(self, _: Request) -> Response:
@@ -302,7 +302,7 @@ def _reason(error: Exception) -> RefusedError:
         case PrunerError():
             # What stores say can hold places and keys.
             _log.warning("no plan: %s", error)
-            return RefusedError(503, "the table cannot be planned on now: the service's log says why")
+            return RefusedError(503, "the table cannot be planned now: the service's log says why")
         case _:
             _log.error("a request failed", exc_info=error)
             return RefusedError(500, "the service failed: its log says why")

@@ -153,5 +153,5 @@ async def body_of(request: Request, limits: Limits) -> bytes:
                 if len(body) > limits.body_bytes:
                     raise too_large
     except TimeoutError:
-        raise RefusedError(408, f"the body did not come within {limits.body_seconds:g} seconds") from None
+        raise RefusedError(408, f"the body did not arrive within {limits.body_seconds:g} seconds") from None
     return bytes(body)

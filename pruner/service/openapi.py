@@ -85,7 +85,7 @@ def _open_to_all(summary: str) -> dict[str, Any]:
 
 
 def _ready() -> dict[str, Any]:
-    operation = _open_to_all("Whether plans can be asked for; needs no token.")
+    operation = _open_to_all("Whether plans can be requested; needs no token.")
     operation["responses"]["503"] = {
         "description": "It is starting, or no table can be read.",
         "content": {"application/json": {"schema": {"type": "object"}}},

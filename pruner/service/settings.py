@@ -68,7 +68,7 @@ class Settings:
         if self.certificate is None and not self.insecure:
             raise ConfigError(
                 f"{self.host} is reachable from other machines: give --certificate and --private-key for TLS, "
-                "or --insecure where something in front of the service does that"
+                "or --insecure if a proxy in front of the service provides TLS"
             )
 
     def _check_certificate(self) -> None:

@@ -40,7 +40,7 @@ _BY_CODE = {
     "ServerBusy": _BUSY,
     "AccessDenied": "these credentials may not do that: ask for the permission, or give others",
     "AuthorizationPermissionMismatch": "these credentials may not do that: ask for the permission, or give others",
-    "NotImplemented": "this store lacks what was asked for; atomic commits need conditional writes (If-None-Match)",
+    "NotImplemented": "this store does not support the request; atomic commits need conditional writes (If-None-Match)",
 }
 """What error codes of stores mean, with the remedy."""
 

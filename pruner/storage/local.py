@@ -52,7 +52,7 @@ class LocalStore(Store):
         with self._reading(path) as file:
             found = [os.pread(file, length, start) for start, length in ranges]
         if any(len(data) != length for data, (_, length) in zip(found, ranges, strict=True)):
-            raise StorageError(f"{self.uri}/{path} is shorter than was asked for")
+            raise StorageError(f"{self.uri}/{path} is shorter than requested")
         return found
 
     def put_if_absent(self, path: str, data: bytes) -> bool:
@@ -72,8 +72,8 @@ class LocalStore(Store):
                 if not target.parent.is_dir():
                     raise
                 raise ConflictError(
-                    f"{self.uri}/{path} was taken for a leftover while it was written, and removed: "
-                    "try again, with a vacuum whose grace is longer than writers run"
+                    f"{self.uri}/{path} was removed by a vacuum while it was being written: "
+                    "try again, and let vacuum wait longer than writers run"
                 ) from None
             finally:
                 staged.unlink(missing_ok=True)

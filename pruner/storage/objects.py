@@ -77,7 +77,7 @@ class ObjectStore(Store):
             found = obstore.get_ranges(self._store, key, starts=starts, lengths=lengths) if inside else []
             data = [bytes(piece) for piece in found]
         if [len(piece) for piece in data] != lengths:
-            raise StorageError(f"{self.uri}/{path} is shorter than was asked for")
+            raise StorageError(f"{self.uri}/{path} is shorter than requested")
         return data
 
     def put_if_absent(self, path: str, data: bytes) -> bool:

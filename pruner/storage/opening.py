@@ -52,7 +52,9 @@ def normalize_uri(uri_or_path: str) -> str:
         StorageError: an empty text, a NUL, an unknown scheme, another host's file, or credentials in the URI.
     """
     if not uri_or_path or "\0" in uri_or_path:
-        raise StorageError(f"{uri_or_path!r} is no place: give a path or a URI such as 's3://bucket/folder'")
+        raise StorageError(
+            f"{uri_or_path!r} is not a location: give a path or a URI such as 's3://bucket/folder'"
+        )
     match = _SCHEME.match(uri_or_path)
     scheme = match.group(1).lower() if match else ""
     scheme = _SPELLINGS.get(scheme, scheme)
@@ -80,7 +82,7 @@ def _strip_host(uri: str, match: re.Match[str]) -> str:
 
 def _local_path(path: str) -> str:
     if not path or "\0" in path:
-        raise StorageError(f"{path!r} is no place: give a path or a URI such as 's3://bucket/folder'")
+        raise StorageError(f"{path!r} is not a location: give a path or a URI such as 's3://bucket/folder'")
     # pathlib cannot fold "..", which makes `table` and `x/../table` one place.
     return os.path.abspath(os.path.expanduser(path))  # noqa: PTH100, PTH111
 

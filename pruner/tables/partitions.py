@@ -171,7 +171,7 @@ def hive_partitions(folders: list[str]) -> HivePartitions:
 
 
 def _collect(folders: list[str]) -> list[_Column]:
-    """Gather the texts of each key over all folders; keys that differ in case alone are one column."""
+    """Gather the texts of each key over all folders; keys that differ only in case are one column."""
     columns: dict[str, _Column] = {}
     count = len(folders)
     for position, folder in enumerate(folders):

@@ -6,10 +6,11 @@ Slice objects are made one at a time, when somebody looks at one.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast, overload
+from typing import Literal as OneOf
 
 import numpy as np
 import pyarrow as pa
@@ -47,6 +48,18 @@ SLICE_KEY_BYTES = 16
 """Length of a slice key: the XXH3-128 of everything that makes a slice unrepeatable (the slice id)."""
 
 
+class Watched(NamedTuple):
+    """A place on the local disk that looks as it did for as long as a look would find the same snapshot.
+
+    Of a `tree` names, sizes, times and inodes of everything below it count, down to hidden folders by their names. Of a
+    `folder` those of what is right in it, which need not exist. Of a `stat` its own times and inode count, and of a
+    `name` whether it is there.
+    """
+
+    kind: OneOf["tree", "folder", "stat", "name"]
+    path: str
+
+
 @dataclass(frozen=True, slots=True)
 class FileSlice:
     """One slice: a base file (optional) and its log files, oldest first. `size` is in bytes, with logs."""
@@ -71,6 +84,9 @@ class Partitions:
     `shared` names columns that files hold as well and whose path value every engine reads alike: a row has the one
     value or the other. Values of other columns prove nothing. With `origin_by_engine` it is known from an engine's
     trait (`shared_partition_columns`) which of the two it shows.
+
+    `texts` is there where values stand in a log and not in the paths, which are for people then: the texts of each
+    column, which engines are to be given.
     """
 
     paths: pa.Array[Any]
@@ -82,6 +98,7 @@ class Partitions:
     escaped: frozenset[tuple[str, ...]] = frozenset()
     shared: frozenset[tuple[str, ...]] = frozenset()
     origin_by_engine: bool = False
+    texts: dict[tuple[str, ...], pa.Array[Any]] | None = None
 
     def trusts(self, path: tuple[str, ...], traits: Traits) -> bool:
         """Tell whether the path values of a column are what the rows have when an engine reads them."""
@@ -93,6 +110,47 @@ class Partitions:
 
     def __len__(self) -> int:
         return len(self.paths)
+
+
+class RowDeletes(Protocol):
+    """Which rows of base files some deletes remove that are stored apart: deletion vectors, say (rule R13).
+
+    Attributes:
+        slices: true for each slice of the snapshot that has any.
+    """
+
+    slices: NDArray[np.bool_]
+
+    def positions(self, ordinals: NDArray[np.intp]) -> list[NDArray[np.uint64]]:
+        """The positions in their base file of the rows that are removed, for each of some slices, ascending.
+
+        Raises:
+            TableError: they cannot be read, so that nobody knows which rows the slice has.
+            StorageError: the store refuses to be read.
+        """
+        ...
+
+
+class FieldNames(Protocol):
+    """The names of fields inside columns, where files may call them otherwise than the table does.
+
+    Attributes:
+        columns: the columns that have such fields.
+    """
+
+    columns: frozenset[str]
+
+    def require_same(self, files: Sequence[tuple[str, int | None]], columns: Collection[str]) -> None:
+        """Make sure that files call the fields of some columns as the table does, before they are found by name.
+
+        Args:
+            files: URIs and sizes of base files.
+            columns: those that may be read.
+
+        Raises:
+            TableError: one does not, or cannot be read.
+        """
+        ...
 
 
 @dataclass(frozen=True)
@@ -126,7 +184,11 @@ class Snapshot:
     by the reason, where the format knows one. `log_instants` says whose blocks in log files count when they are read
     (rule R4): the oldest instant of the timeline, then each completed one, with spaces between; what is neither
     completed nor older than all of them is unfinished, and everything is while it is None. `descent` is there where the
-    snapshot was made from the one before. `noun` is what people call a slice.
+    snapshot was made from the one before. `deletes` is there where rows of base files are removed by what is no log
+    file: then what is known of a base file is of more rows than the slice has. `noun` is what people call a slice.
+    `version` is what the format itself calls the snapshot, where it numbers them: the identity of the table, a space, the
+    number. `hides_nan` tells that writers of the format may leave NaN out of the statistics in a file, so that an engine
+    that believes them has to be told (trap S1). `nested` is there where files may call fields of structs otherwise.
     """
 
     id: str
@@ -141,6 +203,10 @@ class Snapshot:
     log_instants: str | None = None
     descent: Descent | None = field(default=None, compare=False, repr=False)
     noun: str = FILE
+    hides_nan: bool = False
+    deletes: RowDeletes | None = field(default=None, compare=False, repr=False)
+    version: str | None = None
+    nested: FieldNames | None = field(default=None, compare=False, repr=False)
 
     def __len__(self) -> int:
         return self.columns.num_rows
@@ -178,10 +244,26 @@ class Snapshot:
 
     @cached_property
     def stands(self) -> NDArray[np.bool_]:
-        """True for each slice whose rows are those of its base file, no more and no fewer: indexes may cover it, and no
-        log file changes it. What is said of all rows of a slice is said of these slices alone (trap A1).
+        """True for each slice whose rows are those of its base file, no more and no fewer: indexes may cover it, no log
+        file changes it, and none of its rows is deleted. What is said of all rows of a slice is said of these slices
+        alone (traps A1, D2).
         """
-        return self.has_base & self.coverable & ~self.has_logs
+        return self.has_base & self.coverable & ~self.has_changes
+
+    @cached_property
+    def has_deletes(self) -> NDArray[np.bool_]:
+        """True for each slice of whose base file rows are removed by deletes that are stored apart."""
+        return np.zeros(len(self), np.bool_) if self.deletes is None else self.deletes.slices
+
+    @property
+    def has_changes(self) -> NDArray[np.bool_]:
+        """True for each slice that has other rows than its base file."""
+        return self.has_logs if self.deletes is None else self.has_logs | self.deletes.slices
+
+    @cached_property
+    def any_changes(self) -> bool:
+        """True if some slice has other rows than its base file."""
+        return self.any_logs or bool(self.has_deletes.any())
 
     @cached_property
     def uncoverable(self) -> NDArray[np.bool_] | None:
@@ -215,6 +297,13 @@ class Snapshot:
         codes: Any = number_array(np.zeros(len(ordinals), np.int32), pa.int32(), as_numpy(logs.is_null()))
         instants = arrow.DictionaryArray.from_arrays(codes, text_array([self.log_instants or ""]))
         return found.append_column(LOG_INSTANTS, instants)
+
+
+def key_array(keys: bytes) -> pa.FixedSizeBinaryArray:
+    """Return slice keys, one after another, as an array."""
+    type_ = pa.binary(SLICE_KEY_BYTES)
+    count = len(keys) // SLICE_KEY_BYTES
+    return cast("pa.FixedSizeBinaryArray", pa.Array.from_buffers(type_, count, [None, pa.py_buffer(keys)]))
 
 
 class SliceSequence(Sequence[FileSlice]):

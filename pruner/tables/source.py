@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 
 import pyarrow as pa
 
 if TYPE_CHECKING:
-    from pruner.tables.snapshot import Snapshot
+    from pruner.tables.snapshot import Snapshot, Watched
 
 SAVED_METADATA = b"pruner.snapshot"
 """Key of the metadata of `SavedLook.table` under which a format keeps what is no column."""
@@ -19,6 +19,18 @@ class SavedLook(NamedTuple):
 
     id: str
     table: pa.Table
+
+
+@runtime_checkable
+class WatchableSource(Protocol):
+    """A source of which somebody else can tell that a look would find what the last one found."""
+
+    def watched(self) -> Sequence[Watched] | None:
+        """Return what to watch for that; None where nothing but a look tells.
+
+        What was written so recently that another write need not show in its times (R4) is for the watcher to wait for.
+        """
+        ...
 
 
 class TableSource(Protocol):

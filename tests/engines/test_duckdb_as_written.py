@@ -130,7 +130,7 @@ def test_errors_are_about_the_statement_as_written(
         ("SELECT id FROM flights WHERE id = ? AND id = ?", [1]),
     ],
 )
-def test_errors_about_parameters_show_the_place(
+def test_errors_about_parameters_show_the_position(
     connections: tuple[Any, Any], sql: str, values: Any, method: str
 ) -> None:
     told: list[tuple[str, str]] = []
@@ -221,7 +221,7 @@ def test_long_lines_are_cut_where_duckdb_cuts_them(
 @pytest.mark.parametrize(
     "arguments", ["'x', 'de'", "[1], 'de'", "upper('x'), 'de'", "1, 'de', 3", "1", "700, 'de'"]
 )
-def test_errors_of_execute_show_no_place(connections: tuple[Any, Any], arguments: str) -> None:
+def test_errors_of_execute_show_no_position(connections: tuple[Any, Any], arguments: str) -> None:
     told: list[object] = []
     for connection in connections:
         connection.execute(

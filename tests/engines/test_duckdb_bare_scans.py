@@ -107,7 +107,7 @@ def test_conditions_that_can_fail_reach_the_scan(flights: tuple[Any, Any], condi
             assert "Filter ─" not in told
 
 
-def test_a_folder_above_the_table_is_no_column(tmp_path: Path) -> None:
+def test_a_folder_above_the_table_is_not_a_column(tmp_path: Path) -> None:
     files = {f"k={n}/f.parquet": f"SELECT {n} AS n" for n in range(2)}
     root = write_tree(tmp_path / "z=9" / "t", files)
     pruned = pruner_duckdb.connect({"t": indexed(root)})
@@ -188,7 +188,7 @@ def reordered(tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, Any]:
 @pytest.mark.parametrize(
     "condition", ["a = 5", "a IN (5, 7)", "a > 5", "b = 3 AND a < 7", "s = 'y'", "a < 9"]
 )
-def test_columns_stand_in_the_order_of_the_table_whichever_files_are_left(
+def test_columns_keep_the_order_of_the_table_whichever_files_are_left(
     reordered: tuple[Any, Any], condition: str
 ) -> None:
     for sql in WHOLE_ROWS:

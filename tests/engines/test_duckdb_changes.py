@@ -104,7 +104,7 @@ def test_a_table_that_never_rests_is_planned_twice_and_no_more(tmp_path: Path) -
     assert con.execute("SELECT count(*) FROM t").fetchall() == [(30,)]
 
 
-def test_a_file_that_stays_missing_is_told_as_duckdb_tells_it(tmp_path: Path) -> None:
+def test_a_file_that_stays_missing_raises_duckdbs_error(tmp_path: Path) -> None:
     """A table without one of its files is another table: what is there is read."""
     root = tree(tmp_path / "t")
     con = pruner_duckdb.connect({"t": str(root)})

@@ -83,7 +83,7 @@ def test_options_that_do_not_exist_are_refused(flights: Path) -> None:
 
 
 def test_names_that_differ_in_case_alone_are_refused(flights: Path) -> None:
-    with pytest.raises(TableError, match="tables flights and Flights have one name"):
+    with pytest.raises(TableError, match="tables flights and Flights have the same name"):
         pruner_duckdb.connect({"flights": str(flights), "Flights": str(flights)})
 
 
@@ -178,10 +178,10 @@ REFUSED = {
     "MERGE INTO kept USING flights ON kept.id = flights.id WHEN MATCHED THEN UPDATE SET id = "
     "(SELECT max(id) FROM flights)": "table flights cannot be read in this kind of statement",
     "PRAGMA table_info('flights')": "table flights cannot be named in PRAGMA: write DESCRIBE flights",
-    "FROM query_table('flights')": "table flights cannot be named by a text: write FROM flights",
-    "CREATE TABLE x (a INT REFERENCES flights (id))": "flights is no table of DuckDB: no foreign key can refer",
-    "DROP TABLE flights": "table flights is no table of DuckDB: leave it out when the connection is made",
-    "ANALYZE flights": "table flights is no table of DuckDB: ANALYZE has nothing to do for it",
+    "FROM query_table('flights')": "table flights cannot be named by a string: write FROM flights",
+    "CREATE TABLE x (a INT REFERENCES flights (id))": "flights is not a DuckDB table: no foreign key can refer",
+    "DROP TABLE flights": "table flights is not a DuckDB table: leave it out when the connection is made",
+    "ANALYZE flights": "table flights is not a DuckDB table: ANALYZE does not apply to it",
     **dict.fromkeys(
         (
             "INSERT INTO flights VALUES (1)",
@@ -364,7 +364,7 @@ def test_tables_without_names_are_refused_in_one_sentence(tables: Any) -> None:
         "SELECT id FROM flights WHERE id < 60 AND 5 + 5 = 10",
     ],
 )
-def test_a_scan_that_duckdb_leaves_out_is_told(con: pruner_duckdb.Connection, sql: str) -> None:
+def test_a_scan_that_duckdb_removes_is_listed(con: pruner_duckdb.Connection, sql: str) -> None:
     """What `last_plans` says is what DuckDB's own plan of the statement shows."""
     for _ in range(2):
         con.last_plans.clear()

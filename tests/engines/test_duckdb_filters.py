@@ -192,7 +192,7 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
         ("id IN (SELECT 70)", 1),
     ],
 )
-def test_a_table_is_looked_at_once_and_planned_once(
+def test_a_table_is_listed_once_and_planned_once(
     pruned: pruner_duckdb.Connection, counted: Counter[str], condition: str, scans: int
 ) -> None:
     text = "SELECT id, NULL AS unnamed_relation FROM flights"

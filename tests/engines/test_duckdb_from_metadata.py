@@ -303,7 +303,7 @@ def test_a_statement_is_answered_again_after_the_table_changed(root: Path, tmp_p
     assert "answered from metadata: 2 of 3 files" in connection.last_plans[-1].explain()
 
 
-def test_an_explanation_is_of_what_runs(both: Both) -> None:
+def test_explain_describes_the_statement_that_runs(both: Both) -> None:
     drawn = both.pruned.execute("EXPLAIN SELECT count(*) FROM t").fetchall()
     assert "READ_PARQUET" not in str(drawn)
     told = both.pruned.last_plans[-1]

@@ -94,7 +94,7 @@ def flights(
 
 
 KEPT_BEFORE_2 = {"(day, id) IN (('2024-01-02', 77), ('2024-01-12', 590::HUGEINT))": 12}
-"""What DuckDB 1.5 shows in a way of its own (docs/python.md)."""
+"""What DuckDB 1.5 shows in a way of its own (docs/duckdb.md)."""
 
 
 @pytest.mark.rewriting
@@ -294,7 +294,7 @@ def test_a_transaction_keeps_its_moment(days: Path, monkeypatch: pytest.MonkeyPa
     assert told == [before, before]
 
 
-def test_a_macro_named_like_a_moment_is_no_moment(days: Path):
+def test_a_macro_named_like_a_moment_is_not_a_moment(days: Path):
     con = pruner_duckdb.connect({"events": str(days)})
     con.execute("CREATE MACRO now() AS TIMESTAMPTZ '2000-01-01 00:00:00+00'")
     found = con.execute("SELECT count(*) FROM events WHERE seen >= now()").fetchall()

@@ -63,7 +63,7 @@ LOOKED_THROUGH = {
 @pytest.mark.rewriting
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("macro", LOOKED_THROUGH)
-def test_a_macro_prunes_like_what_it_stands_for(compared: Compared, macro: str) -> None:
+def test_a_macro_prunes_as_if_its_body_were_inlined(compared: Compared, macro: str) -> None:
     called, written = LOOKED_THROUGH[macro]
     compared.both(macro)
     wanted = compared.kept(f"SELECT count(*), min(id) FROM flights WHERE {written}")

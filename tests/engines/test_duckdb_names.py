@@ -42,7 +42,7 @@ def test_a_table_may_bear_the_name_of_a_variable_of_ours(table: Path, name: str)
         assert con.sql("SELECT count(*) FROM v").fetchall() == [(6,)]
 
 
-def test_a_variable_of_the_users_is_no_table(table: Path) -> None:
+def test_a_users_variable_is_not_a_table(table: Path) -> None:
     flights = pa.table({"x": [77]})
     with pruner_duckdb.connect({"flights": indexed(table)}) as con:
         assert con.execute("SELECT max(x) FROM flights").fetchall() == [(21,)]
@@ -161,7 +161,7 @@ def test_such_a_column_in_joins_subqueries_and_views(
 @pytest.mark.parametrize(
     ("sql", "kept"),
     [
-        # The name is no column of the tables that the condition sees.
+        # The name is not a column of the tables that the condition sees.
         ("SELECT k FROM kinds SEMI JOIN visits ON id = k WHERE user > 'eve'", (_VISITS,)),
         (
             "SELECT count(*) FROM kinds a JOIN kinds b ON a.k = b.k AND user = 'x' JOIN visits ON id = a.k",

@@ -51,7 +51,7 @@ def test_a_connection_that_allows_unsigned_extensions_gets_views(tmp_path: Path)
 
 def test_tables_that_are_not_served_are_read_the_other_way(tmp_path: Path) -> None:
     table = indexed(write_flights(tmp_path / "flights"))
-    structs = {f"{n}.parquet": f"SELECT {n} AS a, {{'x{n}': 1}} AS s" for n in range(2)}
+    structs = {f"{n}.parquet": f"SELECT {n} AS a, {{'x{n}': {{'y{n}': 1}}}} AS s" for n in range(2)}
     own = duckdb.connect(config=UNSIGNED)
     con: Any = pruner_duckdb.attach(
         own,
@@ -60,7 +60,9 @@ def test_tables_that_are_not_served_are_read_the_other_way(tmp_path: Path) -> No
     )
     assert set(con.unserved) == {"mixed", "lake.web.t"}
     con.last_plans.clear()
-    assert con.execute("SELECT id, s.x1 FROM flights JOIN mixed ON id = a WHERE a = 1").fetchall() == [(1, 1)]
+    assert con.execute("SELECT id, s.x1.y1 FROM flights JOIN mixed ON id = a WHERE a = 1").fetchall() == [
+        (1, 1)
+    ]
     assert {(scan.table, scan.kept) for scan in con.last_plans} == {("flights", 1), ("mixed", 1)}
     assert own.execute("SELECT id FROM flights WHERE id = 1").fetchall() == [(1,)]
 

@@ -173,3 +173,29 @@ def test_the_limit_of_keys_is_raised_for_nobody_to_see(both: tuple[Any, Any]) ->
     assert con.execute(limit).fetchall() == [(10,)]
     con.execute("RESET dynamic_or_filter_threshold")
     assert kept() == [right]
+
+
+def test_the_limit_of_a_relation_ends_with_it(both: tuple[Any, Any]) -> None:
+    """A relation is bound when it is made, and planned when it runs: nothing may be left raised in between."""
+    con = both[0].cursor()
+    limit = "SELECT current_setting('dynamic_or_filter_threshold')"
+    right = holding(both[1], "name IN (SELECT name FROM hundred)")
+    lazy = con.sql("SELECT count(*) FROM t JOIN hundred USING (name)")
+    assert con.sql(limit).fetchall() == [(50,)]
+    con.last_plans.clear()
+    lazy.fetchall()
+    assert [scan.kept for scan in con.last_plans] == [right]
+    assert con.execute(limit).fetchall() == [(50,)]
+    other = con.sql("SELECT count(*) FROM t JOIN hundred USING (name)")
+    con.execute("SET dynamic_or_filter_threshold = 70")
+    other.fetchall()
+    assert con.execute(limit).fetchall() == [(70,)]
+    con.execute("RESET dynamic_or_filter_threshold")
+    # Nothing runs behind what cannot be planned or lacks a value.
+    for failing in ("SELECT missing FROM t", "SELECT * FROM t JOIN hundred USING (name) WHERE t.name = ?"):
+        with pytest.raises(duckdb.Error):
+            con.execute(failing)
+        con.execute("SET dynamic_or_filter_threshold = 60")
+        assert con.execute(limit).fetchall() == [(60,)]
+        con.execute("RESET dynamic_or_filter_threshold")
+        assert con.execute(limit).fetchall() == [(50,)]

@@ -347,7 +347,7 @@ def _remembered(session: Session) -> list[str]:
         [None, "None"],
     ],
 )
-def test_parameters_are_told_apart(values: list[Any]) -> None:
+def test_parameters_are_distinguished(values: list[Any]) -> None:
     keys = [parameters_key([value]) for value in values] + [parameters_key({"0": value}) for value in values]
     assert None not in keys
     assert len(set(keys)) == len(keys)

@@ -61,7 +61,7 @@ def test_what_cannot_be_an_order_is_named(tmp_path: Path) -> None:
     table = pruner.open_table(tmp_path, index_uri=str(tmp_path.with_suffix(".index")))
     table.create_index("hour_idx", on="date_format(ts, '%H')", dialect="trino", build=False)
     table.create_index("all_idx", on="*", build=False)
-    with pytest.raises(IndexDefinitionError, match="'all_idx' is over every column: say by which"):
+    with pytest.raises(IndexDefinitionError, match="'all_idx' is over every column: name a column"):
         pruner_duckdb.sort_for(SOURCE, "all_idx", table=table)
     with pytest.raises(IndexDefinitionError, match="written for duckdb and spark, not for trino"):
         order_by(table.indexes(), "hour_idx", table.schema, "trino")

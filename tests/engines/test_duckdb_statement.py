@@ -37,7 +37,7 @@ TABLES: dict[str, list[str]] = {
 
 
 @pytest.mark.parametrize("sql", TABLES)
-def test_names_of_tables_are_told_from_names_of_ctes(shadow: Shadow, sql: str) -> None:
+def test_names_of_tables_differ_from_names_of_ctes(shadow: Shadow, sql: str) -> None:
     assert names(shadow.parse(sql)) == TABLES[sql]
 
 

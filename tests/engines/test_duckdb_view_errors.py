@@ -61,7 +61,7 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Any, Any]]:
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("sql", STATEMENTS)
 @pytest.mark.parametrize("method", ["execute", "sql"])
-def test_an_error_is_told_as_duckdb_tells_it(both: tuple[Any, Any], method: str, sql: str) -> None:
+def test_an_error_reads_as_duckdbs_own(both: tuple[Any, Any], method: str, sql: str) -> None:
     told: list[tuple[type[duckdb.Error], str]] = []
     for con in both:
         with pytest.raises(duckdb.Error) as raised:

@@ -151,7 +151,7 @@ def test_in_statements_of_duckdb(
         query = f"SELECT id, f FROM t WHERE {written.duckdb} ORDER BY id"
         assert repr(con.sql(query).fetchall()) == repr(plain.execute(query).fetchall())
         (scan,) = con.last_plans
-        # DuckDB 1.5 makes no range of a GLOB (docs/python.md).
+        # DuckDB 1.5 makes no range of a GLOB (docs/duckdb.md).
         kept = 8 if BEFORE_2 and "GLOB" in written.duckdb else written.kept
         assert (scan.kept, scan.reason) == (kept, None)
 

@@ -173,7 +173,7 @@ def test_files_of_an_unknown_writer_or_type_stay(tmp_path: Path) -> None:
     assert files_of(table.plan("part = 9")) == ["3.parquet", "5.parquet"]
 
 
-def test_files_without_filters_are_not_looked_into(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_without_filters_are_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = tmp_path / "t"
     folder.mkdir()
     for number in range(FILES):

@@ -16,7 +16,7 @@ import pytest
 import pruner
 import pruner_duckdb
 from pruner.storage.opening import open_store
-from pruner.tables.hudi.logs.avro import NotColumnarError, decode_field
+from pruner.tables.avro.columns import NotColumnarError, decode_field
 from pruner.tables.hudi.metadata.indexes import HudiIndexes, StatCache
 from pruner.tables.hudi.metadata.partition import FileGroup
 from pruner.tables.hudi.metadata.payloads import (

@@ -207,7 +207,7 @@ def test_the_browser_sees_what_is_wrong(chromium: Browser, tmp_path: Path) -> No
         chromium.look((tmp_path / "none.html").as_uri())
 
 
-def test_a_machine_without_libraries_is_told_which(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_libraries_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(browsers, "missing_libraries", lambda python: ["libasound.so.2", "libnss3.so"])
     with pytest.raises(MissingBrowserError, match=r"lacks \(libasound\.so\.2, libnss3\.so\)"), browser():
         pass

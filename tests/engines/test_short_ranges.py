@@ -190,7 +190,7 @@ def test_ranges_of_expressions(using: str, root: Path, tmp_path: Path) -> None:
     assert len(kept_of(table, "date BETWEEN DATE '2024-03-05' AND DATE '2025-04-03'")) == FILES
 
 
-def test_rows_of_a_range_are_told_exactly(table: pruner.Table) -> None:
+def test_rows_of_a_range_are_exact(table: pruner.Table) -> None:
     plan = table.plan("bigint BETWEEN 9007199254741032 AND 9007199254741034")
     if plan.rows is None:
         assert {step.using for step in plan.steps} == {"bloom_filter", "none"}

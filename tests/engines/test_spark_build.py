@@ -351,7 +351,7 @@ def test_the_command_line_starts_a_session_of_its_own(spark: SparkSession, tmp_p
     assert table.plan("x = 4").kept == 1
 
 
-def test_a_session_that_cannot_start_is_said_in_one_sentence(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_session_that_cannot_start_is_one_sentence(spark: SparkSession, tmp_path: Path) -> None:
     write_files(tmp_path / "t", 1)
     command = [sys.executable, "-m", "pruner", "refresh", str(tmp_path / "t"), "--spark", "nonsense"]
     ran = subprocess.run(

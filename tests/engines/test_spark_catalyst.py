@@ -242,10 +242,10 @@ def test_a_column_read_as_another_type_is_a_cast(spark: SparkSession, file: Path
     assert show(expression) == "CAST(i32 AS int64) = 5 OR CAST(i32 AS int64) IS NULL"
 
 
-def test_columns_of_files_are_no_columns_of_the_table(spark: SparkSession, file: Path) -> None:
+def test_columns_of_files_are_not_columns_of_the_table(spark: SparkSession, file: Path) -> None:
     frame = spark.read.parquet(str(file)).where("_metadata.file_size > 5 AND i32 = 5")
     expression = decode(condition(frame), session_state(spark), parquet_schema(file))
-    assert "?(GetStructField(_metadata): a field of something that is no column) > 5" in show(
+    assert "?(GetStructField(_metadata): a field of something that is not a column) > 5" in show(
         marked(expression)
     )
     assert "i32 = 5" in show(expression)

@@ -205,7 +205,7 @@ def test_later_filters_views_caching_and_joins_prune(spark: SparkSession, number
         spark.catalog.dropTempView(name)
 
 
-def test_read_finds_what_spark_has_cached(spark: SparkSession, numbers: Path) -> None:
+def test_read_uses_sparks_cache(spark: SparkSession, numbers: Path) -> None:
     cached = spark.read.parquet(str(numbers)).where("id < 20").cache()
     assert cached.count() == 20
     before = pruner_spark.last_plans(spark)
@@ -223,7 +223,7 @@ def test_a_column_named_like_one_of_the_file(spark: SparkSession, numbers: Path)
     assert _last(spark).kept == 2, "0 has f0 to f9"
 
 
-def test_columns_that_spark_reads_otherwise_prove_nothing(spark: SparkSession, numbers: Path) -> None:
+def test_columns_that_spark_reads_differently_prove_nothing(spark: SparkSession, numbers: Path) -> None:
     """Read below one another without partitions, `half` is a column that no file has: NULL in every row."""
     frame = spark.read.schema("id INT, half INT").option("recursiveFileLookup", "true").parquet(str(numbers))
     pruned = pruner_spark.prune(frame)
@@ -236,7 +236,7 @@ def test_columns_that_spark_reads_otherwise_prove_nothing(spark: SparkSession, n
     assert _last(spark).kept == 2, "id alone proves it"
 
 
-def test_one_folder_of_a_table_is_no_table(spark: SparkSession, numbers: Path) -> None:
+def test_one_folder_of_a_table_is_not_a_table(spark: SparkSession, numbers: Path) -> None:
     frame = spark.read.parquet(str(numbers / "half=1"))
     before = pruner_spark.last_plans(spark)
     assert ids_of(pruner_spark.prune(frame), "id < 20") == list(range(10, 20))
@@ -248,7 +248,7 @@ def test_parquet_has_no_earlier_snapshots(spark: SparkSession, numbers: Path) ->
         pruner_spark.read(spark, numbers, as_of="20240101000000")
 
 
-def test_places_without_a_table_are_refused_in_one_sentence(spark: SparkSession, tmp_path: Path) -> None:
+def test_paths_without_a_table_are_refused_in_one_sentence(spark: SparkSession, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     (tmp_path / "texts").mkdir()
     (tmp_path / "texts" / "a.csv").write_text("id\n1\n", encoding="utf-8")

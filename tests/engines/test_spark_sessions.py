@@ -45,7 +45,7 @@ def test_eight_queries_at_once(spark: SparkSession, numbers: Path) -> None:
     assert [(scan.kept, scan.reason) for scan in scans] == [(1, None)] * 16
 
 
-def test_a_glob_that_takes_all_files_stands_for_their_folder(spark: SparkSession, numbers: Path) -> None:
+def test_a_glob_that_matches_all_files_names_their_folder(spark: SparkSession, numbers: Path) -> None:
     before = pruner_spark.last_plans(spark)
     assert ids_of(pruner_spark.read(spark, f"{numbers}/**/*.parquet"), "id = 5") == [5]
     assert [(scan.kept, scan.reason) for scan in new_scans(spark, before)] == [(1, None)]

@@ -73,7 +73,7 @@ def _write(file: Path, ids: list[int]) -> None:
     pq.write_table(pa.table(content), file)
 
 
-def test_a_table_that_is_dropped_and_made_anew_is_another(asked: Asked) -> None:
+def test_a_recreated_table_is_another_table(asked: Asked) -> None:
     asked.create(indexed_numbers(asked.folder / "first"))
     assert asked.ask() == ([(5, "f5", 0), (42, "f42", 0)], [(2, 8)])
     asked.spark.sql("DROP TABLE follows.t")
@@ -85,7 +85,7 @@ def test_a_table_that_is_dropped_and_made_anew_is_another(asked: Asked) -> None:
     assert asked.ask() == ([(42, "new 42", 1)], [(1, 2)])
 
 
-def test_a_table_with_another_place_is_another(asked: Asked) -> None:
+def test_a_table_at_another_location_is_another_table(asked: Asked) -> None:
     asked.create(indexed_numbers(asked.folder / "first"))
     assert asked.ask()[1] == [(2, 8)]
     _write(asked.folder / "second" / "half=0" / "a.parquet", [5, 6])
@@ -98,7 +98,7 @@ def test_a_table_with_another_place_is_another(asked: Asked) -> None:
     assert asked.ask() == ([(5, "new 5", 0)], [(1, 2)])
 
 
-def test_a_partition_with_another_place_is_not_the_table_s(asked: Asked) -> None:
+def test_a_partition_with_another_location_is_not_the_table_s(asked: Asked) -> None:
     asked.create(indexed_numbers(asked.folder / "first"))
     assert asked.ask()[1] == [(2, 8)]
     _write(asked.folder / "other" / "a.parquet", [42])

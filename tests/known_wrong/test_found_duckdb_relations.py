@@ -40,7 +40,7 @@ def test_found_views_of_relations(folder: Path, method: str) -> None:
     """A view of a relation kept the list of files; one over a pruned table is refused as CREATE VIEW is."""
     with pruner_duckdb.connect({"t": indexed(folder)}) as connection:
         relation = connection.sql("SELECT x FROM t WHERE x = 0")
-        with pytest.raises(PrunerError, match=f"{method} would keep to the files that the table has now"):
+        with pytest.raises(PrunerError, match=f"{method} would read only the files that the table has now"):
             getattr(relation, method)("v")
 
 

@@ -81,7 +81,7 @@ def test_found_a_constant_that_follows_the_zone_of_its_own(spark: SparkSession, 
             assert [scan.kept for scan in new_scans(spark, before)] == [kept]
 
 
-def test_found_what_spark_has_cached_is_read_from_the_cache(spark: SparkSession, tmp_path: Path) -> None:
+def test_found_cached_data_is_read_from_the_cache(spark: SparkSession, tmp_path: Path) -> None:
     """A cached frame kept its rows when its files changed, and `prune` of it read the files again.
 
     Spark 3.5.9 looks cached plans up by `sameResult`, which a relation with another file index is not. The query
@@ -103,7 +103,7 @@ def test_found_what_spark_has_cached_is_read_from_the_cache(spark: SparkSession,
         spark.catalog.dropTempView("found_cached")
 
 
-def test_found_read_takes_what_spark_has_cached(spark: SparkSession, tmp_path: Path) -> None:
+def test_found_read_uses_sparks_cache(spark: SparkSession, tmp_path: Path) -> None:
     """`read` of a plain table that Spark had cached read the files again, where `spark.read` took the cache."""
     root = _indexed(tmp_path / "t", *(pa.array([n], pa.int32()) for n in (1, 2, 3)))
     cached = spark.read.parquet(str(root)).cache()

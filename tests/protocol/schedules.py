@@ -112,7 +112,7 @@ def _problems(history: History, kept: int) -> Iterator[str]:
 
 def _damage(table: MetadataTable) -> Iterator[Any]:
     """What `verify` finds; that the segments of the simulation are no Parquet files is known."""
-    return (problem for problem in table.verify() if "is no Parquet file" not in problem)
+    return (problem for problem in table.verify() if "is not a Parquet file" not in problem)
 
 
 if __name__ == "__main__":

@@ -167,7 +167,7 @@ class SimulatedStore(Store):
         data = self._call(lambda: self._found(path), reads=True).data
         found = [data[start : start + length] for start, length in ranges]
         if [len(piece) for piece in found] != [length for _, length in ranges]:
-            raise StorageError(f"{path} is shorter than was asked for")
+            raise StorageError(f"{path} is shorter than requested")
         return found
 
     def put_if_absent(self, path: str, data: bytes) -> bool:

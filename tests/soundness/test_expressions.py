@@ -101,7 +101,7 @@ EXPRESSIONS = {
     "xor(n, m)": "number",
     "date_diff('day', d, d2)": "small",
     "d + 7": "date",
-    # Without brackets DuckDB 1.5 reads `j ->> '$.a' IS NULL` as `j ->> ('$.a' IS NULL)` (docs/python.md).
+    # Without brackets DuckDB 1.5 reads `j ->> '$.a' IS NULL` as `j ->> ('$.a' IS NULL)` (docs/duckdb.md).
     "(j ->> '$.a')" if BEFORE_2 else "j ->> '$.a'": "text",
     "s2::DATE": "date",
     "levenshtein(s, 'K4x')": "small",

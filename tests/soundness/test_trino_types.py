@@ -78,7 +78,7 @@ LEAST_OF_MANY = {
 }
 MANY = 5_000
 """Of the files that hold no matching row, the least share that plans drop, by what the column holds; from so many
-predicates on, two thirds of what 25,187 of them measured (docs/guarantee.md has the figures).
+predicates on, two thirds of what 25,187 of them measured (docs/testing.md has the figures).
 
 INT96, unsigned integers, bytes declared as text, and types of which the table's declared one makes something else
 prune nothing, as do most mixtures (docs/guarantee.md). They are among these tables.

@@ -1,4 +1,4 @@
-"""Tables of formats that are not read here, as their writers lay them out: two files, of which one is superseded."""
+"""Tables that are not read as plain files, as their writers lay them out: two files, of which one is superseded."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ class ForeignTable(NamedTuple):
     name: str
     data: tuple[str, str]
     beside: Mapping[str, str]
+    is_read: bool = False  # by its own root; these here have no schema
 
     @property
     def folders(self) -> list[str]:
@@ -35,12 +36,14 @@ FOREIGN_TABLES = {
             "_delta_log/00000000000000000000.json": _COMMIT,
             "_delta_log/00000000000000000001.json": _COMMIT,
         },
+        is_read=True,
     ),
     "delta_random_prefix": ForeignTable(
         "a Delta table",
         "the Delta table",
         ("aB/part-00000-2c3a.c000.snappy.parquet", "x9/part-00000-9f1b.c000.snappy.parquet"),
         {"_delta_log/00000000000000000010.checkpoint.parquet": "PAR1", "_delta_log/_last_checkpoint": "{}"},
+        is_read=True,
     ),
     "iceberg": ForeignTable(
         "an Iceberg table",

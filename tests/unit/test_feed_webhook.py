@@ -108,5 +108,5 @@ def test_events_are_given_by_python_as_they_came(tmp_path: Path, feed: Path) -> 
     assert (feed / name).read_bytes() == text
     with pytest.raises(pruner.TableError, match="not both"):
         pruner.notify(root, ["a.parquet"], feed=str(feed), events=text)
-    with pytest.raises(pruner.TableError, match="no file of events"):
+    with pytest.raises(pruner.TableError, match="not a file of events"):
         pruner.notify(root, feed=str(feed), events=b"")

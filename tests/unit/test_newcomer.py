@@ -126,7 +126,7 @@ def test_an_example_replaces_nothing(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(tmp_path / "nowhere")
     before = sorted(tmp_path.rglob("*"))
     for name in ("full", "file", "link"):
-        with pytest.raises(pruner.TableError, match="is there already, and an example replaces nothing"):
+        with pytest.raises(pruner.TableError, match="exists already, and an example overwrites nothing"):
             pruner.example("flights", tmp_path / name)
     assert sorted(tmp_path.rglob("*")) == before
     (tmp_path / "empty").mkdir()

@@ -93,7 +93,7 @@ def test_a_fourth_engine_has_the_traits_that_its_adapter_brings(install: Install
 @pytest.mark.parametrize("code", ["engine = 'quack'", TRAITS.replace('name="quack"', 'name="duck"')])
 def test_an_adapter_without_traits_of_its_engine_has_no_rules(install: Install, code: str) -> None:
     install("quack", code)
-    with pytest.raises(PredicateError, match="^the adapter of 'quack' brings no traits of it"):
+    with pytest.raises(PredicateError, match="^the adapter of 'quack' defines no traits"):
         Semantics.of("quack")
 
 
@@ -155,7 +155,7 @@ def test_two_distributions_for_one_engine_are_both_named(install: Install) -> No
         load_adapter("quack")
 
 
-def test_a_broken_index_type_says_what_it_lacks(install: Install) -> None:
+def test_a_broken_index_type_names_what_it_lacks(install: Install) -> None:
     install("quacks", "name = 'quacks'\npartition = 'quacks'\nversion = 1", group=Group.INDEX_TYPES)
     with pytest.raises(
         IndexDefinitionError, match=r"^index type 'quacks' .* it has no check, no record, no load$"

@@ -50,7 +50,9 @@ def test_a_terminal_shows_a_bar(root: str, progress: str, shown: bool) -> None:
     assert ("indexing" in text) == shown, text
 
 
-def test_no_terminal_no_bar_and_a_callback_is_told(root: str, capfd: pytest.CaptureFixture[str]) -> None:
+def test_without_a_terminal_there_is_no_bar_and_a_callback_is_called(
+    root: str, capfd: pytest.CaptureFixture[str]
+) -> None:
     told: list[tuple[int, int]] = []
     table = pruner.open_table(root)
     table.create_index("i", on="n", progress=lambda done, total: told.append((done, total)))

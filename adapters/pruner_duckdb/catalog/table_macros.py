@@ -199,13 +199,13 @@ def require_understood(forms: Sequence[tuple[tuple[str, ...] | None, str]], tree
     for parameters, query in forms:
         if parameters is None:
             raise PrunerError(
-                "a macro over a table of pruner has no parameters with types or default values: write another form "
-                "of the macro behind a comma, with fewer parameters"
+                "a macro over a pruned table cannot have parameters with types or defaults: add a form with fewer "
+                "parameters after a comma"
             )
         if with_arguments(query, dict.fromkeys(map(str.lower, parameters), "NULL"), tree_of) is None:
             raise PrunerError(
-                "a macro over a table of pruner has no PIVOT in it, no method of a parameter, and no lambda whose "
-                "parameter is called like one of the macro's: write a view, or another name"
+                "a macro over a pruned table cannot contain a PIVOT, a method of a parameter, or a lambda whose "
+                "parameter has the name of one of the macro's: write a view, or rename the parameter"
             )
 
 

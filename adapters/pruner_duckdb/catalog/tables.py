@@ -53,7 +53,7 @@ def _checked_name(name: str) -> str:
     # For callers that no type checker warns.
     if not isinstance(name, str) or not all(part.strip() for part in name.split(".")):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise TableError(
-            f"{name!r} is not a valid table name: give a name, after a schema and a dot if wanted, as in 'flights' or "
+            f"{name!r} is not a valid table name: give a name, optionally with a schema in front, as in 'flights' or "
             "'web.flights'"
         )
     return name
@@ -126,7 +126,8 @@ class KnownTable:
         with self._lock:
             if self._reader is None:
                 table = self.table
-                self._reader = PlanReader(self.name, table.uri, table.storage_options, self.as_of)
+                place = table.uri, table.storage_options
+                self._reader = PlanReader(self.name, *place, self.as_of, merges=table.format == "hudi")
             return self._reader
 
     def shape(self, snapshot: PinnedSnapshot, shadow_connection: duckdb.DuckDBPyConnection) -> ScanShape:

@@ -180,7 +180,7 @@ def beginning(operand: Expr, pattern: str, *, anchored: bool, shown: str) -> Exp
         raise UndecodablePart("a regular expression that does not say how a text begins")
     escaped, escape = literal_pattern(prefix)
     like = Like(operand, f"{escaped}%", escape)
-    rest = Opaque((), shown, "of a regular expression the beginning alone is looked at")
+    rest = Opaque((), shown, "only the beginning of a regular expression is used")
     return conjunction((like, rest))
 
 
@@ -189,7 +189,7 @@ def row_comparison(operator: Operator, left: Sequence[Expr], right: Sequence[Exp
 
     NULL inside of a row is a value like others for DuckDB, and the greatest one.
     """
-    rest = Opaque((), shown, "rows are looked at column by column")
+    rest = Opaque((), shown, "rows are compared column by column")
     pairs = [(a, b) for a, b in zip(left, right, strict=True) if isinstance(a, Column | Call)]
     pairs = [(a, b) for a, b in pairs if isinstance(b, Literal) and b.value is not None]
     match operator:
@@ -251,10 +251,10 @@ def contained(operands: Sequence[Expr], listed: Node) -> Expr:
     """`list_contains(list, value)`: IN, where no NULL is in the list.
 
     Raises:
-        UndecodablePart: the list is no constant, or NULL is in it.
+        UndecodablePart: the list is not constant, or NULL is in it.
     """
     if len(operands) != 1 or not is_list(listed):
-        raise UndecodablePart("a list that is no constant")
+        raise UndecodablePart("a list that is not constant")
     value: Any = listed["value"]
     child_type: Any = value["type"]["type_info"]["child_type"]
     options = tuple(constant({**child, "type": child_type}) for child in value["value"]["children"])

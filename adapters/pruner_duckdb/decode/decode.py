@@ -60,7 +60,7 @@ def decode_expression(node: Node, column_of: ColumnOf) -> Expr:
 
     Args:
         node: an expression of the plan JSON.
-        column_of: tells which column of the scanned table a reference means.
+        column_of: maps a reference to a column of the scanned table.
 
     Returns:
         The same predicate or value; every part that is not understood is an `Opaque`.
@@ -295,9 +295,9 @@ class _Decoder:
     def _string_operand(self, node: Node) -> Expr:
         # `contains` and others also take lists and blobs.
         if node.get("expression_class") != "BOUND_REF" and _result_type(node) != pa.string():
-            raise UndecodablePart("a LIKE over something that is no string")
+            raise UndecodablePart("a LIKE over something that is not a string")
         if node.get("expression_class") == "BOUND_REF" and node["return_type"].get("id") != "VARCHAR":
-            raise UndecodablePart("a LIKE over something that is no string")
+            raise UndecodablePart("a LIKE over something that is not a string")
         return self.decode(node)
 
     def _columns(self, node: Node) -> tuple[Column, ...]:

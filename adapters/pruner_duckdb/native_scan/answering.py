@@ -12,8 +12,10 @@ import numpy as np
 
 from pruner.adapters import switched_off
 from pruner.errors import TableError
+from pruner.expr.functions.now import is_moment
 from pruner.expr.nodes import TRUE, Expr
 from pruner.expr.semantics import Semantics
+from pruner.expr.walk import nodes_of
 from pruner_duckdb.catalog.pinned import SEMANTICS, Pinned
 from pruner_duckdb.decode.decode import all_of
 from pruner_duckdb.native_scan.filters import dynamic_predicates, static_predicates
@@ -34,8 +36,10 @@ _KEPT_BINDS = 4096
 """References of statements that are remembered until DuckDB asks about their filters."""
 
 _KEPT_LISTS = 64
-_NO_QUERY = str((1 << 64) - 1)
-"""The query that DuckDB names where there is no statement: a relation asks for its columns."""
+
+_SECONDS_SERVED = 600.0
+_SECONDS_WITH_FALLBACKS = 5.0
+"""How long an answer is given again: shorter where an index could not be read that may be readable again."""
 
 _NUMBERS = Numbers()
 """Of binds, lists and plans: all databases of a process share the extension's memory."""
@@ -72,6 +76,20 @@ class _Planned:
     semantics: Semantics
 
 
+@dataclass(frozen=True)
+class _Bound:
+    """What a table is bound to for as long as it stays as it is, and the fields of the answer.
+
+    `told` is the reason, where no single scan serves the snapshot.
+    """
+
+    number: str
+    pinned: Pinned
+    told: Told | str
+    fields: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()
+
+
 class TableAnswers:
     """Answers for the tables of one database; the scans that ran go to `last_plans`."""
 
@@ -79,7 +97,7 @@ class TableAnswers:
         self._tables = {each.name: each for each in tables}
         self._shadow = shadow
         self._last_plans = last_plans
-        self._snapshots: _Newest[tuple[object, ...], PinnedSnapshot] = _Newest(_KEPT_BINDS)
+        self._newest: dict[str, _Bound] = {}
         self._binds: _Newest[str, Pinned] = _Newest(_KEPT_BINDS)
         self._plans: _Newest[str, _Planned] = _Newest(_KEPT_BINDS)
         self._lists: _Newest[tuple[str, str], tuple[str, Told | str]] = _Newest(_KEPT_LISTS)
@@ -108,33 +126,33 @@ class TableAnswers:
 
     def _bind(self, question: Mapping[str, Any]) -> Sequence[str]:
         known = self._tables[question["table"]]
-        pinned = pin(known, self._snapshot(known, question), self._shadow)
-        bound = _NUMBERS.next()
-        self._binds.put(bound, pinned)
-        key = known.name, pinned.snapshot.id
-        found = self._lists.get(key)
-        if found is None:
-            found = self._lists.put(key, (_NUMBERS.next(), serving(pinned, self._shadow)))
-            self._files.put(found[0], pinned.snapshot)
-        listed, told = found
-        if isinstance(told, str):
-            self._record(pinned.plan(TRUE, told, SEMANTICS))
-            return "sql", whole_sql(pinned, self._shadow)
-        folders = [(path[0], data_type) for _, data_type, path in pinned.shape.columns if path is not None]
-        names = [text for each in (*folders, *told.columns) for text in each]
-        form = "written" if pinned.snapshot.has_expression_indexes else ""
-        return "files", bound, listed, str(told.rows), form, str(2 * len(folders)), *names
-
-    def _snapshot(self, known: KnownTable, question: Mapping[str, Any]) -> PinnedSnapshot:
-        """The same snapshot for all references of a statement (R8)."""
-        key = question["connection"], question["query"], known.name
-        found = None if question["query"] == _NO_QUERY else self._snapshots.get(key)
-        if found is not None:
-            return found
         # A file that is gone cannot be met by planning again: nobody knows here that the statement failed.
         known.look_again()
         snapshot = known.snapshot()
-        return snapshot if question["query"] == _NO_QUERY else self._snapshots.put(key, snapshot)
+        found = self._newest.get(known.name)
+        if found is None or not found.pinned.snapshot.plans_as(snapshot):
+            found = self._newest[known.name] = self._bound_to(known, snapshot)
+        if isinstance(found.told, str):
+            return "sql", found.number, found.told, whole_sql(found.pinned, self._shadow)
+        watched = [f"{each.kind[0]}{each.path}" for each in snapshot.watched() or ()]
+        return "files", found.number, *found.fields, str(len(watched)), *watched, *found.names
+
+    def _bound_to(self, known: KnownTable, snapshot: PinnedSnapshot) -> _Bound:
+        pinned = pin(known, snapshot, self._shadow)
+        key = known.name, snapshot.id
+        found = self._lists.get(key)
+        if found is None:
+            found = self._lists.put(key, (_NUMBERS.next(), serving(pinned, self._shadow)))
+            self._files.put(found[0], snapshot)
+        listed, told = found
+        number = _NUMBERS.next()
+        self._binds.put(number, pinned)
+        if isinstance(told, str):
+            return _Bound(number, pinned, told)
+        folders = [(path[0], data_type) for _, data_type, path in pinned.shape.columns if path is not None]
+        names = tuple(text for each in (*folders, *told.columns) for text in each)
+        form = "written" if snapshot.has_expression_indexes else ""
+        return _Bound(number, pinned, told, (listed, str(told.rows), form, str(2 * len(folders))), names)
 
     def _list(self, number: str) -> Sequence[str]:
         snapshot = self._files.get(number)
@@ -161,15 +179,20 @@ class TableAnswers:
         scan = pinned.plan(TRUE if reason else all_of(parts), reason, semantics)
         number = _NUMBERS.next()
         self._plans.put(number, _Planned(scan, parts, reason, semantics))
-        if scan.kept == scan.total:
-            return number, "all"
-        return number, np.asarray(scan.plan.ordinals, dtype=">u4").tobytes().hex()
+        kept = (
+            "all" if scan.kept == scan.total else np.asarray(scan.plan.ordinals, dtype=">u4").tobytes().hex()
+        )
+        return number, kept, str(_seconds_served(scan, parts))
 
     def _bound(self, question: Mapping[str, Any]) -> Pinned:
         pinned = self._binds.get(question["bound"])
-        if pinned is None:
-            raise TableError("the statement was bound too many statements ago")
-        return pinned
+        if pinned is not None:
+            return pinned
+        # The extension remembers a bind for as long as its table does not change, whatever others do.
+        for each in list(self._newest.values()):
+            if each.number == question["bound"]:
+                return each.pinned
+        raise TableError("the statement was bound too many statements ago")
 
     def _other_meaning(self, settings: Mapping[str, str]) -> str | None:
         """Why expressions of a session do not mean what they mean here; None where they do."""
@@ -193,3 +216,13 @@ class TableAnswers:
     def _record(self, scan: Scan) -> None:
         self._last_plans.append(scan)
         scan.log()
+
+
+def _seconds_served(scan: Scan, parts: Iterable[Expr]) -> float:
+    """How long the extension may give the same answer to the same question about the same snapshot."""
+    if any(is_moment(node) for part in parts for node in nodes_of(part)):
+        return 0
+    # What kept a predicate from being used may be gone the next time.
+    if scan.reason is not None:
+        return 0
+    return _SECONDS_WITH_FALLBACKS if scan.fallbacks else _SECONDS_SERVED

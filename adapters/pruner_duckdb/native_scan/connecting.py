@@ -64,6 +64,12 @@ class _Process:
             self._workers.settle()
 
     def _answer(self, question: dict[str, Any]) -> Sequence[str]:
+        if question["kind"] == "told":
+            for each in question["messages"]:
+                # What one database makes of a message is nothing to the others.
+                with contextlib.suppress(Exception):
+                    self._answer(each)
+            return ()
         if question["kind"] == "gone":
             self.forget(question["database"])
             return ()

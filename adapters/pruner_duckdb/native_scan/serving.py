@@ -14,10 +14,13 @@ from pruner.tables.hudi.merging.slices import may_have_logs
 from pruner_duckdb.catalog.pinned import Pinned
 from pruner_duckdb.read.native import FileKinds, described, folded
 from pruner_duckdb.read.scan import Reading, Wanted, has_further_keys, is_one_scan, scan_sql
+from pruner_duckdb.sql.engine_faults import nan_option
 from pruner_duckdb.types import file_name, is_remote, quote_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from duckdb.sqltypes import DuckDBPyType
 
     from pruner import PinnedSnapshot
     from pruner_duckdb.catalog.tables import KnownTable
@@ -25,6 +28,7 @@ if TYPE_CHECKING:
     from pruner_duckdb.shadow.shadow import Shadow
 
 _STRUCT = "STRUCT("
+_MAP = "MAP("
 _BYTES = 4
 """That a value takes in a file, more or less."""
 
@@ -58,7 +62,7 @@ def not_served(known: KnownTable, shadow: Shadow) -> str | None:
     if known.may_be_stale:
         return "the native scan does not serve tables whose listing may be older than the statement"
     pinned = pin(known, known.snapshot(), shadow)
-    may_merge = not _knows_files(pinned) and not known.read_optimized
+    may_merge = table.format == "hudi" and not known.read_optimized
     if may_merge and may_have_logs(table.uri, table.storage_options):
         return "the native scan does not merge log files"
     told = serving(pinned, shadow)
@@ -73,6 +77,14 @@ def serving(pinned: Pinned, shadow: Shadow) -> Told | str:
         return "the table has no files"
     if not data.has_base.all() or (data.any_logs and not known.read_optimized):
         return "the native scan does not merge log files"
+    if data.any_changes:
+        return "the native scan does not leave out rows that deletion vectors delete"
+    if _has_int96(pinned):
+        return "the native scan does not read INT96 as Delta does"
+    if data.hides_nan and nan_option(shape.columns):
+        return "the native scan believes statistics in files, of which NaN may be left out"
+    if shape.stored:
+        return "the native scan does not read columns that the files call otherwise"
     knows_files = _knows_files(pinned)
     structs = [(name, data_type) for name, data_type, _ in shape.columns if _STRUCT in data_type]
     # Where the listing has not read the footers, that takes a while.
@@ -95,6 +107,11 @@ def _knows_files(pinned: Pinned) -> bool:
     return pinned.snapshot.data.file_schemas is not None
 
 
+def _has_int96(pinned: Pinned) -> bool:
+    data, reader = pinned.snapshot.data, pinned.known.reader
+    return bool(reader.of_int96(data, np.arange(len(data), dtype=np.intp), lambda _: True).any())
+
+
 def _kinds(pinned: Pinned, shadow: Shadow) -> FileKinds | None:
     """What is known of the files."""
     data, shape = pinned.snapshot.data, pinned.shape
@@ -112,11 +129,34 @@ def _unlike(structs: Sequence[tuple[str, str]], kinds: FileKinds | None) -> str 
     known = [each for each in kinds.columns if each is not None]
     if any(each.renamed for each in known):
         return "a file has two columns of one name"
-    # DuckDB 2.0 takes a field of a struct by its place in the file.
     for name, data_type in structs:
-        if any(each.by_name.get(folded(name), ("", None))[1] != data_type for each in known):
+        if any(
+            not _found_by_names(data_type, each.by_name.get(folded(name), ("", None))[1]) for each in known
+        ):
             return f"not all files have the struct {name} alike"
     return None
+
+
+def _found_by_names(wanted: str, has: str | None) -> bool:
+    """Whether DuckDB finds the fields of a struct in a file by their names.
+
+    It takes those in a map by their places. A struct that is missing as a whole makes it fail where the statement wants
+    one of its fields alone, and then nothing in the database can be read any more.
+    """
+    if wanted == has:
+        return True
+    if has is None or _MAP in wanted:
+        return False
+    return _structs(duckdb.sqltype(wanted), ()) <= _structs(duckdb.sqltype(has), ())
+
+
+def _structs(data_type: DuckDBPyType, path: tuple[str, ...]) -> set[tuple[str, ...]]:
+    """The paths of the structs in a type, which do not go through lists."""
+    if data_type.id != "struct":
+        return set()
+    children: Any = data_type.children
+    below = [_structs(child, (*path, folded(name))) for name, child in children]
+    return {path}.union(*below)
 
 
 def _widened(pinned: Pinned) -> str | None:

@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from pruner.arrow import compute
+from pruner.tables.partitions import DEFAULT_PARTITION
 from pruner_duckdb.read.native import folded
 from pruner_duckdb.sql.engine_faults import NULL_IS_NO_TEXT
 from pruner_duckdb.types import file_name, sql_type
@@ -88,6 +89,9 @@ def folder_values(
             escapes, is NULL: 1.5 reads it so for every type, 2.0 for all but text (measured).
     """
     places = pa.array(partitions, pa.int64())
+    if snapshot.partitions.texts is not None:
+        texts: list[Any] = snapshot.partitions.texts[path].take(places).to_pylist()
+        return [text or None for text in texts]  # an empty text is NULL, whatever the type
     values = snapshot.partitions.values[path].take(places).cast(pa.string()).to_pylist()
     if not as_written or (data_type == _TEXT and not NULL_IS_NO_TEXT):
         return [None if value is None else str(value) for value in values]
@@ -96,6 +100,33 @@ def folder_values(
         None if value is None or _says_null(folder, path[0]) else str(value)
         for value, folder in zip(values, folders, strict=True)
     ]
+
+
+def as_in_folders(snapshot: Snapshot, types: Mapping[tuple[str, ...], str]) -> bool:
+    """Tell whether DuckDB would read the values of a log in the names of the folders, too.
+
+    Args:
+        snapshot: whose partitions have `texts`.
+        types: of its partition columns.
+    """
+    texts = snapshot.partitions.texts
+    if not texts or not types or set(types) != set(texts) or not parsed_alike(snapshot, types):
+        return False
+    paths: Any = snapshot.partitions.paths
+    below = paths.take(pa.array(snapshot.partition_ordinals))
+    named: Any = compute.binary_join_element_wise(
+        snapshot.root, below, snapshot.columns.column("file_id"), "/"
+    )
+    if not compute.all(compute.equal(named, snapshot.columns.column("base_file"))).as_py():
+        return False  # the partitions are called otherwise than the folders
+    folders: list[Any] = paths.to_pylist()
+    for path, column in texts.items():
+        for folder, text in zip(folders, column.to_pylist(), strict=True):
+            parts = [part for part in folder.split("/") if _key(part) == path[0]]
+            value = unquote(parts[0].partition("=")[2]) if len(parts) == 1 else ""
+            if value != (DEFAULT_PARTITION if text is None else text) or value.lower() in ("null", ""):
+                return False
+    return True
 
 
 def _says_null(folder: str, key: str) -> bool:

@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from pruner_duckdb.read.deletes import anti_join
 from pruner_duckdb.read.folders import folder_values
+from pruner_duckdb.sql.engine_faults import nan_option
 from pruner_duckdb.types import READ_PARQUET, file_name, quote, quote_text
 
 if TYPE_CHECKING:
@@ -48,6 +50,7 @@ def listed_sql(
     bind: Bind,
     may_read: Callable[[str], bool],
     where: str,
+    deleted: str | None = None,
 ) -> str:
     """Return a query over the base files of some slices, whatever is in them.
 
@@ -58,6 +61,7 @@ def listed_sql(
         bind: takes the list of files, and lists of partition values, as parameters.
         may_read: tells whether the statement may read a column; a wrong answer costs time alone.
         where: a condition over DuckDB's own columns of a scan, with its WHERE.
+        deleted: the name under which DuckDB finds the `DeletedRows` of the files, where they have any.
     """
     uris: list[Any] = snapshot.base_files.take(pa.array(ordinals, pa.int64())).to_pylist()
     files = [file_name(uri) for uri in uris]
@@ -69,16 +73,24 @@ def listed_sql(
         own = f"pruner_{number}"
         if partition is None:
             whole = data_type.startswith("STRUCT(")
-            selected.append(f"{_READ_WHOLE.format(own) if whole else own} AS {quote(name)}")
-            described.append(
-                f"{quote_text(name)}: {{name: '{own}', type: {quote_text(data_type)}, default_value: NULL}}"
+            stored = shape.stored.get(name)
+            key, type_ = (quote_text(name), data_type) if stored is None else (stored.key, stored.type)
+            value = _READ_WHOLE.format(own) if whole else own
+            selected.append(
+                f"{value if stored is None else stored.as_in_table(value, type_)} AS {quote(name)}"
             )
+            described.append(f"{key}: {{name: '{own}', type: {quote_text(type_)}, default_value: NULL}}")
         else:
             value = partitions.value(partition, data_type, own, likely=may_read(name))
             selected.append(f"{value} AS {quote(name)}")
     schema = f", schema = MAP {{{', '.join(described)}}}" if described else ""
-    read = f"{READ_PARQUET}({bind(files)}{schema}, hive_partitioning = false, binary_as_string = false)"
-    return f"{partitions.before()}SELECT {', '.join(selected)} FROM {read}{partitions.beside()}{where}"
+    # Under a schema DuckDB numbers rows when it is told to.
+    numbered = ", filename = true, file_row_number = true" if deleted else ""
+    nan = nan_option(shape.columns) if snapshot.hides_nan else ""
+    options = f"hive_partitioning = false, binary_as_string = false{numbered}{nan}"
+    read = f"{READ_PARQUET}({bind(files)}{schema}, {options})"
+    beside = f"{anti_join(deleted)}{partitions.beside()}"
+    return f"{partitions.before()}SELECT {', '.join(selected)} FROM {read}{beside}{where}"
 
 
 class _PartitionValues:

@@ -27,7 +27,7 @@ _COLUMN = re.compile(r"pruner_[0-9]+")
 
 
 def own_name(position: int) -> str:
-    """Name of the table's column at a position: no two names differ in case alone, and none hides another."""
+    """Name of the table's column at a position: no two names differ only in case, and none hides another."""
     return f"pruner_{position}"
 
 

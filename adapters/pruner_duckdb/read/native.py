@@ -8,7 +8,7 @@ schema.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast
 
@@ -43,11 +43,19 @@ class FileColumns:
     """The columns that DuckDB shows of every file of one schema.
 
     The type is None where DuckDB could not be asked, because it reads the table's store through the user's session
-    alone. `renamed` tells that DuckDB gives names that are not the file's, because it has one of them twice.
+    alone. `renamed` tells that DuckDB gives names that are not the file's, because it has one of them twice. With
+    `stored` the columns have the names of the table, and those that it has an entry for have that one in the files.
     """
 
     columns: tuple[tuple[str, str | None], ...]
     renamed: bool = False
+    stored: Mapping[str, str] = field(default_factory=dict[str, str])
+
+    def by_table(self, stored: Mapping[str, str]) -> FileColumns:
+        """The columns by the names of the table, which are all keys of `stored`; others are no columns of it."""
+        held = dict(self.columns)
+        found = tuple((name, held[other]) for name, other in stored.items() if other in held)
+        return FileColumns(found, self.renamed, stored)
 
     @cached_property
     def by_name(self) -> Mapping[str, tuple[str, str | None]]:
@@ -169,9 +177,11 @@ def united_plainly(kinds: Sequence[FileColumns | None]) -> FileColumns | None:
     """
     names: dict[str, str] = {}
     types: dict[str, set[str | None]] = {}
+    stored: Mapping[str, str] = {}
     for each in kinds:
         if each is None or each.renamed:
             return None
+        stored = each.stored
         for key, (name, data_type) in each.by_name.items():
             if names.setdefault(key, name) != name:
                 return None
@@ -179,7 +189,7 @@ def united_plainly(kinds: Sequence[FileColumns | None]) -> FileColumns | None:
     widest = {key: _widest(found) for key, found in types.items()}
     if None in widest.values():
         return None
-    return FileColumns(tuple((name, widest[key]) for key, name in names.items()))
+    return FileColumns(tuple((name, widest[key]) for key, name in names.items()), stored=stored)
 
 
 def _widest(types: set[str | None]) -> str | None:

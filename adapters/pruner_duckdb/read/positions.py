@@ -1,7 +1,7 @@
 """When DuckDB is told which rows to read and not only which files.
 
 It leaves out row groups by `file_row_number`, so a few rows of a big file cost as much as their row groups. With
-smaller files, or more rows, the list of files alone is as fast or faster (measured: docs/bitmap.md).
+smaller files, or more rows, the list of files alone is as fast or faster (measured: docs/benchmarks.md).
 """
 
 from __future__ import annotations

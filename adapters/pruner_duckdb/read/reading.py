@@ -6,12 +6,14 @@ import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from threading import RLock
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pyarrow as pa
 
 from pruner.tables.hudi.merging.slices import SliceMerger
 from pruner.tables.snapshot import SliceSequence
+from pruner_duckdb.read.deletes import DeletedRows
 from pruner_duckdb.read.merged_rows import MergedRows
 from pruner_duckdb.read.native import Describe, FileKinds
 from pruner_duckdb.read.positions import positions_to_read
@@ -28,15 +30,19 @@ if TYPE_CHECKING:
 
 _KEPT_MERGERS = 4
 
-Sources = dict[str, MergedRows]
+Sources = dict[str, "MergedRows | DeletedRows"]
 """What a statement reads besides files, by the names under which it stands in the statement."""
 
 
 class PlanReader:
     """Reads the plans of one table. Threads may share it."""
 
-    def __init__(self, name: str, root: str, storage_options: Mapping[str, str], as_of: str | None) -> None:
+    def __init__(
+        self, name: str, root: str, storage_options: Mapping[str, str], as_of: str | None, *, merges: bool
+    ) -> None:
+        """`merges` tells that the table is Hudi's, whose reader has rules of its own for files, too."""
         self._name = name
+        self._merges = merges
         self._root = root
         self._storage_options = storage_options
         self._as_of = as_of
@@ -71,8 +77,13 @@ class PlanReader:
         may_read = wanted.may_read
         shape.require_names(self._name, may_read)
         snapshot, ordinals = plan.snapshot, plan.ordinals
+        if snapshot.file_schemas is None and not self._merges and len(ordinals):
+            return self._unmerged(plan, shape, bind, sources, describe, wanted)
         to_merge = self._to_merge(plan, may_read)
         files, merged = ordinals[~to_merge], ordinals[to_merge]
+        if snapshot.nested is not None:
+            columns = {name for name in snapshot.nested.columns if may_read(name)}
+            snapshot.nested.require_same(_files(snapshot, files), columns)
         kinds = self.kinds(snapshot, files, shape, describe)
         positions = positions_to_read(plan, files)
         if not len(merged):
@@ -90,10 +101,41 @@ class PlanReader:
         scan = scan_sql(snapshot, files, shape, bind, reading)
         return f"(({scan}) UNION ALL ({query}))"
 
+    def _unmerged(
+        self, plan: Plan, shape: ScanShape, bind: Bind, sources: Sources, describe: Describe, wanted: Wanted
+    ) -> str:
+        """What stands in FROM for slices of base files alone, of which rows may be deleted apart."""
+        snapshot, files = plan.snapshot, plan.ordinals
+        deleted = snapshot.has_deletes[files]
+        int96 = self.of_int96(snapshot, files, wanted.may_read)
+        parts: list[tuple[NDArray[np.intp], ScanShape, bool]] = []
+        for is_int96 in (False, True):
+            own = shape.of_int96(snapshot) if is_int96 else shape
+            for is_deleted in (False, True):
+                some = files[(int96 == is_int96) & (deleted == is_deleted)]
+                if len(some):
+                    parts.append((some, own, is_deleted))
+        if len(parts) == 1 and not deleted.any():
+            ((some, own, _),) = parts
+            kinds = self.kinds(snapshot, some, own, describe)
+            return source_sql(
+                snapshot, some, own, bind, Reading(wanted, kinds, positions_to_read(plan, some))
+            )
+        # Every query shows every column.
+        wanted = replace(wanted, narrow=False, bare=False)
+        queries: list[str] = []
+        for some, own, is_deleted in parts:
+            name = f"pruner_deleted_{secrets.token_hex(16)}" if is_deleted else None
+            if name is not None:
+                sources[name] = DeletedRows(snapshot, some)
+            reading = Reading(wanted, self.kinds(snapshot, some, own, describe), deleted=name)
+            queries.append(scan_sql(snapshot, some, own, bind, reading))
+        return f"({' UNION ALL '.join(f'({query})' for query in queries)})"
+
     def _to_merge(self, plan: Plan, may_read: Callable[[str], bool]) -> NDArray[np.bool_]:
         """Tell for each slice to read whether its rows come from hudi-rs."""
         snapshot, ordinals = plan.snapshot, plan.ordinals
-        if snapshot.file_schemas is not None:  # then no file is merged with others
+        if snapshot.file_schemas is not None or not self._merges:  # then no file is merged with others
             return np.zeros(len(ordinals), dtype=bool)
         read_optimized = plan.semantics.scan_mode == "read_optimized"
         to_merge = np.zeros(len(ordinals), dtype=bool) if read_optimized else snapshot.has_logs[ordinals]
@@ -105,9 +147,17 @@ class PlanReader:
         self, snapshot: Snapshot, ordinals: NDArray[np.intp], may_read: Callable[[str], bool]
     ) -> NDArray[np.bool_]:
         """Tell of each base file whether Hudi makes doubles of floats in it that may be read, in a way of its own."""
-        if snapshot.file_schemas is not None:  # DuckDB is told what each file holds
+        if snapshot.file_schemas is not None or not self._merges:  # DuckDB is told what each file holds
             return np.zeros(len(ordinals), dtype=bool)
         return self._file_types().widened(snapshot, ordinals, may_read)
+
+    def of_int96(
+        self, snapshot: Snapshot, ordinals: NDArray[np.intp], may_read: Callable[[str], bool]
+    ) -> NDArray[np.bool_]:
+        """Tell of each base file whether instants that may be read are INT96 in it, where the table says what it is."""
+        if snapshot.file_schemas is not None or self._merges:
+            return np.zeros(len(ordinals), dtype=bool)
+        return self._file_types().of_int96(snapshot, ordinals, may_read)
 
     def kinds(
         self, snapshot: Snapshot, ordinals: NDArray[np.intp], shape: ScanShape, describe: Describe
@@ -122,9 +172,13 @@ class PlanReader:
         """
         if snapshot.file_schemas is not None:
             return FileKinds(shape.files, snapshot.file_schemas.ordinals)
+        if shape.by_ids:
+            return None
         if is_remote(self._root):
             return None  # a request for each file, which DuckDB makes again
-        return self._file_types().kinds(snapshot, ordinals[snapshot.has_base[ordinals]], describe)
+        found = self._file_types().kinds(snapshot, ordinals[snapshot.has_base[ordinals]], describe)
+        columns = (None if each is None else shape.by_table(each) for each in found.columns)
+        return FileKinds(tuple(columns), found.ordinals)
 
     def _file_types(self) -> FileTypes:
         with self._lock:
@@ -141,3 +195,11 @@ class PlanReader:
                     self._mergers.pop(next(iter(self._mergers)))
                 self._mergers[snapshot.id] = merger
             return merger
+
+
+def _files(snapshot: Snapshot, ordinals: NDArray[np.intp]) -> list[tuple[str, int | None]]:
+    """The URIs and sizes of the base files of some slices."""
+    chosen = snapshot.columns.select(["base_file", "base_size"]).take(pa.array(ordinals, pa.int64()))
+    uris: list[Any] = chosen.column(0).to_pylist()
+    sizes: list[Any] = chosen.column(1).to_pylist()
+    return list(zip(uris, sizes, strict=True))

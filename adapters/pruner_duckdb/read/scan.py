@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from pruner_duckdb.read.casts import may_fail
+from pruner_duckdb.read.deletes import anti_join
 from pruner_duckdb.read.folders import folder_values
 from pruner_duckdb.read.listed import listed_sql
 from pruner_duckdb.read.merged_rows import ALWAYS, own_name
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 MOST_SCANS = 32
 """Native scans of one table in a statement. Each opens a file while the statement is planned."""
 
-_POSITION = "file_row_number"
+_POSITION, _FILE = "file_row_number", "filename"
 
 _ADDED = re.compile(r"file(?:name|_)", re.IGNORECASE)
 """How the names of those columns begin that DuckDB adds to a scan for whoever asks by name: `filename`, `file_index`,
@@ -81,11 +82,13 @@ class Reading:
     """What a statement wants of the files, and what is known of them.
 
     `kinds` is None where nothing is known. `positions` are those of the rows to read of each file, None for all.
+    `deleted` is the name under which DuckDB finds the `DeletedRows` of the files, where they have any.
     """
 
     wanted: Wanted
     kinds: FileKinds | None = None
     positions: NDArray[np.uint32] | None = None
+    deleted: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,7 +197,9 @@ def _query(snapshot: Snapshot, parts: _Parts, shape: ScanShape, bind: Bind, read
     queries = [_native_sql(snapshot, group, shape, bind, reading) for group in parts.groups]
     if len(parts.others):
         where = _stands_at(reading.positions)
-        queries.append(listed_sql(snapshot, parts.others, shape, bind, reading.wanted.may_read, where))
+        queries.append(
+            listed_sql(snapshot, parts.others, shape, bind, reading.wanted.may_read, where, reading.deleted)
+        )
     return queries[0] if len(queries) == 1 else " UNION ALL ".join(f"({query})" for query in queries)
 
 
@@ -209,7 +214,8 @@ def has_further_keys(snapshot: Snapshot, shape: ScanShape) -> bool:
 
 def _alike(snapshot: Snapshot, ordinals: NDArray[np.intp], shape: ScanShape, reading: Reading) -> _Parts:
     """Part slices into those that one native scan serves, and those that none does."""
-    kinds, by_position = reading.kinds, reading.positions is not None
+    kinds = reading.kinds
+    by_position = reading.positions is not None or reading.deleted is not None
     none = np.zeros(0, dtype=np.intp)
     if kinds is None or not _reads_partitions(snapshot, ordinals, shape):
         return _Parts([], ordinals)
@@ -231,7 +237,7 @@ def _alike(snapshot: Snapshot, ordinals: NDArray[np.intp], shape: ScanShape, rea
         # A column of that name hides DuckDB's own.
         if (
             columns is not None
-            and not (by_position and _POSITION in columns.by_name)
+            and not (by_position and (_POSITION in columns.by_name or _FILE in columns.by_name))
             and not _may_fail(columns, shape, reading)
         ):
             alike.setdefault(_signature(columns, shape, reading, number), {})[number] = columns
@@ -267,6 +273,8 @@ def _shows(group: _Group, shape: ScanShape, wanted: Wanted) -> bool:
     """Tell whether a scan itself shows the columns that a statement may read as the table has them."""
     own = tuple((name, data_type) for name, data_type, path in shape.columns if path is None)
     keys = [(name, path[0]) for name, _, path in shape.columns if path is not None]
+    if any(kind.stored for kind in group.kinds):
+        return False
     if any(_ADDED.match(name) for kind in group.kinds for name in kind.by_name):
         return False
     if wanted.whole_structs and _has_structs(shape):
@@ -331,7 +339,7 @@ def _native_sql(snapshot: Snapshot, group: _Group, shape: ScanShape, bind: Bind,
         if path is None:
             held = columns.by_name.get(folded(name)) if name in read else None
             whole = reading.wanted.whole_structs and has_positions and data_type.startswith("STRUCT(")
-            selected.append(_column(held, name, data_type, whole=whole))
+            selected.append(_column(held, name, data_type, shape, whole=whole))
         elif from_folders:
             selected.append(quote(path[0]) if path[0] == name else f"{quote(path[0])} AS {quote(name)}")
         else:
@@ -339,7 +347,9 @@ def _native_sql(snapshot: Snapshot, group: _Group, shape: ScanShape, bind: Bind,
             (value,) = folder_values(snapshot, partition, path, data_type, as_written=shape.by_folders)
             selected.append(f"{bind(value)}::{data_type} AS {quote(name)}")
     scan = _read_parquet(snapshot, group, shape, bind)
-    return f"SELECT {', '.join(selected)} FROM {scan}{_stands_at(reading.positions)}"
+    return (
+        f"SELECT {', '.join(selected)} FROM {scan}{anti_join(reading.deleted)}{_stands_at(reading.positions)}"
+    )
 
 
 def _read_parquet(snapshot: Snapshot, group: _Group, shape: ScanShape, bind: Bind) -> str:
@@ -357,15 +367,20 @@ def _read_parquet(snapshot: Snapshot, group: _Group, shape: ScanShape, bind: Bin
     by_name = ", union_by_name = true" if group.by_name else ""
     files = bind([file_name(uri) for uri in uris])
     narrowed = len(uris) < len(snapshot) and (len(uris) == 1 or group.by_name)
-    nan = nan_option(shape.columns) if narrowed else ""
+    nan = nan_option(shape.columns) if narrowed or snapshot.hides_nan else ""
     return f"{READ_PARQUET}({files}, {folders}, binary_as_string = false{by_name}{nan})"
 
 
-def _column(held: tuple[str, str | None] | None, name: str, data_type: str, *, whole: bool) -> str:
+def _column(
+    held: tuple[str, str | None] | None, name: str, data_type: str, shape: ScanShape, *, whole: bool
+) -> str:
     """One column of files as the table has it."""
     if held is None:
         return f"NULL::{data_type} AS {quote(name)}"
-    value = quote(held[0])
+    stored = shape.stored.get(name)
+    value = quote(held[0] if stored is None else stored.name)
+    if stored is not None:
+        value = stored.as_in_table(value, held[1])
     if whole:
         value = _READ_WHOLE.format(value)
     if held[1] != data_type:

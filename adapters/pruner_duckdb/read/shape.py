@@ -16,7 +16,8 @@ import duckdb
 from pruner.errors import SchemaError
 from pruner.expr.parquet_reading import as_read
 from pruner.expr.semantics import Semantics
-from pruner_duckdb.read.folders import folder_types, parsed_alike
+from pruner_duckdb.read.deletes import StoredColumn, stored_columns
+from pruner_duckdb.read.folders import as_in_folders, folder_types, parsed_alike
 from pruner_duckdb.read.native import FileColumns, NativeColumns, folded, united
 from pruner_duckdb.shadow.shadow import Relation
 from pruner_duckdb.types import JSON, file_name, is_ambiguous, is_nested, quote, sql_type
@@ -36,7 +37,8 @@ class ScanShape:
     `files` has for each distinct schema of the snapshot what DuckDB reads of its files, None where it is not known.
     `native_folders` tells whether DuckDB may read partition values from the paths, and `by_folders`, that plain DuckDB
     would read them there. `hidden` are columns of which the
-    snapshot does not know the values as DuckDB reads them: no predicate over them prunes.
+    snapshot does not know the values as DuckDB reads them: no predicate over them prunes. `stored` has the columns that
+    files call otherwise, or fields of them.
     """
 
     columns: tuple[tuple[str, str, tuple[str, ...] | None], ...]
@@ -44,11 +46,29 @@ class ScanShape:
     native_folders: bool = False
     by_folders: bool = False
     hidden: frozenset[str] = field(default_factory=frozenset[str])
+    stored: Mapping[str, StoredColumn] = field(default_factory=dict[str, StoredColumn])
 
     @property
     def relation(self) -> Relation:
         """The columns as every scan of this snapshot shows them."""
         return Relation(tuple((name, data_type) for name, data_type, _ in self.columns))
+
+    @property
+    def by_ids(self) -> bool:
+        """Whether columns are found in files by field ids, so that nothing follows from the names in a file."""
+        return any(each.field_id is not None for each in self.stored.values())
+
+    def by_table(self, files: FileColumns) -> FileColumns:
+        """What DuckDB reads of files, by the names of the table."""
+        if not self.stored:
+            return files
+        own = [name for name, _, path in self.columns if path is None]
+        names = {name: self.stored[name].name if name in self.stored else name for name in own}
+        return files.by_table(names)
+
+    def of_int96(self, snapshot: Snapshot) -> ScanShape:
+        """The same for files that have instants as INT96."""
+        return replace(self, stored=stored_columns(snapshot.schema.columns, int96=True))
 
     def reads_paths_of(self, shared: Collection[tuple[str, ...]]) -> bool:
         """Tell whether scans show the value of the path of columns that stand in the files as well."""
@@ -105,7 +125,14 @@ def scan_shape(
     files = native.of(snapshot, run)
     if snapshot.file_schemas is not None and files:
         return _parquet_shape(snapshot, files, run, name)
-    return ScanShape(_as_shown(_table_columns(snapshot, run, name), run), files)
+    columns = _as_shown(_table_columns(snapshot, run, name), run)
+    keys = {path: data_type for _, data_type, path in columns if path is not None}
+    return ScanShape(
+        columns,
+        files,
+        native_folders=as_in_folders(snapshot, keys),
+        stored=stored_columns(snapshot.schema.columns),
+    )
 
 
 def _parquet_shape(
@@ -177,7 +204,8 @@ def _table_columns(
     native: Mapping[str, str] | None = None
     columns: list[tuple[str, str, tuple[str, ...] | None]] = []
     for entry in snapshot.schema.columns:
-        from_path = entry.partition and not entry.in_file and entry.path in snapshot.partitions.values
+        known = snapshot.partitions.values if snapshot.partitions.texts is None else snapshot.partitions.texts
+        from_path = entry.partition and not entry.in_file and entry.path in known
         data_type = sql_type(entry.type)
         looked_up = is_ambiguous(entry.type) and not (data_type and is_nested(entry.type))
         if looked_up and not from_path:

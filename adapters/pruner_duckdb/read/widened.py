@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from pruner.expr.types import is_instant
 from pruner.tables.footers.file_schemas import BrokenFileError, SchemaReader, struct_fields
 from pruner.tables.listing.files import open_lister
 from pruner_duckdb.read.native import Describe, FileColumns, FileKinds, unasked
@@ -57,6 +58,27 @@ class FileTypes:
             return np.zeros(len(ordinals), dtype=bool)
         schemas = self._of(snapshot, ordinals)
         verdicts = {id(schema): _widens(doubles, schema) for schema in schemas if schema is not None}
+        return np.array([schema is not None and verdicts[id(schema)] for schema in schemas], dtype=bool)
+
+    def of_int96(
+        self, snapshot: Snapshot, ordinals: NDArray[np.intp], may_read: Callable[[str], bool]
+    ) -> NDArray[np.bool_]:
+        """Tell for each of the slices whether a column that may be read holds instants as INT96.
+
+        Args:
+            snapshot: the snapshot.
+            ordinals: slices that have a base file.
+            may_read: whether a column may be read.
+        """
+        instants = [
+            field
+            for field in snapshot.schema.columns
+            if field.in_file and _has(field.type, is_instant) and may_read(field.name)
+        ]
+        if not instants or not len(ordinals):
+            return np.zeros(len(ordinals), dtype=bool)
+        schemas = self._of(snapshot, ordinals)
+        verdicts = {id(schema): _has_int96(instants, schema) for schema in schemas if schema is not None}
         return np.array([schema is not None and verdicts[id(schema)] for schema in schemas], dtype=bool)
 
     def kinds(self, snapshot: Snapshot, ordinals: NDArray[np.intp], describe: Describe) -> FileKinds:
@@ -112,6 +134,18 @@ class FileTypes:
                 if not isinstance(schema, BrokenFileError)
             )
             return {uri: self._schemas[uri] for uri in files if uri in self._schemas}
+
+
+def _has_int96(instants: list[Field], file: Any) -> bool:
+    return any(
+        field.recorded[0] in file.names and _has(file.field(field.recorded[0]).type, _is_of_int96)
+        for field in instants
+    )
+
+
+def _is_of_int96(data_type: Any) -> bool:
+    """What Arrow makes of INT96, and of nothing else that Delta's writers write."""
+    return pa.types.is_timestamp(data_type) and data_type.tz is None and data_type.unit == "ns"
 
 
 def _widens(doubles: list[Field], file: Any) -> bool:

@@ -36,24 +36,24 @@ def refusal(name: str, text: str, found: Sequence[Token]) -> PrunerError:
             return read_only(name)
         case "drop":
             return PrunerError(
-                f"table {name} is no table of DuckDB: leave it out when the connection is made"
+                f"table {name} is not a DuckDB table: leave it out when the connection is made"
             )
         case _ if verb in _UPKEEP:
-            return PrunerError(f"table {name} is no table of DuckDB: {verb.upper()} has nothing to do for it")
+            return PrunerError(f"table {name} is not a DuckDB table: {verb.upper()} does not apply to it")
         case "create" if "index" in words:
             return PrunerError(
-                f"table {name} has indexes of pruner: run CREATE INDEX by pruner.sql or `pruner sql`"
+                f"table {name} has indexes of pruner: run CREATE INDEX with pruner.sql or `pruner sql`"
             )
         case "create" if {"macro", "function"} & set(words):
             return PrunerError(
                 f"table {name} cannot be read by a macro that returns a value: write a macro AS TABLE, or a view"
             )
         case "create" if "references" in text.lower():
-            return PrunerError(f"table {name} is no table of DuckDB: no foreign key can refer to it")
+            return PrunerError(f"table {name} is not a DuckDB table: no foreign key can refer to it")
         case "pragma" | "call":
             return PrunerError(f"table {name} cannot be named in {verb.upper()}: write DESCRIBE {name}")
         case _ if _BY_TEXT.search(text):
-            return PrunerError(f"table {name} cannot be named by a text: write FROM {name}")
+            return PrunerError(f"table {name} cannot be named by a string: write FROM {name}")
         case _:
             return PrunerError(
                 f"table {name} cannot be read in this kind of statement: use a query, a view, a prepared "

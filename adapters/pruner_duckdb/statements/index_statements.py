@@ -83,7 +83,7 @@ class _OneTable:
         """
         if self._known.as_of is not None:
             raise TableError(
-                f"table {self._known.name} is read as of {self._known.as_of}: indexes are of the present"
+                f"table {self._known.name} is read as of {self._known.as_of}: indexes describe its present state"
             )
         return self._known.table
 

@@ -17,6 +17,7 @@ from pruner.tables.hudi.merging.slices import TableChanged
 from pruner_duckdb.catalog.table_macros import is_create_table_macro
 from pruner_duckdb.catalog.views import Views, is_create_view
 from pruner_duckdb.plainly import VALUE_ERRORS, AccessPath, FullScan, full_scans_after
+from pruner_duckdb.read.deletes import WITHOUT_REPLACEMENTS, DeletedRows
 from pruner_duckdb.read.reading import Sources
 from pruner_duckdb.relation import LazyRelation
 from pruner_duckdb.rewrite.markers import without_gone
@@ -348,7 +349,10 @@ class Runner:
         failures = [source.failure for source in self._sources.values() if source.failure is not None]
         if failures:
             return failures[0]
-        if any(name in str(error) for name in self._sources):
+        named = [source for name, source in self._sources.items() if name in str(error)]
+        if named and isinstance(named[0], DeletedRows):
+            return PrunerError(WITHOUT_REPLACEMENTS)
+        if named:
             return PrunerError(
                 "file groups with log files cannot be read while python_enable_replacements is false: "
                 "SET python_enable_replacements = true, or give the table the option read_optimized"
@@ -379,8 +383,8 @@ class Runner:
             others = self.views.look(statement.first_row)
         except duckdb.Error:
             raise PrunerError(
-                f"the error about table {name} has ended the transaction: a macro of an earlier session or of another "
-                "handle is called once before BEGIN"
+                f"the error about table {name} has ended the transaction: call a macro of an earlier session or of "
+                "another handle once before BEGIN"
             ) from error
         if others and self.views.mentioned_in(str(statement.text)):
             raise LearnedViews from None

@@ -165,7 +165,7 @@ def is_nan(children: list[Part]) -> Part:
     """`isnan`, which is false of NULL."""
     [child] = children
     if child.type is None or not pa.types.is_floating(child.type):
-        raise UndecodableError("isnan of something that is no float")
+        raise UndecodableError("isnan of something that is not a float")
     equal = Compare(Operator.EQ, child.expr, Literal(math.nan, child.type))
     return Part(conjunction((child.is_not_null, equal)), BOOLEAN, null=FALSE).repeating(children)
 
@@ -183,7 +183,7 @@ def texts(children: list[Part]) -> tuple[Part, str]:
     operand, pattern = children
     text = pattern.expr.value if isinstance(pattern.expr, Literal) else None
     if operand.type is None or not is_string(operand.type) or not isinstance(text, str):
-        raise UndecodableError("a pattern that is no constant text")
+        raise UndecodableError("a pattern that is not constant text")
     return operand, text
 
 
@@ -194,7 +194,7 @@ def matches(children: list[Part]) -> Part:
     if not prefix:
         raise UndecodableError("a regular expression that does not say how a text begins")
     escaped, escape = literal_pattern(prefix)
-    rest = Opaque((), "RLIKE", "of a regular expression the beginning alone is looked at")
+    rest = Opaque((), "RLIKE", "only the beginning of a regular expression is used")
     made = conjunction((Like(operand.expr, f"{escaped}%", escape), rest))
     return Part(made, BOOLEAN, null=operand.is_null).over(children)
 

@@ -68,7 +68,7 @@ def _interval(children: list[Part]) -> tuple[Expr, pa.DataType]:
         case Literal(Interval()) if moment.type is not None:
             return Call("add", _arguments(children), moment.type), moment.type
         case _:
-            raise UndecodableError("an interval that is no constant")
+            raise UndecodableError("an interval that is not constant")
 
 
 def _months(children: list[Part]) -> tuple[Expr, pa.DataType]:
@@ -79,13 +79,13 @@ def _months(children: list[Part]) -> tuple[Expr, pa.DataType]:
             interval = Literal(Interval(months=count), pa.month_day_nano_interval())
             return _interval([date, replace(months, expr=interval)])
         case _:
-            raise UndecodableError("a number of months that is no constant")
+            raise UndecodableError("a number of months that is not constant")
 
 
 def _truncated(unit: Part, moment: Part) -> tuple[Expr, pa.DataType]:
     text = unit.expr.value if isinstance(unit.expr, Literal) else None
     if not isinstance(text, str) or moment.type is None:
-        raise UndecodableError("a unit that is no constant")
+        raise UndecodableError("a unit that is not constant")
     if pa.types.is_date(moment.type) and text.lower() in _NO_UNITS_OF_DATES:
         raise UndecodableError(f"a date cut to its {text.lower()}")
     return Call("date_trunc", (Literal(text.lower(), pa.string()), moment.expr), moment.type), moment.type
@@ -94,7 +94,7 @@ def _truncated(unit: Part, moment: Part) -> tuple[Expr, pa.DataType]:
 def _seconds(children: list[Part]) -> tuple[Expr, pa.DataType]:
     """Seconds of an instant by floor; `unix_timestamp` cuts towards zero (trap S14) and is not among these."""
     if children[0].type != INSTANT:
-        raise UndecodableError("seconds of something that is no instant")
+        raise UndecodableError("seconds of something that is not an instant")
     return Call("epoch_s", (children[0].expr,), pa.int64()), pa.int64()
 
 

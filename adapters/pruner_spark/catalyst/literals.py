@@ -52,7 +52,7 @@ def literal(node: JsonNode, place: int, data_type: pa.DataType, source: Source) 
     if text is None:
         return Literal(None, data_type)
     if not isinstance(text, str):
-        raise UndecodableError("a literal whose value is no text")
+        raise UndecodableError("a literal whose value is not text")
     value: LiteralValue
     if pa.types.is_date(data_type):
         value = day_value(_whole(source.literal_value(place)))

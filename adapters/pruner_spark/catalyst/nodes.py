@@ -128,7 +128,7 @@ class Nodes:
         name = str(node["name"])
         metadata = self._metadata[name]
         if _METADATA_COLUMN in metadata and not self._is_held(name, metadata):
-            raise UndecodableError("it is no column of the table")
+            raise UndecodableError("it is not a column of the table")
         self._require_by_name(metadata)
         return self._column((name,), node["dataType"])
 
@@ -136,7 +136,7 @@ class Nodes:
         """A field of a struct, by its place among the fields that the child has."""
         [parent] = children
         if not parent.path or not parent.fields:
-            raise UndecodableError("a field of something that is no column")
+            raise UndecodableError("a field of something that is not a column")
         field = parent.fields[int(node["ordinal"])]
         self._require_by_name(field.get("metadata") or {})
         return self._column((*parent.path, str(field["name"])), field["type"])

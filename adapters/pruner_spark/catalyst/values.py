@@ -54,7 +54,7 @@ def _of_bytes(name: str) -> Make:
                 others = (child.expr for child in children[1:])
                 return Call(name, (text, *others), pa.string()), pa.string()
             case _:
-                raise UndecodableError("a digest of something that is no text")
+                raise UndecodableError("a digest of something that is not text")
 
     return make
 
@@ -62,7 +62,7 @@ def _of_bytes(name: str) -> Make:
 def _beginning(children: list[Part]) -> tuple[Expr, pa.DataType]:
     """`substring` of text, and `right`, which is one; that of bytes counts bytes."""
     if children[0].type is None or not is_string(children[0].type):
-        raise UndecodableError("a part of something that is no text")
+        raise UndecodableError("a part of something that is not text")
     match [child.expr for child in children]:
         case [text, Literal(int() as start), Literal(value=int() as length)] if (
             start < 0 and length == _TO_THE_END
@@ -78,7 +78,7 @@ def _located(children: list[Part]) -> tuple[Expr, pa.DataType]:
         case [sought, text, Literal(value=1)]:
             return Call("instr", (text, sought), pa.int32()), pa.int32()
         case _:
-            raise UndecodableError("a text that is sought from some place on")
+            raise UndecodableError("a search that starts at a position")
 
 
 def _element(children: list[Part]) -> tuple[Expr, pa.DataType]:

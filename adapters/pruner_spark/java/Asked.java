@@ -18,14 +18,24 @@ final class Asked {
 
   private Asked() {}
 
-  static String of(SparkSession reader, Expression predicate) throws IOException {
+  /**
+   * With what is asked besides for which files to read, null for nothing: see Shortcuts. `pinned` is the version of the
+   * table that a scan is of, or null.
+   */
+  static String of(SparkSession reader, Expression predicate, Map question, String pinned) throws IOException {
     Map found = settings(reader);
+    if (pinned != null) {
+      found.put("pinned", pinned);
+    }
     if (predicate != null && isLight(predicate, Integer.parseInt((String) found.get("list_threshold")))) {
       String json = predicate.toJSON();
       if (json.length() <= MOST_CHARACTERS) {
         found.put("expression", json);
         found.put("columns", DataTypeUtils.fromAttributes(predicate.references().toSeq()).json());
       }
+    }
+    if (question != null) {
+      found.put("question", question);
     }
     return Json.of(found);
   }

@@ -13,8 +13,6 @@ import org.apache.spark.sql.internal.SQLConf;
 
 /** Makes what Python needs of this package, whose class loader Python's names do not reach. */
 public final class Factory {
-  private static final String HUDI = "org.apache.hudi.HoodieFileIndex";
-
   private final WeakHashMap executions = new WeakHashMap();
   private BiFunction planner;
 
@@ -49,31 +47,29 @@ public final class Factory {
    * predicate of the scan says. `patience` is in milliseconds.
    */
   LogicalPlan prune(
-      LogicalPlan plan, Relations relations, String chosen, long patience, SparkContext context)
+      LogicalPlan plan, Relations relations, String chosen, long patience, SparkSession session)
       throws ReflectiveOperationException {
+    SparkContext context = session.sparkContext();
     Map indexes = new HashMap();
-    Map apart = new HashMap();
+    Map options = new HashMap();
     String[] lines = chosen.split("\n");
     for (int k = 0; k < lines.length; k++) {
       String[] parts = lines[k].split("\t");
       int position = Integer.parseInt(parts[0]);
       FileIndex base = relations.index(position);
-      Indexes made = base.getClass().getName().equals(HUDI) ? hudiIndexes() : new Indexes();
+      Indexes made = Indexes.over(base);
       SparkSession reader = relations.reader(position);
       Pruning pruning =
           new Pruning(planner, parts[1], made.keys(), reader, patience, context, executions(context));
       indexes.put(Integer.valueOf(position), made.pruned(base, pruning));
+      Map own = new HashMap();
+      made.mark(session, pruning, own);
       if (parts.length > 2) {
-        apart.put(Integer.valueOf(position), parts[1]);
+        own.put(Relations.APART, parts[1]);
       }
+      options.put(Integer.valueOf(position), own);
     }
-    return relations.replaced(plan, indexes, apart);
-  }
-
-  /** The class is named in a text, as it cannot be compiled where Hudi is not. */
-  private Indexes hudiIndexes() throws ReflectiveOperationException {
-    Class indexes = getClass().getClassLoader().loadClass("pruner.spark.HudiIndexes");
-    return (Indexes) indexes.getConstructor(new Class[0]).newInstance(new Object[0]);
+    return relations.replaced(plan, indexes, options);
   }
 
   /** See Executions; `patience` is in milliseconds. */
@@ -98,7 +94,7 @@ public final class Factory {
 
   /** See Asked. */
   public String settings(SparkSession session) throws IOException {
-    return Asked.of(session, null);
+    return Asked.of(session, null, null);
   }
 
   /** See Sources. */

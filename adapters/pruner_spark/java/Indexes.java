@@ -1,11 +1,24 @@
 package pruner.spark;
 
+import java.util.Map;
+import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.execution.datasources.CatalogFileIndex;
 import org.apache.spark.sql.execution.datasources.FileIndex;
 import org.apache.spark.sql.execution.datasources.InMemoryFileIndex;
 
 /** Makes the file indexes that prune themselves over plain files. */
 class Indexes {
+  private static final String HUDI = "org.apache.hudi.HoodieFileIndex";
+  private static final String DELTA = "org.apache.spark.sql.delta.files.TahoeLogFileIndex";
+
+  /** What makes them over an index; classes are named in texts that cannot be compiled where Hudi or Delta is not. */
+  static Indexes over(FileIndex base) throws ReflectiveOperationException {
+    String kind = base.getClass().getName();
+    String maker = kind.equals(HUDI) ? "HudiIndexes" : kind.equals(DELTA) ? "DeltaIndexes" : "Indexes";
+    Class found = Indexes.class.getClassLoader().loadClass("pruner.spark." + maker);
+    return (Indexes) found.getDeclaredConstructor(new Class[0]).newInstance(new Object[0]);
+  }
+
   /** The index over one that Spark resolved, of the class that Spark's optimizer looks for. */
   FileIndex pruned(FileIndex base, Pruning pruning) {
     if (base instanceof CatalogFileIndex) {
@@ -13,6 +26,9 @@ class Indexes {
     }
     return new PrunedInMemoryFileIndex((InMemoryFileIndex) base, pruning);
   }
+
+  /** Options by which a relation of a session is found again when its scan is pruned; none for most. */
+  void mark(SparkSession session, Pruning pruning, Map options) {}
 
   SliceKeys keys() {
     return new SliceKeys();

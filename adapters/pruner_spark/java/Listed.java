@@ -4,4 +4,10 @@ package pruner.spark;
 interface Listed {
   /** The files that Spark or Hudi itself finds for these filters. */
   $SEQ$ listed($SEQ$ partitionFilters, $SEQ$ dataFilters);
+
+  /** What settles its files before a scan asks for them; null where that is the format's own business. */
+  Pruning pruning();
+
+  /** The version of the table that they are of, where a scan is of one; otherwise null. */
+  String pinned();
 }

@@ -3,13 +3,11 @@ package pruner.spark;
 import java.util.ArrayList;
 import java.util.List;
 import org.apache.spark.sql.catalyst.InternalRow;
-import org.apache.spark.sql.catalyst.expressions.Alias;
 import org.apache.spark.sql.catalyst.expressions.And;
 import org.apache.spark.sql.catalyst.expressions.AttributeReference;
 import org.apache.spark.sql.catalyst.expressions.Cast;
 import org.apache.spark.sql.catalyst.expressions.EqualTo;
 import org.apache.spark.sql.catalyst.expressions.Expression;
-import org.apache.spark.sql.catalyst.expressions.NamedExpression$;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.MergeIntoTable;
 import org.apache.spark.sql.catalyst.plans.logical.Project;
@@ -63,14 +61,9 @@ public final class Merging {
   public LogicalPlan keys(LogicalPlan collected) {
     List named = new ArrayList();
     for (int k = 0; k < keys.size(); k++) {
-      named.add(alias((Expression) keys.get(k), (String) columns.get(k)));
+      named.add(Names.alias((Expression) keys.get(k), (String) columns.get(k)));
     }
     return new Project(JavaConverters.asScalaBuffer(named).toList(), collected);
-  }
-
-  private static Alias alias(Expression key, String name) {
-    scala.collection.immutable.List none = JavaConverters.asScalaBuffer(new ArrayList()).toList();
-    return new Alias(key, name, NamedExpression$.MODULE$.newExprId(), none, scala.Option.apply(null), none);
   }
 
   /** What holds of every pair of rows that match: each part that AND joins. */

@@ -29,7 +29,8 @@ final class Predicates {
     }
   }
 
-  private static Expression conjunction(List filters) {
+  /** AND of some expressions, of one at least. */
+  static Expression conjunction(List filters) {
     int size = filters.size();
     if (size == 1) {
       return (Expression) filters.get(0);

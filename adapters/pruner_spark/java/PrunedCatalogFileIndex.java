@@ -29,6 +29,14 @@ public final class PrunedCatalogFileIndex extends CatalogFileIndex implements Li
     return base.listFiles(partitionFilters, dataFilters);
   }
 
+  public Pruning pruning() {
+    return pruning;
+  }
+
+  public String pinned() {
+    return null;
+  }
+
   public void refresh() {
     base.refresh();
   }

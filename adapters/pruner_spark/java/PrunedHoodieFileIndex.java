@@ -36,6 +36,14 @@ public final class PrunedHoodieFileIndex extends HoodieFileIndex implements List
     return super.listFiles(partitionFilters, dataFilters);
   }
 
+  public Pruning pruning() {
+    return pruning;
+  }
+
+  public String pinned() {
+    return null;
+  }
+
   /**
    * Hudi says 0 until it has listed its files, by which every table would be broadcast to a join. Its optimizer rule
    * lists those of a query in time, and notes it: what is 0 then are partitions without files. Of a plan that was not

@@ -39,6 +39,14 @@ public final class PrunedInMemoryFileIndex extends InMemoryFileIndex implements 
     return base.listFiles(partitionFilters, dataFilters);
   }
 
+  public Pruning pruning() {
+    return pruning;
+  }
+
+  public String pinned() {
+    return null;
+  }
+
   /** The constructor of Spark's class asks as well, before there is a base. */
   public $SEQ$ rootPaths() {
     return base == null ? super.rootPaths() : base.rootPaths();

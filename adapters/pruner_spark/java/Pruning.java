@@ -1,5 +1,6 @@
 package pruner.spark;
 
+import java.util.ArrayList;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.Future;
 import java.util.concurrent.RejectedExecutionException;
@@ -10,6 +11,7 @@ import java.util.concurrent.TimeoutException;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.function.BiFunction;
 import org.apache.spark.SparkContext;
+import org.apache.spark.api.python.PythonUtils;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.execution.datasources.FileIndex;
@@ -64,9 +66,34 @@ final class Pruning {
 
   /** What is left of the listing that an index has of its own for these filters. */
   $SEQ$ prune(FileIndex index, Listed base, $SEQ$ partitionFilters, $SEQ$ dataFilters) {
-    long number = SCANS.incrementAndGet();
+    Scan scan = scan(index, partitionFilters, dataFilters, null);
+    Listing noted = new Listing(scan.number(), index, partitionFilters, dataFilters);
+    return planned(scan, base, partitionFilters, dataFilters, noted);
+  }
+
+  /**
+   * What is left of the listing while the query is optimized, and what is proved of the rest. `dataFilters` are all
+   * filters, those on partitions among them.
+   */
+  SettledFileIndex settle(
+      FileIndex index, Listed base, $SEQ$ partitionFilters, $SEQ$ dataFilters, Asking asking) {
+    Scan scan = scan(index, PythonUtils.toSeq(new ArrayList()), dataFilters, asking);
+    $SEQ$ files = planned(scan, base, partitionFilters, dataFilters, null);
+    return new SettledFileIndex(index, this, scan.number(), files, partitionFilters, scan.answer());
+  }
+
+  /** Take note that a scan gets its files. */
+  void listed(Listing listing) {
+    executions.listed(context, listing);
+  }
+
+  private Scan scan(FileIndex index, $SEQ$ partitionFilters, $SEQ$ dataFilters, Asking asking) {
     Expression predicate = predicate(partitionFilters, dataFilters);
-    Scan scan = new Scan(table, number, reader, index, keys, predicate);
+    return new Scan(table, SCANS.incrementAndGet(), reader, index, keys, predicate, asking);
+  }
+
+  private $SEQ$ planned(
+      Scan scan, Listed base, $SEQ$ partitionFilters, $SEQ$ dataFilters, Listing noted) {
     Future ahead = ahead(scan);
     $SEQ$ listing = null;
     try {
@@ -74,7 +101,9 @@ final class Pruning {
     } finally {
       scan.listed(listing);
     }
-    executions.listed(context, new Listing(number, index, partitionFilters, dataFilters));
+    if (noted != null) {
+      listed(noted);
+    }
     try {
       Future running = ahead == null ? THREADS.submit(new Call(planner, scan)) : ahead;
       running.get(patience, TimeUnit.MILLISECONDS);
@@ -102,6 +131,11 @@ final class Pruning {
       LOGGER.info("a predicate is left as it is: {}", error.toString());
     }
     return predicate;
+  }
+
+  /** Equal for equal relations, which Spark reads once. */
+  String name() {
+    return table + "/" + patience;
   }
 
   SparkSession reader() {

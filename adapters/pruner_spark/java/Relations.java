@@ -3,6 +3,7 @@ package pruner.spark;
 import java.io.IOException;
 import java.util.ArrayList;
 import java.util.IdentityHashMap;
+import java.util.Iterator;
 import java.util.List;
 import java.util.Map;
 import org.apache.spark.sql.SparkSession;
@@ -16,7 +17,8 @@ import scala.Tuple2;
 public final class Relations {
   private static final Tuple2 MARK = new Tuple2("pruner", "to be replaced");
 
-  private static final String APART = "pruner.keys";
+  /** Names what relations read that read less than what their predicate says. */
+  static final String APART = "pruner.keys";
 
   private final List leaves = new ArrayList();
 
@@ -56,34 +58,46 @@ public final class Relations {
   }
 
   /**
-   * A plan with other file indexes (by position) in these relations. Relations in `apart` (by position, with a name)
-   * have it as an option: what they read is less than what their predicate says, so they must not be taken for equal
-   * to others, whose exchanges or cached rows Spark would use in their place, or the other way round. Spark keeps a node whose replacement is equal to
-   * it, and our indexes are equal to those that they are over: so each leaf is replaced by one with a mark first.
+   * A plan with other file indexes (by position) and further options (a map, by position) in these relations. Those with
+   * the option `APART` must not be taken for equal to others, whose exchanges or cached rows Spark would use in their
+   * place, or the other way round. Spark keeps a node whose replacement is equal to it, and our indexes are equal to
+   * those that they are over: so each leaf is replaced by one with a mark first.
    */
-  LogicalPlan replaced(LogicalPlan plan, Map indexes, Map apart) {
+  LogicalPlan replaced(LogicalPlan plan, Map indexes, Map more) {
     Map marked = new IdentityHashMap();
     Map replaced = new IdentityHashMap();
     for (int k = 0; k < leaves.size(); k++) {
       FileIndex index = (FileIndex) indexes.get(Integer.valueOf(k));
       if (index != null) {
-        Object name = apart.get(Integer.valueOf(k));
-        scala.collection.immutable.Map options = relation(k).options();
-        if (name != null) {
-          options = (scala.collection.immutable.Map) options.$plus(new Tuple2(APART, name));
-        }
-        LogicalPlan mark = with(k, index(k), (scala.collection.immutable.Map) options.$plus(MARK));
-        marked.put(leaves.get(k), mark);
-        replaced.put(mark, with(k, index, options));
+        LogicalRelation leaf = (LogicalRelation) leaves.get(k);
+        scala.collection.immutable.Map options = with(relation(k).options(), (Map) more.get(Integer.valueOf(k)));
+        LogicalPlan mark = with(leaf, index(k), (scala.collection.immutable.Map) options.$plus(MARK));
+        marked.put(leaf, mark);
+        replaced.put(mark, with(leaf, index, options));
       }
     }
     LogicalPlan between = (LogicalPlan) plan.transformUpWithSubqueries(new Leaves(marked, new ArrayList()));
     return (LogicalPlan) between.transformUpWithSubqueries(new Leaves(replaced, new ArrayList()));
   }
 
-  private LogicalPlan with(int position, FileIndex index, scala.collection.immutable.Map options) {
-    LogicalRelation leaf = (LogicalRelation) leaves.get(position);
-    HadoopFsRelation relation = relation(position);
+  private static scala.collection.immutable.Map with(scala.collection.immutable.Map options, Map more) {
+    scala.collection.immutable.Map all = options;
+    Iterator each = more.entrySet().iterator();
+    while (each.hasNext()) {
+      Map.Entry one = (Map.Entry) each.next();
+      all = (scala.collection.immutable.Map) all.$plus(new Tuple2(one.getKey(), one.getValue()));
+    }
+    return all;
+  }
+
+  /** The same leaf over the files of another index. */
+  static LogicalPlan with(LogicalRelation leaf, FileIndex index) {
+    return with(leaf, index, ((HadoopFsRelation) leaf.relation()).options());
+  }
+
+  /** The same leaf over another index, with other options. */
+  static LogicalPlan with(LogicalRelation leaf, FileIndex index, scala.collection.immutable.Map options) {
+    HadoopFsRelation relation = (HadoopFsRelation) leaf.relation();
     Object[] parts = new Object[leaf.productArity()];
     for (int k = 0; k < parts.length; k++) {
       parts[k] = leaf.productElement(k);

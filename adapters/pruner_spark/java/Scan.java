@@ -19,7 +19,9 @@ public final class Scan {
   private final FileIndex index;
   private final SliceKeys keys;
   private final Expression predicate;
+  private final Asking asking;
   private $SEQ$ listing;
+  private String answer;
   private boolean closed;
   private int total;
   private int unknown;
@@ -31,18 +33,24 @@ public final class Scan {
       SparkSession reader,
       FileIndex index,
       SliceKeys keys,
-      Expression predicate) {
+      Expression predicate,
+      Asking asking) {
     this.table = table;
     this.number = number;
     this.reader = reader;
     this.index = index;
     this.keys = keys;
     this.predicate = predicate;
+    this.asking = asking;
   }
 
   /** The relation's name with the planner and the scan's number. */
   String head() {
     return table + "\t" + number + "\t";
+  }
+
+  long number() {
+    return number;
   }
 
   public FileIndex index() {
@@ -51,12 +59,17 @@ public final class Scan {
 
   /** See Asked. */
   String asked() throws IOException {
-    return Asked.of(reader, predicate);
+    return Asked.of(reader, predicate, asking == null ? null : asking.question, ((Listed) index).pinned());
   }
 
   /** All filters of the scan as one expression, or null. */
   public Expression predicate() {
     return predicate;
+  }
+
+  /** What is demanded of the rows of the files that are listed, or null: see Asking. */
+  public Expression beyond() {
+    return asking.beyond;
   }
 
   /**
@@ -86,6 +99,50 @@ public final class Scan {
       listing = PythonUtils.toSeq(pruned);
     }
     return total + " " + unknown + " " + dropped;
+  }
+
+  /** The same, with what is proved of all rows of the files that are left out (see Shortcuts): both or neither. */
+  public synchronized String drop(Slices slices, byte[] drop, String answer) throws InterruptedException {
+    String counted = drop(slices, drop);
+    this.answer = closed ? null : answer;
+    return counted;
+  }
+
+  /**
+   * The slices that are listed, a bit for each: those that are listed twice left out, whose rows come twice. Waits for
+   * the listing; null where it came to nothing.
+   */
+  public synchronized byte[] listedOnce(Slices slices) throws InterruptedException {
+    while (listing == null && !closed) {
+      wait();
+    }
+    if (closed) {
+      return null;
+    }
+    byte[] once = new byte[(slices.count() + 7) / 8];
+    byte[] again = new byte[once.length];
+    Iterator partitions = listing.iterator();
+    while (partitions.hasNext()) {
+      PartitionDirectory partition = (PartitionDirectory) partitions.next();
+      Iterator files = partition.files().iterator();
+      while (files.hasNext()) {
+        int ordinal = slices.ordinal(keys.of(partition, (FileStatusWithMetadata) files.next()));
+        if (ordinal >= 0) {
+          int bit = 1 << (ordinal & 7);
+          again[ordinal >> 3] |= once[ordinal >> 3] & bit;
+          once[ordinal >> 3] |= bit;
+        }
+      }
+    }
+    for (int k = 0; k < once.length; k++) {
+      once[k] &= ~again[k];
+    }
+    return once;
+  }
+
+  /** What was proved, once the files are given out. */
+  synchronized String answer() {
+    return answer;
   }
 
   private PartitionDirectory prune(PartitionDirectory partition, Slices slices, byte[] drop) {
@@ -126,5 +183,6 @@ public final class Scan {
 
   synchronized void abandon() {
     closed = true;
+    answer = null;
   }
 }

@@ -6,6 +6,7 @@ import java.util.Map;
 /** The slices of the planner's snapshot by their keys. */
 public final class Slices {
   private final Map ordinals;
+  private final int count;
 
   /** One line for each slice in the order of the snapshot; an empty line is a slice that cannot be known. */
   public Slices(String lines, int count) {
@@ -13,12 +14,17 @@ public final class Slices {
     if (each.length != count) {
       throw new IllegalArgumentException(count + " slices were announced and " + each.length + " came");
     }
+    this.count = count;
     ordinals = new HashMap(2 * count);
     for (int ordinal = 0; ordinal < count; ordinal++) {
       if (!each[ordinal].isEmpty() && ordinals.put(each[ordinal], Integer.valueOf(ordinal)) != null) {
         throw new IllegalArgumentException("two slices have the key " + each[ordinal]);
       }
     }
+  }
+
+  int count() {
+    return count;
   }
 
   /** The ordinal of the slice with that key, or -1. */

@@ -8,9 +8,11 @@ import org.apache.spark.sql.catalyst.plans.logical.MergeIntoTable;
 
 /**
  * The part of a statement that only reads: a query, what INSERT, CREATE TABLE AS and MERGE write from, and the
- * query by which Hudi's UPDATE and DELETE find the rows that they change.
+ * query by which Hudi's UPDATE and DELETE find the rows that they change. Delta's look for theirs by themselves.
  */
 final class Sources {
+  private static final String DELTA = "org.apache.spark.sql.delta.commands.";
+
   private Sources() {}
 
   /** The part that reads; null for any other command, which is to run as it is. */
@@ -22,6 +24,10 @@ final class Sources {
     if (merge instanceof MergeIntoTable) {
       return ((MergeIntoTable) merge).sourceTable();
     }
+    if (changesDelta(plan)) {
+      Object source = call(plan, "source");
+      return source instanceof LogicalPlan ? (LogicalPlan) source : null;
+    }
     Object query = call(plan, "query");
     return query instanceof LogicalPlan ? (LogicalPlan) query : null;
   }
@@ -30,6 +36,15 @@ final class Sources {
   static boolean changesRows(LogicalPlan plan) {
     String kind = plan.getClass().getSimpleName();
     return kind.equals("UpdateHoodieTableCommand") || kind.equals("DeleteHoodieTableCommand");
+  }
+
+  /** Whether it is Delta's UPDATE, DELETE or MERGE, which finds the files that it changes by itself. */
+  static boolean changesDelta(LogicalPlan plan) {
+    String kind = plan.getClass().getName();
+    return kind.startsWith(DELTA)
+        && (kind.endsWith(".DeleteCommand")
+            || kind.endsWith(".UpdateCommand")
+            || kind.endsWith(".MergeIntoCommand"));
   }
 
   /** What a MERGE INTO does; null for every other statement. */

@@ -48,6 +48,7 @@ public final class Statement {
     found.put("session", Sources.call(session, "sessionUUID"));
     found.put("query", Boolean.valueOf(!(plan instanceof Command)));
     found.put("direct", Boolean.valueOf(direct));
+    found.put("changes", Boolean.valueOf(target() != null));
     if (source != null) {
       relations = new Relations(uncached ? Caches.used(session, source) : source);
       found.put("reads", relations.descriptions());
@@ -60,6 +61,11 @@ public final class Statement {
     return plan;
   }
 
+  /** The table that a statement of Delta's changes; null of others. */
+  public LogicalPlan target() {
+    return Sources.changesDelta(plan) ? (LogicalPlan) Sources.call(plan, "target") : null;
+  }
+
   /** The part of it that reads. */
   public LogicalPlan source() {
     return source;
@@ -67,9 +73,11 @@ public final class Statement {
 
   /** The part that reads, with relations that prune themselves: see Factory. */
   public LogicalPlan pruned(String chosen, long patience) throws Throwable {
-    return chosen.isEmpty()
-        ? source
-        : factory.prune(source, relations, chosen, patience, session.sparkContext());
+    if (chosen.isEmpty()) {
+      return source;
+    }
+    Shortcuts.into(session);
+    return factory.prune(source, relations, chosen, patience, session);
   }
 
   /** The DataFrame of the statement with relations that prune themselves; a command runs at once. */

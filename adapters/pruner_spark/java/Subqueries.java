@@ -175,12 +175,17 @@ public final class Subqueries extends AbstractPartialFunction {
 
   /** Rows that are here in the place of the plan that made them. */
   static LogicalPlan local(LogicalPlan plan, InternalRow[] rows) {
-    LogicalPlan empty = LocalRelation$.MODULE$.apply(plan.output());
+    return local(plan.output(), Arrays.asList(rows));
+  }
+
+  /** Rows that are here, with some columns. */
+  static LogicalPlan local(scala.collection.Seq output, List rows) {
+    LogicalPlan empty = LocalRelation$.MODULE$.apply(($SEQ$) output);
     Object[] parts = new Object[empty.productArity()];
     for (int k = 0; k < parts.length; k++) {
       parts[k] = empty.productElement(k);
     }
-    parts[1] = JavaConverters.asScalaBuffer(Arrays.asList(rows)).toList();
+    parts[1] = JavaConverters.asScalaBuffer(rows).toList();
     return (LogicalPlan) empty.makeCopy(parts);
   }
 }

@@ -69,7 +69,7 @@ class Planner:
         name, number, text = message.split("\t", 2)
         with self._lock:
             if name not in self._relations:
-                raise PrunerError("its relation was forgotten, as many others were read since")
+                raise PrunerError("its relation is no longer remembered, because many others were read since")
             self._relations.move_to_end(name)
             relation = self._relations[name][1]
         if java_scan is None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from pruner.adapters import switched_off
-from pruner.errors import PrunerError
+from pruner.errors import PrunerError, TableError
 from pruner.expr.nodes import TRUE, Expr
 from pruner.expr.walk import without_columns
 from pruner_spark.catalyst.decode import decode
@@ -20,10 +20,11 @@ from pruner_spark.catalyst.source import Later, Told
 from pruner_spark.relations.agreement import SparkColumn, differing, schema_as_read
 from pruner_spark.relations.keys import slice_lines
 from pruner_spark.relations.scans import Scan
+from pruner_spark.relations.shortcuts import may_gain, shortcut
 from pruner_spark.session import SessionState
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from pruner import PinnedSnapshot, Plan, Table
     from pruner.expr.semantics import ScanMode
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 KEPT_SNAPSHOTS = 4
 """Snapshots of one relation whose slices are kept in the Java machine."""
 
-_READ_OTHERWISE = "Spark reads the column otherwise than the index did"
+_READ_OTHERWISE = "Spark reads the column differently from the index"
 
 SlicesInJava: TypeAlias = "Callable[[str, int], Any]"
 """Makes the slices of a snapshot known to the Java machine: their keys in lines, and how many there are."""
@@ -105,13 +106,35 @@ class PrunedRelation:
         told = Told(asked["expression"], asked["columns"]) if "expression" in asked else None
         # With its JSON, few predicates are asked for anything more.
         predicate = java_scan.predicate() if told is None else Later(java_scan.predicate)
-        plan = partial(self.plan, predicate, SessionState.told(asked), told=told)
-        first = plan(self.table.snapshot(self.shape.as_of))
+        state = SessionState.told(asked)
+        plan = partial(self.plan, predicate, state, told=told)
+        first = plan(self._snapshot(asked.get("pinned")))
+        if "question" in asked and self.keys == TRUE and not switched_off():
+            answered = self._answer(
+                first, partial(self._beyond, state, java_scan), java_scan, asked["question"]
+            )
+            if answered is not None:
+                return answered
         pruned = self._apply(first, java_scan)
         if pruned.files_unknown and self.shape.as_of is None and self.shape.read_as.keeps_files:
             # The relation was resolved before the newest commit: its slices are those of an earlier instant.
             return self._apply_past(plan, java_scan, pruned)
         return pruned
+
+    def _snapshot(self, scanned: str | None) -> PinnedSnapshot:
+        """The snapshot to plan over: the newest, that of time travel, or that of the version that a scan is of.
+
+        Raises:
+            TableError: the table has no such version.
+            StorageError: it cannot be read.
+        """
+        newest = self.table.snapshot(self.shape.as_of)
+        if scanned is None or newest.data.version == scanned:
+            return newest
+        past = self.table.snapshot(scanned.rpartition(" ")[2])
+        if past.data.version == scanned:
+            return past
+        raise TableError("Spark scans a table that lay here before, which is not the one that lies here now")
 
     def plan(
         self, predicate: Any, state: SessionState, pinned: PinnedSnapshot, told: Told | None = None
@@ -132,11 +155,65 @@ class PrunedRelation:
         if plan.kept == plan.total and not self.shape.read_as.keeps_files:
             return Scan(self.name, plan, switched_off())
         drop = np.packbits(~plan.kept_mask, bitorder="little").tobytes()
-        answer = str(java_scan.drop(self._java_slices(plan.snapshot), drop))
-        if answer == "closed":
+        counted = self._dropped(str(java_scan.drop(self._java_slices(plan.snapshot), drop)))
+        return Scan(self.name, plan, switched_off(), *counted)
+
+    def _beyond(self, state: SessionState, java_scan: Any) -> Plan | None:
+        """The plan without conditions on partitions alone, where only Spark knows their values; None elsewhere.
+
+        They hold for every file that Spark lists.
+        """
+        pinned = self.table.snapshot(self.shape.as_of)
+        names = self._differing(pinned.schema)
+        if not any(column.partition and column.name.lower() in names for column in self.shape.columns):
+            return None
+        return self.plan(java_scan.beyond(), state, pinned)
+
+    def _answer(
+        self, plan: Plan, beyond: Callable[[], Plan | None], java_scan: Any, question: Mapping[str, Any]
+    ) -> Scan | None:
+        """Leave out what need not be read for an answer, and give out the rest of it; None where nothing is gained.
+
+        Answers are about the files that Spark lists: those that the snapshot has besides have no rows here.
+        """
+        asked: Plan | None = plan
+        if not may_gain(question, plan):
+            asked = beyond() if plan.kept else None
+            if asked is None or asked.snapshot_id != plan.snapshot_id or not may_gain(question, asked):
+                return None
+        slices = self._java_slices(plan.snapshot)
+        once = java_scan.listedOnce(slices)
+        if once is None:
             raise TooLateError("the plan came after Spark had stopped waiting for it")
+        bits = np.frombuffer(bytes(once), np.uint8)
+        listed = np.unpackbits(bits, count=plan.total, bitorder="little").astype(np.bool_)
+        found = shortcut(question, asked.among(listed), self._is_as_indexed(plan))
+        if found is None:
+            return None
+        # What is listed twice is in no answer, and is read.
+        kept = found.left.kept_mask | (asked.kept_mask & ~listed)
+        drop = np.packbits(~kept, bitorder="little").tobytes()
+        counted = self._dropped(str(java_scan.drop(slices, drop, found.proved)))
+        nothing = counted[0] == counted[2]
+        read = (0, 0) if nothing else (None, None)
+        return Scan(self.name, plan, None, *counted, files_left=read[0], files_read=read[1], left=found.left)
+
+    def _is_as_indexed(self, plan: Plan) -> Callable[[str], bool]:
+        """Tells of a column whether Spark reads it in all files as the indexes did."""
+        names = self._differing(plan.schema)
+        filled = {column.name.lower() for column in self.shape.columns if column.filled_in}
+        return lambda name: name.lower() not in names and name.lower() not in filled
+
+    def _dropped(self, answer: str) -> tuple[int, int, int]:
+        """How many files were listed, are unknown, and were left out.
+
+        Raises:
+            TooLateError: Spark no longer waits.
+        """
+        if answer == "closed":
+            raise TooLateError("the plan arrived after the timeout")
         listed, unknown, dropped = map(int, answer.split(" "))
-        return Scan(self.name, plan, switched_off(), listed, unknown, dropped)
+        return listed, unknown, dropped
 
     def _apply_past(self, plan: Callable[[PinnedSnapshot], Plan], java_scan: Any, scan: Scan) -> Scan:
         instant = java_scan.index().getLatestCompletedInstant()
@@ -156,8 +233,11 @@ class PrunedRelation:
 
     def _trusted(self, expression: Expr, schema: TableSchema) -> Expr:
         """The predicate without conditions on columns that Spark reads otherwise than the index did."""
-        names = differing(self.shape.columns, schema, paths_matter=self.shape.read_as.types_folders)
+        names = self._differing(schema)
         return without_columns(expression, lambda column: column.path[0].lower() in names, _READ_OTHERWISE)
+
+    def _differing(self, schema: TableSchema) -> frozenset[str]:
+        return differing(self.shape.columns, schema, paths_matter=self.shape.read_as.types_folders)
 
     def _java_slices(self, snapshot: Snapshot) -> Any:
         """The slices of a snapshot in the Java machine, sent there once."""

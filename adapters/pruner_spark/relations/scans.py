@@ -47,11 +47,13 @@ class Scan:
     files_unknown: int | None = None
     files_dropped: int | None = None
     seconds: float = 0.0
-    """From when Spark asked until it had its answer."""
+    """Time from Spark's request to its answer."""
     number: int | None = None
     """Running number in the JVM; None for a relation that was found not to be prunable before any scan."""
     files_left: int | None = None
     files_read: int | None = None
+    left: Plan | None = None
+    """Where metadata answers a part of the query, or tells where its first rows are: the plan of what is read."""
     notes: tuple[str, ...] = ()
     """What else there is to know about the scan, such as that Hudi's own data skipping is off."""
 
@@ -80,7 +82,8 @@ class Scan:
         """The plan's report as text, below the reason why the scan was not pruned, if there is one, and the notes."""
         lines = [f"not pruned: {self.reason}"] if self.reason else []
         lines += [f"note: {note}" for note in self.notes]
-        return "\n".join([*lines, self.plan.explain()] if self.plan is not None else lines)
+        read = self.plan if self.left is None else self.left
+        return "\n".join(lines if read is None else [*lines, read.explain()])
 
 
 class ScanLog:

@@ -30,6 +30,9 @@ _ABOUT_INDEXES = re.compile(
     r"(?:CREATE\s+(?:FUNCTION\s+)?INDEX|DROP\s+INDEX|REFRESH\s+INDEX|SHOW\s+INDEXES)\b",
     re.IGNORECASE | re.DOTALL,
 )
+_BY_DELTA = (
+    "Delta itself finds the files of the target that UPDATE, DELETE and MERGE change, by its own statistics"
+)
 _INDEX_COLUMNS = (
     "name STRING, using STRING, columns ARRAY<STRING>, where STRING, covered LONG, coverable LONG, segments LONG, "
     "bytes LONG, created_at STRING, refreshed_at STRING, usable BOOLEAN, note STRING"
@@ -47,7 +50,7 @@ def sql(
     """Run a statement; each scan of a table that has an index prunes itself.
 
     These are pruned: queries, what INSERT, CREATE TABLE AS and MERGE read from, what MERGE joins with it, and what
-    Hudi's UPDATE and DELETE read. Other commands run as in `spark.sql`. `prune` says how a table's index is found. The
+    Hudi's UPDATE and DELETE read; the targets of Delta's UPDATE, DELETE and MERGE are Delta's own to read. Other commands run as in `spark.sql`. `prune` says how a table's index is found. The
     subqueries of UPDATE and DELETE run first, so that their answers prune. CREATE INDEX, DROP INDEX, REFRESH INDEX and
     SHOW INDEXES are pruner's own (docs/statements.md). They take a table's name in the catalog or in `pruner.toml`, or
     its location.
@@ -71,6 +74,8 @@ def sql(
     wrapper = Wrapper(spark, side, planning_seconds)
     # It is analysed once: what it comes to runs as it is, or with other relations in it.
     statement = wrapper.told(side.factory.statement(java_session(spark), query), uncached=True)
+    if statement.changes:
+        wrapper.leave(statement.target, table_behind, _BY_DELTA)
     if statement.leaves is None:
         return session.sql(query)
     chosen = wrapper.chosen(statement, table_behind)

@@ -50,10 +50,12 @@ FEW_BYTES = 1 << 20
 """Bytes of filters that are read in any case."""
 
 OTHER_SNAPSHOT: Final = "it is about the newest state of the table, which is another"
-_LOGS = "rows in log files cannot be counted, so that a key may stand in two files"
+_LOGS = "rows in log files cannot be counted, so that a key may be in two files"
 _MERGED = "Hudi keeps that of a merge-on-read table without merging, so that it may lack the key of a row"
-_UNCOUNTED = "files without statistics of record keys cannot be counted, so that a key may stand in two files"
-_TOO_MANY_LOGGED = "too many of its keys stand in log files to be counted"
+_UNCOUNTED = (
+    "rows of files without statistics of record keys cannot be counted, so that a key may be in two files"
+)
+_TOO_MANY_LOGGED = "too many of its keys are in log files to be counted"
 _ELSEWHERE = "it names a file group that the snapshot does not have"
 _UNKNOWN_KEYS = "it lacks keys that another index says are those of rows"
 
@@ -186,9 +188,7 @@ class RecordIndexLookup(KeyLookup):
         if keys is None:
             return _TOO_MANY_LOGGED
         if keys != rows:
-            return (
-                f"it has {keys:,} keys and the files have {rows:,} rows, so that a key may stand in two files"
-            )
+            return f"it has {keys:,} keys and the files have {rows:,} rows, so that a key may be in two files"
         # The index was listed after the snapshot was taken, so it may be newer.
         return None if self._indexes.is_current() else OTHER_SNAPSHOT
 

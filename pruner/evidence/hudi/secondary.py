@@ -41,7 +41,7 @@ MOST_LOOK_UPS = 1_000
 
 _NO_RECORD_INDEX = "the record index, to which it leads, is not believed"
 _OLD_WRITERS = "writers of earlier releases left entries out of it (hudi#14090)"
-_MANY_LOGGED = "too many of its entries stand in log files to be counted"
+_MANY_LOGGED = "too many of its entries are in log files to be counted"
 _MANY_VALUES = "it is asked for fewer values at a time"
 _MANY_ROWS = f"more than {MOST_KEYS:,} rows have the values"
 _RENAMED = "a change of the schema may have given the name to another column"

@@ -178,7 +178,7 @@ class _Binder:
             case Literal(None | bool() as value):
                 return Constant(value)
             case Literal():
-                return unknown(node, "it is no predicate")
+                return unknown(node, "it is not a predicate")
             case Call():
                 return unknown_function(
                     node, f"the function {shown_function(node.function)} is not known to any index"
@@ -310,7 +310,7 @@ class _Binder:
         if not is_string(target.type) or (
             isinstance(target, ColumnValue) and not is_string(target.field.type)
         ):
-            return unknown(node, "LIKE on a column that is no text")
+            return unknown(node, "LIKE on a column that is not text")
         if self._semantics.collation != BINARY_COLLATION:
             return unknown(node, f"text is compared by the collation {self._semantics.collation}")
         pattern = split_pattern(node.pattern, node.escape)

@@ -178,9 +178,9 @@ def canonical(expression: Expr, find: FindColumn, engine: str | None) -> Canonic
     builder = _Builder(find, engine)
     found = builder.build(expression, 0)
     if pa.types.is_boolean(found.type):
-        raise NotCanonical("conditions are part of an expression in a CASE alone")
+        raise NotCanonical("conditions can be part of an expression only in a CASE")
     if not isinstance(found.expression, Call) or not builder.columns:
-        raise NotCanonical("it is no function of a column")
+        raise NotCanonical("it is not a function of a column")
     return Canonical(found.expression, found.type, builder.columns, builder.functions, builder.clocks)
 
 
@@ -287,7 +287,7 @@ class _Builder:
     def _applied(self, name: str, arguments: list[Built]) -> Built:
         judged = [_argument(each) for each in arguments]
         if all(each.is_constant for each in judged):
-            raise NotCanonical("a function of constants alone")
+            raise NotCanonical("a function of constants")
         row = row_for(name, judged)
         if row is None:
             types = ", ".join(str(each.type) for each in arguments)

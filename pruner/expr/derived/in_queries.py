@@ -126,7 +126,7 @@ def _written(node: Expr, qualifier: tuple[str, ...], instants: set[tuple[str, ..
                 *(_written(each, qualifier, instants) for each in arguments)
             )
         case _:
-            raise ValueError(f"{node} is no part of an expression")
+            raise ValueError(f"{node} cannot be part of an expression")
 
 
 def _is_name(token: Token) -> bool:

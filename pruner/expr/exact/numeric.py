@@ -60,7 +60,7 @@ def coerce_number(column: pa.DataType, literal: Literal, semantics: Semantics) -
         return _floating_literal(column, width, literal, semantics)
     exact = _exact(literal, semantics.traits)
     if exact is None:
-        return NotComparable("the literal is no finite number")
+        return NotComparable("the literal is not a finite number")
     if width is not None:
         return _rounded_literal(width, exact, semantics.traits)
     return _exact_literal(column, exact, semantics.traits)

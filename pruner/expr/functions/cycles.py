@@ -83,7 +83,7 @@ def _divisor(use: Use) -> int:
                 return constant.value
         case _:
             pass
-    raise NotInvertible("a divisor that is no positive integer of the column's type")
+    raise NotInvertible("a divisor that is not a positive integer of the column's type")
 
 
 def _chosen(least: int, most: int, operator: Operator, point: Point) -> list[tuple[int, int]]:

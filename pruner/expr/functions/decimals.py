@@ -126,5 +126,5 @@ def _result(use: Use, exact: _Number, column: _Number) -> _Number:
     else:
         raise NotInvertible(f"arithmetic of decimals that comes to {use.told}")
     if result.scale != exact.scale or result.scale > result.width:
-        raise NotInvertible("a result with more digits behind the point than its type has room for")
+        raise NotInvertible("a result with more decimal places than its type holds")
     return result

@@ -46,7 +46,7 @@ Result: TypeAlias = Callable[[Sequence[Argument]], pa.DataType]
 Evaluate: TypeAlias = Callable[[Any], Any]
 """A function of a value of the reference (`rising`); ValueError where that lies outside the calendar."""
 Rises: TypeAlias = Callable[[Sequence[Argument]], Evaluate | None]
-"""Gives the function of its one argument that is no constant, where that never falls; None where it may."""
+"""Gives the function of its one argument that is not constant, where that never falls; None where it may."""
 OfType: TypeAlias = Callable[[pa.DataType], bool]
 Shape: TypeAlias = "Callable[[Call, str], Call | str]"
 """Brings a call of an engine's to the canonical form; one sentence where it is not the function for sure."""
@@ -99,7 +99,7 @@ class Evaluation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Preimage:
-    """What a condition on a function says of its one argument that is no constant."""
+    """What a condition on a function says of its one argument that is not constant."""
 
     rule: Callable[[Use], Inverse]
     of: Callable[[Sequence[pa.DataType]], bool] = lambda _: True
@@ -192,17 +192,17 @@ DATE: Final = of_type(pa.date32())
 
 
 def is_moment(argument: Argument) -> bool:
-    """A date or timestamp that is no constant."""
+    """A date or timestamp that is not constant."""
     return not argument.is_constant and is_temporal(argument.type)
 
 
 def is_stamp(argument: Argument) -> bool:
-    """A timestamp that is no constant."""
+    """A timestamp that is not constant."""
     return not argument.is_constant and pa.types.is_timestamp(argument.type)
 
 
 def is_text(argument: Argument) -> bool:
-    """Text that is no constant."""
+    """Text that is not constant."""
     return not argument.is_constant and is_string(argument.type)
 
 
@@ -222,7 +222,7 @@ def is_integer(argument: Argument) -> bool:
 
 
 def is_column_integer(argument: Argument) -> bool:
-    """An integer that is no constant."""
+    """An integer that is not constant."""
     return not argument.is_constant and is_integer(argument)
 
 
@@ -254,7 +254,7 @@ def is_constant_integer(argument: Argument) -> bool:
 
 
 def is_column_double(argument: Argument) -> bool:
-    """A double that is no constant."""
+    """A double that is not constant."""
     return not argument.is_constant and is_double(argument)
 
 
@@ -269,7 +269,7 @@ def is_digit_count(argument: Argument) -> bool:
 
 
 def is_date(argument: Argument) -> bool:
-    """A date that is no constant."""
+    """A date that is not constant."""
     return not argument.is_constant and pa.types.is_date(argument.type)
 
 

@@ -34,7 +34,7 @@ class NotInvertible(Exception):  # noqa: N818 - binding makes an `Unknown` of it
 
 @dataclass(frozen=True, slots=True)
 class Use:
-    """A function as a predicate uses it: of one value that is no constant, at `place` among its arguments.
+    """A function as a predicate uses it: of one value that is not constant, at `place` among its arguments.
 
     `type` is the type of that value, `constants` the other arguments in order, `told` the type of the result where the
     engine tells it.

@@ -115,7 +115,7 @@ def at_zone(use: Use) -> Inverse:
         raise NotInvertible(f"the zone of a value of type {use.type}")
     semantics = in_zone_of(use)
     if semantics is None:
-        raise NotInvertible("a zone that is no constant, or that engines may read differently")
+        raise NotInvertible("a zone that is not constant, or that engines may read differently")
     there = replace(use, semantics=semantics)
     return wall_clock(there) if is_instant(use.type) else instant(there)
 

@@ -63,6 +63,11 @@ class _Unsure(Exception):  # noqa: N818 - becomes a `NotComparable`
     """Nothing is known of the moment."""
 
 
+def is_moment(expression: Expr) -> bool:
+    """Tell whether an expression is the moment of the statement itself, in one of its forms."""
+    return isinstance(expression, Call) and not expression.arguments and expression.function in _MOVING
+
+
 def is_moving(expression: Expr) -> bool:
     """Tell whether an expression is a moment that moves, by its form."""
     match expression:

@@ -77,7 +77,7 @@ class Rising:
         try:
             found = None if value is None else self.evaluate(value)
         except (ValueError, OverflowError):
-            raise NotInvertible("a value outside the calendar, or of text that is no UTF-8") from None
+            raise NotInvertible("a value outside the calendar, or text that is not UTF-8") from None
         if isinstance(found, int) and not self._fits(found):
             # That recorded values lie all on one side of it is no proof: files with values like it have no record.
             raise NotInvertible("a result that cannot be recorded")

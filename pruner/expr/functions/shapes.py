@@ -91,7 +91,7 @@ def pattern(call: Call, dialect: str) -> Call | str:
                 return f"the pattern {text!r} is not one that engines are known to read alike"
             return Call("format", (operand, Literal(known, pa.string())))
         case _:
-            return f"{call.function} with a pattern that is no constant"
+            return f"{call.function} with a pattern that is not constant"
 
 
 def json_field(call: Call, dialect: str) -> Call | str:
@@ -103,7 +103,7 @@ def json_field(call: Call, dialect: str) -> Call | str:
                 return Call("json field", (operand, Literal(field, pa.string())))
             return f"the JSON path {path!r}"
         case _:
-            return "a JSON path that is no constant"
+            return "a JSON path that is not constant"
 
 
 def sha256(call: Call, dialect: str) -> Call | str:

@@ -145,7 +145,7 @@ def _begins(value: TextValue, count: int, prefix: bytes) -> BoundExpr:
     try:
         length = len(prefix.decode())
     except UnicodeDecodeError:
-        raise NotInvertible("a text that is no UTF-8") from None
+        raise NotInvertible("a text that is not UTF-8") from None
     return value.starts_with(prefix) if length <= count else value.compare(Operator.EQ, _NEVER)
 
 
@@ -165,7 +165,7 @@ def _beginning(value: TextValue, count: int, operator: Operator, point: Point) -
         ):
             # All texts that begin so are among those, and nothing behind them.
             if behind is None:
-                raise NotInvertible("a text that is no UTF-8")
+                raise NotInvertible("a text that is not UTF-8")
             return value.compare(Operator.LT, Point(behind, behind))
         case _:
             return value.compare(operator, point)
@@ -177,7 +177,7 @@ def _text(point: Point) -> str:
     try:
         return point.low.decode()
     except UnicodeDecodeError:
-        raise NotInvertible("a text that is no UTF-8") from None
+        raise NotInvertible("a text that is not UTF-8") from None
 
 
 def _require_text(use: Use) -> None:

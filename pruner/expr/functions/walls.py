@@ -71,7 +71,7 @@ def scale_of(use: Use) -> int:
         raise NotInvertible(f"a date or timestamp of type {use.type}")
     traits = use.semantics.traits
     if is_instant(use.type) and not traits.session_zone_makes_instants:
-        raise NotInvertible("by which zone the engine looks at an instant is not certain")
+        raise NotInvertible("the zone in which the engine reads an instant is not certain")
     return nanoseconds(unit_of(use.type)) // 1000
 
 

@@ -36,7 +36,7 @@ def by_pattern(use: Use) -> Inverse:
         case [constant] if use.place == 0 and isinstance(constant.value, str):
             pattern = constant.value
         case _:
-            raise NotInvertible("a pattern that is no constant")
+            raise NotInvertible("a pattern that is not constant")
     if not _IN_ORDER.fullmatch(pattern):
         raise NotInvertible(f"texts by the pattern {pattern!r} are not in the order of the moments")
     return _written(use, pattern)

@@ -268,7 +268,7 @@ def _refuse_parameter(tokens: list[Token], scanned: ScannedText, dialect: SqlDia
         return
     name = sign + (tokens[1].text if sign != "?" and len(tokens) > 1 else "")
     place = scanned.place(tokens[0].start)
-    raise PredicateError(f"the predicate has a parameter {name} at {place}: put the value in its place")
+    raise PredicateError(f"the predicate has a parameter {name} at {place}: replace it with its value")
 
 
 _SPARK_ESCAPE = re.compile(
@@ -288,7 +288,9 @@ def unescape_spark(body: str) -> str:
         text = _SPARK_ESCAPE.sub(_unescaped, body)
         return text.encode("utf-16", "surrogatepass").decode("utf-16")
     except (ValueError, UnicodeError, OverflowError):
-        raise PredicateError(f"the string '{body[:40]}' has an escape that is no valid character") from None
+        raise PredicateError(
+            f"the string '{body[:40]}' has an escape that is not a valid character"
+        ) from None
 
 
 def _unescaped(match: re.Match[str]) -> str:

@@ -138,7 +138,7 @@ class Translator:
         if node.args.get("query") is not None:
             raise _subquery()
         if node.args.get("field") is not None or node.args.get("unnest") is not None:
-            return self._opaque(node, "IN over something that is no list")
+            return self._opaque(node, "IN over something that is not a list")
         rows = self._calls.row_in(node)
         if rows is not None:
             return rows
@@ -152,7 +152,7 @@ class Translator:
             return self._calls.listed(operand, literals, node)
         if options and of_one_type(options):
             return disjunction(tuple([Compare(Operator.EQ, operand, option) for option in options]))
-        return self._opaque(node, "IN over something that is no list of constants")
+        return self._opaque(node, "IN over something that is not a list of constants")
 
     def _taken_list(self, options: list[Node]) -> tuple[Literal, ...] | None:
         if len(options) != 1 or not isinstance(options[0], exp.Column):
@@ -173,7 +173,7 @@ class Translator:
                 return self._opaque(node, "BETWEEN bounds of different types")
             low, high = both
         elif not isinstance(operand, Column) or type(low) is not type(high):
-            return self._opaque(node, "BETWEEN bounds that are no constants")
+            return self._opaque(node, "BETWEEN bounds that are not constants")
         return And((Compare(Operator.GE, operand, low), Compare(Operator.LE, operand, high)))
 
     def _is(self, node: Node) -> Expr:
@@ -360,7 +360,7 @@ class Translator:
             if isinstance(part, exp.Query | exp.Subquery):
                 raise _subquery()
             if isinstance(part, exp.Placeholder | exp.Parameter):
-                raise PredicateError("the predicate has a parameter: put the value in its place")
+                raise PredicateError("the predicate has a parameter: replace it with its value")
             if isinstance(part, exp.Column):
                 path = tuple(str(name.this) for name in part.parts)
                 columns.setdefault(path, Column(path))
@@ -392,6 +392,4 @@ def _chain(node: Node, kind: str) -> list[Node]:
 
 
 def _subquery() -> PredicateError:
-    return PredicateError(
-        "the predicate has a subquery, which cannot be planned: put its result in its place"
-    )
+    return PredicateError("the predicate has a subquery, which cannot be planned: replace it with its result")

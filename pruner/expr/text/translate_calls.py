@@ -125,7 +125,7 @@ class Calls:
         kind = cast("type[Any]", type(node))
         if binds_otherwise(node, self.semantics.traits.name):
             return self.opaque(
-                node, "signs without parentheses, which the engine binds otherwise than the parser"
+                node, "operators without parentheses, which the engine binds differently from the parser"
             )
         if kind in _ARITHMETIC:
             return self._arithmetic(_ARITHMETIC[kind], node)
@@ -250,7 +250,7 @@ class Calls:
         pairs = [
             (self.value(a), self.value(b)) for a, b in zip(left.expressions, right.expressions, strict=False)
         ]
-        rest = self.opaque(left, "rows are looked at column by column")
+        rest = self.opaque(left, "rows are compared column by column")
         if len(left.expressions) != len(right.expressions) or not pairs:
             return rest
         certain = [(a, b) for a, b in pairs if isinstance(b, Literal) and b.value is not None]
@@ -320,7 +320,7 @@ class Calls:
             return None
         escaped, escape = literal_pattern(prefix)
         like = Like(self.value(node.this), f"{escaped}%", escape)
-        rest = self.opaque(node, "of a regular expression the beginning alone is looked at")
+        rest = self.opaque(node, "only the beginning of a regular expression is used")
         return conjunction((like, rest))
 
     def _is_nan(self, node: Node) -> Expr:

@@ -54,7 +54,7 @@ def duckdb_form(
             if not beginning:
                 return None
             pattern, escape = literal_pattern(beginning)
-            rest = opaque(node, "of a pattern the beginning alone is looked at")
+            rest = opaque(node, "only the beginning of a pattern is used")
             return conjunction((Like(value(node.this), f"{pattern}%", escape), rest))
         case _:
             return None

@@ -74,7 +74,7 @@ def type_of(text: str) -> pa.DataType:
         return pa.timestamp(unit, found[2])
     if found := _FIXED.fullmatch(text):
         return pa.binary(int(found[1]))
-    raise PredicateError(f"the type {text[:100]!r} is not one of a literal: see the list in docs/service.md")
+    raise PredicateError(f"the type {text[:100]!r} is not a literal type: docs/service.md lists them")
 
 
 def literal_of(value: Json, type_: pa.DataType) -> Literal:
@@ -87,7 +87,9 @@ def literal_of(value: Json, type_: pa.DataType) -> Literal:
         return Literal(None, type_)
     read = _value(value, type_)
     if read is None:
-        raise PredicateError(f"the value {str(value)[:100]!r} is none of type {type_}: see docs/service.md")
+        raise PredicateError(
+            f"the value {str(value)[:100]!r} is not a value of type {type_}: see docs/service.md"
+        )
     return Literal(read, type_)
 
 

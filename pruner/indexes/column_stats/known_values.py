@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
@@ -14,9 +14,9 @@ from pruner.metadata.segments import SLICE_COLUMN
 
 
 def records_of_values(values: pa.Array[Any]) -> pa.Table | None:
-    """Records for `load`, one for each value; None for types whose values have no one spelling (float, decimal)."""
+    """Records for `load`, one for each value; None for types whose values have no one spelling (float)."""
     kind = kind_of(values.type)
-    if kind is None or kind is Kind.FLOAT or kind is Kind.DECIMAL:
+    if kind is None or kind is Kind.FLOAT:
         return None
     count = len(values)
     is_null = values.is_null()
@@ -46,5 +46,7 @@ def records_of_values(values: pa.Array[Any]) -> pa.Table | None:
 def _storage(values: pa.Array[Any], kind: Kind) -> pa.Array[Any]:
     if kind is Kind.BYTES:
         return values.cast(pa.binary())
+    if kind is Kind.DECIMAL:
+        return values.cast(pa.decimal128(38, cast("Any", values.type).scale)).view(pa.decimal128(38, 0))
     narrow = pa.types.is_date32(values.type)
     return (values.cast(pa.int32()) if narrow else values).cast(pa.int64())

@@ -80,7 +80,7 @@ def layout_of(fences: bytes) -> Layout:
     body = fences[_HEADER.size :]
     pages = -(-count // page_keys) if page_keys else -1
     if len(body) != pages * HASH_BYTES or not {row_bytes, position_bytes} <= set(_UNSIGNED):
-        raise FormatError("a record index says of its keys what cannot be: create it anew")
+        raise FormatError("a record index contradicts itself about its keys: create it anew")
     return Layout(count, page_keys, row_bytes, position_bytes, np.frombuffer(body, "<u8"))
 
 

@@ -71,7 +71,7 @@ def _collect(value: object, found: list[Named], depth: int) -> None:
             _collect(each, found, depth + 1)
         return
     if not isinstance(value, dict):
-        raise EventError("holds something that is no event")
+        raise EventError("holds something that is not an event")
     event = cast("dict[str, object]", value)
     inner = _wrapped(event)
     if inner is not None:
@@ -106,7 +106,7 @@ def _places(event: dict[str, object]) -> list[Named]:
         return [Named(bucket, unquote_plus(key, errors="strict"))]
     elif event.get("source") == "aws.s3":
         return [Named(*_bucket_and_key(event.get("detail")))]  # EventBridge gives keys as they stand
-    raise EventError("holds something that is no event of S3 and none of pruner notify")
+    raise EventError("holds something that is neither an S3 event nor one of pruner notify")
 
 
 def _bucket_and_key(about: object) -> tuple[str, str]:

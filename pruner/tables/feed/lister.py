@@ -117,12 +117,12 @@ class FeedLister:
             else:
                 found = [self._at(place) for place in places]
         except (TableError, StorageError) as error:
-            raise DoubtError(f"what the change feed names cannot be asked for: {error}") from None
+            raise DoubtError(f"what the change feed names cannot be checked: {error}") from None
         gone = set(chain.from_iterable(before for before, _ in found))
         come = set(chain.from_iterable(now for _, now in found))
         # A file and a folder that holds it may both be named, and be asked for at two moments.
         if len({fact[0] for fact in come}) < len(come):
-            raise DoubtError("files changed while they were asked for")
+            raise DoubtError("files changed while they were checked")
         self._again = self._unsettled(come)
         if gone != come:
             self._patch(gone - come, come - gone)
@@ -161,7 +161,7 @@ class FeedLister:
         try:
             parts = check_path(bare).split("/")
         except StorageError:
-            raise DoubtError(f"an event names {path!r}, which cannot be asked for alone") from None
+            raise DoubtError(f"an event names {path!r}, which cannot be checked by itself") from None
         if any(map(may_show_format, parts)):
             raise DoubtError(f"an event names {path!r}, by which the kind of the table could be another one")
         if any(is_hidden(part) or is_metadata(part) for part in parts):
@@ -176,7 +176,7 @@ class FeedLister:
             try:
                 place = normalize_uri(named.path)
             except StorageError:
-                raise DoubtError(f"an event names {named.path!r}, which is no place") from None
+                raise DoubtError(f"an event names {named.path!r}, which is not a location") from None
         elif root.startswith("/"):
             raise DoubtError(f"an event names an object of the bucket {named.bucket}, and {root} is a folder")
         else:

@@ -160,7 +160,7 @@ def add_event(feed: str, event: bytes, storage_options: Mapping[str, str] | None
     try:
         named_in(event)
     except (EventError, UnicodeDecodeError) as error:
-        raise TableError(f"the text is no file of events: it {error}") from None
+        raise TableError(f"the text is not a file of events: it {error}") from None
     if len(event) > FEED_FILE_BYTES:
         raise TableError(f"the events are larger than {FEED_FILE_BYTES:,} bytes: give them in parts")
     name = f"{time.strftime('%Y%m%dT%H%M%S', time.gmtime())}-{uuid.uuid4().hex}.json"
@@ -175,7 +175,7 @@ def checked_path(path: str, roots: Sequence[str]) -> str:
         TableError: it lies in none of them.
     """
     if not path or "\0" in path:
-        raise TableError(f"{path!r} is no path of the table")
+        raise TableError(f"{path!r} is not a path of the table")
     if "://" not in path and not path.startswith(("/", "file:")):
         return path
     place = normalize_uri(path)

@@ -119,7 +119,7 @@ def _trailer(lister: Lister, path: str, size: int) -> tuple[int, bytes]:
     if tail[-4:] == ENCRYPTED_MAGIC:
         raise BrokenFileError("has an encrypted footer")
     if tail[-4:] != MAGIC:
-        raise NotParquetError("does not end like a Parquet file: it is cut short or something else")
+        raise NotParquetError("does not end like a Parquet file: it is truncated, or not a Parquet file")
     footer_size = int.from_bytes(tail[-8:-4], "little")
     if footer_size > min(size - _TRAILER - len(MAGIC), FOOTER_BYTES) or footer_size == 0:
         raise BrokenFileError(f"names a footer of {footer_size} bytes, which cannot be")

@@ -12,7 +12,7 @@ Promotion is a closed table; what is not in it is a conflict, and a field in con
 | structs | struct of the fields of both, each by these rules | |
 | anything else | that of the first file | conflict |
 
-Names that differ in case alone are one field in conflict, as are fields whose name and field id do not go
+Names that differ only in case are one field in conflict, as are fields whose name and field id do not go
 together in every file. So is a VARIANT: its parts are no fields that an engine shows.
 
 The table is about Arrow's types, which are the same for every engine, INT96 aside: it may be an instant or a wall
@@ -113,7 +113,7 @@ def _merge_name(
         for spelling in spellings:
             some = next(entry for entry in entries if entry.name == spelling)
             yield from _alone(
-                parent, some, "a file has several columns of this name, or differing in case alone"
+                parent, some, "a file has several columns of this name, or differing only in case"
             )
         return
     if len(spellings) > 1:

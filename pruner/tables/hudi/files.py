@@ -32,12 +32,12 @@ _SHARED_LOGS_VERSION = 6
 
 _LOG_WRITERS = frozenset({"compaction", "logcompaction", "deltacommit", "rollback", "restore"})
 
-OTHER_FORMAT = "the base file is no Parquet file"
+OTHER_FORMAT = "the base file is not a Parquet file"
 UNFINISHED = "a file is of an instant that has not completed or is not known"
 RUNNING_WRITE = (
     "a write or service is pending in this table of version 6, which appends to log files that are listed"
 )
-OWN_CODE = "the merger or payload of the table can make values that stand in no file"
+OWN_CODE = "the merger or payload of the table can make values that are in no file"
 OWN_CODE_REPLAYED = (
     "Hudi replays older log files of version 6 by a merger or payload that can make values of its own"
 )

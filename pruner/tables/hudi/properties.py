@@ -222,7 +222,7 @@ def _check(root: str, properties: HudiProperties) -> None:
     if any(
         part in (".", "..") for part in f"{properties.timeline_path}/{properties.history_path}".split("/")
     ):
-        raise TableError(f"{root} has a {HUDI_PROPERTIES} whose timeline path leads out of the table")
+        raise TableError(f"{root} has a {HUDI_PROPERTIES} whose timeline path is outside of the table")
 
 
 def parse_properties(text: str) -> dict[str, str]:

@@ -115,14 +115,14 @@ _NAMING = frozenset({"name", "namespace", "doc", "aliases", "default"})
 
 
 def _without_collisions(fields: list[Field]) -> Iterator[Field]:
-    """Put fields whose paths differ in case alone in conflict: engines do not agree which one is meant."""
+    """Put fields whose paths differ only in case in conflict: engines do not agree which one is meant."""
     seen: dict[Path, int] = {}
     for field in fields:
         lower = tuple(part.lower() for part in field.path)
         seen[lower] = seen.get(lower, 0) + 1
     for field in fields:
         if seen[tuple(part.lower() for part in field.path)] > 1:
-            yield replace(field, conflict="another column differs from it in case alone")
+            yield replace(field, conflict="another column differs from it only in case")
         else:
             yield field
 

@@ -180,7 +180,7 @@ def parsed(text: str | bytes, where: str) -> Mapping[str, Any]:
     except (ValueError, RecursionError):
         found = None
     if not isinstance(found, dict):
-        raise TableError(f"the schema of the Hudi table {where} is not understood: it is no JSON object")
+        raise TableError(f"the schema of the Hudi table {where} is not understood: it is not a JSON object")
     return cast("Mapping[str, Any]", found)
 
 

@@ -29,12 +29,12 @@ from pruner.tables.hudi.saving import load, save
 from pruner.tables.hudi.schema import as_it_was, table_schema
 from pruner.tables.hudi.schema_history import SchemaHistory, checked_by_writes
 from pruner.tables.hudi.slice_columns import HudiColumns
-from pruner.tables.hudi.timeline import Timeline, newest_schema_file, read_timeline
-from pruner.tables.snapshot import Snapshot
+from pruner.tables.hudi.timeline import Timeline, folders_read, newest_schema_file, read_timeline
+from pruner.tables.snapshot import Snapshot, Watched
 from pruner.tables.source import WriteOnceSource
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     import hudi
     import pyarrow as pa
@@ -88,7 +88,7 @@ class HudiSource(WriteOnceSource):
         self._listed_many = False
         self._statistics = StatCache()
         if ".hoodie" in root.split("/"):
-            raise TableError(f"{root} belongs to the inside of a Hudi table: open the table's root instead")
+            raise TableError(f"{root} is internal to a Hudi table: open the table's root instead")
         read_properties(self._store)
 
     def identity(self) -> str:
@@ -125,6 +125,13 @@ class HudiSource(WriteOnceSource):
                 return previous
             return last.snapshot
 
+    def watched(self) -> Sequence[Watched] | None:
+        """Return the folders by which `read_timeline` goes: see `WatchableSource`."""
+        with self._lock:
+            if self._last is None or not self.root.startswith("/"):
+                return None
+            return [Watched("folder", f"{self.root}/{each}") for each in folders_read(self._last.timeline)]
+
     def own_indexes(self) -> HudiIndexes | None:
         """Return the indexes of Hudi's metadata table as of the last look; None where it has none."""
         with self._lock:
@@ -140,7 +147,7 @@ class HudiSource(WriteOnceSource):
         """
         if _INSTANT.fullmatch(instant) is None:
             raise TableError(
-                f"{instant!r} is no instant of a Hudi timeline: give 14 or 17 digits, yyyyMMddHHmmss[SSS]"
+                f"{instant!r} is not an instant of a Hudi timeline: give 14 or 17 digits, yyyyMMddHHmmss[SSS]"
             )
         with self._lock:
             timeline = read_timeline(self._store)
@@ -166,7 +173,7 @@ class HudiSource(WriteOnceSource):
                 return look
             timeline = now
         raise TableError(
-            f"{self.root} changed {ATTEMPTS} times while it was listed: try again when writers rest"
+            f"{self.root} changed {ATTEMPTS} times while it was listed: try again when no writer is running"
         )
 
     def _look(self, timeline: Timeline, as_of: str | None) -> _Look:

@@ -183,6 +183,12 @@ def read_timeline(store: Store) -> Timeline:
     )
 
 
+def folders_read(timeline: Timeline) -> tuple[str, ...]:
+    """Return the folders that `read_timeline` reads: in the first one is the file of properties."""
+    properties = timeline.properties
+    return ".hoodie", properties.timeline_path, properties.history_path, SCHEMA_PATH
+
+
 def folder_names(store: Store, folder: str) -> list[str]:
     """Return the sorted names of the files in a folder; a folder that does not exist has none.
 

@@ -25,6 +25,7 @@ from pruner.tables.listing.foreign import (
     refuse_name,
 )
 from pruner.tables.listing.touched import fingerprint
+from pruner.tables.snapshot import Watched
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -237,7 +238,9 @@ class LocalLister:
         try:
             check_above({target: "" if is_file else None})
         except TableError as error:
-            raise TableError(f"cannot list {self.root}: of the link {link}, {error}") from None
+            raise TableError(
+                f"cannot list {self.root}: the link {link} leads into another table: {error}"
+            ) from None
         self._linked.add(looked_at)
 
     def version(self, fact: Fact) -> str:
@@ -261,6 +264,10 @@ class LocalLister:
 
     def unfinished(self, paths: Iterable[str]) -> None:
         """Nothing to keep: every look asks for every file."""
+
+    def watched(self) -> list[Watched] | None:
+        """Return what to watch to know that the next listing is equal to the last one; None where that is not known."""
+        return [Watched("tree", self.root)]
 
     def read(self, path: str, start: int, length: int) -> bytes:
         """Read from a file: see `Lister.read`."""

@@ -18,12 +18,17 @@ from typing import Final, NamedTuple, TypeAlias, overload
 from pruner.errors import TableError
 from pruner.tables.listing.files import CLOCK_TICK_NS, COARSE_TICK_NS, Fact, LocalLister, incomplete
 from pruner.tables.listing.foreign import TELLING_FOLDERS
+from pruner.tables.snapshot import Watched
 
 _Stamp: TypeAlias = tuple[int, int, int, int, int, int]
 """Device, inode, times of modification and change in nanoseconds, size and links of a folder."""
 
 _stamp_of: Final = attrgetter("st_dev", "st_ino", "st_mtime_ns", "st_ctime_ns", "st_size", "st_nlink")
 """Makes the `_Stamp` of what `os.stat` found."""
+
+
+_MOST_WATCHED: Final = 1024
+"""So many folders are listed by their paths for whoever watches them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,6 +216,12 @@ class FolderLister(LocalLister):
     def unfinished(self, paths: Iterable[str]) -> None:
         """List the folders of these files at every look: see `Lister.unfinished`."""
         self._unfinished = frozenset(path[: path.rfind("/") + 1] for path in paths)
+
+    def watched(self) -> list[Watched] | None:
+        """Return the folders, once any change of their entries shows: see `LocalLister.watched`."""
+        if self._folders.unsettled or self._unfinished or len(self._known) > _MOST_WATCHED:
+            return None
+        return [Watched("stat", f"{self.root}/{prefix}") for prefix in self._known]
 
     def _look(self, prefix: str, before: _Folder | None) -> _Folder:
         path = f"{self.root}/{prefix}"

@@ -24,10 +24,13 @@ if TYPE_CHECKING:
 HUDI_PROPERTIES: Final = ".hoodie/hoodie.properties"
 """The file that makes a folder a Hudi table."""
 
+DELTA_LOG: Final = "_delta_log"
+"""The folder that makes a folder a Delta table."""
+
 FOREIGN: Final = {
     ".hoodie": "a Hudi table",
     ".hoodie_partition_metadata": "a partition of a Hudi table",
-    "_delta_log": "a Delta table",
+    DELTA_LOG: "a Delta table",
     "_spark_metadata": "the output of a Spark streaming query",
 }
 """Names that show that not every Parquet file beside them is part of the data, and what they belong to."""
@@ -40,16 +43,16 @@ MOST_ABOVE: Final = 32
 
 _ADVICE: Final = {
     "Hudi": "open that table by its own root",
-    "Delta": "read it with an engine that knows Delta tables, because pruner reads Hudi and Parquet alone",
-    "Iceberg": "read it with an engine that knows Iceberg tables, because pruner reads Hudi and Parquet alone",
-    "Paimon": "read it with an engine that knows Paimon tables, because pruner reads Hudi and Parquet alone",
-    "Hive ACID": "read it with Hive or Trino, because pruner reads Hudi and Parquet alone",
+    "Delta": "open that table by its own root",
+    "Iceberg": "read it with an engine that knows Iceberg tables, because pruner reads Hudi, Delta and Parquet alone",
+    "Paimon": "read it with an engine that knows Paimon tables, because pruner reads Hudi, Delta and Parquet alone",
+    "Hive ACID": "read it with Hive or Trino, because pruner reads Hudi, Delta and Parquet alone",
     "Spark": "read it with Spark, which goes by the log of that query",
 }
 _FORMAT_OF: Final = {
     ".hoodie": "Hudi",
     ".hoodie_partition_metadata": "Hudi",
-    "_delta_log": "Delta",
+    DELTA_LOG: "Delta",
     "_spark_metadata": "Spark",
 }
 _ICEBERG_SIGN: Final = "metadata/*.metadata.json"
@@ -66,7 +69,7 @@ _ACID_BEGINS: Final = ("base_", "delta_", "delete_delta_")
 _ACID_UNION: Final = re.compile(r"HIVE_UNION_SUBDIR_\d+")
 """Names of the folders that each hold one write to a Hive ACID table, and of folders below them."""
 
-_ABOVE: Final = (".hoodie", "_delta_log", "_spark_metadata", *TELLING_FOLDERS)
+_ABOVE: Final = (".hoodie", DELTA_LOG, "_spark_metadata", *TELLING_FOLDERS)
 """What shows in a folder of the local disk that another look at it is due."""
 
 _GRANULARITY_NS: Final = 2_000_000_000
@@ -168,7 +171,7 @@ class SeenNames:
 
 def _refusal(root: str, prefix: str, what: str, sign: str, format_: str) -> TableError:
     where = f"{root}/{prefix}".rstrip("/")
-    advice = "open that table by its own root" if format_ == "Hudi" else _ADVICE[format_]
+    advice = _ADVICE[format_]
     return TableError(
         f"{where} is {what} ({sign} is there), whose files are not all part of the data: {advice}"
     )
@@ -182,7 +185,11 @@ class _Place(NamedTuple):
 
 
 class Above:
-    """The folders above the roots of a table, any of which can turn out, or turn into, one of another format."""
+    """The folders above the roots of a table, any of which can turn out, or turn into, one of another format.
+
+    Attributes:
+        signs: what shows on the local disk, when it comes or goes, that another look is due.
+    """
 
     def __init__(self, roots: Sequence[str], storage_options: Mapping[str, str]) -> None:
         """Look at nothing yet."""
@@ -191,7 +198,7 @@ class Above:
         self._due = False
         local = [root for root in roots if root.startswith("/")]
         self._folders = list({place.path: None for root in local for place in places_above(root, None)})
-        self._signs = [f"{folder.rstrip('/')}/{sign}" for folder in self._folders for sign in _ABOVE]
+        self.signs = [f"{folder.rstrip('/')}/{sign}" for folder in self._folders for sign in _ABOVE]
         self._there: list[str] = []
         self._stamps: list[tuple[int, int]] = []
         self._since = 0
@@ -241,7 +248,7 @@ class Above:
         return self._there != self._signs_there()
 
     def _signs_there(self) -> list[str]:
-        return list(filter(os.path.lexists, self._signs))
+        return list(filter(os.path.lexists, self.signs))
 
 
 def check_above(roots: Mapping[str, str | None], storage_options: Mapping[str, str] | None = None) -> None:
@@ -261,9 +268,7 @@ def check_above(roots: Mapping[str, str | None], storage_options: Mapping[str, s
         _check_acid(root, file)
         for place in places_above(root, file):
             if ".hoodie" in (root.rsplit("/", 1)[-1], place.path.rsplit("/", 1)[-1]):
-                raise TableError(
-                    f"{root} belongs to the inside of a Hudi table: open the table's root instead"
-                )
+                raise TableError(f"{root} is internal to a Hudi table: open the table's root instead")
             asked += [(root, place.path, format_) for format_, fits in _MAY_HOLD.items() if fits(place.way)]
     questions = list(dict.fromkeys((path, format_) for _, path, format_ in asked))
     answers = dict(zip(questions, _answers(questions, storage_options), strict=True))
@@ -346,7 +351,7 @@ def _holds_hudi(store: Store) -> bool:
 
 
 def _holds_delta(store: Store) -> bool:
-    return _has_folder(store, "_delta_log")
+    return _has_folder(store, DELTA_LOG)
 
 
 def _holds_sink(store: Store) -> bool:

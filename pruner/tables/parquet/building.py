@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -15,7 +15,7 @@ from pruner.schema import Field, TableSchema
 from pruner.tables.footers.file_schemas import BrokenFileError, distinct
 from pruner.tables.footers.unify import unify
 from pruner.tables.partitions import HivePartitions, hive_partitions, settled_trust
-from pruner.tables.snapshot import SLICE_COLUMNS, SLICE_KEY_BYTES, FileSchemas, Snapshot
+from pruner.tables.snapshot import SLICE_COLUMNS, FileSchemas, Snapshot, key_array
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -177,13 +177,6 @@ def slice_rows(
         "unsettled": truth_array(unsettled),
     }
     return pa.table([columns[name] for name in SLICE_COLUMNS.names], schema=SLICE_COLUMNS)
-
-
-def key_array(keys: bytes) -> pa.FixedSizeBinaryArray:
-    """Return slice keys, one after another, as an array."""
-    type_ = pa.binary(SLICE_KEY_BYTES)
-    count = len(keys) // SLICE_KEY_BYTES
-    return cast("pa.FixedSizeBinaryArray", pa.Array.from_buffers(type_, count, [None, pa.py_buffer(keys)]))
 
 
 def _table_schema(schemas: list[pa.Schema], hive: HivePartitions) -> TableSchema:

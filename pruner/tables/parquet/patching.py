@@ -15,8 +15,8 @@ import pyarrow as pa
 
 from pruner.arrow import arrow, as_numpy, compute, number_array, text_array
 from pruner.tables.footers.file_schemas import BrokenFileError
-from pruner.tables.parquet.building import key_array, slice_rows, snapshot_id
-from pruner.tables.snapshot import SLICE_COLUMNS, SLICE_KEY_BYTES, Descent, FileSchemas
+from pruner.tables.parquet.building import slice_rows, snapshot_id
+from pruner.tables.snapshot import SLICE_COLUMNS, SLICE_KEY_BYTES, Descent, FileSchemas, key_array
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -73,8 +73,8 @@ def _check_root(
         one, other = list(first.values())[:2]
         here, there = _apart(one, other)
         raise TableError(
-            f"{lister.root} holds at least two tables, as files in {_place(lister, here)} and in "
-            f"{_place(lister, there)} have no column in common: open one of them, or give both as roots where they "
+            f"{lister.root} holds at least two tables: files in {_place(lister, here)} and in "
+            f"{_place(lister, there)} have no column in common: open one of them, or give both as roots if they "
             "are one table"
         )
 

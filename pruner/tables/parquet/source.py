@@ -33,6 +33,7 @@ from pruner.tables.parquet.building import Builder, DataFile, data_files, slice_
 from pruner.tables.parquet.patching import FEW, patched
 from pruner.tables.parquet.saving import load, load_prints, save
 from pruner.tables.parquet.several import check_one_table
+from pruner.tables.snapshot import Watched
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -178,6 +179,20 @@ class ParquetSource:
         """Say why the last look did not go by the feed: see `TableSource`."""
         followed = (lister for lister in self._listers if isinstance(lister, FeedLister))
         return tuple(f"the table was listed whole: {each.doubt}" for each in followed if each.doubt)
+
+    def watched(self) -> Sequence[Watched] | None:
+        """Return the trees below the roots, and the signs above them: see `WatchableSource`."""
+        with self._lock:
+            if self._last is None or not self._last.settled:
+                return None
+            found = [
+                lister.watched() if isinstance(lister, LocalLister) else None for lister in self._listers
+            ]
+            trees = [each for each in found if each is not None]
+            if len(trees) < len(found):
+                return None
+            signs = [Watched("name", sign) for sign in self._above.signs]
+            return [*(each for tree in trees for each in tree), *signs]
 
     def snapshot(self, previous: Snapshot | None = None) -> Snapshot:
         """List all roots; return `previous` itself when nothing changed: see `TableSource`."""

@@ -91,7 +91,7 @@ def test_the_first_three_save_nearly_what_the_best_three_do(lake: Lake, tmp_path
     assert saved(picked[:3]) >= 0.9 * best
 
 
-def test_a_layout_saves_what_it_was_said_to(tmp_path: Path) -> None:
+def test_a_layout_saves_as_much_as_forecast(tmp_path: Path) -> None:
     """The skewed lake is written anew in the order that is proposed, and measured with ranges of every column."""
     lake = LAKES["skewed"](tmp_path / "skewed")
     advice = pruner.open_table(lake.root).advise(plans_of(lake))

@@ -89,7 +89,7 @@ def test_short_time_judges_fewer_files_and_says_so(lake: Path) -> None:
     assert all(each.files_then >= 1 for each in advice.questions)
 
 
-def test_no_time_at_all_is_no_failure(lake: Path) -> None:
+def test_a_budget_of_zero_is_not_a_failure(lake: Path) -> None:
     table = pruner.open_table(str(lake))
     for plans in ([], [table.plan("day = 7")]):
         advice = table.advise(plans, budget=Pace(0.001, clock=Clock(step=1.0)))

@@ -84,7 +84,7 @@ def test_the_variable_names_another_file(tmp_path: Path, monkeypatch: pytest.Mon
         load()
 
 
-def test_relative_places_start_at_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_relative_paths_start_at_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = write(
         tmp_path,
         """
@@ -147,7 +147,7 @@ def test_what_is_no_secret_may_stand_in_the_file(tmp_path: Path, key: str) -> No
 
 WRONG = {
     "[tables.t\n": "is not valid TOML: .*line 1",
-    "x = 1": "unknown key 'x': tables stand in sections",
+    "x = 1": "unknown key 'x': tables belong in sections",
     "tables = 1": "tables must be a table of keys",
     "[tables]\nt = '/t'": "tables.t must be a table of keys",
     "[tables.t]\n": 'tables.t: the key "uri" is missing',
@@ -166,17 +166,17 @@ WRONG = {
     "[tables.t]\nuri = '/t'\nmax_staleness = -1": "tables.t.max_staleness must be a number of seconds",
     "[tables.t]\nuri = '/t'\nmax_staleness = nan": "tables.t.max_staleness must be a number of seconds",
     "[tables.t]\nuri = '/t'\nmax_staleness = true": "tables.t.max_staleness must be a number of seconds",
-    "[tables.t]\nuri = '/t'\n[tables.T]\nuri = '/u'": "the name 'T' belongs to table 't' already",
-    "[tables.t]\nuri = '/t'\naliases = ['T']": "the name 'T' belongs to table 't' already",
-    "[tables.t]\nuri = '/t'\naliases=['a']\n[tables.a]\nuri = '/a'": "the name 'a' belongs to table 't'",
-    "tables.t={uri='/t', index_uri='/i'}\ntables.u={uri='/u', index_uri='/i'}": "u.index_uri is that of table 't'",
+    "[tables.t]\nuri = '/t'\n[tables.T]\nuri = '/u'": "the name 'T' already belongs to table 't'",
+    "[tables.t]\nuri = '/t'\naliases = ['T']": "the name 'T' already belongs to table 't'",
+    "[tables.t]\nuri = '/t'\naliases=['a']\n[tables.a]\nuri = '/a'": "the name 'a' already belongs to table 't'",
+    "tables.t={uri='/t', index_uri='/i'}\ntables.u={uri='/u', index_uri='/i'}": "u.index_uri is already that of",
     "tables.t.uri = '/t'\ntables.\"\".uri = '/u'": "a name or alias is empty",
     "tables.t.uri = " + "[" * 5000: "is not valid TOML",
 }
 
 
 @pytest.mark.parametrize(("text", "problem"), WRONG.items(), ids=range(len(WRONG)))
-def test_what_is_wrong_is_named_with_the_file(tmp_path: Path, text: str, problem: str) -> None:
+def test_mistakes_are_reported_with_the_file(tmp_path: Path, text: str, problem: str) -> None:
     path = write(tmp_path, text)
     with pytest.raises(ConfigError, match=problem) as refused:
         load(path)
@@ -186,11 +186,13 @@ def test_what_is_wrong_is_named_with_the_file(tmp_path: Path, text: str, problem
 
 def test_a_dangling_variable_is_named(tmp_path: Path) -> None:
     config = load(write(tmp_path, "[tables.t]\nuri = '/t/${oops'"))
-    with pytest.raises(ConfigError, match=re.escape("tables.t.uri: '${' needs a variable's name")):
+    with pytest.raises(
+        ConfigError, match=re.escape("tables.t.uri: '${' must be followed by a variable's name")
+    ):
         config.resolve("t")
 
 
-def test_a_file_that_is_no_text_or_too_large_is_refused(tmp_path: Path) -> None:
+def test_a_file_that_is_not_text_or_too_large_is_refused(tmp_path: Path) -> None:
     path = tmp_path / FILE_NAME
     path.write_bytes(b"x = '\xff'")
     with pytest.raises(ConfigError, match="byte 5 is not UTF-8"):
@@ -304,9 +306,9 @@ def test_a_name_that_nobody_knows_says_which_are_known(configured: Path) -> None
 
 
 @pytest.mark.parametrize("given", [5, [5], [None]])
-def test_what_names_no_table(given: Any) -> None:
+def test_values_that_name_no_table(given: Any) -> None:
     with pytest.raises(
-        TableError, match="a table is given by a path, a URI, a name or a list of places, not by"
+        TableError, match="a table is given as a path, a URI, a name or a list of locations, not as"
     ):
         pruner.open_table(given)
 

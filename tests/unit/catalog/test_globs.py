@@ -38,7 +38,9 @@ def test_a_glob_for_all_files_is_the_table(lake: Path, glob: str) -> None:
     ("glob", "taken"), [("lake/2024-*1/*.parquet", 2), ("lake/*.parquet", 0), ("lake/*/0*", 2), ("lake/*", 0)]
 )
 def test_a_glob_for_some_files_is_refused(lake: Path, glob: str, taken: int) -> None:
-    with pytest.raises(TableError, match=f"takes {taken} of the 4 files of lake, and a table has them all"):
+    with pytest.raises(
+        TableError, match=f"matches {taken} of the 4 files of lake, but a table has all of them"
+    ):
         Catalog().open(glob)
 
 
@@ -88,7 +90,7 @@ def test_a_glob_of_the_configuration_keeps_the_tables_options(lake: Path, tmp_pa
 
 
 def test_a_glob_for_some_files_is_refused_by_programs(lake: Path) -> None:
-    with pytest.raises(TableError, match="takes 2 of the 4 files of lake, and a table has them all"):
+    with pytest.raises(TableError, match="matches 2 of the 4 files of lake, but a table has all of them"):
         pruner.open_table("lake/2024-*1/*.parquet")
 
 
@@ -100,7 +102,7 @@ def test_the_settings_of_a_glob_are_those_of_its_folder(lake: Path, tmp_path: Pa
     )
     named = settings_in_place("l")
     assert (Path(named.uris[0]), named.files) == (lake, "immutable")
-    with pytest.raises(TableError, match="takes 2 of the 4 files"):
+    with pytest.raises(TableError, match="matches 2 of the 4 files"):
         settings_in_place("lake/*/0.parquet")
 
 
@@ -109,7 +111,8 @@ def test_a_glob_for_more_than_the_table_is_refused(lake: Path, hidden: str) -> N
     """DuckDB reads such files by that glob; a table does not have them."""
     write_file(lake / hidden, x=[9])
     with pytest.raises(
-        TableError, match=r"takes .*, which is no file of the table, as a name in it begins with _ or"
+        TableError,
+        match=r"matches .*, which does not belong to the table because a name in its path begins with _ or",
     ):
         Catalog().open("lake/**/*.parquet")
     assert len(Catalog().open("lake/2024-*/[01].parquet").snapshot().slices) == 4

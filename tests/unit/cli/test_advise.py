@@ -128,7 +128,7 @@ def test_text_says_what_and_why(run: Run, lake: Path) -> None:
     assert "note: no statement was given" in text
 
 
-def test_a_table_goes_by_its_folder_too(run: Run, lake: Path, tmp_path: Path) -> None:
+def test_a_table_can_be_named_by_its_folder(run: Run, lake: Path, tmp_path: Path) -> None:
     """A log need not use the name that pruner.toml gives; another table of the folder's name is not this one."""
     (tmp_path / "pruner.toml").write_text(f"[tables.ev]\nuri = '{lake}'\n")
     (tmp_path / "both.sql").write_text(

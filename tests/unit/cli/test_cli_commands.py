@@ -155,12 +155,12 @@ def test_a_glob_names_the_table_of_its_folder(run: Run, flights: Path) -> None:
     created(run, flights)
     assert run("plan", f"{flights}/*.parquet", "--where", "delay > 33").out.startswith("1 of 4 files")
     some = run("plan", f"{flights}/part-[01].parquet", "--where", "delay > 33")
-    assert (some.code, "takes 2 of the 4 files" in some.err) == (1, True)
+    assert (some.code, "matches 2 of the 4 files" in some.err) == (1, True)
     named = ("--table", f"f={flights}/**")
     assert "f: 1 of 4 files read" in run("query", "SELECT * FROM f WHERE delay > 33", *named).err
 
 
-def test_a_place_in_a_query_is_told_to_be_named(run: Run, flights: Path) -> None:
+def test_a_path_in_a_query_needs_a_name(run: Run, flights: Path) -> None:
     ran = run("query", f"SELECT count(*) FROM '{flights}'")
     assert ran.code == 1
     assert f"add --table flights={flights}, and write FROM flights" in ran.err
@@ -233,7 +233,7 @@ def test_refresh_covers_new_files(run: Run, flights: Path) -> None:
     assert run("refresh", flights).out.startswith("0 files indexed, 5 were covered")
 
 
-def test_a_column_that_an_index_on_all_columns_gains_is_told(run: Run, tmp_path: Path) -> None:
+def test_a_column_gained_by_an_index_on_all_columns_is_reported(run: Run, tmp_path: Path) -> None:
     """Else a refresh would read every file without a word, where one file is said to be new."""
     root = tmp_path / "growing"
     write_file(root / "0.parquet", id=[1], city=["a"])
@@ -343,7 +343,7 @@ def test_status_and_show_indexes(run: Run, flights: Path) -> None:
     assert note == "note: index stats does not cover files: 1 not indexed yet"
 
 
-def test_statements_say_what_they_did(run: Run, flights: Path) -> None:
+def test_statements_report_what_they_did(run: Run, flights: Path) -> None:
     created(run, flights)
     again = run("sql", f"CREATE INDEX IF NOT EXISTS stats ON '{flights}' (delay)")
     assert (again.code, again.out) == (0, "index stats exists already: nothing done\n")
@@ -391,7 +391,7 @@ def test_query_reads_only_what_is_left(run: Run, flights: Path) -> None:
     assert (scan["name"], scan["reason"], scan["report"]["kept"]) == ("flights", None, 2)
 
 
-def test_refresh_without_an_index_says_what_to_do(run: Run, flights: Path) -> None:
+def test_refresh_without_an_index_names_the_remedy(run: Run, flights: Path) -> None:
     ran = run("refresh", flights)
     assert ran.code == 0
     assert "no index" in ran.out
@@ -495,11 +495,11 @@ def test_an_interval_without_watch_is_refused(run: Run, flights: Path) -> None:
     assert (refused.code, "add --watch" in refused.err) == (2, True)
 
 
-def test_doctor_says_what_is_in_order_and_what_to_do(run: Run, flights: Path) -> None:
+def test_doctor_reports_findings_and_remedies(run: Run, flights: Path) -> None:
     ran = run("doctor", flights)
     assert ran.code == 0
     assert f"ok       write: {flights}.pruner: an object can be created once" in ran.out
-    assert "warning  index: there is no index, so nothing is pruned by one. To do: pruner sql" in ran.out
+    assert "warning  index: there is no index, so nothing is pruned. To do: pruner sql" in ran.out
     created(run, flights)
     findings = json.loads(run("doctor", flights, "--output", "json").out)["findings"]
     assert {finding["level"] for finding in findings} == {"ok"}

@@ -98,7 +98,7 @@ def test_the_unexpected_is_one_sentence_as_well() -> None:
 
 
 @pytest.mark.parametrize("rows", [1, 200_000])
-def test_a_reader_that_goes_away_is_no_error(rows: int) -> None:
+def test_a_reader_that_goes_away_is_not_an_error(rows: int) -> None:
     query = f"SELECT range AS n FROM range({rows})"
     process = subprocess.Popen(command_line("query", query), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     assert process.stdout is not None

@@ -50,11 +50,11 @@ def test_sentences_that_are_only_printed_are_those_of_the_code() -> None:
             "NAME=URI",
         ),
         (
-            "not indexed: /t/a.parquet does not end like a Parquet file: it is cut short or something else",
+            "not indexed: /t/a.parquet does not end like a Parquet file: it is truncated, or not a Parquet file",
             "Write the file again",
         ),
         (
-            "error: /t/part-03.parquet is not the file that was indexed under this name: run pruner refresh; where",
+            "error: /t/part-03.parquet is not the file that was indexed under this name: run pruner refresh; if",
             "Run pruner refresh",
         ),
     ],
@@ -130,7 +130,7 @@ def test_a_value_alone_is_no_part_of_a_message(run: Run) -> None:
         assert run("errors", text).code == 2, text
 
 
-def test_a_text_that_is_no_error_of_pruner(run: Run) -> None:
+def test_a_text_that_is_not_an_error_of_pruner(run: Run) -> None:
     refused = run("errors", "Segmentation fault")
     assert refused.code == 2
-    assert "this text is in no message" in refused.err
+    assert "no message contains this text" in refused.err

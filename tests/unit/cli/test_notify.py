@@ -42,12 +42,12 @@ def test_events_of_a_store_are_taken_as_they_came(
     assert run("notify", "flights", "--events", str(events)).code == 0
     assert len(list((tmp_path / "events").glob("*.json"))) == 2
     events.write_text('{"Messages": [')
-    assert "the text is no file of events" in run("notify", "flights", "--events", str(events)).err
+    assert "the text is not a file of events" in run("notify", "flights", "--events", str(events)).err
     assert run("notify", "flights", "x", "--events", str(events)).code == 2
     assert run("notify", "flights", "--events", str(tmp_path / "none")).code == 2
 
 
-def test_a_path_that_is_gone_is_no_error(run: Run, flights: Path, declared: pruner.Table) -> None:
+def test_a_missing_path_is_not_an_error(run: Run, flights: Path, declared: pruner.Table) -> None:
     """That is how a deletion looks, and nothing tells it from a path that was misspelt."""
     ran = run("notify", "flights", "part-9.parquet")
     assert (ran.code, ran.err) == (0, "")

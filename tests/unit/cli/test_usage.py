@@ -68,7 +68,7 @@ def test_a_part_of_a_message_is_enough(run: Run) -> None:
     assert run("errors", "xy").code == 2
 
 
-def test_a_build_says_what_it_really_read(run: Run, flights: Path) -> None:
+def test_a_build_reports_the_bytes_that_it_read(run: Run, flights: Path) -> None:
     files = [pq.ParquetFile(file).metadata for file in flights.glob("*.parquet")]
     footers = sum(each.serialized_size + 8 for each in files)
     chunks = sum(each.row_group(0).column(1).total_compressed_size for each in files)

@@ -73,7 +73,7 @@ def test_follows_and_stops(table: pruner.Table, tmp_path: Path, stop: signal.Sig
     assert len(rounds) <= 3
 
 
-def test_a_round_that_fails_is_said_once_and_tried_again(table: pruner.Table, tmp_path: Path) -> None:
+def test_a_failed_round_is_reported_once_and_retried(table: pruner.Table, tmp_path: Path) -> None:
     log = sorted((Path(table.index_uri) / "log").iterdir())[-1]
     content = log.read_bytes()
     log.write_bytes(content[:-9] + b"damaged!}")
@@ -95,4 +95,4 @@ def test_a_round_that_fails_is_said_once_and_tried_again(table: pruner.Table, tm
 def test_watch_and_dry_run_exclude_each_other(table: pruner.Table, run: Run) -> None:
     ran = run("refresh", table.uri, "--watch", "--dry-run")
     assert ran.code == 2
-    assert "--watch refreshes: leave one of them out" in ran.err
+    assert "--watch refreshes, so it excludes --dry-run" in ran.err

@@ -52,7 +52,7 @@ def test_a_life_of_an_index(tmp_path: Path) -> None:
     assert pruner.sql("SHOW INDEXES ON t", tables).rows == []
 
 
-def test_all_that_may_stand_for_a_table(tmp_path: Path) -> None:
+def test_everything_that_names_a_table(tmp_path: Path) -> None:
     uri = write(tmp_path / "t")
     other = write(tmp_path / "u", 100)
     opened = pruner.open_table(uri)

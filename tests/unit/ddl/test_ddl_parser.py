@@ -136,7 +136,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize(("text", "problem"), REFUSED.items(), ids=REFUSED.keys())
-def test_an_unreadable_statement_is_refused_with_the_place(text: str, problem: str) -> None:
+def test_an_unreadable_statement_is_refused_with_the_position(text: str, problem: str) -> None:
     with pytest.raises(StatementError) as refused:
         parse_statement(text)
     sentence = str(refused.value)

@@ -257,7 +257,7 @@ def test_text_by_another_collation_is_unknown() -> None:
 
 
 @pytest.mark.parametrize(("unit", "reach"), [(None, 0), ("us", 0), ("ns", 0), ("ms", 1000), ("s", 10**6)])
-def test_an_engine_that_rounds_what_it_reads_is_given_room(unit: str | None, reach: int) -> None:
+def test_literals_are_widened_for_an_engine_that_rounds(unit: str | None, reach: int) -> None:
     semantics = replace(Semantics.of("trino"), timestamp_unit=unit)
     literal = Literal(10**12, pa.timestamp("us"))
     found = point_of(bound_of(Compare(Operator.EQ, Column(("ts",)), literal), semantics))

@@ -81,7 +81,7 @@ def test_the_allowed_files_still_name_an_engine():
         assert any(isinstance(node, ast.Constant) and node.value in ENGINES for node in ast.walk(tree)), file
 
 
-def test_every_trait_says_what_it_means():
+def test_every_trait_is_documented():
     tree = ast.parse(Path(engines.__file__).read_text())
     body = next(node.body for node in tree.body if isinstance(node, ast.ClassDef) and node.name == "Traits")
     for trait, after in pairwise(body):

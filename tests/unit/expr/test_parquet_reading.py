@@ -183,7 +183,7 @@ def test_a_type_is_made_again_from_its_text(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "INT64", "- - -", "INT64 - - -", "INT64  -"])
-def test_other_texts_are_no_types(text: str) -> None:
+def test_other_texts_are_not_types(text: str) -> None:
     assert parse_parquet_type(text) is None
 
 

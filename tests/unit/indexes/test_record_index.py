@@ -147,7 +147,7 @@ def test_what_it_answers_and_what_not() -> None:
     assert some.tolist() == [False, True, True]
 
 
-def test_a_list_of_very_many_values_is_not_looked_up(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_very_long_list_is_not_looked_up(monkeypatch: pytest.MonkeyPatch) -> None:
     evidence = RECORD_INDEX.load(_records([[1, 2], [3]]), 2, X)
     some = InLeaf(X, tuple(Point(value, value) for value in range(3, 3000)))
     assert _kept(evidence, some) == [1]
@@ -378,7 +378,7 @@ def test_t9_other_columns_are_not_looked_up(tmp_path: Path) -> None:
     assert table.plan("s = '3'").kept == 5
 
 
-def test_null_keys_stand_in_no_entry(tmp_path: Path) -> None:
+def test_null_keys_are_in_no_entry(tmp_path: Path) -> None:
     (tmp_path / "t").mkdir()
     for number, values in enumerate([[1, None], [None, None], [2, 3]]):
         pq.write_table(pa.table({"id": pa.array(values, pa.int64())}), tmp_path / "t" / f"{number}.parquet")

@@ -135,9 +135,9 @@ def test_types_and_names_that_are_refused(tmp_path: Path) -> None:
     table = pruner.open_table(tmp_path / "t")
     with pytest.raises(pruner.SchemaError, match="no column 'nothing'"):
         table.tag_location(pa.table({"nothing": [1]}))
-    with pytest.raises(pruner.SchemaError, match="'id' of type string is no int64"):
+    with pytest.raises(pruner.SchemaError, match="'id' of type string does not convert to the table's int64"):
         table.tag_location(pa.table({"id": ["x"]}))
-    with pytest.raises(pruner.SchemaError, match="'id' of type double is no int64"):
+    with pytest.raises(pruner.SchemaError, match="'id' of type double does not convert to the table's int64"):
         table.tag_location(pa.table({"id": [1.5]}))
     with pytest.raises(pruner.SchemaError, match="'file_id', which the result needs"):
         table.tag_location(pa.table({"id": [1], "file_id": ["x"]}))

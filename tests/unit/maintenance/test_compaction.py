@@ -116,7 +116,7 @@ def test_full_batches_are_merged_once(
 
 
 @pytest.mark.parametrize(("gone", "rewritten"), [(1, False), (2, True)])
-def test_a_full_batch_is_written_anew_when_enough_of_it_is_gone(
+def test_a_full_batch_is_rewritten_once_enough_of_it_is_gone(
     table: pruner.Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gone: int, *, rewritten: bool
 ) -> None:
     table.compact()

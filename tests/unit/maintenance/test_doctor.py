@@ -65,7 +65,7 @@ def test_slices_that_came_since_the_build(table: Table, tmp_path: Path) -> None:
     )
 
 
-def test_a_file_that_is_no_parquet(table: Table, tmp_path: Path) -> None:
+def test_a_file_that_is_not_parquet(table: Table, tmp_path: Path) -> None:
     for file in (tmp_path / "t").iterdir():
         file.write_bytes(b"not Parquet at all, whatever the name says")
     levels = {each.probe: each.level for each in pruner.open_table(tmp_path / "t").diagnose()}
@@ -164,7 +164,7 @@ def test_versions_and_variables(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (missing.level, missing.found) == (Level.FAILURE, "no-such-thing is not installed")
 
 
-def test_files_of_which_engines_think_otherwise(table: Table, tmp_path: Path) -> None:
+def test_files_about_which_engines_differ(table: Table, tmp_path: Path) -> None:
     root = tmp_path / "t"
     file = (root / "0.parquet").read_bytes()
     assert found(table.diagnose(), "files") == []
@@ -189,7 +189,7 @@ def test_files_of_which_engines_think_otherwise(table: Table, tmp_path: Path) ->
     assert [each.level for each in (hidden, foreign, otherwise)] == [Level.WARNING, Level.WARNING, Level.OK]
 
 
-def test_files_of_which_engines_think_otherwise_in_a_store(table: Table, tmp_path: Path) -> None:
+def test_files_about_which_engines_differ_in_a_store(table: Table, tmp_path: Path) -> None:
     place = f"memory://{tmp_path.name}/t"
     for name in ("0.parquet", "k=1/_old.parquet", "x"):
         open_store(place).put_new(name, (tmp_path / "t" / "0.parquet").read_bytes())

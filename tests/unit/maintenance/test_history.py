@@ -72,7 +72,7 @@ def test_text_and_page_say_the_same(table: pruner.Table) -> None:
     [begin] = [
         line for line in lines if line.startswith("coverage of first after each commit that changed these")
     ]
-    assert " on, the first that can be told" in begin
+    assert " on, the first that is known" in begin
     drawn = [line for line in lines if line.startswith("  ") and line.endswith("files covered")]
     figures = [line.split()[-5:] for line in drawn if not line.startswith("  now ")]
     assert 2 <= len(figures) < 2 * (len(found.history) - 1), (

@@ -73,7 +73,7 @@ def test_a_commit_is_seen_by_others_and_costs_them_one_read(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("commits", [1, 2, 5])
-def test_a_reader_finds_a_table_begun_anew(store: Store, commits: int) -> None:
+def test_a_reader_finds_a_recreated_table(store: Store, commits: int) -> None:
     """With fewer entries than it knows, as many, and more."""
     table, _ = a_table(store)
     reader = _beside(table)

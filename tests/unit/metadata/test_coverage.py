@@ -48,7 +48,7 @@ def test_slices_of_arrays_are_compared_where_they_start() -> None:
     assert locate(snapshot, _array([c, a, b])[1:]).tolist() == [0, 1]
 
 
-def test_a_null_is_no_key() -> None:
+def test_null_is_not_a_key() -> None:
     a = b"a" * 16
     assert locate(_array([None, a]), _array([a, None])).tolist() == [1, -1]
     assert locate(_array([None, a]), _array([None, a])).tolist() == [-1, 1]

@@ -151,7 +151,7 @@ def test_bytes_that_are_no_parquet_are_refused_even_with_their_checksum(tmp_path
         path = f"column_stats/{number}.pidx"
         table.store.put_new(path, data)
         sealed = msgspec.structs.replace(records, path=path, size=len(data), checksum=checksum_of(data))
-        with pytest.raises(FormatError, match="no Parquet file"):
+        with pytest.raises(FormatError, match="not a Parquet file"):
             table.read_segment(sealed)
 
 

@@ -80,7 +80,7 @@ def test_the_entry_of_a_table_begun_anew_is_not_taken_back(store: Store, version
         add_index(MetadataTable.open(store), an_index(f"before {number}"))
     slow: Any = Slow()
     with pytest.raises(
-        StorageError, match="begun anew meanwhile; whether the change was committed is unknown"
+        StorageError, match="started anew meanwhile; whether the change was committed is unknown"
     ):
         add_index(MetadataTable.open(slow), an_index("mine"))
     state = MetadataTable.open(store).state()
@@ -254,6 +254,6 @@ def test_lost_answers(tmp_path: Path, fault: str, stands: bool, says: str | None
 def test_a_store_that_overwrites_is_refused_at_once() -> None:
     with serve(conditional=False) as (options, server):
         table = MetadataTable.open(open_store("s3://bucket/t.pruner", options))
-        with pytest.raises(StorageError, match=r"overwrites where it must not.*index_uri"):
+        with pytest.raises(StorageError, match=r"overwrites existing objects.*index_uri"):
             add_index(table, an_index())
         assert server.objects == {}

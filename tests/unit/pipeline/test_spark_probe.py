@@ -61,7 +61,7 @@ def test_what_is_too_old_or_of_another_version_is_named(tmp_path: Path) -> None:
     assert kinds == ["version 99 of the index type column_stats", "the package of the index type unheard_of"]
 
 
-def test_places_that_executors_cannot_see_are_named(tmp_path: Path) -> None:
+def test_locations_that_executors_cannot_read_are_named(tmp_path: Path) -> None:
     sent, part = sent_job(tmp_path)
     (tmp_path / "t" / "a.parquet").unlink()
     assert f"read {tmp_path / 't' / 'a.parquet'}: the table must lie" in asked(sent)["unreachable"]

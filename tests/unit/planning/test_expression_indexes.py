@@ -321,7 +321,7 @@ def test_a_definition_of_another_registry_is_not_used(
         ("id + random()", ["rand", "not in the registry"]),
         ("now()", ["now"]),
         ("strftime(ts, '%B')", ["'%B'", "read alike"]),
-        ("strftime(ts, city)", ["pattern", "no constant"]),
+        ("strftime(ts, city)", ["pattern", "not constant"]),
         ("upper('x')", ["constants alone"]),
         ("upper(nowhere)", ["no column 'nowhere'", "line 1, column 7"]),
         ("id > 5", ["conditions"]),

@@ -66,7 +66,7 @@ def test_those_who_wait_share_a_look_that_begins_after_they_asked(
     assert shared < 1 + WAITING, "nobody waited for the look of another"
 
 
-def test_a_plan_that_asks_later_looks_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_later_plan_checks_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write(tmp_path, "a")
     table = pruner.open_table(tmp_path)
     looks = SlowLooks(table, monkeypatch)

@@ -93,7 +93,7 @@ def test_an_index_that_saves_nothing_is_named(client: Client, monkeypatch: pytes
     assert named not in _page(client).text
 
 
-def test_it_says_what_to_do(client: Client, lake: Path) -> None:
+def test_it_names_the_remedy(client: Client, lake: Path) -> None:
     """A file that is not indexed, predicates that leave out nothing, no index at all, a broken configuration."""
     (lake / "new.parquet").write_bytes((lake / "part-00.parquet").read_bytes())
     for _ in range(6):

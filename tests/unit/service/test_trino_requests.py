@@ -86,7 +86,7 @@ def test_deep_content_is_refused_or_opaque(client: Client) -> None:
     assert client.get("/healthz").status == 200
 
 
-def test_an_engine_whose_adapter_decodes_no_requests_is_told_what_to_send(client: Client) -> None:
+def test_an_adapter_without_a_decoder_is_one_sentence(client: Client) -> None:
     request = _asked("n all")
     request["session"] = {"engine": "duckdb"}
     answer = client.post("/v1/plan", request)

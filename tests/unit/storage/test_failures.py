@@ -40,7 +40,7 @@ def test_refusals_of_a_server(status: int, code: str, sentence: str) -> None:
     assert "127.0.0.1" not in message
 
 
-def test_an_answer_without_a_body_is_told_by_its_status() -> None:
+def test_an_answer_without_a_body_is_described_by_its_status() -> None:
     with serve() as (options, server):
         server.failure = 403, "AccessDenied"
         with pytest.raises(
@@ -57,7 +57,7 @@ def test_an_answer_without_a_body_is_told_by_its_status() -> None:
         ("error sending request", False),
     ],
 )
-def test_a_refusal_is_told_from_a_lost_answer(message: str, refused: bool) -> None:
+def test_a_refusal_differs_from_a_lost_answer(message: str, refused: bool) -> None:
     assert is_answer(message) is refused
 
 

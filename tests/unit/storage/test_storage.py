@@ -72,7 +72,7 @@ def test_reads_are_bounded(store: Store) -> None:
         store.get("seg/a.pidx", 9)
     assert store.get_ranges("seg/a.pidx", [(2, 3), (9, 1)]) == [b"234", b"9"]
     for start, length in ((8, 3), (10, 1), (50, 2)):
-        with pytest.raises(StorageError, match=r"shorter than was asked for|cannot read"):
+        with pytest.raises(StorageError, match=r"shorter than requested|cannot read"):
             store.get_range("seg/a.pidx", start, length)
 
 
@@ -169,7 +169,7 @@ def test_listing_is_that_of_a_sorted_set(
         ("memory://m/", "memory://m"),
     ],
 )
-def test_normal_form_of_places(given_uri: str, normal: str) -> None:
+def test_normal_form_of_locations(given_uri: str, normal: str) -> None:
     assert normalize_uri(given_uri) == normal
     assert normalize_uri(normal) == normal
 
@@ -185,9 +185,9 @@ def test_relative_paths_start_in_the_working_directory(
 @pytest.mark.parametrize(
     ("uri", "says"),
     [
-        ("", "no place"),
-        ("a\0b", "no place"),
-        ("file://", "no place"),
+        ("", "is not a location"),
+        ("a\0b", "is not a location"),
+        ("file://", "is not a location"),
         ("ftp://host/x", "ftp:// is not supported"),
         ("https://host/x?sig=hidden", "https:// is not supported"),
         ("file://other/x", "another host"),
@@ -197,7 +197,7 @@ def test_relative_paths_start_in_the_working_directory(
         ("s3://b/../c", "must not hold '.' or '..'"),
     ],
 )
-def test_places_that_are_none(uri: str, says: str) -> None:
+def test_paths_that_are_not_locations(uri: str, says: str) -> None:
     with pytest.raises(StorageError, match=says) as caught:
         open_store(uri)
     assert "hidden" not in str(caught.value)
@@ -230,7 +230,7 @@ def test_local_files_are_on_disk_before_they_have_their_name(
     assert [info.path for info in store.list()] == ["log/0", "log/1", "log/2", "log/3"]
 
 
-def test_a_read_only_place_offers_index_uri(tmp_path: Path) -> None:
+def test_a_read_only_location_suggests_index_uri(tmp_path: Path) -> None:
     if os.geteuid() == 0:
         place = "/sys/kernel/pruner"  # the kernel refuses even root here
     else:

@@ -10,7 +10,7 @@ from typing import Any
 import fastavro
 import pytest
 
-from pruner.tables.hudi.logs.avro import NotColumnarError, decode_field
+from pruner.tables.avro.columns import NotColumnarError, decode_field
 
 VALUES: dict[str, tuple[Any, ...]] = {
     "null": (None,),

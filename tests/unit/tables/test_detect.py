@@ -46,7 +46,7 @@ def test_uris_paths_and_slashes_name_the_same_root(tmp_path: Path):
     assert {open_table_source([uri]).root for uri in (str(root), f"{root}/", root.as_uri())} == {str(root)}
 
 
-def test_places_that_are_no_table(tmp_path: Path):
+def test_paths_that_are_not_tables(tmp_path: Path):
     assert refusal(tmp_path / "gone") == f"no such path: {tmp_path / 'gone'}"
     file = write_file(tmp_path / "file" / "a.parquet")
     assert refusal(file) == f"{file} is not a folder: give the folder that holds the table's files"
@@ -86,7 +86,7 @@ def test_hudi_tables_of_other_kinds(tmp_path: Path):
     bootstrapped = hudi_folder(tmp_path / "boot", more="hoodie.bootstrap.base.path=s3\\://lake/old\n")
     assert "bootstrapped" in refusal(bootstrapped)
     escaping = hudi_folder(tmp_path / "dots", more="hoodie.timeline.path=../../other\n")
-    assert "leads out of the table" in refusal(escaping)
+    assert "is outside of the table" in refusal(escaping)
 
 
 def test_the_inside_of_a_hudi_table(tmp_path: Path):
@@ -98,9 +98,9 @@ def test_the_inside_of_a_hudi_table(tmp_path: Path):
         text
         == f"{table / 'city=rome'} is a folder inside the Hudi table {table}: open the table's root instead"
     )
-    assert "the inside of a Hudi table" in refusal(table / ".hoodie")
-    assert "the inside of a Hudi table" in refusal(table / ".hoodie" / "timeline")
-    assert "the inside of a Hudi table" in refusal(table / ".hoodie" / "metadata")
+    assert "is internal to a Hudi table" in refusal(table / ".hoodie")
+    assert "is internal to a Hudi table" in refusal(table / ".hoodie" / "timeline")
+    assert "is internal to a Hudi table" in refusal(table / ".hoodie" / "metadata")
 
 
 def test_a_link_into_a_hudi_table(tmp_path: Path):
@@ -203,3 +203,17 @@ def test_a_format_of_another_distribution_that_fails_is_named(
     monkeypatch.setattr(detect, "format_names", lambda: (*known, "parquet"))
     monkeypatch.setattr(detect, "table_format", lambda name: known.get(name) or ParquetFormat())
     assert refusal(root) == sentence.format(root=root)
+
+
+def test_a_hudi_table_with_a_log_of_deltas_is_opened_as_what_is_asked_for(tmp_path: Path):
+    """Apache XTable writes such logs beside Hudi's."""
+    table = hudi_folder(tmp_path / "t")
+    log = table / "_delta_log"
+    log.mkdir()
+    schema = '{\\"type\\":\\"struct\\",\\"fields\\":[]}'
+    (log / f"{0:020d}.json").write_text(
+        '{"protocol":{"minReaderVersion":1,"minWriterVersion":2}}\n'
+        f'{{"metaData":{{"id":"x","schemaString":"{schema}","partitionColumns":[],"configuration":{{}}}}}}\n'
+    )
+    assert open_table_source([str(table)]).format == "hudi"
+    assert open_table_source([str(table)], format="delta").format == "delta"

@@ -37,7 +37,7 @@ def followed(root: Path, confirm_after: float = HOUR) -> ParquetSource:
     return source
 
 
-def test_a_look_asks_for_what_is_named_alone(tmp_path: Path) -> None:
+def test_a_check_asks_only_about_named_files(tmp_path: Path) -> None:
     root = write_tree(tmp_path / "t", "k=1/a.parquet", "k=2/b.parquet")
     source = followed(root)
     with listings(LocalLister) as whole:
@@ -149,8 +149,8 @@ def _events(text: object) -> object:
         (_events([1]), "something that is no event"),
         (_events("[" * 200 + "]" * 200), "nested too deeply"),
         (_events({"pruner_notify": 2, "paths": []}), "no event of S3 and none of pruner notify"),
-        (_events({"pruner_notify": 1, "paths": ["../a.parquet"]}), "cannot be asked for alone"),
-        (_events({"pruner_notify": 1, "paths": ["a\0"]}), "cannot be asked for alone"),
+        (_events({"pruner_notify": 1, "paths": ["../a.parquet"]}), "cannot be checked by itself"),
+        (_events({"pruner_notify": 1, "paths": ["a\0"]}), "cannot be checked by itself"),
         (_events({"pruner_notify": 1, "paths": ["."]}), "names the whole table"),
         (_events({"pruner_notify": 1, "paths": ["_delta_log/0.json"]}), "the kind of the table"),
         (_events({"s3": {"bucket": {"name": "b"}, "object": {"key": "k"}}}), "is a folder"),
@@ -194,7 +194,7 @@ def test_where_much_is_named_a_listing_is_faster_and_nothing_is_wrong(tmp_path: 
     assert source.doubts() == ()
 
 
-def test_a_place_is_known_in_each_of_its_spellings(tmp_path: Path) -> None:
+def test_a_location_is_recognised_in_each_spelling(tmp_path: Path) -> None:
     root = write_tree(tmp_path / "t", "a.parquet")
     source = followed(root)
     for number, spelt in enumerate((f"file://{root}/", f"{root}/../t/", f"file:{root}/", "./", "")):
@@ -329,6 +329,6 @@ def test_a_feed_inside_the_table_and_paths_outside_of_it_are_refused(tmp_path: P
         pruner.notify(root, [tmp_path / "u" / "a.parquet"], feed=f"{root}.feed")
     with pytest.raises(ConfigError, match="has no change feed"):
         pruner.notify(root, ["a.parquet"])
-    with pytest.raises(TableError, match="the text is no file of events: it is not JSON"):
+    with pytest.raises(TableError, match="the text is not a file of events: it is not JSON"):
         add_event(f"{root}.feed", b"{")
     assert not Path(f"{root}.feed").exists()

@@ -138,7 +138,7 @@ def test_folders_that_a_walk_finds_in_another_order_keep_their_files(tmp_path: P
         assert len(lister.facts()) == len(list(lister.facts())) == 4
 
 
-def test_a_look_that_fails_half_way_loses_no_change(tmp_path: Path) -> None:
+def test_a_check_that_fails_half_way_loses_no_change(tmp_path: Path) -> None:
     root = write_tree(tmp_path, "k=1/a.parquet", "k=2/b.parquet")
     lister = settled(root)
     write_file(root / "k=1" / "x.parquet")
@@ -155,7 +155,7 @@ def test_a_look_that_fails_half_way_loses_no_change(tmp_path: Path) -> None:
     assert paths(lister) == paths(LocalLister(str(root)))
 
 
-def test_a_folder_with_a_linked_file_is_listed_at_every_look(tmp_path: Path) -> None:
+def test_a_folder_with_a_linked_file_is_listed_at_every_check(tmp_path: Path) -> None:
     root = write_tree(tmp_path / "t", "k=1/a.parquet")
     write_file(tmp_path / "target.parquet")
     (root / "k=1" / "l.parquet").symlink_to(tmp_path / "target.parquet")
@@ -285,7 +285,7 @@ def test_verify_names_the_files_that_changed_in_place(tmp_path: Path) -> None:
     assert sentence.startswith(
         f"{root}/k=1/b.parquet is not the file that was indexed under this name: run pruner ref"
     )
-    assert "restart what plans over the table" in sentence
+    assert "restart the processes that plan over the table" in sentence
     opened_anew = pruner.open_table(root)
     opened_anew.refresh()
     assert opened_anew.verify(files=True) == []

@@ -74,12 +74,16 @@ def test_d8_no_folder_of_another_formats_table_is_opened(lake: Lake, kind: str):
     table = FOREIGN_TABLES[kind]
     lake.put_table("t", table)
     told = lake.refusal("t")
-    assert f"{lake.place('t')} is {table.what} (" in told
-    assert "whose files are not all part of the data" in told
+    if table.is_read:
+        assert told.startswith(f"{lake.place('t')} is {table.what} whose ")
+    else:
+        assert f"{lake.place('t')} is {table.what} (" in told
+        assert "whose files are not all part of the data" in told
     for folder in table.folders:
         told = lake.refusal(f"t/{folder}")
         assert f"{lake.place(f't/{folder}')} is a folder inside {table.name} {lake.place('t')}, whose" in told
-        assert told.rpartition(": ")[2].startswith("read it with ")
+        advice = "open that table by its own root" if table.is_read else "read it with "
+        assert told.rpartition(": ")[2].startswith(advice)
         assert lake.refusal(f"t/{folder}/") == told
 
 
@@ -264,7 +268,10 @@ def test_d8_no_link_to_a_file_of_another_formats_table_is_read(tmp_path: Path, k
     over.symlink_to(file)
     link = tmp_path / "plain" / "k=1" / "b.parquet"
     link.symlink_to(over)
-    told = f"cannot list {tmp_path / 'plain'}: of the link {link}, {file} is a file inside {name} {tmp_path / 't'}"
+    told = (
+        f"cannot list {tmp_path / 'plain'}: the link {link} leads into another table: "
+        f"{file} is a file inside {name} {tmp_path / 't'}"
+    )
     assert lake.refusal("plain", files=files).startswith(told)
     for look in (lambda: opened.plan("id = 1"), opened.refresh):
         with pytest.raises(TableError) as caught:
@@ -306,7 +313,8 @@ def test_links_into_another_formats_table(tmp_path: Path, kind: str):
     (tmp_path / "plain" / "linked").symlink_to(inner)
     told = lake.refusal("plain")
     assert told.startswith(
-        f"cannot list {tmp_path / 'plain'}: of the link {tmp_path / 'plain' / 'linked'}, {inner} is"
+        f"cannot list {tmp_path / 'plain'}: the link {tmp_path / 'plain' / 'linked'} "
+        f"leads into another table: {inner} is"
     )
     assert f"inside {FOREIGN_TABLES[kind].name} {tmp_path / 't'}" in told
 
@@ -325,7 +333,7 @@ def test_who_may_not_look_above_opens_what_lies_below(tmp_path: Path, monkeypatc
     assert lake.open("t").plan("x = 1").total == 1
 
 
-def test_a_look_above_costs_a_few_requests(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_checking_the_folders_above_costs_a_few_requests(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     lake = Lake("store", tmp_path)  # memory://NAME/deep/lake
     lake.put("t/k=1/a.parquet")
     asked: Counter[str] = Counter()
@@ -344,7 +352,8 @@ def test_a_look_above_costs_a_few_requests(tmp_path: Path, monkeypatch: pytest.M
         for place in above
         for ask, sign in (("info", ".hoodie/hoodie.properties"), ("some", "_delta_log"), ("some", "metadata"))
     }
-    assert asked == wanted | {"info /t/.hoodie/hoodie.properties": 1, "some /t/": 1}
+    own = {"info /t/.hoodie/hoodie.properties": 1, "some /t/_delta_log": 1, "some /t/": 1}
+    assert asked == wanted | own
     asked.clear()
     assert opened.plan("x = 1").total == 1
     lake.put("t/k=1/b.parquet")
@@ -352,7 +361,7 @@ def test_a_look_above_costs_a_few_requests(tmp_path: Path, monkeypatch: pytest.M
     assert not [each for each in asked if "_delta_log" in each], "a look at a store asks for the table alone"
 
 
-def test_only_so_many_folders_above_are_looked_at(tmp_path: Path):
+def test_a_limited_number_of_folders_above_is_checked(tmp_path: Path):
     deep = "/".join(["d"] * MOST_ABOVE)
     write_file(tmp_path / deep / "t" / "a.parquet")
     (tmp_path / "d" / "_delta_log").mkdir()

@@ -105,7 +105,7 @@ def test_text_is_found_in_the_order_of_its_bytes_and_in_that_of_java(
 
 
 @pytest.mark.parametrize("key", [b"", b"a", bytes(1 << 15)])
-def test_a_key_that_stands_nowhere_is_not_found(key: bytes) -> None:
+def test_a_missing_key_is_not_found(key: bytes) -> None:
     cells = [(f"{number:05}".encode(), b"\0\1a" * 9) for number in range(500)]
     assert HFile(Held("written", HFileWriter().write(cells))).look_up([key, b"00123"]) == dict(cells[123:124])
 
@@ -143,7 +143,7 @@ def test_a_key_with_two_cells_can_be_refused(codec: Codec, many: bool, block_byt
     others = [key for key, _ in cells[: 20 if many else 1]]
     assert hfile.look_up(others, once=True) == dict.fromkeys(others, b"v")
     assert hfile.look_up([*others, b"00123"])[b"00123"] == b"w"
-    with pytest.raises(FormatError, match="a key stands in it twice"):
+    with pytest.raises(FormatError, match="a key occurs in it twice"):
         hfile.look_up([*others, b"00123"], once=True)
 
 
@@ -164,7 +164,7 @@ def test_a_last_key_that_is_cut_short_is_damage(last: bytes) -> None:
         HFile(Held("written", data))
 
 
-def test_damage_that_nothing_checks_is_noticed_by_a_look_up() -> None:
+def test_unchecked_damage_is_noticed_by_a_look_up() -> None:
     """A length in a block that is neither compressed nor has a checksum, behind the row that is looked for."""
     cells = [(f"{number:05}".encode(), b"x" * 50) for number in range(500)]
     data = bytearray(HFileWriter(codec=Codec.NONE).write(cells))
@@ -235,7 +235,7 @@ def test_crc32c_is_castagnolis() -> None:
         (lambda _: b"", "trailer"),
     ],
 )
-def test_damage_is_said(damage: Any, reason: str) -> None:
+def test_damage_is_reported(damage: Any, reason: str) -> None:
     cells = [(f"{number:05}".encode(), b"x" * 50) for number in range(500)]
     data = damage(HFileWriter(codec=Codec.NONE).write(cells))
     with pytest.raises(FormatError, match=reason):

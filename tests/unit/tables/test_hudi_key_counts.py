@@ -155,7 +155,7 @@ def test_deletions_among_the_entries_of_a_log_file_are_counted() -> None:
     assert count_keys([FileGroup("", "", hfile(cells), ())], marked=True, most=0) == 2
 
 
-def test_known_places_are_not_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_known_locations_are_not_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_KEPT_KEYS", 4)
     cells = {str(number).encode(): location("city=a", _ID) for number in range(10)}
     source = Counting(HFileWriter(info={b"schema": SCHEMA_TEXT.encode()}).write(sorted(cells.items())))
@@ -172,7 +172,7 @@ def test_known_places_are_not_read_again(monkeypatch: pytest.MonkeyPatch) -> Non
     assert len(locations._known) == 4  # pyright: ignore[reportPrivateUsage]
 
 
-def test_keys_that_java_sorts_otherwise_are_found(tmp_path: Path) -> None:
+def test_keys_that_java_sorts_differently_are_found(tmp_path: Path) -> None:
     """In a base file and in log files, among others and to be counted."""
     keyed = Keyed(tmp_path / "table")
     wide = [Stat(each.partition, each.base, KEY, "0", "\U0010ffff", values=10) for each in keyed.groups]

@@ -148,8 +148,8 @@ def test_statistics_that_were_deleted_do_not_count(made: Made) -> None:
         ("a", "b", {"nulls": 3, "size": 4000}, "hudi#18755"),
         ("a", "b", {"nulls": 3, "size": 0}, "hudi#18755"),
         ("a", "b", {"nulls": 10}, "hudi#18755"),
-        ("a", "\ue000", {}, "otherwise than UTF-8"),
-        ("a", "x\uffffx", {}, "otherwise than UTF-8"),
+        ("a", "\ue000", {}, "differently from UTF-8"),
+        ("a", "x\uffffx", {}, "differently from UTF-8"),
         ("a", "\U0001f600", {}, None),
         ("a", "b", {"nulls": 11}, "contradict"),
         ("a", "b", {"nulls": -1}, "contradict"),
@@ -226,7 +226,7 @@ def test_refresh_builds_nothing_of_what_hudi_keeps(made: Made) -> None:
     assert made.kept("id = 15") == [1]
 
 
-def test_a_contradiction_is_kept_and_said(made: Made) -> None:
+def test_a_contradiction_keeps_the_file_and_is_reported(made: Made) -> None:
     """Where our index covers a part, both are asked; the files hold 1 alone, which Hudi's statistics deny of three."""
     made.open().create_index("stats", on="id")
     made.table.insert(["city=a"])

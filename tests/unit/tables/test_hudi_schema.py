@@ -164,7 +164,7 @@ def test_a_struct_in_conflict_takes_its_fields_along():
     }
 
 
-def test_a_schema_that_is_no_json_is_refused():
+def test_a_schema_that_is_not_json_is_refused():
     with pytest.raises(TableError, match="is not understood"):
         table_schema(ARROW, "[]", None, properties(), "t")
     with pytest.raises(TableError, match="is not understood"):

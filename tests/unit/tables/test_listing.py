@@ -39,7 +39,7 @@ def listed(root: Path) -> set[str]:
     return {str(fact[0]) for fact in LocalLister(str(root)).facts()}
 
 
-def test_hidden_files_and_metadata_tables_are_no_data(tmp_path: Path):
+def test_hidden_files_and_metadata_tables_are_not_data(tmp_path: Path):
     assert listed(write_tree(tmp_path, *DATA, *HIDDEN)) == set(DATA)
 
 

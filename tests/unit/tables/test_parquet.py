@@ -17,7 +17,7 @@ from tests.support.parquet_tables import names, path_values, slice_keys, write_f
 from tests.support.snapshots import assert_same
 
 
-def test_files_stand_in_the_order_of_their_paths(tmp_path: Path):
+def test_files_are_in_the_order_of_their_paths(tmp_path: Path):
     write_tree(tmp_path, "k=2/a.parquet", "k=10/a.parquet", "b.parquet")
     snapshot = ParquetSource([str(tmp_path)]).snapshot()
     assert names(snapshot) == ["b.parquet", "k=10/a.parquet", "k=2/a.parquet"]
@@ -98,7 +98,7 @@ def test_a_broken_file_is_named_and_kept_and_the_rest_goes_on(tmp_path: Path):
     assert names(snapshot) == ["a.parquet", "b.parquet"]
     assert snapshot.coverable.tolist() == [True, False]
     assert snapshot.problems == {
-        str(broken): f"{broken} does not end like a Parquet file: it is cut short or something else"
+        str(broken): f"{broken} does not end like a Parquet file: it is truncated, or not a Parquet file"
     }
     assert snapshot.schema.find(("x",)).type == pa.int64()
 
@@ -126,7 +126,7 @@ def test_each_slice_knows_its_files_schema(tmp_path: Path):
     assert schemas.distinct[1].names == ["x", "y"]
 
 
-def test_a_table_that_lost_all_files_is_no_table(tmp_path: Path):
+def test_a_table_that_lost_all_files_is_not_a_table(tmp_path: Path):
     source = ParquetSource([str(write_tree(tmp_path, "k=1/a.parquet"))])
     source.snapshot()
     shutil.rmtree(tmp_path / "k=1")

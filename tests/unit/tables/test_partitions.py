@@ -139,7 +139,7 @@ def test_padded_numbers_are_trusted_for_duckdb_alone():
     assert not found.trusts(("k",), ENGINES["duckdb"])
 
 
-def test_folders_without_keys_are_no_partitions():
+def test_folders_without_keys_are_not_partitions():
     found = hive_partitions(["2013/01", ""])
     assert not found.partitions.values
     assert found.partitions.paths.to_pylist() == ["2013/01", ""]

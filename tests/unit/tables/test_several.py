@@ -39,7 +39,7 @@ def test_two_tables_are_refused_and_named(tmp_path: Path, one: str, other: str, 
     with pytest.raises(TableError) as caught:
         table.plan("amount > 1")
     named = [str(tmp_path / "lake" / place) for place in places]
-    told = f"{tmp_path / 'lake'} holds at least two tables, as files in"
+    told = f"{tmp_path / 'lake'} holds at least two tables: files in"
     assert str(caught.value).startswith(told)
     assert {text.strip(",") for text in str(caught.value).split() if text.startswith("/")} >= set(named)
 

@@ -20,14 +20,25 @@ struct Question {
 	std::string answer;
 };
 
+//! Messages are taken under this number.
+constexpr uint64_t kMessages = 1;
+//! They need not be known at once: a thread that is woken for each costs more than all else in a short statement.
+constexpr auto kListen = std::chrono::milliseconds(100);
+
 struct Channel {
 	const pid_t process = getpid();
 	std::mutex mutex;
 	std::condition_variable asked;
 	std::condition_variable answered;
 	std::deque<std::shared_ptr<Question>> waiting;
+	//! Messages for which nobody waits, as the items of a list in JSON; they go to one thread at a time.
+	std::string told;
+	bool telling = false;
+	//! Whether a thread waits to take them, and how many wait until they are known.
+	bool looking = false;
+	int hurry = 0;
 	std::unordered_map<uint64_t, std::shared_ptr<Question>> taken;
-	uint64_t last = 0;
+	uint64_t last = kMessages;
 	int idle = 0;
 	bool open = false;
 	std::atomic<double> patience {0};
@@ -40,6 +51,41 @@ struct Channel {
 		waiting.push_back(question);
 		asked.notify_one();
 		return question;
+	}
+
+	//! With the mutex held: wait for a question, or until messages have waited for a while; null when it was closed.
+	std::shared_ptr<Question> Next(std::unique_lock<std::mutex> &lock) {
+		for (bool due = false; open;) {
+			if (!waiting.empty()) {
+				auto question = waiting.front();
+				waiting.pop_front();
+				return question;
+			}
+			if (!Untold() || (looking && hurry == 0)) {
+				asked.wait(lock);
+			} else if (due || hurry > 0) {
+				return Messages();
+			} else {
+				looking = true;
+				due = asked.wait_for(lock, kListen) == std::cv_status::timeout;
+				looking = false;
+			}
+		}
+		return nullptr;
+	}
+
+private:
+	bool Untold() const {
+		return !told.empty() && !telling;
+	}
+
+	std::shared_ptr<Question> Messages() {
+		auto messages = std::make_shared<Question>();
+		messages->number = kMessages;
+		messages->text = "{\"kind\":\"told\",\"messages\":[" + told + "]}";
+		told.clear();
+		telling = true;
+		return messages;
 	}
 };
 
@@ -115,7 +161,10 @@ void Tell(const std::string &text) {
 	}
 	std::lock_guard<std::mutex> lock(here.mutex);
 	if (here.open) {
-		here.Put(text);
+		if (here.told.empty()) {
+			here.asked.notify_one();
+		}
+		here.told += here.told.empty() ? text : "," + text;
 	}
 }
 
@@ -158,13 +207,11 @@ PRUNER_EXPORT uint64_t pruner_take(const char **text, uint64_t *length, int32_t 
 	}
 	std::unique_lock<std::mutex> lock(here.mutex);
 	here.idle++;
-	here.asked.wait(lock, [&] { return !here.open || !here.waiting.empty(); });
+	auto question = here.Next(lock);
 	here.idle--;
-	if (!here.open) {
+	if (!question) {
 		return 0;
 	}
-	auto question = here.waiting.front();
-	here.waiting.pop_front();
 	here.taken[question->number] = question;
 	*text = question->text.data();
 	*length = question->text.size();
@@ -185,6 +232,7 @@ PRUNER_EXPORT void pruner_answer(uint64_t number, const char *answer, uint64_t l
 	}
 	auto question = found->second;
 	here.taken.erase(found);
+	here.telling = here.telling && number != pruner::kMessages;
 	question->answered = true;
 	question->answer.assign(answer, length);
 	here.answered.notify_all();
@@ -195,8 +243,11 @@ PRUNER_EXPORT void pruner_settle(double seconds) {
 	auto &here = *channel;
 	if (here.process == getpid()) {
 		std::unique_lock<std::mutex> lock(here.mutex);
+		here.hurry++;
+		here.asked.notify_all();
 		here.answered.wait_for(lock, std::chrono::duration<double>(seconds), [&] {
-			return !here.open || (here.waiting.empty() && here.taken.empty());
+			return !here.open || (here.waiting.empty() && here.taken.empty() && here.told.empty());
 		});
+		here.hurry--;
 	}
 }

@@ -69,8 +69,13 @@ void AddSession(Object &object, ClientContext &context) {
 		}
 	}
 	object.Add("settings", settings);
-	auto now = MetaTransaction::Get(context).start_timestamp.value;
-	object.Add("now", yyjson_mut_sint(object.doc, now));
+}
+
+Question AsOfNow(Object &object, ClientContext &context) {
+	Question question;
+	question.text = object.Written();
+	question.now = MetaTransaction::Get(context).start_timestamp.value;
+	return question;
 }
 
 //! An expression in the form in which `json_serialize_plan` has it; its text where it has none.
@@ -218,8 +223,12 @@ std::string Message(std::initializer_list<std::pair<const char *, std::string>> 
 	return object.Written();
 }
 
-std::string StaticQuestion(ClientContext &context, const Reference &reference, const std::string &plan,
-                           const MultiFilePushdownInfo &info, const vector<unique_ptr<Expression>> &filters) {
+std::string Question::Whole() const {
+	return text.substr(0, text.size() - 1) + ",\"now\":" + std::to_string(now) + "}";
+}
+
+Question StaticQuestion(ClientContext &context, const Reference &reference, const std::string &plan,
+                        const MultiFilePushdownInfo &info, const vector<unique_ptr<Expression>> &filters) {
 	Object object;
 	object.Add("kind", "static");
 	object.Add("database", reference.database);
@@ -232,11 +241,11 @@ std::string StaticQuestion(ClientContext &context, const Reference &reference, c
 		yyjson_mut_arr_append(list, Written(object, *filter));
 	}
 	object.Add("filters", list);
-	return object.Written();
+	return AsOfNow(object, context);
 }
 
-std::string DynamicQuestion(MultiFileDynamicPushdownInfo &info, const Reference &reference, const std::string &plan,
-                            bool from_joins) {
+Question DynamicQuestion(MultiFileDynamicPushdownInfo &info, const Reference &reference, const std::string &plan,
+                         bool from_joins) {
 	Object object;
 	auto parts = yyjson_mut_arr(object.doc);
 	auto learned = from_joins;
@@ -260,7 +269,7 @@ std::string DynamicQuestion(MultiFileDynamicPushdownInfo &info, const Reference 
 		}
 	}
 	if (!learned || yyjson_mut_arr_size(parts) == 0) {
-		return std::string();
+		return Question();
 	}
 	object.Add("kind", "dynamic");
 	object.Add("database", reference.database);
@@ -268,7 +277,7 @@ std::string DynamicQuestion(MultiFileDynamicPushdownInfo &info, const Reference 
 	object.Add("plan", plan);
 	AddSession(object, info.context);
 	object.Add("filters", parts);
-	return object.Written();
+	return AsOfNow(object, info.context);
 }
 
 bool ShowsFileNumbers(const vector<ColumnIndex> &columns) {

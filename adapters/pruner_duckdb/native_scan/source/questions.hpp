@@ -14,6 +14,8 @@ struct Reference {
 	//! The answer to the bind: which snapshot, as Python numbers them.
 	std::string bound;
 	duckdb::shared_ptr<const duckdb::vector<duckdb::OpenFileInfo>> files;
+	//! Names and types of the columns that are in the names of folders.
+	duckdb::child_list_t<duckdb::Value> folders;
 	//! The columns of the table, where its files do not show all of them alike.
 	duckdb::vector<duckdb::MultiFileColumnDefinition> columns;
 	//! How many rows a file has there, more or less.
@@ -22,19 +24,28 @@ struct Reference {
 	bool as_written = false;
 };
 
+//! A question as JSON, and beside it what of it another run need not share.
+struct Question {
+	std::string text;
+	int64_t now = 0;
+
+	//! With the moment in it.
+	std::string Whole() const;
+};
+
 //! Some texts by their names.
 std::string Message(std::initializer_list<std::pair<const char *, std::string>> fields);
 
 //! The filters of a scan while it is optimized: all of them must hold.
 //! @param plan number of the plan by the filters of before
-std::string StaticQuestion(duckdb::ClientContext &context, const Reference &reference, const std::string &plan,
-                           const duckdb::MultiFilePushdownInfo &info,
-                           const duckdb::vector<duckdb::unique_ptr<duckdb::Expression>> &filters);
+Question StaticQuestion(duckdb::ClientContext &context, const Reference &reference, const std::string &plan,
+                        const duckdb::MultiFilePushdownInfo &info,
+                        const duckdb::vector<duckdb::unique_ptr<duckdb::Expression>> &filters);
 
 //! What joins and others learned of a scan until it starts; empty where they learned nothing.
 //! @param plan number of the plan by the filters of before
-std::string DynamicQuestion(duckdb::MultiFileDynamicPushdownInfo &info, const Reference &reference,
-                            const std::string &plan, bool from_joins);
+Question DynamicQuestion(duckdb::MultiFileDynamicPushdownInfo &info, const Reference &reference,
+                         const std::string &plan, bool from_joins);
 
 //! Whether positions of files in the list are part of what the scan shows.
 bool ShowsFileNumbers(const duckdb::vector<duckdb::ColumnIndex> &columns);

@@ -1,10 +1,12 @@
 //! `pruner_scan(name)`: DuckDB's own Parquet scan over the files of a table, which asks while it plans.
 
 #include "channel.hpp"
+#include "memory.hpp"
 #include "questions.hpp"
 
 #include "duckdb/catalog/catalog_entry/table_function_catalog_entry.hpp"
 #include "duckdb/common/multi_file/multi_file_states.hpp"
+#include "duckdb/common/type_visitor.hpp"
 #include "duckdb/execution/operator/scan/physical_table_scan.hpp"
 #include "duckdb/function/scalar_function.hpp"
 #include "duckdb/main/client_config.hpp"
@@ -27,6 +29,7 @@
 #include "duckdb/transaction/meta_transaction.hpp"
 
 #include <atomic>
+#include <map>
 #include <mutex>
 
 using namespace duckdb;
@@ -49,7 +52,8 @@ struct Original {
 Original original; // the same for every database of the process
 
 //! While a statement runs that reads one of our tables, joins hand over lists of more keys than they do otherwise: the
-//! more files there are to be left out, the more. A limit of the user's own stays.
+//! more files there are to be left out, the more. A limit of the user's own stays. It is raised when a statement is
+//! planned, and not when it is bound: a relation is bound when it is made, and nothing ends then.
 class KeyLimit : public ClientContextState {
 public:
 	static void Raise(ClientContext &context, idx_t files) {
@@ -67,8 +71,12 @@ public:
 		return RebindQueryInfo::DO_NOT_REBIND;
 	}
 	void QueryEnd(ClientContext &context) override {
-		if (raised) {
-			Settings(context).ClearSetting(kSetting);
+		Value now;
+		auto &own = Settings(context);
+		if (raised && own.IsSet(kSetting) &&
+		    own.TryGetSetting(DBConfig::GetConfig(context).user_settings, kSetting, now) &&
+		    now == Value::UBIGINT(limit)) {
+			own.ClearSetting(kSetting);
 		}
 		raised = false;
 	}
@@ -92,6 +100,7 @@ struct BoundInfo : public TableFunctionInfo {
 	}
 	~BoundInfo() override {
 		if (!reference) {
+			Forget(database);
 			Tell(Message({{"kind", "gone"}, {"database", database}})); // the catalog is gone, and the function with it
 		}
 	}
@@ -159,7 +168,7 @@ public:
 		}
 		try {
 			auto question = DynamicQuestion(info, *reference, plan, joins_learned);
-			return question.empty() ? nullptr : Asked(info.context, question);
+			return question.text.empty() ? nullptr : Asked(info.context, question);
 		} catch (std::exception &error) {
 			return WithReason(error.what());
 		}
@@ -207,12 +216,16 @@ private:
 	}
 
 	//! The files of these that are left by the answer to a question; all of them where there is none.
-	unique_ptr<MultiFileList> Asked(ClientContext &context, const std::string &question) const {
-		auto answer = AskOf(context, question, Patience());
-		if (!answer.given || answer.fields.size() < 2) {
-			return WithReason(answer.reason.empty() ? "the answer was empty" : answer.reason);
+	unique_ptr<MultiFileList> Asked(ClientContext &context, const Question &question) const {
+		Answer answer;
+		if (!RecallAnswer(question.text, answer)) {
+			answer = AskOf(context, question.Whole(), Patience());
+			if (!answer.given || answer.fields.size() < 3) {
+				return WithReason(answer.reason.empty() ? "the answer was empty" : answer.reason);
+			}
+			RememberAnswer(question.text, answer);
 		}
-		// Fields: number of the plan, "all" or ordinals as 32-bit numbers in hexadecimal.
+		// Fields: number of the plan, "all" or ordinals as 32-bit numbers in hexadecimal, and how long that serves.
 		auto &ordinals = answer.fields[1];
 		if (ordinals == "all") {
 			return make_uniq<PrunedFileList>(reference, kept, answer.fields[0], "");
@@ -330,35 +343,138 @@ shared_ptr<const vector<OpenFileInfo>> FilesOf(ClientContext &context, const std
 	return std::move(files);
 }
 
-//! The answer to a bind, from where a query may stand for the table to where the scan is bound.
-thread_local std::unique_ptr<Answer> bind_answer;
+//! What a table is bound to: a list of files, or for a reason a query in the place of a table that no scan serves.
+struct Bound {
+	shared_ptr<const Reference> reference;
+	std::string reason;
+	std::string query;
+};
 
-Answer AskBind(ClientContext &context, const std::string &database, const std::string &table) {
-	auto question = Message({{"kind", "bind"},
-	                         {"database", database},
-	                         {"table", table},
-	                         {"connection", std::to_string(context.GetConnectionId())},
-	                         {"query", std::to_string(MetaTransaction::Get(context).GetActiveQuery())}});
-	auto answer = AskOf(context, question, kListing);
-	if (answer.given && (answer.fields.size() < 2 || (answer.fields[0] == "files" && answer.fields.size() < 6))) {
-		answer.given = false;
-		answer.reason = "the answer is of another form";
+//! What the references of a connection's statement are bound to: all read one snapshot of a table (R8).
+class BoundHere : public ClientContextState {
+public:
+	//! @param begins whether a reference is met for the first time: without a statement each has a bind of its own
+	static shared_ptr<BoundHere> Of(ClientContext &context, bool begins) {
+		auto state = context.registered_state->GetOrCreate<BoundHere>("pruner_bound");
+		auto query = MetaTransaction::Get(context).GetActiveQuery();
+		if (query != state->query || (begins && query == MAXIMUM_QUERY_ID)) {
+			state->query = query;
+			state->tables.clear();
+		}
+		return state;
 	}
+	std::map<std::pair<std::string, std::string>, Bound> tables;
+
+private:
+	transaction_t query = MAXIMUM_QUERY_ID;
+};
+
+void Begun(const Reference &reference, const std::string &plan, const std::string &reason) {
+	Tell(Message({{"kind", "start"},
+	              {"database", reference.database},
+	              {"bound", reference.bound},
+	              {"plan", plan},
+	              {"reason", reason}}));
+}
+
+//! Takes the fields of an answer one after the other.
+class Fields {
+public:
+	explicit Fields(const Answer &answer) : fields(answer.fields) {
+	}
+	const std::string &Next() {
+		if (next >= fields.size()) {
+			throw IOException("pruner: the answer is of another form");
+		}
+		return fields[next++];
+	}
+	idx_t NextNumber() {
+		return std::stoull(Next());
+	}
+	bool More() const {
+		return next < fields.size();
+	}
+
+private:
+	const std::vector<std::string> &fields;
+	size_t next = 0;
+};
+
+//! Fields of structs are found by their names, too, but not in maps: DuckDB's reader has no such columns.
+MultiFileColumnDefinition ColumnOf(const Identifier &name, const LogicalType &type) {
+	auto plain = TypeVisitor::Contains(type, LogicalTypeId::MAP) || TypeVisitor::Contains(type, LogicalTypeId::VARIANT);
+	return plain ? MultiFileColumnDefinition(name, type) : MultiFileColumnDefinition::CreateNested(name, type);
+}
+
+Bound AskBind(ClientContext &context, const std::string &database, const std::string &table) {
+	auto known = Recall(database, table);
+	auto look = LookAt(known.watched);
+	if (known.reference && !look.seen.empty() && look.seen == known.seen) {
+		return {known.reference, "", ""};
+	}
+	auto answer = AskOf(context, Message({{"kind", "bind"}, {"database", database}, {"table", table}}), kListing);
 	RequireGiven(context, answer, "pruner: table " + table + " cannot be read: " + answer.reason);
-	return answer;
+	auto reference = make_shared_ptr<Reference>();
+	reference->database = database;
+	reference->table = table;
+	// Fields: "files", number of the bind, of the list of files, rows of a file, whether conditions matter as they are
+	// written, how many names and types of columns in folders there are, how many places to watch, then these places,
+	// these names and types, and those of all columns where the files do not show them. Otherwise "sql", number of the
+	// bind, the reason and a query.
+	Fields fields(answer);
+	auto is_query = fields.Next() == "sql";
+	reference->bound = fields.Next();
+	if (is_query) {
+		auto reason = fields.Next();
+		return {std::move(reference), std::move(reason), fields.Next()};
+	}
+	reference->files = FilesOf(context, database, fields.Next());
+	reference->rows = fields.NextNumber();
+	reference->as_written = fields.Next() == "written";
+	auto folders = fields.NextNumber() / 2;
+	std::vector<std::string> watched(fields.NextNumber());
+	for (auto &place : watched) {
+		place = fields.Next();
+	}
+	while (fields.More()) {
+		Identifier name(fields.Next());
+		auto &type = fields.Next();
+		if (reference->folders.size() < folders) {
+			reference->folders.emplace_back(name, Value(type));
+			continue;
+		}
+		auto column = ColumnOf(name, TransformStringToLogicalType(type, context));
+		column.identifier = Value(name.GetIdentifierName());
+		column.default_expression = ConstantExpression::FromValue(Value(column.type));
+		reference->columns.push_back(std::move(column));
+	}
+	// The look came before the question: what changed in between shows in the next one.
+	auto same = look.settled && watched == known.watched;
+	Remember(database, table, {std::move(watched), same ? look.seen : "", same ? reference : nullptr});
+	return {std::move(reference), "", ""};
+}
+
+Bound BoundTo(ClientContext &context, const TableFunctionInfo &info, const std::string &table, bool begins) {
+	auto &database = info.Cast<BoundInfo>().database;
+	auto here = BoundHere::Of(context, begins);
+	auto found = here->tables.find({database, table});
+	if (found != here->tables.end()) {
+		return found->second;
+	}
+	auto bound = AskBind(context, database, table);
+	here->tables[{database, table}] = bound;
+	return bound;
 }
 
 //! A query in the place of a table that no single scan serves.
 unique_ptr<TableRef> Replace(ClientContext &context, TableFunctionBindInput &input) {
-	bind_answer.reset();
-	auto &database = input.info->Cast<BoundInfo>().database;
-	auto answer = AskBind(context, database, input.inputs[0].GetValue<string>());
-	if (answer.fields[0] != "sql") {
-		bind_answer = std::make_unique<Answer>(std::move(answer));
+	auto bound = BoundTo(context, *input.info, input.inputs[0].GetValue<string>(), true);
+	if (bound.query.empty()) {
 		return nullptr;
 	}
+	Begun(*bound.reference, "", bound.reason);
 	Parser parser(context);
-	parser.ParseQuery(answer.fields[1]);
+	parser.ParseQuery(bound.query);
 	if (parser.statements.size() != 1 || parser.statements[0]->type != StatementType::SELECT_STATEMENT) {
 		throw IOException("pruner: the answer is no query");
 	}
@@ -367,44 +483,19 @@ unique_ptr<TableRef> Replace(ClientContext &context, TableFunctionBindInput &inp
 
 unique_ptr<FunctionData> Bind(ClientContext &context, TableFunctionBindInput &input, vector<LogicalType> &types,
                               vector<Identifier> &names) {
-	auto &database = input.info->Cast<BoundInfo>().database;
-	auto reference = make_shared_ptr<Reference>();
-	reference->database = database;
-	reference->table = input.inputs[0].GetValue<string>();
-	auto answer = bind_answer ? std::move(*bind_answer) : AskBind(context, database, reference->table);
-	bind_answer.reset();
-	if (answer.fields[0] != "files") {
-		throw IOException("pruner: table %s cannot be read in this kind of statement", reference->table);
-	}
-	// Fields: "files", number of the bind, of the list of files, rows of a file, whether conditions matter as they are
-	// written, how many names and types of columns in folders follow, then these, then names and types of all columns
-	// where the files do not show them.
-	reference->bound = answer.fields[1];
-	reference->files = FilesOf(context, database, answer.fields[2]);
-	KeyLimit::Raise(context, reference->files->size());
-	reference->rows = std::stoull(answer.fields[3]);
-	reference->as_written = answer.fields[4] == "written";
-	auto told = 6 + std::stoull(answer.fields[5]);
-	child_list_t<Value> folders;
-	for (size_t i = 6; i + 1 < answer.fields.size(); i += 2) {
-		Identifier name(answer.fields[i]);
-		if (i < told) {
-			folders.emplace_back(name, Value(answer.fields[i + 1]));
-			continue;
-		}
-		MultiFileColumnDefinition column(name, TransformStringToLogicalType(answer.fields[i + 1], context));
-		column.identifier = Value(answer.fields[i]);
-		column.default_expression = ConstantExpression::FromValue(Value(column.type));
-		reference->columns.push_back(std::move(column));
+	auto bound = BoundTo(context, *input.info, input.inputs[0].GetValue<string>(), false);
+	auto &reference = bound.reference;
+	if (!bound.query.empty()) {
+		throw IOException("pruner: table %s cannot be read in this kind of statement", input.inputs[0].ToString());
 	}
 	input.named_parameters["binary_as_string"] = Value::BOOLEAN(false);
-	input.named_parameters["hive_partitioning"] = Value::BOOLEAN(!folders.empty());
-	if (!folders.empty()) {
+	input.named_parameters["hive_partitioning"] = Value::BOOLEAN(!reference->folders.empty());
+	if (!reference->folders.empty()) {
 		input.named_parameters["hive_types_autocast"] = Value::BOOLEAN(false);
-		input.named_parameters["hive_types"] = Value::STRUCT(std::move(folders));
+		input.named_parameters["hive_types"] = Value::STRUCT(reference->folders);
 	}
 	auto function = input.table_function;
-	function.function_info = make_shared_ptr<BoundInfo>(database, std::move(reference));
+	function.function_info = make_shared_ptr<BoundInfo>(reference->database, std::move(reference));
 	TableFunctionBindInput inner(input.inputs, input.named_parameters, input.input_table_types,
 	                             input.input_table_names, function.function_info.get(), input.binder, function,
 	                             input.ref);
@@ -420,12 +511,7 @@ unique_ptr<GlobalTableFunctionState> Start(ClientContext &context, TableFunction
 	auto state = original.init_global(context, input);
 	auto list = dynamic_cast<PrunedFileList *>(&state->Cast<MultiFileGlobalState>().file_list);
 	if (list) {
-		auto &reference = *list->reference;
-		Tell(Message({{"kind", "start"},
-		              {"database", reference.database},
-		              {"bound", reference.bound},
-		              {"plan", list->plan},
-		              {"reason", list->reason}}));
+		Begun(*list->reference, list->plan, list->reason);
 	}
 	return state;
 }
@@ -534,6 +620,16 @@ void AskAbove(ClientContext &context, LogicalOperator &plan, bool as_written) {
 	}
 }
 
+void RaiseFor(ClientContext &context, LogicalOperator &plan) {
+	for (auto &child : plan.children) {
+		RaiseFor(context, *child);
+	}
+	if (plan.type == LogicalOperatorType::LOGICAL_GET && plan.Cast<LogicalGet>().function.init_global == Start) {
+		auto list = ListOf(plan.Cast<LogicalGet>().bind_data.get());
+		KeyLimit::Raise(context, list ? list->reference->files->size() : 0);
+	}
+}
+
 std::string NextDatabase() {
 	static std::atomic<uint64_t> last {0};
 	return std::to_string(++last);
@@ -566,6 +662,7 @@ void Register(ExtensionLoader &loader) {
 		AskAbove(input.context, *plan, true);
 	};
 	extension.optimize_function = [](OptimizerExtensionInput &input, unique_ptr<LogicalOperator> &plan) {
+		RaiseFor(input.context, *plan);
 		AskAbove(input.context, *plan, false);
 	};
 	OptimizerExtension::Register(DBConfig::GetConfig(loader.GetDatabaseInstance()), std::move(extension));

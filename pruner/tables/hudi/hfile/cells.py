@@ -86,7 +86,7 @@ def gathered(found: Iterable[tuple[bytes, bytes]], *, once: bool) -> dict[bytes,
     values: dict[bytes, bytes] = {}
     for row, value in found:
         if once and row in values:
-            raise ValueError("a key stands in it twice")
+            raise ValueError("a key occurs in it twice")
         values[row] = value
     return values
 

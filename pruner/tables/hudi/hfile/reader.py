@@ -124,7 +124,7 @@ class HFile:
                 of_block = self._cells_of(content, blocks[entry], once=once)
                 # In the order of the index each key is looked for in two blocks at most.
                 if once and not found.keys().isdisjoint(of_block):
-                    raise ValueError("a key stands in it twice")
+                    raise ValueError("a key occurs in it twice")
                 found.update(of_block)
             except ValueError as error:
                 raise self._damaged(error) from None

@@ -56,7 +56,7 @@ def read_definitions(store: Store, properties: HudiProperties) -> dict[str, Defi
     """
     path = properties.values.get(_PATH) or _USUAL_PATH
     if not path.startswith(".hoodie/") or ".." in path.split("/"):
-        raise FormatError(f"the definitions of indexes are said to be in {path!r}, where they are not read")
+        raise FormatError(f"the index definitions are in {path!r}, which is not read")
     try:
         found = msgspec.json.decode(store.get(path, _MAX_BYTES), type=_All)
     except (NotFoundError, LargerError) as error:

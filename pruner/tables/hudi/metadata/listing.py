@@ -82,5 +82,5 @@ def metadata_slices(store: Store, timeline: MetadataTimeline, partition: str) ->
     except TableError as error:
         raise FormatError(str(error)) from None
     if any(entry.base and not entry.base.endswith(_BASE_ENDING) for entry in slices):
-        raise FormatError(f"{store.uri}/{partition} has a base file that is no HFile")
+        raise FormatError(f"{store.uri}/{partition} has a base file that is not an HFile")
     return sorted(slices, key=lambda entry: entry.file_id)

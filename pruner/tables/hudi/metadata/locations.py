@@ -52,7 +52,7 @@ class RecordLocations:
             FormatError: the index is of a kind that is not read.
         """
         if not groups or not all(_GROUP_ID.fullmatch(group.id) for group in groups):
-            raise FormatError("its file groups are named in another way than is read")
+            raise FormatError("its file groups have names of an unknown form")
         self._groups = groups
         self._known: dict[str, Location | None] = {}
         self._lock = Lock()
@@ -118,7 +118,7 @@ def _location(record: Record) -> Location:
             raise ValueError("it is none of a record index")
         return Location(str(found["partitionName"]), _file_id(found))
     except (KeyError, TypeError, ValueError, OverflowError) as error:
-        raise FormatError(f"a place in the record index is not understood: {error!r}") from None
+        raise FormatError(f"a location in the record index is not understood: {error!r}") from None
 
 
 def _file_id(found: dict[str, Any]) -> str:

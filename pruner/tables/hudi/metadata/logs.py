@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 import fastavro
 
 from pruner.errors import FormatError
+from pruner.tables.avro.stored import decode
 from pruner.tables.hudi.hfile.reader import HFile
 from pruner.tables.hudi.hfile.sources import Held, Part
-from pruner.tables.hudi.logs.avro import decode
 from pruner.tables.hudi.logs.blocks import MAGIC, BlockType, Header, entries_of
 
 if TYPE_CHECKING:

@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 import fastavro
 
 from pruner.errors import FormatError
-from pruner.tables.hudi.logs.avro import NotColumnarError, decode_field, without_logical_types
-from pruner.tables.hudi.logs.avro import decode as decode_stored
+from pruner.tables.avro.columns import NotColumnarError, decode_field
+from pruner.tables.avro.stored import decode as decode_stored
+from pruner.tables.avro.stored import without_logical_types
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

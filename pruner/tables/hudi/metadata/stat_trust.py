@@ -15,7 +15,7 @@ ALL_NULL: Final = (
 TEXT_AND_NULL: Final = (
     "text with NULLs, among which Hudi may have counted text too long for statistics (hudi#18755)"
 )
-UTF16: Final = "text that Java orders otherwise than UTF-8"
+UTF16: Final = "text that Java orders differently from UTF-8"
 COUNTS: Final = "the numbers of values and of NULLs are missing or contradict each other"
 OLD: Final = "dates or timestamps from before a change of calendars"
 UNTYPED: Final = "their bounds are missing or of a type that is not used"

@@ -79,7 +79,7 @@ def _partition(key: bytes) -> str:
     try:
         partition = key.decode()
     except UnicodeDecodeError:
-        raise FormatError(f"the list of files names a partition {key!r}, which is no UTF-8") from None
+        raise FormatError(f"the list of files names a partition {key!r}, which is not UTF-8") from None
     return "" if partition == _NO_PARTITION else partition
 
 

@@ -1,6 +1,4 @@
-"""Avro values as they are stored: the decoder, and schemas without the logical types that would convert values.
-
-Many Avro records of one schema at once: each field is read of all of them in one step, with NumPy.
+"""Many Avro records of one schema at once: each field is read of all of them in one step, with NumPy.
 
 fastavro takes about 13 µs for a record of statistics, most of it for Python objects of fields that nobody asks for.
 Here a field that is not wanted costs a step of arithmetic. What is not understood is refused, and nothing is guessed:
@@ -9,39 +7,19 @@ the caller then decodes record by record with fastavro, which says what is wrong
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
-import fastavro
 import numpy as np
 import pyarrow as pa
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
     Places: TypeAlias = NDArray[np.int64]
     Values: TypeAlias = Callable[[], list[Any]]
-    "Makes the values of a field, one for each record; called where they are wanted alone."
-
-decode: Final[Callable[..., Any]] = getattr(fastavro, "schemaless_reader")  # noqa: B009 - its type is left open
-"""Decodes one record: a stream, the writer's schema, no reader's schema."""
-
-
-def without_logical_types(schema: Any) -> Any:
-    """Return a schema without logical types, by which the stored numbers are decoded."""
-    if isinstance(schema, list):
-        return [without_logical_types(option) for option in cast("list[Any]", schema)]
-    if isinstance(schema, dict):
-        entries = cast("dict[str, Any]", schema)
-        return {
-            key: value if key == "default" else without_logical_types(value)
-            for key, value in entries.items()
-            if key != "logicalType"
-        }
-    return schema
-
+    """Makes the values of a field, one for each record; called where they are wanted alone."""
 
 _PADDING = 16
 """Zeros behind the last record, so that a number or a float that is cut short reads no other memory."""

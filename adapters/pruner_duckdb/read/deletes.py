@@ -1,0 +1,144 @@
+"""Files of which some rows are deleted, and columns that the files call otherwise: what a Delta table's log says.
+
+Deleted rows are taken out by the file and the row's position in it, in an anti join beside the scan, so that the scan
+stays DuckDB's own. `file_index` would not do: DuckDB numbers files anew where it leaves some out itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.dataset as ds
+
+from pruner.arrow import arrow, number_array
+from pruner.schema import id_of_path
+from pruner_duckdb.types import quote, quote_text, sql_type
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from pruner.errors import PrunerError
+    from pruner.schema import Field
+    from pruner.tables.snapshot import Snapshot
+
+SCAN, DELETED = "pruner_scan", "pruner_deleted"
+_FILE, _ROW = "pruner_file", "pruner_row"
+
+WITHOUT_REPLACEMENTS = (
+    "files with deletion vectors cannot be read while python_enable_replacements is false: "
+    "SET python_enable_replacements = true"
+)
+
+
+class DeletedRows(ds.InMemoryDataset):
+    """The deleted rows of some files as DuckDB scans them, by file and position."""
+
+    failure: PrunerError | None = None
+
+    def __init__(self, snapshot: Snapshot, ordinals: NDArray[np.intp]) -> None:
+        """Read what says which rows are deleted.
+
+        Raises:
+            TableError: it cannot be read.
+        """
+        assert snapshot.deletes is not None
+        found = snapshot.deletes.positions(ordinals)
+        uris: list[Any] = snapshot.base_files.take(pa.array(ordinals, pa.int64())).to_pylist()
+        lengths = [len(each) for each in found]
+        codes = np.repeat(np.arange(len(uris), dtype=np.int32), lengths)
+        names = pa.array([uri.removeprefix("file://") for uri in uris], pa.string())
+        files = arrow.DictionaryArray.from_arrays(number_array(codes, pa.int32()), names)
+        rows = np.concatenate([np.empty(0, np.uint64), *found]).astype(np.int64)
+        table = arrow.table({_FILE: files, _ROW: number_array(rows, pa.int64())})
+        super().__init__(table)  # pyright: ignore[reportCallIssue] - the stubs know no arguments
+
+
+def anti_join(source: str | None) -> str:
+    """What stands behind a scan in FROM so that its deleted rows are left out; nothing where there are none."""
+    if source is None:
+        return ""
+    return (
+        f" AS {SCAN} ANTI JOIN {source} AS {DELETED} ON {SCAN}.filename = {DELETED}.{_FILE}"
+        f" AND {SCAN}.file_row_number = {DELETED}.{_ROW}"
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class StoredColumn:
+    """A column as files have it: under another name or a field id, or with fields of other names."""
+
+    name: str
+    field_id: int | None
+    type: str
+    table_type: pa.DataType
+    held_type: pa.DataType
+
+    @property
+    def key(self) -> str:
+        """By what a schema that DuckDB is given finds the column in a file."""
+        return quote_text(self.name) if self.field_id is None else str(self.field_id)
+
+    def as_in_table(self, value: str, held: str | None) -> str:
+        """The value of the column by the names of the table; `held` is the type that a file has, where it is known."""
+        if self.table_type.equals(self.held_type):
+            return value
+        whole = value if held == self.type else f"({value})::{self.type}"
+        return _renamed(whole, self.table_type, self.held_type, 0)
+
+
+def stored_columns(fields: tuple[Field, ...], *, int96: bool = False) -> Mapping[str, StoredColumn]:
+    """The columns that files have otherwise than the table, by their names in the table.
+
+    With `int96` they have instants as INT96, of which DuckDB makes a wall clock of UTC: cast from that, an instant would
+    be another one wherever the session is in another zone.
+    """
+    found: dict[str, StoredColumn] = {}
+    for each in fields:
+        held = each.stored_type or each.type
+        held = without_zones(held) if int96 else held
+        if each.in_file and (each.stored is not None or not held.equals(each.type)):
+            by_id = id_of_path(each.recorded)
+            name = each.recorded[0] if by_id is None else each.path[0]
+            found[each.path[0]] = StoredColumn(name, by_id, sql_type(held) or "", each.type, held)
+    return found
+
+
+def without_zones(type_: Any) -> Any:
+    """The type with a wall clock in place of every instant."""
+    types = pa.types
+    if types.is_timestamp(type_):
+        return pa.timestamp(type_.unit)
+    if types.is_struct(type_):
+        return pa.struct([pa.field(each.name, without_zones(each.type)) for each in list[Any](type_)])
+    if types.is_map(type_):
+        return pa.map_(without_zones(type_.key_type), without_zones(type_.item_type))
+    return pa.list_(without_zones(type_.value_type)) if types.is_list(type_) else type_
+
+
+def _renamed(value: str, wanted: Any, held: Any, depth: int) -> str:
+    """An expression that gives fields of structs the names of the table; both types have the same shape."""
+    if wanted.equals(held):
+        return value
+    types = pa.types
+    if types.is_timestamp(wanted):
+        return f"system.main.timezone('UTC', {value})"
+    each = f"pruner_{depth}"
+    if types.is_struct(wanted):
+        pairs = zip(cast("Any", wanted), cast("Any", held), strict=True)
+        parts = (
+            f"{quote(one.name)} := {_renamed(f'({value}).{quote(other.name)}', one.type, other.type, depth)}"
+            for one, other in pairs
+        )
+        return f"CASE WHEN {value} IS NOT NULL THEN system.main.struct_pack({', '.join(parts)}) END"
+    if types.is_map(wanted):
+        key = _renamed(f"{each}.key", wanted.key_type, held.key_type, depth + 1)
+        item = _renamed(f"{each}.value", wanted.item_type, held.item_type, depth + 1)
+        entries = f"system.main.map_entries({value})"
+        made = f"system.main.list_transform({entries}, lambda {each}: {{'key': {key}, 'value': {item}}})"
+        return f"CASE WHEN {value} IS NOT NULL THEN system.main.map_from_entries({made}) END"
+    inner = _renamed(each, wanted.value_type, held.value_type, depth + 1)
+    return f"system.main.list_transform({value}, lambda {each}: {inner})"

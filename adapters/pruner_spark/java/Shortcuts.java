@@ -1,0 +1,141 @@
+package pruner.spark;
+
+import java.io.IOException;
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import org.apache.spark.api.python.PythonUtils;
+import org.apache.spark.sql.SparkSession;
+import org.apache.spark.sql.catalyst.expressions.Literal;
+import org.apache.spark.sql.catalyst.expressions.NullsFirst$;
+import org.apache.spark.sql.catalyst.expressions.SortOrder;
+import org.apache.spark.sql.catalyst.expressions.Descending$;
+import org.apache.spark.sql.catalyst.plans.logical.Aggregate;
+import org.apache.spark.sql.catalyst.plans.logical.LocalLimit;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.plans.logical.Project;
+import org.apache.spark.sql.catalyst.plans.logical.Sort;
+import org.apache.spark.sql.catalyst.rules.Rule;
+import org.apache.spark.sql.catalyst.trees.TreeNode;
+import org.apache.spark.sql.catalyst.trees.TreePattern;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+import scala.collection.Iterator;
+import scala.runtime.AbstractPartialFunction;
+
+/**
+ * A rule of the optimizer, behind all of Spark's: what metadata answers of a query is not read. The planner is asked
+ * where an aggregate, a limit, or an order with a limit stands over a relation that prunes itself, and nothing but
+ * filters and projections between them. The files of that relation are settled then, whether anything is gained or
+ * not: each scan is planned once, and the rule finds nothing more when it runs again.
+ */
+public final class Shortcuts extends Rule {
+  private static final Logger LOGGER = LoggerFactory.getLogger("pruner");
+
+  /** Have the rule among those of a session, once. */
+  static void into(SparkSession session) throws ReflectiveOperationException {
+    Object methods = Sources.call(session, "experimental");
+    synchronized (Shortcuts.class) {
+      Iterator known = ((scala.collection.Seq) Sources.call(methods, "extraOptimizations")).iterator();
+      List rules = new ArrayList();
+      while (known.hasNext()) {
+        Object rule = known.next();
+        if (rule instanceof Shortcuts) {
+          return;
+        }
+        rules.add(rule);
+      }
+      rules.add(new Shortcuts());
+      ((org.apache.spark.sql.ExperimentalMethods) methods).extraOptimizations_$eq(PythonUtils.toSeq(rules));
+    }
+  }
+
+  public TreeNode apply(TreeNode plan) {
+    boolean may = plan.containsPattern(TreePattern.LIMIT()) || plan.containsPattern(TreePattern.AGGREGATE());
+    return may ? plan.transformUp(new Shortened()) : plan;
+  }
+
+  /** The node with less to read; itself where nothing is asked, or where asking fails. */
+  private static LogicalPlan shortened(LogicalPlan node) {
+    try {
+      return node instanceof Aggregate ? answered((Aggregate) node) : first((LocalLimit) node);
+    } catch (Exception error) {
+      LOGGER.warn("nothing is answered from metadata: {}", error.toString());
+      return node;
+    }
+  }
+
+  private static LogicalPlan answered(Aggregate node) throws IOException {
+    Chain chain = Chain.of((LogicalPlan) node.child());
+    Aggregation aggregation = chain == null ? null : Aggregation.of(node, chain);
+    SettledFileIndex index = aggregation == null ? null : chain.settled(aggregation.question());
+    return index == null ? node : aggregation.over(index);
+  }
+
+  private static LogicalPlan first(LocalLimit node) throws IOException {
+    LogicalPlan below = node.child();
+    Sort sort = null;
+    while (sort == null && (below instanceof Project || below instanceof Sort)) {
+      sort = below instanceof Sort ? (Sort) below : null;
+      below = (LogicalPlan) below.children().head();
+    }
+    Chain chain = Chain.of(sort == null ? node.child() : (LogicalPlan) sort.child());
+    Map question = chain == null ? null : rows(node, sort, chain);
+    if (question == null) {
+      return node;
+    }
+    SettledFileIndex index = chain.settled(question);
+    LogicalPlan settled = chain.over(index);
+    return (LogicalPlan) node.transformUp(new Replaced(chain.top, settled));
+  }
+
+  /** So many rows, in an order or in any; null where that is not known, or not of a column. */
+  private static Map rows(LocalLimit node, Sort sort, Chain chain) {
+    if (!(node.limitExpr() instanceof Literal) || !(((Literal) node.limitExpr()).value() instanceof Integer)) {
+      return null;
+    }
+    Map question = new HashMap();
+    question.put("rows", ((Literal) node.limitExpr()).value());
+    if (sort != null) {
+      SortOrder order = sort.order().isEmpty() ? null : (SortOrder) sort.order().head();
+      String column = order == null || !sort.global() ? null : chain.column(order.child());
+      if (column == null) {
+        return null;
+      }
+      question.put("column", column);
+      question.put("descending", Boolean.valueOf(order.direction() == Descending$.MODULE$));
+      question.put("nulls_first", Boolean.valueOf(order.nullOrdering() == NullsFirst$.MODULE$));
+    }
+    return question;
+  }
+
+  private static final class Shortened extends AbstractPartialFunction {
+    public boolean isDefinedAt(Object node) {
+      return node instanceof Aggregate || node instanceof LocalLimit;
+    }
+
+    public Object apply(Object node) {
+      return shortened((LogicalPlan) node);
+    }
+  }
+
+  /** Puts a part of a plan in the place of another, which is known by itself. */
+  private static final class Replaced extends AbstractPartialFunction {
+    private final LogicalPlan old;
+    private final LogicalPlan other;
+
+    Replaced(LogicalPlan old, LogicalPlan other) {
+      this.old = old;
+      this.other = other;
+    }
+
+    public boolean isDefinedAt(Object node) {
+      return node == old;
+    }
+
+    public Object apply(Object node) {
+      return other;
+    }
+  }
+}

@@ -1,0 +1,119 @@
+"""What metadata answers of a query, where an aggregate, a limit or an order with a limit stands over a scan."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from pruner.expr.types import is_written_one_way
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from pruner import Plan
+
+MOST_GROUPS = 10_000
+"""Most groups that stand in a query as constants."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shortcut:
+    """What is left to be read, and as JSON what is proved of the rows of all other slices."""
+
+    left: Plan
+    proved: str | None = None
+
+
+def may_gain(question: Mapping[str, Any], plan: Plan) -> bool:
+    """Tell cheaply whether anything may be gained: not where no row is known to meet the condition, nor of one file."""
+    if not plan.kept:
+        return "aggregates" in question
+    return plan.is_understood
+
+
+def shortcut(
+    question: Mapping[str, Any], plan: Plan, is_as_indexed: Callable[[str], bool]
+) -> Shortcut | None:
+    """What metadata answers of a question (java/Shortcuts.java); None where nothing is gained.
+
+    Args:
+        question: what is asked for.
+        plan: of the slices that Spark has listed, by the whole condition.
+        is_as_indexed: tells of a column whether Spark reads it as the indexes did.
+    """
+    if "rows" in question:
+        return _first_rows(question, plan, is_as_indexed)
+    group, calls = question["group"], [(str(kind), column) for kind, column in question["aggregates"]]
+    named = [name for name in (group, *(column for _, column in calls)) if name is not None]
+    if not all(map(is_as_indexed, named)) or not all(
+        _is_shown(plan, name)
+        for name in (group, *(column for kind, column in calls if kind != "count"))
+        if name
+    ):
+        return None
+    if group is not None or any(kind == "distinct" for kind, _ in calls):
+        return _grouped(plan, calls[0][1] if group is None else group)
+    answers, rest = plan.answers([(kind, None if name is None else quoted(name)) for kind, name in calls])
+    if rest.kept == plan.kept and plan.kept:
+        return None
+    values = [_texts(answer.proved.column("value"))[0] for answer in answers]
+    return Shortcut(rest, json.dumps({"values": values}))
+
+
+def quoted(name: str) -> str:
+    """The path of a top-level column as text."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _is_shown(plan: Plan, name: str) -> bool:
+    """Tell whether values of a column are given out as constants of the very same type."""
+    about = plan.schema.find((name,), case_sensitive=plan.semantics.case_sensitive)
+    if pa.types.is_timestamp(about.type):
+        return about.type.unit in ("us", "ms")
+    return is_written_one_way(about.type) and not pa.types.is_time(about.type)
+
+
+def _first_rows(
+    question: Mapping[str, Any], plan: Plan, is_as_indexed: Callable[[str], bool]
+) -> Shortcut | None:
+    rows, column = int(question["rows"]), question.get("column")
+    if rows < 1 or not plan.kept:
+        return None
+    if column is None:
+        found = plan.limited(rows, fewest=True)
+    elif is_as_indexed(column):
+        found = plan.top(
+            quoted(column), rows, descending=question["descending"], nulls_first=question["nulls_first"]
+        )
+    else:
+        return None
+    return None if found.kept == plan.kept else Shortcut(found)
+
+
+def _grouped(plan: Plan, column: str) -> Shortcut | None:
+    (answer,), rest = plan.answers([("by", quoted(column))])
+    groups: Any = answer.proved.column("value").combine_chunks()
+    if len(groups) > MOST_GROUPS or (rest.kept == plan.kept and plan.kept):
+        return None
+    proved = {"groups": _texts(groups), "rows": answer.proved.column("rows").to_pylist()}
+    return Shortcut(rest, json.dumps(proved))
+
+
+def _texts(values: Any) -> list[str | None]:
+    """Values as java/Aggregation.java reads them: days and microseconds as numbers."""
+    if pa.types.is_timestamp(values.type):
+        values = values.cast(pa.timestamp("us", values.type.tz)).cast(pa.int64())
+    elif pa.types.is_date32(values.type):
+        values = values.cast(pa.int32())
+    return [None if each is None else _text(each) for each in values.to_pylist()]
+
+
+def _text(value: Any) -> str:
+    # The shortest text of a float as a double is read as the very same float.
+    if isinstance(value, float) and math.isinf(value):
+        return "Infinity" if value > 0 else "-Infinity"
+    return value if isinstance(value, str) else str(value).lower() if isinstance(value, bool) else repr(value)

@@ -1,0 +1,173 @@
+"""Evidence from statistics of files that a table keeps in its own log or manifests.
+
+They bound the rows that a file was written with, and so what deletes leave of them (R13). From here on they are records
+of a `column_stats` index, and what they prove is judged as theirs is.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from pruner.arrow import arrow, nulls, number_array, truth_array
+from pruner.errors import IndexDefinitionError
+from pruner.evidence.sources import of_records
+from pruner.indexes.optional import RowIndexType
+from pruner.indexes.registry import index_type
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from pruner.evidence.sources import KnowsFields, Source, Sources
+    from pruner.expr.bound.predicates import BoundExpr, InLeaf
+    from pruner.expr.semantics import Semantics
+    from pruner.parquet_type import ParquetType
+    from pruner.schema import Field
+    from pruner.tables.snapshot import Snapshot
+
+_USING: Final = "column_stats"
+_UNKNOWN_ROWS: Final = 1 << 40
+"""Rows of a file that does not say how many: more than any has, so that no count of NULLs is all of them."""
+
+
+class FileStatistics(NamedTuple):
+    """What is known of one column in each file; None where nothing is.
+
+    `low` and `high` bound every value but NULL and NaN, in the storage domain of the column's type. `parquet` is the
+    Parquet type by which every file holds the column, where the format leaves writers no choice.
+    """
+
+    rows: Sequence[Any]
+    nulls: Sequence[Any]
+    nans: Sequence[Any]
+    low: Sequence[Any]
+    high: Sequence[Any]
+    parquet: ParquetType | None = None
+
+
+class LoggedStatistics(ABC):
+    """The statistics that a table keeps of its files, for one snapshot: see `pruner.evidence.sources.OwnIndexes`."""
+
+    def __init__(self, name: str, snapshot: Snapshot) -> None:
+        """`name` is how reports call them; nothing is read yet."""
+        self.names: tuple[str, ...] = (name,)
+        self.expressions: list[tuple[str, str]] = []
+        self._snapshot = snapshot
+
+    @abstractmethod
+    def of_column(self, about: Field) -> tuple[FileStatistics, list[str]]:
+        """Return what is known of a column in each slice, and why parts could not be read."""
+
+    def implied(
+        self, predicate: BoundExpr, semantics: Semantics
+    ) -> Iterator[tuple[InLeaf, KnowsFields | None]]:
+        """Yield nothing: see `OwnIndexes`."""
+        yield from ()
+
+    def described(self) -> dict[str, str]:
+        """Say that they are used: see `OwnIndexes`."""
+        return dict.fromkeys(self.names, "used")
+
+    def add(self, about: Field, found: Sources) -> None:
+        """Add what is known of a column, unless an index of pruner's covers it in every file: see `OwnIndexes`."""
+        if about.expression is not None or not about.in_file or any(map(self._covers_all, found.usable)):
+            return
+        kind = index_type(_USING)
+        assert isinstance(kind, RowIndexType)
+        try:
+            kind.check(about, {})
+        except IndexDefinitionError:
+            return
+        (name,) = self.names
+        told, notes = self.of_column(about)
+        found.fallbacks += [f"{name}: {note}" for note in notes]
+        records = _records(told, about, kind.record_schema)
+        if records.num_rows:
+            found.usable.append(of_records(name, _USING, kind.load(records, len(self._snapshot), about)))
+
+    def _covers_all(self, source: Source) -> bool:
+        if source.using != _USING:
+            return False
+        uncovered = source.uncovered
+        return uncovered is None or not (uncovered & self._snapshot.coverable).any()
+
+
+def _records(found: FileStatistics, about: Field, schema: pa.Schema) -> pa.Table:
+    """Records of a `column_stats` index, of the files that say anything of the column.
+
+    No bound is known to be a value: writers cut and round them.
+    """
+    rows, rows_known = _counts(found.rows)
+    null_counts, nulls_known = _counts(found.nulls)
+    nan_counts, nans_known = _counts(found.nans)
+    rows = np.where(rows_known, rows, _UNKNOWN_ROWS)
+    low, high = (
+        np.array([value is not None for value in ends], np.bool_) for ends in (found.low, found.high)
+    )
+    told = np.flatnonzero(nulls_known | low | high)
+    kind = _kind_of(about.type)
+    count = len(told)
+    no, yes = truth_array(np.zeros(count, np.bool_)), truth_array(np.ones(count, np.bool_))
+    columns: dict[str, Any] = {
+        "trusted": yes,
+        "row_count": number_array(rows[told], pa.int64()),
+        "type": arrow.repeat(arrow.scalar(str(about.type), pa.string()), count),
+        "absent": no,
+        "null_count": number_array(null_counts[told], pa.int64(), ~nulls_known[told]),
+        "nan_count": number_array(nan_counts[told], pa.int64(), ~nans_known[told]),
+        "min_exact": no,
+        "max_exact": no,
+        "calendar_open": no,
+        "from_data": no,
+        "in_range": yes,
+        "partly_absent": no,
+        "parquet": arrow.repeat(arrow.scalar(found.parquet and found.parquet.text, pa.string()), count),
+    }
+    for name, ends in (("min", found.low), ("max", found.high)):
+        column = f"{name}_{kind}"
+        columns[column] = _column([ends[at] for at in told.tolist()], schema.field(column).type)
+    fields: list[Any] = list(schema)
+    arrays = [
+        columns[field.name].cast(field.type) if field.name in columns else nulls(count, field.type)
+        for field in fields
+    ]
+    table = arrow.Table.from_arrays(arrays, schema=schema)
+    return table.append_column("__slice", number_array(told.astype(np.int32), pa.int32()))
+
+
+def _column(values: list[Any], type_: pa.DataType) -> Any:
+    try:
+        return arrow.array(values, type_)
+    except (pa.ArrowException, OverflowError):
+        return arrow.array([_fitting(value, type_) for value in values], type_)
+
+
+def _fitting(value: Any, type_: pa.DataType) -> Any:
+    try:
+        return arrow.scalar(value, type_).as_py()
+    except (pa.ArrowException, OverflowError):
+        return None
+
+
+def _counts(
+    values: Sequence[Any],
+) -> tuple[np.ndarray[Any, np.dtype[np.int64]], np.ndarray[Any, np.dtype[np.bool_]]]:
+    """Counts, and which of them are known."""
+    known = [type(value) is int and 0 <= value < _UNKNOWN_ROWS for value in values]
+    counts = np.fromiter(
+        (value if is_known else 0 for value, is_known in zip(values, known, strict=True)), np.int64
+    )
+    return counts, np.array(known, np.bool_)
+
+
+def _kind_of(type_: pa.DataType) -> str:
+    """Which columns of the records have the bounds of a type."""
+    types = pa.types
+    if types.is_floating(type_):
+        return "float"
+    if types.is_decimal(type_):
+        return "decimal"
+    return "bytes" if types.is_string(type_) or types.is_binary(type_) else "integer"

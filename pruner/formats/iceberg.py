@@ -1,0 +1,67 @@
+"""Apache Iceberg as a table format."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, cast
+
+from pruner.storage.opening import open_store
+from pruner.tables.listing.foreign import is_of_iceberg
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from pruner.evidence.sources import OwnIndexes
+    from pruner.tables.feed.place import FeedSettings
+    from pruner.tables.iceberg.source import IcebergSource
+    from pruner.tables.snapshot import Snapshot
+    from pruner.tables.source import TableSource
+
+_METADATA = "metadata"
+
+
+class IcebergFormat:
+    """Iceberg tables: see `pruner.formats.format.TableFormat`.
+
+    What reads them is imported where a table is one.
+    """
+
+    name = "iceberg"
+    title = "an Iceberg table"
+    several_roots = False
+
+    def is_root(self, root: str, storage_options: Mapping[str, str] | None) -> bool:
+        """Tell whether there is metadata of Iceberg's, or this is a file of it: see `TableFormat`."""
+        if root.rpartition("/")[2] != root and is_of_iceberg(root.rpartition("/")[2]):
+            folder, _, name = root.rpartition("/")
+            return open_store(folder, storage_options).exists(name)
+        if root.startswith("/"):
+            try:
+                with os.scandir(f"{root}/{_METADATA}") as entries:
+                    return any(is_of_iceberg(each.name) for each in entries)
+            except (FileNotFoundError, NotADirectoryError):
+                return False
+        store = open_store(root, storage_options)
+        return any(is_of_iceberg(each.path.rpartition("/")[2]) for each in store.some(_METADATA))
+
+    def open(
+        self,
+        roots: Sequence[str],
+        storage_options: Mapping[str, str] | None,
+        *,
+        immutable: bool,
+        feed: FeedSettings | None,
+    ) -> TableSource:
+        """Open an Iceberg table: see `TableFormat`."""
+        from pruner.tables.iceberg.source import IcebergSource
+
+        return IcebergSource(roots[0], storage_options)
+
+    def own_indexes(self, source: TableSource, snapshot: Snapshot) -> OwnIndexes | None:
+        """Return the metrics in the manifests: see `TableFormat`."""
+        state = cast("IcebergSource", source).state_of(snapshot)
+        if state is None:
+            return None
+        from pruner.evidence.iceberg import IcebergMetrics
+
+        return IcebergMetrics(state, snapshot)

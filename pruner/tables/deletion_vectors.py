@@ -1,0 +1,77 @@
+"""The stored form of a deletion vector, which Delta and Iceberg share: positions of rows, their length and a checksum.
+
+Sources: the Delta protocol, "Deletion Vector Format"; the Puffin specification, `deletion-vector-v1`.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import pyroaring
+
+from pruner.errors import TableError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+_PORTABLE: Final = 1_681_511_377
+_NATIVE: Final = 1_681_511_376
+AROUND: Final = 8
+"""Bytes of a vector's length in front of it and of its checksum behind it."""
+
+
+def unframed(data: bytes, uri: str, offset: int) -> bytes:
+    """Return what stands between the length and the checksum.
+
+    Args:
+        data: of the vector with both.
+        uri: the file it is of, for errors.
+        offset: where it begins there.
+
+    Raises:
+        TableError: either is wrong.
+    """
+    if len(data) >= AROUND:
+        (length,), (checksum,) = struct.unpack(">I", data[:4]), struct.unpack(">I", data[-4:])
+        content = data[4:-4]
+        if length == len(content) and zlib.crc32(content) == checksum:
+            return content
+    raise TableError(f"{uri}, which says what rows are deleted, is damaged at byte {offset}")
+
+
+def row_positions(data: bytes, where: str) -> NDArray[np.uint64]:
+    """Return the positions of a vector, ascending.
+
+    Raises:
+        TableError: it is damaged, or of a form that is not known.
+    """
+    try:
+        (magic,) = struct.unpack("<i", data[:4])
+        if magic == _PORTABLE:
+            return _numbers(pyroaring.BitMap64.deserialize(data[4:]))
+        if magic == _NATIVE:
+            return _native(data)
+    except (struct.error, ValueError) as error:
+        raise TableError(f"{where} has a deletion vector that is damaged: {error}") from None
+    raise TableError(f"{where} has a deletion vector of a form that this reader does not know ({magic})")
+
+
+def _native(data: bytes) -> NDArray[np.uint64]:
+    """The older form: the number of bitmaps, then each with its length; which one it is says the upper 32 bits."""
+    (count,) = struct.unpack("<i", data[4:8])
+    at, parts = 8, [np.empty(0, np.uint64)]
+    for upper in range(count):
+        (size,) = struct.unpack("<i", data[at : at + 4])
+        bitmap = pyroaring.BitMap.deserialize(data[at + 4 : at + 4 + size])
+        parts.append(_numbers(bitmap) + np.uint64(upper << 32))
+        at += 4 + size
+    return np.concatenate(parts)
+
+
+def _numbers(bitmap: Any) -> NDArray[np.uint64]:
+    return np.frombuffer(
+        bitmap.to_array(), np.uint64 if bitmap.to_array().itemsize == 8 else np.uint32
+    ).astype(np.uint64)

@@ -1,0 +1,264 @@
+"""The actions of Delta's log that say what a table is, as its JSON files hold them.
+
+A reader ignores fields and actions that it does not know; whether it may read the table at all is for the protocol to
+say (`Protocol.check`).
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import unquote
+
+import msgspec
+
+from pruner.errors import TableError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+COLUMN_MAPPING: Final = "columnMapping"
+
+_READER_FEATURES: Final = frozenset(
+    {
+        COLUMN_MAPPING,
+        "deletionVectors",
+        "timestampNtz",
+        "typeWidening",
+        "typeWidening-preview",
+        "v2Checkpoint",
+        "vacuumProtocolCheck",
+    }
+)
+"""Features of readers that this reader has. Those of writers change nothing for it."""
+
+_MANAGED: Final = frozenset({"catalogManaged", "catalogOwned", "catalogOwned-preview"})
+"""Features by which a catalog, and not the log, says which commits there are."""
+
+_URI: Final = re.compile(r"/|[A-Za-z][A-Za-z0-9+.-]*:/")
+
+_WITH_MAPPING: Final = 2
+_WITH_FEATURES: Final = 3
+
+
+class DeletionVector(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    """Where the positions of a file's deleted rows are stored.
+
+    `storage_type` is `u` for a file below the table that a UUID names, `p` for a file by its absolute path, and `i` for
+    positions in the log itself.
+    """
+
+    storage_type: str
+    path_or_inline_dv: str
+    size_in_bytes: int
+    cardinality: int
+    offset: int | None = None
+
+    @property
+    def id(self) -> str:
+        """What tells it from others: the same as in the replay of Delta's own readers."""
+        place = f"{self.storage_type}{self.path_or_inline_dv}"
+        return place if self.offset is None else f"{place}@{self.offset}"
+
+
+class Add(msgspec.Struct, gc=False, rename="camel"):
+    """A file that belongs to the table from here on."""
+
+    path: str
+    partition_values: dict[str, str | None]
+    size: int
+    stats: str | None = None
+    deletion_vector: DeletionVector | None = None
+
+
+class Remove(msgspec.Struct, gc=False, rename="camel"):
+    """A file that belongs to the table no more."""
+
+    path: str
+    deletion_vector: DeletionVector | None = None
+
+
+class Protocol(msgspec.Struct, frozen=True, rename="camel"):
+    """What a reader has to know to read the table."""
+
+    min_reader_version: int
+    reader_features: tuple[str, ...] | None = None
+
+    @property
+    def maps_columns(self) -> bool:
+        """Whether columns may have other names in the files."""
+        if self.min_reader_version == _WITH_FEATURES:
+            return COLUMN_MAPPING in (self.reader_features or ())
+        return self.min_reader_version >= _WITH_MAPPING
+
+    def check(self, root: str) -> None:
+        """Refuse a table that this reader cannot read.
+
+        Raises:
+            TableError: it says which feature is not known (rule R8).
+        """
+        if self.min_reader_version > _WITH_FEATURES:
+            raise TableError(
+                f"{root} is a Delta table for readers of version {self.min_reader_version}: this reader knows up to "
+                f"{_WITH_FEATURES}"
+            )
+        features = self.reader_features if self.min_reader_version == _WITH_FEATURES else ()
+        unknown = sorted(set(features or ()) - _READER_FEATURES)
+        managed = [name for name in unknown if name in _MANAGED]
+        if managed:
+            raise TableError(
+                f"{root} uses Delta's table feature {managed[0]}, with which a catalog says what was committed: read "
+                "the table by that catalog"
+            )
+        if unknown:
+            names = ", ".join(unknown)
+            noun = "feature" if len(unknown) == 1 else "features"
+            raise TableError(
+                f"{root} uses Delta's table {noun} {names}, which this reader does not know: read it with an engine "
+                "that does"
+            )
+
+
+class Format(msgspec.Struct, frozen=True):
+    """The format of the data files."""
+
+    provider: str = "parquet"
+
+
+class Metadata(msgspec.Struct, frozen=True, rename="camel"):
+    """The schema of the table, how it is partitioned, and its settings."""
+
+    id: str
+    schema_string: str
+    partition_columns: tuple[str, ...] = ()
+    configuration: dict[str, str | None] = {}
+    format: Format = Format()
+    name: str | None = None
+
+    def setting(self, name: str) -> str:
+        """The value of a setting, "" where it has none."""
+        return self.configuration.get(name) or ""
+
+
+class CommitInfo(msgspec.Struct, frozen=True, rename="camel"):
+    """What a commit says of itself; nothing but its time is asked for."""
+
+    in_commit_timestamp: int | None = None
+
+
+class Sidecar(msgspec.Struct, frozen=True, rename="camel"):
+    """A file with a part of a checkpoint's actions."""
+
+    path: str
+    size_in_bytes: int
+
+
+class Action(msgspec.Struct, gc=False, rename="camel"):
+    """One line of a JSON file of the log: exactly one of these, or none where it is an action that is not asked for."""
+
+    add: Add | None = None
+    remove: Remove | None = None
+    meta_data: Metadata | None = None
+    protocol: Protocol | None = None
+    commit_info: CommitInfo | None = None
+    sidecar: Sidecar | None = None
+
+
+_DECODER: Final = msgspec.json.Decoder(Action)
+
+
+def actions_of(data: bytes, where: str) -> list[Action]:
+    """Return the actions of a JSON file of the log.
+
+    Args:
+        data: the whole file.
+        where: its URI, for the error.
+
+    Raises:
+        TableError: it is empty, cut off or damaged.
+    """
+    try:
+        found = _DECODER.decode_lines(data)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise TableError(
+            f"{where} cannot be read, so that it is not known which files belong to the table: {error}"
+        ) from None
+    if not found:
+        raise TableError(
+            f"{where} is empty, as a writer that was killed leaves it: restore or remove that file"
+        )
+    return found
+
+
+class Seen:
+    """What actions come to that are read from old to new."""
+
+    def __init__(self) -> None:
+        self.metadata: Metadata | None = None
+        self.protocol: Protocol | None = None
+        self.sidecars: list[Sidecar] = []
+        self.files: dict[tuple[str, str], Add | None] = {}
+        """By path and deletion vector: what was added last, None for what was removed."""
+
+    def take(self, actions: Sequence[Action]) -> None:
+        """Take the actions of one commit.
+
+        A commit that gives a file another deletion vector removes the file with the old one and adds it with the new:
+        those are two keys.
+        """
+        for action in actions:
+            if action.add is not None:
+                key = _key(action.add)
+                action.add.path = key[0]
+                self.files[key] = action.add
+            elif action.remove is not None:
+                self.files[_key(action.remove)] = None
+            elif action.meta_data is not None:
+                self.metadata = action.meta_data
+            elif action.protocol is not None:
+                self.protocol = action.protocol
+            elif action.sidecar is not None:
+                self.sidecars.append(action.sidecar)
+
+    def added(self) -> Iterator[Add]:
+        """The files that belong to the table after all."""
+        return (add for add in self.files.values() if add is not None)
+
+
+def _key(file: Add | Remove) -> tuple[str, str]:
+    return decoded(file.path), "" if file.deletion_vector is None else file.deletion_vector.id
+
+
+def decoded(path: str) -> str:
+    """A path as files have it: the log has it as a URI, percent-encoded once.
+
+    Raises:
+        TableError: it is not UTF-8.
+    """
+    if "%" not in path or is_uri(path):
+        return path
+    try:
+        return unquote(path, errors="strict")
+    except UnicodeDecodeError:
+        raise TableError(f"the log names a file {path!r}, which is not UTF-8: rename the file") from None
+
+
+def is_uri(path: str) -> bool:
+    """Tell whether a path of the log is absolute, as those of a clone are."""
+    return _URI.match(path) is not None
+
+
+def commit_time(actions: Sequence[Action]) -> int | None:
+    """The time that a commit gives itself, in milliseconds since 1970; None where it gives none."""
+    return next(
+        (each.commit_info.in_commit_timestamp for each in actions if each.commit_info is not None), None
+    )
+
+
+def convert(row: Mapping[str, Any], type_: Any) -> Any:
+    """Make an action of a row of a checkpoint.
+
+    Raises:
+        msgspec.ValidationError: it is none.
+    """
+    return msgspec.convert({key: value for key, value in row.items() if value is not None}, type_)

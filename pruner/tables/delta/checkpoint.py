@@ -1,0 +1,295 @@
+"""Checkpoints of Delta's log as Arrow columns: classic ones, of several parts, and V2 with their sidecars.
+
+The statistics, which are most of their bytes, are left in the files: whoever asks for them reads them (`Statistics`).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from pruner.arrow import arrow, as_numpy, compute, number_array
+from pruner.errors import StorageError, TableError, first_line
+from pruner.storage.files import open_for_arrow
+from pruner.storage.store import NotFoundError
+from pruner.tables.delta.actions import Metadata, Protocol, Seen, Sidecar, actions_of, convert, decoded
+from pruner.tables.delta.log import MOST_BYTES
+from pruner.tables.listing.foreign import DELTA_LOG
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from pruner.storage.store import ObjectInfo, Store
+    from pruner.tables.delta.actions import Add
+    from pruner.tables.delta.log import Checkpoint
+
+VECTOR: Final = pa.struct(
+    [
+        pa.field("storageType", pa.string()),
+        pa.field("pathOrInlineDv", pa.string()),
+        pa.field("offset", pa.int32()),
+        pa.field("sizeInBytes", pa.int32()),
+        pa.field("cardinality", pa.int64()),
+    ]
+)
+
+FILE_COLUMNS: Final = pa.schema(
+    [
+        pa.field(
+            "path", pa.string(), nullable=False
+        ),  # decoded; relative to the root, or a URI as the log has it
+        pa.field("size", pa.int64(), nullable=False),
+        pa.field("partitionValues", pa.map_(pa.string(), pa.string())),
+        pa.field("deletionVector", VECTOR),
+        pa.field("part", pa.int32(), nullable=False),  # where its statistics are: `Statistics.parts`
+        pa.field("row", pa.int64(), nullable=False),  # and in which row of that
+    ]
+)
+"""What is known of each file of the table without its statistics."""
+
+_SIDECARS: Final = f"{DELTA_LOG}/_sidecars"
+_SMALL: Final = ("metaData", "protocol", "sidecar")
+_EAGER: Final = ("path", "size", "partitionValues", "deletionVector")
+
+
+class CheckpointPart:
+    """A Parquet file with files of the table, whose statistics are read when they are asked for."""
+
+    def __init__(self, uri: str, size: int | None, options: Mapping[str, str]) -> None:
+        self.uri = uri
+        self._size = size
+        self._options = options
+        self._file: pq.ParquetFile | None = None
+
+    def open(self) -> pq.ParquetFile:
+        """Open it.
+
+        Raises:
+            TableError: it is no Parquet file, or not there.
+            StorageError: it cannot be read.
+        """
+        try:
+            return pq.ParquetFile(open_for_arrow(self.uri, self._size, self._options))
+        except (OSError, pa.ArrowException, NotFoundError) as error:
+            raise _unreadable(self.uri, error) from None
+
+    def statistics(self) -> pa.Table:
+        """The columns `stats` and `stats_parsed` of its files, as far as it has them, a row for each row of the file.
+
+        Raises:
+            TableError: it is not there any more, or damaged.
+            StorageError: it cannot be read.
+        """
+        columns = read_columns(self.open(), ["add.stats", "add.stats_parsed"], self.uri)
+        if "add" not in columns.column_names:
+            return pa.table({})
+        found: Any = columns.column("add").combine_chunks()
+        return arrow.table({field.name: found.field(field.name) for field in found.type})
+
+
+class CommitPart:
+    """Files that commits added, whose statistics are there already."""
+
+    def __init__(self, stats: Sequence[str | None]) -> None:
+        self._stats = arrow.array(stats, pa.string())
+
+    def statistics(self) -> pa.Table:
+        """The column `stats`, a row for each file."""
+        return arrow.table({"stats": self._stats})
+
+
+def unread(files: Iterable[Add], part: int) -> tuple[pa.Table, CommitPart]:
+    """Files that commits added as `FILE_COLUMNS`, with the part that has their statistics."""
+    adds = list(files)
+    vectors = [None if add.deletion_vector is None else _vector_row(add) for add in adds]
+    columns: list[Any] = [
+        arrow.array([add.path for add in adds], pa.string()),
+        arrow.array([add.size for add in adds], pa.int64()),
+        arrow.array(
+            [list(add.partition_values.items()) for add in adds], FILE_COLUMNS.field("partitionValues").type
+        ),
+        arrow.array(vectors, VECTOR),
+        number_array(np.full(len(adds), part, np.int32), pa.int32()),
+        number_array(np.arange(len(adds), dtype=np.int64), pa.int64()),
+    ]
+    return pa.table(columns, schema=FILE_COLUMNS), CommitPart([add.stats for add in adds])
+
+
+def _vector_row(add: Add) -> dict[str, Any]:
+    assert add.deletion_vector is not None
+    return msgspec.to_builtins(add.deletion_vector)
+
+
+class Loaded:
+    """What a checkpoint says: the files, and where their statistics are."""
+
+    def __init__(self) -> None:
+        self.metadata: Metadata | None = None
+        self.protocol: Protocol | None = None
+        self.tables: list[pa.Table] = []
+        self.parts: list[CheckpointPart | CommitPart] = []
+
+
+def load_checkpoint(store: Store, options: Mapping[str, str], checkpoint: Checkpoint) -> Loaded:
+    """Read a checkpoint.
+
+    Raises:
+        TableError: a file of it is missing or damaged, or it does not say what the table is.
+        StorageError: it cannot be read.
+    """
+    loaded = Loaded()
+    sidecars: list[Sidecar] = []
+    for info in checkpoint.files:
+        if info.path.endswith(".json"):
+            sidecars += _load_json(store, info, loaded)
+        else:
+            sidecars += _load_parquet(f"{store.uri}/{info.path}", info.size, options, loaded)
+    for sidecar in sidecars:
+        # A sidecar may be named by a longer path, which may be of where the table was; it lies here in any case.
+        name = decoded(sidecar.path).rpartition("/")[2]
+        uri = f"{store.uri}/{_SIDECARS}/{name}"
+        _load_parquet(uri, sidecar.size_in_bytes, options, loaded, top=False)
+    if loaded.metadata is None or loaded.protocol is None:
+        lacking = "metaData" if loaded.metadata is None else "protocol"
+        raise TableError(
+            f"the checkpoint {store.uri}/{checkpoint.files[0].path} has no action {lacking}: remove it"
+        )
+    return loaded
+
+
+def _load_json(store: Store, info: ObjectInfo, loaded: Loaded) -> list[Sidecar]:
+    seen = Seen()
+    seen.take(actions_of(store.get(info.path, MOST_BYTES), f"{store.uri}/{info.path}"))
+    loaded.metadata, loaded.protocol = seen.metadata, seen.protocol
+    table, part = unread(seen.added(), len(loaded.parts))
+    loaded.tables.append(table)
+    loaded.parts.append(part)
+    return seen.sidecars
+
+
+def _load_parquet(
+    uri: str, size: int | None, options: Mapping[str, str], loaded: Loaded, *, top: bool = True
+) -> list[Sidecar]:
+    part = CheckpointPart(uri, size, options)
+    file = part.open()
+    sidecars: list[Sidecar] = []
+    if top:
+        small = read_columns(file, list(_SMALL), uri)
+        loaded.metadata = _one(small, "metaData", Metadata, uri) or loaded.metadata
+        loaded.protocol = _one(small, "protocol", Protocol, uri) or loaded.protocol
+        sidecars = [_converted(row, Sidecar, uri) for row in _rows(small, "sidecar", "path")]
+    table = _files(read_columns(file, [f"add.{name}" for name in _EAGER], uri), len(loaded.parts), uri)
+    if table.num_rows:
+        loaded.tables.append(table)
+        loaded.parts.append(part)
+    return sidecars
+
+
+def read_columns(file: pq.ParquetFile, columns: Sequence[str], uri: str) -> pa.Table:
+    """Read some columns, those that the file has; others are left out.
+
+    Raises:
+        TableError: the file is damaged.
+        StorageError: it cannot be read.
+    """
+    try:
+        return file.read(columns=list(columns))
+    except (OSError, pa.ArrowException) as error:
+        raise _unreadable(uri, error) from None
+
+
+def _unreadable(uri: str, error: Exception) -> TableError | StorageError:
+    if isinstance(error, StorageError) and not isinstance(error, NotFoundError):
+        return error
+    missing = isinstance(error, FileNotFoundError | NotFoundError)
+    what = "is missing" if missing else f"cannot be read ({first_line(error)})"
+    root, _, name = uri.rpartition(f"/{DELTA_LOG}/")
+    return TableError(
+        f"{root} is a Delta table whose checkpoint {name} {what}, so that it is not known which files belong to it: "
+        "restore that file"
+    )
+
+
+def _files(columns: pa.Table, part: int, uri: str) -> pa.Table:
+    """The files of a checkpoint as `FILE_COLUMNS`."""
+    if "add" not in columns.column_names:
+        return FILE_COLUMNS.empty_table()
+    adds: Any = columns.column("add").combine_chunks()
+    there = compute.and_(adds.is_valid(), adds.field("path").is_valid())
+    rows = np.flatnonzero(as_numpy(there)).astype(np.int64)
+    found = adds if len(rows) == len(adds) else adds.filter(there)
+    names = {field.name for field in found.type}
+    count = len(rows)
+    try:
+        arrays: list[Any] = [
+            _decoded(found.field("path")),
+            found.field("size").cast(pa.int64()),
+            *(_or_null(found, names, name) for name in ("partitionValues", "deletionVector")),
+            number_array(np.full(count, part, np.int32), pa.int32()),
+            number_array(rows, pa.int64()),
+        ]
+        return pa.table(arrays, schema=FILE_COLUMNS)
+    except (pa.ArrowException, KeyError) as error:
+        raise TableError(
+            f"the checkpoint {uri} has other columns than Delta's: {first_line(error)}"
+        ) from None
+
+
+def _or_null(found: Any, names: set[str], name: str) -> Any:
+    type_: Any = FILE_COLUMNS.field(name).type
+    if name not in names:
+        return arrow.nulls(len(found), type_)
+    column = found.field(name)
+    if column.type.equals(type_):
+        return column
+    if not pa.types.is_struct(type_):
+        return column.cast(type_)
+    given = {field.name for field in column.type}
+    children = [
+        column.field(each.name).cast(each.type) if each.name in given else arrow.nulls(len(column), each.type)
+        for each in type_
+    ]
+    # Spark writes a struct of nulls for what is not there, others a null.
+    there = compute.and_(column.is_valid(), children[0].is_valid())
+    return arrow.StructArray.from_arrays(children, fields=list(type_), mask=compute.invert(there))
+
+
+def _decoded(paths: Any) -> Any:
+    paths = paths.cast(pa.string())
+    encoded = as_numpy(compute.match_substring(paths, "%"))
+    if not encoded.any():
+        return paths
+    texts: list[str] = [decoded(path) for path in paths.filter(pa.array(encoded)).to_pylist()]
+    return compute.replace_with_mask(paths, pa.array(encoded), arrow.array(texts, pa.string()))
+
+
+def _rows(table: pa.Table, name: str, required: str) -> list[dict[str, Any]]:
+    if name not in table.column_names:
+        return []
+    column: Any = table.column(name).combine_chunks()
+    return column.filter(compute.and_(column.is_valid(), column.field(required).is_valid())).to_pylist()
+
+
+def _one(table: pa.Table, name: str, type_: Any, uri: str) -> Any:
+    required = "id" if type_ is Metadata else "minReaderVersion"
+    rows = _rows(table, name, required)
+    if not rows:
+        return None
+    row = rows[-1]
+    for key, value in row.items():
+        if isinstance(value, list) and all(isinstance(each, tuple) for each in value):
+            row[key] = dict(value) if key in ("configuration", "options") else value
+    if isinstance(row.get("format"), dict):
+        row["format"] = {"provider": row["format"].get("provider") or "parquet"}
+    return _converted(row, type_, uri)
+
+
+def _converted(row: dict[str, Any], type_: Any, uri: str) -> Any:
+    try:
+        return convert(row, type_)
+    except msgspec.ValidationError as error:
+        raise TableError(f"the checkpoint {uri} has an action that is not understood: {error}") from None

@@ -1,0 +1,191 @@
+"""Which files of a Delta log make a version of the table: a checkpoint and the commits behind it.
+
+The log is a folder `_delta_log` of files whose names begin with versions. A commit is there once and for all; a
+checkpoint of several parts counts when all of them are there. `_last_checkpoint` is nothing but a hint where a listing
+may begin.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from pruner.errors import TableError
+from pruner.storage.store import NotFoundError
+from pruner.tables.listing.foreign import DELTA_LOG
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from pruner.storage.store import ObjectInfo, Store
+
+MOST_BYTES: Final = 1 << 30
+"""Most bytes of a JSON file of the log."""
+
+_HINT_BYTES: Final = 1 << 20
+_HINT: Final = f"{DELTA_LOG}/_last_checkpoint"
+_COMMIT: Final = re.compile(r"(\d{20})\.json")
+_COMPACTED: Final = re.compile(r"(\d{20})\.(\d{20})\.compacted\.json")
+_CHECKPOINT: Final = re.compile(
+    r"(?P<version>\d{20})\.checkpoint\.(?:(?P<part>\d{10})\.(?P<parts>\d{10})\.|(?P<uuid>[0-9a-fA-F-]{36})\.)?"
+    r"(?P<ending>parquet|json)"
+)
+
+
+class _Hint(msgspec.Struct):
+    """What `_last_checkpoint` says."""
+
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """A JSON file with the actions of the versions from `first` to `last`: one commit, or several compacted."""
+
+    first: int
+    last: int
+    info: ObjectInfo
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """All files of one checkpoint."""
+
+    version: int
+    files: tuple[ObjectInfo, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """What makes a version: a checkpoint, unless all commits are there, then commits without a gap, oldest first."""
+
+    version: int
+    checkpoint: Checkpoint | None
+    commits: tuple[Commit, ...]
+    newest: ObjectInfo | None
+    """The commit of the version, which shows whether the log is still the same one."""
+
+
+class Listing:
+    """The files of a log, or of its end, by what they are."""
+
+    def __init__(self, root: str, infos: Iterable[ObjectInfo]) -> None:
+        self.root = root
+        self.commits: dict[int, ObjectInfo] = {}
+        self.compacted: dict[int, list[Commit]] = {}
+        self.checkpoints: dict[int, list[Checkpoint]] = {}
+        self.incomplete: dict[int, str] = {}
+        parts: dict[tuple[int, int], list[ObjectInfo]] = {}
+        for info in infos:
+            name = info.path.removeprefix(f"{DELTA_LOG}/")
+            if (found := _COMMIT.fullmatch(name)) is not None:
+                self.commits[int(found[1])] = info
+            elif (found := _COMPACTED.fullmatch(name)) is not None:
+                commit = Commit(int(found[1]), int(found[2]), info)
+                self.compacted.setdefault(commit.first, []).append(commit)
+            elif (found := _CHECKPOINT.fullmatch(name)) is not None:
+                version = int(found["version"])
+                if found["part"] is not None:
+                    parts.setdefault((version, int(found["parts"])), []).append(info)
+                elif found["ending"] == "parquet" or found["uuid"] is not None:
+                    self.checkpoints.setdefault(version, []).append(Checkpoint(version, (info,)))
+        for (version, count), infos_of in parts.items():
+            if len(infos_of) == count:
+                ordered = tuple(sorted(infos_of))
+                self.checkpoints.setdefault(version, []).append(Checkpoint(version, ordered))
+            else:
+                self.incomplete[version] = f"of {count} parts {len(infos_of)} are there"
+
+    @property
+    def newest(self) -> int | None:
+        """The newest version that the files tell of; None for an empty log."""
+        known = [*self.commits, *self.checkpoints]
+        return max(known, default=None)
+
+    def segment(self, version: int) -> Segment:
+        """Return what makes a version.
+
+        Raises:
+            TableError: commits are missing, or the checkpoint that would stand for them is not complete.
+        """
+        start = max((each for each in self.checkpoints if each <= version), default=None)
+        # A checkpoint of one file comes before one of several parts, which takes as long and more requests.
+        checkpoint = None if start is None else min(self.checkpoints[start], key=lambda each: len(each.files))
+        first = 0 if start is None else start + 1
+        return Segment(version, checkpoint, self.commits_of(first, version), self.commits.get(version))
+
+    def commits_of(self, first: int, last: int) -> tuple[Commit, ...]:
+        """Return the commits of some versions without a gap, compacted ones where they save reading.
+
+        Raises:
+            TableError: there is a gap.
+        """
+        found: list[Commit] = []
+        while first <= last:
+            longer = [each for each in self.compacted.get(first, ()) if first < each.last <= last]
+            info = self.commits.get(first)
+            if longer:
+                found.append(max(longer, key=lambda each: each.last))
+            elif info is not None:
+                found.append(Commit(first, first, info))
+            else:
+                raise self._gap(first)
+            first = found[-1].last + 1
+        return tuple(found)
+
+    def _gap(self, version: int) -> TableError:
+        torn = max((each for each in self.incomplete if each >= version), default=None)
+        also = (
+            ""
+            if torn is None
+            else f", and its checkpoint of version {torn} is not complete ({self.incomplete[torn]})"
+        )
+        return TableError(
+            f"the log of {self.root} has no commit of version {version}{also}, so that it is not known which files "
+            "belong to the table: restore the file"
+        )
+
+
+def list_log(store: Store, after: int | None = None, *, whole: bool = False) -> Listing:
+    """List a log, or what came behind a version.
+
+    Args:
+        store: the table's root.
+        after: the version that is known already.
+        whole: do not begin at the checkpoint that the log hints at.
+
+    Raises:
+        TableError: there is no log.
+        StorageError: it cannot be listed.
+    """
+    if after is not None:
+        return Listing(store.uri, store.list(DELTA_LOG, after=commit_path(after)))
+    # A local folder is listed as a whole whatever is asked for; of a store a page less is a request less.
+    hint = None if whole or store.uri.startswith("/") else _hinted(store)
+    if hint is not None:
+        found = Listing(store.uri, store.list(DELTA_LOG, after=f"{DELTA_LOG}/{hint:020d}."))
+        if found.checkpoints.get(hint):
+            return found
+    found = Listing(store.uri, store.list(DELTA_LOG))
+    if found.newest is None:
+        also = "".join(f", and the checkpoint of version {each} is not complete" for each in found.incomplete)
+        raise TableError(
+            f"{store.uri} is a Delta table whose log has no commit{also}: nothing was written to it"
+        )
+    return found
+
+
+def commit_path(version: int) -> str:
+    """Where the commit of a version lies."""
+    return f"{DELTA_LOG}/{version:020d}.json"
+
+
+def _hinted(store: Store) -> int | None:
+    """The version of a checkpoint that the log hints at; None where it does not, or not so that it is understood."""
+    try:
+        return msgspec.json.decode(store.get(_HINT, _HINT_BYTES), type=_Hint).version
+    except (NotFoundError, msgspec.MsgspecError, UnicodeDecodeError):
+        return None

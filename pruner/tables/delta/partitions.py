@@ -1,0 +1,159 @@
+"""Partition values of Delta tables: the log has them as texts, whatever the folders are called.
+
+A text is a value by the rules of the protocol, and NULL where there is none. Where engines read one otherwise, or by a
+setting of the session, nothing is known of the column.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime
+from decimal import Decimal, InvalidOperation
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import quote
+
+import numpy as np
+import pyarrow as pa
+
+from pruner.arrow import arrow, compute, text_array
+from pruner.tables.partitions import DEFAULT_PARTITION, is_canonical_date, is_canonical_integer, typed
+from pruner.tables.snapshot import Partitions
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from pruner.schema import Field, TableSchema
+
+_MOMENT: Final = re.compile(r"\d{4}-\d{2}-\d{2}[ T]\d{2}:\d{2}:\d{2}(\.\d{1,6})?")
+
+
+def delta_partitions(
+    files: pa.Table, columns: Sequence[str], schema: TableSchema
+) -> tuple[Partitions, NDArray[np.int32]]:
+    """Return the partitions of some files, and the ordinal of each file's.
+
+    Args:
+        files: as `FILE_COLUMNS`.
+        columns: the partition columns in their order.
+        schema: of the table.
+    """
+    fields = [schema.find((name,)) for name in columns]
+    if not fields or not files.num_rows:
+        count = 1 if files.num_rows else 0
+        return Partitions(text_array([""] * count)), np.zeros(files.num_rows, np.int32)
+    codes, texts = _distinct(files, fields)
+    names = _folders(files, codes, len(texts[0])) if all(each.stored is None for each in fields) else None
+    if names is None:
+        names = [_path(fields, row) for row in zip(*texts, strict=True)]
+    values: dict[tuple[str, ...], pa.Array[Any]] = {}
+    for field, column in zip(fields, texts, strict=True):
+        found = None if field.conflict else _values(column, field.type)
+        if found is not None:
+            values[field.path] = found
+    raw = {field.path: arrow.array(column, pa.string()) for field, column in zip(fields, texts, strict=True)}
+    return Partitions(text_array(names), values, trusted=frozenset(values), texts=raw), codes
+
+
+def _distinct(files: pa.Table, fields: Sequence[Field]) -> tuple[NDArray[np.int32], list[list[str | None]]]:
+    """The partition of each file, numbered in the order of their texts, and the texts of each column for each."""
+    maps: Any = files.column("partitionValues").combine_chunks()
+    combined = np.zeros(files.num_rows, np.int64)
+    for field in fields:
+        found = compute.map_lookup(
+            maps, query_key=arrow.scalar(field.recorded[-1], pa.string()), occurrence="first"
+        )
+        encoded = found.dictionary_encode()
+        codes = np.asarray(encoded.indices.fill_null(-1)).astype(np.int64) + 1
+        size = len(encoded.dictionary) + 1
+        _, combined = np.unique(combined * size + codes, return_inverse=True)
+    _, first, codes = np.unique(combined, return_index=True, return_inverse=True)
+    some = maps.take(arrow.array(first, pa.int64())).to_pylist()
+    rows = [dict(each or ()) for each in some]
+    return codes.astype(np.int32), [[row.get(field.recorded[-1]) for row in rows] for field in fields]
+
+
+def _folders(files: pa.Table, codes: NDArray[np.int32], count: int) -> list[str] | None:
+    """The folder of each partition; None where the files of one lie in several, or one folder has files of several."""
+    found: Any = compute.replace_substring_regex(files.column("path"), r"(?s)/?[^/]*$", "").combine_chunks()
+    encoded = found.dictionary_encode()
+    if len(encoded.dictionary) != count:
+        return None
+    of_files = np.asarray(encoded.indices).astype(np.int64)
+    pairs = np.unique(codes.astype(np.int64) * count + of_files)
+    if len(pairs) != count:
+        return None
+    names: list[str] = encoded.dictionary.to_pylist()
+    return [names[pair % count] for pair in pairs.tolist()]
+
+
+def _path(fields: Sequence[Field], texts: Sequence[str | None]) -> str:
+    """The partition as Hive would call it, for people: the folders of a table have other names where it maps columns."""
+    parts = (
+        f"{field.path[0]}={DEFAULT_PARTITION if text is None else quote(text, safe=' :,')}"
+        for field, text in zip(fields, texts, strict=True)
+    )
+    return "/".join(parts)
+
+
+def _values(texts: list[str | None], type_: pa.DataType) -> pa.Array[Any] | None:
+    """The texts as values of the column's type, None where one of them is not in its one form.
+
+    An empty text is NULL by the protocol, and an empty one where Spark reads it.
+    """
+    given = [text for text in texts if text is not None]
+    types = pa.types
+    if "" in given:
+        return None
+    if types.is_string(type_):
+        return typed(texts, pa.string())
+    if types.is_signed_integer(type_):
+        if all(is_canonical_integer(text) for text in given):
+            return _cast(typed(texts, pa.int64()), type_)
+    elif types.is_date32(type_):
+        if all(is_canonical_date(text) for text in given):
+            return typed(texts, pa.date32())
+    elif types.is_boolean(type_):
+        if all(text in ("true", "false") for text in given):
+            return typed(texts, pa.string()).cast(pa.bool_())
+    elif types.is_decimal128(type_):
+        return _decimals(texts, type_)
+    elif types.is_timestamp(type_):
+        return _moments(texts, type_)
+    return None
+
+
+def _cast(column: pa.Array[Any], type_: pa.DataType) -> pa.Array[Any] | None:
+    try:
+        return column.cast(type_)
+    except pa.ArrowInvalid:
+        return None
+
+
+def _decimals(texts: list[str | None], type_: pa.DataType) -> pa.Array[Any] | None:
+    try:
+        return arrow.array([None if text is None else Decimal(text) for text in texts], type_)
+    except (InvalidOperation, pa.ArrowException):
+        return None
+
+
+def _moments(texts: list[str | None], type_: Any) -> pa.Array[Any] | None:
+    """Moments; with a zone in the type, those that say theirs: engines put others into the zone of the session."""
+    found: list[datetime | None] = []
+    for text in texts:
+        bare = text
+        if text is not None and type_.tz is not None:
+            if not text.endswith("Z"):
+                return None
+            bare = text[:-1]
+        if bare is None:
+            found.append(None)
+        elif _MOMENT.fullmatch(bare) is None:
+            return None
+        else:
+            try:
+                found.append(datetime.fromisoformat(bare))
+            except ValueError:
+                return None
+    return arrow.array(found, pa.timestamp("us")).cast(pa.timestamp("us")).view(type_)

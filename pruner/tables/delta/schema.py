@@ -1,0 +1,181 @@
+"""The schema of a Delta table: its JSON, the types of its columns, and the names that columns have in the files."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+import pyarrow as pa
+
+from pruner.errors import TableError
+from pruner.schema import Field, TableSchema
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pruner.tables.delta.actions import Metadata, Protocol
+
+_TYPES: Final[dict[str, pa.DataType]] = {
+    "string": pa.string(),
+    "long": pa.int64(),
+    "integer": pa.int32(),
+    "short": pa.int16(),
+    "byte": pa.int8(),
+    "float": pa.float32(),
+    "double": pa.float64(),
+    "boolean": pa.bool_(),
+    "binary": pa.binary(),
+    "date": pa.date32(),
+    "timestamp": pa.timestamp("us", "UTC"),
+    "timestamp_ntz": pa.timestamp("us"),
+    "void": pa.null(),
+}
+_DECIMAL: Final = re.compile(r"decimal\(\s*(\d+)\s*,\s*(-?\d+)\s*\)")
+_PADDED: Final = re.compile(r"char\(\d+\)")
+_CHARACTERS: Final = "__CHAR_VARCHAR_TYPE_STRING"
+_PHYSICAL_NAME: Final = "delta.columnMapping.physicalName"
+_ID: Final = "delta.columnMapping.id"
+_MODE: Final = "delta.columnMapping.mode"
+_MAPPED: Final = ("name", "id")
+_IS_PADDED: Final = "it is a CHAR column, whose values Spark pads and other engines show as they are stored"
+
+
+class _Column(msgspec.Struct):
+    """A field of a struct as the JSON has it."""
+
+    name: str
+    type: Any
+    metadata: dict[str, Any] = {}
+
+
+class _Struct(msgspec.Struct):
+    """A struct as the JSON has it."""
+
+    type: str
+    fields: list[_Column]
+
+
+def mapping_mode(metadata: Metadata, protocol: Protocol, root: str) -> str:
+    """How columns are found in the files: by the `name` that the schema gives for that, by `id`, or "" by their own.
+
+    Raises:
+        TableError: it is none of these.
+    """
+    mode = metadata.setting(_MODE)
+    if mode in ("", "none") or not protocol.maps_columns:
+        return ""
+    if mode not in _MAPPED:
+        raise TableError(f"{root} maps columns by {mode!r}, which this reader does not know")
+    return mode
+
+
+def delta_schema(metadata: Metadata, protocol: Protocol, root: str) -> TableSchema:
+    """Return the schema of a table.
+
+    Raises:
+        TableError: it is not understood, or has a type that is not known.
+    """
+    mapped = bool(mapping_mode(metadata, protocol, root))
+    try:
+        found = msgspec.json.decode(metadata.schema_string, type=_Struct)
+        top = list(_fields(found, (), (), mapped=mapped))
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise TableError(f"the schema of {root} is not understood: {error}") from None
+    except _UnknownTypeError as error:
+        raise TableError(f"{root} has a {error}: read it with an engine that does") from None
+    partitioned = {name.lower() for name in metadata.partition_columns}
+    fields = [_of_partition(each) if _is_in(each, partitioned) else each for each in top]
+    return TableSchema(tuple(fields))
+
+
+def became_double(metadata: Metadata) -> frozenset[tuple[str, ...]]:
+    """The columns of doubles that some files may have as 32-bit floats, by their paths in the files."""
+    try:
+        found = msgspec.json.decode(metadata.schema_string, type=_Struct)
+        return frozenset(_were_floats(found, ()))
+    except msgspec.MsgspecError:
+        return frozenset()
+
+
+def _were_floats(of: _Struct, stored: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+    for column in of.fields:
+        names = {_name(column, mapped=mapped) for mapped in (False, True)}
+        changes = column.metadata.get("delta.typeChanges") or ()
+        for name in names:
+            if any(isinstance(each, dict) and each.get("fromType") == "float" for each in changes):
+                yield (*stored, name)
+            if isinstance(column.type, dict) and column.type.get("type") == "struct":
+                yield from _were_floats(msgspec.convert(column.type, _Struct), (*stored, name))
+
+
+class _UnknownTypeError(Exception):
+    """A column has a type that is not known: what and where, as the end of a sentence."""
+
+
+def _is_in(field: Field, names: set[str]) -> bool:
+    return len(field.path) == 1 and field.path[0].lower() in names
+
+
+def _of_partition(field: Field) -> Field:
+    return Field(
+        field.path,
+        field.type,
+        field_id=field.field_id,
+        partition=True,
+        in_file=False,
+        conflict=field.conflict,
+        stored=field.stored,
+    )
+
+
+def _fields(of: _Struct, path: tuple[str, ...], stored: tuple[str, ...], *, mapped: bool) -> Iterator[Field]:
+    for column in of.fields:
+        here = (*path, column.name)
+        there = (*stored, _name(column, mapped=mapped))
+        id_ = column.metadata.get(_ID) if mapped else None
+        characters = str(column.metadata.get(_CHARACTERS, "")).lower()
+        type_ = _type(column.type, here)
+        held = _type(column.type, here, mapped=True) if mapped and not path else type_
+        yield Field(
+            here,
+            type_,
+            field_id=id_ if isinstance(id_, int) else None,
+            conflict=_IS_PADDED if _PADDED.fullmatch(characters) else None,
+            stored=there if there != here else None,
+            stored_type=None if held.equals(type_) else held,
+        )
+        if isinstance(column.type, dict) and column.type.get("type") == "struct":
+            yield from _fields(msgspec.convert(column.type, _Struct), here, there, mapped=mapped)
+
+
+def _name(column: _Column, *, mapped: bool) -> str:
+    """The name of a column, or with `mapped` the one that it has in the files."""
+    name = column.metadata.get(_PHYSICAL_NAME) if mapped else None
+    return name if isinstance(name, str) else column.name
+
+
+def _type(type_: Any, path: tuple[str, ...], *, mapped: bool = False) -> pa.DataType:
+    """The Arrow type of a column of the table; with `mapped` fields of structs have the names that they have in files."""
+    if isinstance(type_, str):
+        known = _TYPES.get(type_)
+        if known is not None:
+            return known
+        decimal = _DECIMAL.fullmatch(type_)
+        if decimal is not None and int(decimal[1]) <= 38:
+            return pa.decimal128(int(decimal[1]), int(decimal[2]))
+    elif isinstance(type_, dict):
+        kind = type_.get("type")
+        if kind == "struct":
+            return pa.struct(
+                [
+                    pa.field(_name(each, mapped=mapped), _type(each.type, (*path, each.name), mapped=mapped))
+                    for each in msgspec.convert(type_, _Struct).fields
+                ]
+            )
+        if kind == "array":
+            return pa.list_(_type(type_.get("elementType"), (*path, "element"), mapped=mapped))
+        if kind == "map":
+            key = _type(type_.get("keyType"), (*path, "key"), mapped=mapped)
+            return pa.map_(key, _type(type_.get("valueType"), (*path, "value"), mapped=mapped))
+    raise _UnknownTypeError(f"column {'.'.join(path)} of type {type_}, which this reader does not know")

@@ -1,0 +1,164 @@
+"""A version of a Delta table: its files as columns, made from a checkpoint and changed by commits.
+
+Files of a checkpoint are never Python objects; those that commits add are, until they are columns.
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+
+from pruner.arrow import arrow, compute
+from pruner.errors import TableError
+from pruner.storage.store import NotFoundError
+from pruner.tables.delta.actions import Seen, actions_of
+from pruner.tables.delta.checkpoint import FILE_COLUMNS, CommitPart, load_checkpoint, unread
+from pruner.tables.delta.log import MOST_BYTES
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from pruner.storage.store import ObjectInfo, Store
+    from pruner.tables.delta.actions import Action, Add, Metadata, Protocol
+    from pruner.tables.delta.checkpoint import CheckpointPart
+    from pruner.tables.delta.log import Commit, Segment
+
+_THREADS: Final = 16
+"""Commits that are read at once of a store."""
+
+_MOST_PARTS: Final = 64
+"""Parts of statistics up to which each look adds one; the ones of commits are put together then."""
+
+
+@dataclass(frozen=True)
+class DeltaState:
+    """A version of a table. `files` are as `FILE_COLUMNS`; `newest` is the commit that made the version."""
+
+    version: int
+    newest: ObjectInfo | None
+    metadata: Metadata
+    protocol: Protocol
+    files: pa.Table
+    parts: tuple[CheckpointPart | CommitPart, ...]
+
+
+def read_state(store: Store, options: Mapping[str, str], segment: Segment) -> DeltaState:
+    """Read a version.
+
+    Raises:
+        TableError: a file of the log is missing or damaged, or the table uses a feature that is not known.
+        StorageError: it cannot be read.
+    """
+    seen = Seen()
+    if segment.checkpoint is None:
+        tables: list[pa.Table] = []
+        parts: list[CheckpointPart | CommitPart] = []
+    else:
+        loaded = load_checkpoint(store, options, segment.checkpoint)
+        tables, parts = loaded.tables, loaded.parts
+        seen.metadata, seen.protocol = loaded.metadata, loaded.protocol
+    _take(store, segment.commits, seen)
+    if seen.metadata is None or seen.protocol is None:
+        lacking = "action metaData, which has the schema" if seen.metadata is None else "action protocol"
+        raise TableError(
+            f"{store.uri} is a Delta table whose log up to version {segment.version} has no {lacking}: restore its files"
+        )
+    files = arrow.concat_tables([FILE_COLUMNS.empty_table(), *tables])
+    state = DeltaState(segment.version, segment.newest, seen.metadata, seen.protocol, files, tuple(parts))
+    return _checked(_changed(state, seen.files), store.uri)
+
+
+def follow(store: Store, state: DeltaState, segment: Segment) -> DeltaState:
+    """Return a later version by the commits that came since.
+
+    Raises:
+        TableError: a commit is missing or damaged, or the table uses a feature that is not known.
+        StorageError: it cannot be read.
+    """
+    seen = Seen()
+    seen.metadata, seen.protocol = state.metadata, state.protocol
+    _take(store, segment.commits, seen)
+    later = replace(
+        state, version=segment.version, newest=segment.newest, metadata=seen.metadata, protocol=seen.protocol
+    )
+    return _checked(_changed(later, seen.files), store.uri)
+
+
+def read_commit(store: Store, commit: Commit) -> list[Action]:
+    """Return the actions of a commit.
+
+    Raises:
+        TableError: it is missing or damaged.
+        StorageError: it cannot be read.
+    """
+    where = f"{store.uri}/{commit.info.path}"
+    try:
+        return actions_of(store.get(commit.info.path, MOST_BYTES), where)
+    except NotFoundError:
+        raise TableError(f"{where} was removed while the log was read: try again") from None
+
+
+def _take(store: Store, commits: Sequence[Commit], seen: Seen) -> None:
+    if len(commits) < 2 or store.uri.startswith("/"):
+        for commit in commits:
+            seen.take(read_commit(store, commit))
+        return
+    with ThreadPoolExecutor(min(_THREADS, len(commits))) as threads:
+        for actions in threads.map(lambda commit: read_commit(store, commit), commits):
+            seen.take(actions)
+
+
+def _changed(state: DeltaState, changes: Mapping[tuple[str, str], Add | None]) -> DeltaState:
+    """The state with files that were added or removed."""
+    if not changes:
+        return state
+    files = state.files
+    if files.num_rows:
+        files = files.filter(compute.invert(_gone(files, changes)))
+    added, part = unread((add for add in changes.values() if add is not None), len(state.parts))
+    if not added.num_rows:
+        return replace(state, files=files)
+    return replace(state, files=arrow.concat_tables([files, added]), parts=(*state.parts, part))
+
+
+def _gone(files: pa.Table, changes: Mapping[tuple[str, str], Add | None]) -> Any:
+    """Which files have a key that was changed later."""
+    named = arrow.array(list({path for path, _ in changes}), pa.string())
+    touched: Any = compute.is_in(files.column("path"), value_set=named)
+    if not compute.any(touched).as_py():
+        return touched
+    some = files.filter(touched)
+    vectors = _vector_ids(some.column("deletionVector").combine_chunks())
+    paths: list[Any] = some.column("path").to_pylist()
+    gone = [key in changes for key in zip(paths, vectors, strict=True)]
+    touched = touched.combine_chunks() if hasattr(touched, "combine_chunks") else touched
+    return compute.replace_with_mask(touched, touched, arrow.array(gone, pa.bool_()))
+
+
+def _vector_ids(vectors: Any) -> list[str]:
+    if vectors.null_count == len(vectors):
+        return [""] * len(vectors)
+    return [
+        ""
+        if row is None
+        else f"{row['storageType']}{row['pathOrInlineDv']}"
+        + ("" if row["offset"] is None else f"@{row['offset']}")
+        for row in vectors.to_pylist()
+    ]
+
+
+def _checked(state: DeltaState, root: str) -> DeltaState:
+    """The state, unless this reader cannot read such a table.
+
+    Raises:
+        TableError: it cannot.
+    """
+    state.protocol.check(root)
+    if state.metadata.format.provider != "parquet":
+        raise TableError(
+            f"{root} is a Delta table of {state.metadata.format.provider!r} files: Parquet alone is read"
+        )
+    return state

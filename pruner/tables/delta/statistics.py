@@ -1,0 +1,325 @@
+"""The statistics in Delta's log as bounds that hold: what writers cut, round or leave out is put back first.
+
+They are parsed for one column at a time, when somebody asks for it. A row that is not understood says nothing.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from datetime import UTC, date, datetime, timedelta
+from decimal import Context, Decimal, InvalidOperation
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+
+from pruner.arrow import arrow, compute
+from pruner.errors import StorageError, TableError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from numpy.typing import NDArray
+
+    from pruner.schema import Field
+    from pruner.tables.delta.state import DeltaState
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_DAY: Final = date(1970, 1, 1)
+_MICROSECOND: Final = timedelta(microseconds=1)
+_CUT: Final = 999
+"""Microseconds that a writer cut off who keeps milliseconds (delta-kernel-rs#1003)."""
+
+_OFFSET_CUT: Final = 60_000_000
+"""Microseconds by which a moment may be off whose offset was cut to minutes: old ones had seconds (delta#5568)."""
+
+_FIRST_GREGORIAN_DAY: Final = -141_427
+_FIRST_COMMON_MOMENT: Final = -2_208_988_800_000_000
+"""1582-10-15 and 1900-01-01: what comes before, a writer may have counted in another calendar."""
+
+_LONG: Final = 32
+"""Characters from which on a text may have been cut."""
+
+_TIES: Final = ("\x7f", "\ufffd", "\U0010ffff")
+"""What writers put behind a text that they cut, so that nothing with its beginning is greater. The second is not
+enough: characters beyond U+FFFF come after it.
+"""
+
+_MOMENT: Final = re.compile(
+    r"(\d{4})-(\d{2})-(\d{2})(?:[T ](\d{2}):(\d{2}):(\d{2})(?:\.(\d{1,9}))?(Z|[+-]\d{2}(?::?\d{2})?)?)?"
+)
+
+
+_EXACT: Final = Context(prec=100)
+
+
+class Found(NamedTuple):
+    """What the log says of one column in each file; None where it does not."""
+
+    rows: list[Any]
+    nulls: list[Any]
+    low: list[Any]
+    high: list[Any]
+
+
+class Bounds(NamedTuple):
+    """Least and greatest values in the storage domain of the column's type; None where nothing bounds them."""
+
+    low: list[Any]
+    high: list[Any]
+
+
+class _Nothing(msgspec.Struct):
+    """What a file without statistics says."""
+
+
+def found_of(state: DeltaState, about: Field) -> tuple[Found, list[str]]:
+    """Return what the log says of a column, file by file in the order of the state, and why parts could not be read.
+
+    Args:
+        state: a version of the table.
+        about: a column, or a field of a struct.
+    """
+    count = state.files.num_rows
+    columns: list[list[Any]] = [[None] * count for _ in Found._fields]
+    part_of: NDArray[np.int32] = np.asarray(state.files.column("part"))
+    row_of: NDArray[np.int64] = np.asarray(state.files.column("row"))
+    read = _reader(about)
+    notes: list[str] = []
+    for number in np.unique(part_of).tolist():
+        at = np.flatnonzero(part_of == number)
+        try:
+            table = state.parts[number].statistics()
+        except (TableError, StorageError) as error:
+            notes.append(str(error))
+            continue
+        told = _of_part(table.take(arrow.array(row_of[at])), about, read)
+        if len(at) == count:
+            return told, notes
+        for column, values in zip(columns, told, strict=True):
+            for place, value in zip(at.tolist(), values, strict=True):
+                column[place] = value
+    return Found(*columns), notes
+
+
+def _of_part(table: pa.Table, about: Field, read: Callable[[str], Any]) -> Found:
+    nothing: list[Any] = [None] * table.num_rows
+    texts: list[Any] = table.column("stats").to_pylist() if "stats" in table.column_names else nothing
+    found = _of_texts(texts, len(about.recorded), read)
+    if "stats_parsed" not in table.column_names or None not in texts:
+        return found
+    parsed = _of_columns(table.column("stats_parsed").combine_chunks(), about)
+    return Found(
+        *(
+            [one if text is not None else other for text, one, other in zip(texts, *both, strict=True)]
+            for both in zip(found, parsed, strict=True)
+        )
+    )
+
+
+def _reader(about: Field) -> Callable[[str], Any]:
+    """Decodes of a JSON text what is about one column, and skips the rest."""
+    holder: Any = msgspec.defstruct("Value", [("v", Any, None)], rename={"v": about.recorded[-1]})
+    for name in reversed(about.recorded[:-1]):
+        holder = msgspec.defstruct("Values", [("v", holder | None, None)], rename={"v": name})
+    names = ("minValues", "maxValues", "nullCount")
+    fields: list[Any] = [("numRecords", Any, None), *((name, holder | None, None) for name in names)]
+    return msgspec.json.Decoder(msgspec.defstruct("Statistics", fields), float_hook=_Text).decode
+
+
+class _Text(str):
+    """A number as it is written: a double would not hold every decimal."""
+
+    __slots__ = ()
+
+
+def _of_texts(texts: Sequence[Any], depth: int, read: Callable[[str], Any]) -> Found:
+    nothing: Any = _Nothing()
+    told: list[Any] = []
+    for text in texts:
+        try:
+            told.append(nothing if text is None else read(text))
+        except (msgspec.MsgspecError, UnicodeDecodeError):
+            told.append(nothing)
+    rows = [getattr(each, "numRecords", None) for each in told]
+    inner: list[list[Any]] = []
+    for name in ("nullCount", "minValues", "maxValues"):
+        values = [getattr(each, name, None) for each in told]
+        for _ in range(depth):
+            values = [None if value is None else value.v for value in values]
+        inner.append(values)
+    return Found(rows, *inner)
+
+
+def _of_columns(parsed: Any, about: Field) -> Found:
+    """The same from the typed columns of a checkpoint."""
+    rows = _inside(parsed, ("numRecords",))
+    found = [_inside(parsed, (name, *about.recorded)) for name in ("nullCount", "minValues", "maxValues")]
+    return Found(rows, *found)
+
+
+def _inside(column: Any, path: tuple[str, ...]) -> list[Any]:
+    valid = column.is_valid()
+    for name in path:
+        if not pa.types.is_struct(column.type) or column.type.get_field_index(name) < 0:
+            return [None] * len(column)
+        column = column.field(name)
+        valid = compute.and_(valid, column.is_valid())
+    if pa.types.is_timestamp(column.type):
+        column = column.cast(pa.timestamp("us", column.type.tz)).view(pa.int64())
+    values: list[Any] = column.to_pylist()
+    return [value if is_there else None for value, is_there in zip(values, valid.to_pylist(), strict=True)]
+
+
+def bounds_of(found: Found, type_: pa.DataType, *, was_float: bool) -> Bounds:
+    """Return bounds that hold for every value of the column but NULL and NaN.
+
+    Args:
+        found: what the log says.
+        type_: of the column as it is now.
+        was_float: whether some files may have its values as 32-bit floats.
+    """
+    low_of, high_of = _converters(type_, was_float=was_float)
+    low = [_converted(low_of, value) for value in found.low]
+    high = [_converted(high_of, value) for value in found.high]
+    first = _FIRST_GREGORIAN_DAY if pa.types.is_date(type_) else _FIRST_COMMON_MOMENT
+    if pa.types.is_date(type_) or pa.types.is_timestamp(type_):
+        for at, value in enumerate(low):
+            if value is not None and value < first:
+                low[at] = high[at] = None
+    return Bounds(low, high)
+
+
+def _converted(convert: Callable[[Any], Any], value: Any) -> Any:
+    if value is None:
+        return None
+    try:
+        return convert(value)
+    except (ValueError, TypeError, ArithmeticError, InvalidOperation):
+        return None
+
+
+def _converters(type_: Any, *, was_float: bool) -> tuple[Callable[[Any], Any], Callable[[Any], Any]]:
+    types = pa.types
+    if types.is_boolean(type_):
+        return _truth, _truth
+    if types.is_integer(type_):
+        return _integer, _integer
+    if types.is_floating(type_):
+        narrow = was_float or types.is_float32(type_)
+        return (lambda value: _float(value, narrow=narrow, high=False)), (
+            lambda value: _float(value, narrow=narrow, high=True)
+        )
+    if types.is_decimal(type_):
+        return (lambda value: _decimal(value, type_.scale)), (lambda value: _decimal(value, type_.scale))
+    if types.is_date(type_):
+        return _days, _days
+    if types.is_timestamp(type_):
+        return (lambda value: _moment(value, type_, high=False)), (
+            lambda value: _moment(value, type_, high=True)
+        )
+    if types.is_string(type_):
+        return _low_text, _high_text
+    return _unknown, _unknown
+
+
+def _unknown(_: Any) -> None:
+    return None
+
+
+def _truth(value: Any) -> int:
+    if not isinstance(value, bool):
+        raise TypeError
+    return int(value)
+
+
+def _integer(value: Any) -> int:
+    if type(value) is not int:  # a boolean is none
+        raise TypeError
+    return value
+
+
+def _float(value: Any, *, narrow: bool, high: bool) -> float | None:
+    """A double; NaN bounds nothing. The shortest text of a 32-bit float is another number as a double."""
+    if isinstance(value, bool):
+        raise TypeError
+    found = float(value)
+    if math.isnan(found):
+        return None
+    if narrow and math.isfinite(found):
+        with np.errstate(over="ignore"):
+            other = float(np.float32(found))
+        found = max(found, other) if high else min(found, other)
+    return found
+
+
+def _decimal(value: Any, scale: int) -> int:
+    if isinstance(value, bool | float) or not isinstance(value, int | str | Decimal):
+        raise TypeError
+    number = Decimal(value)
+    unscaled = int(number.scaleb(scale, _EXACT))
+    if Decimal(unscaled) != number.scaleb(scale, _EXACT) or abs(unscaled) >= 10**38:
+        raise ValueError
+    return unscaled
+
+
+def _days(value: Any) -> int:
+    found = value if isinstance(value, date) else date.fromisoformat(str(value))
+    return (found - _DAY).days
+
+
+def _moment(value: Any, type_: Any, *, high: bool) -> int:
+    """Microseconds since 1970. What a writer cut off is added to a greatest value.
+
+    A date is what a column had that became a timestamp without a zone.
+    """
+    if isinstance(value, int):
+        return _uncut(value, high=high)
+    if isinstance(value, date):
+        value = value.isoformat()
+    match = _MOMENT.fullmatch(str(value))
+    if match is None:
+        raise ValueError
+    *fields, fraction, zone = match.groups()
+    parts = [int(each or 0) for each in fields]
+    digits = (fraction or "")[:6].ljust(6, "0")
+    found = datetime(parts[0], parts[1], parts[2], parts[3], parts[4], parts[5], int(digits), tzinfo=UTC)
+    micros = (found - _EPOCH) // _MICROSECOND
+    if zone is None or type_.tz is None:
+        if (zone is None) == (type_.tz is not None):  # whose clock it was nobody says
+            raise ValueError
+        return _uncut(micros, high=high)
+    if zone != "Z":
+        sign = -1 if zone[0] == "-" else 1
+        minutes = int(zone[1:3]) * 60 + int(zone[-2:] if len(zone) > 3 else 0)
+        micros += -sign * minutes * 60_000_000 + (_OFFSET_CUT if high else -_OFFSET_CUT)
+    return _uncut(micros, high=high)
+
+
+def _uncut(micros: int, *, high: bool) -> int:
+    return micros + _CUT if high and micros % 1000 == 0 else micros
+
+
+def _low_text(value: Any) -> bytes:
+    if not isinstance(value, str) or isinstance(value, _Text):
+        raise TypeError
+    return value.encode()
+
+
+def _high_text(value: Any) -> bytes | None:
+    """A text that nothing in the file comes after; None where there is none.
+
+    One that may have been cut stands for all that begins as it does.
+    """
+    if not isinstance(value, str) or isinstance(value, _Text):
+        raise TypeError
+    if value.endswith(_TIES):
+        return _behind(value[:-1].encode())
+    return _behind(value[:_LONG].encode()) if len(value) >= _LONG else value.encode()
+
+
+def _behind(beginning: bytes) -> bytes | None:
+    kept = beginning.rstrip(b"\xff")
+    return kept[:-1] + bytes([kept[-1] + 1]) if kept else None

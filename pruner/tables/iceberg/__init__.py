@@ -1,0 +1,1 @@
+"""Apache Iceberg: table metadata, manifests, and what of them becomes a snapshot."""

@@ -1,0 +1,138 @@
+"""Which delete files apply to which data files.
+
+Source: the Iceberg table specification, "Scan Planning": a delete file applies by sequence numbers, partition, and for
+position deletes the files that it names.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from pruner.tables.iceberg.manifests import DATA, EQUALITY_DELETES, POSITION_DELETES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from pruner.tables.iceberg.manifests import Manifest
+
+_FILE_PATH_ID: Final = 2_147_483_546
+"""Field id of `file_path` in a file of position deletes."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteFile:
+    """A delete file. `first` and `last` bound the paths of the files that a file of position deletes names."""
+
+    content: int
+    path: str
+    format: str
+    size: int
+    rows: int
+    sequence_number: int
+    partition: tuple[int, tuple[Any, ...]]
+    referenced_file: str | None
+    offset: int | None
+    length: int | None
+    equality_ids: tuple[int, ...]
+    first: bytes | None
+    last: bytes | None
+
+    @property
+    def is_vector(self) -> bool:
+        """Whether it is a deletion vector, which replaces all position deletes of its file."""
+        return self.content == POSITION_DELETES and self.format.lower() == "puffin"
+
+    def names(self, path: str, encoded: bytes) -> bool:
+        """Tell whether it can hold positions of a file: by the file that it is about, or by its bounds."""
+        if self.referenced_file is not None:
+            return self.referenced_file == path
+        # Bounds may be cut: the lower one is a prefix then, the upper one is greater than what it was made of.
+        return (self.first is None or self.first <= encoded) and (self.last is None or encoded <= self.last)
+
+
+@dataclass(frozen=True, slots=True)
+class DeletesOf:
+    """The delete files that can apply to a data file: of positions, or one vector, and of equality."""
+
+    positions: tuple[DeleteFile, ...] = ()
+    equality: tuple[DeleteFile, ...] = ()
+
+
+@dataclass(slots=True)
+class DeletePlan:
+    """All delete files of a snapshot, by what they can apply to."""
+
+    by_file: dict[str, list[DeleteFile]] = field(default_factory=lambda: defaultdict(list))
+    by_partition: dict[tuple[int, tuple[Any, ...]], list[DeleteFile]] = field(
+        default_factory=lambda: defaultdict(list)
+    )
+    everywhere: list[DeleteFile] = field(default_factory=list[DeleteFile])
+
+    def __bool__(self) -> bool:
+        return bool(self.by_file or self.by_partition or self.everywhere)
+
+    def add(self, delete: DeleteFile, *, is_partitioned: bool) -> None:
+        """Take a delete file in."""
+        if delete.content == EQUALITY_DELETES and not is_partitioned:
+            self.everywhere.append(delete)
+        elif delete.referenced_file is not None:
+            self.by_file[delete.referenced_file].append(delete)
+        else:
+            self.by_partition[delete.partition].append(delete)
+
+    def of(self, path: str, sequence_number: int, partition: tuple[int, tuple[Any, ...]]) -> DeletesOf | None:
+        """The delete files that can apply to a data file; None where there is none."""
+        if not self:
+            return None
+        encoded = path.encode()
+        positions: list[DeleteFile] = []
+        equality: list[DeleteFile] = []
+        for each in (*self.by_file.get(path, ()), *self.by_partition.get(partition, ()), *self.everywhere):
+            if each.content == EQUALITY_DELETES:
+                if each.sequence_number > sequence_number:
+                    equality.append(each)
+            elif each.sequence_number >= sequence_number and each.names(path, encoded):
+                positions.append(each)
+        vectors = [each for each in positions if each.is_vector]
+        if not (positions or equality):
+            return None
+        return DeletesOf(tuple(vectors or positions), tuple(equality))
+
+
+def delete_files(
+    manifest: Manifest, partitions: Sequence[tuple[int, tuple[Any, ...]]]
+) -> Iterable[DeleteFile]:
+    """Yield the delete files of a manifest.
+
+    Args:
+        manifest: a decoded one.
+        partitions: the spec and partition tuple of each of its files.
+    """
+    firsts = _by_row(manifest, "lower_bounds")
+    lasts = _by_row(manifest, "upper_bounds")
+    rows: list[dict[str, Any]] = manifest.files.to_pylist()
+    for number, row in enumerate(rows):
+        if row["content"] == DATA:
+            continue
+        yield DeleteFile(
+            content=row["content"],
+            path=row["path"],
+            format=row["format"],
+            size=row["size"],
+            rows=row["rows"],
+            sequence_number=row["sequence_number"],
+            partition=partitions[number],
+            referenced_file=row["referenced_file"],
+            offset=row["content_offset"],
+            length=row["content_size"],
+            equality_ids=tuple(row["equality_ids"] or ()),
+            first=firsts.get(number),
+            last=lasts.get(number),
+        )
+
+
+def _by_row(manifest: Manifest, name: str) -> dict[int, bytes]:
+    rows, values = manifest.metrics[name].of_field(_FILE_PATH_ID)
+    return dict(zip(rows.tolist(), values.to_pylist(), strict=True))

@@ -1,0 +1,171 @@
+"""An Iceberg table's metadata: its schemas, partition specs, snapshots and references.
+
+Source: the Iceberg table specification, "Table Metadata" and its appendix C (JSON serialization), versions 1 to 3.
+"""
+
+from __future__ import annotations
+
+import gzip
+import zlib
+from typing import Any, Final
+
+import msgspec
+
+from pruner.errors import TableError
+
+MOST_BYTES: Final = 1 << 28
+"""Of a metadata file, also after it is unpacked."""
+
+NEWEST_VERSION: Final = 3
+_NO_SNAPSHOT: Final = -1
+MAIN: Final = "main"
+NAME_MAPPING: Final = "schema.name-mapping.default"
+
+
+class TableSnapshot(msgspec.Struct, rename="kebab", frozen=True):
+    """A snapshot: the manifests of one state of the table. `timestamp_ms` is in milliseconds since 1970, UTC."""
+
+    snapshot_id: int
+    timestamp_ms: int
+    sequence_number: int = 0
+    manifest_list: str | None = None
+    manifests: list[str] | None = None
+    schema_id: int | None = None
+    key_id: str | None = None
+
+
+class Reference(msgspec.Struct, rename="kebab", frozen=True):
+    """A branch or tag."""
+
+    snapshot_id: int
+    type: str = "branch"
+
+
+class LogEntry(msgspec.Struct, rename="kebab", frozen=True):
+    """When a snapshot became the current one."""
+
+    timestamp_ms: int
+    snapshot_id: int
+
+
+class PartitionField(msgspec.Struct, rename="kebab", frozen=True):
+    """A value of the partition tuple: a transform of one column (`source-ids`, of v3, has several)."""
+
+    name: str
+    transform: str
+    field_id: int | None = None
+    source_id: int | None = None
+    source_ids: list[int] | None = None
+
+
+class PartitionSpec(msgspec.Struct, rename="kebab", frozen=True):
+    """How files are partitioned."""
+
+    spec_id: int
+    fields: list[PartitionField]
+
+
+class StructType(msgspec.Struct, rename="kebab", frozen=True):
+    """A schema, or the type of a struct: fields as JSON has them."""
+
+    fields: list[dict[str, Any]]
+    type: str = "struct"
+    schema_id: int = 0
+
+
+class TableMetadata(msgspec.Struct, rename="kebab", frozen=True):
+    """What a metadata file says: use the methods, which know what the older versions left out."""
+
+    format_version: int
+    location: str
+    table_uuid: str | None = None
+    last_updated_ms: int = 0
+    schema: StructType | None = None
+    schemas: list[StructType] = []
+    current_schema_id: int | None = None
+    partition_spec: list[PartitionField] | None = None
+    partition_specs: list[PartitionSpec] = []
+    default_spec_id: int = 0
+    properties: dict[str, str] = {}
+    current_snapshot_id: int | None = None
+    snapshots: list[TableSnapshot] = []
+    snapshot_log: list[LogEntry] = []
+    refs: dict[str, Reference] = {}
+
+    def schema_of(self, schema_id: int | None) -> StructType:
+        """A schema by its id; the current one for None.
+
+        Raises:
+            TableError: there is none.
+        """
+        wanted = self.current_schema_id if schema_id is None else schema_id
+        found = next((each for each in self.schemas if each.schema_id == wanted), None)
+        if found is None and not self.schemas and self.schema is not None:
+            found = self.schema
+        if found is None:
+            raise TableError(f"{self.location} has no schema {wanted}: its metadata is damaged")
+        return found
+
+    @property
+    def specs(self) -> dict[int, PartitionSpec]:
+        """Partition specs by their ids."""
+        specs = self.partition_specs
+        if not specs and self.partition_spec is not None:
+            specs = [PartitionSpec(0, self.partition_spec)]
+        return {each.spec_id: each for each in specs}
+
+    @property
+    def current(self) -> TableSnapshot | None:
+        """The current snapshot of the main branch; None for a table without one.
+
+        Raises:
+            TableError: it is named and not there.
+        """
+        if self.current_snapshot_id is None or self.current_snapshot_id == _NO_SNAPSHOT:
+            return None
+        return self.snapshot_of(self.current_snapshot_id)
+
+    def snapshot_of(self, snapshot_id: int) -> TableSnapshot:
+        """A snapshot by its id.
+
+        Raises:
+            TableError: there is none.
+        """
+        for each in self.snapshots:
+            if each.snapshot_id == snapshot_id:
+                return each
+        raise TableError(
+            f"{self.location} has no snapshot {snapshot_id}: it expired, or never was one of the table"
+        )
+
+
+def read_metadata(data: bytes, place: str) -> TableMetadata:
+    """Return what a metadata file says.
+
+    Args:
+        data: its content, plain or packed by gzip (`.gz.metadata.json`).
+        place: where it lies, for errors.
+
+    Raises:
+        TableError: it is damaged, or of a version of the format that is not known.
+    """
+    try:
+        found = msgspec.json.decode(_unpacked(data), type=TableMetadata)
+    except (msgspec.MsgspecError, UnicodeDecodeError, EOFError, OSError, zlib.error) as error:
+        raise TableError(f"{place} is no metadata of an Iceberg table: {error}") from None
+    if not 1 <= found.format_version <= NEWEST_VERSION:
+        raise TableError(
+            f"{place} is of format version {found.format_version}, and this reader knows 1 to {NEWEST_VERSION}: "
+            "read the table with an engine that knows it"
+        )
+    return found
+
+
+def _unpacked(data: bytes) -> bytes:
+    if not data.startswith(b"\x1f\x8b"):
+        return data
+    unpacking = zlib.decompressobj(wbits=zlib.MAX_WBITS | 16)
+    found = unpacking.decompress(data, MOST_BYTES)
+    if not unpacking.eof:
+        raise gzip.BadGzipFile("cut short, or too large")
+    return found

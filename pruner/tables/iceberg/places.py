@@ -1,0 +1,108 @@
+"""Where the files of an Iceberg table lie, and which metadata file is the table's newest.
+
+The locations in metadata are texts as Hadoop writes them: nothing in them is percent-encoded, and a folder called
+`city=a%2Fb` has these very characters in its name.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+from pruner.errors import StorageError, TableError
+from pruner.storage.opening import normalize_uri, open_store
+from pruner.storage.store import NotFoundError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pruner.storage.store import ObjectInfo, Store
+
+METADATA: Final = "metadata"
+HINT: Final = f"{METADATA}/version-hint.text"
+_LOCAL: Final = re.compile(r"file:(//(localhost)?)?(?=/)", re.IGNORECASE)
+_HADOOP_NAME: Final = re.compile(r"v(\d+)(\.gz)?\.metadata\.json(\.gz)?")
+METADATA_FILE: Final = re.compile(r".*\.metadata\.json(\.gz)?")
+_MOST_HINT: Final = 64
+
+
+def place_of(location: str, root: str) -> str:
+    """Return where a file of the metadata lies.
+
+    Args:
+        location: as the metadata names it.
+        root: of the table.
+
+    Raises:
+        TableError: it is no place, or lies in another kind of store than the table.
+    """
+    try:
+        local = _LOCAL.match(location)
+        place = normalize_uri(location[local.end() :] if local else location)
+    except StorageError as error:
+        raise TableError(
+            f"the metadata of {root} names a file {location!r}, which is no place: {error}"
+        ) from None
+    if _scheme(place) != _scheme(root):
+        raise TableError(
+            f"the metadata of {root} names {location!r} in another kind of store, which is not read"
+        )
+    return place
+
+
+def table_of_metadata(root: str) -> str:
+    """The folder of a table that is opened by one of its metadata files; another root as it is."""
+    folder, _, name = root.rpartition("/")
+    table, _, parent = folder.rpartition("/")
+    return table if parent == METADATA and METADATA_FILE.fullmatch(name) else root
+
+
+def _scheme(place: str) -> str:
+    return place.partition("://")[0] if "://" in place else ""
+
+
+def read_file(place: str, options: Mapping[str, str], most: int) -> bytes:
+    """Return a file as a whole.
+
+    Raises:
+        TableError: it is missing.
+        StorageError: it cannot be read, or is larger than `most` bytes.
+    """
+    folder, _, name = place.rpartition("/")
+    try:
+        return open_store(folder, options).get(name, most)
+    except NotFoundError:
+        raise TableError(f"{place} is missing, and the table's metadata names it: restore it") from None
+
+
+def newest_metadata(store: Store) -> tuple[str, ObjectInfo]:
+    """Return the newest metadata file of a table that keeps its own versions, by its path below the root.
+
+    Tables of a catalog do not: which of their metadata files counts is for the catalog to say, and a file that lies
+    beside it may be of a commit that failed.
+
+    Raises:
+        TableError: the folder does not say which one it is.
+        StorageError: the store refuses to be read.
+    """
+    try:
+        text = store.get(HINT, _MOST_HINT).decode("ascii", "replace").strip()
+    except NotFoundError:
+        raise TableError(
+            f"{store.uri} is an Iceberg table of a catalog, and its folder does not say which metadata is the newest: "
+            "open it as iceberg://CATALOG/NAMESPACE/TABLE, or one state of it by its metadata file"
+        ) from None
+    version = int(text) if text.isdigit() else None
+    found: dict[int, ObjectInfo] = {}
+    for info in store.list(METADATA):
+        match = _HADOOP_NAME.fullmatch(info.path.removeprefix(f"{METADATA}/"))
+        if match is not None:
+            found[int(match[1])] = info
+    if version is None or version not in found:
+        raise TableError(
+            f"{store.uri}/{HINT} names version {text!r}, which is not there: restore the metadata"
+        )
+    # A writer that died before it wrote the hint leaves it behind; versions follow one another without a gap.
+    while version + 1 in found:
+        version += 1
+    return found[version].path, found[version]

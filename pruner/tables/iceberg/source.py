@@ -1,0 +1,353 @@
+"""Iceberg tables: see `pruner.tables.source.TableSource`."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from functools import cached_property
+from threading import RLock
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import quote
+
+import numpy as np
+import pyarrow as pa
+import xxhash
+
+from pruner.arrow import arrow, compute, number_array, text_array, truth_array
+from pruner.errors import TableError
+from pruner.storage.opening import open_store
+from pruner.tables.iceberg.deletes import DeletePlan, delete_files
+from pruner.tables.iceberg.manifests import DATA, FILE_COLUMNS, Manifest, read_manifest, read_manifest_list
+from pruner.tables.iceberg.manifests import MOST_BYTES as MOST_MANIFEST_BYTES
+from pruner.tables.iceberg.metadata import MAIN, MOST_BYTES, NAME_MAPPING, read_metadata
+from pruner.tables.iceberg.nested import NestedNames
+from pruner.tables.iceberg.places import METADATA_FILE, newest_metadata, place_of, read_file
+from pruner.tables.iceberg.row_deletes import PositionDeletes
+from pruner.tables.iceberg.schema import iceberg_schema
+from pruner.tables.snapshot import SLICE_COLUMNS, Partitions, Snapshot, key_array
+from pruner.tables.source import WriteOnceSource
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from pruner.storage.store import ObjectInfo
+    from pruner.tables.iceberg.manifests import ManifestFile
+    from pruner.tables.iceberg.metadata import TableMetadata, TableSnapshot
+    from pruner.tables.source import SavedLook
+
+_THREADS: Final = 16
+"""Manifests that are read at once of a store."""
+
+_MOST_MANIFESTS: Final = 100_000
+_NUMBER: Final = re.compile(r"-?\d{1,19}")
+_MILLISECOND: Final = timedelta(milliseconds=1)
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_PARQUET: Final = "parquet"
+_NOTHING: Final = "nothing"
+
+
+@dataclass(frozen=True)
+class IcebergState:
+    """A snapshot of the table as its manifests have it, in their order.
+
+    `spec_ids[i]` and `tuples[i]` are the partition spec of file i and its values by field ids.
+    """
+
+    metadata: TableMetadata
+    snapshot: TableSnapshot | None
+    data: tuple[Manifest, ...]
+    deletes: tuple[Manifest, ...]
+
+    @cached_property
+    def files(self) -> pa.Table:
+        """All data files: columns as `FILE_COLUMNS`."""
+        return arrow.concat_tables([FILE_COLUMNS.empty_table(), *(each.files for each in self.data)])
+
+    @cached_property
+    def partitions(self) -> list[tuple[int, tuple[Any, ...]]]:
+        """The spec and the partition tuple of each data file."""
+        return [found for each in self.data for found in _tuples(each, self.metadata)]
+
+
+class IcebergSource(WriteOnceSource):
+    """An Iceberg table: see `pruner.tables.source.TableSource`.
+
+    `root` is a folder with a table that keeps its own versions, or a metadata file, which is one state for ever.
+    """
+
+    format = "iceberg"
+
+    def __init__(self, root: str, storage_options: Mapping[str, str] | None = None) -> None:
+        self.root = root
+        self.roots = (root,)
+        self.storage_options = dict(storage_options or {})
+        self._fixed = METADATA_FILE.fullmatch(root.rpartition("/")[2]) is not None
+        self._lock = RLock()
+        self._newest: tuple[str, ObjectInfo | None] | None = None
+        self._metadata: TableMetadata | None = None
+        self._manifests: dict[str, Manifest] = {}
+        self._snapshot: Snapshot | None = None
+        self._states: dict[str, IcebergState] = {}
+
+    def identity(self) -> str:
+        """Return what a table that was made anew at the same place has not: the id in its metadata."""
+        with self._lock:
+            metadata = self._now()
+            return f"iceberg-{metadata.table_uuid or metadata.location}"
+
+    def saved(self, stored: str | None = None) -> SavedLook | None:
+        """Return None: manifests are what a look starts from."""
+        return None
+
+    def resume(self, saved: SavedLook) -> None:
+        """Do nothing: no look is saved."""
+
+    def snapshot(self, previous: Snapshot | None = None) -> Snapshot:
+        """Read the manifests that came since the last look: see `TableSource`; no footer is ever read."""
+        with self._lock:
+            before, metadata = self._metadata, self._now()
+            if self._snapshot is None or metadata is not before:
+                self._states.clear()
+                self._snapshot = self._made(metadata, metadata.current, None)
+            if previous is not None and previous.id == self._snapshot.id and previous.root == self.root:
+                return previous
+            return self._snapshot
+
+    def state_of(self, snapshot: Snapshot) -> IcebergState | None:
+        """What the manifests of a snapshot say, which plans can ask; None for an old one."""
+        with self._lock:
+            return self._states.get(snapshot.id)
+
+    def snapshot_at(self, instant: str) -> Snapshot:
+        """Return the table as of a snapshot id, a branch or tag, or a moment: see `TableSource`.
+
+        A branch has the schema of the table, everything else that of its snapshot.
+        """
+        with self._lock:
+            metadata = self._now()
+            reference = metadata.refs.get(instant)
+            if instant == MAIN and reference is None:
+                return self._made(metadata, metadata.current, None)
+            if reference is not None:
+                found = metadata.snapshot_of(reference.snapshot_id)
+                return self._made(metadata, found, None if reference.type == "branch" else found.schema_id)
+            is_id = _NUMBER.fullmatch(instant) is not None
+            found = metadata.snapshot_of(int(instant)) if is_id else self._as_of(metadata, instant)
+            return self._made(metadata, found, found.schema_id)
+
+    def _now(self) -> TableMetadata:
+        """The newest metadata; the very same object where there is none since."""
+        if self._fixed:
+            if self._metadata is None:
+                self._metadata = read_metadata(
+                    read_file(self.root, self.storage_options, MOST_BYTES), self.root
+                )
+            return self._metadata
+        store = open_store(self.root, self.storage_options)
+        path, info = newest_metadata(store)
+        if self._metadata is None or self._newest != (path, info):
+            found = read_metadata(store.get(path, MOST_BYTES), f"{self.root}/{path}")
+            _require_same_place(found, self.root)
+            self._metadata, self._newest = found, (path, info)
+        return self._metadata
+
+    def _as_of(self, metadata: TableMetadata, instant: str) -> TableSnapshot:
+        """The snapshot that was the current one at a moment."""
+        try:
+            moment = datetime.fromisoformat(instant)
+        except ValueError:
+            raise TableError(
+                f"{instant!r} is no snapshot id, branch or tag of {self.root}, and no moment either: give a date and "
+                "time such as 2026-11-27T08:30:00Z"
+            ) from None
+        moment = moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
+        log = sorted(metadata.snapshot_log, key=lambda entry: entry.timestamp_ms)
+        at = bisect_right([entry.timestamp_ms for entry in log], (moment - _EPOCH) // _MILLISECOND)
+        if not at:
+            begins = (_EPOCH + log[0].timestamp_ms * _MILLISECOND).isoformat() if log else _NOTHING
+            raise TableError(f"{self.root} has no snapshot as of {instant}: its log begins with {begins}")
+        return metadata.snapshot_of(log[at - 1].snapshot_id)
+
+    def _made(
+        self, metadata: TableMetadata, snapshot: TableSnapshot | None, schema_id: int | None
+    ) -> Snapshot:
+        state = self._state(metadata, snapshot)
+        found = _snapshot(state, schema_id, self.root, self.storage_options)
+        self._states[found.id] = state
+        return found
+
+    def _state(self, metadata: TableMetadata, snapshot: TableSnapshot | None) -> IcebergState:
+        _require_found_by_ids(metadata, self.root)
+        listed = [] if snapshot is None else self._listed(snapshot)
+        missing = [each for each in listed if each.path not in self._manifests]
+        if missing:
+            with ThreadPoolExecutor(min(_THREADS, len(missing))) as threads:
+                for each, manifest in zip(missing, threads.map(self._manifest, missing), strict=True):
+                    self._manifests[each.path] = manifest
+        wanted = {each.path for each in listed}
+        for path in self._manifests.keys() - wanted:
+            del self._manifests[path]
+        data = tuple(self._manifests[each.path] for each in listed if each.content == DATA)
+        deletes = tuple(self._manifests[each.path] for each in listed if each.content != DATA)
+        return IcebergState(metadata, snapshot, data, deletes)
+
+    def _listed(self, snapshot: TableSnapshot) -> list[ManifestFile]:
+        if snapshot.key_id is not None:
+            raise TableError(
+                f"{self.root} is encrypted, which this reader cannot read: read it with an engine that can"
+            )
+        if snapshot.manifest_list is None:
+            raise TableError(
+                f"{self.root} has a snapshot without a manifest list, as writers before 2019 left it: rewrite its "
+                "manifests"
+            )
+        place = place_of(snapshot.manifest_list, self.root)
+        found = read_manifest_list(read_file(place, self.storage_options, MOST_MANIFEST_BYTES), place)
+        if len(found) > _MOST_MANIFESTS:
+            raise TableError(
+                f"{place} names {len(found)} manifests, more than are read: rewrite the manifests"
+            )
+        return found
+
+    def _manifest(self, manifest: ManifestFile) -> Manifest:
+        place = place_of(manifest.path, self.root)
+        return read_manifest(read_file(place, self.storage_options, MOST_MANIFEST_BYTES), manifest, place)
+
+
+def _require_same_place(metadata: TableMetadata, root: str) -> None:
+    if place_of(metadata.location, root) != root:
+        raise TableError(
+            f"the metadata at {root} belongs to a table at {metadata.location}, and names the files there: open that "
+            "one, or register the copy as a table of its own"
+        )
+
+
+def _require_found_by_ids(metadata: TableMetadata, root: str) -> None:
+    """Refuse a table of which files may lack field ids: those that were written for another table and added to this."""
+    if metadata.properties.get(NAME_MAPPING):
+        raise TableError(
+            f"{root} has a name mapping ({NAME_MAPPING}): added files may lack field ids, by which this reader finds "
+            "columns: rewrite the data files and remove the property"
+        )
+
+
+def _tuples(manifest: Manifest, metadata: TableMetadata) -> list[tuple[int, tuple[Any, ...]]]:
+    """The spec and partition tuple of each file of a manifest, in the order of its spec's fields."""
+    count = manifest.files.num_rows
+    if not count:
+        return []
+    spec_id = manifest.files.column("spec_id")[0].as_py()
+    spec = metadata.specs.get(spec_id)
+    if spec is None:
+        raise TableError(f"{metadata.location} has no partition spec {spec_id}: its metadata is damaged")
+    ids = [each.field_id if each.field_id is not None else 1000 + at for at, each in enumerate(spec.fields)]
+    columns = [manifest.partitions.get(field_id, [None] * count) for field_id in ids]
+    rows = zip(*columns, strict=True) if columns else [()] * count
+    return [(spec_id, tuple(row)) for row in rows]
+
+
+def _snapshot(state: IcebergState, schema_id: int | None, root: str, options: Mapping[str, str]) -> Snapshot:
+    metadata, files = state.metadata, state.files
+    schema = iceberg_schema(metadata.schema_of(schema_id), root)
+    _require_parquet(files, root)
+    codes, paths = _partition_paths(state)
+    locations: Any = files.column("path").combine_chunks()
+    keys = [xxhash.xxh3_128_digest(path) for path in locations.cast(pa.binary()).to_pylist()]
+    if len(set(keys)) != len(keys):
+        raise TableError(f"the manifests of {root} name a file twice, so that its rows would count twice")
+    return Snapshot(
+        id=_id(state, schema_id),
+        schema=schema,
+        columns=_columns(files, root, codes),
+        keys=key_array(b"".join(keys)),
+        partitions=Partitions(text_array(paths)),
+        root=root,
+        deletes=_deletes(state, root, options),
+        hides_nan=True,
+        nested=NestedNames(metadata.schema_of(schema_id), options),
+    )
+
+
+def _deletes(state: IcebergState, root: str, options: Mapping[str, str]) -> PositionDeletes | None:
+    """What removes rows of the data files; None where nothing can.
+
+    Raises:
+        TableError: deletes by the values of columns may apply, which are not read yet.
+    """
+    plan = DeletePlan()
+    specs = state.metadata.specs
+    for manifest in state.deletes:
+        partitions = _tuples(manifest, state.metadata)
+        for each in delete_files(manifest, partitions):
+            plan.add(each, is_partitioned=bool(specs[each.partition[0]].fields))
+    if not plan:
+        return None
+    locations: list[Any] = state.files.column("path").to_pylist()
+    numbers: list[Any] = state.files.column("sequence_number").to_pylist()
+    found = [plan.of(*each) for each in zip(locations, numbers, state.partitions, strict=True)]
+    if any(each is not None and each.equality for each in found):
+        raise TableError(
+            f"{root} has equality deletes, which this reader does not apply yet: compact the table, or read it with an "
+            "engine that applies them"
+        )
+    return PositionDeletes(found, locations, root, options) if any(found) else None
+
+
+def _require_parquet(files: pa.Table, root: str) -> None:
+    formats = {str(each).lower() for each in compute.unique(files.column("format")).to_pylist()}
+    others = sorted(formats - {_PARQUET})
+    if others:
+        raise TableError(f"{root} has files of format {others[0].upper()}: Parquet alone is read")
+
+
+def _id(state: IcebergState, schema_id: int | None) -> str:
+    metadata, snapshot = state.metadata, state.snapshot
+    schema = metadata.schema_of(schema_id).schema_id
+    mapping = xxhash.xxh3_64_hexdigest(metadata.properties.get(NAME_MAPPING, "").encode())
+    number = "none" if snapshot is None else snapshot.snapshot_id
+    return f"iceberg {metadata.table_uuid or metadata.location} {number} {schema} {mapping}"
+
+
+def _columns(files: pa.Table, root: str, codes: NDArray[np.int32]) -> pa.Table:
+    count = files.num_rows
+    locations: list[Any] = files.column("path").to_pylist()
+    columns: dict[str, Any] = {
+        "partition": number_array(codes, pa.int32()),
+        "file_id": text_array([str(path).rpartition("/")[2] for path in locations]),
+        "base_file": text_array([place_of(path, root) for path in locations]),
+        "base_size": files.column("size"),
+        "base_version": pa.nulls(count, pa.string()),
+        "base_instant": pa.nulls(count, pa.string()),
+        "log_files": pa.nulls(count, pa.list_(pa.string())),
+        "log_size": pa.nulls(count, pa.int64()),
+        "unsettled": truth_array(np.zeros(count, np.bool_)),
+    }
+    return pa.table([columns[name] for name in SLICE_COLUMNS.names], schema=SLICE_COLUMNS)
+
+
+def _partition_paths(state: IcebergState) -> tuple[NDArray[np.int32], list[str]]:
+    """The partition of each file as an ordinal, and what people call each."""
+    ordinals: dict[tuple[int, tuple[Any, ...]], int] = {}
+    codes = np.fromiter(
+        (ordinals.setdefault(each, len(ordinals)) for each in state.partitions),
+        np.int32,
+        len(state.partitions),
+    )
+    specs = state.metadata.specs
+    return codes, [_partition_text(specs[spec_id].fields, values) for spec_id, values in ordinals]
+
+
+def _partition_text(fields: Sequence[Any], values: tuple[Any, ...]) -> str:
+    return "/".join(
+        f"{field.name}={'null' if value is None else quote(_shown(value), safe=' :,')}"
+        for field, value in zip(fields, values, strict=True)
+    )
+
+
+def _shown(value: Any) -> str:
+    return value.hex() if isinstance(value, bytes) else str(value)

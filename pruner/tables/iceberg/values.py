@@ -1,0 +1,148 @@
+"""Single values as manifests have them: bounds of columns, decoded for many files at once.
+
+Source: the Iceberg table specification, appendix D ("Single-value serialization", binary).
+"""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from pruner.arrow import arrow, as_numpy, compute, nulls, number_array
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+_MOST_DECIMAL_BYTES: Final = 16
+_UUID_BYTES: Final = 16
+
+
+def decode_values(values: Any, type_: pa.DataType) -> Any:
+    """Return bounds as values of a column's type.
+
+    Args:
+        values: an array of binaries, each of which was written for the type or for one that was promoted to it.
+        type_: an Arrow type as `iceberg_schema` gives it.
+
+    Returns:
+        An array as long; null where a value is null, or its bytes are none of the type.
+    """
+    types = pa.types
+    if types.is_boolean(type_):
+        return _of_width(values, 1, lambda data: arrow.array(np.frombuffer(data, np.uint8) != 0), type_)
+    if types.is_int32(type_) or types.is_date32(type_):
+        return _of_width(values, 4, lambda data: number_array(np.frombuffer(data, "<i4"), type_), type_)
+    if types.is_int64(type_):
+        return _promoted(values, "<i4", "<i8", type_)
+    if types.is_float32(type_):
+        return _of_width(values, 4, lambda data: number_array(np.frombuffer(data, "<f4"), type_), type_)
+    if types.is_float64(type_):
+        return _promoted(values, "<f4", "<f8", type_)
+    if types.is_timestamp(type_) or types.is_time64(type_):
+        return _of_width(values, 8, lambda data: number_array(np.frombuffer(data, "<i8"), type_), type_)
+    if types.is_string(type_):
+        return _texts(values)
+    if types.is_decimal128(type_):
+        return _decimals(values, type_)
+    if types.is_binary(type_):
+        return values
+    if types.is_fixed_size_binary(type_) or isinstance(type_, pa.UuidType):
+        width = _UUID_BYTES if isinstance(type_, pa.UuidType) else type_.byte_width
+        storage = pa.binary(width)
+        return _of_width(
+            values,
+            width,
+            lambda data: arrow.Array.from_buffers(storage, len(data) // width, [None, data]),
+            storage,
+        )
+    return nulls(len(values), type_)
+
+
+def _of_width(values: Any, width: int, made: Callable[[Any], Any], type_: pa.DataType) -> Any:
+    """The values of one width, as `made` reads them one behind the other; null for others."""
+    fits = compute.fill_null(compute.equal(compute.binary_length(values), width), False)
+    kept = values.filter(fits)
+    data = _bytes_of(kept)
+    return compute.replace_with_mask(nulls(len(values), type_), fits, made(data).cast(type_))
+
+
+def _promoted(values: Any, narrow: str, wide: str, type_: pa.DataType) -> Any:
+    """Values of a type that can have been promoted: those of four bytes were written before."""
+    short = compute.fill_null(compute.equal(compute.binary_length(values), 4), False)
+    found = _of_width(values, 8, lambda data: number_array(np.frombuffer(data, wide), type_), type_)
+    if not compute.any(short).as_py():
+        return found
+    old = np.frombuffer(_bytes_of(values.filter(short)), narrow)
+    return compute.replace_with_mask(found, short, number_array(old.astype(wide), type_))
+
+
+def _bytes_of(values: Any) -> Any:
+    """The bytes of an array without nulls, one value behind the other."""
+    if not len(values):
+        return pa.py_buffer(b"")
+    offsets = np.frombuffer(values.buffers()[1], np.int32)
+    start, stop = int(offsets[values.offset]), int(offsets[values.offset + len(values)])
+    return (
+        values.buffers()[2].slice(start, stop - start)
+        if values.buffers()[2] is not None
+        else pa.py_buffer(b"")
+    )
+
+
+def _texts(values: Any) -> Any:
+    try:
+        return values.cast(pa.string())
+    except pa.ArrowInvalid:
+        return arrow.array([_text(each) for each in values.to_pylist()], pa.string())
+
+
+def _text(value: bytes | None) -> str | None:
+    try:
+        return None if value is None else value.decode()
+    except UnicodeDecodeError:
+        return None
+
+
+def _decimals(values: Any, type_: Any) -> Any:
+    """Big-endian two's complement in as few bytes as will do; null for what has more digits than the type."""
+    lengths: NDArray[np.int64] = as_numpy(compute.fill_null(compute.binary_length(values), 0)).astype(
+        np.int64
+    )
+    fits = (lengths > 0) & (lengths <= _MOST_DECIMAL_BYTES)
+    wide = np.zeros((len(values), _MOST_DECIMAL_BYTES), np.uint8)
+    rows = values.to_pylist() if not fits.all() else None
+    kept = (
+        values
+        if rows is None
+        else arrow.array([row for row, fit in zip(rows, fits, strict=True) if fit], pa.binary())
+    )
+    data = np.frombuffer(_bytes_of(kept), np.uint8)
+    some = lengths[fits]
+    starts = np.cumsum(some) - some
+    at = np.flatnonzero(fits)
+    # From the last byte on, which is the lowest: what lies in front of the first one is its sign.
+    for place in range(_MOST_DECIMAL_BYTES):
+        inside = place < some
+        wide[at[inside], place] = data[(starts + some - 1 - place)[inside]]
+    negative = np.zeros(len(values), np.bool_)
+    negative[at] = data[starts] > 127 if len(at) else False
+    padding = np.arange(_MOST_DECIMAL_BYTES)[None, :] >= lengths[:, None]
+    wide[padding & negative[:, None]] = 255
+    found = arrow.Array.from_buffers(
+        pa.decimal128(38, type_.scale), len(values), [_validity(fits), pa.py_buffer(wide.tobytes())]
+    )
+    try:
+        return found.cast(type_)
+    except pa.ArrowInvalid:
+        limit = Decimal((0, (1,), type_.precision - type_.scale))
+        within = [value is not None and -limit < value < limit for value in found.to_pylist()]
+        return compute.if_else(arrow.array(within), found, None).cast(type_)
+
+
+def _validity(valid: NDArray[np.bool_]) -> Any:
+    return None if valid.all() else pa.py_buffer(np.packbits(valid, bitorder="little").tobytes())

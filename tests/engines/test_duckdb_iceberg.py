@@ -1,0 +1,217 @@
+"""Iceberg tables in DuckDB: what pyiceberg writes and reads, with and without indexes."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pytest
+from pyiceberg import types as iceberg
+
+import pruner
+import pruner_duckdb
+from pruner.errors import TableError
+from tests.support.iceberg_tables import COLUMNS, ROWS, SPECS, IcebergLake, rows
+
+CONDITIONS = (
+    "id = 30",
+    "id IN (3, 40, 55)",
+    "number < -20",
+    "number IS NULL",
+    "number IS NOT NULL AND number % 2 = 0",
+    "small = 0",
+    "small > 3",
+    "x > 5",
+    "x = 'NaN'::DOUBLE",
+    "NOT x < 3",
+    "price BETWEEN 0 AND 1.5",
+    "day < DATE '1970-01-01'",
+    "day >= DATE '1970-05-01'",
+    "\"at\" < TIMESTAMPTZ '1970-01-02 00:00:00Z'",
+    "wall >= TIMESTAMP '1970-01-10 00:00:00'",
+    "clock > TIME '20:00:00'",
+    "name LIKE 'Ä%'",
+    "name >= 'z'",
+    "name = 'Zlang und breit lang und breit lang und breit 002'",
+    "flag",
+    "NOT flag",
+    "flag IS NULL",
+    "raw = '\\x05\\xFF\\x05'::BLOB",
+    "box.a > 60",
+    "box.b IS NULL",
+    "id > 20 OR number IS NULL",
+    "lower(name) = 'zlang und breit lang und breit lang und breit 002'",
+)
+
+
+@pytest.fixture(scope="module")
+def lake(tmp_path_factory: pytest.TempPathFactory) -> IcebergLake:
+    return IcebergLake(tmp_path_factory.mktemp("iceberg"))
+
+
+@pytest.fixture(scope="module", params=SPECS)
+def table(lake: IcebergLake, request: pytest.FixtureRequest) -> Any:
+    made = lake.create(request.param, request.param)
+    for start in range(0, 4 * ROWS, ROWS):
+        made.append(rows(made, range(start, start + ROWS)))
+    made.delete("id = 7 or id = 50")
+    return made
+
+
+def _same(pruned: pruner_duckdb.Connection, table: Any, condition: str) -> None:
+    whole = table.scan().to_arrow()
+    with duckdb.connect() as plain:
+        plain.execute("SET TimeZone = 'Asia/Kathmandu'")
+        plain.register("t", whole)
+        columns = ", ".join(f'"{name}"' for name in whole.column_names).replace(
+            '"key"', "key::BLOB::VARCHAR AS key"
+        )
+        expected = plain.execute(f"SELECT {columns} FROM t WHERE {condition} ORDER BY id").fetchall()
+    found = pruned.execute(
+        f"SELECT * REPLACE (key::BLOB::VARCHAR AS key) FROM t WHERE {condition} ORDER BY id"
+    )
+    assert repr(found.fetchall()) == repr(expected), condition
+
+
+@pytest.mark.parametrize("indexed", [False, True])
+def test_rows_are_those_of_pyiceberg(table: Any, tmp_path: Path, indexed: bool) -> None:
+    opened = pruner.open_table(table.metadata_location, index_uri=str(tmp_path / "index"))
+    if indexed:
+        opened.create_index("all", "*", "column_stats")
+        opened.create_index("names", "name", "bitmap")
+        opened.create_index("blooms", "id", "bloom_filter")
+    with pruner_duckdb.connect({"t": opened}) as pruned:
+        pruned.execute("SET TimeZone = 'Asia/Kathmandu'")
+        for condition in CONDITIONS:
+            _same(pruned, table, condition)
+
+
+@pytest.fixture(scope="module")
+def evolved(lake: IcebergLake) -> Any:
+    """A table whose columns were renamed, moved, dropped, added again and promoted, and whose spec changed twice."""
+    made = lake.create("evolved", "months")
+    made.append(rows(made, range(ROWS)))
+    with made.update_schema() as schema:
+        schema.rename_column("name", "number_")
+        schema.rename_column("x", "name")
+        schema.update_column("number", iceberg.LongType())
+        schema.update_column("small", iceberg.DoubleType())
+        schema.delete_column("flag")
+    with made.update_schema() as schema:
+        schema.rename_column("number_", "x")
+        schema.add_column("flag", iceberg.StringType())
+        schema.move_first("price")
+    with made.update_spec() as spec:
+        spec.remove_field("p0")
+        spec.add_field("price", "truncate[500]", "prices")
+    made.append(_renamed(made, range(ROWS, 2 * ROWS)))
+    with made.update_spec() as spec:
+        spec.remove_field("p1")
+        spec.add_identity("number")
+    made.append(_renamed(made, range(2 * ROWS, 3 * ROWS)))
+    return made
+
+
+def _renamed(table: Any, numbers: range) -> pa.Table:
+    """Rows of the evolved table: two columns have changed their names, and one is another one."""
+    written: dict[Any, str] = {"x": "name", "name": "x"}
+    schema = table.schema().as_arrow()
+    columns = {
+        field.name: [
+            str(n) if field.name == "flag" else COLUMNS[written.get(field.name) or field.name][1](n)
+            for n in numbers
+        ]
+        for field in schema
+    }
+    return pa.table(
+        {name: pa.array(values, schema.field(name).type) for name, values in columns.items()}, schema=schema
+    )
+
+
+EVOLVED = (
+    "id = 3",
+    "name > 5",
+    "name IS NULL",
+    "x LIKE 'Ä%'",
+    "x = 'zlang und breit lang und breit lang und breit 001'",
+    "flag IS NULL",
+    "flag = '30'",
+    "number = 150",
+    "number IS NULL",
+    "small = 0.1::FLOAT",
+    "price < -2",
+    "day < DATE '1970-01-01'",
+)
+
+
+@pytest.mark.parametrize("indexed", [False, True])
+def test_columns_are_found_whatever_they_were_called(evolved: Any, tmp_path: Path, indexed: bool) -> None:
+    opened = pruner.open_table(evolved.metadata_location, index_uri=str(tmp_path / "index"))
+    if indexed:
+        opened.create_index("all", "*", "column_stats")
+        opened.create_index("names", "x", "bitmap")
+    with pruner_duckdb.connect({"t": opened}) as pruned:
+        pruned.execute("SET TimeZone = 'Asia/Kathmandu'")
+        for condition in EVOLVED:
+            _same(pruned, evolved, condition)
+    assert len(opened.plan("flag IS NULL").ordinals) < len(opened.plan("true").ordinals) or not indexed
+
+
+def test_an_index_follows_a_column_that_is_renamed(lake: IcebergLake, tmp_path: Path) -> None:
+    made = lake.create("followed")
+    made.append(rows(made, range(ROWS)))
+    made.append(rows(made, range(ROWS, 2 * ROWS)))
+    opened = pruner.open_table(made.metadata_location, index_uri=str(tmp_path / "index"))
+    opened.create_index("ids", "id", "bloom_filter")
+    with made.update_schema() as schema:
+        schema.rename_column("id", "key_of_old")
+        schema.rename_column("number", "id")
+    again = pruner.open_table(made.metadata_location, index_uri=str(tmp_path / "index"))
+    assert len(again.plan("key_of_old = 30").ordinals) == 1
+    assert len(again.plan("id = 31").ordinals) >= 1
+    assert again.status().indexes[0].columns == ("key_of_old",)
+
+
+def test_snapshots_branches_tags_and_moments(evolved: Any) -> None:
+    first = evolved.history()[0]
+    evolved.manage_snapshots().create_tag(first.snapshot_id, "first").create_branch(
+        first.snapshot_id, "side"
+    ).commit()
+    moment = datetime.fromtimestamp(first.timestamp_ms / 1000 + 0.0005, UTC).isoformat()
+    for instant in (str(first.snapshot_id), "first", moment):
+        with pruner_duckdb.connect({"t": {"uri": evolved.metadata_location, "as_of": instant}}) as pruned:
+            assert pruned.execute("SELECT count(*), count(x), typeof(any_value(x)) FROM t").fetchone() == (
+                24,
+                20,
+                "DOUBLE",
+            )
+    opened = pruner.open_table(evolved.metadata_location)
+    assert len(opened.snapshot("side").plan("true").ordinals) < len(opened.plan("true").ordinals)
+
+
+def test_what_is_not_read_is_refused(lake: IcebergLake) -> None:
+    made = lake.create("mapped")
+    made.append(rows(made, range(4)))
+    with made.transaction() as changed:
+        changed.set_properties({"schema.name-mapping.default": made.schema().name_mapping.model_dump_json()})
+    with pytest.raises(TableError, match="name mapping"):
+        pruner.open_table(made.metadata_location).plan("true")
+    with pytest.raises(TableError, match="of a catalog"):
+        pruner.open_table(str(lake.folder / "ns" / "mapped")).plan("true")
+
+
+def test_a_field_of_a_struct_that_was_renamed_is_refused_and_no_other_column(lake: IcebergLake) -> None:
+    made = lake.create("nested")
+    made.append(rows(made, range(ROWS)))
+    with made.update_schema() as schema:
+        schema.rename_column("box.b", "c")
+    with pruner_duckdb.connect({"t": made.metadata_location}) as pruned:
+        assert pruned.execute("SELECT count(*), max(id) FROM t WHERE id > 3").fetchone() == (
+            ROWS - 4,
+            ROWS - 1,
+        )
+        with pytest.raises(TableError, match="a field 'b' inside a column"):
+            pruned.execute("SELECT box.c FROM t")

@@ -1,0 +1,358 @@
+"""Queries that metadata answers in Spark: the rows, names and types of Spark, and the files that are still read."""
+
+from __future__ import annotations
+
+import datetime
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import pruner
+import pruner_spark
+from tests.engines.spark_tables import files_scanned, rows_of, unordered
+from tests.support.catalyst import settings
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+pytestmark = pytest.mark.spark
+
+FILES = 6
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Three days of two files each with ten rows; the fourth file has NULLs, the sixth NaN and a long text."""
+    root = tmp_path_factory.mktemp("days") / "t"
+    for number in range(FILES):
+        path = root / f"day=2024-01-0{number // 2 + 1}" / f"half={number % 2}" / f"part-{number}.parquet"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        numbers = list(range(number * 10, number * 10 + 10))
+        last = float("nan") if number == 5 else number + 0.5
+        instants = [datetime.datetime(2024, 1, 1 + number, hour) for hour in range(10)]
+        columns = {
+            "x": pa.array(numbers, pa.int32()),
+            "y": pa.array([None if number == 3 and each % 2 else each for each in numbers], pa.int64()),
+            "tiny": pa.array([each % 100 for each in numbers], pa.int8()),
+            "city": ["a", "b"] * 5,
+            "s": [f"s{each:02}" for each in numbers[:9]] + ["z" * 2000 if number == 5 else "s"],
+            "ts": pa.array(instants, pa.timestamp("us")),
+            "instant": pa.array(instants, pa.timestamp("us", "UTC")),
+            "d": pa.array([datetime.date(2024, 1, 1 + number)] * 10),
+            "f": pa.array([number + 0.25] * 9 + [last]),
+            "dec": pa.array([f"{each}.5" for each in numbers]).cast(pa.decimal128(6, 1)),
+            "b": [number > 2] * 10,
+        }
+        pq.write_table(pa.table(columns), path)
+        os.utime(path, (1_600_000_000, 1_600_000_000))
+    table = pruner.open_table(str(root))
+    table.create_index("stats", on="*")
+    table.create_index("cities", on="city", using="bitmap")
+    return root
+
+
+class Both:
+    """A pruned table and the same as Spark reads it."""
+
+    def __init__(self, spark: SparkSession, root: Path) -> None:
+        self._spark = spark
+        pruner_spark.register(spark, "t", root)
+        spark.read.parquet(str(root)).createOrReplaceTempView("plain_t")
+
+    def read(self, query: str) -> list[int]:
+        """Compare a query; returns how many files each of its scans has read."""
+        wanted = self._spark.sql(re.sub(r"\bt\b", "plain_t", query))
+        found = self._spark.sql(query)
+        same(found, wanted, ordered="ORDER BY" in query)
+        return files_scanned(found)
+
+    def close(self) -> None:
+        for name in ("t", "plain_t"):
+            self._spark.catalog.dropTempView(name)
+
+
+def same(found: DataFrame, wanted: DataFrame, *, ordered: bool) -> None:
+    """Assert that two frames have equal schemas and rows."""
+    told, rows = rows_of(found), rows_of(wanted)
+    assert found.schema == wanted.schema
+    assert repr(told) == repr(rows) if ordered else repr(unordered(told)) == repr(unordered(rows))
+
+
+@pytest.fixture
+def both(spark: SparkSession, root: Path) -> Iterator[Both]:
+    found = Both(spark, root)
+    with settings(spark, {"spark.sql.planChangeValidation": "true"}):
+        yield found
+    found.close()
+
+
+@pytest.mark.parametrize(
+    ("query", "files"),
+    [
+        ("SELECT count(*) FROM t", []),
+        ("SELECT count(*), max(x), min(ts), max(city), min(instant), max(b), min(day), count(y) FROM t", []),
+        ("SELECT max(d), min(d), max(tiny), min(tiny), max(y), min(f) FROM t", []),
+        ("SELECT count(*) FROM t WHERE day = '2024-01-02'", []),
+        ("SELECT count(*) FROM t WHERE half = 1 AND x >= 30", []),
+        ("SELECT count(*) FROM t WHERE half = 1 OR x >= 30", [6]),
+        ("SELECT count(*) AS n, max(x) - min(x) FROM t WHERE x >= 15", [1]),
+        ("SELECT count(*) FROM t WHERE city = 'a' AND day = DATE '2024-01-03'", []),
+        ("SELECT count(*) FROM t WHERE NOT (city = 'a' OR day = DATE '2024-01-03')", []),
+        ("SELECT city, count(*) FROM t GROUP BY city", []),
+        ("SELECT city AS c, count(*) + 1 AS n FROM t WHERE x > 5 GROUP BY 1 ORDER BY n DESC, c", [1]),
+        ("SELECT day, count(*) n FROM t GROUP BY day HAVING n > 1 ORDER BY n DESC, day LIMIT 2", []),
+        ("SELECT -count(*) FROM t WHERE city = 'b' GROUP BY day", []),
+        ("SELECT DISTINCT city FROM t", []),
+        ("SELECT DISTINCT city FROM t WHERE x < 35", [1]),
+        ("SELECT count(DISTINCT city) FROM t", []),
+        ("SELECT count(DISTINCT city) FROM t WHERE x > 5", [1]),
+        ("SELECT max(x) FROM t WHERE x > 1000", []),
+        ("SELECT city, count(*) FROM t WHERE x > 1000 GROUP BY city", []),
+        ("SELECT coalesce(max(x), -1), CAST(min(x) AS STRING) || 'x' FROM t WHERE day > '2024-01-01'", []),
+        ("SELECT CASE WHEN count(*) > 5 THEN 'many' ELSE 'few' END FROM t", []),
+        ("SELECT max(y) FROM (SELECT x AS y FROM t WHERE x < 40)", []),
+        (
+            "SELECT n FROM (SELECT day, count(*) n FROM t GROUP BY day) JOIN (SELECT max(day) d FROM t) ON day = d",
+            [],
+        ),
+        ("SELECT count(*) FROM t UNION ALL SELECT max(x) FROM t", []),
+        # The greatest of `f` is NaN, in a file with others; that of `s` was cut.
+        ("SELECT max(f), min(f) FROM t", [1]),
+        ("SELECT max(s) FROM t", [1]),
+        ("SELECT count(*), max(s), count(y) FROM t WHERE x >= 15", [2]),
+        # NULLs are no rows of a column, and make no condition true.
+        ("SELECT count(y), max(y) FROM t WHERE y >= 30", [1]),
+        ("SELECT count(*) FROM t WHERE NOT y > 100", [1]),
+        ("SELECT count(*) FROM t WHERE y IS NULL", [1]),
+        ("SELECT count(*) FROM t WHERE coalesce(y, -1) >= 0", [1]),
+    ],
+)
+def test_an_aggregate_reads_what_is_not_proved(both: Both, query: str, files: list[int]) -> None:
+    assert both.read(query) == files
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT max(dec) FROM t",
+        "SELECT count(*) FILTER (WHERE x > 3) FROM t",
+        "SELECT count(*), sum(x) FROM t",
+        "SELECT count(*), any_value(x) IS NULL FROM t",
+        "SELECT max(x + 1) FROM t",
+        "SELECT count(x, y) FROM t",
+        "SELECT day, max(x) FROM t GROUP BY day",
+        "SELECT city, day, count(*) FROM t GROUP BY city, day",
+        "SELECT city, count(*) FROM t GROUP BY ROLLUP(city)",
+        "SELECT upper(city), count(*) FROM t GROUP BY upper(city)",
+        "SELECT count(*) FROM t WHERE x % 7 = 1",
+        "SELECT count(*) FROM t WHERE f > 0.1",
+        "SELECT count(*) >= 0 FROM t WHERE rand() >= 0.5",
+        "SELECT count(*) FROM t TABLESAMPLE (100 PERCENT)",
+        "SELECT count(DISTINCT city), count(*) FROM t",
+        "SELECT x FROM t ORDER BY city, x LIMIT 3",
+        "SELECT x + 1 AS z FROM t ORDER BY z LIMIT 3",
+        "SELECT sum(x) OVER (ORDER BY x) FROM t ORDER BY 1 LIMIT 3",
+        "SELECT max(x) FROM (SELECT x FROM t ORDER BY y OFFSET 3)",
+    ],
+)
+def test_what_is_not_known_to_be_answered_is_read(both: Both, query: str) -> None:
+    assert set(both.read(query)) == {FILES}
+
+
+@pytest.mark.parametrize(
+    ("query", "files"),
+    [
+        ("SELECT x FROM t ORDER BY x DESC LIMIT 3", 1),
+        ("SELECT x, city FROM t ORDER BY x LIMIT 3 OFFSET 9", 2),
+        ("SELECT x FROM t ORDER BY ts DESC, x LIMIT 3", 1),
+        ("SELECT city, x FROM t WHERE x < 35 ORDER BY x DESC LIMIT 10", 2),
+        ("SELECT y FROM t ORDER BY y LIMIT 2", 2),
+        ("SELECT y FROM t ORDER BY y NULLS LAST LIMIT 2", 1),
+        ("SELECT y, x FROM t ORDER BY y DESC NULLS FIRST, x LIMIT 2", 2),
+        ("SELECT x FROM (SELECT x FROM t ORDER BY x DESC LIMIT 5) ORDER BY x", 1),
+        ("SELECT f FROM t ORDER BY f DESC, x LIMIT 2", 2),
+        ("SELECT f FROM t ORDER BY f, x LIMIT 2", 1),
+        ("SELECT x FROM t ORDER BY dec DESC LIMIT 2", 1),
+    ],
+)
+def test_first_rows_are_in_few_files(both: Both, query: str, files: int) -> None:
+    assert both.read(query) == [files]
+
+
+@pytest.mark.parametrize(
+    ("query", "rows", "files"),
+    [
+        ("SELECT * FROM t LIMIT 15", 15, 2),
+        ("SELECT x FROM t WHERE x >= 5 LIMIT 5", 5, 1),
+        ("SELECT x + 1 FROM t WHERE city = 'b' AND x > 12 LIMIT 3 OFFSET 2", 3, 1),
+        ("SELECT x FROM t WHERE x % 7 = 1 LIMIT 2", 2, None),
+        ("SELECT x FROM t LIMIT 1000", 60, 6),
+    ],
+)
+def test_a_limit_reads_as_few_files_as_surely_hold_enough(
+    spark: SparkSession, both: Both, query: str, rows: int, files: int | None
+) -> None:
+    found = spark.sql(query)
+    told = found.collect()
+    everything = spark.sql(re.sub(r"\bt\b", "plain_t", query).split(" LIMIT")[0]).collect()
+    assert len(told) == rows
+    assert len(set(told)) == rows
+    assert set(told) <= set(everything)
+    if files is not None:
+        assert pruner_spark.last_plans(spark)[-1].files_left == files
+
+
+def test_methods_of_frames_are_answered(spark: SparkSession, root: Path) -> None:
+    frame = pruner_spark.read(spark, root)
+    assert frame.count() == 60
+    assert pruner_spark.last_plans(spark)[-1].files_left == 0
+    assert frame.where("x > 44").agg({"x": "max", "*": "count"}).collect() == [(59, 15)]
+    told = pruner_spark.last_plans(spark)[-1]
+    assert (told.kept, told.total, told.files_left, told.files_read) == (2, 6, 1, 1)
+    assert "answered from metadata: 5 of 6 files" in told.explain()
+    assert frame.orderBy(frame["x"].desc()).limit(2).select("x").collect() == [(59,), (58,)]
+    assert "threshold of the first 2 rows: x >= " in pruner_spark.last_plans(spark)[-1].explain()
+    plain = spark.read.parquet(str(root))
+    assert pruner_spark.prune(plain).groupBy("city").count().orderBy("city").collect() == [
+        ("a", 30),
+        ("b", 30),
+    ]
+    assert pruner_spark.last_plans(spark)[-1].files_left == 0
+
+
+def test_what_a_file_is_called_is_no_column(spark: SparkSession, root: Path) -> None:
+    frame, plain = pruner_spark.read(spark, root), spark.read.parquet(str(root))
+    for choose in (
+        lambda each: each.where("_metadata.file_name >= 'part-3'").selectExpr("count(*)"),
+        lambda each: each.selectExpr("max(_metadata.file_name)"),
+        lambda each: each.select("_metadata.file_name").orderBy("file_name").limit(1),
+        lambda each: each.where("_metadata.file_size > 0").groupBy("city").count().orderBy("city"),
+    ):
+        same(choose(frame), choose(plain), ordered=True)
+
+
+def test_the_catalog_s_own_names_are_answered(spark: SparkSession, root: Path) -> None:
+    spark.sql("CREATE DATABASE IF NOT EXISTS answers")
+    spark.sql(f"CREATE TABLE answers.days USING parquet LOCATION '{root}'")
+    try:
+        spark.sql("MSCK REPAIR TABLE answers.days")
+        found = pruner_spark.sql(spark, "SELECT count(*), max(x) FROM answers.days WHERE day > '2024-01-01'")
+        assert rows_of(found) == [(40, 59)]
+        assert files_scanned(found) == []
+        # Values of partitions are the catalog's, wherever they lie.
+        spark.sql("ALTER TABLE answers.days DROP PARTITION (day='2024-01-01', half=0)")
+        spark.sql(
+            "ALTER TABLE answers.days ADD PARTITION (day='2024-01-09', half=3) "
+            f"LOCATION '{root}/day=2024-01-01/half=0'"
+        )
+        for query in (
+            "SELECT count(*) FROM answers.days WHERE half = 3",
+            "SELECT max(day) FROM answers.days",
+        ):
+            assert rows_of(pruner_spark.sql(spark, query)) == rows_of(spark.sql(query))
+        # A place that two partitions share has its rows twice.
+        spark.sql(
+            "ALTER TABLE answers.days ADD PARTITION (day='2024-01-10', half=3) "
+            f"LOCATION '{root}/day=2024-01-01/half=0'"
+        )
+        for query in (
+            "SELECT count(*) FROM answers.days",
+            "SELECT city, count(*) FROM answers.days GROUP BY city",
+        ):
+            assert unordered(rows_of(pruner_spark.sql(spark, query))) == unordered(rows_of(spark.sql(query)))
+    finally:
+        spark.sql("DROP TABLE answers.days")
+
+
+def test_answers_are_about_the_files_that_spark_lists(spark: SparkSession, tmp_path: Path) -> None:
+    """A frame lists its files when it is made: later files are not counted, nor is one that is gone."""
+    for name in "abc":
+        pq.write_table(pa.table({"x": [1, 2, 3]}), tmp_path / f"{name}.parquet")
+        os.utime(tmp_path / f"{name}.parquet", (1_600_000_000, 1_600_000_000))
+    pruner.open_table(str(tmp_path)).create_index("stats", on="x")
+    early = pruner_spark.read(spark, tmp_path)
+    pq.write_table(pa.table({"x": [9]}), tmp_path / "d.parquet")
+    os.utime(tmp_path / "d.parquet", (1_600_000_000, 1_600_000_000))
+    pruner.open_table(str(tmp_path)).refresh()
+    assert early.selectExpr("count(*)", "max(x)").collect() == [(9, 3)]
+    assert early.count() == 9
+    late = pruner_spark.read(spark, tmp_path)
+    assert late.selectExpr("count(*)", "max(x)").collect() == [(10, 9)]
+    assert pruner_spark.last_plans(spark)[-1].files_left == 0
+    # Not covered yet: it is read.
+    pq.write_table(pa.table({"x": [20]}), tmp_path / "e.parquet")
+    last = pruner_spark.read(spark, tmp_path).selectExpr("count(*)", "max(x)")
+    assert last.collect() == [(11, 20)]
+    assert files_scanned(last) == [1]
+    # A filter by name lists fewer files.
+    some = pruner_spark.read(spark, tmp_path, pathGlobFilter="[ab].parquet")
+    assert some.count() == 6
+    assert some.orderBy("x").limit(7).count() == 6
+    assert some.limit(100).count() == 6
+
+
+def test_parts_of_one_query_do_not_stand_for_each_other(both: Both) -> None:
+    """Spark runs equal scans once: scans of different files are not equal."""
+    assert both.read(
+        "SELECT a.n, b.n FROM (SELECT count(*) n FROM t WHERE x > 15) a, (SELECT count(*) n FROM t WHERE x > 25) b"
+    ) == [1, 1]
+    assert both.read(
+        "SELECT * FROM (SELECT x FROM t ORDER BY x LIMIT 2) UNION ALL "
+        "SELECT * FROM (SELECT x FROM t ORDER BY x DESC LIMIT 2)"
+    ) == [1, 1]
+
+
+def test_a_failing_planner_reads_everything(
+    spark: SparkSession, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from pruner_spark.relations import relation
+
+    def fails(*_: object) -> None:
+        raise RuntimeError("no answer")
+
+    monkeypatch.setattr(relation, "shortcut", fails)
+    frame = pruner_spark.read(spark, root)
+    assert frame.where("x > 15").count() == 44
+    told = pruner_spark.last_plans(spark)[-1]
+    assert told.reason == "planning failed: no answer"
+    assert told.files_left is None or told.files_left == FILES
+
+
+def test_nothing_is_answered_where_pruning_is_off(
+    spark: SparkSession, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with settings(spark, {"spark.sql.optimizer.excludedRules": "pruner.spark.Shortcuts"}):
+        frame = pruner_spark.read(spark, root).selectExpr("count(*)")
+        assert frame.collect() == [(60,)]
+        assert files_scanned(frame) == [FILES]
+    monkeypatch.setenv("PRUNER_DISABLED", "1")
+    frame = pruner_spark.read(spark, root).selectExpr("count(*)")
+    assert frame.collect() == [(60,)]
+    assert files_scanned(frame) == [FILES]
+
+
+def test_a_column_with_a_default_is_read(spark: SparkSession, tmp_path: Path) -> None:
+    """Spark fills the default in where a file lacks the column, which no index knows."""
+    spark.sql(f"CREATE TABLE with_default (x INT) USING parquet LOCATION '{tmp_path}/t'")
+    try:
+        spark.sql("INSERT INTO with_default VALUES (1), (2)")
+        spark.sql("ALTER TABLE with_default ADD COLUMN y INT DEFAULT 7")
+        spark.sql("INSERT INTO with_default VALUES (3, 1)")
+        for path in (tmp_path / "t").glob("*.parquet"):
+            os.utime(path, (1_600_000_000, 1_600_000_000))
+        pruner.open_table(f"{tmp_path}/t").create_index("stats", on="*")
+        for query in (
+            "SELECT count(y), max(y), min(y) FROM with_default",
+            "SELECT y, count(*) FROM with_default GROUP BY y",
+            "SELECT count(*) FROM with_default WHERE y = 7",
+            "SELECT y FROM with_default ORDER BY y DESC LIMIT 1",
+        ):
+            assert unordered(rows_of(pruner_spark.sql(spark, query))) == unordered(rows_of(spark.sql(query)))
+    finally:
+        spark.sql("DROP TABLE with_default")

@@ -1,0 +1,121 @@
+"""Random queries that metadata may answer, and what their rows have to be, by the rows that meet the condition."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+Row = dict[str, Any]
+
+KINDS = ("count", "several", "max", "min", "distinct", "by", "values", "top", "limit")
+
+
+@dataclass(frozen=True)
+class Query:
+    """A query over one table: of `kind`, with two columns of it, a condition, and a number of rows."""
+
+    kind: str
+    column: str
+    other: str
+    where: str
+    rows: int = 0
+    skipped: int = 0
+    descending: bool = False
+    nulls_first: bool = False
+
+    def sql(self, table: str, quote: Callable[[str], str], *, offset_first: bool = False) -> str:
+        """Write it; engines have OFFSET before LIMIT or behind it."""
+        column, other = quote(self.column), quote(self.other)
+        source = f"FROM {table}" + (f" WHERE {self.where}" if self.where else "")
+        match self.kind:
+            case "count":
+                return f"SELECT count(*) {source}"
+            case "several":
+                return f"SELECT count({column}), max({other}), min({column}), count(*) {source}"
+            case "max" | "min":
+                return f"SELECT {self.kind}({column}) {source}"
+            case "distinct":
+                return f"SELECT count(DISTINCT {column}) {source}"
+            case "by":
+                return f"SELECT {column}, count(*) {source} GROUP BY {column}"
+            case "values":
+                return f"SELECT DISTINCT {column} {source}"
+            case "limit":
+                return f"SELECT count(*) FROM (SELECT {column} {source} LIMIT {self.rows}) AS l"
+            case _:
+                order = f"{column} {'DESC' if self.descending else 'ASC'}"
+                order += f" NULLS {'FIRST' if self.nulls_first else 'LAST'}"
+                skipped = f"OFFSET {self.skipped}" if self.skipped else ""
+                limits = (skipped, f"LIMIT {self.rows}")
+                return f"SELECT {column} {source} ORDER BY {order} {' '.join(limits if offset_first else limits[::-1])}"
+
+    def require(self, told: Sequence[Sequence[Any]], rows: Sequence[Row], repeat: str) -> None:
+        """Assert that some rows are those of the query, where `rows` are all that meet its condition."""
+        found = [tuple(map(_key, row)) for row in told]
+        if self.kind == "top":
+            wanted = self._first(rows)
+            assert found == wanted, f"{found} and not {wanted}{repeat}"
+        else:
+            expected = Counter(tuple(map(_key, row)) for row in self._rows(rows))
+            assert Counter(found) == expected, f"{Counter(found)} and not {expected}{repeat}"
+
+    def _first(self, rows: Sequence[Row]) -> list[tuple[Any, ...]]:
+        keys = [_key(row[self.column]) for row in rows]
+        nulls = [(key,) for key in keys if key is None]
+        values = [(key,) for key in sorted((k for k in keys if k is not None), reverse=self.descending)]
+        ordered = [*nulls, *values] if self.nulls_first else [*values, *nulls]
+        return ordered[self.skipped : self.skipped + self.rows]
+
+    def _rows(self, rows: Sequence[Row]) -> list[tuple[Any, ...]]:
+        values = [row[self.column] for row in rows if row[self.column] is not None]
+        match self.kind:
+            case "count":
+                return [(len(rows),)]
+            case "several":
+                others = [row[self.other] for row in rows if row[self.other] is not None]
+                return [
+                    (
+                        len(values),
+                        max(others, key=_key, default=None),
+                        min(values, key=_key, default=None),
+                        len(rows),
+                    )
+                ]
+            case "max":
+                return [(max(values, key=_key, default=None),)]
+            case "min":
+                return [(min(values, key=_key, default=None),)]
+            case "distinct":
+                return [(len(set(map(_key, values))),)]
+            case "limit":
+                return [(min(self.rows, len(rows)),)]
+            case _:
+                groups = Counter(_key(row[self.column]) for row in rows)
+                return [(key,) if self.kind == "values" else (key, count) for key, count in groups.items()]
+
+
+def draw_query(rng: random.Random, columns: Sequence[str], where: str) -> Query:
+    """A query of any kind."""
+    return Query(
+        rng.choice(KINDS),
+        rng.choice(columns),
+        rng.choice(columns),
+        where,
+        rng.choice([1, 2, 5, 20]),
+        rng.choice([0, 0, 3]),
+        rng.random() < 0.5,
+        rng.random() < 0.4,
+    )
+
+
+def _key(value: Any) -> Any:
+    """Values that are equal have one key, NaN above all numbers; keys order as values do."""
+    if isinstance(value, float):
+        return (1, 0.0) if math.isnan(value) else (0, value + 0.0)
+    if isinstance(value, tuple):
+        return value
+    return bytes(value) if isinstance(value, bytearray) else value

@@ -1,0 +1,320 @@
+"""What the statistics in Delta's log prove, and what they do not: each rule of trust (docs/delta.md)."""
+
+from __future__ import annotations
+
+import json
+from datetime import date
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import pruner
+from tests.support.delta_logs import Column, DeltaLog, moment, write_checkpoint
+
+
+def one_file(
+    folder: Path, type_: str, low: Any, high: Any, nulls: int | None = 0, rows: int | None = 10
+) -> pruner.Table:
+    """A table with a column `c` and one file, of which the log says so much."""
+    column = Column("c", type_)
+    table = DeltaLog(folder / "t", (column, Column("d", "long")))
+    stats: dict[str, Any] = {} if rows is None else {"numRecords": rows}
+    stats |= {} if low is None else {"minValues": {"c": low}}
+    stats |= {} if high is None else {"maxValues": {"c": high}}
+    stats |= {} if nulls is None else {"nullCount": {"c": nulls}}
+    table.append(pa.table({"c": pa.nulls(10, column.arrow().type)}), stats=json.dumps(stats))
+    return pruner.open_table(str(table.root))
+
+
+def kept(table: pruner.Table, *predicates: str) -> list[int]:
+    return [table.plan(predicate).kept for predicate in predicates]
+
+
+def test_bounds_and_counts(tmp_path: Path):
+    table = one_file(tmp_path, "long", -5, 7)
+    assert kept(table, "c = 7", "c = -5", "c > 6", "c IS NOT NULL") == [1, 1, 1, 1]
+    assert kept(table, "c = 8", "c < -5", "c > 7", "c IS NULL", "c IN (8, 9)") == [0, 0, 0, 0, 0]
+    assert kept(table, "d = 1", "d IS NULL", "d IS NOT NULL") == [1, 1, 1], "nothing is said of d"
+
+
+def test_a_column_of_nulls(tmp_path: Path):
+    table = one_file(tmp_path, "long", None, None, 10)
+    assert kept(table, "c IS NULL", "c IS NOT NULL", "c = 1") == [1, 0, 0]
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "nulls"),
+    [(9, 1, 0), ("1", "2", 0), (1.5, 2.5, 0), (True, False, 0), ({}, [], 0), (1, 2, 11)],
+)
+def test_statistics_that_make_no_sense_prove_nothing(tmp_path: Path, low: Any, high: Any, nulls: int):
+    assert kept(one_file(tmp_path, "long", low, high, nulls), "c = 5", "c = 100") == [1, 1]
+
+
+@pytest.mark.parametrize("stats", ["{", "null", "[]", "7", '{"numRecords": 1, "minValues": 3}'])
+def test_statistics_that_cannot_be_read_prove_nothing(tmp_path: Path, stats: str):
+    table = DeltaLog(tmp_path / "t", (Column("c", "long"),))
+    table.append(pa.table({"c": [1]}), stats=stats)
+    assert kept(pruner.open_table(str(table.root)), "c = 5", "c IS NULL") == [1, 1]
+
+
+def test_parts_of_statistics(tmp_path: Path):
+    assert kept(one_file(tmp_path, "long", 5, None), "c < 5", "c > 100") == [0, 1]
+    table = one_file(tmp_path / "rows", "long", 1, 5, rows=None)
+    assert kept(table, "c = 9", "c IS NULL", "c = 3") == [0, 0, 1]
+    assert kept(one_file(tmp_path / "nulls", "long", None, None, 10, rows=None), "c IS NOT NULL") == [1]
+
+
+def test_d1_greatest_moments_are_cut_to_milliseconds(tmp_path: Path):
+    table = one_file(tmp_path, "timestamp", "2024-01-01T00:00:00.000Z", "2024-01-02T00:00:00.123Z")
+    column = "c = TIMESTAMPTZ '2024-01-02 00:00:00.{}Z'"
+    assert kept(table, column.format("123999"), column.format("123")) == [1, 1]
+    assert kept(table, column.format("124000"), "c < TIMESTAMPTZ '2024-01-01 00:00:00Z'") == [0, 0]
+
+
+def test_d1_moments_with_microseconds_were_not_cut(tmp_path: Path):
+    table = one_file(tmp_path, "timestamp", "2024-01-01T00:00:00.000001Z", "2024-01-02T00:00:00.123456Z")
+    column = "c = TIMESTAMPTZ '2024-01-02 00:00:00.{}Z'"
+    assert kept(table, column.format("123456"), column.format("123457")) == [1, 0]
+
+
+def test_moments_without_a_zone(tmp_path: Path):
+    table = one_file(tmp_path, "timestamp_ntz", "2024-01-01T00:00:00.000", "2024-01-02T00:00:00.123")
+    assert kept(table, "c = TIMESTAMP '2024-01-02 00:00:00.123999'") == [1]
+    assert kept(table, "c = TIMESTAMP '2024-01-02 00:00:00.124'", "c < TIMESTAMP '2024-01-01'") == [0, 0]
+
+
+def test_d4_offsets_are_cut_to_minutes(tmp_path: Path):
+    """An offset of -4:56:02, as New York had it until 1883, is written as -04:56."""
+    table = one_file(tmp_path, "timestamp", "1970-01-01T00:00:00.000-04:56", "1970-01-02T00:00:00.000-04:56")
+    inside = "c = TIMESTAMPTZ '1970-01-02 04:56:02Z'", "c = TIMESTAMPTZ '1970-01-01 04:55:58Z'"
+    outside = "c = TIMESTAMPTZ '1970-01-02 04:57:02Z'", "c = TIMESTAMPTZ '1970-01-01 04:54:58Z'"
+    assert kept(table, *inside, *outside) == [1, 1, 0, 0]
+
+
+@pytest.mark.parametrize(
+    ("type_", "low", "high"),
+    [
+        ("timestamp", "2024-01-01T00:00:00.000", "2024-01-02T00:00:00.000"),
+        ("timestamp_ntz", "2024-01-01T00:00:00.000Z", "2024-01-02T00:00:00.000Z"),
+        ("timestamp", "+10000-01-01T00:00:00.000Z", "+12000-01-01T00:00:00.000Z"),
+        ("timestamp", "1890-01-01T00:00:00.000Z", "1899-01-02T00:00:00.000Z"),
+        ("date", "1500-01-01", "1582-10-14"),
+        ("date", "soon", "later"),
+    ],
+)
+def test_moments_that_mean_different_things_prove_nothing(tmp_path: Path, type_: str, low: str, high: str):
+    table = one_file(tmp_path, type_, low, high)
+    name = {"timestamp": "TIMESTAMPTZ", "timestamp_ntz": "TIMESTAMP", "date": "DATE"}[type_]
+    moments = ("1200-01-01", "2023-01-01", "2050-01-01")
+    assert kept(table, *(f"c = {name} '{each}'" for each in moments)) == [1, 1, 1]
+
+
+def test_dates(tmp_path: Path):
+    table = one_file(tmp_path, "date", "1582-10-15", "2024-02-29")
+    assert kept(table, "c = DATE '1582-10-15'", "c = DATE '1582-10-14'", "c > DATE '2024-02-29'") == [1, 0, 0]
+
+
+@pytest.mark.parametrize("tie", ["", "\x7f", "\ufffd", "\U0010ffff"])
+def test_a_text_that_was_cut_stands_for_all_that_begin_so(tmp_path: Path, tie: str):
+    beginning = "a" * 32
+    table = one_file(tmp_path, "string", beginning, beginning + tie)
+    assert kept(table, f"c = '{beginning}\U0010ffffz'", f"c = '{beginning}b'", f"c = '{beginning}'") == [
+        1,
+        1,
+        1,
+    ]
+    assert kept(table, f"c = '{'a' * 31}c'", f"c = '{'a' * 31}'") == [0, 0]
+
+
+def test_text_is_ordered_by_its_bytes(tmp_path: Path):
+    """In UTF-16, characters beyond U+FFFF come before U+E000 to U+FFFF."""
+    assert kept(one_file(tmp_path, "string", "aaa", "bbb\ufffd"), "c = 'bbb\U0001f600'", "c = 'bbd'") == [
+        1,
+        0,
+    ]
+    assert kept(one_file(tmp_path / "b", "string", "a", "\uff61"), "c = '\ue000'", "c = '\U0001f600'") == [
+        1,
+        0,
+    ]
+
+
+def test_nan_hides_behind_any_bounds(tmp_path: Path):
+    """Spark takes it for the greatest, other writers leave it out."""
+    table = one_file(tmp_path, "double", 1.0, 2.0)
+    assert kept(table, "c = CAST('NaN' AS DOUBLE)", "c > 5", "c = 3") == [1, 1, 0]
+    table = one_file(tmp_path / "nan", "double", 1.0, "NaN")
+    assert kept(table, "c > 5", "c = 3", "c = 0.5") == [1, 1, 0]
+
+
+def test_infinity_and_signed_zero(tmp_path: Path):
+    table = one_file(tmp_path, "double", "-Infinity", -0.0)
+    assert kept(table, "c = 0.0", "c = -0.0", "c = -1e300", "c = 1.0") == [1, 1, 1, 0]
+
+
+def test_the_shortest_text_of_a_float_is_another_double(tmp_path: Path):
+    held = float(np.float32(0.1))
+    assert held > 0.1
+    table = DeltaLog(tmp_path / "t", (Column("c", "float"),), features=("typeWidening",))
+    stats = {"numRecords": 1, "minValues": {"c": 0.1}, "maxValues": {"c": 0.1}, "nullCount": {"c": 0}}
+    table.append(pa.table({"c": pa.array([0.1], pa.float32())}), stats=stats)
+    opened = pruner.open_table(str(table.root))
+    assert kept(opened, f"c = CAST({held!r} AS FLOAT)") == [1]
+    table.widen("c", "double")
+    edit_schema(table, {"delta.typeChanges": [{"fromType": "float", "toType": "double"}]})
+    assert kept(opened, f"c = CAST({held!r} AS DOUBLE)", "c = 0.2") == [1, 0]
+
+
+def edit_schema(table: DeltaLog, about_column: dict[str, Any]) -> None:
+    metadata = table.metadata()
+    schema = json.loads(metadata["metaData"]["schemaString"])
+    schema["fields"][0]["metadata"] |= about_column
+    metadata["metaData"]["schemaString"] = json.dumps(schema)
+    table.commit(metadata)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "low", "high", "inside", "outside"),
+    [
+        ("integer", "long", "1", "5", "3", "7"),
+        ("byte", "integer", "1", "5", "5", "6"),
+        ("integer", "double", "1", "5", "5.0", "0.5"),
+        ("integer", "decimal(12,2)", "1", "5", "4.50", "5.01"),
+        ("decimal(4,2)", "decimal(8,4)", "1.50", "2.25", "2.25", "2.2501"),
+        (
+            "date",
+            "timestamp_ntz",
+            '"2024-01-01"',
+            '"2024-01-02"',
+            "TIMESTAMP '2024-01-02'",
+            "TIMESTAMP '2024-01-03'",
+        ),
+    ],
+)
+def test_statistics_from_before_a_type_was_widened(
+    tmp_path: Path, old: str, new: str, low: str, high: str, inside: str, outside: str
+):
+    table = DeltaLog(tmp_path / "t", (Column("c", old),), features=("typeWidening",))
+    stats = f'{{"numRecords": 10, "minValues": {{"c": {low}}}, "maxValues": {{"c": {high}}}, "nullCount": {{"c": 0}}}}'
+    table.append(pa.table({"c": pa.nulls(10, table.columns[0].arrow().type)}), stats=stats)
+    table.widen("c", new)
+    assert kept(pruner.open_table(str(table.root)), f"c = {inside}", f"c = {outside}") == [1, 0]
+
+
+def test_decimals_have_all_their_digits(tmp_path: Path):
+    """As doubles, all of these are one number."""
+    low, high = "12345678901234567890.123456789012345678", "12345678901234567890.123456789012345679"
+    table = DeltaLog(tmp_path / "t", (Column("c", "decimal(38,18)"),))
+    stats = f'{{"numRecords": 2, "minValues": {{"c": {low}}}, "maxValues": {{"c": {high}}}, "nullCount": {{"c": 0}}}}'
+    table.append(pa.table({"c": [Decimal(low), Decimal(high)]}), stats=stats)
+    cast = "c = CAST('{}' AS DECIMAL(38,18))"
+    values = (low, high, f"{low[:-1]}7")
+    assert kept(pruner.open_table(str(table.root)), *map(cast.format, values)) == [1, 1, 0]
+
+
+def test_d2_a_file_with_deleted_rows_is_described_by_more_than_it_has(tmp_path: Path):
+    table = DeltaLog(tmp_path / "t", (Column("c", "long"),), features=("deletionVectors",))
+    (path,) = table.append(pa.table({"c": [1, 2, 3, 4]}))
+    opened = pruner.open_table(str(table.root))
+    opened.create_index("i", on="c")
+    opened.create_index("b", on="c", using="bitmap")
+    assert opened.plan("c < 9").all_match.tolist() == [True]
+    assert (opened.plan("c >= 2").count().value, opened.plan("true").count().value) == (3, 4)
+    table.delete({path: [2, 3]})
+    assert kept(opened, "c = 9", "c = 3", "c IS NULL") == [0, 1, 0]
+    assert opened.plan("c < 9").all_match.tolist() == [False]
+    for predicate in ("c >= 1", "true", "c = 2"):
+        answer = opened.plan(predicate).count()
+        assert (answer.value, answer.rest is None) == (0, False), "nobody but a reader knows what is left"
+    assert opened.plan("true").max("c").value is None
+    for use in (
+        lambda plan: list(plan.files),
+        lambda plan: plan.scan_polars(),
+        lambda plan: plan.scan_pyarrow(),
+    ):
+        with pytest.raises(pruner.TableError, match="deletion vectors"):
+            use(opened.plan("c = 2"))
+    assert opened.plan("c = 9").scan_polars().collect().height == 0
+
+
+def test_d3_statistics_go_by_the_names_in_the_files(tmp_path: Path):
+    struct = Column("s", "struct", "col-2", 2, (Column("x", "long", "col-3", 3),))
+    table = DeltaLog(tmp_path / "t", (Column("a", "long", "col-1", 1), struct), mapping="name")
+    table.append(pa.table({"a": [1, 2], "s": pa.array([{"x": 5}, {"x": 6}], struct.arrow().type)}))
+    opened = pruner.open_table(str(table.root))
+    assert kept(opened, "a = 2", "a = 3", "s.x = 6", "s.x = 7") == [1, 0, 1, 0]
+    table.rename("a", "b")
+    assert kept(opened, "b = 2", "b = 3") == [1, 0]
+    table.drop("b")
+    table.add_column("a", "long")
+    assert kept(opened, "a = 1", "a = 3", "a IS NULL") == [1, 1, 1]
+
+
+@pytest.mark.parametrize("kind", ["classic", "parts", "v2_json", "v2_parquet"])
+def test_statistics_of_checkpoints(tmp_path: Path, kind: str):
+    table = DeltaLog(tmp_path / "t", (Column("c", "long"),))
+    for at in range(7):
+        table.append(pa.table({"c": [at * 10, at * 10 + 5]}))
+    write_checkpoint(table, kind)
+    table.append(pa.table({"c": [70, 75]}))
+    opened = pruner.open_table(str(table.root))
+    assert [opened.plan(f"c = {at * 10 + 5}").kept for at in range(9)] == [1] * 8 + [0]
+    assert opened.plan("c >= 30").kept == 5
+
+
+def test_a_checkpoint_that_went_since_leaves_the_files_in(tmp_path: Path):
+    table = DeltaLog(tmp_path / "t", (Column("c", "long"),))
+    table.append(pa.table({"c": [1]}))
+    write_checkpoint(table)
+    opened = pruner.open_table(str(table.root))
+    assert opened.plan("true").kept == 1
+    next(table.log.glob("*.checkpoint.parquet")).unlink()
+    plan = opened.plan("c = 9")
+    assert plan.kept == 1
+    assert any("is missing" in each for each in plan.fallbacks)
+
+
+def test_typed_statistics_of_a_checkpoint(tmp_path: Path):
+    """With `delta.checkpoint.writeStatsAsStruct` alone a checkpoint has no JSON."""
+    held: dict[str, tuple[str, pa.DataType, Any]] = {
+        "n": ("long", pa.int64(), 5),
+        "t": ("timestamp", pa.timestamp("us", "UTC"), moment("2024-01-01T00:00:00.123")),
+        "x": ("double", pa.float64(), float("nan")),
+        "d": ("decimal(9,2)", pa.decimal128(9, 2), Decimal("1.25")),
+        "e": ("date", pa.date32(), date(2024, 1, 1)),
+    }
+    table = DeltaLog(tmp_path / "t", tuple(Column(name, kind) for name, (kind, _, _) in held.items()))
+    table.append(
+        pa.table({name: pa.array([value], type_) for name, (_, type_, value) in held.items()}), stats=False
+    )
+    write_checkpoint(table)
+    file = next(table.log.glob("*.checkpoint.parquet"))
+    found: Any = pq.read_table(file)
+    adds = found.column("add").combine_chunks()
+    ends = pa.struct([(name, type_) for name, (_, type_, _) in held.items()])
+    counts = pa.struct([(name, pa.int64()) for name in held])
+    kind = pa.struct(
+        [("numRecords", pa.int64()), ("minValues", ends), ("maxValues", ends), ("nullCount", counts)]
+    )
+    values = {name: value for name, (_, _, value) in held.items()}
+    told = {"numRecords": 1, "minValues": values, "maxValues": values, "nullCount": dict.fromkeys(held, 0)}
+    parsed = pa.array([told if there else None for there in adds.is_valid().to_pylist()], kind)
+    fields = [*adds.type, pa.field("stats_parsed", kind)]
+    children = [*(adds.field(each.name) for each in adds.type), parsed]
+    both = pa.StructArray.from_arrays(children, fields=fields, mask=adds.is_null())
+    pq.write_table(found.set_column(found.column_names.index("add"), "add", both), file)
+    opened = pruner.open_table(str(table.root))
+    assert kept(opened, "n = 5", "n = 6", "d = 1.25", "d = 1.26", "e = DATE '2024-01-02'") == [1, 0, 1, 0, 0]
+    inside, outside = (f"t = TIMESTAMPTZ '2024-01-01 00:00:00.{each}Z'" for each in ("123999", "124"))
+    assert kept(opened, inside, outside, "x > 5", "x IS NULL") == [1, 0, 1, 0]
+
+
+def test_char_columns_prove_nothing(tmp_path: Path):
+    table = DeltaLog(tmp_path / "t", (Column("c", "string"),))
+    edit_schema(table, {"__CHAR_VARCHAR_TYPE_STRING": "char(5)"})
+    table.append(pa.table({"c": ["ab"]}))
+    assert kept(pruner.open_table(str(table.root)), "c = 'ab   '") == [1]

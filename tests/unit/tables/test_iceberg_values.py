@@ -1,0 +1,186 @@
+"""Bounds of Iceberg's manifests as values, and what partition transforms say of columns, against pyiceberg."""
+
+from __future__ import annotations
+
+import struct
+import uuid
+from datetime import UTC, date, datetime, time, timedelta
+from decimal import Context, Decimal
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pyiceberg import types as iceberg
+from pyiceberg.conversions import to_bytes
+from pyiceberg.partitioning import parse_transform
+from pyiceberg.utils.datetime import date_to_days, datetime_to_micros
+
+from pruner.arrow import arrow
+from pruner.tables.iceberg.transforms import extent_of, next_prefix
+from pruner.tables.iceberg.values import decode_values
+
+CHARACTERS = st.characters(exclude_categories=["Cs"])
+EXACT = Context(prec=60)
+DATES = st.dates(date(1, 1, 1), date(9999, 12, 31))
+MOMENTS = st.datetimes(datetime(1, 1, 1), datetime(9999, 12, 31, 23, 59, 59))
+DECIMALS = st.integers(-(10**38) + 1, 10**38 - 1).map(lambda unscaled: Decimal(unscaled).scaleb(-7, EXACT))
+
+KINDS: dict[str, tuple[iceberg.PrimitiveType, pa.DataType, st.SearchStrategy[Any]]] = {
+    "boolean": (iceberg.BooleanType(), pa.bool_(), st.booleans()),
+    "int": (iceberg.IntegerType(), pa.int32(), st.integers(-(2**31), 2**31 - 1)),
+    "long": (iceberg.LongType(), pa.int64(), st.integers(-(2**63), 2**63 - 1)),
+    "float": (iceberg.FloatType(), pa.float32(), st.floats(width=32, allow_nan=False)),
+    "double": (iceberg.DoubleType(), pa.float64(), st.floats(allow_nan=False)),
+    "date": (iceberg.DateType(), pa.date32(), DATES),
+    "time": (iceberg.TimeType(), pa.time64("us"), st.times()),
+    "timestamp": (iceberg.TimestampType(), pa.timestamp("us"), MOMENTS),
+    "timestamptz": (
+        iceberg.TimestamptzType(),
+        pa.timestamp("us", "UTC"),
+        MOMENTS.map(lambda m: m.replace(tzinfo=UTC)),
+    ),
+    "string": (iceberg.StringType(), pa.string(), st.text(CHARACTERS)),
+    "binary": (iceberg.BinaryType(), pa.binary(), st.binary(max_size=40)),
+    "fixed": (iceberg.FixedType(5), pa.binary(5), st.binary(min_size=5, max_size=5)),
+    "uuid": (iceberg.UUIDType(), pa.binary(16), st.uuids()),
+    "decimal": (iceberg.DecimalType(38, 7), pa.decimal128(38, 7), DECIMALS),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@given(data=st.data())
+def test_bounds_are_read_as_they_were_written(kind: str, data: st.DataObject) -> None:
+    written, type_, values = KINDS[kind]
+    given_values: list[Any] = data.draw(st.lists(st.none() | values, max_size=12))
+    stored = arrow.array(
+        [None if each is None else to_bytes(written, each) for each in given_values], pa.binary()
+    )
+    start = data.draw(st.integers(0, len(given_values)))
+    decoded = decode_values(stored.slice(start), type_).to_pylist()
+    expected = [each.bytes if isinstance(each, uuid.UUID) else each for each in given_values[start:]]
+    assert [_same(each) for each in decoded] == [_same(each) for each in expected]
+
+
+def _same(value: Any) -> Any:
+    return struct.pack("<d", value) if isinstance(value, float) else value
+
+
+@pytest.mark.parametrize(
+    ("narrow", "wide", "type_", "value"),
+    [
+        (iceberg.IntegerType(), iceberg.LongType(), pa.int64(), -7),
+        (iceberg.FloatType(), iceberg.DoubleType(), pa.float64(), -0.5),
+    ],
+)
+def test_bounds_of_before_a_promotion_are_read(
+    narrow: Any, wide: Any, type_: pa.DataType, value: Any
+) -> None:
+    stored = arrow.array([to_bytes(narrow, value), to_bytes(wide, value), None, b"\1\2\3"], pa.binary())
+    assert decode_values(stored, type_).to_pylist() == [value, value, None, None]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@given(junk=st.lists(st.none() | st.binary(max_size=20), max_size=8))
+def test_bytes_that_are_none_of_the_type_are_nothing(kind: str, junk: list[bytes | None]) -> None:
+    _, type_, _ = KINDS[kind]
+    assert len(decode_values(arrow.array(junk, pa.binary()), type_)) == len(junk)
+
+
+def test_a_decimal_with_more_digits_than_its_type_is_nothing() -> None:
+    stored = arrow.array([to_bytes(iceberg.DecimalType(9, 2), Decimal("1234567.89")), b"\x05"], pa.binary())
+    assert decode_values(stored, pa.decimal128(5, 2)).to_pylist() == [None, Decimal("0.05")]
+
+
+TRANSFORMED: dict[str, tuple[str, ...]] = {
+    "int": ("identity", "truncate[10]", "truncate[1]", "bucket[16]"),
+    "long": ("identity", "truncate[1000]"),
+    "decimal": ("truncate[50]",),
+    "string": ("identity", "truncate[1]", "truncate[4]"),
+    "binary": ("truncate[3]",),
+    "date": ("identity", "year", "month", "day"),
+    "timestamp": ("year", "month", "day", "hour"),
+    "timestamptz": ("year", "month", "day", "hour"),
+}
+
+
+@pytest.mark.parametrize(
+    ("kind", "transform"), [(kind, each) for kind, many in TRANSFORMED.items() for each in many]
+)
+@given(data=st.data())
+def test_a_value_lies_in_what_its_transform_says(kind: str, transform: str, data: st.DataObject) -> None:
+    written, type_, values = KINDS[kind]
+    value = data.draw(values)
+    stored = _stored(value)
+    partition = parse_transform(transform).transform(written)(
+        stored if not isinstance(value, Decimal) else value
+    )
+    extent = extent_of(transform, _in_avro(partition), type_)
+    assert extent is not None
+    assert not extent.is_null
+    compared = stored.encode() if isinstance(stored, str) else stored
+    lower, upper = _comparable(extent.lower), _comparable(extent.upper)
+    assert lower is None or lower <= compared
+    assert upper is None or (compared < upper if extent.upper_is_open else compared <= upper)
+
+
+@pytest.mark.parametrize("transform", ["identity", "year", "hour", "truncate[4]", "bucket[8]"])
+def test_null_is_null_alone(transform: str) -> None:
+    found = extent_of(transform, None, pa.timestamp("us"))
+    assert found is not None
+    assert found.is_null
+
+
+@pytest.mark.parametrize("transform", ["void", "zorder", "truncate[x]", "bucket[]", ""])
+@pytest.mark.parametrize("value", [None, 3])
+def test_nothing_is_said_by_a_transform_that_is_not_known(transform: str, value: Any) -> None:
+    assert extent_of(transform, value, pa.int32()) is None
+
+
+@pytest.mark.parametrize("period", ["year", "month", "day"])
+def test_dates_before_1970_may_be_in_the_next_period(period: str) -> None:
+    """Older writers rounded towards zero: a date of the month before 1970 is in month 0 of theirs (trap)."""
+    before = extent_of(period, 0, pa.date32())
+    assert before is not None
+    assert before.lower <= -1
+    after = extent_of(period, 1, pa.date32())
+    assert after is not None
+    assert after.lower > 0
+
+
+def _stored(value: Any) -> Any:
+    """A value as bounds and partition tuples have it."""
+    match value:
+        case datetime():
+            return datetime_to_micros(value)
+        case date():
+            return date_to_days(value)
+        case time():
+            return (datetime.combine(date(1970, 1, 1), value) - datetime(1970, 1, 1)) // timedelta(
+                microseconds=1
+            )
+        case Decimal():
+            return int(value.scaleb(7, EXACT))
+        case _:
+            return value
+
+
+def _in_avro(value: Any) -> Any:
+    if isinstance(value, Decimal):
+        unscaled = int(value.scaleb(7, EXACT))
+        return unscaled.to_bytes(17, "big", signed=True)
+    return value
+
+
+def _comparable(value: Any) -> Any:
+    return value.encode() if isinstance(value, str) else value
+
+
+@given(
+    prefix=st.text(CHARACTERS, max_size=5),
+    rest=st.text(CHARACTERS),
+)
+def test_what_begins_with_a_text_lies_below_its_successor(prefix: str, rest: str) -> None:
+    following = next_prefix(prefix)
+    assert following is None or (prefix + rest).encode() < following.encode()
