@@ -148,7 +148,11 @@ def _resolved(
     found, refusal = _format(spark, settings)
     read_as = spark_format(found)
     if read_as.needs is not None and not java_side(spark).has_class(read_as.needs[0]):
-        raise TableError(f"{settings.uris[0]} {read_as.needs[1]}")
+        _, package, extension = read_as.needs
+        raise TableError(
+            f"{settings.uris[0]} is a {found} table, which this Spark session has no classes for: add {package} to "
+            f"spark.jars.packages and {extension} to spark.sql.extensions"
+        )
     reader = spark.read.format(found)
     if read_optimized:
         reader = reader.option("hoodie.datasource.query.type", "read_optimized")
