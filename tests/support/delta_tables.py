@@ -728,9 +728,9 @@ def tracked(table: DeltaWriter) -> None:
 @_table
 def converted(table: DeltaWriter) -> None:
     """Plain Parquet files that were made a table, with folders as they were."""
-    frame = table.spark.range(0, 12, 1, 2).selectExpr("id", "concat('n', id) AS name", "id % 2 AS `part a`")
-    frame.write.partitionBy("part a").parquet(str(table.path))
-    table.sql("CONVERT TO DELTA parquet.`{path}` PARTITIONED BY (`part a` BIGINT)")
+    frame = table.spark.range(0, 12, 1, 2).selectExpr("id", "concat('n', id) AS name", "id % 2 AS part")
+    frame.write.partitionBy("part").parquet(str(table.path))
+    table.sql("CONVERT TO DELTA parquet.`{path}` PARTITIONED BY (part BIGINT)")
     table.sql("INSERT INTO {t} VALUES (100, 'new', 1)")
 
 
