@@ -15,6 +15,7 @@ import pytest
 
 import pruner
 import pruner_duckdb
+from pruner.arrow import positions
 from pruner.tables.delta.source import DeltaSource
 from tests.support.delta_tables import BUILDERS, delta_states
 from tests.support.delta_writer import FILE, DeltaState
@@ -97,7 +98,7 @@ WITHOUT_PRUNING: frozenset[str] = frozenset({"nothing", "without_statistics"})
 
 def kept_files(state: DeltaState, pinned: PinnedSnapshot, condition: str) -> set[str]:
     plan = pinned.plan(condition, semantics=pruner.Semantics(engine="duckdb", zone="UTC"))
-    uris: list[Any] = plan.snapshot.columns.column("base_file").take(pa.array(plan.ordinals)).to_pylist()
+    uris: list[Any] = plan.snapshot.columns.column("base_file").take(positions(plan.ordinals)).to_pylist()
     return files_of(state, uris)
 
 
